@@ -1,0 +1,38 @@
+# Every dependency becomes one target here; nothing else calls find_package.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(tomlplusplus 3.3 QUIET)
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+find_package(SQLite3 REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(spdlog 1.10 REQUIRED)
+find_package(ZLIB REQUIRED)
+
+# fmt and spdlog have no static library on Debian 12: a portable build compiles them in.
+if(AUTOTUNE_PORTABLE)
+  set(AUTOTUNE_FMT fmt::fmt-header-only)
+  set(AUTOTUNE_SPDLOG spdlog::spdlog_header_only)
+  add_library(autotune_sodium INTERFACE)
+  target_include_directories(autotune_sodium SYSTEM INTERFACE ${SODIUM_INCLUDE_DIRS})
+  find_library(AUTOTUNE_SODIUM_STATIC libsodium.a REQUIRED)
+  target_link_libraries(autotune_sodium INTERFACE ${AUTOTUNE_SODIUM_STATIC})
+  find_library(AUTOTUNE_ZLIB_STATIC libz.a REQUIRED)
+  add_library(autotune_zlib INTERFACE)
+  target_link_libraries(autotune_zlib INTERFACE ${AUTOTUNE_ZLIB_STATIC})
+  add_link_options(-static-libstdc++ -static-libgcc)
+else()
+  set(AUTOTUNE_FMT fmt::fmt)
+  set(AUTOTUNE_SPDLOG spdlog::spdlog)
+  add_library(autotune_sodium ALIAS PkgConfig::SODIUM)
+  add_library(autotune_zlib ALIAS ZLIB::ZLIB)
+endif()
+
+# cuda.h and nvrtc.h, headers only: the libraries are opened at run time.
+find_path(AUTOTUNE_CUDA_HEADERS cuda.h
+  HINTS ${AUTOTUNE_CUDA_INCLUDE} $ENV{CUDA_PATH}/include $ENV{CUDA_HOME}/include
+  PATHS /usr/local/cuda/include /usr/local/cuda/targets/x86_64-linux/include REQUIRED)
+find_path(AUTOTUNE_NVRTC_HEADERS nvrtc.h HINTS ${AUTOTUNE_CUDA_INCLUDE} ${AUTOTUNE_CUDA_HEADERS} REQUIRED)
+add_library(autotune_cuda_headers INTERFACE)
+target_include_directories(autotune_cuda_headers SYSTEM INTERFACE ${AUTOTUNE_CUDA_HEADERS} ${AUTOTUNE_NVRTC_HEADERS})

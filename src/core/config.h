@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace autotune {
+
+// A value for every parameter of a family, in the order the space declares them. Values are integers, always.
+class Config {
+  public:
+    Config() = default;
+    Config(std::initializer_list<std::pair<std::string, std::int64_t>> values) : values_(values) {}
+
+    // REQUIRES: the parameter is there (throws Error{internal} naming it otherwise).
+    std::int64_t operator[](std::string_view name) const;
+    std::optional<std::int64_t> find(std::string_view name) const;
+    void set(std::string_view name, std::int64_t value);
+
+    const std::vector<std::pair<std::string, std::int64_t>>& values() const { return values_; }
+    bool empty() const { return values_.empty(); }
+    bool operator==(const Config&) const = default;
+    auto operator<=>(const Config&) const = default;
+
+    // "block_m=128 block_n=256 stages=3": canonical, for logs, keys and people.
+    std::string to_string() const;
+
+  private:
+    std::vector<std::pair<std::string, std::int64_t>> values_;
+};
+
+}  // namespace autotune

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace autotune {
+
+// The type of an operand's elements in memory.
+enum class DType : std::uint8_t { f16, bf16, f32, f64, e4m3, e5m2, i32 };
+
+// The spelling used in the command line, the database and templates: "f16", "bf16", ...
+std::string_view to_string(DType type);
+std::optional<DType> parse_dtype(std::string_view text);
+std::size_t size_bytes(DType type);
+
+// Half an ulp at 1, the relative error of rounding a real number once to `type`: 2^-11 for f16, 2^-8 for bf16, 2^-24 for f32.
+double unit_roundoff(DType type);
+
+}  // namespace autotune

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+
+namespace autotune {
+
+// What went wrong, in the classes a caller can act on. The command's exit codes and the library's statuses are made from these.
+enum class ErrorCode {
+    internal,        // our bug: carries a source location
+    usage,           // the caller's mistake, found before any GPU work
+    no_gpu,          // no driver, no device, or none that we support
+    no_valid_config, // no family or config can do the problem
+    database,        // the store cannot be opened, read or written
+    verification,    // a kernel's answer is wrong
+    gpu_unhealthy,   // the device fails a known-good kernel, or cannot be reclaimed
+    compile_failed,  // NVRTC refused a source
+    driver,          // a CUDA driver call failed
+    interrupted,     // the user asked to stop; what was measured is kept
+};
+
+// The message is one or two sentences for a person: what happened, which input is the culprit, what to do.
+class Error : public std::runtime_error {
+  public:
+    Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+    ErrorCode code() const { return code_; }
+
+  private:
+    ErrorCode code_;
+};
+
+// Throws Error{internal} naming the caller's file and line unless `holds`. For our own invariants, never for input.
+inline void check(bool holds, const std::string& what, std::source_location at = std::source_location::current()) {
+    if (!holds) {
+        throw Error(ErrorCode::internal,
+                    "internal error: " + what + " (" + at.file_name() + ":" + std::to_string(at.line()) + ")");
+    }
+}
+
+}  // namespace autotune

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "src/core/config.h"
+#include "src/core/device.h"
+#include "src/core/dtype.h"
+#include "src/core/launch_plan.h"
+#include "src/core/problem.h"
+#include "src/core/search_space.h"
+
+namespace autotune {
+
+// A compile-time fact of a problem that a template's first block asks for by name: `using In = ${in_type};` or
+// `constexpr int align_a = ${align_a};`. Integers and dtype words only: nothing else can reach a source.
+struct Binding {
+    std::string name;
+    std::variant<std::int64_t, DType> value;
+};
+
+// One kernel template for an op. Implementations are stateless: every member is a pure function of its arguments, callable from
+// any thread, and never touches a GPU.
+class Family {
+  public:
+    virtual ~Family() = default;
+
+    // "gemm/mma": the folder under kernel_templates.
+    virtual std::string_view name() const = 0;
+    // One line for `autotune families`.
+    virtual std::string_view about() const = 0;
+
+    // Why this family cannot do the problem on the device, in one sentence; nullopt if it can.
+    virtual std::optional<std::string> refuses(const Problem& problem, const Device& device) const = 0;
+
+    // REQUIRES for all below: !refuses(problem, device).
+    virtual SearchSpace space(const Problem& problem, const Device& device) const = 0;
+
+    // What the text's placeholders stand for beside the config's compile parameters (bound under their own names) and
+    // `${symbol}`. The same names for every problem.
+    virtual std::vector<Binding> facts(const Problem& problem) const = 0;
+
+    // REQUIRES: the space contains config. Pure geometry: works for any extents >= 0 of the problem's class.
+    virtual LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const = 0;
+
+    // Time expected of a config, in microseconds, for ranking only; nullopt: no opinion.
+    virtual std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const {
+        (void)problem, (void)config, (void)device;
+        return std::nullopt;
+    }
+};
+
+}  // namespace autotune

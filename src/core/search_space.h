@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/config.h"
+
+namespace autotune {
+
+// Whether a value is rendered into the source (another cubin) or passed at launch (the same cubin).
+enum class ParameterKind : std::uint8_t { compile, launch };
+
+struct Parameter {
+    std::string name;                  // ^[a-z][a-z0-9_]*$, the same word in the template, the database and the command line
+    std::vector<std::int64_t> values;  // the declared domain, ascending
+    ParameterKind kind = ParameterKind::compile;
+    std::string about;                 // one line for `autotune families`
+};
+
+// A rule with its reason. Evaluated as soon as every parameter in `needs` has a value, so enumeration prunes early.
+struct Constraint {
+    std::string reason;              // why a config that breaks it is dropped: "tiles exceed shared memory"
+    std::vector<std::string> needs;  // parameters that `holds` reads
+    std::function<bool(const Config&)> holds;
+};
+
+struct NamedConfig {
+    std::string name;  // what people search for: "mma_m16n8k16_mma2x4_warp4x4_stages3"
+    Config config;
+};
+
+// How many configs of the cross product each reason dropped (the first reason in declared order that fails), and what is left.
+struct SpaceCount {
+    std::uint64_t points = 0;
+    std::uint64_t legal = 0;
+    std::uint64_t instances = 0;  // distinct compile-time parts among the legal
+    std::map<std::string, std::uint64_t> dropped;
+};
+
+// A family's parameters, rules and well-known points for one problem on one device. A plain value.
+class SearchSpace {
+  public:
+    int version = 1;  // raised when the meaning of a parameter changes; part of the template identity
+    std::vector<Parameter> parameters;
+    std::vector<Constraint> constraints;
+    Config default_config;  // legal; what runs when nothing is known
+    std::vector<NamedConfig> named;
+
+    const Parameter* find(std::string_view name) const;
+
+    // First reason, in declared order, why `config` is not in the space (unknown or missing parameter, value outside the
+    // domain, constraint); nullopt if it is legal.
+    std::optional<std::string> why_not(const Config& config) const;
+    bool contains(const Config& config) const { return !why_not(config); }
+
+    // All legal configs in lexicographic order of parameter positions. `pins` fixes parameters to one value.
+    // Stops after `limit` results.
+    std::vector<Config> enumerate(const Config& pins = {}, std::size_t limit = SIZE_MAX) const;
+    SpaceCount count() const;
+
+    // Legal configs that differ from `config` in one parameter (all its values), or in two adjacent steps of compile parameters
+    // that constraints tie together. Deterministic order.
+    std::vector<Config> neighbours(const Config& config) const;
+
+    // The compile-time part alone: configs that agree on it share one instance.
+    Config compile_part(const Config& config) const;
+};
+
+}  // namespace autotune

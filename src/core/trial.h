@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/config.h"
+
+namespace autotune {
+
+// A family and a config: what is tried. `family` is the full name, "gemm/mma".
+struct Candidate {
+    std::string family;
+    Config config;
+    bool operator==(const Candidate&) const = default;
+    auto operator<=>(const Candidate&) const = default;
+    std::string to_string() const { return family + " " + config.to_string(); }
+};
+
+enum class TrialStatus : std::uint8_t {
+    ok,
+    compile_failed,  // NVRTC refused it, or the compiler crashed or ran out of time
+    rejected,        // compiled, but the compiler's report disqualifies it (spills, serialised wgmma)
+    launch_refused,  // the driver said no and the context lives
+    wrong_result,
+    timed_out,
+    crashed,         // sticky CUDA error or death of the bench worker
+    out_of_memory,
+};
+std::string_view to_string(TrialStatus status);
+std::optional<TrialStatus> parse_trial_status(std::string_view text);
+
+// Time of one launch plan (all its steps), in microseconds. low/high bound the median with 95 % confidence.
+struct Timing {
+    double median_us = 0;
+    double low_us = 0;
+    double high_us = 0;
+    double min_us = 0;
+    int samples = 0;
+};
+
+// What the compiler said of an instance. -1: not known.
+struct CompileReport {
+    int registers = -1;
+    int spill_bytes = 0;
+    int static_smem_bytes = 0;
+    bool wgmma_serialised = false;  // C7511, C7519
+    bool setmaxnreg_ignored = false;  // C7508
+    double compile_ms = 0;
+    std::size_t cubin_bytes = 0;
+    bool from_cache = false;
+};
+
+// What the card did while something was timed. Unknown readings are nullopt: a machine without NVML is not an error.
+struct Conditions {
+    std::optional<int> sm_clock_mhz;
+    std::optional<int> power_w;
+    std::optional<int> temperature_c;
+    std::optional<std::uint64_t> throttle_reasons;  // NVML's bits
+};
+
+// What happened when a candidate was tried.
+struct Trial {
+    Candidate candidate;
+    TrialStatus status = TrialStatus::ok;
+    std::optional<Timing> timing;    // only with status ok
+    std::optional<double> max_error; // largest |error| / allowed error of the numeric test, when it ran
+    CompileReport compile;
+    std::string detail;              // one sentence for a person
+};
+
+// How an answer was found.
+enum class Origin : std::uint8_t { exact, shipped, near, fallback };
+// "exact", "shipped", "near", "default".
+std::string_view to_string(Origin origin);
+std::optional<Origin> parse_origin(std::string_view text);
+
+}  // namespace autotune

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/core/trial.h"
+
+namespace autotune::gpu {
+
+// NVML, where it is found. Reads only; never changes a setting. Own prototypes: no header of it is needed.
+class Nvml {
+  public:
+    // nullptr if the library is missing or does not start: then conditions are unknown, which is not an error.
+    static std::shared_ptr<const Nvml> load();
+    // Clock, power, temperature and throttle reasons now. Unknown readings are nullopt. `uuid` as Driver::uuid gives it.
+    Conditions conditions(const std::string& uuid) const;
+    std::optional<int> power_limit_w(const std::string& uuid) const;
+    std::string driver_version() const;  // "580.159.04", empty if unknown
+    // Compute processes on the card other than `own_pid`; nullopt if unknown.
+    std::optional<int> other_processes(const std::string& uuid, int own_pid) const;
+    ~Nvml();
+
+  private:
+    Nvml();
+    struct Api;
+    std::unique_ptr<Api> api_;
+};
+
+// NVML throttle bits that make a timing void: hardware slowdown, software and hardware thermal, power brake.
+constexpr unsigned long long kVoidingThrottleReasons = 0x8 | 0x20 | 0x40 | 0x80;
+constexpr unsigned long long kSoftwarePowerCap = 0x4;  // normal for large GEMMs; recorded, not discarded
+
+}  // namespace autotune::gpu

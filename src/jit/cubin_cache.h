@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/core/trial.h"
+
+namespace autotune::jit {
+
+// A compiled instance: code plus what the compiler said of it.
+struct Compiled {
+    std::string symbol;
+    std::string identity;
+    std::vector<std::byte> cubin;
+    CompileReport report;
+};
+
+// Cubins as files under one folder (0700), named by identity: magic, version, length, report, checksum, body; written to a temporary
+// name and renamed. A missing, short, altered, foreign-owned, symbolic or group-writable file is a miss, never an error; a folder
+// that cannot be written is a cache that stores nothing. Safe for many processes and threads.
+class CubinCache {
+  public:
+    // An empty folder name: no cache.
+    explicit CubinCache(std::string folder);
+
+    std::optional<Compiled> find(const std::string& identity) const;
+    // False if it could not be stored.
+    bool put(const Compiled& compiled) const;
+    const std::string& folder() const { return folder_; }
+    // Why nothing can be stored, empty if it can.
+    const std::string& disabled_because() const { return disabled_because_; }
+
+  private:
+    std::string folder_;
+    std::string disabled_because_;
+};
+
+}  // namespace autotune::jit

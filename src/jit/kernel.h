@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/core/launch_plan.h"
+#include "src/core/problem.h"
+#include "src/gpu/driver.h"
+#include "src/jit/cubin_cache.h"
+
+namespace autotune::jit {
+
+// What a launch is given besides its plan. Addresses by operand index, scalars by scalar index.
+struct LaunchInputs {
+    std::span<const gpu::DeviceAddress> operands;
+    std::span<const float> scalars;
+    gpu::DeviceAddress workspace = 0;
+    gpu::DeviceAddress expected = 0;  // reference plans alone
+    gpu::DeviceAddress bound = 0;
+};
+
+// A compiled instance loaded on the device, and how to launch it for one problem: the one way kernels are started, by tuner and
+// library alike. Making it loads code and resolves every step's function, so that enqueue() does nothing but launch.
+// Immutable after construction; enqueue() may be called from many threads.
+class BoundLaunch {
+  public:
+    // REQUIRES: a context is current. Throws DriverError (refused: the device will not take this launch).
+    BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<const gpu::Library> library, const std::string& symbol,
+                const Problem& problem, LaunchPlan plan);
+
+    const LaunchPlan& plan() const { return plan_; }
+    // Enqueues all steps: no allocation, no synchronisation. Tensor maps are encoded per call from the addresses (host arithmetic).
+    // Returns the first CUresult that is not success, 0 otherwise.
+    int enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept;
+    gpu::Function::Info info() const;  // of the first step
+
+  private:
+    std::shared_ptr<const gpu::Driver> driver_;
+    std::shared_ptr<const gpu::Library> library_;
+    std::vector<DType> operand_types_;
+    LaunchPlan plan_;
+    std::vector<gpu::Function> functions_;  // one per step
+};
+
+}  // namespace autotune::jit

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernel_templates/catalogue.h"
+#include "src/core/config.h"
+#include "src/core/family.h"
+#include "src/core/op.h"
+#include "src/core/problem.h"
+
+namespace autotune::jit {
+
+// A template with its values filled in, ready to compile. `identity` = hash(source with all it includes, options, NVRTC version,
+// architecture), 64 hex digits; `symbol` = <op>_<family>_<first 16 of a hash of the same>.
+struct Rendered {
+    std::string symbol;
+    std::string identity;
+    std::string source;
+    std::vector<std::pair<std::string, std::string>> headers;
+    std::vector<std::string> options;
+    std::string arch;
+};
+
+// What a rendering is for: the compiler's version changes the options and the identity.
+struct Target {
+    std::string arch;           // "sm_90a"
+    std::string nvrtc_version;  // "13.0"
+};
+
+// Fills the placeholders of `text`, which stand in its first block only (from the top to the line `// ---- end of parameters ----`).
+// Integers print as decimals, dtypes as their word, `${symbol}` as the symbol. Throws Error{internal} with file and line for a name
+// that is unknown, missing or unused, or a placeholder outside the block.
+std::string fill(const std::string& text, const std::string& file, const std::vector<Binding>& bindings, const std::string& symbol);
+
+// Launch parameters of `config` play no part: configs that agree on compile parameters render to the same identity.
+Rendered render(const Catalogue& catalogue, const Family& family, const Problem& problem, const SearchSpace& space,
+                const Config& config, const Target& target);
+Rendered render_reference(const Catalogue& catalogue, const Op& op, const Problem& problem, const Target& target);
+// The harness kernels (fill, poison, compare, canary): the same text for every problem.
+Rendered render_harness(const Catalogue& catalogue, const Target& target);
+
+}  // namespace autotune::jit

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autotune::tuner {
+
+// What a strategy walks over: points 0..size-1, made from families' spaces or from a recorded space. A plain value.
+struct Domain {
+    std::size_t size = 0;
+    // Points reached from a point by one step. Deterministic order.
+    std::function<std::vector<std::size_t>(std::size_t)> neighbours;
+    // Expected time in any unit that orders points; nullopt: no opinion.
+    std::function<std::optional<double>(std::size_t)> prior;
+    // Points with the same number share one compiled instance: trying a second one is cheap.
+    std::function<std::size_t(std::size_t)> instance;
+    // Coordinates of a point as positions in each parameter's domain, for strategies that model; the same length for all points.
+    std::function<std::vector<int>(std::size_t)> coordinates;
+    // Points to try first: the default config, winners of near problems, the previous winner.
+    std::vector<std::size_t> seeds;
+};
+
+// Ask/report: the caller asks for points, tries them in any order and reports each. Deterministic under a seed for the same reports.
+class Strategy {
+  public:
+    virtual ~Strategy() = default;
+    virtual std::string_view name() const = 0;
+    // Up to `count` points never given before, best idea first. Fewer, or none, while it waits for reports; none for ever once
+    // exhausted() is true.
+    virtual std::vector<std::size_t> ask(std::size_t count) = 0;
+    // The time of a point, or nullopt if it failed.
+    virtual void report(std::size_t point, std::optional<double> time_us) = 0;
+    virtual bool exhausted() const = 0;
+};
+
+// Names known to make_strategy, the default first.
+std::vector<std::string> strategy_names();
+// Throws Error{usage} for an unknown name, listing the known ones. "auto" = exhaustive for small domains, else the default.
+std::unique_ptr<Strategy> make_strategy(std::string_view name, const Domain& domain, std::uint64_t seed);
+
+}  // namespace autotune::tuner

@@ -1,0 +1,185 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+#include "kernel_templates/catalogue.h"
+#include "src/core/config.h"
+#include "src/core/device.h"
+#include "src/core/problem.h"
+#include "src/core/trial.h"
+
+namespace autotune::tuner {
+
+// When to stop looking. The first limit that is reached counts; final rounds come after and are part of `seconds`.
+struct Budget {
+    double seconds = 40;
+    int trials = 0;  // 0: no limit
+};
+
+struct Choice {
+    std::vector<std::string> families;  // full names; empty: every family of the op that accepts the problem
+    Config pins;                        // parameters held at one value
+    std::string named;                  // a named config; empty: search
+};
+
+struct TuneOptions {
+    Budget budget;
+    Choice choice;
+    std::uint64_t seed = 1;
+    std::string strategy = "auto";
+    bool retune = false;      // look for a winner even if the database has a valid one
+    bool l2_warm = false;     // measure with operands in L2 instead of rotating buffers
+    std::string keep_folder;  // rendered sources, logs and cubins of what was tried; empty: none
+};
+
+enum class Phase { compile, trial, final_rounds, done };
+struct Progress {
+    Phase phase = Phase::compile;
+    int compiled = 0, tried = 0, failed = 0, waiting = 0;
+    double elapsed_s = 0;
+    std::optional<double> eta_s;
+    std::optional<double> best_us;
+    std::string best;  // Candidate::to_string()
+};
+
+// Hears of a tune; decides how it looks. Called on the tuning thread.
+class TuneObserver {
+  public:
+    virtual ~TuneObserver() = default;
+    virtual void on_progress(const Progress&) {}
+    virtual void on_trial(const Trial&) {}
+    virtual void on_warning(const std::string&) {}
+};
+
+// How worker processes are started: `worker_binary __worker compile|bench ...`. Filled by the tool from its own path and flags.
+struct WorkerSettings {
+    std::string binary;            // /proc/self/exe
+    std::string templates_folder;  // --templates, empty: embedded
+    std::string cache_folder;      // cubin files; empty: a private temporary folder for the run
+    std::string nvrtc_path;        // empty: searched
+    std::string lock_folder;       // GPU locks and journals (XDG_STATE_HOME/autotune or a private folder)
+    int compile_workers = 0;       // 0: one fewer than cores, at least 1
+    int device = 0;                // ordinal
+    double launch_timeout_s = 2;   // first launch: this + 50 x the predicted floor
+};
+
+// What a tune is given; nothing else is reached for.
+struct TuneServices {
+    const Catalogue& catalogue;
+    db::Store* store = nullptr;  // nullptr: nothing is remembered
+    Device device;
+    std::string device_uuid;
+    db::Provenance provenance;   // driver, NVRTC, device name, power limit; the tune adds method and date
+    WorkerSettings workers;
+    TuneObserver* observer = nullptr;
+    const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C: keep what is measured and return
+};
+
+struct TuneResult {
+    db::Winner winner;
+    Origin origin = Origin::exact;
+    bool tuned = false;     // false: answered from the database
+    bool stale = false;     // soft key differs from today's
+    std::string stale_because;
+    bool interrupted = false;
+};
+
+// The valid winner the store has for this problem on this device: hard key equal and template identity that of the catalogue. Compiles
+// nothing, starts no process, creates no context.
+std::optional<TuneResult> recall(const Problem& problem, const TuneServices& services);
+
+// Finds, verifies and stores the winner. Throws Error: no_valid_config if no family accepts or every candidate failed (with counts by
+// reason), gpu_unhealthy, database, interrupted if stopped before anything was verified.
+TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices& services);
+
+// ---- side by side ----
+
+struct BenchRow {
+    std::string name;  // "winner", a named config, "default", "cublas", "cublaslt"
+    std::optional<Candidate> candidate;
+    TrialStatus status = TrialStatus::ok;
+    std::string detail;             // why it has no timing
+    std::optional<Timing> timing;
+    double ratio_to_first = 1;      // median of paired rounds: this row's time over the first row's
+    double ratio_low = 1, ratio_high = 1;
+    std::optional<double> max_error;
+    std::vector<double> sample_values;  // two output values
+};
+
+struct BenchOptions {
+    Choice choice;
+    bool named = false;                // every named config of the chosen families
+    std::vector<std::string> against;  // "cublas", "cublaslt"
+    int rounds = 30;
+    double warm_seconds = 1.0;         // load before the rounds: sustained figures. 0: burst
+    bool l2_warm = false;
+    std::uint64_t seed = 1;
+};
+
+struct BenchResult {
+    std::vector<BenchRow> rows;
+    Conditions conditions;  // median over the rounds
+    bool sustained = true;
+    int rounds = 0;
+};
+
+// Verifies and times rows in interleaved rounds of random order. Row 0 is the stored winner (or the choice's config) where there is one.
+BenchResult bench(const Problem& problem, const BenchOptions& options, TuneServices& services);
+
+// Checks one candidate on the problem and on awkward neighbours; status and error as a Trial.
+Trial verify(const Problem& problem, const Candidate& candidate, TuneServices& services);
+
+// ---- without a GPU ----
+
+struct CompiledRow {
+    Candidate candidate;
+    TrialStatus status = TrialStatus::ok;
+    CompileReport report;
+    std::string detail;
+    int smem_bytes = 0;
+    double occupancy = 0;                // resident threads over the SM's maximum
+    std::optional<double> predicted_us;
+};
+struct CompileOptions {
+    Choice choice;
+    int count = 24;           // best predicted first
+    std::uint64_t seed = 1;
+    std::string keep_folder;
+};
+// Ranks and compiles candidates for services.device's architecture in the pool of compile workers, filling the cubin cache.
+std::vector<CompiledRow> compile_ranked(const Problem& problem, const CompileOptions& options, TuneServices& services);
+
+// ---- many problems ----
+
+struct SweepOptions {
+    TuneOptions each;          // each.budget is per problem
+    double total_seconds = 0;  // 0: no limit
+};
+struct SweepItem {
+    Problem problem;
+    enum class State { fresh, tuned, failed, skipped_for_budget, interrupted } state = State::fresh;
+    std::optional<TuneResult> result;
+    std::string detail;
+    double seconds = 0;
+};
+class SweepObserver {
+  public:
+    virtual ~SweepObserver() = default;
+    virtual void on_item(const SweepItem&, std::size_t done, std::size_t total, std::optional<double> eta_s) = 0;
+};
+// Tunes each problem that has no fresh winner. A failed item does not end the sweep; workers and instances are shared.
+std::vector<SweepItem> sweep(const std::vector<Problem>& problems, const SweepOptions& options, TuneServices& services,
+                             SweepObserver* observer);
+
+// ---- the other end: entry point of `autotune __worker ...`, returns the process's exit code ----
+int worker_main(const std::vector<std::string>& arguments);
+
+}  // namespace autotune::tuner
