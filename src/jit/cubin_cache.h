@@ -18,9 +18,9 @@ struct Compiled {
     CompileReport report;
 };
 
-// Cubins as files under one folder (0700), named by identity: magic, version, length, report, checksum, body; written to a temporary
-// name and renamed. A missing, short, altered, foreign-owned, symbolic or group-writable file is a miss, never an error; a folder
-// that cannot be written is a cache that stores nothing. Safe for many processes and threads.
+// Cubins as files under one folder (0700), named by identity: magic, version, length, report, checksum, body; written to a
+// temporary name and renamed. A missing, short, altered, foreign-owned, symbolic or group-writable file is a miss, never an
+// error; a folder that cannot be written is a cache that stores nothing. Safe for many processes and threads.
 class CubinCache {
   public:
     // An empty folder name: no cache.
@@ -35,6 +35,7 @@ class CubinCache {
 
   private:
     std::string folder_;
+    bool readable_ = false;
     std::string disabled_because_;
 };
 

@@ -32,8 +32,9 @@ class BoundLaunch {
                 const Problem& problem, LaunchPlan plan);
 
     const LaunchPlan& plan() const { return plan_; }
-    // Enqueues all steps: no allocation, no synchronisation. Tensor maps are encoded per call from the addresses (host arithmetic).
-    // Returns the first CUresult that is not success, 0 otherwise.
+    // Enqueues all steps: no allocation, no synchronisation. Tensor maps are encoded per call from the addresses (host
+    // arithmetic). Returns the first CUresult that is not success, 0 otherwise; CUDA_ERROR_INVALID_VALUE if `inputs` has fewer
+    // operands or scalars than the plan asks for.
     int enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept;
     gpu::Function::Info info() const;  // of the first step
 
@@ -43,6 +44,8 @@ class BoundLaunch {
     std::vector<DType> operand_types_;
     LaunchPlan plan_;
     std::vector<gpu::Function> functions_;  // one per step
+    std::size_t operands_needed_ = 0;
+    std::size_t scalars_needed_ = 0;
 };
 
 }  // namespace autotune::jit

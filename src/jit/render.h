@@ -29,10 +29,11 @@ struct Target {
     std::string nvrtc_version;  // "13.0"
 };
 
-// Fills the placeholders of `text`, which stand in its first block only (from the top to the line `// ---- end of parameters ----`).
-// Integers print as decimals, dtypes as their word, `${symbol}` as the symbol. Throws Error{internal} with file and line for a name
-// that is unknown, missing or unused, or a placeholder outside the block.
-std::string fill(const std::string& text, const std::string& file, const std::vector<Binding>& bindings, const std::string& symbol);
+// Fills the placeholders of `text`, which stand in its first block only (from the top to the line `// ---- end of parameters
+// ----`). Integers print as decimals, dtypes as their word, `${symbol}` as the symbol. Throws Error{internal} with file and line
+// for a name that is unknown, missing or unused, or a placeholder outside the block.
+std::string fill(const std::string& text, const std::string& file, const std::vector<Binding>& bindings,
+                 const std::string& symbol);
 
 // Launch parameters of `config` play no part: configs that agree on compile parameters render to the same identity.
 Rendered render(const Catalogue& catalogue, const Family& family, const Problem& problem, const SearchSpace& space,

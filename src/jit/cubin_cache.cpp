@@ -1,0 +1,120 @@
+#include "src/jit/cubin_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "src/jit/cubin_file.h"
+#include "src/jit/file_descriptor.h"
+
+namespace autotune::jit {
+namespace {
+
+// A cubin is tens of kilobytes; a file beyond this is none of ours, and reading it would be somebody's way to fill our memory.
+constexpr off_t kMaxFileBytes = 256 << 20;
+
+bool is_identity(const std::string& text) {
+    return text.size() >= 16 && text.size() <= 128 &&
+           std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+bool is_ours(const struct stat& info) {
+    return info.st_uid == ::geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// Why the folder is not one to trust, empty if it is. The last folder of the path is made, private to the user, with its parents.
+std::string prepare_folder(const std::string& folder) {
+    std::error_code error;
+    const std::filesystem::path path(folder);
+    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+    if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+        return "the cubin cache " + folder + " cannot be made: " + std::strerror(errno);
+    const FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct stat info = {};
+    if (!opened.open() || ::fstat(opened.get(), &info) != 0)
+        return "the cubin cache " + folder + " cannot be opened: " + std::strerror(errno);
+    if (!is_ours(info)) return "the cubin cache " + folder + " belongs to another user or can be written by others; chmod 700 it";
+    return "";
+}
+
+std::string file_path(const std::string& folder, const std::string& identity) {
+    return folder + "/" + identity + ".atcubin";
+}
+
+std::optional<std::vector<std::byte>> read_private_file(const std::string& path) {
+    // O_NONBLOCK: opening a FIFO that somebody put there must not hang.
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat info = {};
+    if (!file.open() || ::fstat(file.get(), &info) != 0) return std::nullopt;
+    if (!S_ISREG(info.st_mode) || !is_ours(info) || info.st_size <= 0 || info.st_size > kMaxFileBytes) return std::nullopt;
+    std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
+    std::size_t filled = 0;
+    while (filled < bytes.size()) {
+        const ssize_t got = ::read(file.get(), bytes.data() + filled, bytes.size() - filled);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return std::nullopt;
+        filled += static_cast<std::size_t>(got);
+    }
+    return bytes;
+}
+
+bool write_all(int file, std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t put = ::write(file, bytes.data(), bytes.size());
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        bytes = bytes.subspan(static_cast<std::size_t>(put));
+    }
+    return true;
+}
+
+// Unique among the threads of this process and among processes: two writers never share a temporary file.
+std::string temporary_path(const std::string& path) {
+    static std::atomic<unsigned> counter{0};
+    return path + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1)) + ".tmp";
+}
+
+}  // namespace
+
+CubinCache::CubinCache(std::string folder) : folder_(std::move(folder)) {
+    if (folder_.empty()) {
+        disabled_because_ = "no folder for the cubin cache was given";
+        return;
+    }
+    disabled_because_ = prepare_folder(folder_);
+    readable_ = disabled_because_.empty();
+    if (readable_ && ::access(folder_.c_str(), W_OK | X_OK) != 0)
+        disabled_because_ = "the cubin cache " + folder_ + " cannot be written: " + std::strerror(errno);
+}
+
+std::optional<Compiled> CubinCache::find(const std::string& identity) const {
+    if (!readable_ || !is_identity(identity)) return std::nullopt;
+    const auto bytes = read_private_file(file_path(folder_, identity));
+    if (!bytes) return std::nullopt;
+    return decode_cubin_file(*bytes, identity);
+}
+
+// Not synced: after a power cut a short file fails its checksum and is compiled again, and an fsync would cost more than the
+// compile of a small kernel saves.
+bool CubinCache::put(const Compiled& compiled) const {
+    if (!disabled_because_.empty() || !is_identity(compiled.identity)) return false;
+    const std::string path = file_path(folder_, compiled.identity);
+    const std::string temporary = temporary_path(path);
+    FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+    if (!file.open()) return false;
+    const bool written = write_all(file.get(), encode_cubin_file(compiled));
+    const bool closed = file.close();
+    if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return true;
+    ::unlink(temporary.c_str());
+    return false;
+}
+
+}  // namespace autotune::jit

@@ -1,0 +1,136 @@
+#include "src/jit/kernel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "src/core/error.h"
+
+namespace autotune::jit {
+namespace {
+
+// Room on the stack of enqueue(): kernels of the catalogue take about 20 arguments and at most three tensor maps.
+constexpr std::size_t kMaxArguments = 48;
+constexpr std::size_t kMaxTensorMaps = 4;
+
+constexpr int kInvalidValue = 1;            // CUDA_ERROR_INVALID_VALUE
+constexpr int kLaunchOutOfResources = 701;  // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+
+// Where one launch's parameters live while the driver copies them.
+struct Parameters {
+    std::uint64_t words[kMaxArguments];
+    gpu::TensorMap maps[kMaxTensorMaps];
+    void* addresses[kMaxArguments];
+    std::size_t count = 0;
+    std::size_t map_count = 0;
+
+    template <typename T>
+    void add(T value) {
+        static_assert(sizeof(T) <= sizeof(std::uint64_t));
+        std::memcpy(&words[count], &value, sizeof(T));
+        addresses[count] = &words[count];
+        ++count;
+    }
+    void add_map(const gpu::TensorMap& map) {
+        maps[map_count] = map;
+        addresses[count++] = &maps[map_count++];
+    }
+};
+
+struct Packer {
+    const gpu::Driver& driver;
+    const std::vector<DType>& types;
+    const LaunchInputs& inputs;
+    Parameters& parameters;
+
+    void operator()(const OperandArg& argument) const {
+        parameters.add(inputs.operands[static_cast<std::size_t>(argument.index)]);
+    }
+    void operator()(const ScalarArg& argument) const { parameters.add(inputs.scalars[static_cast<std::size_t>(argument.index)]); }
+    void operator()(const WorkspaceArg& argument) const { parameters.add(inputs.workspace + argument.offset_bytes); }
+    void operator()(const I32Arg& argument) const { parameters.add(argument.value); }
+    void operator()(const I64Arg& argument) const { parameters.add(argument.value); }
+    void operator()(const F32Arg& argument) const { parameters.add(argument.value); }
+    void operator()(const ExpectedArg&) const { parameters.add(inputs.expected); }
+    void operator()(const BoundArg&) const { parameters.add(inputs.bound); }
+    void operator()(const TensorMapArg& argument) const {
+        const auto operand = static_cast<std::size_t>(argument.operand);
+        parameters.add_map(gpu::encode_tensor_map(driver, argument, types[operand], inputs.operands[operand]));
+    }
+};
+
+// The highest operand and scalar that a plan asks for, so that enqueue() can refuse short inputs.
+struct Demand {
+    std::size_t operands = 0;
+    std::size_t scalars = 0;
+    std::size_t maps = 0;
+
+    void operator()(const OperandArg& argument) { operands = std::max(operands, static_cast<std::size_t>(argument.index) + 1); }
+    void operator()(const ScalarArg& argument) { scalars = std::max(scalars, static_cast<std::size_t>(argument.index) + 1); }
+    void operator()(const TensorMapArg& argument) {
+        operands = std::max(operands, static_cast<std::size_t>(argument.operand) + 1);
+        ++maps;
+    }
+    template <typename Other>
+    void operator()(const Other&) {}
+};
+
+// The driver would refuse such a launch only when it is enqueued; here it is refused where the code is loaded.
+void check_fits(const gpu::Driver& driver, const LaunchStep& step, const gpu::Function& function) {
+    const auto info = function.info();
+    const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
+    const bool too_many = info.max_threads > 0 && threads > static_cast<std::uint64_t>(info.max_threads);
+    if (too_many) gpu::throw_if_failed(driver, kLaunchOutOfResources, "cuLaunchKernelEx (threads per block)");
+}
+
+gpu::Function load_function(const gpu::Driver& driver, const gpu::Library& library, const std::string& symbol,
+                            const LaunchStep& step) {
+    gpu::Function function = library.function(symbol + step.entry);
+    check_fits(driver, step, function);
+    if (step.dynamic_smem_bytes > 0) function.allow_dynamic_smem(step.dynamic_smem_bytes);
+    function.force_load();
+    return function;
+}
+
+}  // namespace
+
+BoundLaunch::BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<const gpu::Library> library,
+                         const std::string& symbol, const Problem& problem, LaunchPlan plan)
+    : driver_(std::move(driver)), library_(std::move(library)), plan_(std::move(plan)) {
+    for (const Operand& operand : problem.operands) operand_types_.push_back(operand.dtype);
+    for (const LaunchStep& step : plan_.steps) {
+        Demand demand;
+        for (const Argument& argument : step.arguments) std::visit(demand, argument);
+        check(step.arguments.size() <= kMaxArguments && demand.maps <= kMaxTensorMaps,
+              symbol + step.entry + ": too many arguments");
+        check(demand.operands <= operand_types_.size(),
+              symbol + step.entry + ": an argument names an operand that the problem has not");
+        operands_needed_ = std::max(operands_needed_, demand.operands);
+        scalars_needed_ = std::max(scalars_needed_, demand.scalars);
+        functions_.push_back(load_function(*driver_, *library_, symbol, step));
+    }
+}
+
+int BoundLaunch::enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept {
+    if (inputs.operands.size() < operands_needed_ || inputs.scalars.size() < scalars_needed_) return kInvalidValue;
+    for (std::size_t i = 0; i < functions_.size(); ++i) {
+        const LaunchStep& step = plan_.steps[i];
+        Parameters parameters;
+        try {
+            const Packer packer{*driver_, operand_types_, inputs, parameters};
+            for (const Argument& argument : step.arguments) std::visit(packer, argument);
+        } catch (const gpu::DriverError& error) {
+            return error.code();
+        } catch (...) {
+            return kInvalidValue;
+        }
+        if (const int code = functions_[i].launch(step, parameters.addresses, stream); code != 0) return code;
+    }
+    return 0;
+}
+
+gpu::Function::Info BoundLaunch::info() const {
+    return functions_.empty() ? gpu::Function::Info{} : functions_.front().info();
+}
+
+}  // namespace autotune::jit

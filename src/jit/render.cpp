@@ -1,0 +1,259 @@
+#include "src/jit/render.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "src/core/error.h"
+#include "src/jit/hash.h"
+
+namespace autotune::jit {
+namespace {
+
+constexpr std::string_view kEndOfParameters = "// ---- end of parameters ----";
+
+[[noreturn]] void fail(const std::string& file, std::size_t line, const std::string& what) {
+    throw Error(ErrorCode::internal, "template " + file + ":" + std::to_string(line) + ": " + what);
+}
+
+std::string spell(const Binding& binding) {
+    if (const auto* type = std::get_if<DType>(&binding.value)) return std::string(to_string(*type));
+    return std::to_string(std::get<std::int64_t>(binding.value));
+}
+
+bool is_name(std::string_view text) {
+    if (text.empty() || text[0] < 'a' || text[0] > 'z') return false;
+    return std::all_of(text.begin(), text.end(),
+                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+// The values by name, and which of them the text has asked for.
+class Values {
+  public:
+    Values(const std::vector<Binding>& bindings, const std::string& symbol, const std::string& file) {
+        values_["symbol"] = {symbol, false};
+        for (const Binding& binding : bindings) {
+            if (!is_name(binding.name)) fail(file, 1, "'" + binding.name + "' is no name for a placeholder");
+            if (!values_.emplace(binding.name, Value{spell(binding), false}).second)
+                fail(file, 1, "'" + binding.name + "' is bound twice");
+        }
+    }
+
+    const std::string* use(const std::string& name) {
+        const auto found = values_.find(name);
+        if (found == values_.end()) return nullptr;
+        found->second.used = true;
+        return &found->second.text;
+    }
+
+    // Names that nothing asked for, in order.
+    std::string unused() const {
+        std::string names;
+        for (const auto& [name, value] : values_)
+            if (!value.used) names += (names.empty() ? "" : ", ") + name;
+        return names;
+    }
+
+  private:
+    struct Value {
+        std::string text;
+        bool used = false;
+    };
+    std::map<std::string, Value> values_;
+};
+
+void fill_line(std::string_view line, const std::string& file, std::size_t number, Values& values, std::string& out) {
+    while (true) {
+        const std::size_t open = line.find("${");
+        out += line.substr(0, open);
+        if (open == std::string_view::npos) return;
+        const std::size_t close = line.find('}', open);
+        if (close == std::string_view::npos) fail(file, number, "'${' without '}'");
+        const std::string name(line.substr(open + 2, close - open - 2));
+        const std::string* text = is_name(name) ? values.use(name) : nullptr;
+        if (text == nullptr) fail(file, number, "nothing is bound to ${" + name + "}");
+        out += *text;
+        line.remove_prefix(close + 1);
+    }
+}
+
+std::string_view trimmed(std::string_view line) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t')) line.remove_suffix(1);
+    while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
+    return line;
+}
+
+// Calls visit(line without its end, number) for each line; false from it ends the walk.
+template <typename Visit>
+void for_each_line(std::string_view text, Visit visit) {
+    std::size_t number = 0;
+    while (!text.empty()) {
+        const std::size_t end = text.find('\n');
+        if (!visit(text.substr(0, end), ++number) || end == std::string_view::npos) return;
+        text.remove_prefix(end + 1);
+    }
+}
+
+// The name in `#include "name"`, empty for any other line. Headers shared with the host name <...> ones in branches that the
+// device compiler never takes; those are left to it, which has no folder to find them in.
+std::string included_name(std::string_view line, const std::string& file, std::size_t number) {
+    line = trimmed(line);
+    if (line.empty() || line.front() != '#') return "";
+    line = trimmed(line.substr(1));
+    if (!line.starts_with("include")) return "";
+    line = trimmed(line.substr(7));
+    if (line.starts_with('<')) return "";
+    const std::size_t close = line.find('"', 1);
+    if (!line.starts_with('"') || close == std::string_view::npos) fail(file, number, "#include without a \"name\"");
+    return std::string(line.substr(1, close - 1));
+}
+
+// The headers that `text` reaches, by name. Nothing else is given to the compiler, so an unrelated header that changes leaves the
+// identity as it was, and no #include can reach a file of the machine.
+void collect_headers(const Catalogue& catalogue, std::string_view text, const std::string& file,
+                     std::map<std::string, std::string>& reached) {
+    for_each_line(text, [&](std::string_view line, std::size_t number) {
+        const std::string name = included_name(line, file, number);
+        if (name.empty() || reached.contains(name)) return true;
+        const auto& headers = catalogue.headers();
+        const auto found = std::find_if(headers.begin(), headers.end(), [&](const auto& header) { return header.name == name; });
+        if (found == headers.end()) fail(file, number, "there is no header \"" + name + "\"");
+        reached.emplace(name, found->text);
+        collect_headers(catalogue, found->text, name, reached);
+        return true;
+    });
+}
+
+// NVRTC 12.9 brought a disk cache of its own and the option that turns it off; before, the option is an error.
+bool knows_no_cache(const std::string& nvrtc_version) {
+    int major = 0;
+    int minor = 0;
+    const char* end = nvrtc_version.data() + nvrtc_version.size();
+    const auto parsed = std::from_chars(nvrtc_version.data(), end, major);
+    if (parsed.ptr != end && *parsed.ptr == '.') std::from_chars(parsed.ptr + 1, end, minor);
+    return major > 12 || (major == 12 && minor >= 9);
+}
+
+std::vector<std::string> options_for(const Target& target) {
+    const std::string_view digits = std::string_view(target.arch).substr(std::min<std::size_t>(3, target.arch.size()));
+    const bool well_formed =
+        target.arch.starts_with("sm_") && !digits.empty() && digits.size() <= 4 &&
+        std::all_of(digits.begin(), digits.end(), [](char c) { return (c >= '0' && c <= '9') || c == 'a' || c == 'f'; });
+    if (!well_formed) throw Error(ErrorCode::usage, "unknown architecture '" + target.arch + "'; expected one like sm_90a");
+    // -Xptxas takes one option an entry: "-v,..." joined is refused.
+    std::vector<std::string> options = {"--std=c++17", "-arch=" + target.arch, "-Xptxas=-v"};
+    if (knows_no_cache(target.nvrtc_version)) options.emplace_back("--no-cache");
+    return options;
+}
+
+// What is rendered: a text, its name for messages, what fills it, and what its symbol begins with.
+struct Draft {
+    const std::string& text;
+    std::string file;
+    std::vector<Binding> bindings;
+    std::string prefix;
+};
+
+std::string identity_of(const std::string& source, const Rendered& rendered, const Target& target) {
+    Hash hash;
+    hash.field("autotune instance 1");
+    hash.field(source);
+    for (const auto& [name, text] : rendered.headers) {
+        hash.field(name);
+        hash.field(text);
+    }
+    hash.field("options");
+    for (const std::string& option : rendered.options) hash.field(option);
+    hash.field(target.nvrtc_version);
+    hash.field(target.arch);
+    return to_hex(hash.digest());
+}
+
+// The symbol carries the identity and stands in the source, so the identity is taken of the text with the bare prefix as symbol.
+Rendered finish(const Catalogue& catalogue, const Draft& draft, const Target& target) {
+    Rendered rendered;
+    rendered.arch = target.arch;
+    rendered.options = options_for(target);
+    std::map<std::string, std::string> reached;
+    collect_headers(catalogue, draft.text, draft.file, reached);
+    rendered.headers.assign(reached.begin(), reached.end());
+    rendered.identity = identity_of(fill(draft.text, draft.file, draft.bindings, draft.prefix), rendered, target);
+    rendered.symbol = draft.prefix + "_" + rendered.identity.substr(0, 16);
+    rendered.source = fill(draft.text, draft.file, draft.bindings, rendered.symbol);
+    return rendered;
+}
+
+std::string identifier(std::string_view name) {
+    std::string text(name);
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c == '/' || c == '-'; }, '_');
+    return text;
+}
+
+}  // namespace
+
+std::string fill(const std::string& text, const std::string& file, const std::vector<Binding>& bindings,
+                 const std::string& symbol) {
+    Values values(bindings, symbol, file);
+    std::string out;
+    out.reserve(text.size() + 256);
+    std::size_t end_line = 0;
+    for_each_line(text, [&](std::string_view line, std::size_t number) {
+        if (number > 1) out += '\n';
+        if (end_line == 0 && trimmed(line) == kEndOfParameters) end_line = number;
+        if (end_line == 0) {
+            fill_line(line, file, number, values, out);
+        } else {
+            if (line.find("${") != std::string_view::npos)
+                fail(file, number,
+                     "a placeholder stands below the end of the parameters (line " + std::to_string(end_line) + ")");
+            out += line;
+        }
+        return true;
+    });
+    if (text.ends_with('\n')) out += '\n';
+    if (end_line == 0) fail(file, 1, "the line '" + std::string(kEndOfParameters) + "' is missing");
+    if (const std::string unused = values.unused(); !unused.empty())
+        fail(file, end_line, "bound, but no placeholder asks for it: " + unused);
+    return out;
+}
+
+Rendered render(const Catalogue& catalogue, const Family& family, const Problem& problem, const SearchSpace& space,
+                const Config& config, const Target& target) {
+    if (const auto reason = space.why_not(config))
+        throw Error(ErrorCode::internal,
+                    std::string(family.name()) + ": " + config.to_string() + " is not in the space: " + *reason);
+    Draft draft{catalogue.text(family), std::string(family.name()) + "/kernel.cuh", family.facts(problem),
+                identifier(family.name())};
+    const Config compiled_in = space.compile_part(config);
+    for (const auto& [name, value] : compiled_in.values()) draft.bindings.push_back({name, value});
+    return finish(catalogue, draft, target);
+}
+
+Rendered render_reference(const Catalogue& catalogue, const Op& op, const Problem& problem, const Target& target) {
+    const std::string name(op.name());
+    return finish(
+        catalogue,
+        {catalogue.reference_text(op), name + "/reference.cuh", op.reference_facts(problem), identifier(name) + "_reference"},
+        target);
+}
+
+Rendered render_harness(const Catalogue& catalogue, const Target& target) {
+    const std::string& text = catalogue.harness_text();
+    const std::string file = "common/harness.cuh";
+    Rendered rendered;
+    rendered.symbol = "autotune";
+    rendered.source = text.find(kEndOfParameters) == std::string::npos ? text : fill(text, file, {}, rendered.symbol);
+    rendered.arch = target.arch;
+    rendered.options = options_for(target);
+    std::map<std::string, std::string> reached;
+    collect_headers(catalogue, text, file, reached);
+    rendered.headers.assign(reached.begin(), reached.end());
+    rendered.identity = identity_of(rendered.source, rendered, target);
+    return rendered;
+}
+
+}  // namespace autotune::jit
