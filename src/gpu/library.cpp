@@ -1,0 +1,107 @@
+#include <array>
+#include <utility>
+
+#include "src/gpu/driver_api.h"
+
+namespace autotune::gpu {
+namespace {
+
+CUfunction as_function(void* raw) {
+    return static_cast<CUfunction>(raw);
+}
+
+bool is_cluster(const Dim3& cluster) {
+    return cluster.x * cluster.y * cluster.z > 1;
+}
+
+}  // namespace
+
+Library::Library(std::shared_ptr<const Driver> driver, std::span<const std::byte> cubin) : driver_(std::move(driver)) {
+    CUlibrary library = nullptr;
+    const CUresult result = driver_->api().library_load_data(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    throw_if_failed(*driver_, result, "cuLibraryLoadData");
+    raw_ = library;
+}
+
+Library::~Library() {
+    if (raw_ != nullptr) driver_->api().library_unload(static_cast<CUlibrary>(raw_));
+}
+
+Library::Library(Library&& other) noexcept : driver_(std::move(other.driver_)), raw_(std::exchange(other.raw_, nullptr)) {}
+
+Function Library::function(const std::string& symbol) const {
+    const Driver::Api& api = driver_->api();
+    CUkernel kernel = nullptr;
+    throw_if_failed(*driver_, api.library_get_kernel(&kernel, static_cast<CUlibrary>(raw_), symbol.c_str()),
+                    ("cuLibraryGetKernel(" + symbol + ")").c_str());
+    CUfunction raw = nullptr;
+    throw_if_failed(*driver_, api.kernel_get_function(&raw, kernel), "cuKernelGetFunction");
+    Function function;
+    function.driver_ = driver_.get();
+    function.raw_ = raw;
+    return function;
+}
+
+Function::Info Function::info() const {
+    const auto read = [this](CUfunction_attribute attribute) {
+        int value = 0;
+        throw_if_failed(*driver_, driver_->api().func_get_attribute(&value, attribute, as_function(raw_)), "cuFuncGetAttribute");
+        return value;
+    };
+    return {.registers = read(CU_FUNC_ATTRIBUTE_NUM_REGS),
+            .local_bytes = read(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES),
+            .static_smem_bytes = read(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+            .max_threads = read(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)};
+}
+
+void Function::allow_dynamic_smem(std::size_t bytes) const {
+    const CUresult result = driver_->api().func_set_attribute(as_function(raw_), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                              static_cast<int>(bytes));
+    throw_if_failed(*driver_, result, "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");
+}
+
+int Function::blocks_per_sm(int threads, std::size_t dynamic_smem_bytes) const {
+    int blocks = 0;
+    const CUresult result = driver_->api().occupancy_max_blocks(&blocks, as_function(raw_), threads, dynamic_smem_bytes);
+    throw_if_failed(*driver_, result, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    return blocks;
+}
+
+void Function::force_load() const {
+    if (driver_->api().func_load != nullptr) {
+        throw_if_failed(*driver_, driver_->api().func_load(as_function(raw_)), "cuFuncLoad");
+    } else {
+        info();  // before 12.4: reading the attributes of the code makes the driver load it
+    }
+}
+
+int Function::launch(const LaunchStep& step, void** parameters, StreamHandle stream) const noexcept {
+    std::array<CUlaunchAttribute, 2> attributes{};
+    unsigned count = 0;
+    if (is_cluster(step.cluster)) {
+        CUlaunchAttribute& attribute = attributes[count++];
+        attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        attribute.value.clusterDim.x = step.cluster.x;
+        attribute.value.clusterDim.y = step.cluster.y;
+        attribute.value.clusterDim.z = step.cluster.z;
+    }
+    if (step.programmatic_dependent) {
+        CUlaunchAttribute& attribute = attributes[count++];
+        attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+    }
+    CUlaunchConfig config{};
+    config.gridDimX = step.grid.x;
+    config.gridDimY = step.grid.y;
+    config.gridDimZ = step.grid.z;
+    config.blockDimX = step.block.x;
+    config.blockDimY = step.block.y;
+    config.blockDimZ = step.block.z;
+    config.sharedMemBytes = static_cast<unsigned>(step.dynamic_smem_bytes);
+    config.hStream = stream;
+    config.attrs = attributes.data();
+    config.numAttrs = count;
+    return driver_->api().launch_kernel_ex(&config, as_function(raw_), parameters, nullptr);
+}
+
+}  // namespace autotune::gpu

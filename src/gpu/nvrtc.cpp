@@ -1,0 +1,163 @@
+#include "src/gpu/nvrtc.h"
+
+#include <nvrtc.h>
+
+#include <array>
+#include <chrono>
+#include <optional>
+
+#include "src/core/error.h"
+#include "src/gpu/shared_library.h"
+
+namespace autotune::gpu {
+
+struct Nvrtc::Api {
+    std::string path;
+    int major = 0;
+    int minor = 0;
+    decltype(&nvrtcVersion) version = nullptr;
+    decltype(&nvrtcGetErrorString) error_string = nullptr;
+    decltype(&nvrtcCreateProgram) create = nullptr;
+    decltype(&nvrtcDestroyProgram) destroy = nullptr;
+    decltype(&nvrtcCompileProgram) compile = nullptr;
+    decltype(&nvrtcGetProgramLogSize) log_size = nullptr;
+    decltype(&nvrtcGetProgramLog) log = nullptr;
+    decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
+    decltype(&nvrtcGetCUBIN) cubin = nullptr;
+
+    // Why this library cannot serve, empty if it can.
+    std::string bind(const SharedLibrary& library) {
+        const bool complete = library.find("nvrtcVersion", version) && library.find("nvrtcGetErrorString", error_string) &&
+                              library.find("nvrtcCreateProgram", create) && library.find("nvrtcDestroyProgram", destroy) &&
+                              library.find("nvrtcCompileProgram", compile) && library.find("nvrtcGetProgramLogSize", log_size) &&
+                              library.find("nvrtcGetProgramLog", log) && library.find("nvrtcGetCUBINSize", cubin_size) &&
+                              library.find("nvrtcGetCUBIN", cubin);
+        path = library.path();
+        if (!complete) return "is not an NVRTC that makes cubins";
+        if (version(&major, &minor) != NVRTC_SUCCESS) return "does not tell its version";
+        return {};
+    }
+};
+
+namespace {
+
+constexpr std::array kMajors{13, 12};
+
+std::string file_name(int major) {
+    return "libnvrtc.so." + std::to_string(major);
+}
+
+// Full names to try for one major version, in order.
+std::vector<std::string> places(int major, const std::vector<std::string>& extra_folders) {
+    std::vector<std::string> names{file_name(major)};
+    for (const std::string& folder : toolkit_library_folders()) names.push_back(folder + "/" + file_name(major));
+    for (const std::string& folder : extra_folders) names.push_back(folder + "/" + file_name(major));
+    return names;
+}
+
+// A program that destroys itself.
+class Program {
+  public:
+    Program(nvrtcProgram raw, decltype(&nvrtcDestroyProgram) destroy) : raw_(raw), destroy_(destroy) {}
+    ~Program() { destroy_(&raw_); }
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+    nvrtcProgram get() const { return raw_; }
+
+  private:
+    nvrtcProgram raw_;
+    decltype(&nvrtcDestroyProgram) destroy_;
+};
+
+std::vector<const char*> pointers(const std::vector<std::string>& texts) {
+    std::vector<const char*> out;
+    out.reserve(texts.size());
+    for (const std::string& text : texts) out.push_back(text.c_str());
+    return out;
+}
+
+}  // namespace
+
+Nvrtc::Nvrtc() : api_(std::make_unique<Api>()) {}
+Nvrtc::~Nvrtc() = default;
+
+std::shared_ptr<const Nvrtc> Nvrtc::load(const Search& search) {
+    std::shared_ptr<Nvrtc> nvrtc(new Nvrtc);
+    std::string looked_for;
+    const auto try_one = [&](const std::string& name, bool any_major) {
+        std::string why;
+        const auto library = SharedLibrary::open(name, &why);
+        if (library) why = nvrtc->api_->bind(*library);
+        if (why.empty() && !any_major && search.driver_major > 0 && nvrtc->api_->major > search.driver_major) {
+            why = "is newer than the driver (CUDA " + std::to_string(search.driver_major) + ")";
+        }
+        looked_for += "\n  " + name + ": " + why;
+        return why.empty();
+    };
+
+    if (!search.explicit_path.empty()) {
+        if (try_one(search.explicit_path, true)) return nvrtc;
+        throw Error(ErrorCode::no_gpu, "the NVRTC that was asked for cannot be used:" + looked_for);
+    }
+    for (const int major : kMajors) {
+        if (search.driver_major > 0 && major > search.driver_major) continue;
+        for (const std::string& name : places(major, search.extra_folders)) {
+            if (try_one(name, false)) return nvrtc;
+        }
+    }
+    throw Error(ErrorCode::no_gpu,
+                "no NVRTC found: install the CUDA toolkit or the pip package nvidia-cuda-nvrtc, or name a libnvrtc.so in "
+                "AUTOTUNE_NVRTC; looked for:" +
+                    looked_for);
+}
+
+std::string Nvrtc::version() const {
+    return std::to_string(api_->major) + "." + std::to_string(api_->minor);
+}
+
+std::string Nvrtc::path() const {
+    return api_->path;
+}
+
+bool Nvrtc::has_own_cache() const {
+    return api_->major > 12 || (api_->major == 12 && api_->minor >= 9);
+}
+
+Nvrtc::Output Nvrtc::compile(const Source& source) const {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<const char*> header_texts;
+    std::vector<const char*> header_names;
+    for (const auto& [name, text] : source.headers) {
+        header_names.push_back(name.c_str());
+        header_texts.push_back(text.c_str());
+    }
+    Output output;
+    nvrtcProgram raw = nullptr;
+    nvrtcResult result = api_->create(&raw, source.text.c_str(), source.name.c_str(), static_cast<int>(header_names.size()),
+                                      header_texts.data(), header_names.data());
+    if (result != NVRTC_SUCCESS) {
+        output.log = std::string("NVRTC refused the program: ") + api_->error_string(result);
+        return output;
+    }
+    const Program program(raw, api_->destroy);
+    const std::vector<const char*> options = pointers(source.options);
+    result = api_->compile(program.get(), static_cast<int>(options.size()), options.data());
+
+    std::size_t log_bytes = 0;
+    if (api_->log_size(program.get(), &log_bytes) == NVRTC_SUCCESS && log_bytes > 1) {
+        output.log.resize(log_bytes);
+        if (api_->log(program.get(), output.log.data()) != NVRTC_SUCCESS) output.log.clear();
+        output.log.resize(output.log.find('\0') == std::string::npos ? output.log.size() : output.log.find('\0'));
+    }
+    std::size_t cubin_bytes = 0;
+    if (result == NVRTC_SUCCESS && api_->cubin_size(program.get(), &cubin_bytes) == NVRTC_SUCCESS && cubin_bytes > 0) {
+        output.cubin.resize(cubin_bytes);
+        output.ok = api_->cubin(program.get(), reinterpret_cast<char*>(output.cubin.data())) == NVRTC_SUCCESS;
+    }
+    if (!output.ok && output.log.empty()) output.log = api_->error_string(result);
+    const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+    output.milliseconds = spent.count();
+    return output;
+}
+
+}  // namespace autotune::gpu

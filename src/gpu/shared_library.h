@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autotune::gpu {
+
+// A library opened with dlopen and never closed: its threads, its atexit handlers and its thread-locals may outlive any owner of
+// ours.
+class SharedLibrary {
+  public:
+    // `name_or_path` as dlopen takes it. nullopt if the loader refuses; `why`, if given, then holds the loader's words.
+    static std::optional<SharedLibrary> open(const std::string& name_or_path, std::string* why = nullptr);
+
+    // Address of an exported symbol, nullptr if there is none.
+    void* symbol(const char* name) const;
+    // Sets `function` from an exported symbol; false (and nullptr) if there is none.
+    template <typename F>
+    bool find(const char* name, F*& function) const {
+        function = reinterpret_cast<F*>(symbol(name));
+        return function != nullptr;
+    }
+    // The file that the loader chose.
+    std::string path() const;
+
+  private:
+    explicit SharedLibrary(void* handle) : handle_(handle) {}
+    void* handle_ = nullptr;
+};
+
+// Folders where a CUDA toolkit keeps its libraries: $CUDA_PATH, then /usr/local/cuda.
+std::vector<std::string> toolkit_library_folders();
+
+}  // namespace autotune::gpu

@@ -1,0 +1,152 @@
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "src/gpu/vendor_blas_api.h"
+
+namespace autotune::gpu {
+namespace {
+
+std::optional<int> data_type(DType type) {
+    switch (type) {
+        case DType::f16:
+            return blas::kR16F;
+        case DType::bf16:
+            return blas::kR16BF;
+        case DType::f32:
+            return blas::kR32F;
+        case DType::f64:
+            return blas::kR64F;
+        case DType::e4m3:
+        case DType::e5m2:
+        case DType::i32:
+            break;
+    }
+    return std::nullopt;
+}
+
+double scalar(const Problem& problem, std::string_view name) {
+    for (const Scalar& candidate : problem.scalars) {
+        if (candidate.name == name) return candidate.value;
+    }
+    return name == "alpha" ? 1.0 : 0.0;
+}
+
+std::array<std::byte, 8> scalar_bytes(double value, int scale_type) {
+    std::array<std::byte, 8> bytes{};
+    const auto narrow = static_cast<float>(value);
+    if (scale_type == blas::kR16F) {
+        const std::uint16_t half = half_bits(narrow);
+        std::memcpy(bytes.data(), &half, sizeof(half));
+    } else if (scale_type == blas::kR64F) {
+        std::memcpy(bytes.data(), &value, sizeof(value));
+    } else {
+        std::memcpy(bytes.data(), &narrow, sizeof(narrow));
+    }
+    return bytes;
+}
+
+// The vendor's matrix for an operand: what is stored row by row is, column by column, its transpose.
+VendorGemm::Matrix matrix(const Problem& problem, int index) {
+    const Operand& operand = problem.operands.at(static_cast<std::size_t>(index));
+    return {.operand = index,
+            .type = data_type(operand.dtype).value_or(blas::kR32F),
+            .rows = operand.cols,
+            .cols = operand.rows,
+            .ld = operand.ld,
+            .batch_stride = operand.batch_stride,
+            .alignment_bytes = static_cast<std::uint32_t>(operand.alignment_bytes)};
+}
+
+bool has_trait(const Problem& problem, std::string_view name, std::string_view value) {
+    for (const Trait& trait : problem.traits) {
+        if (trait.name == name) return trait.value == value;
+    }
+    return false;
+}
+
+// Sets compute and scale type; a reason if there is none for these words.
+std::string choose_arithmetic(const Problem& problem, VendorGemm& gemm) {
+    const DType in = problem.operands[0].dtype;
+    const DType out = problem.operands[2].dtype;
+    const bool is_narrow = in == DType::f16 || in == DType::bf16;
+    if (problem.operands[1].dtype != in) return "A and B differ in type";
+    if (in == DType::f64) {
+        gemm.compute = blas::kCompute64F;
+        gemm.scale_type = blas::kR64F;
+        return out == DType::f64 ? "" : "f64 operands with another output type";
+    }
+    if (has_trait(problem, "acc", "f16")) {
+        if (in != DType::f16 || out != DType::f16) return "an f16 accumulator needs f16 operands";
+        gemm.compute = blas::kCompute16F;
+        gemm.scale_type = blas::kR16F;
+        return "";
+    }
+    if (!has_trait(problem, "acc", "f32")) return "no entry for this accumulator";
+    if (out != in && !(is_narrow && out == DType::f32)) return "no entry for this output type";
+    if (in == DType::f32 && has_trait(problem, "compute", "tf32")) {
+        gemm.compute = blas::kCompute32FFastTf32;
+    } else if (in == DType::f32 && !has_trait(problem, "compute", "f32")) {
+        return "no entry for this compute type";
+    }
+    return "";
+}
+
+bool fits_int(const VendorGemm& gemm) {
+    for (const std::int64_t value : {gemm.m, gemm.n, gemm.k, gemm.batch, gemm.first.ld, gemm.second.ld, gemm.out.ld}) {
+        if (value > std::numeric_limits<int>::max()) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+std::optional<VendorGemm> vendor_gemm(const Problem& problem, std::string* why) {
+    const auto refuse = [why](const std::string& reason) {
+        if (why != nullptr) *why = "cuBLAS: " + reason;
+        return std::nullopt;
+    };
+    if (problem.op != "gemm" || problem.operands.size() != 3) return refuse("only gemm is compared, not " + problem.op);
+    for (const Operand& operand : problem.operands) {
+        if (!data_type(operand.dtype)) return refuse("no entry for " + std::string(to_string(operand.dtype)));
+    }
+    VendorGemm gemm;
+    if (const std::string reason = choose_arithmetic(problem, gemm); !reason.empty()) return refuse(reason);
+
+    const std::string& layout = problem.trait("layout");
+    gemm.first = matrix(problem, 1);
+    gemm.second = matrix(problem, 0);
+    gemm.out = matrix(problem, 2);
+    gemm.first_op = layout.at(1) == 't' ? blas::kTransposed : blas::kPlain;
+    gemm.second_op = layout.at(0) == 't' ? blas::kTransposed : blas::kPlain;
+    gemm.m = problem.extent("n");
+    gemm.n = problem.extent("m");
+    gemm.k = problem.extent("k");
+    gemm.batch = problem.operands[2].batch;
+    if (!fits_int(gemm)) return refuse("an extent or leading dimension is above 2^31 - 1");
+    gemm.alpha = scalar_bytes(scalar(problem, "alpha"), gemm.scale_type);
+    gemm.beta = scalar_bytes(scalar(problem, "beta"), gemm.scale_type);
+    return gemm;
+}
+
+std::uint16_t half_bits(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
+    const std::uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);   // NaN
+    if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to infinity: 65520 and above
+    if (magnitude < 0x33000001u) return sign;                                         // 2^-25 and below round to zero
+    const std::uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
+    const int exponent = static_cast<int>(magnitude >> 23) - 127;
+    // Bits to drop: 13 for normal halves, more for subnormal ones (below 2^-14).
+    const int drop = exponent >= -14 ? 13 : 13 + (-14 - exponent);
+    const std::uint32_t kept = mantissa >> drop;
+    const std::uint32_t rest = mantissa & ((1u << drop) - 1u);
+    const std::uint32_t halfway = 1u << (drop - 1);
+    const std::uint32_t rounded = kept + (rest > halfway || (rest == halfway && (kept & 1u) != 0) ? 1u : 0u);
+    // A normal half keeps its hidden bit in `rounded`: it adds one to the exponent field, so that starts one lower.
+    const std::uint32_t base = exponent >= -14 ? static_cast<std::uint32_t>(exponent + 14) << 10 : 0u;
+    return static_cast<std::uint16_t>(sign | (base + rounded));
+}
+
+}  // namespace autotune::gpu
