@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -20,6 +21,10 @@ class Config {
     std::int64_t operator[](std::string_view name) const;
     std::optional<std::int64_t> find(std::string_view name) const;
     void set(std::string_view name, std::int64_t value);
+    // Changes the value at a position of values(). REQUIRES: position < values().size().
+    void set_at(std::size_t position, std::int64_t value) { values_[position].second = value; }
+    // Keeps the first `count` values.
+    void truncate(std::size_t count) { values_.resize(count < values_.size() ? count : values_.size()); }
 
     const std::vector<std::pair<std::string, std::int64_t>>& values() const { return values_; }
     bool empty() const { return values_.empty(); }

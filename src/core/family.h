@@ -34,6 +34,9 @@ class Family {
     // One line for `autotune families`.
     virtual std::string_view about() const = 0;
 
+    // Equals space().version for every problem, so that a template's identity needs no problem.
+    virtual int space_version() const { return 1; }
+
     // Why this family cannot do the problem on the device, in one sentence; nullopt if it can.
     virtual std::optional<std::string> refuses(const Problem& problem, const Device& device) const = 0;
 

@@ -59,6 +59,8 @@ class Op {
     virtual std::string_view shape_form() const = 0;  // "MxNxK"
     virtual std::vector<OpAlias> aliases() const = 0;
     virtual std::vector<OpOption> options() const = 0;
+    // Requests that show the op at work, the plainest first: help texts print them, conformance tests run every family on them.
+    virtual std::vector<ProblemRequest> examples() const { return {}; }
 
     // Throws Error{usage}: one sentence that names the culprit and what is allowed.
     // Round trip: problem({p.op, p.shape(), traits and "align" of p as options}).key() == p.key() for every p made here.

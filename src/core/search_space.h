@@ -23,7 +23,8 @@ struct Parameter {
     std::string about;                 // one line for `autotune families`
 };
 
-// A rule with its reason. Evaluated as soon as every parameter in `needs` has a value, so enumeration prunes early.
+// A rule with its reason. Evaluated as soon as every parameter in `needs` has a value, so enumeration prunes early, and remembered
+// by those values: `holds` is a pure function that reads nothing else of the config (another name throws Error{internal}).
 struct Constraint {
     std::string reason;              // why a config that breaks it is dropped: "tiles exceed shared memory"
     std::vector<std::string> needs;  // parameters that `holds` reads
@@ -67,6 +68,10 @@ class SearchSpace {
     // Legal configs that differ from `config` in one parameter (all its values), or in two adjacent steps of compile parameters
     // that constraints tie together. Deterministic order.
     std::vector<Config> neighbours(const Config& config) const;
+
+    // `config` with its parameters in declared order, as enumerate() gives them: candidates compare equal only in this form.
+    // Parameters that the space does not know are left out.
+    Config canonical(const Config& config) const;
 
     // The compile-time part alone: configs that agree on it share one instance.
     Config compile_part(const Config& config) const;

@@ -1,0 +1,94 @@
+#include "src/core/problem.h"
+
+#include <gtest/gtest.h>
+
+#include "src/core/config.h"
+#include "src/core/error.h"
+#include "src/core/trial.h"
+
+namespace autotune {
+namespace {
+
+Problem batched() {
+    Problem problem;
+    problem.op = "gemm";
+    problem.extents = {{"m", 512}, {"n", 256}, {"k", 64}, {"batch", 16}};
+    problem.traits = {{"a", "f16"}, {"layout", "nn"}};
+    return problem;
+}
+
+TEST(Problem, ShapeLeadsWithABatchAboveOne) {
+    Problem problem = batched();
+    EXPECT_EQ(problem.shape(), "16*512x256x64");
+    problem.extents[3].value = 1;
+    EXPECT_EQ(problem.shape(), "512x256x64");
+}
+
+TEST(Problem, KeyIsTheClassAndTheShape) {
+    EXPECT_EQ(batched().class_key(), "gemm a=f16 layout=nn");
+    EXPECT_EQ(batched().key(), "gemm a=f16 layout=nn 16*512x256x64");
+}
+
+TEST(Problem, AnUndeclaredNameIsOurBug) {
+    EXPECT_EQ(batched().extent("k"), 64);
+    EXPECT_THROW(batched().extent("q"), Error);
+    EXPECT_THROW(batched().trait("q"), Error);
+    EXPECT_THROW(batched().operand("q"), Error);
+}
+
+TEST(Operand, SpanCountsGapsBetweenRowsAndBatches) {
+    Operand operand;
+    operand.dtype = DType::f16;
+    operand.rows = 3;
+    operand.cols = 5;
+    operand.ld = 8;
+    EXPECT_EQ(operand.span(), 21);
+    operand.batch = 2;
+    operand.batch_stride = 100;
+    EXPECT_EQ(operand.span(), 121);
+    EXPECT_EQ(operand.span_bytes(), 242);
+    operand.rows = 0;
+    EXPECT_EQ(operand.span(), 0);
+}
+
+TEST(AlignmentClass, IsTheLargestPowerOfTwoUpToSixteen) {
+    EXPECT_EQ(alignment_class(0), 16);
+    EXPECT_EQ(alignment_class(2), 2);
+    EXPECT_EQ(alignment_class(24), 8);
+    EXPECT_EQ(alignment_class(4096), 16);
+    EXPECT_EQ(alignment_class(-4), 4);
+}
+
+TEST(Config, PrintsItsValuesInOrder) {
+    const Config config = {{"block_m", 128}, {"stages", 3}};
+    EXPECT_EQ(config.to_string(), "block_m=128 stages=3");
+    EXPECT_EQ(Config{}.to_string(), "");
+}
+
+TEST(Config, FindsSetsAndRefusesUnknownNames) {
+    Config config = {{"block_m", 128}};
+    config.set("block_m", 64);
+    config.set("stages", 2);
+    EXPECT_EQ(config["block_m"], 64);
+    EXPECT_EQ(config.find("stages"), 2);
+    EXPECT_EQ(config.find("warps"), std::nullopt);
+    EXPECT_THROW(config["warps"], Error);
+}
+
+TEST(TrialStatus, EveryStatusParsesFromItsOwnWord) {
+    for (int i = 0; i <= static_cast<int>(TrialStatus::out_of_memory); ++i) {
+        const auto status = static_cast<TrialStatus>(i);
+        EXPECT_EQ(parse_trial_status(to_string(status)), status);
+    }
+    EXPECT_EQ(parse_trial_status("fine"), std::nullopt);
+}
+
+TEST(Origin, EveryOriginParsesFromItsOwnWord) {
+    for (const Origin origin : {Origin::exact, Origin::shipped, Origin::near, Origin::fallback}) {
+        EXPECT_EQ(parse_origin(to_string(origin)), origin);
+    }
+    EXPECT_EQ(to_string(Origin::fallback), "default");
+}
+
+}  // namespace
+}  // namespace autotune
