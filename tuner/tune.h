@@ -69,6 +69,8 @@ struct WorkerSettings {
     int compile_workers = 0;       // 0: one fewer than cores, at least 1
     int device = 0;                // ordinal
     double launch_timeout_s = 2;   // first launch: this + 50 x the predicted floor
+    double compile_timeout_s = 30;  // wall and processor time of one compile
+    int driver_major = 0;           // NVRTC's major version must not be above it; 0: any
 };
 
 // What a tune is given; nothing else is reached for.

@@ -1,0 +1,217 @@
+#include "tuner/wire.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/core/error.h"
+
+namespace autotune::tuner::wire {
+namespace {
+
+template <typename T>
+Json maybe(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+template <typename T>
+std::optional<T> maybe(const Json& json) {
+    if (json.is_null()) return std::nullopt;
+    return json.get<T>();
+}
+
+// JSON has no infinity, and an error ratio may be one.
+double finite(double value) {
+    return std::isfinite(value) ? std::clamp(value, -1e300, 1e300) : 1e300;
+}
+
+DType read_dtype(const Json& json) {
+    const auto type = parse_dtype(json.get<std::string>());
+    check(type.has_value(), "unknown dtype in a message");
+    return *type;
+}
+
+Json write_operand(const Operand& operand) {
+    return {{"name", operand.name},
+            {"dtype", to_string(operand.dtype)},
+            {"access", static_cast<int>(operand.access)},
+            {"rows", operand.rows},
+            {"cols", operand.cols},
+            {"ld", operand.ld},
+            {"batch", operand.batch},
+            {"batch_stride", operand.batch_stride},
+            {"align", operand.alignment_bytes}};
+}
+
+Operand read_operand(const Json& json) {
+    Operand operand;
+    operand.name = json.at("name").get<std::string>();
+    operand.dtype = read_dtype(json.at("dtype"));
+    const int access = json.at("access").get<int>();
+    check(access >= 0 && access <= 2, "unknown access in a message");
+    operand.access = static_cast<Access>(access);
+    operand.rows = json.at("rows").get<std::int64_t>();
+    operand.cols = json.at("cols").get<std::int64_t>();
+    operand.ld = json.at("ld").get<std::int64_t>();
+    operand.batch = json.at("batch").get<std::int64_t>();
+    operand.batch_stride = json.at("batch_stride").get<std::int64_t>();
+    operand.alignment_bytes = json.at("align").get<int>();
+    return operand;
+}
+
+}  // namespace
+
+Json write(const Config& config) {
+    Json list = Json::array();  // an array keeps the order of the parameters
+    for (const auto& [name, value] : config.values()) list.push_back({name, value});
+    return list;
+}
+
+Config read_config(const Json& json) {
+    Config config;
+    for (const Json& pair : json) config.set(pair.at(0).get<std::string>(), pair.at(1).get<std::int64_t>());
+    return config;
+}
+
+Json write(const Candidate& candidate) {
+    return {{"family", candidate.family}, {"config", write(candidate.config)}};
+}
+
+Candidate read_candidate(const Json& json) {
+    return {json.at("family").get<std::string>(), read_config(json.at("config"))};
+}
+
+Json write(const CompileReport& report) {
+    return {{"registers", report.registers},
+            {"spill_bytes", report.spill_bytes},
+            {"static_smem_bytes", report.static_smem_bytes},
+            {"wgmma_serialised", report.wgmma_serialised},
+            {"setmaxnreg_ignored", report.setmaxnreg_ignored},
+            {"compile_ms", report.compile_ms},
+            {"cubin_bytes", report.cubin_bytes},
+            {"from_cache", report.from_cache}};
+}
+
+CompileReport read_report(const Json& json) {
+    CompileReport report;
+    report.registers = json.at("registers").get<int>();
+    report.spill_bytes = json.at("spill_bytes").get<int>();
+    report.static_smem_bytes = json.at("static_smem_bytes").get<int>();
+    report.wgmma_serialised = json.at("wgmma_serialised").get<bool>();
+    report.setmaxnreg_ignored = json.at("setmaxnreg_ignored").get<bool>();
+    report.compile_ms = json.at("compile_ms").get<double>();
+    report.cubin_bytes = json.at("cubin_bytes").get<std::size_t>();
+    report.from_cache = json.at("from_cache").get<bool>();
+    return report;
+}
+
+Json write(const Timing& timing) {
+    return {{"median_us", timing.median_us},
+            {"low_us", timing.low_us},
+            {"high_us", timing.high_us},
+            {"min_us", timing.min_us},
+            {"samples", timing.samples}};
+}
+
+Timing read_timing(const Json& json) {
+    return {json.at("median_us").get<double>(), json.at("low_us").get<double>(), json.at("high_us").get<double>(),
+            json.at("min_us").get<double>(), json.at("samples").get<int>()};
+}
+
+Json write(const Conditions& conditions) {
+    return {{"sm_clock_mhz", maybe(conditions.sm_clock_mhz)},
+            {"power_w", maybe(conditions.power_w)},
+            {"temperature_c", maybe(conditions.temperature_c)},
+            {"throttle_reasons", maybe(conditions.throttle_reasons)}};
+}
+
+Conditions read_conditions(const Json& json) {
+    return {maybe<int>(json.at("sm_clock_mhz")), maybe<int>(json.at("power_w")), maybe<int>(json.at("temperature_c")),
+            maybe<std::uint64_t>(json.at("throttle_reasons"))};
+}
+
+Json write(const Trial& trial) {
+    return {{"candidate", write(trial.candidate)},
+            {"status", to_string(trial.status)},
+            {"timing", trial.timing ? write(*trial.timing) : Json(nullptr)},
+            {"max_error", trial.max_error ? Json(finite(*trial.max_error)) : Json(nullptr)},
+            {"compile", write(trial.compile)},
+            {"detail", trial.detail}};
+}
+
+Trial read_trial(const Json& json) {
+    Trial trial;
+    trial.candidate = read_candidate(json.at("candidate"));
+    const auto status = parse_trial_status(json.at("status").get<std::string>());
+    check(status.has_value(), "unknown trial status in a message");
+    trial.status = *status;
+    if (!json.at("timing").is_null()) trial.timing = read_timing(json.at("timing"));
+    trial.max_error = maybe<double>(json.at("max_error"));
+    trial.compile = read_report(json.at("compile"));
+    trial.detail = json.at("detail").get<std::string>();
+    return trial;
+}
+
+Json write(const Problem& problem) {
+    Json json{{"op", problem.op},
+              {"extents", Json::array()},
+              {"traits", Json::array()},
+              {"operands", Json::array()},
+              {"scalars", Json::array()}};
+    for (const Extent& extent : problem.extents) json["extents"].push_back({extent.name, extent.value});
+    for (const Trait& trait : problem.traits) json["traits"].push_back({trait.name, trait.value});
+    for (const Operand& operand : problem.operands) json["operands"].push_back(write_operand(operand));
+    for (const Scalar& scalar : problem.scalars) json["scalars"].push_back({scalar.name, scalar.value});
+    return json;
+}
+
+Problem read_problem(const Json& json) {
+    Problem problem;
+    problem.op = json.at("op").get<std::string>();
+    for (const Json& e : json.at("extents")) problem.extents.push_back({e.at(0).get<std::string>(), e.at(1).get<std::int64_t>()});
+    for (const Json& t : json.at("traits")) problem.traits.push_back({t.at(0).get<std::string>(), t.at(1).get<std::string>()});
+    for (const Json& o : json.at("operands")) problem.operands.push_back(read_operand(o));
+    for (const Json& s : json.at("scalars")) problem.scalars.push_back({s.at(0).get<std::string>(), s.at(1).get<double>()});
+    return problem;
+}
+
+Json write(const Device& device) {
+    const DeviceIdentity& id = device.identity;
+    const DeviceLimits& limits = device.limits;
+    return {{"identity", {id.cc_major, id.cc_minor, id.sm_count, id.l2_mib, id.memory_gib, id.bus_bits}},
+            {"name", id.name},
+            {"limits",
+             {limits.smem_per_block_bytes, limits.smem_per_sm_bytes, limits.registers_per_sm, limits.registers_per_block,
+              limits.threads_per_block, limits.threads_per_sm, limits.blocks_per_sm}},
+            {"clock_mhz", device.clock_mhz},
+            {"memory_gb_per_s", device.memory_gb_per_s}};
+}
+
+Device read_device(const Json& json) {
+    const auto id = json.at("identity").get<std::vector<int>>();
+    const auto limits = json.at("limits").get<std::vector<int>>();
+    check(id.size() == 6 && limits.size() == 7, "a device of another version in a message");
+    Device device;
+    device.identity = {id[0], id[1], id[2], id[3], id[4], id[5], json.at("name").get<std::string>()};
+    device.limits = {limits[0], limits[1], limits[2], limits[3], limits[4], limits[5], limits[6]};
+    device.clock_mhz = json.at("clock_mhz").get<double>();
+    device.memory_gb_per_s = json.at("memory_gb_per_s").get<double>();
+    return device;
+}
+
+Json write(const jit::Rendered& rendered) {
+    return {{"symbol", rendered.symbol},   {"identity", rendered.identity}, {"source", rendered.source},
+            {"headers", rendered.headers}, {"options", rendered.options},   {"arch", rendered.arch}};
+}
+
+jit::Rendered read_rendered(const Json& json) {
+    jit::Rendered rendered;
+    rendered.symbol = json.at("symbol").get<std::string>();
+    rendered.identity = json.at("identity").get<std::string>();
+    rendered.source = json.at("source").get<std::string>();
+    rendered.headers = json.at("headers").get<std::vector<std::pair<std::string, std::string>>>();
+    rendered.options = json.at("options").get<std::vector<std::string>>();
+    rendered.arch = json.at("arch").get<std::string>();
+    return rendered;
+}
+
+}  // namespace autotune::tuner::wire

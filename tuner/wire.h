@@ -1,0 +1,33 @@
+#pragma once
+
+#include "src/core/device.h"
+#include "src/core/problem.h"
+#include "src/core/trial.h"
+#include "src/jit/render.h"
+#include "tuner/protocol.h"
+
+// Plain values as JSON, for messages between our own processes and for the journal. Readers throw Json::exception or Error for
+// anything that is not what the writer made: whoever reads treats the peer, or the line, as broken.
+namespace autotune::tuner::wire {
+
+Json write(const Config& config);
+Json write(const Candidate& candidate);
+Json write(const CompileReport& report);
+Json write(const Timing& timing);
+Json write(const Conditions& conditions);
+Json write(const Trial& trial);
+Json write(const Problem& problem);
+Json write(const Device& device);
+Json write(const jit::Rendered& rendered);
+
+Config read_config(const Json& json);
+Candidate read_candidate(const Json& json);
+CompileReport read_report(const Json& json);
+Timing read_timing(const Json& json);
+Conditions read_conditions(const Json& json);
+Trial read_trial(const Json& json);
+Problem read_problem(const Json& json);
+Device read_device(const Json& json);
+jit::Rendered read_rendered(const Json& json);
+
+}  // namespace autotune::tuner::wire
