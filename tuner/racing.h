@@ -52,12 +52,13 @@ class Rungs {
     // Best estimate of its time from the longest rung it has been in; nullopt if it has none or failed.
     std::optional<double> estimate_us(std::size_t candidate) const;
     std::optional<Timing> timing(std::size_t candidate) const;
+    // The best estimate of all that have been in rung 1, or in rung 0 while there is none: a glitch in a probe does not last.
     std::optional<double> best_us() const;
     bool dropped(std::size_t candidate) const;
 
-    // When the search is over: who gets the rung 2 measurement (measure_rung2, then report), best first.
+    // When the search is over: who gets the rung 2 measurement (rung2_measurement(), then report()), best first.
     std::vector<std::size_t> rung2() const;
-    Measurement rung2_measurement(std::size_t candidate) const;
+    Measurement rung2_measurement() const;
     // Who goes to the final rounds, best first. The caller adds the previous winner, the default and rivals.
     std::vector<std::size_t> finalists() const;
 
@@ -65,19 +66,17 @@ class Rungs {
     struct Entry {
         int rung = -1;  // of the samples held; a longer rung replaces the samples of a shorter one
         std::vector<double> samples_us;
+        double estimate_us = 0;
         bool finished = false;  // rung 1 has all it needs
         bool dropped = false;
         bool failed = false;
     };
-    double estimate(const Entry& entry) const;
-    void judge_probe(Entry& entry);
-    void judge_rung1(Entry& entry);
+    bool behind(const Entry& entry, std::optional<double> best) const;
     std::vector<std::size_t> ranked(int least_rung) const;
     Measurement measurement(int rung, double time_us) const;
 
     RungOptions options_;
     std::map<std::size_t, Entry> entries_;
-    std::optional<double> best_us_;
 };
 
 // ---- from few to one ----
@@ -163,12 +162,13 @@ class FinalRounds {
         bool running = true;
         bool failed = false;
     };
-    void count_round(std::span<const double> times_us);
+    void advance();
     void eliminate();
     void shuffle_order();
     bool decided() const;
-    std::size_t leader() const;
-    std::size_t first_of_ties(std::size_t leader, std::string& decided_by) const;
+    std::vector<std::size_t> contenders() const;
+    std::size_t fastest(const std::vector<std::size_t>& among) const;
+    std::size_t first_of_ties(std::vector<std::size_t> ties, std::string& decided_by) const;
     FinalRow row(std::size_t finalist, std::size_t baseline, double confidence) const;
 
     std::vector<Lane> lanes_;

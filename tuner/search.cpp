@@ -1,0 +1,47 @@
+#include "tuner/search.h"
+
+#include <array>
+#include <utility>
+
+#include "src/core/error.h"
+#include "tuner/search_domain.h"
+#include "tuner/strategies/strategies.h"
+
+namespace autotune::tuner {
+namespace {
+
+using Maker = std::unique_ptr<Strategy> (*)(const Domain&, std::uint64_t);
+
+constexpr std::array<std::pair<std::string_view, Maker>, 3> kStrategies{{
+    {"greedy", &make_greedy},
+    {"random", &make_random},
+    {"exhaustive", &make_exhaustive},
+}};
+
+// A full walk of so few compiles takes no longer than a search with its final rounds would.
+constexpr std::size_t kExhaustiveInstances = 64;
+constexpr std::size_t kExhaustivePoints = 512;
+
+bool is_small(const Domain& domain) {
+    return domain.size <= kExhaustivePoints && count_instances(domain) <= kExhaustiveInstances;
+}
+
+}  // namespace
+
+std::vector<std::string> strategy_names() {
+    std::vector<std::string> names;
+    for (const auto& [name, maker] : kStrategies) names.emplace_back(name);
+    return names;
+}
+
+std::unique_ptr<Strategy> make_strategy(std::string_view name, const Domain& domain, std::uint64_t seed) {
+    if (name == "auto") name = is_small(domain) ? "exhaustive" : kStrategies.front().first;
+    std::string known = "auto";
+    for (const auto& [known_name, maker] : kStrategies) {
+        if (name == known_name) return maker(domain, seed);
+        known += ", " + std::string(known_name);
+    }
+    throw Error(ErrorCode::usage, "unknown search strategy '" + std::string(name) + "'; known: " + known);
+}
+
+}  // namespace autotune::tuner
