@@ -91,7 +91,7 @@ struct Resources {
 
 struct FinalistInfo {
     std::string name;  // fixed order of last resort among ties
-    Resources resources;
+    Resources resources = {};
     bool is_previous_winner = false;
     bool may_win = true;  // false for a rival such as a vendor library: timed and shown, never chosen
 };

@@ -24,12 +24,25 @@ double quantile_of_sorted(std::span<const double> sorted_samples, double q) {
     return sorted_samples[below] * (1 - weight) + sorted_samples[above] * weight;
 }
 
-// Reorders its argument: one selection instead of a sort, since the bootstrap does this a thousand times.
+// Reorders its argument.
 double median_in_place(std::vector<double>& samples) {
     const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
     std::nth_element(samples.begin(), middle, samples.end());
     if (samples.size() % 2 == 1) return *middle;
     return (*std::max_element(samples.begin(), middle) + *middle) / 2;
+}
+
+// Median of as many draws with replacement. Counts how often each rank is drawn and walks to the middle: ten times cheaper than
+// copying and selecting, and final rounds do this thousands of times.
+double median_of_resample(std::span<const double> ordered, Random& random) {
+    const std::size_t n = ordered.size();
+    std::vector<std::uint32_t> drawn(n, 0);
+    for (std::size_t i = 0; i < n; ++i) ++drawn[random.below(n)];
+    std::size_t seen = 0, rank = 0;
+    while (seen + drawn[rank] <= (n - 1) / 2) seen += drawn[rank++];
+    const double lower = ordered[rank];
+    while (seen + drawn[rank] <= n / 2) seen += drawn[rank++];
+    return (lower + ordered[rank]) / 2;
 }
 
 // Largest k >= 0 with P(fewer than k of n fair coins show heads) <= tail. The k-th smallest sample is then a lower bound of the
@@ -105,17 +118,16 @@ std::vector<double> paired_ratios(std::span<const double> numerator, std::span<c
 
 Estimate bootstrap_median(std::span<const double> samples, const BootstrapOptions& options) {
     check(options.resamples > 0, "bootstrap without resamples");
+    const std::vector<double> ordered = sorted(samples);
     Random random(options.seed);
-    std::vector<double> resample(samples.size());
     std::vector<double> medians;
     medians.reserve(static_cast<std::size_t>(options.resamples));
-    for (int i = 0; i < options.resamples; ++i) {
-        for (double& drawn : resample) drawn = samples[random.below(samples.size())];
-        medians.push_back(median_in_place(resample));
-    }
+    for (int i = 0; i < options.resamples; ++i) medians.push_back(median_of_resample(ordered, random));
     std::sort(medians.begin(), medians.end());
     const double tail = (1 - options.confidence) / 2;
-    return {.value = median(samples), .low = quantile_of_sorted(medians, tail), .high = quantile_of_sorted(medians, 1 - tail)};
+    return {.value = quantile_of_sorted(ordered, 0.5),
+            .low = quantile_of_sorted(medians, tail),
+            .high = quantile_of_sorted(medians, 1 - tail)};
 }
 
 Timing summarize(std::span<const double> samples_us) {
