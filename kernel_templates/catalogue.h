@@ -12,7 +12,8 @@
 
 namespace autotune {
 
-// A header that device text may include: {"common/ptx.cuh", text}.
+// A header that device text may include by this name: {"common/ptx.cuh", text}. Every .cuh file that is no kernel, reference or
+// harness.
 struct TemplateHeader {
     std::string name;
     std::string text;
@@ -24,8 +25,8 @@ class Catalogue {
   public:
     // What is embedded in the binary.
     static Catalogue embedded();
-    // The same, with each file that exists under `directory` (<op>/<family>/kernel.cuh, <op>/reference.cuh, common/*.cuh) in place
-    // of its embedded text. Throws Error{usage} if the directory cannot be read.
+    // The same, with each file that exists under `directory` (<op>/<family>/kernel.cuh, <op>/reference.cuh, common/*.cuh) in
+    // place of its embedded text. Throws Error{usage} if the directory cannot be read.
     static Catalogue from_directory(const std::string& directory);
 
     const std::vector<const Op*>& ops() const { return ops_; }
@@ -46,13 +47,16 @@ class Catalogue {
     const std::string& harness_text() const;
     const std::vector<TemplateHeader>& headers() const { return headers_; }
 
-    // Identity of a family's template: hash of its text, every common header and the space's version. 16 hex digits.
+    // Identity of a family's template: hash of its text, every header that its text includes and the space's version. 16 hex
+    // digits.
     std::string template_identity(const Family& family) const;
 
   private:
+    explicit Catalogue(const std::string& directory);  // empty: embedded text alone
+
     std::vector<const Op*> ops_;
     std::vector<const Family*> families_;
-    std::vector<std::pair<std::string, std::string>> texts_;  // by name: "gemm/mma", "gemm/reference", "common/harness"
+    std::vector<std::pair<std::string, std::string>> texts_;  // by file name
     std::vector<TemplateHeader> headers_;
 };
 

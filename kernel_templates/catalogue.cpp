@@ -1,0 +1,200 @@
+#include "kernel_templates/catalogue.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "kernel_templates/registry.h"
+#include "src/core/error.h"
+
+namespace autotune {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Texts = std::vector<std::pair<std::string, std::string>>;
+
+constexpr std::string_view kHarness = "common/harness.cuh";
+constexpr std::string_view kKernelFile = "/kernel.cuh";
+constexpr std::string_view kReferenceFile = "/reference.cuh";
+
+const std::string& text_named(const Texts& texts, std::string_view name) {
+    const auto found = std::find_if(texts.begin(), texts.end(), [&](const auto& entry) { return entry.first == name; });
+    check(found != texts.end(), "no device text is embedded for '" + std::string(name) + "'");
+    return found->second;
+}
+
+bool is_header(std::string_view file) {
+    return file != kHarness && !file.ends_with(kKernelFile) && !file.ends_with(kReferenceFile);
+}
+
+std::string read_file(const fs::path& path) {
+    std::ifstream stream(path, std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+    if (!stream.good() && !stream.eof()) throw Error(ErrorCode::usage, "the template file " + path.string() + " cannot be read");
+    return text;
+}
+
+// The embedded text of a file, or the file's own below `directory`.
+std::string text_of(const EmbeddedFile& file, const std::string& directory) {
+    const fs::path path = fs::path(directory) / file.name;
+    std::error_code ignored;
+    if (directory.empty() || !fs::is_regular_file(path, ignored)) return std::string(file.text);
+    return read_file(path);
+}
+
+bool names_op(const Op& op, std::string_view name) {
+    if (op.name() == name) return true;
+    const std::vector<OpAlias> aliases = op.aliases();
+    return std::any_of(aliases.begin(), aliases.end(), [&](const OpAlias& alias) { return alias.name == name; });
+}
+
+std::string op_of_family(const Family& family) {
+    const std::string_view name = family.name();
+    return std::string(name.substr(0, name.find('/')));
+}
+
+class Hash {
+  public:
+    Hash() { crypto_generichash_init(&state_, nullptr, 0, bytes_.size()); }
+
+    // Length first, so that two fields never run into each other.
+    void add(std::string_view field) {
+        const std::string length = std::to_string(field.size()) + ":";
+        update(length);
+        update(field);
+    }
+    std::string hex() {
+        crypto_generichash_final(&state_, bytes_.data(), bytes_.size());
+        std::array<char, 2 * 32 + 1> text{};
+        sodium_bin2hex(text.data(), text.size(), bytes_.data(), bytes_.size());
+        return text.data();
+    }
+
+  private:
+    void update(std::string_view bytes) {
+        const std::vector<unsigned char> copy(bytes.begin(), bytes.end());
+        crypto_generichash_update(&state_, copy.data(), copy.size());
+    }
+
+    crypto_generichash_state state_{};
+    std::array<unsigned char, 32> bytes_{};
+};
+
+bool includes(std::string_view text, const std::string& header) {
+    return text.find("#include \"" + header + "\"") != std::string_view::npos;
+}
+
+// Headers that `text` reaches through its #include lines, in the order of `headers`.
+std::vector<const TemplateHeader*> reached_headers(const std::vector<TemplateHeader>& headers, std::string_view text) {
+    std::vector<bool> is_reached(headers.size(), false);
+    std::vector<std::string_view> unread = {text};
+    while (!unread.empty()) {
+        const std::string_view current = unread.back();
+        unread.pop_back();
+        for (std::size_t i = 0; i < headers.size(); ++i) {
+            if (is_reached[i] || !includes(current, headers[i].name)) continue;
+            is_reached[i] = true;
+            unread.push_back(headers[i].text);
+        }
+    }
+    std::vector<const TemplateHeader*> reached;
+    for (std::size_t i = 0; i < headers.size(); ++i) {
+        if (is_reached[i]) reached.push_back(&headers[i]);
+    }
+    return reached;
+}
+
+}  // namespace
+
+Catalogue Catalogue::embedded() {
+    return Catalogue("");
+}
+
+Catalogue Catalogue::from_directory(const std::string& directory) {
+    std::error_code problem;
+    const fs::directory_iterator probe(directory, problem);
+    if (directory.empty() || problem) {
+        throw Error(ErrorCode::usage, "the templates folder '" + directory + "' cannot be read (" + problem.message() +
+                                          "); give a folder laid out like kernel_templates");
+    }
+    return Catalogue(directory);
+}
+
+Catalogue::Catalogue(const std::string& directory) {
+    ops_ = registry().ops;
+    families_ = registry().families;
+    std::sort(families_.begin(), families_.end(), [](const Family* a, const Family* b) { return a->name() < b->name(); });
+    for (const EmbeddedFile& file : registry().files) {
+        const std::string text = text_of(file, directory);
+        if (is_header(file.name)) {
+            headers_.push_back({std::string(file.name), text});
+        } else {
+            texts_.emplace_back(file.name, text);
+        }
+    }
+}
+
+std::vector<const Family*> Catalogue::families_of(std::string_view op) const {
+    std::vector<const Family*> found;
+    std::copy_if(families_.begin(), families_.end(), std::back_inserter(found),
+                 [&](const Family* family) { return op_of_family(*family) == op; });
+    return found;
+}
+
+const Op* Catalogue::find_op(std::string_view name_or_alias) const {
+    const auto found = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return names_op(*op, name_or_alias); });
+    return found == ops_.end() ? nullptr : *found;
+}
+
+const Family* Catalogue::find_family(std::string_view name) const {
+    const auto found =
+        std::find_if(families_.begin(), families_.end(), [&](const Family* family) { return family->name() == name; });
+    return found == families_.end() ? nullptr : *found;
+}
+
+Problem Catalogue::problem(const ProblemRequest& request) const {
+    if (const Op* op = find_op(request.op)) return op->problem(request);
+    std::string known;
+    for (const Op* op : ops_) {
+        known += (known.empty() ? "" : ", ") + std::string(op->name());
+        for (const OpAlias& alias : op->aliases()) known += alias.name == op->name() ? "" : ", " + alias.name;
+    }
+    throw Error(ErrorCode::usage, "unknown op '" + request.op + "'; known are " + known);
+}
+
+const Op& Catalogue::op_of(const Problem& problem) const {
+    const Op* op = find_op(problem.op);
+    check(op != nullptr, "a problem of the unknown op '" + problem.op + "'");
+    return *op;
+}
+
+const std::string& Catalogue::text(const Family& family) const {
+    return text_named(texts_, std::string(family.name()) + std::string(kKernelFile));
+}
+
+const std::string& Catalogue::reference_text(const Op& op) const {
+    return text_named(texts_, std::string(op.name()) + std::string(kReferenceFile));
+}
+
+const std::string& Catalogue::harness_text() const {
+    return text_named(texts_, kHarness);
+}
+
+std::string Catalogue::template_identity(const Family& family) const {
+    Hash hash;
+    hash.add("autotune template 1");
+    hash.add(std::to_string(family.space_version()));
+    hash.add(text(family));
+    for (const TemplateHeader* header : reached_headers(headers_, text(family))) {
+        hash.add(header->name);
+        hash.add(header->text);
+    }
+    return hash.hex().substr(0, 16);
+}
+
+}  // namespace autotune

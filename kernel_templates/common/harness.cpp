@@ -1,0 +1,46 @@
+#include "kernel_templates/common/harness.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernel_templates/common/random.cuh"
+
+namespace autotune {
+namespace {
+
+// |out - expected|, 0 where both are the same infinity or both NaN, infinite where only one is finite.
+double error_of(double out, double expected) {
+    if (std::isnan(out) || std::isnan(expected)) return std::isnan(out) && std::isnan(expected) ? 0.0 : INFINITY;
+    return out == expected ? 0.0 : std::fabs(out - expected);
+}
+
+}  // namespace
+
+void compare_element(CompareResult& result, DType type, std::uint64_t bits, double expected, double bound, std::uint64_t index) {
+    const double out = decode(type, bits);
+    const bool is_exact = bound == 0;
+    const double error = error_of(out, is_exact ? round_to(type, expected) : expected);
+    const double ratio = error == 0 ? 0.0 : is_exact || std::isinf(error) ? kInfiniteRatio : error / bound;
+    if (std::isnan(out) && !std::isnan(expected)) ++result.nan_count;
+    if (ratio > 1) {
+        ++result.violations;
+        result.first_wrong_complement = std::max(result.first_wrong_complement, ~index);
+    }
+    result.max_ratio = std::max(result.max_ratio, ratio);
+    if (std::isfinite(error) && std::isfinite(expected)) {
+        result.sum_error2 += error * error;
+        result.sum_expected2 += expected * expected;
+    }
+}
+
+std::uint64_t canary_sum(std::uint32_t rounds) {
+    std::uint64_t sum = 0;
+    for (std::uint32_t thread = 0; thread < kCanaryThreads; ++thread) {
+        std::uint64_t x = thread;
+        for (std::uint32_t i = 0; i < rounds; ++i) x = autotune_random::mix(x);
+        sum += x;
+    }
+    return sum;
+}
+
+}  // namespace autotune

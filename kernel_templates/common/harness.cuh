@@ -1,0 +1,248 @@
+// Kernels that serve measuring and verifying, the same text for every problem: element types are a run-time code. harness.h has
+// the parameter lists, the codes and the result layouts.
+#include "common/random.cuh"
+#include "common/types.cuh"
+
+namespace {
+
+// DType's order (src/core/dtype.h) and Fill::Kind's (src/core/op.h).
+enum Code { kF16 = 0, kBf16 = 1, kF32 = 2, kF64 = 3 };
+enum Kind { kNormal = 0, kIntegers = 1, kNan = 2 };
+
+struct Matrix {
+    i64 rows, cols, ld, batch, batch_stride;
+
+    __device__ i64 elements() const { return rows * cols * batch; }
+    __device__ i64 offset(i64 b, i64 row, i64 col) const { return b * batch_stride + row * ld + col; }
+};
+
+struct CompareResult {
+    u64 violations;
+    u64 first_wrong_complement;
+    f64 max_ratio;
+    f64 sum_error2;
+    f64 sum_expected2;
+    u64 nan_count;
+};
+
+__device__ i64 first_index() {
+    return static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ i64 index_step() {
+    return static_cast<i64>(gridDim.x) * blockDim.x;
+}
+
+__device__ f64 f64_from_bits(u64 bits) {
+    return __longlong_as_double(static_cast<i64>(bits));
+}
+__device__ u64 bits_from_f64(f64 value) {
+    return static_cast<u64>(__double_as_longlong(value));
+}
+__device__ f64 not_a_number() {
+    return f64_from_bits(0x7FF8000000000000ULL);
+}
+__device__ bool is_finite(f64 x) {
+    return (bits_from_f64(x) & 0x7FF0000000000000ULL) != 0x7FF0000000000000ULL;
+}
+
+__device__ f64 load_value(const void* data, int dtype, i64 at) {
+    switch (dtype) {
+        case kF16:
+            return to_f64(static_cast<const f16*>(data)[at]);
+        case kBf16:
+            return to_f64(static_cast<const bf16*>(data)[at]);
+        case kF32:
+            return to_f64(static_cast<const f32*>(data)[at]);
+        default:
+            return static_cast<const f64*>(data)[at];
+    }
+}
+
+__device__ void store_value(void* data, int dtype, i64 at, f64 value) {
+    switch (dtype) {
+        case kF16:
+            static_cast<f16*>(data)[at] = from_f64<f16>(value);
+            break;
+        case kBf16:
+            static_cast<bf16*>(data)[at] = from_f64<bf16>(value);
+            break;
+        case kF32:
+            static_cast<f32*>(data)[at] = from_f64<f32>(value);
+            break;
+        default:
+            static_cast<f64*>(data)[at] = value;
+    }
+}
+
+__device__ f64 rounded(int dtype, f64 value) {
+    switch (dtype) {
+        case kF16:
+            return to_f64(from_f64<f16>(value));
+        case kBf16:
+            return to_f64(from_f64<bf16>(value));
+        case kF32:
+            return to_f64(from_f64<f32>(value));
+        default:
+            return value;
+    }
+}
+
+__device__ int element_bytes(int dtype) {
+    return dtype <= kBf16 ? 2 : dtype == kF32 ? 4 : 8;
+}
+
+// |out - expected|; 0 for equal infinities and for two NaNs, infinite for a NaN on one side.
+__device__ f64 error_of(f64 out, f64 expected) {
+    const bool out_is_nan = out != out;
+    const bool expected_is_nan = expected != expected;
+    if (out_is_nan || expected_is_nan) return out_is_nan && expected_is_nan ? 0.0 : f64_from_bits(0x7FF0000000000000ULL);
+    return out == expected ? 0.0 : fabs(out - expected);
+}
+
+__device__ void add_element(CompareResult& mine, int dtype, f64 out, f64 expected, f64 bound, u64 index) {
+    const bool is_exact = bound == 0.0;
+    const f64 error = error_of(out, is_exact ? rounded(dtype, expected) : expected);
+    const f64 ratio = error == 0.0 ? 0.0 : is_exact || !is_finite(error) ? 1e300 : error / bound;
+    if (out != out && expected == expected) ++mine.nan_count;
+    if (ratio > 1.0) {
+        ++mine.violations;
+        if (~index > mine.first_wrong_complement) mine.first_wrong_complement = ~index;
+    }
+    if (ratio > mine.max_ratio) mine.max_ratio = ratio;
+    if (is_finite(error) && is_finite(expected)) {
+        mine.sum_error2 += error * error;
+        mine.sum_expected2 += expected * expected;
+    }
+}
+
+__device__ f64 sum_of_warp(f64 value) {
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xFFFFFFFFU, value, step);
+    return value;
+}
+
+// One atomic for a warp's sums; counts and maxima are rare or cheap. Non-negative doubles order as their bits do.
+__device__ void publish(const CompareResult& mine, CompareResult* result) {
+    if (mine.violations != 0) {
+        atomicAdd(&result->violations, mine.violations);
+        atomicMax(&result->first_wrong_complement, mine.first_wrong_complement);
+    }
+    if (mine.nan_count != 0) atomicAdd(&result->nan_count, mine.nan_count);
+    if (mine.max_ratio > 0.0) atomicMax(reinterpret_cast<u64*>(&result->max_ratio), bits_from_f64(mine.max_ratio));
+    const f64 error2 = sum_of_warp(mine.sum_error2);
+    const f64 expected2 = sum_of_warp(mine.sum_expected2);
+    if (threadIdx.x % 32 == 0) {
+        atomicAdd(&result->sum_error2, error2);
+        atomicAdd(&result->sum_expected2, expected2);
+    }
+}
+
+__device__ u64 bytes_unlike(const u8* data, u64 bytes, u32 byte) {
+    u64 changed = 0;
+    for (u64 i = static_cast<u64>(first_index()); i < bytes; i += static_cast<u64>(index_step()))
+        changed += data[i] != byte ? 1 : 0;
+    return changed;
+}
+
+}  // namespace
+
+extern "C" __global__ void autotune_fill(void* data, int dtype, int kind, u64 seed, int operand, i64 every, i64 rows, i64 cols,
+                                         i64 ld, i64 batch, i64 batch_stride) {
+    const Matrix matrix = {rows, cols, ld, batch, batch_stride};
+    for (i64 i = first_index(); i < matrix.elements(); i += index_step()) {
+        const i64 col = i % cols;
+        const i64 row = i / cols % rows;
+        const i64 b = i / cols / rows;
+        const autotune_random::Place place = {seed, operand, b, row, col};
+        f64 value = 0.0;
+        if (kind == kNan) {
+            value = not_a_number();
+        } else if (every <= 1 || (row + col) % every == 0) {
+            value = kind == kIntegers ? autotune_random::small_integer(place) : autotune_random::normal(place);
+        }
+        store_value(data, dtype, matrix.offset(b, row, col), value);
+    }
+}
+
+extern "C" __global__ void autotune_poison(void* data, u64 bytes, u32 byte) {
+    u8* const to = static_cast<u8*>(data);
+    const u64 words = reinterpret_cast<u64>(to) % 16 == 0 ? bytes / 16 : 0;
+    const u32 word = byte * 0x01010101U;
+    for (u64 i = static_cast<u64>(first_index()); i < words; i += static_cast<u64>(index_step())) {
+        reinterpret_cast<uint4*>(to)[i] = make_uint4(word, word, word, word);
+    }
+    for (u64 i = words * 16 + static_cast<u64>(first_index()); i < bytes; i += static_cast<u64>(index_step())) {
+        to[i] = static_cast<u8>(byte);
+    }
+}
+
+extern "C" __global__ void autotune_redzone_check(const void* data, u64 bytes, u32 byte, u64* changed) {
+    const u64 mine = bytes_unlike(static_cast<const u8*>(data), bytes, byte);
+    if (mine != 0) atomicAdd(changed, mine);
+}
+
+// Gaps lie after every row but the last of a batch, and between batches; a batch_stride within one matrix (0, or overlapping) has
+// none.
+extern "C" __global__ void autotune_gap_check(const void* data, int dtype, u32 byte, u64* changed, i64 rows, i64 cols, i64 ld,
+                                              i64 batch, i64 batch_stride) {
+    const int size = element_bytes(dtype);
+    const i64 row_gap = (ld - cols) * size;
+    const i64 span = (rows - 1) * ld + cols;
+    const i64 batch_gap = batch_stride > span ? (batch_stride - span) * size : 0;
+    const u8* const bytes = static_cast<const u8*>(data);
+    u64 mine = 0;
+    for (i64 i = first_index(); i < row_gap * (rows - 1) * batch; i += index_step()) {
+        const i64 line = i / row_gap;
+        const i64 start = (line / (rows - 1) * batch_stride + line % (rows - 1) * ld + cols) * size;
+        mine += bytes[start + i % row_gap] != byte ? 1 : 0;
+    }
+    for (i64 i = first_index(); i < batch_gap * (batch - 1); i += index_step()) {
+        mine += bytes[(i / batch_gap * batch_stride + span) * size + i % batch_gap] != byte ? 1 : 0;
+    }
+    if (mine != 0) atomicAdd(changed, mine);
+}
+
+// A sum of hashes of (position, word) does not depend on the order of threads.
+extern "C" __global__ void autotune_checksum(const void* data, u64 bytes, u64* sum) {
+    const u8* const from = static_cast<const u8*>(data);
+    const u64 words = reinterpret_cast<u64>(from) % 8 == 0 ? bytes / 8 : 0;
+    u64 mine = 0;
+    for (u64 i = static_cast<u64>(first_index()); i < words; i += static_cast<u64>(index_step())) {
+        mine += autotune_random::mix(reinterpret_cast<const u64*>(from)[i] ^ autotune_random::mix(i));
+    }
+    for (u64 i = words * 8 + static_cast<u64>(first_index()); i < bytes; i += static_cast<u64>(index_step())) {
+        mine += autotune_random::mix(from[i] ^ autotune_random::mix(~i));
+    }
+    atomicAdd(sum, mine);
+}
+
+extern "C" __global__ void autotune_compare(const void* out, int dtype, const f64* expected, const f64* bound,
+                                            CompareResult* result, i64 rows, i64 cols, i64 ld, i64 batch, i64 batch_stride) {
+    const Matrix matrix = {rows, cols, ld, batch, batch_stride};
+    CompareResult mine = {};
+    for (i64 i = first_index(); i < matrix.elements(); i += index_step()) {
+        const i64 at = matrix.offset(i / cols / rows, i / cols % rows, i % cols);
+        add_element(mine, dtype, load_value(out, dtype, at), expected[i], bound[i], static_cast<u64>(i));
+    }
+    publish(mine, result);
+}
+
+// Known-good fixed work: every thread hashes its number `rounds` times.
+extern "C" __global__ void autotune_canary(u64* sum, u32 rounds) {
+    u64 x = static_cast<u64>(first_index());
+    for (u32 i = 0; i < rounds; ++i) x = autotune_random::mix(x);
+    atomicAdd(sum, x);
+}
+
+// Tests of hangs use this: it looks like a kernel that never ends, and ends.
+extern "C" __global__ void autotune_spin_bounded(u64 nanoseconds, u64* spins) {
+    u64 start;
+    u64 now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    u64 count = 0;
+    do {
+        asm volatile("nanosleep.u32 1000;");
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+        ++count;
+    } while (now - start < nanoseconds);
+    if (first_index() == 0) atomicAdd(spins, count);
+}

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+
+#include "src/core/dtype.h"
+#include "src/core/op.h"
+
+namespace autotune {
+
+// The host's side of the kernels in harness.cuh: codes, result layouts and launch shapes. All kernels walk their data in a
+// grid-stride loop, so any grid is right; kHarnessThreads threads a block and a few blocks per SM are fast. Matrices are
+// described as (rows, cols, ld, batch, batch_stride), in elements. Parameters in order:
+//
+//   autotune_fill           (void* data, int dtype, int kind, u64 seed, int operand, i64 every, MATRIX)
+//   autotune_poison         (void* data, u64 bytes, u32 byte)                       sets every byte
+//   autotune_redzone_check  (const void* data, u64 bytes, u32 byte, u64* changed)   counts bytes that are not `byte`
+//   autotune_gap_check      (const void* data, int dtype, u32 byte, u64* changed, MATRIX)  the same for the gaps between rows
+//   autotune_checksum       (const void* data, u64 bytes, u64* sum)                 adds a position-dependent hash of all bytes
+//   autotune_compare        (const void* out, int dtype, const f64* expected, const f64* bound, CompareResult* result, MATRIX)
+//   autotune_canary         (u64* sum, u32 rounds)                                  fixed work: canary_sum() for any launch shape
+//   of
+//                                                                                   exactly kCanaryThreads threads in all
+//   autotune_spin_bounded   (u64 nanoseconds, u64* spins)                           keeps the device busy, then ends by itself
+//   with MATRIX = i64 rows, i64 cols, i64 ld, i64 batch, i64 batch_stride
+//
+// `changed`, `sum`, `spins` and CompareResult must be zero before the launch: kernels add to them.
+
+constexpr int kHarnessThreads = 256;
+constexpr std::uint32_t kCanaryThreads = 64 * 256;
+
+// Poison: as f16, bf16, f32, f64, e4m3 and e5m2, bytes of all ones are a NaN.
+constexpr std::uint32_t kPoisonByte = 0xFF;
+constexpr std::uint32_t kRedzoneByte = 0xA5;
+
+// The code that harness kernels take for a type and for a fill.
+constexpr int harness_code(DType type) {
+    return static_cast<int>(type);
+}
+constexpr int harness_code(Fill::Kind kind) {
+    return static_cast<int>(kind);
+}
+
+// What autotune_compare adds up over all elements. An element is wrong if its error is above the bound; where the bound is 0 it
+// must have the bits of the expected value rounded once to the type.
+struct CompareResult {
+    std::uint64_t violations = 0;
+    std::uint64_t first_wrong_complement = 0;  // ~(lowest wrong index), 0 if none: first_wrong() reads it
+    double max_ratio = 0;                      // largest error / bound; 0 / 0 is 0, anything above a zero bound is kInfiniteRatio
+    double sum_error2 = 0;
+    double sum_expected2 = 0;
+    std::uint64_t nan_count = 0;  // NaN where a number was expected
+
+    // Lowest wrong element as (batch * rows + row) * cols + col. REQUIRES: violations > 0.
+    std::uint64_t first_wrong() const { return ~first_wrong_complement; }
+};
+static_assert(sizeof(CompareResult) == 48, "the device writes this layout");
+constexpr double kInfiniteRatio = 1e300;
+
+// What autotune_compare does to one element: the judge of host-side tests and of samples.
+void compare_element(CompareResult& result, DType type, std::uint64_t bits, double expected, double bound, std::uint64_t index);
+
+// What autotune_canary leaves in `sum`.
+std::uint64_t canary_sum(std::uint32_t rounds);
+
+}  // namespace autotune
