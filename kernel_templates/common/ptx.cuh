@@ -5,14 +5,6 @@
 
 namespace ptx {
 
-using u32 = unsigned int;
-using u64 = unsigned long long;
-
-template <typename T, typename U>
-constexpr bool is_same = false;
-template <typename T>
-constexpr bool is_same<T, T> = true;
-
 // Address of a generic pointer to shared memory, as shared-memory instructions take it.
 __device__ __forceinline__ u32 shared_address(const void* pointer) {
     return static_cast<u32>(__cvta_generic_to_shared(pointer));

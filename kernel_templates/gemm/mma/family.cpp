@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernel_templates/catalogue.h"
+#include "kernel_templates/registry.h"
 #include "src/core/error.h"
 
 namespace autotune {
@@ -585,4 +585,10 @@ class Mma final : public Family {
 };
 
 }  // namespace
+
+const Family& family_gemm_mma() {
+    static const Mma family;
+    return family;
+}
+
 }  // namespace autotune

@@ -25,15 +25,13 @@ constexpr bool pack = ${pack};                  // unaligned operands were copie
 // ---- end of parameters ----
 // clang-format on
 
-using ptx::u32;
-
 constexpr int threads = 32 * warps_m * warps_n;
 constexpr int warp_m = block_m / warps_m;
 constexpr int warp_n = block_n / warps_n;
 constexpr int tiles_m = warp_m / 16;  // mma tiles of a warp
 constexpr int tiles_n = warp_n / 8;
 constexpr int steps_k = block_k / 16;
-constexpr bool acc_is_f16 = ptx::is_same<Acc, f16>;
+constexpr bool acc_is_f16 = is_same<Acc, f16>;
 constexpr int chunk_bytes = 16;
 constexpr int chunk = chunk_bytes / 2;  // elements
 constexpr int access_a = pack ? chunk_bytes : align_a;
@@ -362,33 +360,10 @@ __device__ __forceinline__ Place place(int m, int n, int split_k, Raster raster)
 }
 
 // Elements of C in one access.
-constexpr int vector_bytes = align_c < 16 ? align_c : 16;
-constexpr int vector = vector_bytes < static_cast<int>(sizeof(Out)) ? 1 : vector_bytes / static_cast<int>(sizeof(Out));
-struct alignas(vector * sizeof(Out)) Vector {
-    Out elements[vector];
-};
+constexpr int out_bytes = static_cast<int>(sizeof(Out));
+constexpr int vector = align_c < out_bytes ? 1 : align_c / out_bytes;
 constexpr int slab_ld = warp_n + 8;  // the padding keeps the 8 rows of a fragment in different banks
-constexpr int slab_bytes = 16 * slab_ld * static_cast<int>(sizeof(Out));
-static_assert(sizeof(Vector) == vector * sizeof(Out), "an access is its elements");
-
-template <typename T>
-__device__ __forceinline__ T from_float(float value) {
-    if constexpr (sizeof(T) == 2) {
-        const u32 pair = ptx::pack_pair<T>(value, 0);
-        return reinterpret_cast<const T&>(pair);
-    } else {
-        return value;
-    }
-}
-
-template <typename T>
-__device__ __forceinline__ float to_float(const T& value) {
-    if constexpr (sizeof(T) == 2) {
-        return ptx::unpack_pair<T>(reinterpret_cast<const unsigned short&>(value)).x;
-    } else {
-        return value;
-    }
-}
+constexpr int slab_bytes = 16 * slab_ld * out_bytes;
 
 __device__ __forceinline__ float2 read_pair(const Out* at) {
     if constexpr (sizeof(Out) == 2) {
@@ -418,8 +393,7 @@ __device__ __forceinline__ void move_slab(Out* slab, Out* c, long long ldc, int 
         Out* inside = slab + row * slab_ld + col;
         Out* outside = c + row * ldc + col;
         if (col + vector <= cols) {
-            Vector& from = *reinterpret_cast<Vector*>(ToC ? inside : outside);
-            *reinterpret_cast<Vector*>(ToC ? outside : inside) = from;
+            store_pack(ToC ? outside : inside, load_pack<Out, vector>(ToC ? inside : outside));
         } else {
             for (int e = 0; col + e < cols; ++e) (ToC ? outside : inside)[e] = (ToC ? inside : outside)[e];
         }
@@ -542,30 +516,16 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
         if (col + e >= n) break;
-        to[e] = from_float<Out>(beta != 0 ? values[e] + beta * to_float(to[e]) : values[e]);
+        to[e] = from_f32<Out>(beta != 0 ? values[e] + beta * to_f32(to[e]) : values[e]);
     }
 }
-
-// The widest unsigned integer that every row's alignment allows.
-template <int Bytes>
-struct WordOf {
-    using Type = unsigned short;
-};
-template <>
-struct WordOf<4> {
-    using Type = u32;
-};
-template <>
-struct WordOf<8> {
-    using Type = uint2;
-};
 
 // Copies `rows` rows of `cols` elements to rows that are 16-byte aligned. A warp copies 8 words a lane of one row, lanes side by
 // side. Elements at the end of a row that do not fill a word are copied one by one.
 template <int Align>
 __device__ __forceinline__ void pack_rows(const In* from, In* to, int rows, int cols, long long ld, long long packed_ld,
                                           int batch, long long stride, long long packed_stride) {
-    using Word = typename WordOf<Align>::Type;
+    using Word = typename RawBits < Align<8 ? Align : 8>::Type;
     constexpr int elements = static_cast<int>(sizeof(Word)) / 2;
     constexpr int words_a_lane = 8;
     const int words = cols / elements;
