@@ -1,0 +1,69 @@
+#include "kernel_templates/gemm/gemm_problem.h"
+
+#include <algorithm>
+
+#include "src/core/error.h"
+
+namespace autotune::gemm {
+namespace {
+
+DType dtype_trait(const Problem& problem, std::string_view name) {
+    const std::optional<DType> type = parse_dtype(problem.trait(name));
+    check(type.has_value(), "trait '" + std::string(name) + "' is no element type");
+    return *type;
+}
+
+}  // namespace
+
+View::View(const Problem& problem)
+    : m(problem.extent("m")),
+      n(problem.extent("n")),
+      k(problem.extent("k")),
+      batch(problem.extent("batch")),
+      in(dtype_trait(problem, "a")),
+      out(dtype_trait(problem, "c")),
+      acc(dtype_trait(problem, "acc")),
+      trans_a(problem.trait("layout")[0] == 't'),
+      trans_b(problem.trait("layout")[1] == 't'),
+      reads_c(problem.trait("beta") != "zero"),
+      a(problem.operands[kA]),
+      b(problem.operands[kB]),
+      c(problem.operands[kC]) {}
+
+std::vector<Binding> facts(const Problem& problem) {
+    const View view(problem);
+    return {{"in_type", view.in},
+            {"out_type", view.out},
+            {"acc_type", view.acc},
+            {"trans_a", view.trans_a ? 1 : 0},
+            {"trans_b", view.trans_b ? 1 : 0},
+            {"align_a", view.a.alignment_bytes},
+            {"align_b", view.b.alignment_bytes},
+            {"align_c", view.c.alignment_bytes}};
+}
+
+std::vector<Argument> arguments(const Problem& problem) {
+    const View view(problem);
+    return {OperandArg{kA},
+            OperandArg{kB},
+            OperandArg{kC},
+            ScalarArg{kAlpha},
+            ScalarArg{kBeta},
+            I32Arg{static_cast<std::int32_t>(view.m)},
+            I32Arg{static_cast<std::int32_t>(view.n)},
+            I32Arg{static_cast<std::int32_t>(view.k)},
+            I64Arg{view.a.ld},
+            I64Arg{view.b.ld},
+            I64Arg{view.c.ld},
+            I32Arg{static_cast<std::int32_t>(view.batch)},
+            I64Arg{view.a.batch_stride},
+            I64Arg{view.b.batch_stride},
+            I64Arg{view.c.batch_stride},
+            WorkspaceArg{0}};
+}
+
+std::int64_t access_width(const Operand& operand, std::int64_t vec) {
+    return std::min(vec, operand.alignment_bytes / static_cast<std::int64_t>(size_bytes(operand.dtype)));
+}
+
+}  // namespace autotune::gemm

@@ -1,0 +1,182 @@
+#include "src/core/op.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "src/core/error.h"
+
+namespace autotune {
+namespace {
+
+using gemm::View;
+
+// Threads and tile of reference.cuh.
+constexpr std::int64_t kReferenceTile = 64;
+constexpr std::uint32_t kReferenceThreads = 128;
+constexpr std::int64_t kMostBlocks = 2147483647;
+
+class GemmOp final : public Op {
+  public:
+    std::string_view name() const override { return "gemm"; }
+    std::string_view about() const override { return "C = alpha A B + beta C, row-major, batched"; }
+    std::string_view shape_form() const override { return "MxNxK"; }
+    std::vector<OpAlias> aliases() const override;
+    std::vector<OpOption> options() const override;
+    std::vector<ProblemRequest> examples() const override;
+
+    Problem problem(const ProblemRequest& request) const override { return gemm::make_problem(*this, request); }
+    double flops(const Problem& problem) const override;
+    double bytes(const Problem& problem) const override;
+    std::string_view rate_unit() const override { return "tflops"; }
+
+    Check check(const Problem& problem, TestKind kind) const override { return gemm::make_check(problem, kind); }
+    std::vector<Binding> reference_facts(const Problem& problem) const override;
+    LaunchPlan reference_plan(const Problem& problem, TestKind kind) const override;
+    void reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,
+                           std::vector<double>& expected, std::vector<double>& bound) const override;
+    std::vector<Problem> awkward_neighbours(const Problem& problem, const Config& config) const override {
+        return gemm::awkward_neighbours(*this, problem, config);
+    }
+};
+
+std::vector<OpAlias> GemmOp::aliases() const {
+    return {{"hgemm", {{"dtype", "f16"}, {"acc", "f32"}}},
+            {"hgemm_f16acc", {{"dtype", "f16"}, {"acc", "f16"}}},
+            {"bgemm", {{"dtype", "bf16"}, {"acc", "f32"}}}};
+}
+
+std::vector<OpOption> GemmOp::options() const {
+    const std::vector<std::string> types = {"f16", "bf16"};
+    return {{"dtype", types, "", "element type of A, B and C"},
+            {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B: n as in the formula, t stored transposed"},
+            {"acc", {"f32", "f16"}, "", "accumulator"},
+            {"alpha", {}, "number", "factor of A B"},
+            {"beta", {}, "number, zero or any", "factor of C; any: the winner must serve every value"},
+            {"batch", {}, "integer >= 1", "how many products of one shape"},
+            {"lda", {}, "integer >= a row's elements", "elements between rows of A as stored"},
+            {"ldb", {}, "integer >= a row's elements", "elements between rows of B as stored"},
+            {"ldc", {}, "integer >= a row's elements", "elements between rows of C"},
+            {"stride_a", {}, "integer >= one matrix", "elements between batches of A"},
+            {"stride_b", {}, "integer >= one matrix", "elements between batches of B"},
+            {"stride_c", {}, "integer >= one matrix", "elements between batches of C"},
+            {"align", {}, "power of two <= 16, one or one per operand", "bytes that divide the base addresses"},
+            {"a", types, "", "element type of A, where it is named alone"},
+            {"b", types, "", "element type of B"},
+            {"c", types, "", "element type of C"},
+            {"compute", types, "", "what the multiplier works in"}};
+}
+
+std::vector<ProblemRequest> GemmOp::examples() const {
+    std::vector<ProblemRequest> requests = {{"hgemm", "4096x4096x2048", {}}};
+    for (const char* op : {"hgemm", "hgemm_f16acc", "bgemm"}) {
+        for (const char* layout : {"nn", "nt", "tn", "tt"}) {
+            requests.push_back({op, "1024x768x512", {{"layout", layout}}});
+            requests.push_back({op, "129x513x1023", {{"layout", layout}, {"beta", "any"}}});
+        }
+    }
+    requests.push_back({"hgemm", "16*512x512x512", {{"align", "8,4,2"}}});
+    requests.push_back({"bgemm", "1x4096x4096", {{"layout", "nt"}, {"ldb", "4104"}, {"alpha", "0.5"}, {"beta", "2"}}});
+    return requests;
+}
+
+double GemmOp::flops(const Problem& problem) const {
+    const View view(problem);
+    return 2.0 * static_cast<double>(view.m) * static_cast<double>(view.n) * static_cast<double>(view.k) *
+           static_cast<double>(view.batch);
+}
+
+double GemmOp::bytes(const Problem& problem) const {
+    double total = 0;
+    for (const Operand& operand : problem.operands) {
+        const double once = static_cast<double>(operand.rows) * static_cast<double>(operand.cols) *
+                            static_cast<double>(operand.batch) * static_cast<double>(size_bytes(operand.dtype));
+        total += operand.access == Access::inout ? 2 * once : once;
+    }
+    return total;
+}
+
+std::vector<Binding> GemmOp::reference_facts(const Problem& problem) const {
+    const View view(problem);
+    return {{"in_type", view.in}, {"out_type", view.out}, {"trans_a", view.trans_a ? 1 : 0}, {"trans_b", view.trans_b ? 1 : 0}};
+}
+
+// Arguments: a, b, c, expected, bound, alpha, beta, then the four numbers of Tolerance, then m .. stride_c as every gemm kernel.
+LaunchPlan GemmOp::reference_plan(const Problem& problem, TestKind kind) const {
+    const View view(problem);
+    const gemm::Tolerance allowed = gemm::tolerance(problem, kind);
+    const auto tiles = [](std::int64_t extent) { return (extent + kReferenceTile - 1) / kReferenceTile; };
+
+    LaunchStep step;
+    step.grid.x = static_cast<std::uint32_t>(std::min(tiles(view.m) * tiles(view.n) * view.batch, kMostBlocks));
+    step.block.x = kReferenceThreads;
+    step.arguments = {OperandArg{gemm::kA},
+                      OperandArg{gemm::kB},
+                      OperandArg{gemm::kC},
+                      ExpectedArg{},
+                      BoundArg{},
+                      ScalarArg{gemm::kAlpha},
+                      ScalarArg{gemm::kBeta},
+                      F32Arg{static_cast<float>(allowed.norm)},
+                      F32Arg{static_cast<float>(allowed.value)},
+                      F32Arg{static_cast<float>(allowed.input)},
+                      F32Arg{static_cast<float>(allowed.floor)}};
+    const std::vector<Argument> common = gemm::arguments(problem);
+    constexpr std::ptrdiff_t kFirstExtent = 5;  // after a, b, c, alpha, beta; the workspace comes last
+    step.arguments.insert(step.arguments.end(), common.begin() + kFirstExtent, common.end() - 1);
+    return {.steps = {step}};
+}
+
+// One element, from operands in stored order.
+struct HostElement {
+    double product = 0;
+    double squares = 0;
+};
+
+HostElement host_product(const View& view, std::span<const std::vector<double>> operands, std::int64_t batch,
+                         std::pair<std::int64_t, std::int64_t> at) {
+    const auto [row, col] = at;
+    const double* const a = operands[gemm::kA].data() + batch * view.a.batch_stride + (view.trans_a ? row : row * view.a.ld);
+    const double* const b = operands[gemm::kB].data() + batch * view.b.batch_stride + (view.trans_b ? col * view.b.ld : col);
+    const std::int64_t step_a = view.trans_a ? view.a.ld : 1;
+    const std::int64_t step_b = view.trans_b ? 1 : view.b.ld;
+    HostElement sums;
+    for (std::int64_t k = 0; k < view.k; ++k) {
+        const double term = a[k * step_a] * b[k * step_b];
+        sums.product += term;
+        sums.squares += term * term;
+    }
+    return sums;
+}
+
+void GemmOp::reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,
+                               std::vector<double>& expected, std::vector<double>& bound) const {
+    const View view(problem);
+    const gemm::Tolerance allowed = gemm::tolerance(problem, kind);
+    const double alpha = round_to(DType::f32, problem.scalars[gemm::kAlpha].value);
+    const double beta = round_to(DType::f32, problem.scalars[gemm::kBeta].value);
+    expected.clear();
+    bound.clear();
+    for (std::int64_t batch = 0; batch < view.batch; ++batch) {
+        for (std::int64_t row = 0; row < view.m; ++row) {
+            for (std::int64_t col = 0; col < view.n; ++col) {
+                const HostElement sums = host_product(view, operands, batch, {row, col});
+                const auto at = static_cast<std::size_t>(batch * view.c.batch_stride + row * view.c.ld + col);
+                const double added = beta == 0 ? 0 : beta * operands[gemm::kC][at];
+                const double value = alpha * sums.product + added;
+                expected.push_back(value);
+                bound.push_back(allowed.norm * std::fabs(alpha) * std::sqrt(sums.squares) + allowed.value * std::fabs(value) +
+                                allowed.input * std::fabs(added) + allowed.floor);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+const Op& op_gemm() {
+    static const GemmOp op;
+    return op;
+}
+
+}  // namespace autotune

@@ -1,0 +1,149 @@
+// The judge of every gemm family, independent of them: products summed in f64, and beside each sum the root R of the sum of squared
+// products, from which the allowed error is made.
+#define AUTOTUNE_KERNEL ${symbol}
+#include "common/types.cuh"
+using In = ${in_type};
+using Out = ${out_type};
+constexpr bool trans_a = ${trans_a};
+constexpr bool trans_b = ${trans_b};
+// ---- end of parameters ----
+
+namespace {
+
+// 64x64 elements by 128 threads of 8x4: 32 f64 sums a thread keep the f64 units busy while three blocks share an SM.
+constexpr int tile = 64;
+constexpr int depth = 16;
+constexpr int threads = 128;
+constexpr int rows_per_thread = 8;
+constexpr int row_stride = tile + 2;  // the two spread a column over the banks and keep 16-byte alignment
+
+struct Tolerance {
+    f64 norm, value, input, floor;
+};
+
+struct Product {
+    i64 rows, cols, k;
+    i64 lda, ldb, ldc;
+    f64 alpha, beta;
+};
+
+struct Operand {
+    const In* data;
+    i64 ld;
+    i64 first;   // row of A or column of B
+    i64 extent;  // how many there are
+};
+
+__shared__ __align__(16) f64 a_values[depth][row_stride];
+__shared__ __align__(16) f64 b_values[depth][row_stride];
+__shared__ __align__(16) f32 a_squares[depth][row_stride];
+__shared__ __align__(16) f32 b_squares[depth][row_stride];
+
+// Fills [depth][tile] from an operand whose contiguous direction is k, or the other one. Zero beyond the edges.
+template <bool k_is_contiguous>
+__device__ void fetch(f64 (&values)[depth][row_stride], f32 (&squares)[depth][row_stride], const Operand& from, i64 k0, i64 k_end) {
+#pragma unroll 2
+    for (int i = threadIdx.x; i < tile * depth; i += threads) {
+        const int at_k = k_is_contiguous ? i % depth : i / tile;
+        const int at = k_is_contiguous ? i / depth : i % tile;
+        const i64 k = k0 + at_k;
+        const i64 line = from.first + at;
+        f32 value = 0.0F;
+        if (k < k_end && line < from.extent) value = to_f32(from.data[k_is_contiguous ? line * from.ld + k : k * from.ld + line]);
+        values[at_k][at] = static_cast<f64>(value);
+        squares[at_k][at] = value * value;
+    }
+}
+
+// This thread's columns: 2x, 2x + 1, 32 + 2x, 33 + 2x, so that 16 lanes read 256 contiguous bytes.
+__device__ int column_of(int j) { return j / 2 * 32 + threadIdx.x % 16 * 2 + j % 2; }
+__device__ int row_of(int i) { return threadIdx.x / 16 * rows_per_thread + i; }
+
+struct Sums {
+    f64 product[rows_per_thread][4];
+    f32 squares[rows_per_thread][4];
+};
+
+__device__ __forceinline__ void accumulate(Sums& sums) {
+#pragma unroll 2
+    for (int k = 0; k < depth; ++k) {
+        f64 b[4];
+        f32 b2[4];
+        for (int j = 0; j < 4; ++j) {
+            b[j] = b_values[k][column_of(j)];
+            b2[j] = b_squares[k][column_of(j)];
+        }
+#pragma unroll
+        for (int i = 0; i < rows_per_thread; ++i) {
+            const f64 a = a_values[k][row_of(i)];
+            const f32 a2 = a_squares[k][row_of(i)];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                sums.product[i][j] = fma(a, b[j], sums.product[i][j]);
+                sums.squares[i][j] = fmaf(a2, b2[j], sums.squares[i][j]);
+            }
+        }
+    }
+}
+
+// Two units in the last place of f32 do not matter in a bound, and an exact f64 root made compiling ten times slower.
+__device__ __forceinline__ f32 root_of(f32 x) {
+    f32 root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+    return root;
+}
+
+struct Results {
+    const Out* c;   // read where beta is not 0
+    f64* expected;  // of this batch
+    f64* bound;
+};
+
+__device__ void write_results(const Sums& sums, const Product& shape, const Results& to, const Tolerance& allowed, i64 row0, i64 col0) {
+#pragma unroll
+    for (int i = 0; i < rows_per_thread; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const i64 row = row0 + row_of(i);
+            const i64 col = col0 + column_of(j);
+            if (row >= shape.rows || col >= shape.cols) continue;
+            const f64 added = shape.beta == 0.0 ? 0.0 : shape.beta * to_f64(to.c[row * shape.ldc + col]);
+            const f64 value = shape.alpha * sums.product[i][j] + added;
+            to.expected[row * shape.cols + col] = value;
+            to.bound[row * shape.cols + col] =
+                allowed.norm * root_of(sums.squares[i][j]) + allowed.value * fabs(value) + allowed.input * fabs(added) + allowed.floor;
+        }
+    }
+}
+
+__device__ void compute_tile(const Operand& a, const Operand& b, const Product& shape, const Results& to, const Tolerance& allowed) {
+    Sums sums = {};
+    for (i64 k0 = 0; k0 < shape.k; k0 += depth) {
+        fetch<!trans_a>(a_values, a_squares, a, k0, shape.k);
+        fetch<trans_b>(b_values, b_squares, b, k0, shape.k);
+        __syncthreads();
+        accumulate(sums);
+        __syncthreads();
+    }
+    write_results(sums, shape, to, allowed, a.first, b.first);
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(threads, 3)
+    AUTOTUNE_ENTRY()(const In* a, const In* b, const Out* c, f64* expected, f64* bound, float alpha, float beta, float norm, float value,
+                     float input, float floor, int m, int n, int k, i64 lda, i64 ldb, i64 ldc, int batch, i64 stride_a, i64 stride_b,
+                     i64 stride_c) {
+    const Product shape = {m, n, k, lda, ldb, ldc, alpha, beta};
+    const Tolerance allowed = {norm * fabsf(alpha), value, input, floor};
+    const i64 tiles_n = (shape.cols + tile - 1) / tile;
+    const i64 tiles = (shape.rows + tile - 1) / tile * tiles_n;
+    for (i64 at = blockIdx.x; at < tiles * batch; at += gridDim.x) {
+        const i64 which = at / tiles;
+        const i64 row = at % tiles / tiles_n * tile;
+        const i64 col = at % tiles_n * tile;
+        const i64 dense = which * shape.rows * shape.cols;
+        compute_tile({a + which * stride_a, lda, row, shape.rows}, {b + which * stride_b, ldb, col, shape.cols}, shape,
+                     {c + which * stride_c, expected + dense, bound + dense}, allowed);
+    }
+}

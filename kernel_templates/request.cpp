@@ -1,0 +1,164 @@
+#include "kernel_templates/request.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "src/core/error.h"
+
+namespace autotune {
+namespace {
+
+std::string join(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+    return text;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    while (true) {
+        const std::size_t end = text.find(separator);
+        parts.push_back(text.substr(0, end));
+        if (end == std::string_view::npos) return parts;
+        text.remove_prefix(end + 1);
+    }
+}
+
+enum class Parsed { number, no_number, too_large };
+
+// Digits with an optional sign, nothing else.
+Parsed parse_integer(std::string_view text, std::int64_t& value) {
+    const char* const end = text.data() + text.size();
+    const auto [stopped, code] = std::from_chars(text.data(), end, value);
+    if (code == std::errc::result_out_of_range) return Parsed::too_large;
+    return code == std::errc{} && stopped == end ? Parsed::number : Parsed::no_number;
+}
+
+std::int64_t parse_extent(std::string_view text, const std::string& name, const std::string& shape) {
+    std::int64_t value = 0;
+    const Parsed parsed = parse_integer(text, value);
+    const std::string where = "shape '" + shape + "': " + name;
+    if (parsed == Parsed::no_number && text.empty()) refuse(where + " is missing; give a whole number of at least 1");
+    if (parsed == Parsed::no_number) refuse(where + " is '" + std::string(text) + "'; give a whole number of at least 1");
+    if (parsed == Parsed::number && value < 1) refuse(where + " is " + std::to_string(value) + "; every extent is at least 1");
+    if (parsed == Parsed::too_large || value > kLargestExtent) {
+        refuse(where + " is " + std::string(text) + "; the largest extent is " + std::to_string(kLargestExtent));
+    }
+    return value;
+}
+
+std::vector<std::string> option_names(const Op& op) {
+    std::vector<std::string> names;
+    for (const OpOption& option : op.options()) names.push_back(option.name);
+    return names;
+}
+
+const OpAlias* alias_named(const std::vector<OpAlias>& aliases, std::string_view name) {
+    const auto found = std::find_if(aliases.begin(), aliases.end(), [&](const OpAlias& alias) { return alias.name == name; });
+    return found == aliases.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+[[noreturn]] void refuse(const std::string& sentence) {
+    throw Error(ErrorCode::usage, sentence);
+}
+
+ShapeNumbers parse_shape(std::string_view shape, std::string_view form) {
+    const std::string whole(shape);
+    const std::vector<std::string_view> letters = split(form, 'x');
+    ShapeNumbers numbers;
+    if (const std::size_t star = shape.find('*'); star != std::string_view::npos) {
+        numbers.batch = parse_extent(shape.substr(0, star), "the batch", whole);
+        shape.remove_prefix(star + 1);
+    }
+    const std::vector<std::string_view> parts = split(shape, 'x');
+    for (std::size_t i = 0; i < std::min(parts.size(), letters.size()); ++i) {
+        numbers.extents.push_back(parse_extent(parts[i], std::string(letters[i]), whole));
+    }
+    if (parts.size() != letters.size()) {
+        refuse("shape '" + whole + "' has " + std::to_string(parts.size()) + " extents; " + std::string(form) + " has " +
+               std::to_string(letters.size()));
+    }
+    return numbers;
+}
+
+RequestOptions::RequestOptions(const Op& op, const ProblemRequest& request) {
+    for (const auto& [name, value] : request.options) add(op, name, value);
+    const std::vector<OpAlias> aliases = op.aliases();
+    const OpAlias* const alias = alias_named(aliases, request.op);
+    if (alias == nullptr) return;
+    for (const auto& [name, preset] : alias->presets) {
+        const std::optional<std::string> given = find(name);
+        if (given && *given != preset) {
+            refuse("op '" + request.op + "' means " + name + " " + preset + ", not " + *given + "; use op '" +
+                   std::string(op.name()) + "' to choose it");
+        }
+        values_[name] = preset;
+    }
+}
+
+void RequestOptions::add(const Op& op, const std::string& name, const std::string& value) {
+    const std::vector<OpOption> options = op.options();
+    const auto option = std::find_if(options.begin(), options.end(), [&](const OpOption& entry) { return entry.name == name; });
+    if (option == options.end()) {
+        refuse("op '" + std::string(op.name()) + "' has no option '" + name + "'; its options are " + join(option_names(op)));
+    }
+    const bool is_allowed =
+        option->allowed.empty() || std::find(option->allowed.begin(), option->allowed.end(), value) != option->allowed.end();
+    if (!is_allowed) refuse("unknown " + name + " '" + value + "'; allowed are " + join(option->allowed));
+    values_[name] = value;
+}
+
+std::optional<std::string> RequestOptions::find(std::string_view name) const {
+    const auto found = values_.find(name);
+    if (found == values_.end()) return std::nullopt;
+    return found->second;
+}
+
+std::string RequestOptions::word(std::string_view name, std::string_view otherwise) const {
+    return find(name).value_or(std::string(otherwise));
+}
+
+std::optional<std::int64_t> RequestOptions::positive(std::string_view name) const {
+    const std::optional<std::string> text = find(name);
+    if (!text) return std::nullopt;
+    std::int64_t value = 0;
+    if (parse_integer(*text, value) != Parsed::number || value < 1 || value > kLargestOperandBytes) {
+        refuse(std::string(name) + " is '" + *text + "'; give a whole number from 1 to 2^47");
+    }
+    return value;
+}
+
+std::optional<double> RequestOptions::number(std::string_view name) const {
+    const std::optional<std::string> text = find(name);
+    if (!text) return std::nullopt;
+    double value = 0;
+    const char* const end = text->data() + text->size();
+    const auto [stopped, code] = std::from_chars(text->data(), end, value);
+    const bool fits = std::isfinite(value) && std::fabs(value) <= static_cast<double>(std::numeric_limits<float>::max());
+    if (code != std::errc{} || stopped != end || !fits) {
+        refuse(std::string(name) + " is '" + *text + "'; give a finite number that fits a 32-bit float");
+    }
+    return value;
+}
+
+void check_operand_size(const Operand& operand) {
+    const auto size = static_cast<std::int64_t>(size_bytes(operand.dtype));
+    std::int64_t rows = 0;
+    std::int64_t batches = 0;
+    std::int64_t span = 0;
+    std::int64_t bytes = 0;
+    const bool overflows = __builtin_mul_overflow(operand.rows - 1, operand.ld, &rows) ||
+                           __builtin_mul_overflow(operand.batch - 1, operand.batch_stride, &batches) ||
+                           __builtin_add_overflow(rows, batches, &span) || __builtin_add_overflow(span, operand.cols, &span) ||
+                           __builtin_mul_overflow(span, size, &bytes);
+    if (overflows || bytes > kLargestOperandBytes) {
+        refuse("operand " + operand.name + " of " + std::to_string(operand.batch) + " times " + std::to_string(operand.rows) +
+               "x" + std::to_string(operand.cols) + " elements is larger than 128 TiB; make the shape smaller");
+    }
+}
+
+}  // namespace autotune
