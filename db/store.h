@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,24 +15,26 @@
 
 namespace autotune::db {
 
+// Members are initialised with {} so that designated initialisers may leave them out without a warning from gcc 12.
+
 // The soft half of a key: a row with other values is usable, shown as stale, and re-raced first.
 struct Provenance {
-    std::string driver;         // "580.159.04", or the CUDA version "13.0" where NVML is missing
-    std::string nvrtc;          // "13.0"
-    std::string device_name;    // label
-    int power_limit_w = 0;      // 0: unknown
-    std::string method;         // measuring method and its version: "final-rounds-1 l2=cold data=normal"
-    std::string tool_version;   // "0.1.0"
-    std::string date;           // ISO 8601, UTC
+    std::string driver{};        // "580.159.04", or the CUDA version "13.0" where NVML is missing
+    std::string nvrtc{};         // "13.0"
+    std::string device_name{};   // label
+    int power_limit_w = 0;       // 0: unknown
+    std::string method{};        // measuring method and its version: "final-rounds-1 l2=cold data=normal"
+    std::string tool_version{};  // "0.1.0"
+    std::string date{};          // ISO 8601, UTC
 };
 
 // Another candidate of the final rounds: what the winner beat.
 struct Finalist {
-    std::string name;  // Candidate::to_string(), or "cublas", "cublaslt", ...
-    std::optional<Candidate> candidate;
-    Timing timing;
-    double ratio = 1;       // its time over the winner's, median of paired rounds
-    double ratio_low = 1;   // bootstrap 95 % interval
+    std::string name{};  // Candidate::to_string(), or "cublas", "cublaslt", ...
+    std::optional<Candidate> candidate{};
+    Timing timing{};
+    double ratio = 1;      // its time over the winner's, median of paired rounds
+    double ratio_low = 1;  // bootstrap 95 % interval
     double ratio_high = 1;
     bool tie = false;
 };
@@ -39,86 +42,100 @@ struct Finalist {
 // Why the winner is believed. Plain facts; `autotune explain` tells them in words.
 struct Evidence {
     int rounds = 0;
-    std::string decided_by;           // "faster", "tie: previous winner", "tie: fewer resources", "only candidate"
-    std::optional<double> max_error;  // of the allowed error
-    std::uint64_t space_legal = 0;    // legal configs of all families
-    int tried = 0, failed = 0;        // candidates
-    double seconds = 0;               // the whole tune
+    std::string decided_by{};           // "faster", "tie: previous winner", "tie: fewer resources", "only candidate"
+    std::optional<double> max_error{};  // of the allowed error
+    std::uint64_t space_legal = 0;      // legal configs of all families
+    int tried = 0, failed = 0;          // candidates
+    double seconds = 0;                 // the whole tune
     double compile_seconds = 0, verify_seconds = 0, measure_seconds = 0;
-    std::string stopped_by;           // "budget", "space exhausted", "interrupted"
+    std::string stopped_by{};  // "budget", "space exhausted", "interrupted"
     std::uint64_t seed = 0;
-    Conditions conditions;            // median of the final rounds
-    std::vector<Finalist> finalists;  // ascending ratio; the winner itself first
-    std::vector<std::pair<std::string, int>> failures;  // status -> count
+    Conditions conditions{};                              // median of the final rounds
+    std::vector<Finalist> finalists{};                    // ascending ratio; the winner itself first
+    std::vector<std::pair<std::string, int>> failures{};  // status -> count
 };
 
 struct Winner {
-    std::string op;
-    std::string class_key;            // Problem::class_key()
-    std::vector<Extent> extents;
-    DeviceIdentity device;
-    std::string template_identity;    // of candidate.family when it was tuned
-    Candidate candidate;
-    Timing timing;                    // of the final rounds alone
-    CompileReport compile;
-    Provenance provenance;
-    Evidence evidence;
-    bool shipped = false;             // from the read-only layer
+    std::string op{};
+    std::string class_key{};  // Problem::class_key()
+    std::vector<Extent> extents{};
+    DeviceIdentity device{};
+    std::string template_identity{};  // of candidate.family when it was tuned
+    Candidate candidate{};
+    Timing timing{};  // of the final rounds alone
+    CompileReport compile{};
+    Provenance provenance{};
+    Evidence evidence{};
+    bool shipped = false;  // from the read-only layer
 };
 
 // A row of the trial table: what happened to one candidate for one problem on one device.
 struct StoredTrial {
-    Trial trial;
-    std::string template_identity;
-    std::string nvrtc;
+    Trial trial{};
+    std::string template_identity{};
+    std::string nvrtc{};
 };
 
 // Which rows a listing wants; empty strings match all.
 struct Filter {
-    std::string op;
-    std::string class_key;
-    std::string device_key;
+    std::string op{};
+    std::string class_key{};
+    std::string device_key{};
     std::size_t limit = SIZE_MAX;
+    std::vector<Extent> extents{};  // empty: all; else in the order of the problem
 };
 
 struct MissRow {
-    std::string problem_key, op, class_key, shape, device_key, date;
+    std::string problem_key{}, op{}, class_key{}, shape{}, device_key{}, date{};
     std::int64_t count = 0;
 };
 
 struct OpenOptions {
-    std::string path;                 // ":memory:" for tests
-    bool read_only = false;
-    bool create = true;
-    int busy_timeout_ms = 10'000;     // the library uses 30
-    std::vector<std::string> shipped;  // JSONL files or folders of them, the read-only layer beneath
+    std::string path{};                  // ":memory:" for tests
+    bool read_only = false;              // never writes: works on read-only media, and beside a writer
+    bool create = true;                  // also missing parent folders, for their owner alone (0700)
+    int busy_timeout_ms = 10'000;        // the library uses 30
+    std::vector<std::string> shipped{};  // JSONL files or folders of them, the read-only layer beneath
 };
 
-// One SQLite file behind one door. Not thread-safe: one Store per thread. A forked child drops its parent's handle without touching
-// the file and reopens. Every member may throw Error{database} with the path, what is wrong and what to do; nothing else.
+// One SQLite file behind one door. Not thread-safe: one Store per thread. A forked child drops its parent's handle without
+// touching the file and reopens. Every member may throw Error{database} with the path, what is wrong and what to do; nothing
+// else.
 class Store {
   public:
-    // A file that is empty is initialised; one that is foreign (application_id), newer (user_version), truncated, malformed, locked
-    // or unwritable is an Error{database} that says which. Older schemas are migrated after a backup beside the file.
+    // A file that is empty is initialised; one that is foreign (application_id), newer (user_version), truncated, malformed,
+    // locked or unwritable is an Error{database} that says which. Older schemas are migrated after a backup beside the file.
     static Store open(const OpenOptions& options);
     ~Store();
     Store(Store&&) noexcept;
     Store& operator=(Store&&) noexcept;
 
     // Winners for exactly this problem and device: the user's rows before shipped ones, newest first. The caller decides which is
-    // valid (template identity known) and which is stale (Provenance).
+    // valid (template identity known) and which is stale (Provenance). Rows that are not valid are passed over with a warning.
     std::vector<Winner> find(const Problem& problem, const DeviceIdentity& device) const;
     // Winners of the same op, class and device with other extents, nearest first: sum over extents of |log(a/b)|.
     std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const;
 
-    // Replaces the row of the same problem, device and template identity in one durable transaction.
+    // Replaces the row of the same problem, device and template identity in one durable transaction. Texts are cut to their
+    // limits and cleaned of control characters; names or numbers that are out of range throw and nothing is stored.
     void put(const Winner& winner);
-    std::vector<Winner> list(const Filter& filter) const;  // without finalists and failures, for speed
+    // All of them or none, in one transaction: for import and merge.
+    void put_all(std::span<const Winner> winners);
+    // The user's rows, newest first; without finalists and failures, for speed. Reads no more than filter.limit of them.
+    std::vector<Winner> list(const Filter& filter) const;
+    // The shipped rows, in the order of their files.
+    std::vector<Winner> list_shipped(const Filter& filter) const;
+    // Of the user's rows, from an index alone. Ignores filter.limit.
     std::int64_t count(const Filter& filter) const;
-    // Deletes the user's rows that match; returns how many.
+    // Hands the user's rows over one by one, newest first, finalists included. `use` may call the store, and stops by returning
+    // false.
+    void for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const;
+    // Deletes the user's winners that match, and the trials of their problems; returns how many winners. Ignores filter.limit.
     std::int64_t remove(const Filter& filter);
 
-    // Trials are buffered and committed at the latest by flush(), put() and the destructor.
+    // What happened to a candidate; a later trial of the same candidate and NVRTC replaces it. Committed at once where trials
+    // come slowly; where they come fast, in batches of at most 64 trials or 250 ms, and at the latest by flush(), put() and the
+    // destructor. Who waits for long after a trial calls flush() first: then kill -9 loses nothing that was recorded.
     void record(const Problem& problem, const DeviceIdentity& device, const StoredTrial& trial);
     void flush();
     std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const;
@@ -132,6 +149,9 @@ class Store {
     std::string describe() const;
     // quick_check plus our own invariants; empty if sound.
     std::string verify_integrity() const;
+    // What was passed over or is worth knowing, oldest first: shipped lines and rows that are not valid, a backup before a
+    // migration, a file that others may write. For the tool to print; the library passes on the first.
+    std::vector<std::string> warnings() const;
 
   private:
     struct Impl;
@@ -141,8 +161,8 @@ class Store {
 
 // The text form of the shipped layer, of export and import: one JSON object a line.
 std::string to_json_line(const Winner& winner);
-// Throws Error{database} naming what is wrong. Types, lengths and ranges are checked; whether the config is in the family's space is
-// for the caller, who has the catalogue.
+// Throws Error{database} naming what is wrong. Types, lengths and ranges are checked; whether the config is in the family's space
+// is for the caller, who has the catalogue.
 Winner from_json_line(std::string_view line);
 
 }  // namespace autotune::db

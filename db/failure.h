@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/core/error.h"
+
+namespace autotune::db {
+
+// What SQLite reported when something went wrong with a file.
+struct Failure {
+    std::string path;
+    int code = 0;          // extended result code
+    int system_errno = 0;  // 0: none
+    std::string detail;    // SQLite's own words
+    int busy_timeout_ms = 0;
+};
+
+// One sentence with the path, what is wrong and what to do.
+Error database_error(const Failure& failure);
+// The same form for what we find ourselves: "database PATH WRONG; REMEDY".
+Error database_error(std::string_view path, std::string_view wrong, std::string_view remedy);
+
+// The remedy for a file that should not be used but may hold something worth keeping.
+inline constexpr std::string_view kChooseAnother = "choose another file with --db or AUTOTUNE_DB";
+inline constexpr std::string_view kMoveAway = "move it away and a new one is made, or restore a backup";
+
+}  // namespace autotune::db

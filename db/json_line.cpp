@@ -1,0 +1,305 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "db/json_fields.h"
+#include "db/store.h"
+#include "db/validate.h"
+#include "src/core/error.h"
+
+namespace autotune::db {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+// ---- writing ----
+
+Json pairs_json(const std::vector<std::pair<std::string, std::int64_t>>& pairs) {
+    Json object = Json::object();
+    for (const auto& [name, value] : pairs) object[name] = value;
+    return object;
+}
+
+Json timing_json(const Timing& timing) {
+    return {{"median_us", timing.median_us},
+            {"low_us", timing.low_us},
+            {"high_us", timing.high_us},
+            {"min_us", timing.min_us},
+            {"samples", timing.samples}};
+}
+
+Json device_json(const DeviceIdentity& device, const std::string& name) {
+    return {{"cc_major", device.cc_major},
+            {"cc_minor", device.cc_minor},
+            {"sm_count", device.sm_count},
+            {"l2_mib", device.l2_mib},
+            {"memory_gib", device.memory_gib},
+            {"bus_bits", device.bus_bits},
+            {"name", name}};
+}
+
+Json problem_json(const Winner& winner) {
+    Json extents = Json::object();
+    for (const Extent& extent : winner.extents) extents[extent.name] = extent.value;
+    return {{"class", winner.class_key}, {"extents", extents}};
+}
+
+Json compile_json(const CompileReport& report) {
+    return {{"registers", report.registers},
+            {"spill_bytes", report.spill_bytes},
+            {"static_smem_bytes", report.static_smem_bytes},
+            {"wgmma_serialised", report.wgmma_serialised},
+            {"setmaxnreg_ignored", report.setmaxnreg_ignored},
+            {"compile_ms", report.compile_ms},
+            {"cubin_bytes", report.cubin_bytes}};
+}
+
+Json provenance_json(const Provenance& from) {
+    return {{"driver", from.driver},
+            {"nvrtc", from.nvrtc},
+            {"power_limit_w", from.power_limit_w},
+            {"method", from.method},
+            {"tool_version", from.tool_version},
+            {"date", from.date}};
+}
+
+Json finalist_json(const Finalist& finalist) {
+    Json object = {{"name", finalist.name}};
+    if (finalist.candidate) {
+        object["family"] = finalist.candidate->family;
+        object["config"] = pairs_json(finalist.candidate->config.values());
+    }
+    object["timing"] = timing_json(finalist.timing);
+    object["ratio"] = finalist.ratio;
+    object["ratio_low"] = finalist.ratio_low;
+    object["ratio_high"] = finalist.ratio_high;
+    object["tie"] = finalist.tie;
+    return object;
+}
+
+Json conditions_json(const Conditions& conditions) {
+    Json object = Json::object();
+    if (conditions.sm_clock_mhz) object["sm_clock_mhz"] = *conditions.sm_clock_mhz;
+    if (conditions.power_w) object["power_w"] = *conditions.power_w;
+    if (conditions.temperature_c) object["temperature_c"] = *conditions.temperature_c;
+    if (conditions.throttle_reasons) object["throttle_reasons"] = *conditions.throttle_reasons;
+    return object;
+}
+
+Json evidence_json(const Evidence& evidence) {
+    Json object = {{"rounds", evidence.rounds}, {"decided_by", evidence.decided_by}};
+    if (evidence.max_error) object["max_error"] = *evidence.max_error;
+    object["space_legal"] = evidence.space_legal;
+    object["tried"] = evidence.tried;
+    object["failed"] = evidence.failed;
+    object["seconds"] = evidence.seconds;
+    object["compile_seconds"] = evidence.compile_seconds;
+    object["verify_seconds"] = evidence.verify_seconds;
+    object["measure_seconds"] = evidence.measure_seconds;
+    object["stopped_by"] = evidence.stopped_by;
+    object["seed"] = evidence.seed;
+    object["conditions"] = conditions_json(evidence.conditions);
+    Json finalists = Json::array();
+    for (const Finalist& finalist : evidence.finalists) finalists.push_back(finalist_json(finalist));
+    object["finalists"] = finalists;
+    Json failures = Json::object();
+    for (const auto& [status, count] : evidence.failures) failures[status] = count;
+    object["failures"] = failures;
+    return object;
+}
+
+// ---- reading ----
+
+std::vector<std::pair<std::string, std::int64_t>> read_pairs(const Json& value, const std::string& where) {
+    std::vector<std::pair<std::string, std::int64_t>> pairs;
+    if (!value.is_object()) throw bad_line(where + " is not an object");
+    if (value.size() > kMaxParameters) throw bad_line(where + " has more than 64 members");
+    for (const auto& [name, number] : value.items()) {
+        if (!is_name(name)) throw bad_line("a name in " + where + " is not one of [a-z0-9_]");
+        pairs.emplace_back(name, integer_of(number, where + "." + name));
+    }
+    return pairs;
+}
+
+Config read_config(const Json& value, const std::string& where) {
+    Config config;
+    for (const auto& [name, number] : read_pairs(value, where)) config.set(name, number);
+    return config;
+}
+
+Timing read_timing(Fields fields) {
+    Timing timing;
+    fields.need("median_us", timing.median_us);
+    fields.may("low_us", timing.low_us);
+    fields.may("high_us", timing.high_us);
+    fields.may("min_us", timing.min_us);
+    fields.may("samples", timing.samples);
+    fields.finish();
+    return timing;
+}
+
+DeviceIdentity read_device(Fields fields) {
+    DeviceIdentity device;
+    fields.need("cc_major", device.cc_major);
+    fields.need("cc_minor", device.cc_minor);
+    fields.need("sm_count", device.sm_count);
+    fields.need("l2_mib", device.l2_mib);
+    fields.need("memory_gib", device.memory_gib);
+    fields.need("bus_bits", device.bus_bits);
+    fields.may("name", device.name);
+    fields.finish();
+    return device;
+}
+
+void read_problem(Fields fields, Winner& winner) {
+    fields.need("class", winner.class_key);
+    for (const auto& [name, value] : read_pairs(fields.object("extents"), "problem.extents"))
+        winner.extents.push_back({name, value});
+    fields.finish();
+}
+
+CompileReport read_compile(Fields fields) {
+    CompileReport report;
+    fields.may("registers", report.registers);
+    fields.may("spill_bytes", report.spill_bytes);
+    fields.may("static_smem_bytes", report.static_smem_bytes);
+    fields.may("wgmma_serialised", report.wgmma_serialised);
+    fields.may("setmaxnreg_ignored", report.setmaxnreg_ignored);
+    fields.may("compile_ms", report.compile_ms);
+    fields.may("cubin_bytes", report.cubin_bytes);
+    fields.finish();
+    return report;
+}
+
+Provenance read_provenance(Fields fields) {
+    Provenance from;
+    fields.may("driver", from.driver);
+    fields.may("nvrtc", from.nvrtc);
+    fields.may("power_limit_w", from.power_limit_w);
+    fields.may("method", from.method);
+    fields.may("tool_version", from.tool_version);
+    fields.may("date", from.date);
+    fields.finish();
+    return from;
+}
+
+Finalist read_finalist(const Json& value) {
+    Fields fields(value, "finalist");
+    Finalist finalist;
+    fields.need("name", finalist.name);
+    if (const Json* config = fields.find("config")) {
+        Candidate& candidate = finalist.candidate.emplace();
+        fields.need("family", candidate.family);
+        candidate.config = read_config(*config, "finalist.config");
+    }
+    finalist.timing = read_timing(Fields(fields.object("timing"), "finalist.timing"));
+    fields.may("ratio", finalist.ratio);
+    fields.may("ratio_low", finalist.ratio_low);
+    fields.may("ratio_high", finalist.ratio_high);
+    fields.may("tie", finalist.tie);
+    fields.finish();
+    return finalist;
+}
+
+Conditions read_conditions(Fields fields) {
+    Conditions conditions;
+    fields.may("sm_clock_mhz", conditions.sm_clock_mhz);
+    fields.may("power_w", conditions.power_w);
+    fields.may("temperature_c", conditions.temperature_c);
+    fields.may("throttle_reasons", conditions.throttle_reasons);
+    fields.finish();
+    return conditions;
+}
+
+void read_evidence_lists(Fields& fields, Evidence& evidence) {
+    if (const Json* finalists = fields.find("finalists")) {
+        if (!finalists->is_array()) throw bad_line("evidence.finalists is not an array");
+        for (const Json& finalist : *finalists) evidence.finalists.push_back(read_finalist(finalist));
+    }
+    if (const Json* failures = fields.find("failures")) {
+        for (const auto& [status, count] : read_pairs(*failures, "evidence.failures")) {
+            if (count < 0 || count > INT32_MAX) throw bad_line("evidence.failures." + status + " is out of range");
+            evidence.failures.emplace_back(status, static_cast<int>(count));
+        }
+    }
+}
+
+Evidence read_evidence(Fields fields) {
+    Evidence evidence;
+    fields.may("rounds", evidence.rounds);
+    fields.may("decided_by", evidence.decided_by);
+    fields.may("max_error", evidence.max_error);
+    fields.may("space_legal", evidence.space_legal);
+    fields.may("tried", evidence.tried);
+    fields.may("failed", evidence.failed);
+    fields.may("seconds", evidence.seconds);
+    fields.may("compile_seconds", evidence.compile_seconds);
+    fields.may("verify_seconds", evidence.verify_seconds);
+    fields.may("measure_seconds", evidence.measure_seconds);
+    fields.may("stopped_by", evidence.stopped_by);
+    fields.may("seed", evidence.seed);
+    if (const Json* conditions = fields.find("conditions"))
+        evidence.conditions = read_conditions(Fields(*conditions, "conditions"));
+    read_evidence_lists(fields, evidence);
+    fields.finish();
+    return evidence;
+}
+
+void require_arch(const std::string& arch, const DeviceIdentity& device) {
+    if (auto why = why_invalid(device)) throw bad_line(*why);
+    const std::string expected = arch_of(device.cc_major, device.cc_minor);
+    if (arch != expected) throw bad_line("\"arch\" does not match the device, which is " + expected);
+}
+
+Winner read_winner(Fields fields) {
+    Winner winner;
+    int format = kFormat;
+    std::string arch;
+    fields.may("format", format);
+    if (format != kFormat) throw bad_line("\"format\" is not 1: a newer autotune wrote it");
+    fields.need("op", winner.op);
+    fields.need("arch", arch);
+    read_problem(Fields(fields.object("problem"), "problem"), winner);
+    winner.device = read_device(Fields(fields.object("device"), "device"));
+    require_arch(arch, winner.device);
+    fields.need("template", winner.template_identity);
+    fields.need("family", winner.candidate.family);
+    winner.candidate.config = read_config(fields.object("config"), "config");
+    winner.timing = read_timing(Fields(fields.object("timing"), "timing"));
+    if (const Json* compile = fields.find("compile")) winner.compile = read_compile(Fields(*compile, "compile"));
+    if (const Json* from = fields.find("provenance")) winner.provenance = read_provenance(Fields(*from, "provenance"));
+    winner.provenance.device_name = winner.device.name;
+    if (const Json* evidence = fields.find("evidence")) winner.evidence = read_evidence(Fields(*evidence, "evidence"));
+    fields.finish();
+    return winner;
+}
+
+}  // namespace
+
+std::string to_json_line(const Winner& winner) {
+    if (auto why = why_invalid(winner)) throw Error(ErrorCode::database, "a winner cannot be written as a line: " + *why);
+    const std::string& name = winner.provenance.device_name.empty() ? winner.device.name : winner.provenance.device_name;
+    // The first members are what the shipped layer looks for before it parses a line.
+    const Json line = {{"op", winner.op},
+                       {"arch", arch_of(winner.device.cc_major, winner.device.cc_minor)},
+                       {"problem", problem_json(winner)},
+                       {"device", device_json(winner.device, name)},
+                       {"template", winner.template_identity},
+                       {"family", winner.candidate.family},
+                       {"config", pairs_json(winner.candidate.config.values())},
+                       {"timing", timing_json(winner.timing)},
+                       {"compile", compile_json(winner.compile)},
+                       {"provenance", provenance_json(winner.provenance)},
+                       {"evidence", evidence_json(winner.evidence)}};
+    return line.dump();
+}
+
+Winner from_json_line(std::string_view line) {
+    const Json value = parse_line(line);
+    Winner winner = read_winner(Fields(value, "the line"));
+    if (auto why = why_invalid(winner)) throw bad_line(*why);
+    return winner;
+}
+
+}  // namespace autotune::db

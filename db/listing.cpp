@@ -1,0 +1,127 @@
+#include "db/listing.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "db/matching.h"
+#include "db/pairs.h"
+
+namespace autotune::db {
+namespace {
+
+bool is_for_all(const Filter& filter) {
+    return filter.op.empty() && filter.class_key.empty() && filter.device_key.empty() && filter.extents.empty();
+}
+
+// ?1..?4 of every filtered statement: which classes and devices. An empty text matches all.
+void bind_filter(Query& query, const Filter& filter) {
+    std::vector<std::string> names;
+    for (const Extent& extent : filter.extents) names.push_back(extent.name);
+    query.bind_all(filter.op, filter.class_key, words_to_text(names), filter.device_key);
+}
+
+void bind_extents(Query& query, const Filter& filter) {
+    for (std::size_t at = 0; at < kMaxExtents; ++at) query.bind(at < filter.extents.size() ? filter.extents[at].value : 0);
+}
+
+std::int64_t limit_of(const Filter& filter) {
+    return static_cast<std::int64_t>(std::min<std::size_t>(filter.limit, std::size_t{INT64_MAX}));
+}
+
+std::vector<std::int64_t> integers(Query& query) {
+    std::vector<std::int64_t> values;
+    while (query.next()) values.push_back(query.integer());
+    return values;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> ids_of(Connection& connection, const Subject& subject) {
+    const auto place = find_place(connection, subject);
+    if (!place) return {};
+    Query query = connection.query(
+        "SELECT id FROM winner WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 AND e3 = ?6 AND e4 = "
+        "?7 "
+        "AND e5 = ?8 AND e6 = ?9 AND e7 = ?10 ORDER BY id DESC");
+    bind_place(query, *place);
+    return integers(query);
+}
+
+std::vector<std::int64_t> ids_of(Connection& connection, const Filter& filter) {
+    if (is_for_all(filter)) {
+        Query query = connection.query("SELECT id FROM winner ORDER BY id DESC LIMIT ?1");
+        query.bind(limit_of(filter));
+        return integers(query);
+    }
+    if (filter.extents.empty()) {
+        Query query = connection.query(
+            "SELECT id FROM winner WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', "
+            "class_key) AND "
+            "?3 IN ('', extent_names)) AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key)) ORDER BY id DESC LIMIT ?5");
+        bind_filter(query, filter);
+        query.bind(limit_of(filter));
+        return integers(query);
+    }
+    Query query = connection.query(
+        "SELECT id FROM winner WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', class_key) "
+        "AND "
+        "?3 IN ('', extent_names)) AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key)) AND e0 = ?5 AND e1 = ?6 AND e2 "
+        "= ?7 "
+        "AND e3 = ?8 AND e4 = ?9 AND e5 = ?10 AND e6 = ?11 AND e7 = ?12 ORDER BY id DESC LIMIT ?13");
+    bind_filter(query, filter);
+    bind_extents(query, filter);
+    query.bind(limit_of(filter));
+    return integers(query);
+}
+
+std::int64_t count_of(Connection& connection, const Filter& filter) {
+    if (is_for_all(filter)) {
+        Query query = connection.query("SELECT count(*) FROM winner");
+        return query.next() ? query.integer() : 0;
+    }
+    if (!filter.extents.empty()) {
+        Filter all = filter;
+        all.limit = SIZE_MAX;
+        return static_cast<std::int64_t>(ids_of(connection, all).size());
+    }
+    Query query = connection.query(
+        "SELECT count(*) FROM winner WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', "
+        "class_key) AND "
+        "?3 IN ('', extent_names)) AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key))");
+    bind_filter(query, filter);
+    return query.next() ? query.integer() : 0;
+}
+
+std::vector<std::pair<std::int64_t, double>> distances_of(Connection& connection, const Subject& subject) {
+    std::vector<std::pair<std::int64_t, double>> distances;
+    const auto place = find_place(connection, subject);
+    if (!place) return distances;
+    Query query = connection.query(
+        "SELECT id, e0, e1, e2, e3, e4, e5, e6, e7 FROM winner WHERE class_id = ?1 AND device_id = ?2 ORDER BY id DESC");
+    query.bind_all(place->class_id, place->device_id);
+    std::vector<Extent> extents = subject.extents;
+    while (query.next()) {
+        const std::int64_t id = query.integer();
+        for (Extent& extent : extents) extent.value = query.integer();
+        if (extents != subject.extents) distances.emplace_back(id, log_distance(extents, subject.extents));
+    }
+    return distances;
+}
+
+std::int64_t remove_matching(Connection& connection, const Filter& filter) {
+    Filter all = filter;
+    all.limit = SIZE_MAX;
+    const std::vector<std::int64_t> ids = ids_of(connection, all);
+    for (const std::int64_t id : ids) {
+        connection
+            .query(
+                "DELETE FROM trial WHERE (class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7) = "
+                "(SELECT class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7 FROM winner WHERE id = ?1)")
+            .bind(id)
+            .run();
+        connection.query("DELETE FROM winner WHERE id = ?1").bind(id).run();
+    }
+    return static_cast<std::int64_t>(ids.size());
+}
+
+}  // namespace autotune::db

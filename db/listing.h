@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "db/rows.h"
+
+namespace autotune::db {
+
+// Row numbers of winners, newest first, from indices alone.
+std::vector<std::int64_t> ids_of(Connection& connection, const Subject& subject);
+std::vector<std::int64_t> ids_of(Connection& connection, const Filter& filter);
+std::int64_t count_of(Connection& connection, const Filter& filter);
+
+// Row number and log distance of the winners of the same class and device with other extents, newest first.
+std::vector<std::pair<std::int64_t, double>> distances_of(Connection& connection, const Subject& subject);
+
+// REQUIRES: in a transaction. Deletes matching winners and the trials of their problems; returns how many winners.
+std::int64_t remove_matching(Connection& connection, const Filter& filter);
+
+}  // namespace autotune::db

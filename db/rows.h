@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/sqlite_handle.h"
+#include "db/store.h"
+#include "db/validate.h"
+
+namespace autotune::db {
+
+// A problem on a device, as rows refer to it.
+struct Subject {
+    std::string op;
+    std::string class_key;
+    std::vector<Extent> extents;
+    DeviceIdentity device;
+};
+Subject subject_of(const Problem& problem, const DeviceIdentity& device);
+Subject subject_of(const Winner& winner);
+
+// The same as numbers.
+struct Place {
+    std::int64_t class_id = 0;
+    std::int64_t device_id = 0;
+    std::array<std::int64_t, kMaxExtents> extents{};
+};
+// nullopt if the database never heard of the class or the device.
+std::optional<Place> find_place(Connection& connection, const Subject& subject);
+// REQUIRES: in a transaction.
+Place make_place(Connection& connection, const Subject& subject);
+std::int64_t make_template(Connection& connection, const std::string& family, const std::string& identity);
+void bind_place(Query& query, const Place& place);
+
+// Groups of columns that several tables share, in this order.
+void bind_timing(Query& query, const std::optional<Timing>& timing);
+std::optional<Timing> read_timing(Query& query);
+void bind_compile(Query& query, const CompileReport& report);
+CompileReport read_compile(Query& query);
+
+enum class Detail { brief, full };  // without or with finalists and failures
+
+// REQUIRES: in a transaction, and why_invalid(winner) is nullopt. Replaces the row of the same place and template identity.
+void write_winner(Connection& connection, const Winner& winner);
+
+// Row `id` as it stands; `wrong` says why it must not be used. nullopt if there is none.
+struct ReadRow {
+    Winner winner;
+    std::optional<std::string> wrong;
+};
+std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Detail detail);
+
+}  // namespace autotune::db

@@ -1,0 +1,213 @@
+#include "db/schema.h"
+
+#include <array>
+#include <string_view>
+
+#include "db/failure.h"
+#include "db/files.h"
+#include "src/core/error.h"
+
+namespace autotune::db {
+namespace {
+
+// Schema 1. Frozen: a file that was made by it must still migrate, so later changes are later steps.
+//
+// What a class of problems, a device and a template are is stored once and referred to by number: 100,000 winners take a third of
+// the space, and counting or filtering them reads an index of some 12 bytes a row. e0..e7 are the extents in the order of
+// extent_names; configs are canonical text of integers ("block_m=128 stages=3"), failures likewise ("crashed=1 timed_out=2").
+constexpr const char* kStep1 = R"sql(
+CREATE TABLE problem_class(
+    id INTEGER PRIMARY KEY, op TEXT NOT NULL, class_key TEXT NOT NULL, extent_names TEXT NOT NULL,
+    UNIQUE(class_key, extent_names)) STRICT;
+CREATE TABLE device(
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, cc_major INTEGER NOT NULL, cc_minor INTEGER NOT NULL,
+    sm_count INTEGER NOT NULL, l2_mib INTEGER NOT NULL, memory_gib INTEGER NOT NULL, bus_bits INTEGER NOT NULL) STRICT;
+CREATE TABLE template(
+    id INTEGER PRIMARY KEY, family TEXT NOT NULL, identity TEXT NOT NULL, UNIQUE(identity, family)) STRICT;
+CREATE TABLE winner(
+    id INTEGER PRIMARY KEY,
+    class_id INTEGER NOT NULL REFERENCES problem_class(id), device_id INTEGER NOT NULL REFERENCES device(id),
+    e0 INTEGER NOT NULL, e1 INTEGER NOT NULL, e2 INTEGER NOT NULL, e3 INTEGER NOT NULL,
+    e4 INTEGER NOT NULL, e5 INTEGER NOT NULL, e6 INTEGER NOT NULL, e7 INTEGER NOT NULL,
+    template_id INTEGER NOT NULL REFERENCES template(id), config TEXT NOT NULL,
+    median_us REAL NOT NULL CHECK(median_us > 0), low_us REAL NOT NULL, high_us REAL NOT NULL, min_us REAL NOT NULL,
+    samples INTEGER NOT NULL,
+    registers INTEGER NOT NULL, spill_bytes INTEGER NOT NULL, static_smem_bytes INTEGER NOT NULL,
+    wgmma_serialised INTEGER NOT NULL, setmaxnreg_ignored INTEGER NOT NULL, compile_ms REAL NOT NULL,
+    cubin_bytes INTEGER NOT NULL,
+    driver TEXT NOT NULL, nvrtc TEXT NOT NULL, device_name TEXT NOT NULL, method TEXT NOT NULL, tool_version TEXT NOT NULL,
+    date TEXT NOT NULL) STRICT;
+CREATE UNIQUE INDEX winner_key ON winner(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, template_id);
+CREATE INDEX winner_place ON winner(class_id, device_id);
+CREATE TABLE evidence(
+    winner_id INTEGER PRIMARY KEY REFERENCES winner(id) ON DELETE CASCADE,
+    rounds INTEGER NOT NULL, decided_by TEXT NOT NULL, max_error REAL, space_legal INTEGER NOT NULL, tried INTEGER NOT NULL,
+    failed INTEGER NOT NULL, seconds REAL NOT NULL, compile_seconds REAL NOT NULL, verify_seconds REAL NOT NULL,
+    measure_seconds REAL NOT NULL, stopped_by TEXT NOT NULL, seed INTEGER NOT NULL,
+    sm_clock_mhz INTEGER, power_w INTEGER, temperature_c INTEGER, throttle_reasons INTEGER, failures TEXT NOT NULL) STRICT;
+CREATE TABLE finalist(
+    winner_id INTEGER NOT NULL REFERENCES winner(id) ON DELETE CASCADE, position INTEGER NOT NULL, name TEXT NOT NULL,
+    family TEXT NOT NULL, config TEXT NOT NULL,
+    median_us REAL NOT NULL, low_us REAL NOT NULL, high_us REAL NOT NULL, min_us REAL NOT NULL, samples INTEGER NOT NULL,
+    ratio REAL NOT NULL, ratio_low REAL NOT NULL, ratio_high REAL NOT NULL, tie INTEGER NOT NULL,
+    PRIMARY KEY(winner_id, position)) STRICT, WITHOUT ROWID;
+CREATE TABLE trial(
+    id INTEGER PRIMARY KEY,
+    class_id INTEGER NOT NULL REFERENCES problem_class(id), device_id INTEGER NOT NULL REFERENCES device(id),
+    e0 INTEGER NOT NULL, e1 INTEGER NOT NULL, e2 INTEGER NOT NULL, e3 INTEGER NOT NULL,
+    e4 INTEGER NOT NULL, e5 INTEGER NOT NULL, e6 INTEGER NOT NULL, e7 INTEGER NOT NULL,
+    template_id INTEGER NOT NULL REFERENCES template(id), nvrtc TEXT NOT NULL, config TEXT NOT NULL, status TEXT NOT NULL,
+    median_us REAL, low_us REAL, high_us REAL, min_us REAL, samples INTEGER, max_error REAL,
+    registers INTEGER NOT NULL, spill_bytes INTEGER NOT NULL, static_smem_bytes INTEGER NOT NULL,
+    wgmma_serialised INTEGER NOT NULL, setmaxnreg_ignored INTEGER NOT NULL, compile_ms REAL NOT NULL,
+    cubin_bytes INTEGER NOT NULL, detail TEXT NOT NULL, date TEXT NOT NULL) STRICT;
+CREATE UNIQUE INDEX trial_key ON trial(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, template_id, nvrtc, config);
+)sql";
+
+// Schema 2: the power limit joins the soft key, and library calls record what they had no winner for.
+constexpr const char* kStep2 = R"sql(
+ALTER TABLE winner ADD COLUMN power_limit_w INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE miss(
+    id INTEGER PRIMARY KEY,
+    class_id INTEGER NOT NULL REFERENCES problem_class(id), device_id INTEGER NOT NULL REFERENCES device(id),
+    e0 INTEGER NOT NULL, e1 INTEGER NOT NULL, e2 INTEGER NOT NULL, e3 INTEGER NOT NULL,
+    e4 INTEGER NOT NULL, e5 INTEGER NOT NULL, e6 INTEGER NOT NULL, e7 INTEGER NOT NULL,
+    shape TEXT NOT NULL, date TEXT NOT NULL, count INTEGER NOT NULL) STRICT;
+CREATE UNIQUE INDEX miss_key ON miss(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7);
+)sql";
+
+// A new file runs all of them too, so a migrated file and a new one cannot differ.
+struct Step {
+    const char* sql;
+    const char* stamp;  // a pragma takes no parameter
+};
+constexpr std::array<Step, 2> kSteps = {{{kStep1, "PRAGMA user_version = 1"}, {kStep2, "PRAGMA user_version = 2"}}};
+constexpr const char* kStampApplication = "PRAGMA application_id = 1096045902";
+static_assert(kApplicationId == 1096045902);
+
+std::int64_t number(Connection& connection, std::string_view sql) {
+    Query query = connection.query(sql);
+    return query.next() ? query.integer() : 0;
+}
+
+std::int64_t user_version(Connection& connection) {
+    return number(connection, "PRAGMA user_version");
+}
+
+bool is_blank(Connection& connection) {
+    return number(connection, "PRAGMA application_id") == 0 && user_version(connection) == 0 &&
+           number(connection, "SELECT count(*) FROM sqlite_schema") == 0;
+}
+
+void require_ours(Connection& connection) {
+    const std::int64_t id = number(connection, "PRAGMA application_id");
+    if (id != kApplicationId) {
+        throw database_error(connection.path(), "belongs to another program (application_id " + std::to_string(id) + ")",
+                             kChooseAnother);
+    }
+    const std::int64_t version = user_version(connection);
+    if (version < 1) throw database_error(connection.path(), "has no schema version", kMoveAway);
+    if (version > schema_version()) {
+        throw database_error(connection.path(),
+                             "was written by a newer autotune (schema " + std::to_string(version) + ", this one knows " +
+                                 std::to_string(schema_version()) + ")",
+                             "upgrade autotune, or choose another file with --db or AUTOTUNE_DB");
+    }
+}
+
+void require_schema(Connection& connection) {
+    const std::uint64_t fingerprint = schema_fingerprint(connection);
+    // Another SQLite may word ALTER TABLE's result otherwise: then the steps themselves say what it should be (0.6 ms).
+    if (fingerprint == kFingerprint || fingerprint == expected_fingerprint()) return;
+    throw database_error(
+        connection.path(),
+        "does not have the tables and columns of schema " + std::to_string(schema_version()) + " (changed by hand or damaged)",
+        kMoveAway);
+}
+
+// Whoever turned a file to WAL did not know that SQLite before 3.51.3 can lose commits there.
+void leave_wal(Connection& connection) {
+    if (connection.is_read_only()) return;
+    Query query = connection.query("PRAGMA journal_mode");
+    if (query.next() && query.text() == "wal") connection.run("PRAGMA journal_mode=DELETE");
+}
+
+std::string back_up(Connection& connection) {
+    const std::string target =
+        new_private_file(connection.path() + ".schema" + std::to_string(user_version(connection)) + ".backup");
+    Query query = connection.query("VACUUM INTO ?1");
+    query.bind(target).run();
+    return target;
+}
+
+void initialise(Connection& connection) {
+    connection.run("PRAGMA journal_mode=DELETE");
+    Transaction transaction(connection);
+    if (is_blank(connection)) {  // another process may have been first
+        for (const Step& step : kSteps) {
+            connection.run(step.sql);
+            connection.run(step.stamp);
+        }
+        connection.run(kStampApplication);
+    }
+    transaction.commit();
+}
+
+}  // namespace
+
+int schema_version() {
+    return static_cast<int>(kSteps.size());
+}
+
+void migrate(Connection& connection, int version) {
+    Transaction transaction(connection);
+    for (auto at = static_cast<std::size_t>(user_version(connection)); at < static_cast<std::size_t>(version); ++at) {
+        connection.run(kSteps.at(at).sql);
+        connection.run(kSteps.at(at).stamp);
+    }
+    connection.run(kStampApplication);
+    transaction.commit();
+}
+
+std::string prepare_schema(Connection& connection) {
+    if (is_blank(connection)) {
+        if (connection.is_read_only()) {
+            throw database_error(connection.path(), "is empty",
+                                 "open it once for writing, or choose another file with --db or AUTOTUNE_DB");
+        }
+        initialise(connection);
+    }
+    require_ours(connection);
+    leave_wal(connection);
+    std::string backup;
+    if (user_version(connection) < schema_version()) {
+        if (connection.is_read_only()) {
+            throw database_error(connection.path(), "has the older schema " + std::to_string(user_version(connection)),
+                                 "open it once for writing, which migrates it after a backup");
+        }
+        backup = back_up(connection);
+        migrate(connection, schema_version());
+    }
+    require_schema(connection);
+    return backup;
+}
+
+std::uint64_t schema_fingerprint(Connection& connection) {
+    Query query = connection.query(
+        "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*' ORDER BY type, name");
+    std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a: a check against accidents; rows are validated one by one besides
+    while (query.next()) {
+        for (int column = 0; column < 3; ++column) {
+            for (const char letter : query.text() + '\n') hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211ULL;
+        }
+    }
+    return hash;
+}
+
+std::uint64_t expected_fingerprint() {
+    Connection connection({.path = kMemory});
+    migrate(connection, schema_version());
+    return schema_fingerprint(connection);
+}
+
+}  // namespace autotune::db

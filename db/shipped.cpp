@@ -1,0 +1,153 @@
+#include "db/shipped.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include "db/matching.h"
+#include "src/core/error.h"
+
+namespace autotune::db {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxWarnings = 100;
+
+// The text of string member `name` where it first stands in `line`; nullopt if it does not. A guess for finding lines quickly:
+// what a line really says is decided when it is parsed.
+std::optional<std::string_view> peek(std::string_view line, std::string_view quoted_name) {
+    const auto skip_spaces = [&line] { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); };
+    const auto at = line.find(quoted_name);
+    if (at == std::string_view::npos) return std::nullopt;
+    line.remove_prefix(at + quoted_name.size());
+    skip_spaces();
+    if (!line.starts_with(':')) return std::nullopt;
+    line.remove_prefix(1);
+    skip_spaces();
+    if (!line.starts_with('"')) return std::nullopt;
+    line.remove_prefix(1);
+    const auto end = line.find('"');
+    if (end == std::string_view::npos) return std::nullopt;
+    return line.substr(0, end);
+}
+
+bool is_blank(std::string_view line) {
+    return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+std::optional<std::string> content_of(const std::string& path) {
+    std::error_code failed;
+    const auto size = std::filesystem::file_size(path, failed);
+    if (failed || size > kMaxFileBytes || !std::filesystem::is_regular_file(path, failed)) return std::nullopt;
+    std::ifstream file(path, std::ios::binary);
+    std::string content(size, '\0');
+    if (!file || !file.read(content.data(), static_cast<std::streamsize>(size))) return std::nullopt;
+    return content;
+}
+
+}  // namespace
+
+void Shipped::warn(const std::string& text) {
+    if (warnings_.size() < kMaxWarnings) warnings_.push_back(text);
+}
+
+void Shipped::load() {
+    if (loaded_) return;
+    loaded_ = true;
+    for (const std::string& path : paths_) load_path(path);
+}
+
+void Shipped::load_path(const std::string& path) {
+    std::error_code failed;
+    if (!std::filesystem::is_directory(path, failed)) {
+        load_file(path);
+        return;
+    }
+    std::vector<std::string> names;
+    for (std::filesystem::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+        if (at->path().extension() == ".jsonl") names.push_back(at->path().string());
+    }
+    if (failed) warn("shipped winners in " + path + " cannot be listed (" + failed.message() + "); they are not used");
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) load_file(name);
+}
+
+void Shipped::load_file(const std::string& path) {
+    auto content = content_of(path);
+    if (!content) {
+        warn("shipped winners in " + path + " cannot be read; they are not used");
+        return;
+    }
+    files_.push_back(std::make_unique<std::string>(std::move(*content)));
+    index(path, *files_.back());
+}
+
+void Shipped::index(const std::string& path, std::string_view content) {
+    for (int number = 1; !content.empty(); ++number) {
+        const auto end = content.find('\n');
+        const std::string_view text = content.substr(0, end);
+        content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
+        if (is_blank(text)) continue;
+        const auto op = peek(text, "\"op\"");
+        const auto arch = peek(text, "\"arch\"");
+        const auto class_key = peek(text, "\"class\"");
+        if (!op || !arch || !class_key) {
+            warn("shipped winner " + path + ":" + std::to_string(number) + " has no op, arch or class; it is not used");
+            continue;
+        }
+        lines_.push_back(
+            {.text = text, .where = path, .number = number, .op = *op, .arch = *arch, .class_key = *class_key, .winner = {}});
+    }
+}
+
+const Winner* Shipped::parsed(Line& line) {
+    if (line.state == Line::State::unread) {
+        try {
+            line.winner = from_json_line(line.text);
+            line.winner.shipped = true;
+            line.state = Line::State::good;
+        } catch (const Error& error) {
+            line.state = Line::State::bad;
+            warn("shipped winner " + line.where + ":" + std::to_string(line.number) + " is not used: " + error.what());
+        }
+    }
+    return line.state == Line::State::good ? &line.winner : nullptr;
+}
+
+std::vector<Winner> Shipped::of_class(const Subject& subject) {
+    std::vector<Winner> found;
+    if (paths_.empty() || why_invalid(subject.device)) return found;
+    load();
+    const std::string arch = arch_of(subject.device.cc_major, subject.device.cc_minor);
+    const std::string device_key = subject.device.key();
+    for (Line& line : lines_) {
+        if (line.class_key != subject.class_key || line.arch != arch || line.op != subject.op) continue;
+        const Winner* winner = parsed(line);
+        if (winner == nullptr || winner->class_key != subject.class_key || winner->device.key() != device_key) continue;
+        if (same_names(winner->extents, subject.extents)) found.push_back(*winner);
+    }
+    return found;
+}
+
+std::vector<Winner> Shipped::find(const Subject& subject) {
+    std::vector<Winner> found = of_class(subject);
+    std::erase_if(found, [&](const Winner& winner) { return winner.extents != subject.extents; });
+    return found;
+}
+
+std::vector<Winner> Shipped::list(const Filter& filter) {
+    std::vector<Winner> found;
+    load();
+    for (Line& line : lines_) {
+        if (found.size() >= filter.limit) break;
+        if (!filter.op.empty() && line.op != filter.op) continue;
+        const Winner* winner = parsed(line);
+        if (winner != nullptr && matches(*winner, filter)) found.push_back(*winner);
+    }
+    return found;
+}
+
+}  // namespace autotune::db

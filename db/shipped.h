@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "db/rows.h"
+#include "db/store.h"
+
+namespace autotune::db {
+
+// The read-only layer: JSONL files that came with the product. Nothing is read before the first question; a question reads the
+// files once, finds what a line is about by its first members (op, class, extents) and parses only the lines it needs, each once.
+// A file that cannot be read or a line that is not valid is passed over with a warning.
+class Shipped {
+  public:
+    explicit Shipped(std::vector<std::string> paths) : paths_(std::move(paths)) {}
+
+    std::vector<Winner> find(const Subject& subject);
+    // Of the same class and device, whatever their extents.
+    std::vector<Winner> of_class(const Subject& subject);
+    std::vector<Winner> list(const Filter& filter);
+
+    const std::vector<std::string>& warnings() const { return warnings_; }
+
+  private:
+    struct Line {
+        std::string_view text;  // into files_
+        std::string where;      // "FILE" of "FILE:12", for warnings
+        int number = 0;
+        std::string_view op, arch, class_key;
+        enum class State { unread, good, bad } state = State::unread;
+        Winner winner;
+    };
+    void load();
+    void load_path(const std::string& path);
+    void load_file(const std::string& path);
+    void index(const std::string& path, std::string_view content);
+    const Winner* parsed(Line& line);
+    void warn(const std::string& text);
+
+    std::vector<std::string> paths_;
+    bool loaded_ = false;
+    std::vector<std::unique_ptr<std::string>> files_;
+    std::vector<Line> lines_;
+    std::vector<std::string> warnings_;
+};
+
+}  // namespace autotune::db

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+// The thin owners around SQLite. Only the sources beside this header see sqlite3.h.
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace autotune::db {
+
+class Connection;
+
+struct StatementDeleter {
+    void operator()(sqlite3_stmt* raw) const noexcept;
+};
+using StatementHandle = std::unique_ptr<sqlite3_stmt, StatementDeleter>;
+
+// A prepared statement on loan from its connection: bind, step, read. Reset when it goes out of scope, so that no read lock
+// outlives the call that needed it.
+class Query {
+  public:
+    Query(const Connection& connection, sqlite3_stmt* raw);
+    ~Query();
+    Query(const Query&) = delete;
+    Query& operator=(const Query&) = delete;
+
+    // Binds the next parameter; all are bound in the order of their ?N.
+    Query& bind(double value);
+    Query& bind(std::string_view value);
+    Query& bind_null();
+    template <class T>
+    requires std::is_integral_v<T> Query& bind(T value) { return bind_integer(static_cast<std::int64_t>(value)); }
+    template <class T>
+    Query& bind(const std::optional<T>& value) {
+        return value ? bind(*value) : bind_null();
+    }
+    template <class... T>
+    Query& bind_all(const T&... values) {
+        (bind(values), ...);
+        return *this;
+    }
+
+    // True while there is a row. Throws Error{database}.
+    bool next();
+    // Steps a statement that returns nothing.
+    void run() { (void)next(); }
+
+    // Columns are read from left to right; each call reads the next one.
+    std::int64_t integer();
+    int small();  // clamped to int: a damaged file may hold anything
+    double real();
+    std::string text();
+    std::optional<std::int64_t> maybe_integer();
+    std::optional<double> maybe_real();
+
+  private:
+    Query& bind_integer(std::int64_t value);
+    void bound(int code) const;
+    bool is_null() const;
+
+    const Connection& connection_;
+    sqlite3_stmt* raw_;
+    int parameter_ = 0;
+    int column_ = 0;
+};
+
+struct ConnectionOptions {
+    std::string path;  // as the user wrote it; ":memory:"
+    bool read_only = false;
+    int busy_timeout_ms = 0;
+};
+
+// One open database with defensive settings. Not thread-safe. Every failure is an Error{database} made by database_error().
+class Connection {
+  public:
+    explicit Connection(const ConnectionOptions& options);
+    ~Connection();
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    // One or more statements that return nothing and take nothing. REQUIRES: a literal of ours, never input.
+    void run(const char* sql);
+    // REQUIRES: `sql` is a literal of ours (it is the key of the cache of prepared statements) and not in use now.
+    Query query(std::string_view sql);
+
+    bool is_read_only() const;
+    bool in_transaction() const;
+    std::int64_t last_insert_id() const;
+    std::int64_t changes() const;
+    const std::string& path() const { return options_.path; }
+    const ConnectionOptions& options() const { return options_; }
+
+    // Forgets the handle without touching the file or its locks: for a forked child, where the handle is the parent's.
+    void abandon() noexcept;
+
+    // Throws Error{database} for an SQLite result code.
+    [[noreturn]] void fail(int code) const;
+
+  private:
+    void configure();
+
+    ConnectionOptions options_;
+    sqlite3* raw_ = nullptr;
+    std::map<std::string_view, StatementHandle> statements_;
+};
+
+// BEGIN IMMEDIATE now, ROLLBACK at the end of the scope unless committed.
+class Transaction {
+  public:
+    explicit Transaction(Connection& connection);
+    ~Transaction();
+    Transaction(const Transaction&) = delete;
+    Transaction& operator=(const Transaction&) = delete;
+    void commit();
+
+  private:
+    Connection& connection_;
+    bool open_ = true;
+};
+
+std::string sqlite_version();
+
+}  // namespace autotune::db

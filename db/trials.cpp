@@ -1,0 +1,125 @@
+#include "db/trials.h"
+
+#include <array>
+#include <ctime>
+
+#include "db/pairs.h"
+
+namespace autotune::db {
+namespace {
+
+// The columns of `trial` from the template on; nullopt if the row is not one of ours.
+std::optional<StoredTrial> read_trial(Query& query) {
+    StoredTrial stored;
+    Trial& trial = stored.trial;
+    trial.candidate.family = query.text();
+    stored.template_identity = query.text();
+    stored.nvrtc = query.text();
+    const auto config = pairs_from_text(query.text());
+    const auto status = parse_trial_status(query.text());
+    trial.timing = read_timing(query);
+    trial.max_error = query.maybe_real();
+    trial.compile = read_compile(query);
+    trial.detail = query.text();
+    if (!config || !status) return std::nullopt;
+    trial.status = *status;
+    for (const auto& [name, value] : *config) trial.candidate.config.set(name, value);
+    return stored;
+}
+
+Winner key_of(const Subject& subject) {
+    Winner key;
+    key.op = subject.op;
+    key.class_key = subject.class_key;
+    key.extents = subject.extents;
+    key.device = subject.device;
+    return key;
+}
+
+}  // namespace
+
+std::optional<std::string> why_invalid(const Subject& subject, const StoredTrial& trial) {
+    if (auto why = why_invalid_key(key_of(subject))) return why;
+    if (!is_family_name(trial.trial.candidate.family)) return "the family's name is not one of [a-z0-9_/]";
+    if (trial.template_identity.empty() || !is_text(trial.template_identity))
+        return "the template's identity is missing or too long";
+    return why_invalid(trial.trial.candidate.config);
+}
+
+void write_trial(Connection& connection, const PendingTrial& pending) {
+    const Trial& trial = pending.trial.trial;
+    const Place place = make_place(connection, pending.subject);
+    const std::int64_t template_id = make_template(connection, trial.candidate.family, pending.trial.template_identity);
+    Query query = connection.query(
+        "INSERT OR REPLACE INTO trial(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, template_id, nvrtc, config, status, "
+        "median_us, low_us, high_us, min_us, samples, max_error, registers, spill_bytes, static_smem_bytes, wgmma_serialised, "
+        "setmaxnreg_ignored, compile_ms, cubin_bytes, detail, date) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
+        "?13, ?14, "
+        "?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)");
+    bind_place(query, place);
+    query.bind_all(template_id, cleaned(pending.trial.nvrtc), pairs_to_text(trial.candidate.config.values()),
+                   to_string(trial.status));
+    bind_timing(query, trial.timing);
+    query.bind(trial.max_error);
+    bind_compile(query, trial.compile);
+    query.bind_all(cleaned(trial.detail, kMaxDetail), pending.date).run();
+}
+
+std::vector<StoredTrial> read_trials(Connection& connection, const Subject& subject, int& skipped) {
+    std::vector<StoredTrial> trials;
+    const auto place = find_place(connection, subject);
+    if (!place) return trials;
+    Query query = connection.query(
+        "SELECT t.family, t.identity, r.nvrtc, r.config, r.status, r.median_us, r.low_us, r.high_us, r.min_us, r.samples, "
+        "r.max_error, "
+        "r.registers, r.spill_bytes, r.static_smem_bytes, r.wgmma_serialised, r.setmaxnreg_ignored, r.compile_ms, r.cubin_bytes, "
+        "r.detail FROM trial r JOIN template t ON t.id = r.template_id WHERE r.class_id = ?1 AND r.device_id = ?2 AND r.e0 = ?3 "
+        "AND "
+        "r.e1 = ?4 AND r.e2 = ?5 AND r.e3 = ?6 AND r.e4 = ?7 AND r.e5 = ?8 AND r.e6 = ?9 AND r.e7 = ?10 ORDER BY r.id");
+    bind_place(query, *place);
+    while (query.next()) {
+        auto trial = read_trial(query);
+        if (trial && !why_invalid(subject, *trial)) {
+            trials.push_back(std::move(*trial));
+        } else {
+            ++skipped;
+        }
+    }
+    return trials;
+}
+
+void count_miss(Connection& connection, const Subject& subject, const std::string& shape) {
+    const Place place = make_place(connection, subject);
+    Query query = connection.query(
+        "INSERT INTO miss(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, shape, date, count) VALUES(?1, ?2, ?3, ?4, ?5, "
+        "?6, ?7, ?8, "
+        "?9, ?10, ?11, ?12, 1) ON CONFLICT DO UPDATE SET count = count + 1, date = excluded.date");
+    bind_place(query, place);
+    query.bind_all(cleaned(shape), utc_now()).run();
+}
+
+std::vector<MissRow> read_misses(Connection& connection) {
+    Query query = connection.query(
+        "SELECT c.op, c.class_key, m.shape, d.key, m.date, m.count FROM miss m JOIN problem_class c ON c.id = m.class_id "
+        "JOIN device d ON d.id = m.device_id ORDER BY m.count DESC, m.id");
+    std::vector<MissRow> rows;
+    while (query.next()) {
+        MissRow& row = rows.emplace_back();
+        for (std::string* text : {&row.op, &row.class_key, &row.shape, &row.device_key, &row.date})
+            *text = cleaned(query.text(), kMaxClassKey);
+        row.count = query.integer();
+        row.problem_key = row.class_key + " " + row.shape;
+    }
+    return rows;
+}
+
+std::string utc_now() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    gmtime_r(&now, &parts);
+    std::array<char, 32> text{};
+    const std::size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return {text.data(), length};
+}
+
+}  // namespace autotune::db

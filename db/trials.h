@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "db/rows.h"
+#include "db/store.h"
+
+namespace autotune::db {
+
+struct PendingTrial {
+    Subject subject;
+    StoredTrial trial;
+    std::string date;
+};
+
+// Why the trial must not be stored; nullopt if it is sound.
+std::optional<std::string> why_invalid(const Subject& subject, const StoredTrial& trial);
+
+// REQUIRES: in a transaction, and the trial is valid.
+void write_trial(Connection& connection, const PendingTrial& pending);
+
+// Trials of a problem on a device in the order they were made. Rows that are not valid are left out and counted in `skipped`.
+std::vector<StoredTrial> read_trials(Connection& connection, const Subject& subject, int& skipped);
+
+// REQUIRES: in a transaction.
+void count_miss(Connection& connection, const Subject& subject, const std::string& shape);
+std::vector<MissRow> read_misses(Connection& connection);
+
+// Now, in UTC: "2026-11-21T01:30:00Z".
+std::string utc_now();
+
+}  // namespace autotune::db

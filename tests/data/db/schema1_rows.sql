@@ -1,0 +1,11 @@
+-- Rows as schema 1 held them: one winner of 4096x4096x2048 on an H200, its evidence, a finalist and a trial.
+INSERT INTO problem_class VALUES(1, 'gemm', 'gemm a=f16 b=f16 c=f16 acc=f32 layout=nn align=16,16,16', 'm n k batch');
+INSERT INTO device VALUES(1, 'cc9.0-sm132-l2_60-mem140-bus6144', 9, 0, 132, 60, 140, 6144);
+INSERT INTO template VALUES(1, 'gemm/mma', '3f2a00ff');
+INSERT INTO winner VALUES(1, 1, 1, 4096, 4096, 2048, 1, 0, 0, 0, 0, 1, 'block_m=128 block_n=256 stages=3', 101.5, 101.0, 102.0, 100.0, 30,
+    168, 0, 512, 0, 0, 210.5, 34567, '580.159.04', '13.0', 'NVIDIA H200', 'final-rounds-1 l2=cold data=normal', '0.1.0',
+    '2026-11-01T10:00:00Z');
+INSERT INTO evidence VALUES(1, 30, 'faster', 0.25, 1234, 80, 3, 40.5, 10.0, 5.0, 20.0, 'budget', 7, 1755, 690, 61, 4, 'crashed=1');
+INSERT INTO finalist VALUES(1, 0, 'cublas', '', '', 104.0, 103.0, 105.0, 102.0, 30, 1.02, 1.01, 1.03, 0);
+INSERT INTO trial VALUES(1, 1, 1, 4096, 4096, 2048, 1, 0, 0, 0, 0, 1, '13.0', 'block_m=128 block_n=256 stages=2', 'crashed', NULL, NULL,
+    NULL, NULL, NULL, NULL, -1, 0, 0, 0, 0, 0.0, 0, 'error 719', '2026-11-01T10:00:00Z');

@@ -1,0 +1,101 @@
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "db/schema.h"
+#include "tests/db/sample.h"
+
+namespace autotune::db {
+namespace {
+
+using namespace test;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// A file as schema 1 left it: tables from the frozen first step, rows as they were written then.
+void make_schema1_file(const std::string& path) {
+    Connection connection({.path = path});
+    migrate(connection, 1);
+    connection.run(read_file(AUTOTUNE_TEST_DATA "/db/schema1_rows.sql").c_str());
+}
+
+std::string backup_of(const std::string& path) {
+    return path + ".schema1.backup";
+}
+
+TEST(Migration, KnowsTheFingerprintOfItsOwnSchema) {
+    EXPECT_EQ(kFingerprint, expected_fingerprint());
+}
+
+TEST(Migration, KeepsTheWinnersOfAnOlderFile) {
+    const TempFolder folder;
+    make_schema1_file(folder / "old.db");
+    const Store store = Store::open({.path = folder / "old.db"});
+    const auto found = store.find(sample_problem(), sample_device());
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_EQ(found[0].timing.median_us, 101.5);
+    EXPECT_EQ(found[0].provenance.power_limit_w, 0);  // schema 1 did not know it
+    EXPECT_EQ(found[0].evidence.finalists.at(0).name, "cublas");
+    EXPECT_EQ(store.verify_integrity(), "");
+}
+
+TEST(Migration, LeavesABackupThatIsTheOldFile) {
+    const TempFolder folder;
+    make_schema1_file(folder / "old.db");
+    const Store store = Store::open({.path = folder / "old.db"});
+    EXPECT_THAT(store.warnings(), ElementsAre(HasSubstr(backup_of(folder / "old.db"))));
+    Connection backup({.path = backup_of(folder / "old.db"), .read_only = true});
+    Query version = backup.query("SELECT (SELECT user_version FROM pragma_user_version), count(*) FROM winner");
+    ASSERT_TRUE(version.next());
+    EXPECT_EQ(version.integer(), 1);
+    EXPECT_EQ(version.integer(), 1);
+}
+
+TEST(Migration, MakesTheBackupForItsOwnerAlone) {
+    const TempFolder folder;
+    make_schema1_file(folder / "old.db");
+    Store::open({.path = folder / "old.db"});
+    struct stat found {};
+    ASSERT_EQ(::stat(backup_of(folder / "old.db").c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777U, 0600U);
+}
+
+TEST(Migration, NeverOverwritesABackup) {
+    const TempFolder folder;
+    make_schema1_file(folder / "old.db");
+    write_file(backup_of(folder / "old.db"), "an earlier backup");
+    Store::open({.path = folder / "old.db"});
+    EXPECT_EQ(read_file(backup_of(folder / "old.db")), "an earlier backup");
+    EXPECT_TRUE(std::filesystem::exists(backup_of(folder / "old.db") + "2"));
+}
+
+TEST(Migration, AReaderLeavesAnOlderFileAlone) {
+    const TempFolder folder;
+    make_schema1_file(folder / "old.db");
+    const std::string before = read_file(folder / "old.db");
+    EXPECT_THAT(database_error_of([&] { Store::open({.path = folder / "old.db", .read_only = true}); }),
+                HasSubstr("older schema 1"));
+    EXPECT_EQ(read_file(folder / "old.db"), before);
+}
+
+TEST(Migration, HappensOnce) {
+    const TempFolder folder;
+    make_schema1_file(folder / "old.db");
+    Store::open({.path = folder / "old.db"});
+    EXPECT_THAT(Store::open({.path = folder / "old.db"}).warnings(), IsEmpty());
+}
+
+TEST(Migration, RollsBackWhenAStepFails) {
+    const TempFolder folder;
+    make_schema1_file(folder / "old.db");
+    { Connection(ConnectionOptions{.path = folder / "old.db"}).run("CREATE TABLE miss(a INTEGER) STRICT"); }
+    EXPECT_NE(database_error_of([&] { Store::open({.path = folder / "old.db"}); }), "");
+    Connection connection({.path = folder / "old.db"});
+    Query version = connection.query("SELECT user_version FROM pragma_user_version");
+    ASSERT_TRUE(version.next());
+    EXPECT_EQ(version.integer(), 1);
+}
+
+}  // namespace
+}  // namespace autotune::db
