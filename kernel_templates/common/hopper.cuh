@@ -1,0 +1,251 @@
+// PTX of sm_90a: mbarriers, bulk tensor copies (TMA), warpgroup matrix multiply (wgmma), clusters, register reallocation.
+// Needs common/types.cuh. Spellings: PTX ISA 8.7; descriptors: its section on wgmma shared-memory matrix layouts.
+#pragma once
+
+namespace hopper {
+
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+struct alignas(64) TensorMap {
+    u64 words[16];
+};
+
+__device__ __forceinline__ u32 smem_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
+
+// ---- mbarrier ----
+
+__device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+// Makes initialised barriers visible to the cluster and to the asynchronous proxy.
+__device__ __forceinline__ void fence_barrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(u32 barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// Arrives on the barrier at the same offset in block `rank` of the cluster.
+__device__ __forceinline__ void barrier_arrive_remote(u32 barrier, u32 rank) {
+    asm volatile(
+        "{\n .reg .b32 remote;\n mapa.shared::cluster.u32 remote, %0, %1;\n"
+        " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+        "r"(rank)
+        : "memory");
+}
+// Waits until the phase of that parity has completed; the hardware suspends the thread for a while in each try. Acquires at
+// cluster scope, because other blocks of the cluster arrive too.
+__device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
+    asm volatile(
+        "{\n .reg .pred done;\n"
+        "again:\n mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n @done bra finished;\n bra again;\n"
+        "finished:\n}" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
+
+// ---- TMA ----
+
+__device__ __forceinline__ void prefetch_map(const TensorMap* map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+// L2 policies as createpolicy would encode them.
+constexpr u64 policy_normal = 0x1000000000000000ull;
+constexpr u64 policy_evict_first = 0x12F0000000000000ull;
+
+__device__ __forceinline__ void load_box(u32 destination, const TensorMap* map, u32 barrier, int x, int y, int z, u64 policy) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+        " [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(destination),
+        "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "l"(policy)
+        : "memory");
+}
+// To the same offset in every block of `mask`, signalling the barrier at the same offset there.
+__device__ __forceinline__ void load_box_multicast(u32 destination, const TensorMap* map, u32 barrier, int x, int y, int z,
+                                                   u64 policy, unsigned short mask) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
+        " [%0], [%1, {%3, %4, %5}], [%2], %6, %7;" ::"r"(destination),
+        "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(mask), "l"(policy)
+        : "memory");
+}
+__device__ __forceinline__ void store_box(const TensorMap* map, u32 source, int x, int y, int z) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(source),
+                 "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
+__device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until at most `pending` of this thread's store groups still read shared memory.
+template <int pending>
+__device__ __forceinline__ void store_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+__device__ __forceinline__ void store_wait_all() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+// Orders this thread's ordinary shared-memory writes before later reads by TMA or wgmma.
+__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// ---- warps, warpgroups, clusters ----
+
+template <int registers>
+__device__ __forceinline__ void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+template <int registers>
+__device__ __forceinline__ void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+__device__ __forceinline__ void named_barrier(int id, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+__device__ __forceinline__ u32 cluster_rank() {
+    u32 rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// ---- wgmma ----
+
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int pending>
+__device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
+// Shared-memory matrix descriptor. swizzle_bytes in {32, 64, 128}; `leading` and `stride` are byte offsets. K-major operands: leading
+// is not used, stride spans 8 rows. MN-major: leading leads from one swizzle span of M or N to the next, stride spans 8 rows of K.
+__device__ __forceinline__ u64 matrix_descriptor(u32 address, u32 leading, u32 stride, int swizzle_bytes) {
+    const u64 mode = swizzle_bytes == 128 ? 1 : swizzle_bytes == 64 ? 2 : 3;
+    return static_cast<u64>((address & 0x3FFFF) >> 4) | static_cast<u64>(leading >> 4) << 16 |
+           static_cast<u64>(stride >> 4) << 32 | mode << 62;
+}
+
+// Four 8x8 matrices of 16-bit elements from the accumulator layout to shared memory; each lane gives the address of one row.
+__device__ __forceinline__ void store_matrices(u32 address, u32 r0, u32 r1, u32 r2, u32 r3) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1), "r"(r2),
+                 "r"(r3)
+                 : "memory");
+}
+
+template <typename X, typename Y>
+inline constexpr bool is_same = false;
+template <typename X>
+inline constexpr bool is_same<X, X> = true;
+
+// d[n / 2] = A(64 x 16) B(16 x n) + (accumulate ? d : 0), A and B in shared memory. One specialisation for each n in 16, 32, ..., 256:
+// inline PTX needs its register list spelled out, which the macros below do in blocks of eight.
+template <int n, typename In, int trans_a, int trans_b>
+struct Wgmma;
+
+#define AT_R0 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define AT_R1 AT_R0 "," "%8,%9,%10,%11,%12,%13,%14,%15"
+#define AT_R2 AT_R1 "," "%16,%17,%18,%19,%20,%21,%22,%23"
+#define AT_R3 AT_R2 "," "%24,%25,%26,%27,%28,%29,%30,%31"
+#define AT_R4 AT_R3 "," "%32,%33,%34,%35,%36,%37,%38,%39"
+#define AT_R5 AT_R4 "," "%40,%41,%42,%43,%44,%45,%46,%47"
+#define AT_R6 AT_R5 "," "%48,%49,%50,%51,%52,%53,%54,%55"
+#define AT_R7 AT_R6 "," "%56,%57,%58,%59,%60,%61,%62,%63"
+#define AT_R8 AT_R7 "," "%64,%65,%66,%67,%68,%69,%70,%71"
+#define AT_R9 AT_R8 "," "%72,%73,%74,%75,%76,%77,%78,%79"
+#define AT_R10 AT_R9 "," "%80,%81,%82,%83,%84,%85,%86,%87"
+#define AT_R11 AT_R10 "," "%88,%89,%90,%91,%92,%93,%94,%95"
+#define AT_R12 AT_R11 "," "%96,%97,%98,%99,%100,%101,%102,%103"
+#define AT_R13 AT_R12 "," "%104,%105,%106,%107,%108,%109,%110,%111"
+#define AT_R14 AT_R13 "," "%112,%113,%114,%115,%116,%117,%118,%119"
+#define AT_R15 AT_R14 "," "%120,%121,%122,%123,%124,%125,%126,%127"
+#define AT_EIGHT(i) \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define AT_C0 AT_EIGHT(0)
+#define AT_C1 AT_C0, AT_EIGHT(8)
+#define AT_C2 AT_C1, AT_EIGHT(16)
+#define AT_C3 AT_C2, AT_EIGHT(24)
+#define AT_C4 AT_C3, AT_EIGHT(32)
+#define AT_C5 AT_C4, AT_EIGHT(40)
+#define AT_C6 AT_C5, AT_EIGHT(48)
+#define AT_C7 AT_C6, AT_EIGHT(56)
+#define AT_C8 AT_C7, AT_EIGHT(64)
+#define AT_C9 AT_C8, AT_EIGHT(72)
+#define AT_C10 AT_C9, AT_EIGHT(80)
+#define AT_C11 AT_C10, AT_EIGHT(88)
+#define AT_C12 AT_C11, AT_EIGHT(96)
+#define AT_C13 AT_C12, AT_EIGHT(104)
+#define AT_C14 AT_C13, AT_EIGHT(112)
+#define AT_C15 AT_C14, AT_EIGHT(120)
+#define AT_ISSUE(n, type, blocks, a, b, keep, ta, tb)                                                                   \
+    asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, " keep                                                             \
+                 ", 0;\n wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" AT_R##blocks "}, " a ", " b \
+                 ", p, 1, 1, " ta ", " tb ";\n}"                                                                        \
+                 : AT_C##blocks                                                                                         \
+                 : "l"(desc_a), "l"(desc_b), "r"(accumulate), "n"(trans_a), "n"(trans_b))
+#define AT_WGMMA(n, blocks, a, b, keep, ta, tb)                                                        \
+    template <typename In, int trans_a, int trans_b>                                                   \
+    struct Wgmma<n, In, trans_a, trans_b> {                                                            \
+        static __device__ __forceinline__ void run(float* d, u64 desc_a, u64 desc_b, int accumulate) { \
+            if constexpr (is_same<In, bf16>)                                                           \
+                AT_ISSUE(n, "bf16", blocks, a, b, keep, ta, tb);                                       \
+            else                                                                                       \
+                AT_ISSUE(n, "f16", blocks, a, b, keep, ta, tb);                                        \
+        }                                                                                              \
+    };
+
+AT_WGMMA(16, 0, "%8", "%9", "%10", "%11", "%12")
+AT_WGMMA(32, 1, "%16", "%17", "%18", "%19", "%20")
+AT_WGMMA(48, 2, "%24", "%25", "%26", "%27", "%28")
+AT_WGMMA(64, 3, "%32", "%33", "%34", "%35", "%36")
+AT_WGMMA(80, 4, "%40", "%41", "%42", "%43", "%44")
+AT_WGMMA(96, 5, "%48", "%49", "%50", "%51", "%52")
+AT_WGMMA(112, 6, "%56", "%57", "%58", "%59", "%60")
+AT_WGMMA(128, 7, "%64", "%65", "%66", "%67", "%68")
+AT_WGMMA(144, 8, "%72", "%73", "%74", "%75", "%76")
+AT_WGMMA(160, 9, "%80", "%81", "%82", "%83", "%84")
+AT_WGMMA(176, 10, "%88", "%89", "%90", "%91", "%92")
+AT_WGMMA(192, 11, "%96", "%97", "%98", "%99", "%100")
+AT_WGMMA(208, 12, "%104", "%105", "%106", "%107", "%108")
+AT_WGMMA(224, 13, "%112", "%113", "%114", "%115", "%116")
+AT_WGMMA(240, 14, "%120", "%121", "%122", "%123", "%124")
+AT_WGMMA(256, 15, "%128", "%129", "%130", "%131", "%132")
+
+#undef AT_R0
+#undef AT_C0
+#undef AT_R1
+#undef AT_C1
+#undef AT_R2
+#undef AT_C2
+#undef AT_R3
+#undef AT_C3
+#undef AT_R4
+#undef AT_C4
+#undef AT_R5
+#undef AT_C5
+#undef AT_R6
+#undef AT_C6
+#undef AT_R7
+#undef AT_C7
+#undef AT_R8
+#undef AT_C8
+#undef AT_R9
+#undef AT_C9
+#undef AT_R10
+#undef AT_C10
+#undef AT_R11
+#undef AT_C11
+#undef AT_R12
+#undef AT_C12
+#undef AT_R13
+#undef AT_C13
+#undef AT_R14
+#undef AT_C14
+#undef AT_R15
+#undef AT_C15
+#undef AT_EIGHT
+#undef AT_ISSUE
+#undef AT_WGMMA
+
+}  // namespace hopper

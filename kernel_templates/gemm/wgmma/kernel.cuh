@@ -1,0 +1,481 @@
+// C = alpha A B + beta C on Hopper: TMA loads into an mbarrier ring, wgmma from shared memory, one producer warpgroup and
+// `math_groups` math warpgroups, persistent blocks. Cooperative: the math groups share a tile, each has a band of its rows.
+// Ping-pong: each math group has tiles of its own, so that one's epilogue runs under another's multiplications.
+// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T), so that a problem
+// of few rows fills the 64 rows of a multiplication with the other operand.
+// K is divided among blocks by split-K (split_k parts of every tile) or stream-K (split_k = 0: whole waves of tiles, then the rest cut
+// into equal runs of K steps). The part that finishes last adds all parts in their order: the result does not depend on timing.
+#define AUTOTUNE_KERNEL ${symbol}
+#include "common/types.cuh"
+using In = ${in_type};
+using Out = ${out_type};
+using Acc = ${acc_type};
+constexpr int trans_a = ${trans_a};  // 1: A is stored [K, M]
+constexpr int trans_b = ${trans_b};  // 1: B is stored [N, K]
+constexpr int align_a = ${align_a};  // bytes; below 16 the operand is packed into the workspace first
+constexpr int align_b = ${align_b};
+constexpr int align_c = ${align_c};
+constexpr int swap_ab = ${swap_ab};
+constexpr int block_m = ${block_m};
+constexpr int block_n = ${block_n};
+constexpr int block_k = ${block_k};
+constexpr int math_groups = ${math_groups};
+constexpr int pingpong = ${pingpong};
+constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
+constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
+constexpr int tma_store = ${tma_store};
+// ---- end of parameters ----
+#include "common/hopper.cuh"
+#include "gemm/pack.cuh"
+
+namespace {
+
+using namespace hopper;
+
+constexpr int x_mn_major = swap_ab ? 1 - trans_b : trans_a;
+constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
+
+static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && sizeof(Acc) == 4);
+static_assert(!tma_store || (align_c == 16 && !swap_ab), "a TMA store needs rows of a multiple of 16 bytes, in C's own direction");
+static_assert(block_k % 64 == 0 && block_n % 16 == 0 && block_n <= 256);
+static_assert(block_m % (pingpong ? 64 : 64 * math_groups) == 0 && block_m <= 256);
+
+constexpr int groups_per_tile = pingpong ? 1 : math_groups;
+constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per math group
+constexpr int group_rows = 64 * bands;
+constexpr int accumulators = block_n / 2;                // registers of one band
+constexpr int cluster_blocks = cluster_m * cluster_n;
+constexpr int math_threads = 128 * math_groups;
+
+// Operand tiles. K-major: rows of 128 swizzled bytes, `block_k / 64` slabs. MN-major: one slab of block_k rows per swizzle span.
+constexpr int span_y = y_k_major ? 64 : block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16;
+constexpr u32 bytes_x = block_m * block_k * 2;
+constexpr u32 bytes_y = block_n * block_k * 2;
+constexpr u32 stage_bytes = bytes_x + bytes_y;
+static_assert(stage_bytes % 1024 == 0, "swizzled tiles start at multiples of 1024 bytes");
+
+// Output tiles go to memory through two staging buffers per math group, one swizzle span of columns at a time.
+constexpr int span_c = block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16;
+constexpr u32 staging_bytes = tma_store ? group_rows * span_c * 2 : 0;
+
+// M and N as the multiplication sees them (exchanged with swap_ab).
+struct Shape {
+    int m, n, k, batch, split_k, group, raster;
+};
+
+__device__ __forceinline__ int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+// A run of K steps of one tile.
+struct Work {
+    int m0, n0, batch;
+    int first, steps;   // of the K loop
+    int part, parts;    // this run among those of its tile
+    int tile;           // number of the tile, this block's rank included
+    int unit;           // stream-K: the cluster that has part 0
+};
+
+// Walks a cluster's work. Producer and math groups each walk the same sequence.
+class Schedule {
+  public:
+    __device__ __forceinline__ Schedule(const Shape& shape, int rank) : s(shape), rank_(rank) {
+        count_m = ceil_div(ceil_div(s.m, block_m), cluster_m);
+        count_n = ceil_div(ceil_div(s.n, block_n), cluster_n);
+        steps = ceil_div(s.k, block_k);
+        clusters = gridDim.x / cluster_blocks;
+        cluster = blockIdx.x / cluster_blocks;
+        tiles = count_m * count_n * s.batch;
+        whole = tiles;
+        if (s.split_k == 0) {  // stream-K over the last, incomplete wave and the one before
+            whole = tiles % clusters == 0 ? tiles : max(0, tiles / clusters - 1) * clusters;
+            const long long rest = static_cast<long long>(tiles - whole) * steps;
+            run = run_start(cluster);
+            run_end = rest * (cluster + 1) / clusters;
+        }
+        next_index = cluster;
+    }
+
+    __device__ __forceinline__ bool next(Work& work) {
+        const int parts = max(s.split_k, 1);
+        if (next_index < whole * parts) {
+            const int index = next_index / parts;
+            work.part = next_index - index * parts;
+            work.parts = parts;
+            work.first = static_cast<int>(static_cast<long long>(steps) * work.part / parts);
+            work.steps = static_cast<int>(static_cast<long long>(steps) * (work.part + 1) / parts) - work.first;
+            place(work, index);
+            next_index += clusters;
+            return true;
+        }
+        if (s.split_k != 0 || run >= run_end) return false;
+        const int index = static_cast<int>(run / steps);
+        const long long tile_start = static_cast<long long>(index) * steps;
+        work.first = static_cast<int>(run - tile_start);
+        work.steps = static_cast<int>(min(run_end, tile_start + steps) - run);
+        work.unit = owner(tile_start);
+        work.part = cluster - work.unit;
+        work.parts = owner(tile_start + steps - 1) - work.unit + 1;
+        place(work, whole + index);
+        run += work.steps;
+        return true;
+    }
+
+    // Number of the workspace slot that holds part `part` of the tile.
+    __device__ __forceinline__ long long slot(const Work& work, int part) const {
+        if (s.split_k != 0) return static_cast<long long>(work.tile) * s.split_k + part;
+        const long long tile_start = static_cast<long long>(work.tile / cluster_blocks - whole) * steps;
+        const int unit = work.unit + part;
+        return static_cast<long long>(unit * 2 + (run_start(unit) > tile_start ? 0 : 1)) * cluster_blocks + rank_;
+    }
+
+  private:
+    __device__ __forceinline__ long long run_start(int unit) const {
+        return static_cast<long long>(tiles - whole) * steps * unit / clusters;
+    }
+    // The cluster whose run contains that step of the streamed tiles.
+    __device__ __forceinline__ int owner(long long step) const {
+        const long long rest = static_cast<long long>(tiles - whole) * steps;
+        return static_cast<int>(((step + 1) * clusters - 1) / rest);
+    }
+    // Groups of `group` tiles along one direction keep the operands of concurrent blocks in L2.
+    __device__ __forceinline__ void place(Work& work, int index) const {
+        const int plane = count_m * count_n;
+        work.batch = index / plane;
+        const int in_plane = index - work.batch * plane;
+        const int fast_count = s.raster == 0 ? count_m : count_n;
+        const int slow_count = s.raster == 0 ? count_n : count_m;
+        const int strip = in_plane / (s.group * slow_count);
+        const int in_strip = in_plane - strip * s.group * slow_count;
+        const int width = min(s.group, fast_count - strip * s.group);
+        const int slow = in_strip / width;
+        const int fast = strip * s.group + in_strip - slow * width;
+        work.m0 = ((s.raster == 0 ? fast : slow) * cluster_m + rank_ % cluster_m) * block_m;
+        work.n0 = ((s.raster == 0 ? slow : fast) * cluster_n + rank_ / cluster_m) * block_n;
+        work.tile = index * cluster_blocks + rank_;
+    }
+
+    const Shape& s;
+    int rank_, count_m, count_n, steps, clusters, cluster, tiles, whole, next_index;
+    long long run = 0, run_end = 0;
+};
+
+// A place in the ring: which stage, and the parity of the barrier phase there.
+struct Position {
+    int stage = 0;
+    u32 parity = 0;
+    __device__ __forceinline__ void next(int stages) {
+        if (++stage == stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    __device__ __forceinline__ void skip(int count, int stages) {
+        const int sum = stage + count;
+        const int laps = sum / stages;
+        stage = sum - laps * stages;
+        parity ^= laps & 1;
+    }
+};
+
+struct Ring {
+    u32 tiles, full, empty, order;
+    int stages;
+    __device__ __forceinline__ u32 x(int stage) const { return tiles + stage * stage_bytes; }
+    __device__ __forceinline__ u32 y(int stage) const { return tiles + stage * stage_bytes + bytes_x; }
+};
+
+struct Operand {
+    const TensorMap* map;
+    u64 policy;
+};
+
+// One operand's share of a stage. `share` of `shares` blocks load a part each, and multicast it where shares > 1.
+template <bool k_major, int extent, int span, int shares>
+__device__ __forceinline__ void load_operand(u32 destination, const Operand& from, u32 barrier, int mn, int k, int batch, int share,
+                                             unsigned short mask) {
+    constexpr int rows = (k_major ? extent : block_k) / shares;
+    constexpr int row_bytes = k_major ? 128 : span * 2;
+    constexpr int slabs = k_major ? block_k / 64 : extent / span;
+    constexpr int slab_bytes = (k_major ? extent : block_k) * row_bytes;
+#pragma unroll
+    for (int slab = 0; slab < slabs; ++slab) {
+        const u32 to = destination + slab * slab_bytes + share * rows * row_bytes;
+        const int column = k_major ? k + slab * 64 : mn + slab * span;
+        const int row = (k_major ? mn : k) + share * rows;
+        if constexpr (shares > 1)
+            load_box_multicast(to, from.map, barrier, column, row, batch, from.policy, mask);
+        else
+            load_box(to, from.map, barrier, column, row, batch, from.policy);
+    }
+}
+
+__device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, const Operand& x, const Operand& y, int rank) {
+    const int share_x = rank / cluster_m;  // blocks along N share X
+    const int share_y = rank % cluster_m;
+    const unsigned short mask_x = cluster_n == 2 ? static_cast<unsigned short>((1 | 1 << cluster_m) << (rank % cluster_m)) : 0;
+    const unsigned short mask_y = cluster_m == 2 ? static_cast<unsigned short>(3 << (rank / cluster_m * cluster_m)) : 0;
+    Position at;
+    Work work;
+    while (schedule.next(work)) {
+        for (int step = work.first; step < work.first + work.steps; ++step) {
+            const u32 full = ring.full + at.stage * 8;
+            barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
+            barrier_expect(full, stage_bytes);
+            load_operand<!x_mn_major, block_m, 64, cluster_n>(ring.x(at.stage), x, full, work.m0, step * block_k, work.batch, share_x,
+                                                              mask_x);
+            load_operand<y_k_major, block_n, span_y, cluster_m>(ring.y(at.stage), y, full, work.n0, step * block_k, work.batch,
+                                                                share_y, mask_y);
+            at.next(ring.stages);
+        }
+    }
+}
+
+__device__ __forceinline__ void release(const Ring& ring, int stage, int lane) {
+    if constexpr (cluster_blocks > 1) {
+        if (lane < cluster_blocks) barrier_arrive_remote(ring.empty + stage * 8, lane);
+    } else {
+        if (lane == 0) barrier_arrive(ring.empty + stage * 8);
+    }
+}
+
+// The multiplications of one stage, issued and committed as one group.
+__device__ __forceinline__ void multiply(float (&acc)[bands][accumulators], u32 tile_x, u32 tile_y, int row0, bool fresh) {
+    wgmma_fence();
+#pragma unroll
+    for (int kk = 0; kk < block_k / 16; ++kk) {
+        const u32 y = y_k_major ? tile_y + kk / 4 * (block_n * 128) + kk % 4 * 32 : tile_y + kk * 16 * span_y * 2;
+        const u64 desc_y = y_k_major ? matrix_descriptor(y, 16, 1024, 128)
+                                     : matrix_descriptor(y, block_k * span_y * 2, 8 * span_y * 2, span_y * 2);
+#pragma unroll
+        for (int band = 0; band < bands; ++band) {
+            const int row = row0 + band * 64;
+            const u32 x = x_mn_major ? tile_x + row / 64 * (block_k * 128) + kk * 16 * 128
+                                     : tile_x + kk / 4 * (block_m * 128) + row * 128 + kk % 4 * 32;
+            const u64 desc_x = x_mn_major ? matrix_descriptor(x, block_k * 128, 1024, 128) : matrix_descriptor(x, 16, 1024, 128);
+            Wgmma<block_n, In, x_mn_major, 1 - y_k_major>::run(acc[band], desc_x, desc_y, fresh && kk == 0 ? 0 : 1);
+        }
+    }
+    wgmma_commit();
+}
+
+struct Output {
+    Out* c;
+    const TensorMap* map;
+    float alpha, beta;
+    long long ldc, stride_c;
+    float* partial;     // slots of block_m * block_n
+    u32* counters;      // parts finished, one per tile and math group; zero between launches
+};
+
+__device__ __forceinline__ float scaled(const Output& out, const Out* c, float sum) {
+    return out.beta == 0.0f ? out.alpha * sum : out.alpha * sum + out.beta * to_float(*c);
+}
+
+__device__ __forceinline__ u32 pack2(float low, float high) {
+    return static_cast<u32>(to_bits(from_float<Out>(low))) | static_cast<u32>(to_bits(from_float<Out>(high))) << 16;
+}
+
+__device__ __forceinline__ void store_one(const Output& out, const Shape& s, const Work& work, int row, int col, float value) {
+    if (row >= s.m || col >= s.n) return;
+    Out* to = out.c + work.batch * out.stride_c + (swap_ab ? col * out.ldc + row : row * out.ldc + col);
+    *to = from_float<Out>(scaled(out, to, value));
+}
+
+// Two neighbouring columns at (row, col), scaled, with bounds.
+__device__ __forceinline__ void store_pair(const Output& out, const Shape& s, const Work& work, int row, int col, float v0, float v1) {
+    if (!swap_ab && align_c >= 4 && row < s.m && col + 1 < s.n) {
+        Out* to = out.c + work.batch * out.stride_c + row * out.ldc + col;
+        const float first = scaled(out, to, v0);
+        const float second = scaled(out, to + 1, v1);
+        *reinterpret_cast<u32*>(to) = pack2(first, second);
+    } else {
+        store_one(out, s, work, row, col, v0);
+        store_one(out, s, work, row, col + 1, v1);
+    }
+}
+
+__device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Work& work, int row0,
+                                             const float (&acc)[bands][accumulators]) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+#pragma unroll
+    for (int band = 0; band < bands; ++band) {
+        const int row = work.m0 + row0 + band * 64 + warp * 16 + lane / 4;
+#pragma unroll
+        for (int j = 0; j < block_n / 8; ++j) {
+            const int col = work.n0 + j * 8 + lane % 4 * 2;
+            store_pair(out, s, work, row, col, acc[band][4 * j], acc[band][4 * j + 1]);
+            store_pair(out, s, work, row + 8, col, acc[band][4 * j + 2], acc[band][4 * j + 3]);
+        }
+    }
+}
+
+// Accumulators -> staging buffer -> TMA store, span by span; the stores run under the next tile's multiplications.
+__device__ __forceinline__ void store_staged(const Output& out, const Work& work, int row0, u32 staging, int group,
+                                             const float (&acc)[bands][accumulators]) {
+    const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
+    const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
+    constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
+    constexpr int chunk_mask = span_c / 8 - 1;
+#pragma unroll
+    for (int part = 0; part < block_n / span_c; ++part) {
+        const u32 buffer = staging + part % 2 * staging_bytes;
+        // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
+        if (thread == 0) store_wait_read<1>();
+        named_barrier(1 + group, 128);
+#pragma unroll
+        for (int band = 0; band < bands; ++band) {
+            const int row = band * 64 + row_in_band;
+#pragma unroll
+            for (int j = 0; j < span_c / 8; j += 2) {
+                const float* v = &acc[band][4 * (part * span_c / 8 + j)];
+                const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
+                store_matrices(buffer + row * span_c * 2 + chunk * 16, pack2(out.alpha * v[0], out.alpha * v[1]),
+                               pack2(out.alpha * v[2], out.alpha * v[3]), pack2(out.alpha * v[4], out.alpha * v[5]),
+                               pack2(out.alpha * v[6], out.alpha * v[7]));
+            }
+        }
+        fence_async_proxy();
+        named_barrier(1 + group, 128);
+        if (thread == 0) {
+            store_box(out.map, buffer, work.n0 + part * span_c, work.m0 + row0, work.batch);
+            store_commit();
+        }
+    }
+    if (block_n / span_c % 2 == 1 && thread == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
+}
+
+// Leaves this part in the workspace. True in the group that finds all parts there: its `acc` is then their sum, in order.
+__device__ __forceinline__ bool combine(const Output& out, const Schedule& schedule, const Work& work, int group, u32 flag,
+                                        float (&acc)[bands][accumulators]) {
+    const int thread = threadIdx.x % 128;
+    const int group_in_tile = pingpong ? 0 : group;
+    const int mine = group_in_tile * bands * accumulators * 128 + thread;
+    float* own = out.partial + schedule.slot(work, work.part) * (block_m * block_n) + mine;
+#pragma unroll
+    for (int i = 0; i < bands * accumulators; ++i) __stcg(own + i * 128, acc[i / accumulators][i % accumulators]);
+    __threadfence();
+    named_barrier(1 + group, 128);
+    if (thread == 0) {
+        u32* counter = out.counters + work.tile * groups_per_tile + group_in_tile;
+        const u32 before = atomicAdd(counter, 1u);
+        const bool last = before + 1 == static_cast<u32>(work.parts);
+        if (last) *counter = 0;
+        __threadfence();
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(flag), "r"(last ? 1u : 0u) : "memory");
+    }
+    named_barrier(1 + group, 128);
+    u32 last;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(last) : "r"(flag) : "memory");
+    if (last == 0) return false;
+#pragma unroll
+    for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
+    for (int part = 0; part < work.parts; ++part) {
+        const float* from = out.partial + schedule.slot(work, part) * (block_m * block_n) + mine;
+#pragma unroll
+        for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] += __ldcg(from + i * 128);
+    }
+    return true;
+}
+
+struct Areas {
+    u32 staging, flag;  // of this math group
+};
+
+__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
+    const int lane = threadIdx.x % 32;
+    const int row0 = pingpong ? 0 : group * group_rows;
+    float acc[bands][accumulators];
+    Schedule schedule(s, rank);
+    Position at;
+    Work work;
+    int turn = 0;
+    u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+    while (schedule.next(work)) {
+        if (pingpong) {
+            const bool mine = turn == group;
+            turn = turn + 1 == math_groups ? 0 : turn + 1;
+            if (!mine) {
+                at.skip(work.steps, ring.stages);
+                continue;
+            }
+            // Turns in order: a group that ran ahead by a whole lap of the ring would take an old phase's parity for its own.
+            barrier_wait(ring.order + group * 8, order_parity);
+            order_parity ^= 1;
+        }
+        int previous = 0;
+        for (int step = 0; step < work.steps; ++step) {
+            barrier_wait(ring.full + at.stage * 8, at.parity);
+            multiply(acc, ring.x(at.stage), ring.y(at.stage), row0, step == 0);
+            if (step > 0) {
+                wgmma_wait<1>();
+                release(ring, previous, lane);
+            }
+            previous = at.stage;
+            at.next(ring.stages);
+        }
+        if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
+        wgmma_wait<0>();
+        release(ring, previous, lane);
+        if (work.parts > 1 && !combine(out, schedule, work, group, areas.flag, acc)) continue;
+        if (tma_store && out.beta == 0.0f)
+            store_staged(out, work, row0, areas.staging, group, acc);
+        else
+            store_direct(out, s, work, row0, acc);
+    }
+    if (tma_store && threadIdx.x % 128 == 0) store_wait_all();
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
+    AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y,
+                    const __grid_constant__ TensorMap map_c, Out* c, float alpha, float beta, int m, int n, int k, long long ldc,
+                    int batch, long long stride_c, u32* counters, float* partial, int stages, int group, int raster, int split_k,
+                    int evict_first) {
+    extern __shared__ unsigned char shared[];
+    const u32 base = (smem_address(shared) + 1023) & ~1023u;
+    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, split_k, group, raster};
+    const u32 staging = base + stages * stage_bytes;
+    const u32 barriers = staging + math_groups * 2 * staging_bytes;
+    const Ring ring{base, barriers, barriers + stages * 8, barriers + stages * 16, stages};
+    const u32 flags = ring.order + math_groups * 8;
+    const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < stages; ++stage) {
+            barrier_init(ring.full + stage * 8, 1);
+            barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * cluster_blocks);  // one arrival per math warp
+        }
+        for (int turn = 0; turn < math_groups; ++turn) barrier_init(ring.order + turn * 8, 4);
+        fence_barrier_init();
+    }
+    if constexpr (cluster_blocks > 1)
+        cluster_sync();
+    else
+        __syncthreads();
+
+    constexpr bool reallocate = math_groups > 1;  // one math group has all the registers it needs
+    const int warpgroup = threadIdx.x / 128;
+    if (warpgroup == 0) {
+        if constexpr (reallocate) give_registers<math_groups == 2 ? 56 : 32>();
+        if (threadIdx.x == 0) {
+            const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
+            const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
+            prefetch_map(&map_x);
+            prefetch_map(&map_y);
+            produce(ring, Schedule(shape, rank), x, y, rank);
+        }
+        __syncwarp();
+    } else {
+        if constexpr (reallocate) take_registers<math_groups == 2 ? 224 : 160>();
+        const Output out{c, &map_c, alpha, beta, ldc, stride_c, partial, counters};
+        const int math_group = warpgroup - 1;
+        consume(ring, shape, out, {staging + math_group * 2 * staging_bytes, flags + math_group * 4}, math_group, rank);
+    }
+    // A block must not leave while a peer may still arrive on its barriers or write to its shared memory.
+    if constexpr (cluster_blocks > 1) cluster_sync();
+}
+
+// Copies an operand with rows of any alignment to the workspace, with rows padded to 16 bytes.
+extern "C" __global__ void __launch_bounds__(256)
+    AUTOTUNE_ENTRY(_pack)(const In* from, In* to, int rows, int cols, long long ld, long long ld_packed, int batch, long long stride) {
+    pack_rows(from, to, rows, cols, ld, ld_packed, batch, stride);
+}
