@@ -1,11 +1,10 @@
 // PTX of sm_90a: mbarriers, bulk tensor copies (TMA), warpgroup matrix multiply (wgmma), clusters, register reallocation.
-// Needs common/types.cuh. Spellings: PTX ISA 8.7; descriptors: its section on wgmma shared-memory matrix layouts.
+// Spellings: PTX ISA 8.7; descriptors: its section on wgmma shared-memory matrix layouts.
 #pragma once
 
-namespace hopper {
+#include "common/types.cuh"
 
-using u32 = unsigned int;
-using u64 = unsigned long long;
+namespace hopper {
 
 struct alignas(64) TensorMap {
     u64 words[16];
@@ -133,11 +132,6 @@ __device__ __forceinline__ void store_matrices(u32 address, u32 r0, u32 r1, u32 
                  "r"(r3)
                  : "memory");
 }
-
-template <typename X, typename Y>
-inline constexpr bool is_same = false;
-template <typename X>
-inline constexpr bool is_same<X, X> = true;
 
 // d[n / 2] = A(64 x 16) B(16 x n) + (accumulate ? d : 0), A and B in shared memory. One specialisation for each n in 16, 32, ..., 256:
 // inline PTX needs its register list spelled out, which the macros below do in blocks of eight.

@@ -38,14 +38,17 @@ struct F32Arg {
 };
 // A tensor map (CUtensorMap, 128 bytes by value) over an operand, encoded by src/jit. Dimension 0 is the contiguous one.
 // strides_bytes[i] is the distance along dimension i + 1.
+// operand -1: an array in the workspace, from `workspace_offset_bytes` on, of `workspace_type` elements.
 struct TensorMapArg {
     int operand = 0;
+    std::size_t workspace_offset_bytes = 0;
+    DType workspace_type = DType::f16;
     int rank = 2;
     std::array<std::uint64_t, 5> dims{};
     std::array<std::uint64_t, 4> strides_bytes{};
     std::array<std::uint32_t, 5> box{};
-    int tma_swizzle_bytes = 0;    // 0, 32, 64, 128
-    int l2_promotion_bytes = 128; // 0, 64, 128, 256
+    int tma_swizzle_bytes = 0;     // 0, 32, 64, 128
+    int l2_promotion_bytes = 128;  // 0, 64, 128, 256
 };
 // Only in an op's reference plan: where the reference writes the expected values (f64) and the allowed errors (f64), dense,
 // one per element of the checked operand as rows x cols x batch.
@@ -59,9 +62,9 @@ struct LaunchStep {
     std::string entry;
     Dim3 grid;
     Dim3 block;
-    Dim3 cluster;                        // {1,1,1}: no cluster attribute
+    Dim3 cluster;  // {1,1,1}: no cluster attribute
     std::size_t dynamic_smem_bytes = 0;
-    bool programmatic_dependent = false; // the PDL attribute
+    bool programmatic_dependent = false;  // the PDL attribute
     std::vector<Argument> arguments;
 };
 

@@ -54,6 +54,11 @@ struct Packer {
     void operator()(const ExpectedArg&) const { parameters.add(inputs.expected); }
     void operator()(const BoundArg&) const { parameters.add(inputs.bound); }
     void operator()(const TensorMapArg& argument) const {
+        if (argument.operand < 0) {
+            const gpu::DeviceAddress address = inputs.workspace + argument.workspace_offset_bytes;
+            parameters.add_map(gpu::encode_tensor_map(driver, argument, argument.workspace_type, address));
+            return;
+        }
         const auto operand = static_cast<std::size_t>(argument.operand);
         parameters.add_map(gpu::encode_tensor_map(driver, argument, types[operand], inputs.operands[operand]));
     }

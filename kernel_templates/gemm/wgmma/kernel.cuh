@@ -267,17 +267,17 @@ struct Output {
 };
 
 __device__ __forceinline__ float scaled(const Output& out, const Out* c, float sum) {
-    return out.beta == 0.0f ? out.alpha * sum : out.alpha * sum + out.beta * to_float(*c);
+    return out.beta == 0.0f ? out.alpha * sum : out.alpha * sum + out.beta * to_f32(*c);
 }
 
 __device__ __forceinline__ u32 pack2(float low, float high) {
-    return static_cast<u32>(to_bits(from_float<Out>(low))) | static_cast<u32>(to_bits(from_float<Out>(high))) << 16;
+    return static_cast<u32>(from_f32<Out>(low).bits) | static_cast<u32>(from_f32<Out>(high).bits) << 16;
 }
 
 __device__ __forceinline__ void store_one(const Output& out, const Shape& s, const Work& work, int row, int col, float value) {
     if (row >= s.m || col >= s.n) return;
     Out* to = out.c + work.batch * out.stride_c + (swap_ab ? col * out.ldc + row : row * out.ldc + col);
-    *to = from_float<Out>(scaled(out, to, value));
+    *to = from_f32<Out>(scaled(out, to, value));
 }
 
 // Two neighbouring columns at (row, col), scaled, with bounds.

@@ -1,0 +1,403 @@
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+
+#include "kernel_templates/gemm/wgmma/geometry.h"
+#include "kernel_templates/registry.h"
+#include "src/core/error.h"
+
+namespace autotune {
+namespace {
+
+using std::int64_t;
+using wgmma::ceil_div;
+using wgmma::Gemm;
+using wgmma::Grid;
+using wgmma::round_up;
+using wgmma::Shape;
+
+constexpr int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() - 4096;  // sums with a tile stay in 32 bits
+constexpr int64_t kSkinny = 128;  // rows or columns from which a problem is no longer bound by reading the other operand
+
+// ---- the space ----
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    std::vector<int64_t> widths;
+    for (int64_t n = 16; n <= 256; n += 16) widths.push_back(n);
+    return {
+        {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
+        {"block_n", widths, compile, "columns of a tile, on wgmma's N side"},
+        {"block_k", {64, 128}, compile, "depth of a stage"},
+        {"math_groups", {1, 2, 3}, compile, "warpgroups that multiply"},
+        {"pingpong", {0, 1}, compile, "0: math groups share a tile; 1: each has its own"},
+        {"cluster_m", {1, 2}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
+        {"cluster_n", {1, 2}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
+        {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
+        {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
+        {"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 12}, launch, "stages of the ring"},
+        {"split_k", {0, 1, 2, 3, 4, 6, 8, 12, 16}, launch, "parts of K; 0: stream-K"},
+        {"raster", {0, 1}, launch, "tiles in sequence go along 0: M, 1: N"},
+        {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances"},
+        {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+Rule rule(std::function<bool(const Shape&)> holds) {
+    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
+}
+
+void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
+    to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
+                      return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() <= 2;
+                  })});
+    to.push_back({"ping-pong takes two math groups", {"math_groups", "pingpong"}, rule([](const Shape& s) {
+                      return s.pingpong == 0 || s.math_groups == 2;
+                  })});
+    to.push_back({"accumulators exceed the registers that setmaxnreg can give",
+                  {"block_m", "math_groups", "pingpong", "block_n"},
+                  rule([](const Shape& s) { return s.accumulators() <= (s.math_groups == 3 ? 96 : 192); })});
+    to.push_back({"blocks share tiles along one direction only", {"cluster_m", "cluster_n"}, rule([](const Shape& s) {
+                      return s.cluster_blocks() <= 2;
+                  })});
+    to.push_back({"exchanging the operands helps only where C has at most 256 rows and more columns than rows",
+                  {"swap_ab"},
+                  rule([=](const Shape& s) { return s.swap_ab == 0 || (g.m <= 256 && g.m < g.n); })});
+    to.push_back({"fewer than 64 rows fill wgmma's M side only with swap_ab", {"swap_ab"}, rule([=](const Shape& s) {
+                      return s.swap_ab == 1 || g.m > 32 || g.m >= g.n;
+                  })});
+    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const Shape& s) {
+                      const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+                      const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+                      return (s.block_m == 64 || s.block_m < 2 * rows) && (s.block_n == 16 || s.block_n < columns + 64);
+                  })});
+}
+
+void add_store_rules(std::vector<Constraint>& to, const Gemm& g) {
+    to.push_back({"TMA stores rows of a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
+                      return s.tma_store == 0 || g.align_c == 16;
+                  })});
+    to.push_back({"the transpose is stored directly", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
+                      return s.tma_store == 0 || s.swap_ab == 0;
+                  })});
+    to.push_back({"large outputs that TMA can store are stored by TMA", {"swap_ab", "tma_store"}, rule([=](const Shape& s) {
+                      return s.tma_store == 1 || g.align_c < 16 || s.swap_ab == 1 || g.m * g.n * g.batch <= (1 << 20);
+                  })});
+}
+
+void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const std::vector<std::string> tile = {"block_m", "block_n", "block_k", "math_groups", "pingpong", "tma_store", "stages"};
+    to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
+                      return s.block_k == 64 || s.block_k < 2 * g.k;
+                  })});
+    to.push_back({"the ring exceeds shared memory", tile,
+                  rule([=](const Shape& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
+    to.push_back({"a ring with two more stages fits: a short one only waits more", tile, rule([=](const Shape& s) {
+                      const int64_t deeper = s.stages + 2;
+                      return deeper > 12 || s.smem_bytes(deeper) > device.limits.smem_per_block_bytes;
+                  })});
+}
+
+void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const std::vector<std::string> grid = {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab", "split_k"};
+    to.push_back({"a part of K would have fewer than 4 steps", grid,
+                  rule([=](const Shape& s) { return s.split_k <= 1 || Grid(g, s, device).steps >= 4 * s.split_k; })});
+    to.push_back({"split-K only where tiles alone leave SMs idle", grid, rule([=](const Shape& s) {
+                      return s.split_k <= 1 ||
+                             Grid(g, s, device).tiles * s.cluster_blocks() * s.split_k <= 2 * device.identity.sm_count;
+                  })});
+    to.push_back({"stream-K only where the last wave is not full, over runs of at least 4 steps", grid, rule([=](const Shape& s) {
+                      if (s.split_k != 0) return true;
+                      const Grid at(g, s, device);
+                      return at.tiles % at.clusters != 0 && at.tiles * at.steps >= 4 * at.clusters;
+                  })});
+    to.push_back({"tiles do not reach across a group",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"},
+                  rule([=](const Shape& s) {
+                      const Grid at(g, s, device);
+                      const int64_t along = s.raster == 0 ? at.count_m : at.count_n;
+                      return s.group == 1 || s.group <= along;
+                  })});
+    to.push_back({"one direction has a single tile: the order is the same",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"},
+                  rule([=](const Shape& s) {
+                      const Grid at(g, s, device);
+                      return (at.count_m > 1 && at.count_n > 1) || (s.raster == 0 && s.group == 1);
+                  })});
+    to.push_back({"L2 hints are for operands that are read once", {"evict_first"}, rule([=](const Shape& s) {
+                      return s.evict_first == 0 || std::min(g.m, g.n) <= kSkinny;
+                  })});
+}
+
+Config make_config(const std::array<int64_t, 14>& v) {
+    return {{"block_m", v[0]},   {"block_n", v[1]},   {"block_k", v[2]}, {"math_groups", v[3]}, {"pingpong", v[4]},
+            {"cluster_m", v[5]}, {"cluster_n", v[6]}, {"swap_ab", v[7]}, {"tma_store", v[8]},   {"stages", v[9]},
+            {"split_k", v[10]},  {"raster", v[11]},   {"group", v[12]},  {"evict_first", v[13]}};
+}
+
+struct Tile {
+    const char* name;
+    int64_t block_m, block_n, block_k, math_groups, pingpong;
+};
+// Tiles worth knowing, large to small.
+constexpr std::array<Tile, 14> kTiles = {{{"coop_128x256x64", 128, 256, 64, 2, 0},
+                                          {"pingpong_128x192x64", 128, 192, 64, 2, 1},
+                                          {"coop_256x128x64", 256, 128, 64, 2, 0},
+                                          {"coop_128x192x64", 128, 192, 64, 2, 0},
+                                          {"coop_192x128x64", 192, 128, 64, 3, 0},
+                                          {"pingpong_128x128x64", 128, 128, 64, 2, 1},
+                                          {"pingpong_64x256x64", 64, 256, 64, 2, 1},
+                                          {"coop_128x128x128", 128, 128, 128, 2, 0},
+                                          {"coop_128x64x128", 128, 64, 128, 2, 0},
+                                          {"pingpong_64x128x64", 64, 128, 64, 2, 1},
+                                          {"single_64x128x128", 64, 128, 128, 1, 0},
+                                          {"single_64x64x128", 64, 64, 128, 1, 0},
+                                          {"single_64x32x128", 64, 32, 128, 1, 0},
+                                          {"single_64x16x128", 64, 16, 128, 1, 0}}};
+
+int64_t deepest_ring(const Shape& shape, const Device& device) {
+    for (const int64_t stages : {12, 10, 9, 8, 7, 6, 5, 4, 3})
+        if (shape.smem_bytes(stages) <= device.limits.smem_per_block_bytes) return stages;
+    return 2;
+}
+
+struct Corner {
+    int64_t cluster_m, swap_ab, tma_store, split_k, group;
+};
+
+Config corner_config(const Tile& t, const Corner& corner, const Device& device) {
+    Config config = make_config({t.block_m, t.block_n, t.block_k, t.math_groups, t.pingpong, corner.cluster_m, 1, corner.swap_ab,
+                                 corner.tma_store, 2, corner.split_k, 0, corner.group, 0});
+    config.set("stages", deepest_ring(Shape(config), device));
+    return config;
+}
+
+Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
+    std::optional<Config> best;
+    double best_us = std::numeric_limits<double>::infinity();
+    for (const Tile& tile : kTiles) {
+        for (const int64_t swap_ab : {0, 1}) {
+            for (const int64_t tma_store : {1, 0}) {
+                for (const int64_t split_k : {1, 2, 4, 8}) {
+                    for (const int64_t group : {8, 1}) {
+                        const Config config = corner_config(tile, {1, swap_ab, tma_store, split_k, group}, device);
+                        const double us = wgmma::predict(g, Shape(config), device);
+                        if (us < best_us && space.contains(config)) {
+                            best = config;
+                            best_us = us;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if (best) return *best;
+    const auto first = space.enumerate({}, 1);
+    check(!first.empty(), "gemm/wgmma has no config for a problem that it does not refuse");
+    return first.front();
+}
+
+void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
+    const int64_t tma_store = g.align_c == 16 ? 1 : 0;
+    for (const Tile& tile : kTiles) {
+        for (const int64_t cluster : {1, 2}) {
+            const std::string name = std::string("wgmma_") + tile.name + (cluster == 2 ? "_cluster2x1" : "");
+            for (const int64_t swap_ab : {0, 1}) {
+                const Config config =
+                    corner_config(tile, {cluster, swap_ab, swap_ab != 0 ? 0 : tma_store, 1, swap_ab != 0 ? 1 : 8}, device);
+                if (space.contains(config)) space.named.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config});
+            }
+        }
+    }
+}
+
+// ---- the launch ----
+
+struct Workspace {
+    std::size_t counters = 0, partial = 0, packed_a = 0, packed_b = 0, bytes = 0, zero_bytes = 0;
+};
+
+int64_t packed_ld(const Operand& operand) {
+    return round_up(operand.cols, 8);
+}
+
+Workspace workspace_of(const Problem& problem, const Shape& s, const Grid& grid) {
+    Workspace w;
+    const auto take = [&w](int64_t bytes) {
+        const std::size_t at = w.bytes;
+        w.bytes += static_cast<std::size_t>(round_up(bytes, 256));
+        return at;
+    };
+    const bool combines = grid.parts != 1;
+    if (combines) {
+        const int64_t counters = grid.tiles * s.cluster_blocks() * s.groups_per_tile();
+        w.counters = take(counters * 4);
+        w.zero_bytes = static_cast<std::size_t>(counters) * 4;
+        const int64_t slots = s.cluster_blocks() * (grid.parts == 0 ? 2 * grid.clusters : grid.tiles * grid.parts);
+        w.partial = take(slots * s.block_m * s.block_n * 4);
+    }
+    const auto take_packed = [&take](const Operand& o) { return take(o.rows * packed_ld(o) * o.batch * 2); };
+    if (problem.operands[0].alignment_bytes < 16) w.packed_a = take_packed(problem.operands[0]);
+    if (problem.operands[1].alignment_bytes < 16) w.packed_b = take_packed(problem.operands[1]);
+    return w;
+}
+
+I32Arg i32(int64_t value) {
+    return {static_cast<std::int32_t>(value)};
+}
+
+// The map of a stored operand, through its packed copy where its rows are not aligned.
+TensorMapArg map_of(const Operand& o, int index, std::size_t packed, std::array<int64_t, 2> box) {
+    const bool is_packed = o.alignment_bytes < 16;
+    const int64_t ld = is_packed ? packed_ld(o) : o.ld;
+    const int64_t stride = is_packed || o.batch == 1 ? ld * o.rows : o.batch_stride;
+    TensorMapArg map;
+    map.operand = is_packed ? -1 : index;
+    map.workspace_offset_bytes = packed;
+    map.workspace_type = o.dtype;
+    map.rank = 3;
+    map.dims = {static_cast<std::uint64_t>(o.cols), static_cast<std::uint64_t>(o.rows), static_cast<std::uint64_t>(o.batch), 0,
+                0};
+    map.strides_bytes = {static_cast<std::uint64_t>(ld * 2), static_cast<std::uint64_t>(stride * 2), 0, 0};
+    map.box = {static_cast<std::uint32_t>(box[0]), static_cast<std::uint32_t>(box[1]), 1, 0, 0};
+    map.tma_swizzle_bytes = static_cast<int>(box[0] * 2);
+    return map;
+}
+
+// K-major tiles: spans of 64 along K by a share of the tile's rows. MN-major: spans along M or N by a share of block_k.
+std::array<int64_t, 2> box_of(bool k_major, int64_t extent, int64_t span, const std::array<int64_t, 2>& depth_and_shares) {
+    const auto [block_k, shares] = depth_and_shares;
+    return k_major ? std::array<int64_t, 2>{64, extent / shares} : std::array<int64_t, 2>{span, block_k / shares};
+}
+
+LaunchStep pack_step(const Operand& o, int index, std::size_t offset_bytes) {
+    const int64_t ld = packed_ld(o);
+    const int64_t chunks = ld / 8 * o.rows * o.batch;
+    LaunchStep step;
+    step.entry = "_pack";
+    step.grid = {static_cast<std::uint32_t>(std::clamp<int64_t>(ceil_div(chunks, 256), 1, 65535)), 1, 1};
+    step.block = {256, 1, 1};
+    step.arguments = {OperandArg{index}, WorkspaceArg{offset_bytes}, i32(o.rows), i32(o.cols), I64Arg{o.ld}, I64Arg{ld},
+                      i32(o.batch),      I64Arg{o.batch_stride}};
+    return step;
+}
+
+LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w) {
+    const Gemm g(problem);
+    const auto& o = problem.operands;
+    const bool swap = s.swap_ab != 0;
+    const bool a_k_major = !g.trans_a, b_k_major = g.trans_b;
+    const auto map_a = [&](int64_t extent, int64_t span, int64_t shares) {
+        return map_of(o[0], 0, w.packed_a, box_of(a_k_major, extent, span, {s.block_k, shares}));
+    };
+    const auto map_b = [&](int64_t extent, int64_t span, int64_t shares) {
+        return map_of(o[1], 1, w.packed_b, box_of(b_k_major, extent, span, {s.block_k, shares}));
+    };
+    TensorMapArg map_c =
+        map_of(o[0], 0, w.packed_a, box_of(a_k_major, s.block_m, 64, {s.block_k, 1}));  // not read without tma_store
+    if (s.tma_store != 0) map_c = map_of(o[2], 2, 0, {s.span(), 64 * s.bands()});
+    LaunchStep step;
+    step.grid = {static_cast<std::uint32_t>(grid.clusters * s.cluster_blocks()), 1, 1};
+    step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
+    step.cluster = {static_cast<std::uint32_t>(s.cluster_blocks()), 1, 1};
+    step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
+    step.arguments = {swap ? map_b(s.block_m, 64, s.cluster_n) : map_a(s.block_m, 64, s.cluster_n),
+                      swap ? map_a(s.block_n, s.span(), s.cluster_m) : map_b(s.block_n, s.span(), s.cluster_m),
+                      map_c,
+                      OperandArg{2},
+                      ScalarArg{0},
+                      ScalarArg{1},
+                      i32(g.m),
+                      i32(g.n),
+                      i32(g.k),
+                      I64Arg{o[2].ld},
+                      i32(g.batch),
+                      I64Arg{o[2].batch_stride},
+                      WorkspaceArg{w.counters},
+                      WorkspaceArg{w.partial},
+                      i32(s.stages),
+                      i32(s.group),
+                      i32(s.raster),
+                      i32(grid.parts),
+                      i32(s.evict_first)};
+    return step;
+}
+
+class Wgmma final : public Family {
+  public:
+    std::string_view name() const override { return "gemm/wgmma"; }
+    std::string_view about() const override { return "wgmma fed by TMA, warp-specialised and persistent, sm_90a alone"; }
+
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
+        if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
+        const DType in = problem.operands[0].dtype;
+        const DType out = problem.operands[2].dtype;
+        if (in != problem.operands[1].dtype || (in != DType::f16 && in != DType::bf16))
+            return "it multiplies f16 by f16 or bf16 by bf16";
+        if (problem.trait("compute") != to_string(in)) return "it computes in the type of its inputs";
+        if (problem.trait("acc") != "f32") return "it accumulates in f32";
+        if (out != DType::f16 && out != DType::bf16) return "it writes f16 or bf16";
+        const Gemm g(problem);
+        if (std::max({g.m, g.n, g.k, g.batch}) > kMaxExtent) return "an extent does not fit 32-bit indices";
+        const double tiles =
+            static_cast<double>(ceil_div(g.m, 64)) * static_cast<double>(ceil_div(g.n, 16)) * static_cast<double>(g.batch);
+        if (tiles > 1e9 / 16) return "C has more tiles than 32-bit numbers count";
+        return std::nullopt;
+    }
+
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space;
+        space.parameters = parameters();
+        add_tile_rules(space.constraints, g);
+        add_store_rules(space.constraints, g);
+        add_pipeline_rules(space.constraints, g, device);
+        add_launch_rules(space.constraints, g, device);
+        space.default_config = default_config(space, g, device);
+        add_named(space, g, device);
+        return space;
+    }
+
+    std::vector<Binding> facts(const Problem& problem) const override {
+        const Gemm g(problem);
+        return {{"in_type", g.in},
+                {"out_type", g.out},
+                {"acc_type", DType::f32},
+                {"trans_a", int64_t{g.trans_a}},
+                {"trans_b", int64_t{g.trans_b}},
+                {"align_a", int64_t{g.align_a}},
+                {"align_b", int64_t{g.align_b}},
+                {"align_c", int64_t{g.align_c}}};
+    }
+
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
+        const Gemm g(problem);
+        LaunchPlan plan;
+        if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
+        const Shape s(config);
+        const Grid grid(g, s, device);
+        const Workspace w = workspace_of(problem, s, grid);
+        plan.workspace_bytes = w.bytes;
+        plan.workspace_zero_bytes = w.zero_bytes;
+        if (g.align_a < 16) plan.steps.push_back(pack_step(problem.operands[0], 0, w.packed_a));
+        if (g.align_b < 16) plan.steps.push_back(pack_step(problem.operands[1], 1, w.packed_b));
+        plan.steps.push_back(main_step(problem, s, grid, w));
+        return plan;
+    }
+
+    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override {
+        return wgmma::predict(Gemm(problem), Shape(config), device);
+    }
+};
+
+}  // namespace
+
+const Family& family_gemm_wgmma() {
+    static const Wgmma family;
+    return family;
+}
+
+}  // namespace autotune

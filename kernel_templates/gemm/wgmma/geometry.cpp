@@ -1,0 +1,141 @@
+#include "kernel_templates/gemm/wgmma/geometry.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace autotune::wgmma {
+
+using std::int64_t;
+
+int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+int64_t round_up(int64_t a, int64_t b) {
+    return ceil_div(a, b) * b;
+}
+
+Gemm::Gemm(const Problem& problem)
+    : m(problem.extent("m")),
+      n(problem.extent("n")),
+      k(problem.extent("k")),
+      batch(problem.extent("batch")),
+      trans_a(problem.trait("layout")[0] == 't'),
+      trans_b(problem.trait("layout")[1] == 't'),
+      align_a(problem.operands[0].alignment_bytes),
+      align_b(problem.operands[1].alignment_bytes),
+      align_c(problem.operands[2].alignment_bytes),
+      in(problem.operands[0].dtype),
+      out(problem.operands[2].dtype) {}
+
+// Rules see configs in which not every parameter has a value yet, and read only those that they name.
+Shape::Shape(const Config& c) {
+    const auto get = [&c](std::string_view name) { return c.find(name).value_or(1); };
+    block_m = get("block_m");
+    block_n = get("block_n");
+    block_k = get("block_k");
+    math_groups = get("math_groups");
+    pingpong = get("pingpong");
+    cluster_m = get("cluster_m");
+    cluster_n = get("cluster_n");
+    tma_store = get("tma_store");
+    swap_ab = get("swap_ab");
+    stages = get("stages");
+    group = get("group");
+    raster = get("raster");
+    split_k = get("split_k");
+    evict_first = get("evict_first");
+}
+
+Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
+    const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+    const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+    count_m = ceil_div(ceil_div(rows, s.block_m), s.cluster_m);
+    count_n = ceil_div(ceil_div(columns, s.block_n), s.cluster_n);
+    tiles = count_m * count_n * g.batch;
+    steps = ceil_div(g.k, s.block_k);
+    parts = std::min(s.split_k, steps);
+    const int64_t room = std::max<int64_t>(1, device.identity.sm_count / s.cluster_blocks());
+    clusters = std::min(room, parts == 0 ? tiles * steps : tiles * parts);
+}
+
+namespace {
+
+// Clocks of one SM for one K step, when the ring never runs dry. Figures: KERNELS on wgmma and L2 (4096 FLOP, 128 B of shared
+// memory and about 48 B from L2 per clock).
+double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
+    const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
+    const double multiply = mac / 2048.0;
+    const double bands_in_tile = static_cast<double>(s.block_m) / 64.0;
+    const double shared =
+        bands_in_tile * (static_cast<double>(s.block_k) / 16.0) * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
+    const double x = static_cast<double>(s.block_m * s.block_k * 2) / static_cast<double>(s.cluster_n);
+    const double y = static_cast<double>(s.block_n * s.block_k * 2) / static_cast<double>(s.cluster_m);
+    const double busy = static_cast<double>(grid.clusters * s.cluster_blocks());
+    const double per_clock = std::min(60.0, 6300.0 / busy);  // few busy SMs get more each
+    const double l2 = (x + y) / per_clock;
+    // The barrier round trip of a step is hidden while at least three stages are in flight.
+    const double overhead = s.stages >= 4 ? 12.0 : 60.0;
+    (void)g;
+    return std::max({multiply, shared, l2}) + overhead;
+}
+
+// Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
+double tile_clocks(const Shape& s, bool combines) {
+    const auto area = static_cast<double>(s.block_m * s.block_n);
+    double clocks = 350.0 + area / (s.tma_store != 0 ? 40.0 : 16.0);
+    if (combines) clocks += 1500.0 + area / 12.0;
+    return clocks;
+}
+
+double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
+    const auto once = static_cast<double>((g.m * g.k + g.k * g.n + g.m * g.n) * g.batch * 2);
+    const auto partial = grid.parts > 1 ? static_cast<double>(grid.parts * g.m * g.n * g.batch) * 8.0 : 0.0;
+    // Operands larger than the L2 are read again for each band of tiles that does not fit.
+    const double wave_rows = static_cast<double>(std::max<int64_t>(1, s.group) * s.block_m * s.cluster_m);
+    const double rows = static_cast<double>(s.swap_ab != 0 ? g.n : g.m);
+    const double columns = static_cast<double>(s.swap_ab != 0 ? g.m : g.n);
+    const double extent = s.raster == 0 ? rows : columns;
+    const double other = s.raster == 0 ? columns : rows;
+    const double strip = s.raster == 0 ? wave_rows : static_cast<double>(std::max<int64_t>(1, s.group) * s.block_n * s.cluster_n);
+    const double again = std::max(0.0, std::ceil(extent / strip) - 1) * other * static_cast<double>(g.k * g.batch) * 2.0;
+    const double fits = device.identity.l2_mib * 0.6e6 / (other * static_cast<double>(g.k) * 2.0);
+    const double rereads = fits >= 1.0 ? 0.0 : again * (1.0 - fits);
+    return (once + partial * 0.3 + rereads * 0.5) / (device.memory_gb_per_s * 0.93 * 1e3);
+}
+
+double pack_us(const Gemm& g, const Device& device) {
+    const double bytes_per_us = device.memory_gb_per_s * 0.7 * 1e3;
+    double us = 0;
+    if (g.align_a < 16) us += 2.0 + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
+    if (g.align_b < 16) us += 2.0 + 4.0 * static_cast<double>(g.k * g.n * g.batch) / bytes_per_us;
+    return us;
+}
+
+}  // namespace
+
+double predict(const Gemm& g, const Shape& s, const Device& device) {
+    const Grid grid(g, s, device);
+    const double clocks_per_us = device.clock_mhz * 0.85;
+    const double step = step_clocks(g, s, grid);
+    // The ring must cover the latency of memory: about 1,000 clocks for what is in flight.
+    const double latency = 1000.0 / static_cast<double>(std::max<int64_t>(1, s.stages - 1));
+    const double per_step = std::max(step, latency);
+    const auto steps = static_cast<double>(grid.steps);
+    const auto tiles = static_cast<double>(grid.tiles);
+    const auto clusters = static_cast<double>(grid.clusters);
+    double clocks = 0;
+    if (grid.parts == 0) {
+        clocks = tiles * steps / clusters * per_step + (tiles / clusters + 1.0) * tile_clocks(s, false) + tile_clocks(s, true);
+    } else {
+        const double rounds = std::ceil(tiles * static_cast<double>(grid.parts) / clusters);
+        const double run = std::ceil(steps / static_cast<double>(grid.parts)) * per_step;
+        const double end = tile_clocks(s, grid.parts > 1);
+        // Ping-pong hides all but the last end of a tile under the other group's multiplications.
+        clocks = s.pingpong != 0 ? rounds * std::max(run, end / 2) + end : rounds * (run + end * (s.tma_store != 0 ? 0.6 : 1.0));
+    }
+    const double compute_us = (clocks + 1500.0) / clocks_per_us;
+    const double memory = memory_us(g, s, grid, device);
+    return 2.0 + std::pow(std::pow(compute_us, 6) + std::pow(memory, 6), 1.0 / 6) + pack_us(g, device);
+}
+
+}  // namespace autotune::wgmma

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/core/config.h"
+#include "src/core/device.h"
+#include "src/core/problem.h"
+
+// What gemm/wgmma's rules, cost model and launch plans share: a problem and a config with names resolved, and the sizes that
+// follow from them. The same formulas stand in kernel.cuh.
+namespace autotune::wgmma {
+
+// A problem as the family reads it. `x` is the operand on wgmma's M side, `y` the one on its N side, exchanged by swap_ab.
+struct Gemm {
+    std::int64_t m, n, k, batch;
+    bool trans_a, trans_b;
+    int align_a, align_b, align_c;
+    DType in, out;
+
+    explicit Gemm(const Problem& problem);
+    bool packs_any() const { return align_a < 16 || align_b < 16; }
+};
+
+struct Shape {
+    std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, tma_store, swap_ab;
+    std::int64_t stages, group, raster, split_k, evict_first;
+
+    explicit Shape(const Config& config);
+
+    std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : math_groups; }
+    std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
+    std::int64_t accumulators() const { return bands() * block_n / 2; }  // registers a thread
+    std::int64_t cluster_blocks() const { return cluster_m * cluster_n; }
+    std::int64_t threads() const { return 128 * (math_groups + 1); }
+    std::int64_t stage_bytes() const { return (block_m + block_n) * block_k * 2; }
+    // Widest of 64, 32, 16 columns that divides block_n: what one swizzle span holds.
+    std::int64_t span() const { return block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16; }
+    std::int64_t staging_bytes() const { return tma_store != 0 ? 2 * math_groups * 64 * bands() * span() * 2 : 0; }
+    // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
+    std::int64_t smem_bytes(std::int64_t count) const {
+        return 1024 + count * stage_bytes() + staging_bytes() + count * 16 + math_groups * 12;
+    }
+};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b);
+std::int64_t round_up(std::int64_t a, std::int64_t b);
+
+// How a config's tiles and parts lie on a device.
+struct Grid {
+    std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
+    std::int64_t tiles;             // cluster tiles of all batches
+    std::int64_t steps;             // of the K loop
+    std::int64_t parts;             // of every tile; 0: stream-K
+    std::int64_t clusters;          // that run at once
+
+    Grid(const Gemm& g, const Shape& s, const Device& device);
+};
+
+// Predicted time in microseconds.
+double predict(const Gemm& g, const Shape& s, const Device& device);
+
+}  // namespace autotune::wgmma
