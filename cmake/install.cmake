@@ -1,0 +1,28 @@
+# What `cmake --install` puts where: the library, its two headers, the CMake package, pkg-config, the shipped winners, the command.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS autotune_shared EXPORT autotuneTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+install(FILES include/autotune/autotune.h include/autotune/autotune.hpp
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/autotune COMPONENT development)
+
+set(AUTOTUNE_PACKAGE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/autotune)
+install(EXPORT autotuneTargets NAMESPACE autotune:: DESTINATION ${AUTOTUNE_PACKAGE_FOLDER} COMPONENT development)
+configure_package_config_file(cmake/autotuneConfig.cmake.in ${PROJECT_BINARY_DIR}/package/autotuneConfig.cmake
+  INSTALL_DESTINATION ${AUTOTUNE_PACKAGE_FOLDER})
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/autotuneConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/package/autotuneConfig.cmake ${PROJECT_BINARY_DIR}/package/autotuneConfigVersion.cmake
+  DESTINATION ${AUTOTUNE_PACKAGE_FOLDER} COMPONENT development)
+configure_file(cmake/autotune.pc.in ${PROJECT_BINARY_DIR}/package/autotune.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/package/autotune.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+
+# The library looks for them in share/autotune/winners one or two folders above itself.
+if(EXISTS ${PROJECT_SOURCE_DIR}/db/winners)
+  install(DIRECTORY db/winners/ DESTINATION ${CMAKE_INSTALL_DATADIR}/autotune/winners COMPONENT library
+    FILES_MATCHING PATTERN "*.jsonl")
+endif()
+if(TARGET autotune)
+  install(TARGETS autotune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+endif()

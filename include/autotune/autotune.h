@@ -1,0 +1,189 @@
+/* autotune: the fastest known kernel for one problem on one GPU, looked up and launched.
+ *
+ * The library answers from the database that the `autotune` command filled, from winners shipped with it, or from a default; it
+ * compiles what is not in its cubin cache with NVRTC, in this process, and launches through the driver. It never tunes.
+ *
+ * Rules that hold for every function:
+ *  - Failure is a status other than AUTOTUNE_OK, with a sentence in autotune_last_error(). Nothing is printed, nothing exits, and
+ *    no C++ exception leaves the library.
+ *  - Thread-safe: one handle and one plan may be used by many threads at once. Creating and destroying an object excludes other
+ *    uses of the same object.
+ *  - GPU work goes to the CUDA context that is current on the calling thread; the library creates none. One handle serves every
+ * GPU of the process; a plan belongs to the context in which it was made.
+ *  - After fork() the child gets AUTOTUNE_FORKED from handles and plans of its parent: CUDA does not survive a fork.
+ *  - Sizes are bytes where the name says so; leading dimensions and strides are elements.
+ */
+#ifndef AUTOTUNE_AUTOTUNE_H
+#define AUTOTUNE_AUTOTUNE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(AUTOTUNE_STATIC)
+#define AUTOTUNE_API
+#else
+#define AUTOTUNE_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AUTOTUNE_VERSION_MAJOR 0
+#define AUTOTUNE_VERSION_MINOR 1
+#define AUTOTUNE_VERSION_PATCH 0
+#define AUTOTUNE_VERSION (AUTOTUNE_VERSION_MAJOR * 10000 + AUTOTUNE_VERSION_MINOR * 100 + AUTOTUNE_VERSION_PATCH)
+
+/* A CUstream or cudaStream_t. NULL is the legacy default stream. */
+struct CUstream_st;
+
+typedef struct autotune_handle_s* autotune_handle;
+typedef struct autotune_plan_s* autotune_plan;
+
+typedef enum autotune_status {
+    AUTOTUNE_OK = 0,
+    AUTOTUNE_INVALID_ARGUMENT = 1,    /* null pointer, extent < 1, leading dimension too small, unknown enum value, ... */
+    AUTOTUNE_MISALIGNED = 2,          /* a pointer is less aligned than the plan was made for */
+    AUTOTUNE_WORKSPACE_TOO_SMALL = 3, /* fewer bytes than autotune_plan_workspace() said */
+    AUTOTUNE_NO_GPU = 4,              /* no driver, no device, or none that is supported (sm_80 is the least) */
+    AUTOTUNE_NO_CONTEXT = 5,          /* no CUDA context is current on this thread */
+    AUTOTUNE_NO_KERNEL = 6,           /* no kernel family can do this problem on this device */
+    AUTOTUNE_NOT_PLANNED = 7,    /* nothing is ready for this problem, and the policy or a stream capture forbids making it */
+    AUTOTUNE_COMPILE_FAILED = 8, /* NVRTC is missing or refused the kernel */
+    AUTOTUNE_OUT_OF_MEMORY = 9,  /* of the host or of the device */
+    AUTOTUNE_DRIVER_ERROR = 10,  /* a CUDA driver call failed; the message names it */
+    AUTOTUNE_FORKED = 11,        /* the object belongs to the parent process */
+    AUTOTUNE_INTERNAL_ERROR = 12 /* a bug of the library */
+} autotune_status;
+
+/* One sentence for a status; never NULL. */
+AUTOTUNE_API const char* autotune_status_string(autotune_status status);
+
+/* AUTOTUNE_VERSION of the library that is loaded, and the same as text, "0.1.0". */
+AUTOTUNE_API int autotune_version(void);
+AUTOTUNE_API const char* autotune_version_string(void);
+
+/* ---- handle ---- */
+
+typedef enum autotune_log_level { AUTOTUNE_LOG_DEBUG = 0, AUTOTUNE_LOG_INFO = 1, AUTOTUNE_LOG_WARNING = 2 } autotune_log_level;
+
+/* Hears of what is odd but no failure, such as a database that cannot be read. Called on the thread that met it, with no lock of
+ * the library held; may be called from several threads at once. */
+typedef void (*autotune_log_function)(void* user, autotune_log_level level, const char* message);
+
+/* What autotune_tuned_gemm() does when the problem has no plan yet. While the stream is being captured, COMPILE acts as
+ * LOADED_ONLY. */
+typedef enum autotune_on_miss {
+    AUTOTUNE_ON_MISS_COMPILE = 0,     /* make the plan now: look up, load or compile (up to a second or so, once) */
+    AUTOTUNE_ON_MISS_LOADED_ONLY = 1, /* run any legal kernel that is already loaded, else AUTOTUNE_NOT_PLANNED */
+    AUTOTUNE_ON_MISS_NOT_PLANNED = 2  /* only what autotune_gemm_plan() made, else AUTOTUNE_NOT_PLANNED */
+} autotune_on_miss;
+
+typedef struct autotune_options {
+    size_t struct_size; /* sizeof(autotune_options): how the library tells old callers from new ones */
+
+    /* NULL means not set: with read_environment the default of the `autotune` command, otherwise none. "" means none. */
+    const char* database;     /* path of the database */
+    const char* cache_folder; /* folder of compiled kernels, private to the user (0700) */
+    const char* shipped;      /* folder of *.jsonl winners; not set: share/autotune/winners beside the library */
+    const char* nvrtc;        /* path of a libnvrtc; not set: searched */
+    const char* pin;          /* "gemm/mma block_m=128 ...": this config for every problem (parameters left out: default) */
+
+    autotune_on_miss on_miss;
+    int read_environment; /* non-zero: AUTOTUNE_DB, AUTOTUNE_CACHE_DIR, AUTOTUNE_SHIPPED, AUTOTUNE_NVRTC, AUTOTUNE_PIN,
+                             AUTOTUNE_LOG (debug, info or warning: least level heard), XDG_DATA_HOME, XDG_CACHE_HOME and HOME fill
+                             what is not set. Read in autotune_create() alone. */
+    int record_misses;    /* non-zero: problems without a winner are noted in the database, for a later `autotune sweep`. Written
+                             in batches while plans are made and in autotune_destroy(), never by a launch. */
+
+    autotune_log_function log; /* NULL: nobody listens */
+    void* log_user;
+} autotune_options;
+
+/* Makes a handle. `options` NULL: all zero but read_environment = 1, that is the set-up of the `autotune` command.
+ * Opens the driver (AUTOTUNE_NO_GPU without one), makes no context and compiles nothing. A database that is missing, broken,
+ * locked, foreign or newer is one warning and no winners, never a failure. */
+AUTOTUNE_API autotune_status autotune_create(autotune_handle* out, const autotune_options* options);
+
+/* Plans made from the handle stay valid. Workspaces of autotune_tuned_gemm() are freed: no work that uses them may be pending,
+ * and no captured graph may run again. NULL is allowed. */
+AUTOTUNE_API void autotune_destroy(autotune_handle handle);
+
+/* The sentence of the last failure on this handle by any thread; for NULL, of the last failure of any function on this thread.
+ * The text lives until this thread asks again. Never NULL; "" if nothing failed. */
+AUTOTUNE_API const char* autotune_last_error(autotune_handle handle);
+
+/* Writes misses that are noted but not yet in the database. */
+AUTOTUNE_API autotune_status autotune_flush_misses(autotune_handle handle);
+
+/* ---- gemm: C = alpha op(A) op(B) + beta C ---- */
+
+typedef enum autotune_dtype { AUTOTUNE_F16 = 0, AUTOTUNE_BF16 = 1, AUTOTUNE_F32 = 2 } autotune_dtype;
+typedef enum autotune_order { AUTOTUNE_ROW_MAJOR = 0, AUTOTUNE_COLUMN_MAJOR = 1 } autotune_order;
+typedef enum autotune_beta { AUTOTUNE_BETA_ANY = 0, AUTOTUNE_BETA_ZERO = 1 } autotune_beta;
+
+/* op(A) is m x k, op(B) is k x n, C is m x n. A is stored m x k (k x m if trans_a), B k x n (n x k if trans_b), in `order`.
+ * Zero-initialise it, set struct_size, the extents and the types. */
+typedef struct autotune_gemm_problem {
+    size_t struct_size;         /* sizeof(autotune_gemm_problem) */
+    int64_t m, n, k;            /* each >= 1 */
+    int64_t batch;              /* 0 means 1 */
+    autotune_dtype ab_type;     /* of A and B */
+    autotune_dtype c_type;      /* of C */
+    autotune_dtype accumulator; /* AUTOTUNE_F32, or AUTOTUNE_F16 with f16 operands */
+    autotune_order order;
+    int trans_a, trans_b;
+    int64_t lda, ldb, ldc;                /* elements from one row (column, if column-major) to the next; 0: dense */
+    int64_t stride_a, stride_b, stride_c; /* elements from one batch to the next; 0: dense */
+    autotune_beta beta;                   /* ZERO: every call passes beta = 0, and C is not read */
+    int align_a, align_b, align_c;        /* bytes that the addresses are multiples of: 0 (means 16), 1, 2, 4, 8 or 16. Leading
+                                             dimensions        and strides that are less aligned count too. autotune_tuned_gemm() looks at the
+                                             addresses        instead. */
+} autotune_gemm_problem;
+
+typedef enum autotune_origin {
+    AUTOTUNE_ORIGIN_EXACT = 0,   /* tuned on such a device for this very problem */
+    AUTOTUNE_ORIGIN_SHIPPED = 1, /* the same, by the authors */
+    AUTOTUNE_ORIGIN_NEAR = 2,    /* tuned for other extents of the same class */
+    AUTOTUNE_ORIGIN_DEFAULT = 3, /* nothing known: the default config with the best predicted time */
+    AUTOTUNE_ORIGIN_PINNED = 4,  /* autotune_options.pin */
+    AUTOTUNE_ORIGIN_LOADED = 5   /* any legal kernel that was loaded: AUTOTUNE_ON_MISS_LOADED_ONLY */
+} autotune_origin;
+/* "exact", "shipped", "near", "default", "pinned", "loaded"; never NULL. */
+AUTOTUNE_API const char* autotune_origin_string(autotune_origin origin);
+
+/* Looks up the winner for the current context's device, loads its kernel from the cubin cache or compiles it, and makes it ready
+ * to launch. The plan also serves later autotune_tuned_gemm() calls of the same problem. Safe while another thread captures a
+ * graph. */
+AUTOTUNE_API autotune_status autotune_gemm_plan(autotune_handle handle, const autotune_gemm_problem* problem, autotune_plan* out);
+
+/* Bytes of device memory that a call needs, 0 for most plans; aligned to 256. One workspace must not be used by two streams at
+ * once. */
+AUTOTUNE_API autotune_status autotune_plan_workspace(autotune_plan plan, size_t* bytes);
+/* Leading bytes of the workspace that must be zero before the plan's first call with it; calls leave them zero. 0 for most plans.
+ */
+AUTOTUNE_API autotune_status autotune_plan_workspace_zero(autotune_plan plan, size_t* bytes);
+AUTOTUNE_API autotune_status autotune_plan_origin(autotune_plan plan, autotune_origin* origin);
+/* "gemm/mma block_m=128 block_n=256 ...": what will run. Lives as long as the plan; "" for NULL. */
+AUTOTUNE_API const char* autotune_plan_candidate(autotune_plan plan);
+/* NULL is allowed. */
+AUTOTUNE_API void autotune_plan_destroy(autotune_plan plan);
+
+/* Enqueues the plan's kernels on `stream` and does nothing else: no allocation, no synchronisation, no file, no module load. May
+ * be captured in a graph. alpha and beta point to one float each in host memory, read before the function returns. */
+AUTOTUNE_API autotune_status autotune_gemm(autotune_plan plan, const void* alpha, const void* a, const void* b, const void* beta,
+                                           void* c, void* workspace, size_t workspace_bytes, struct CUstream_st* stream);
+
+/* The one-call form: finds the plan of the problem in the handle's memory, or acts as on_miss says, and enqueues it. The handle
+ * owns one workspace per context and stream (and thread, for the per-thread default stream), which grows on demand and is never
+ * given back before autotune_destroy(): a graph captured on a stream uses that stream's workspace. `problem->beta` and the aligns
+ * are taken from the call. */
+AUTOTUNE_API autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_problem* problem, const void* alpha,
+                                                 const void* a, const void* b, const void* beta, void* c,
+                                                 struct CUstream_st* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,126 @@
+// C++17 on top of autotune.h: owners, exceptions, and tuned_gemm(). Header only; the rules of autotune.h hold.
+#pragma once
+
+#include <autotune/autotune.h>
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace autotune {
+
+// What every function below throws: the status, with the library's sentence as what().
+class StatusError : public std::runtime_error {
+  public:
+    StatusError(autotune_status status, const std::string& message)
+        : std::runtime_error(message.empty() ? autotune_status_string(status) : message), status_(status) {}
+    autotune_status status() const noexcept { return status_; }
+
+  private:
+    autotune_status status_;
+};
+
+inline void throw_if_failed(autotune_status status, autotune_handle handle) {
+    if (status != AUTOTUNE_OK) throw StatusError(status, autotune_last_error(handle));
+}
+
+// autotune_options with struct_size set and the environment read.
+struct Options : autotune_options {
+    Options() : autotune_options{} {
+        struct_size = sizeof(autotune_options);
+        read_environment = 1;
+    }
+};
+
+// autotune_gemm_problem with struct_size set: an f16 product with f32 accumulation until told otherwise.
+struct GemmProblem : autotune_gemm_problem {
+    GemmProblem(std::int64_t rows, std::int64_t cols, std::int64_t depth) : autotune_gemm_problem{} {
+        struct_size = sizeof(autotune_gemm_problem);
+        m = rows;
+        n = cols;
+        k = depth;
+        batch = 1;
+        accumulator = AUTOTUNE_F32;
+    }
+};
+
+// Owns an autotune_handle.
+class Handle {
+  public:
+    explicit Handle(const Options& options = Options()) { throw_if_failed(autotune_create(&raw_, &options), nullptr); }
+    ~Handle() { autotune_destroy(raw_); }
+    Handle(Handle&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+    Handle& operator=(Handle&& other) noexcept {
+        std::swap(raw_, other.raw_);
+        return *this;
+    }
+    autotune_handle get() const noexcept { return raw_; }
+
+  private:
+    autotune_handle raw_ = nullptr;
+};
+
+// Owns an autotune_plan. The handle may be gone before it.
+class GemmPlan {
+  public:
+    GemmPlan(const Handle& handle, const autotune_gemm_problem& problem) {
+        throw_if_failed(autotune_gemm_plan(handle.get(), &problem, &raw_), handle.get());
+    }
+    ~GemmPlan() { autotune_plan_destroy(raw_); }
+    GemmPlan(GemmPlan&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+    GemmPlan& operator=(GemmPlan&& other) noexcept {
+        std::swap(raw_, other.raw_);
+        return *this;
+    }
+
+    autotune_plan get() const noexcept { return raw_; }
+    std::size_t workspace_bytes() const {
+        std::size_t bytes = 0;
+        throw_if(autotune_plan_workspace(raw_, &bytes));
+        return bytes;
+    }
+    autotune_origin origin() const {
+        autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
+        throw_if(autotune_plan_origin(raw_, &origin));
+        return origin;
+    }
+    const char* candidate() const noexcept { return autotune_plan_candidate(raw_); }
+
+    // One call's operands; addresses in device memory.
+    struct Call {
+        const void* a = nullptr;
+        const void* b = nullptr;
+        void* c = nullptr;
+        float alpha = 1;
+        float beta = 0;
+        void* workspace = nullptr;
+        std::size_t workspace_bytes = 0;
+    };
+    void run(const Call& call, CUstream_st* stream) const {
+        throw_if(
+            autotune_gemm(raw_, &call.alpha, call.a, call.b, &call.beta, call.c, call.workspace, call.workspace_bytes, stream));
+    }
+
+  private:
+    static void throw_if(autotune_status status) {
+        if (status != AUTOTUNE_OK) throw StatusError(status, autotune_last_error(nullptr));
+    }
+    autotune_plan raw_ = nullptr;
+};
+
+// C = alpha op(A) op(B) + beta C on `stream`, by the best kernel known: see autotune_tuned_gemm(). Throws StatusError.
+struct GemmOperands {
+    const void* a = nullptr;
+    const void* b = nullptr;
+    void* c = nullptr;
+    float alpha = 1;
+    float beta = 0;
+};
+inline void tuned_gemm(const Handle& handle, const autotune_gemm_problem& problem, const GemmOperands& call,
+                       CUstream_st* stream) {
+    throw_if_failed(autotune_tuned_gemm(handle.get(), &problem, &call.alpha, call.a, call.b, &call.beta, call.c, stream),
+                    handle.get());
+}
+
+}  // namespace autotune

@@ -1,0 +1,167 @@
+#include "src/runtime/handle.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "src/core/error.h"
+#include "src/runtime/fork.h"
+
+namespace autotune::runtime {
+namespace {
+
+std::array<unsigned, 3> declared_aligns(const autotune_gemm_problem& problem) {
+    const auto or_full = [](int align) { return align == 0 ? 16U : static_cast<unsigned>(align); };
+    return {or_full(problem.align_a), or_full(problem.align_b), or_full(problem.align_c)};
+}
+
+// A failure that another candidate would meet too.
+bool is_final(const Error& error) {
+    const auto* driver = dynamic_cast<const gpu::DriverError*>(&error);
+    if (driver != nullptr) return driver->severity() != gpu::Severity::refused;
+    return error.code() == ErrorCode::internal;
+}
+
+}  // namespace
+
+Handle::Handle(Settings settings)
+    : settings_(std::move(settings)),
+      log_(settings_),
+      driver_(gpu::Driver::load()),
+      winners_(settings_, catalogue_, log_),
+      instances_(settings_, catalogue_, driver_, log_),
+      workspaces_(driver_),
+      fork_generation_(fork_generation()) {}
+
+bool Handle::is_foreign() const noexcept {
+    return fork_generation_ != fork_generation();
+}
+
+gpu::CurrentContext Handle::current_context() const {
+    const auto context = gpu::current_context(*driver_);
+    if (!context)
+        throw Failure(AUTOTUNE_NO_CONTEXT,
+                      "no CUDA context is current on this thread; make one current (cudaSetDevice and a first "
+                      "runtime call, or cuCtxSetCurrent): the library creates none");
+    return *context;
+}
+
+const Device& Handle::device_of(int ordinal) {
+    const std::lock_guard lock(devices_mutex_);
+    const auto found = devices_.find(ordinal);
+    if (found != devices_.end()) return found->second;
+    return devices_.emplace(ordinal, driver_->device(ordinal)).first->second;
+}
+
+Handle::Shared Handle::bind(const std::shared_ptr<const Instance>& instance, const Problem& problem, const Wanted& wanted,
+                            autotune_origin origin) {
+    const Family* family = catalogue_.find_family(instance->candidate.family);
+    check(family != nullptr, "no family " + instance->candidate.family);
+    return std::make_shared<const Plan>(Plan::Parts{driver_, instance, *family, problem, device_of(wanted.context.ordinal),
+                                                    wanted.context.id, origin, swaps_operands(wanted.problem), errors_});
+}
+
+// A stored winner that will not compile or load any more is a warning, and the next candidate's turn.
+Handle::Shared Handle::first_that_works(const Problem& problem, const Wanted& wanted) {
+    const Device& device = device_of(wanted.context.ordinal);
+    std::exception_ptr first_failure;
+    for (const Found& found : winners_.find(problem, device)) {
+        try {
+            Shared plan = bind(instances_.make(found, problem, device), problem, wanted, found.origin);
+            if (found.origin == AUTOTUNE_ORIGIN_NEAR || found.origin == AUTOTUNE_ORIGIN_DEFAULT)
+                winners_.note_miss(problem, device.identity);
+            return plan;
+        } catch (const Error& error) {
+            if (is_final(error)) throw;
+            log_.warn(found.candidate.to_string() + " cannot serve " + problem.key() + ": " + error.what());
+            if (!first_failure) first_failure = std::current_exception();
+        } catch (const Failure& failure) {
+            log_.warn(found.candidate.to_string() + " cannot serve " + problem.key() + ": " + failure.what());
+            if (!first_failure) first_failure = std::current_exception();
+        }
+    }
+    std::rethrow_exception(first_failure);  // find() gives at least one candidate
+}
+
+Handle::Shared Handle::make(const Wanted& wanted) {
+    const Problem problem = to_problem(wanted.problem, catalogue_);
+    const std::lock_guard lock(make_mutex_);
+    if (const Shared* kept = plans_.find(wanted.key); kept != nullptr && (*kept)->origin() != AUTOTUNE_ORIGIN_LOADED)
+        return *kept;
+    const gpu::RelaxedCapture relaxed(*driver_);
+    return *plans_.assign(wanted.key, first_that_works(problem, wanted));
+}
+
+Handle::Shared Handle::plan(const autotune_gemm_problem& problem) {
+    const gpu::CurrentContext context = current_context();
+    const PlanKey key = key_of(problem, context.id, declared_aligns(problem), problem.beta == AUTOTUNE_BETA_ZERO);
+    return make({problem, key, context});
+}
+
+Handle::Shared Handle::any_loaded(const Wanted& wanted, const char* because) {
+    const Problem problem = to_problem(wanted.problem, catalogue_);
+    const Device& device = device_of(wanted.context.ordinal);
+    auto loaded = instances_.loaded_for(problem, device);
+    const auto predicted = [&](const std::shared_ptr<const Instance>& instance) {
+        const Family* family = catalogue_.find_family(instance->candidate.family);
+        return family->predict_us(problem, instance->candidate.config, device).value_or(std::numeric_limits<double>::infinity());
+    };
+    std::stable_sort(loaded.begin(), loaded.end(), [&](const auto& a, const auto& b) { return predicted(a) < predicted(b); });
+    const gpu::RelaxedCapture relaxed(*driver_);
+    for (const auto& instance : loaded) {
+        try {
+            return *plans_.assign(wanted.key, bind(instance, problem, wanted, AUTOTUNE_ORIGIN_LOADED));
+        } catch (const Error& error) {
+            if (is_final(error)) throw;
+            log_.warn(instance->candidate.to_string() + " cannot serve " + problem.key() + ": " + error.what());
+        }
+    }
+    throw Failure(AUTOTUNE_NOT_PLANNED, "no kernel that is loaded can do " + problem.key() + ", and " + because +
+                                            "; make its plan before with autotune_gemm_plan()");
+}
+
+// `kept`: a stand-in that was found for the key, or nullptr.
+Handle::Shared Handle::on_miss(const Wanted& wanted, const Shared* kept, gpu::StreamHandle stream) {
+    const bool capturing = gpu::is_capturing(*driver_, stream);
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE && !capturing) return make(wanted);
+    if (kept != nullptr) return *kept;
+    if (wanted.problem.beta == AUTOTUNE_BETA_ZERO) {  // a plan for any beta serves it as well
+        autotune_gemm_problem any = wanted.problem;
+        any.beta = AUTOTUNE_BETA_ANY;
+        const PlanKey key = key_of(any, wanted.context.id, declared_aligns(any), false);
+        if (const Shared* general = plans_.find(key)) return *general;
+    }
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED) {
+        const std::string problem = to_problem(wanted.problem, catalogue_).key();
+        throw Failure(AUTOTUNE_NOT_PLANNED, "there is no plan for " + problem + "; make it before with autotune_gemm_plan()");
+    }
+    return any_loaded(wanted, capturing ? "the stream is being captured" : "options.on_miss allows no other");
+}
+
+autotune_status Handle::tuned(const autotune_gemm_problem& problem, const Plan::Call& call, gpu::StreamHandle stream) {
+    const gpu::CurrentContext context = current_context();
+    const bool beta_is_zero = *call.beta == 0;
+    const std::array<unsigned, 3> aligns = {alignment_of(call.a), alignment_of(call.b), alignment_of(call.c)};
+    const PlanKey key = key_of(problem, context.id, aligns, beta_is_zero);
+    const Shared* kept = plans_.find(key);
+    Shared made;
+    if (kept == nullptr || ((*kept)->origin() == AUTOTUNE_ORIGIN_LOADED && settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE)) {
+        Wanted wanted{problem, key, context};
+        wanted.problem.beta = beta_is_zero ? AUTOTUNE_BETA_ZERO : AUTOTUNE_BETA_ANY;
+        wanted.problem.align_a = static_cast<int>(aligns[0]);
+        wanted.problem.align_b = static_cast<int>(aligns[1]);
+        wanted.problem.align_c = static_cast<int>(aligns[2]);
+        made = on_miss(wanted, kept, stream);
+        kept = &made;
+    }
+    const Plan& plan = **kept;
+    Plan::Call with_workspace = call;
+    if (plan.workspace_bytes() != 0) {
+        const Workspace workspace =
+            workspaces_.get({context.id, stream, &plan, plan.workspace_bytes(), plan.workspace_zero_bytes()});
+        with_workspace.workspace = workspace.address;
+        with_workspace.workspace_bytes = workspace.bytes;
+    }
+    return plan.run(with_workspace, stream);
+}
+
+}  // namespace autotune::runtime

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "kernel_templates/catalogue.h"
+#include "src/gpu/driver.h"
+#include "src/runtime/gemm_problem.h"
+#include "src/runtime/insert_only_map.h"
+#include "src/runtime/instances.h"
+#include "src/runtime/log.h"
+#include "src/runtime/plan.h"
+#include "src/runtime/settings.h"
+#include "src/runtime/status.h"
+#include "src/runtime/winners.h"
+#include "src/runtime/workspaces.h"
+
+namespace autotune::runtime {
+
+// What is behind an autotune_handle. Members throw; src/runtime/c_api.cpp turns that into statuses. Thread-safe.
+class Handle {
+  public:
+    // Throws Error{no_gpu} without a driver.
+    explicit Handle(Settings settings);
+
+    // Looks up, builds and keeps the plan of a problem for the current context.
+    std::shared_ptr<const Plan> plan(const autotune_gemm_problem& problem);
+
+    // Runs a problem by the plan that is kept for it, or as the policy says. Failures that run() itself finds come as its status.
+    autotune_status tuned(const autotune_gemm_problem& problem, const Plan::Call& call, gpu::StreamHandle stream);
+
+    void flush_misses() { winners_.flush_misses(); }
+    bool is_foreign() const noexcept;  // made before a fork
+    LastError& errors() { return *errors_; }
+
+  private:
+    using Shared = std::shared_ptr<const Plan>;
+    // A problem as a call asks for it: beta and alignments are settled, the key says so.
+    struct Wanted {
+        autotune_gemm_problem problem;
+        PlanKey key;
+        gpu::CurrentContext context;
+    };
+
+    gpu::CurrentContext current_context() const;
+    const Device& device_of(int ordinal);
+    Shared make(const Wanted& wanted);
+    Shared bind(const std::shared_ptr<const Instance>& instance, const Problem& problem, const Wanted& wanted,
+                autotune_origin origin);
+    Shared first_that_works(const Problem& problem, const Wanted& wanted);
+    // The best legal kernel among those loaded. Throws Failure{not planned} if there is none.
+    Shared any_loaded(const Wanted& wanted, const char* because);
+    Shared on_miss(const Wanted& wanted, const Shared* kept, gpu::StreamHandle stream);
+
+    Settings settings_;
+    Log log_;
+    std::shared_ptr<LastError> errors_ = std::make_shared<LastError>();
+    std::shared_ptr<const gpu::Driver> driver_;
+    Catalogue catalogue_ = Catalogue::embedded();
+    Winners winners_;
+    Instances instances_;
+    Workspaces workspaces_;
+    InsertOnlyMap<PlanKey, Shared> plans_;
+    std::mutex make_mutex_;
+    std::mutex devices_mutex_;
+    std::map<int, Device> devices_;  // by ordinal; never erased
+    int fork_generation_;
+};
+
+}  // namespace autotune::runtime

@@ -1,0 +1,116 @@
+#include "src/runtime/settings.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "src/runtime/status.h"
+
+namespace autotune::runtime {
+namespace {
+
+std::string variable(const Environment& environment, const char* name) {
+    const char* value = environment(name);
+    return value == nullptr ? "" : value;
+}
+
+// An XDG folder: relative ones are ignored, as their specification asks; without HOME there is none.
+std::string user_folder(const Environment& environment, const char* name, const std::string& below_home) {
+    const std::string given = variable(environment, name);
+    if (given.starts_with('/')) return given;
+    const std::string home = variable(environment, "HOME");
+    return home.starts_with('/') ? home + below_home : "";
+}
+
+std::string beneath(const std::string& folder, const std::string& name) {
+    return folder.empty() ? "" : folder + name;
+}
+
+autotune_log_level level_of(const std::string& word) {
+    if (word == "debug") return AUTOTUNE_LOG_DEBUG;
+    return word == "warning" || word == "warn" ? AUTOTUNE_LOG_WARNING : AUTOTUNE_LOG_INFO;
+}
+
+// An option that was given stands, even as ""; then the variable; then the default of the command.
+void fill(std::string& setting, const char* option, const std::string& from_variable, const std::string& standard) {
+    if (option != nullptr) {
+        setting = option;
+    } else {
+        setting = from_variable.empty() ? standard : from_variable;
+    }
+}
+
+void check_options(const autotune_options& options) {
+    const int on_miss = static_cast<int>(options.on_miss);
+    if (on_miss < AUTOTUNE_ON_MISS_COMPILE || on_miss > AUTOTUNE_ON_MISS_NOT_PLANNED)
+        throw Failure(AUTOTUNE_INVALID_ARGUMENT,
+                      "options.on_miss is " + std::to_string(on_miss) + ", no value of autotune_on_miss");
+}
+
+autotune_options standard_options() {
+    autotune_options options = {};
+    options.struct_size = sizeof(options);
+    options.read_environment = 1;
+    return options;
+}
+
+}  // namespace
+
+bool copy_versioned(void* known, std::size_t known_size, const void* given) {
+    std::size_t size = 0;
+    std::memcpy(&size, given, sizeof(size));
+    constexpr std::size_t limit = 4096;  // no struct of ours is ever larger: a wild size is not read from
+    if (size <= sizeof(size) || size > limit) return false;
+    const auto* bytes = static_cast<const unsigned char*>(given);
+    if (size > known_size && !std::all_of(bytes + known_size, bytes + size, [](unsigned char byte) { return byte == 0; }))
+        return false;
+    std::memcpy(known, given, std::min(size, known_size));
+    return true;
+}
+
+Settings settings_of(const autotune_options* given, const Environment& environment) {
+    autotune_options options = standard_options();
+    if (given != nullptr) {
+        options = {};
+        if (!copy_versioned(&options, sizeof(options), given))
+            throw Failure(AUTOTUNE_INVALID_ARGUMENT, "options.struct_size must be sizeof(autotune_options), here " +
+                                                         std::to_string(sizeof(options)) + " bytes");
+    }
+    check_options(options);
+    const bool reads = options.read_environment != 0;
+    const Environment asked = reads ? environment : [](const char*) -> const char* { return nullptr; };
+    Settings settings;
+    fill(settings.database, options.database, variable(asked, "AUTOTUNE_DB"),
+         beneath(user_folder(asked, "XDG_DATA_HOME", "/.local/share"), "/autotune/autotune.db"));
+    fill(settings.cache_folder, options.cache_folder, variable(asked, "AUTOTUNE_CACHE_DIR"),
+         beneath(user_folder(asked, "XDG_CACHE_HOME", "/.cache"), "/autotune"));
+    fill(settings.shipped, options.shipped, variable(asked, "AUTOTUNE_SHIPPED"), shipped_beside_library());
+    fill(settings.nvrtc, options.nvrtc, variable(asked, "AUTOTUNE_NVRTC"), "");
+    fill(settings.pin, options.pin, variable(asked, "AUTOTUNE_PIN"), "");
+    settings.on_miss = options.on_miss;
+    settings.record_misses = options.record_misses != 0;
+    settings.log_level = level_of(variable(asked, "AUTOTUNE_LOG"));
+    settings.log = options.log;
+    settings.log_user = options.log_user;
+    return settings;
+}
+
+std::string shipped_beside_library() {
+    Dl_info info = {};
+    if (::dladdr(reinterpret_cast<const void*>(&shipped_beside_library), &info) == 0 || info.dli_fname == nullptr) return "";
+    std::error_code error;
+    const auto library = std::filesystem::weakly_canonical(info.dli_fname, error);
+    if (error) return "";
+    // lib/libautotune.so, lib/x86_64-linux-gnu/libautotune.so and bin/autotune all have share/ one or two folders up.
+    for (auto folder = library.parent_path().parent_path(); folder.has_relative_path(); folder = folder.parent_path()) {
+        const auto winners = folder / "share" / "autotune" / "winners";
+        if (std::filesystem::is_directory(winners, error)) return winners.string();
+        if (folder == library.parent_path().parent_path().parent_path()) break;
+    }
+    return "";
+}
+
+}  // namespace autotune::runtime

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <autotune/autotune.h>
+
+#include <functional>
+#include <string>
+
+namespace autotune::runtime {
+
+// What a handle works with: the caller's options with what the environment fills in.
+struct Settings {
+    std::string database;      // empty: none
+    std::string cache_folder;  // empty: none
+    std::string shipped;       // empty: none
+    std::string nvrtc;         // empty: searched
+    std::string pin;           // empty: none
+    autotune_on_miss on_miss = AUTOTUNE_ON_MISS_COMPILE;
+    bool record_misses = false;
+    autotune_log_level log_level = AUTOTUNE_LOG_INFO;
+    autotune_log_function log = nullptr;
+    void* log_user = nullptr;
+};
+
+// A variable's value, or nullptr.
+using Environment = std::function<const char*(const char* name)>;
+
+// Throws Failure{invalid argument} for options that cannot be meant. `environment` is asked only where the options allow it.
+Settings settings_of(const autotune_options* options, const Environment& environment);
+
+// share/autotune/winners beside the shared library (or the program, where the library is linked in); empty if it is not there.
+std::string shipped_beside_library();
+
+// Copies a caller's struct into `known`, whose size is known_size: a smaller one leaves the rest zero; a larger one must have
+// zeros where this library knows nothing. False otherwise, or if there is no size in it.
+bool copy_versioned(void* known, std::size_t known_size, const void* given);
+
+}  // namespace autotune::runtime
