@@ -482,13 +482,13 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
         }
     }
 
+    ptx::cp_async_wait<0>();
     if (split_k > 1) {
         const int ld = partial_ld(n);
         const long long part = (static_cast<long long>(at.split) * batch + at.batch) * m;
         store_partial(tile, workspace + (part + at.row) * ld + at.col, ld, m - at.row, n - at.col);
         return;
     }
-    ptx::cp_async_wait<0>();
     __syncthreads();  // the slabs lie where the ring was
     Out* slab = reinterpret_cast<Out*>(reinterpret_cast<char*>(shared) + threadIdx.x / 32 * slab_bytes);
     Out* corner = c + at.batch * stride_c + at.row * ldc + at.col;
