@@ -1,9 +1,11 @@
+#include "src/core/family.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-#include "kernel_templates/registry.h"
+#include "kernel_templates/gemm/gemm_problem.h"
 #include "src/core/error.h"
 
 namespace autotune {
@@ -473,38 +475,22 @@ LaunchStep main_step(const Problem& problem, const Gemm& g, const Shape& s, cons
     const int64_t across = s.raster != 0 ? ceil_div(g.m, s.block_m) : ceil_div(g.n, s.block_n);
     const int64_t panel = s.swizzle_stride / (s.raster != 0 ? s.block_m : s.block_n);
     const int64_t group = s.swizzle_stride == 0 ? across : std::clamp<int64_t>(panel, 1, across);
+    std::vector<Argument> arguments = gemm::arguments(problem);
+    arguments.back() = WorkspaceArg{w.partial};
+    for (const int64_t value : {s.raster, group, s.split_k, std::min(k_per_split(g, s), kMaxExtent)})
+        arguments.push_back(i32(value));
+    for (const Argument& argument :
+         {Argument{WorkspaceArg{w.packed_a}}, Argument{I64Arg{w.packed_lda}}, Argument{I64Arg{w.packed_lda * o[0].rows}},
+          Argument{WorkspaceArg{w.packed_b}}, Argument{I64Arg{w.packed_ldb}}, Argument{I64Arg{w.packed_ldb * o[1].rows}}}) {
+        arguments.push_back(argument);
+    }
     return {.entry = "",
             .grid = grid_of(tiles(g, s) * s.split_k),
             .block = {static_cast<std::uint32_t>(s.threads()), 1, 1},
             .cluster = {},
             .dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(g, s)),
             .programmatic_dependent = false,
-            .arguments = {OperandArg{0},
-                          OperandArg{1},
-                          OperandArg{2},
-                          ScalarArg{0},
-                          ScalarArg{1},
-                          i32(g.m),
-                          i32(g.n),
-                          i32(g.k),
-                          I64Arg{o[0].ld},
-                          I64Arg{o[1].ld},
-                          I64Arg{o[2].ld},
-                          i32(g.batch),
-                          I64Arg{o[0].batch_stride},
-                          I64Arg{o[1].batch_stride},
-                          I64Arg{o[2].batch_stride},
-                          WorkspaceArg{w.partial},
-                          i32(s.raster),
-                          i32(group),
-                          i32(s.split_k),
-                          i32(std::min(k_per_split(g, s), kMaxExtent)),
-                          WorkspaceArg{w.packed_a},
-                          I64Arg{w.packed_lda},
-                          I64Arg{w.packed_lda * o[0].rows},
-                          WorkspaceArg{w.packed_b},
-                          I64Arg{w.packed_ldb},
-                          I64Arg{w.packed_ldb * o[1].rows}}};
+            .arguments = std::move(arguments)};
 }
 
 LaunchStep reduce_step(const Problem& problem, const Gemm& g, const Shape& s, const Workspace& w) {
@@ -553,17 +539,7 @@ class Mma final : public Family {
         return space;
     }
 
-    std::vector<Binding> facts(const Problem& problem) const override {
-        const Gemm g = gemm_of(problem);
-        return {{"in_type", g.in},
-                {"out_type", g.out},
-                {"acc_type", g.acc_f16 ? DType::f16 : DType::f32},
-                {"trans_a", int64_t{g.trans_a}},
-                {"trans_b", int64_t{g.trans_b}},
-                {"align_a", int64_t{g.align_a}},
-                {"align_b", int64_t{g.align_b}},
-                {"align_c", int64_t{g.align_c}}};
-    }
+    std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
         const Gemm g = gemm_of(problem);
