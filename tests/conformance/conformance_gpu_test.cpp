@@ -1,0 +1,235 @@
+// Every family of every op against the op's reference, in full, on problems chosen to be awkward: exact and numeric tests, red
+// zones, unwritten elements, inputs untouched, the same bits twice. Configs: the default, the named ones, and a seeded sample of
+// the space.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "kernel_templates/catalogue.h"
+#include "src/gpu/nvrtc.h"
+#include "src/jit/compiler.h"
+#include "tests/support/gpu_gate.h"
+#include "tuner/verifier.h"
+#include "tuner/workbench.h"
+
+namespace autotune::test {
+namespace {
+
+using Requests = std::vector<ProblemRequest>;
+
+// What one problem is tried with.
+struct Group {
+    Problem problem;
+    std::vector<Config> configs;
+};
+
+int env_int(const char* name, int fallback) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? fallback : std::atoi(text);
+}
+
+ProblemRequest gemm(const std::string& shape, std::map<std::string, std::string> options) {
+    return {"gemm", shape, std::move(options)};
+}
+
+// Aligned, tails in every extent, nothing aligned, one row, one column, K shorter than a tile, padded rows, batches, alpha and
+// beta.
+Requests gemm_requests() {
+    Requests all;
+    for (const std::string dtype : {"f16", "bf16"}) {
+        for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
+            all.push_back(gemm("256x384x512", {{"dtype", dtype}, {"layout", layout}}));
+            all.push_back(gemm("264x136x1032", {{"dtype", dtype}, {"layout", layout}, {"beta", "0.5"}, {"alpha", "0.75"}}));
+            all.push_back(gemm("129x257x131", {{"dtype", dtype}, {"layout", layout}}));
+        }
+    }
+    for (const std::string layout : {"nn", "nt"}) {
+        for (const std::string shape : {"1x1x1", "1x4096x256", "333x1x77", "17x65x9", "16x1024x4096", "130x2x258", "64x64x8192"})
+            all.push_back(gemm(shape, {{"dtype", "f16"}, {"layout", layout}}));
+        all.push_back(gemm("100x72x200", {{"dtype", "f16"}, {"layout", layout}, {"lda", "208"}, {"ldb", "216"}, {"ldc", "80"}}));
+        all.push_back(
+            gemm("65x67x69", {{"dtype", "f16"}, {"layout", layout}, {"lda", "71"}, {"ldb", "73"}, {"ldc", "75"}, {"beta", "1"}}));
+        all.push_back(gemm("128x96x160", {{"dtype", "f16"}, {"layout", layout}, {"batch", "3"}}));
+        all.push_back(gemm("192x264x320", {{"dtype", "f16"}, {"layout", layout}, {"acc", "f16"}}));
+        all.push_back(gemm("2048x1536x1024", {{"dtype", "f16"}, {"layout", layout}}));
+    }
+    return all;
+}
+
+Requests requests_of(const Op& op) {
+    return op.name() == "gemm" ? gemm_requests() : Requests{};
+}
+
+// The default, named configs (all of them on the first problem, a few elsewhere) and a sample, one config per instance first.
+std::vector<Config> configs_for(const SearchSpace& space, bool all_named, std::uint64_t seed) {
+    std::vector<Config> chosen = {space.default_config};
+    std::mt19937_64 random(seed);
+    std::vector<NamedConfig> named = space.named;
+    std::shuffle(named.begin(), named.end(), random);
+    const std::size_t most_named = all_named ? named.size() : std::min<std::size_t>(2, named.size());
+    for (std::size_t i = 0; i < most_named; ++i) chosen.push_back(named[i].config);
+    std::vector<Config> legal = space.enumerate({}, 200'000);
+    std::shuffle(legal.begin(), legal.end(), random);
+    const auto sample = static_cast<std::size_t>(env_int("AUTOTUNE_CONFORMANCE_SAMPLE", 5));
+    chosen.insert(chosen.end(), legal.begin(), legal.begin() + static_cast<std::ptrdiff_t>(std::min(sample, legal.size())));
+    return chosen;
+}
+
+class Conformance : public GpuTest, public ::testing::WithParamInterface<std::string> {
+  protected:
+    void SetUp() override {
+        GpuTest::SetUp();
+        if (IsSkipped() || HasFatalFailure()) return;
+        const char* path = std::getenv("AUTOTUNE_NVRTC");
+        nvrtc_ = gpu::Nvrtc::load({.explicit_path = path == nullptr ? "" : path, .extra_folders = {}, .driver_major = 0});
+        target_ = {device().arch(), nvrtc_->version()};
+        const jit::Rendered harness = jit::render_harness(catalogue_, target_);
+        gpu_ = std::make_unique<tuner::BenchGpu>(
+            tuner::BenchGpu{driver(), gpu::Context(driver(), 0), gpu::Stream(driver()), device()});
+        harness_ = std::make_unique<tuner::Harness>(driver(), library_of(compiled(harness)), gpu_->stream);
+    }
+    void TearDown() override {
+        harness_.reset();
+        gpu_.reset();
+        GpuTest::TearDown();
+    }
+
+    jit::CompileResult compile_now(const jit::Rendered& rendered) const { return jit::compile(*nvrtc_, cache_, rendered); }
+    jit::Compiled compiled(const jit::Rendered& rendered) const {
+        const jit::CompileResult result = compile_now(rendered);
+        if (!result.compiled) throw Error(ErrorCode::compile_failed, result.failure + "\n" + result.log);
+        return *result.compiled;
+    }
+    std::shared_ptr<const gpu::Library> library_of(const jit::Compiled& compiled) const {
+        return std::make_shared<const gpu::Library>(driver(), compiled.cubin);
+    }
+
+    std::vector<Group> groups(const Family& family) const {
+        std::vector<Group> all;
+        for (const Op* op : catalogue_.ops()) {
+            for (const ProblemRequest& request : requests_of(*op)) {
+                const Problem problem = catalogue_.problem(request);
+                if (problem.op != family.name().substr(0, family.name().find('/')) || family.refuses(problem, device())) continue;
+                const SearchSpace space = family.space(problem, device());
+                all.push_back({problem, configs_for(space, all.empty(), 17 + all.size())});
+            }
+        }
+        return all;
+    }
+
+    // All instances at once on all cores: compiling is most of the time.
+    void compile_all(const Family& family, const std::vector<Group>& all) {
+        std::map<std::string, jit::Rendered> wanted;
+        for (const Group& group : all) {
+            const SearchSpace space = family.space(group.problem, device());
+            for (const Config& config : group.configs) {
+                jit::Rendered rendered = jit::render(catalogue_, family, group.problem, space, config, target_);
+                wanted.emplace(rendered.identity, std::move(rendered));
+            }
+        }
+        std::vector<const jit::Rendered*> queue;
+        for (const auto& [identity, rendered] : wanted) queue.push_back(&rendered);
+        std::vector<jit::CompileResult> results(queue.size());
+        std::atomic<std::size_t> next = 0;
+        std::vector<std::jthread> threads;
+        for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+            threads.emplace_back([&] {
+                for (std::size_t at = next++; at < queue.size(); at = next++) results[at] = compile_now(*queue[at]);
+            });
+        }
+        threads.clear();
+        for (std::size_t i = 0; i < queue.size(); ++i) results_.emplace(queue[i]->identity, std::move(results[i]));
+    }
+
+    tuner::Runnable bind(const Family& family, const tuner::Workbench& bench, const Config& config,
+                         const jit::Compiled& compiled) {
+        LaunchPlan plan = family.plan(bench.problem(), config, device());
+        tuner::Runnable runnable;
+        runnable.deterministic = plan.deterministic;
+        gpu::DeviceAddress workspace = 0;
+        if (plan.workspace_bytes > 0) {
+            runnable.workspace = tuner::GuardedBuffer(driver(), plan.workspace_bytes);
+            const std::vector<std::byte> zeros(plan.workspace_zero_bytes);
+            if (!zeros.empty()) runnable.workspace.memory().upload(zeros, runnable.workspace.offset());
+            workspace = runnable.workspace.address();
+        }
+        const auto launch =
+            std::make_shared<jit::BoundLaunch>(driver(), library_of(compiled), compiled.symbol, bench.problem(), plan);
+        runnable.enqueue = [this, launch, workspace, &bench](std::span<const gpu::DeviceAddress> operands) {
+            const jit::LaunchInputs inputs{.operands = operands, .scalars = bench.scalars(), .workspace = workspace};
+            gpu::throw_if_failed(*driver(), launch->enqueue(inputs, gpu_->stream.handle()), "launch");
+        };
+        return runnable;
+    }
+
+    // One line a failure; a sticky error ends the test.
+    void verify_group(const Family& family, const Group& group) {
+        const Op& op = catalogue_.op_of(group.problem);
+        const jit::Compiled reference = compiled(jit::render_reference(catalogue_, op, group.problem, target_));
+        tuner::Workbench bench(*gpu_, *harness_, op, group.problem, {.timing = false});
+        ASSERT_TRUE(bench.compute_reference({library_of(reference), reference.symbol}));
+        const SearchSpace space = family.space(group.problem, device());
+        for (const Config& config : group.configs) {
+            const auto& result = results_.at(jit::render(catalogue_, family, group.problem, space, config, target_).identity);
+            const std::string what = group.problem.key() + " | " + config.to_string();
+            if (!result.compiled) {
+                ADD_FAILURE() << "does not compile: " << what << "\n" << result.failure;
+                continue;
+            }
+            if (!result.rejected.empty()) {
+                ++rejected_;
+                continue;
+            }
+            try {
+                tuner::Runnable runnable = bind(family, bench, config, *result.compiled);
+                const tuner::Verification found = tuner::verify_on_device(*gpu_, *harness_, bench, runnable);
+                EXPECT_TRUE(found.right) << what << "\n  " << found.detail;
+                ++verified_;
+            } catch (const gpu::DriverError& error) {
+                ADD_FAILURE() << what << "\n  " << error.what();
+                if (error.severity() == gpu::Severity::sticky || error.severity() == gpu::Severity::lost) throw;
+            }
+        }
+    }
+
+    Catalogue catalogue_ = Catalogue::embedded();
+    std::shared_ptr<const gpu::Nvrtc> nvrtc_;
+    jit::CubinCache cache_{std::getenv("AUTOTUNE_CACHE_DIR") == nullptr ? "" : std::getenv("AUTOTUNE_CACHE_DIR")};
+    jit::Target target_;
+    std::unique_ptr<tuner::BenchGpu> gpu_;
+    std::unique_ptr<tuner::Harness> harness_;
+    std::map<std::string, jit::CompileResult> results_;
+    int verified_ = 0, rejected_ = 0;
+};
+
+TEST_P(Conformance, AgreesWithTheReferenceOnAwkwardProblems) {
+    const Family& family = *catalogue_.find_family(GetParam());
+    const std::vector<Group> all = groups(family);
+    if (all.empty()) GTEST_SKIP() << family.name() << " accepts none of the problems on this device";
+    compile_all(family, all);
+    for (const Group& group : all) verify_group(family, group);
+    std::printf("%s: %zu problems, %d candidates verified, %d rejected by the compiler's report\n", GetParam().c_str(),
+                all.size(), verified_, rejected_);
+    EXPECT_GT(verified_, 0);
+}
+
+std::vector<std::string> family_names() {
+    std::vector<std::string> names;
+    const Catalogue catalogue = Catalogue::embedded();
+    for (const Family* family : catalogue.families()) names.emplace_back(family->name());
+    return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Conformance, ::testing::ValuesIn(family_names()), [](const auto& parameter) {
+    std::string name = parameter.param;
+    std::replace(name.begin(), name.end(), '/', '_');
+    return name;
+});
+
+}  // namespace
+}  // namespace autotune::test
