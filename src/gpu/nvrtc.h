@@ -14,8 +14,8 @@ class Nvrtc {
     // Search order: AUTOTUNE_NVRTC's value if given in `explicit_path`, then libnvrtc.so.13, .12 by the loader, then CUDA_PATH,
     // /usr/local/cuda, and `extra_folders` (a wheel's lib folder). Throws Error{no_gpu} listing what was looked for.
     struct Search {
-        std::string explicit_path;
-        std::vector<std::string> extra_folders;
+        std::string explicit_path{};
+        std::vector<std::string> extra_folders{};
         int driver_major = 0;
     };
     static std::shared_ptr<const Nvrtc> load(const Search& search);
@@ -25,10 +25,10 @@ class Nvrtc {
     bool has_own_cache() const;   // 12.9 and newer: --no-cache is known
 
     struct Source {
-        std::string text;
-        std::string name;                                         // for messages
-        std::vector<std::pair<std::string, std::string>> headers;  // name, text: the only files an #include can reach
-        std::vector<std::string> options;                         // from our allow-list alone
+        std::string text{};
+        std::string name{};                                          // for messages
+        std::vector<std::pair<std::string, std::string>> headers{};  // name, text: the only files an #include can reach
+        std::vector<std::string> options{};                          // from our allow-list alone
     };
     struct Output {
         bool ok = false;

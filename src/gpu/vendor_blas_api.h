@@ -108,7 +108,4 @@ struct VendorGemm {
 // nullopt, and `why` in one sentence, if the vendor has no entry for the problem.
 std::optional<VendorGemm> vendor_gemm(const Problem& problem, std::string* why);
 
-// Bits of `value` rounded to nearest even in IEEE half precision.
-std::uint16_t half_bits(float value);
-
 }  // namespace autotune::gpu

@@ -1,7 +1,7 @@
-#include <bit>
 #include <cstring>
 #include <limits>
 
+#include "src/core/dtype.h"
 #include "src/gpu/vendor_blas_api.h"
 
 namespace autotune::gpu {
@@ -36,7 +36,7 @@ std::array<std::byte, 8> scalar_bytes(double value, int scale_type) {
     std::array<std::byte, 8> bytes{};
     const auto narrow = static_cast<float>(value);
     if (scale_type == blas::kR16F) {
-        const std::uint16_t half = half_bits(narrow);
+        const auto half = static_cast<std::uint16_t>(encode(DType::f16, value));
         std::memcpy(bytes.data(), &half, sizeof(half));
     } else if (scale_type == blas::kR64F) {
         std::memcpy(bytes.data(), &value, sizeof(value));
@@ -127,26 +127,6 @@ std::optional<VendorGemm> vendor_gemm(const Problem& problem, std::string* why) 
     gemm.alpha = scalar_bytes(scalar(problem, "alpha"), gemm.scale_type);
     gemm.beta = scalar_bytes(scalar(problem, "beta"), gemm.scale_type);
     return gemm;
-}
-
-std::uint16_t half_bits(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
-    const std::uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);   // NaN
-    if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to infinity: 65520 and above
-    if (magnitude < 0x33000001u) return sign;                                         // 2^-25 and below round to zero
-    const std::uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-    const int exponent = static_cast<int>(magnitude >> 23) - 127;
-    // Bits to drop: 13 for normal halves, more for subnormal ones (below 2^-14).
-    const int drop = exponent >= -14 ? 13 : 13 + (-14 - exponent);
-    const std::uint32_t kept = mantissa >> drop;
-    const std::uint32_t rest = mantissa & ((1u << drop) - 1u);
-    const std::uint32_t halfway = 1u << (drop - 1);
-    const std::uint32_t rounded = kept + (rest > halfway || (rest == halfway && (kept & 1u) != 0) ? 1u : 0u);
-    // A normal half keeps its hidden bit in `rounded`: it adds one to the exponent field, so that starts one lower.
-    const std::uint32_t base = exponent >= -14 ? static_cast<std::uint32_t>(exponent + 14) << 10 : 0u;
-    return static_cast<std::uint16_t>(sign | (base + rounded));
 }
 
 }  // namespace autotune::gpu

@@ -18,7 +18,7 @@ namespace autotune::test {
 struct GpuFacts {
     bool driver_installed = false;
     bool device_node = false;  // the kernel module shows a card: /dev/nvidia0..., or WSL's /dev/dxg
-    std::string load_error;    // empty: the driver starts and sees a device
+    std::string load_error{};  // empty: the driver starts and sees a device
     bool required = false;
 };
 

@@ -1,0 +1,94 @@
+#include "src/gpu/nvrtc.h"
+
+#include <gtest/gtest.h>
+
+#include "src/core/error.h"
+
+namespace autotune::test {
+namespace {
+
+// The real compiler, found as the product finds it. Needs no GPU.
+class Nvrtc : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        try {
+            nvrtc_ = gpu::Nvrtc::load({});
+        } catch (const Error& error) {
+            GTEST_SKIP() << error.what();
+        }
+    }
+    gpu::Nvrtc::Output compile(const std::string& text,
+                               std::vector<std::string> options = {"--std=c++17", "-arch=sm_90a"}) const {
+        return nvrtc_->compile({.text = text, .name = "test.cu", .headers = headers_, .options = std::move(options)});
+    }
+    std::shared_ptr<const gpu::Nvrtc> nvrtc_;
+    std::vector<std::pair<std::string, std::string>> headers_;
+};
+
+constexpr const char* kKernel = "extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }\n";
+
+TEST_F(Nvrtc, MakesACubinForTheArchitecture) {
+    const auto output = compile(kKernel);
+    ASSERT_TRUE(output.ok) << output.log;
+    ASSERT_GT(output.cubin.size(), 4u);
+    EXPECT_EQ(output.cubin[1], std::byte{'E'});  // \x7f ELF: a cubin, not PTX
+    EXPECT_GT(output.milliseconds, 0);
+}
+
+TEST_F(Nvrtc, RefusedSourceIsAResultWithTheCompilersWords) {
+    const auto output = compile("extern \"C\" __global__ void broken() { undeclared = 1; }\n");
+    EXPECT_FALSE(output.ok);
+    EXPECT_TRUE(output.cubin.empty());
+    EXPECT_NE(output.log.find("undeclared"), std::string::npos) << output.log;
+}
+
+TEST_F(Nvrtc, FailedStaticAssertIsAResult) {
+    const auto output = compile("static_assert(1 == 2, \"tile does not fit\");\n" + std::string(kKernel));
+    EXPECT_FALSE(output.ok);
+    EXPECT_NE(output.log.find("tile does not fit"), std::string::npos) << output.log;
+}
+
+TEST_F(Nvrtc, UnknownOptionIsAResult) {
+    const auto output = compile(kKernel, {"-arch=sm_90a", "--no-such-option"});
+    EXPECT_FALSE(output.ok);
+    EXPECT_FALSE(output.log.empty());
+}
+
+TEST_F(Nvrtc, IncludesComeFromTheHeadersInMemory) {
+    headers_ = {{"common/factor.cuh", "constexpr float factor = 3;\n"}};
+    const auto output = compile("#include \"common/factor.cuh\"\nextern \"C\" __global__ void f(float* x) { *x = factor; }\n");
+    EXPECT_TRUE(output.ok) << output.log;
+}
+
+TEST_F(Nvrtc, CompilersReportIsInTheLog) {
+    const auto output = compile(kKernel, {"-arch=sm_90a", "-Xptxas=-v"});
+    ASSERT_TRUE(output.ok) << output.log;
+    EXPECT_NE(output.log.find("registers"), std::string::npos) << output.log;
+}
+
+TEST_F(Nvrtc, NoCacheIsKnownFrom129) {
+    const auto output = compile(kKernel, {"-arch=sm_90a", "--no-cache"});
+    EXPECT_EQ(output.ok, nvrtc_->has_own_cache()) << nvrtc_->version() << output.log;
+}
+
+TEST_F(Nvrtc, TellsItsVersionAndPlace) {
+    EXPECT_GE(std::stoi(nvrtc_->version()), 12);
+    EXPECT_NE(nvrtc_->path().find("libnvrtc"), std::string::npos);
+}
+
+TEST(NvrtcSearch, ExplicitPathThatIsNoLibraryIsNamed) {
+    try {
+        gpu::Nvrtc::load({.explicit_path = "/nonexistent/libnvrtc.so"});
+        FAIL() << "loaded";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::no_gpu);
+        EXPECT_NE(std::string(error.what()).find("/nonexistent/libnvrtc.so"), std::string::npos);
+    }
+}
+
+TEST(NvrtcSearch, DriverTooOldForAnyCompilerListsWhatWasTried) {
+    EXPECT_THROW(gpu::Nvrtc::load({.driver_major = 11}), Error);
+}
+
+}  // namespace
+}  // namespace autotune::test

@@ -1,0 +1,166 @@
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "src/core/dtype.h"
+#include "src/gpu/vendor_blas.h"
+#include "tests/support/gpu_gate.h"
+
+namespace autotune::test {
+namespace {
+
+struct Case {
+    std::string layout;
+    DType type;
+    std::string acc;
+    int batch = 1;
+    double alpha = 1, beta = 0;
+};
+
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+    const Case& c = info.param;
+    return c.layout + "_" + std::string(to_string(c.type)) + "_" + c.acc + "_batch" + std::to_string(c.batch) +
+           (c.beta != 0 ? "_beta" : "");
+}
+
+constexpr std::int64_t kM = 72, kN = 56, kK = 40;
+
+// Rows are padded by 8 elements, so that a mixed-up leading dimension shows.
+Operand operand(const std::string& name, DType type, std::int64_t rows, std::int64_t cols, int batch) {
+    Operand o{name, type, name == "c" ? Access::inout : Access::in, rows, cols, cols + 8, batch, rows * (cols + 8), 16};
+    return o;
+}
+
+Problem problem(const Case& c) {
+    const bool ta = c.layout[0] == 't';
+    const bool tb = c.layout[1] == 't';
+    Problem p;
+    p.op = "gemm";
+    p.extents = {{"m", kM}, {"n", kN}, {"k", kK}, {"batch", c.batch}};
+    const std::string type(to_string(c.type));
+    p.traits = {{"a", type}, {"b", type}, {"c", type}, {"compute", type}, {"acc", c.acc}, {"layout", c.layout}, {"beta", "any"}};
+    p.operands = {operand("a", c.type, ta ? kK : kM, ta ? kM : kK, c.batch),
+                  operand("b", c.type, tb ? kN : kK, tb ? kK : kN, c.batch), operand("c", c.type, kM, kN, c.batch)};
+    p.scalars = {{"alpha", c.alpha}, {"beta", c.beta}};
+    return p;
+}
+
+// An operand on host and device: integers in [-2, 2], so that every answer is exact in any order and type.
+struct Matrix {
+    std::vector<double> values;
+    gpu::Buffer buffer;
+};
+
+Matrix make(const std::shared_ptr<const gpu::Driver>& driver, const Operand& o, unsigned seed) {
+    std::mt19937 random(seed);
+    Matrix matrix;
+    std::vector<std::byte> bytes;
+    for (std::int64_t i = 0; i < o.span(); ++i) {
+        matrix.values.push_back(static_cast<double>(random() % 5) - 2);
+        const std::uint64_t bits = encode(o.dtype, matrix.values.back());
+        const auto* first = reinterpret_cast<const std::byte*>(&bits);
+        bytes.insert(bytes.end(), first, first + size_bytes(o.dtype));
+    }
+    matrix.buffer = gpu::Buffer(driver, bytes.size());
+    matrix.buffer.upload(bytes);
+    return matrix;
+}
+
+double expected(const Problem& p, const std::vector<Matrix>& all, std::array<std::int64_t, 3> at) {
+    const auto [batch, row, col] = at;
+    const std::string& layout = p.trait("layout");
+    const auto value = [&](std::size_t which, std::int64_t r, std::int64_t c) {
+        const Operand& o = p.operands[which];
+        return all[which].values[static_cast<std::size_t>(batch * o.batch_stride + r * o.ld + c)];
+    };
+    double sum = 0;
+    for (std::int64_t k = 0; k < kK; ++k) {
+        sum +=
+            (layout[0] == 't' ? value(0, k, row) : value(0, row, k)) * (layout[1] == 't' ? value(1, col, k) : value(1, k, col));
+    }
+    return p.scalars[0].value * sum + p.scalars[1].value * value(2, row, col);
+}
+
+void expect_product(const Problem& p, const std::vector<Matrix>& all) {
+    const Operand& c = p.operands[2];
+    std::vector<std::byte> bytes(static_cast<std::size_t>(c.span_bytes()));
+    all[2].buffer.download(bytes);
+    int wrong = 0;
+    for (std::int64_t batch = 0; batch < c.batch; ++batch) {
+        for (std::int64_t row = 0; row < kM; ++row) {
+            for (std::int64_t col = 0; col < kN; ++col) {
+                const auto index = static_cast<std::size_t>(batch * c.batch_stride + row * c.ld + col);
+                std::uint64_t bits = 0;
+                std::memcpy(&bits, bytes.data() + index * size_bytes(c.dtype), size_bytes(c.dtype));
+                wrong += decode(c.dtype, bits) != round_to(c.dtype, expected(p, all, {batch, row, col})) ? 1 : 0;
+            }
+        }
+    }
+    EXPECT_EQ(wrong, 0) << "of " << kM * kN * c.batch << " elements";
+}
+
+class VendorBlasOnDevice : public GpuTest, public ::testing::WithParamInterface<Case> {
+  protected:
+    void SetUp() override {
+        GpuTest::SetUp();
+        if (IsSkipped() || HasFatalFailure()) return;
+        vendor_ = gpu::VendorBlas::load(driver());
+        if (vendor_ == nullptr) GTEST_SKIP() << "no cuBLAS here";
+    }
+    void TearDown() override {
+        vendor_.reset();
+        GpuTest::TearDown();
+    }
+    std::vector<Matrix> matrices(const Problem& p) const {
+        std::vector<Matrix> all;
+        for (std::size_t i = 0; i < 3; ++i) all.push_back(make(driver(), p.operands[i], static_cast<unsigned>(i + 1)));
+        return all;
+    }
+    static std::vector<gpu::DeviceAddress> addresses(const std::vector<Matrix>& all) {
+        return {all[0].buffer.address(), all[1].buffer.address(), all[2].buffer.address()};
+    }
+    std::shared_ptr<gpu::VendorBlas> vendor_;
+};
+
+TEST_P(VendorBlasOnDevice, DefaultGemmIsTheRowMajorProduct) {
+    const Problem p = problem(GetParam());
+    ASSERT_EQ(vendor_->refuses(p), "");
+    const std::vector<Matrix> all = matrices(p);
+    const gpu::Stream stream(driver());
+    vendor_->gemm_default(p, addresses(all), stream.handle());
+    stream.synchronize();
+    expect_product(p, all);
+}
+
+TEST_P(VendorBlasOnDevice, FirstLtHeuristicIsTheRowMajorProduct) {
+    constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
+    const Problem p = problem(GetParam());
+    const std::vector<Matrix> all = matrices(p);
+    const gpu::Buffer workspace(driver(), kWorkspaceBytes);
+    const gpu::Stream stream(driver());
+    ASSERT_GT(vendor_->lt_prepare(p, 32, kWorkspaceBytes), 0);
+    vendor_->lt_run(0, p, addresses(all), workspace.address(), stream.handle());
+    stream.synchronize();
+    expect_product(p, all);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, VendorBlasOnDevice,
+                         ::testing::Values(Case{"nn", DType::f16, "f32"}, Case{"nt", DType::f16, "f32"},
+                                           Case{"tn", DType::f16, "f32"}, Case{"tt", DType::f16, "f32"},
+                                           Case{"nn", DType::bf16, "f32"}, Case{"nt", DType::bf16, "f32"},
+                                           Case{"tn", DType::bf16, "f32"}, Case{"tt", DType::bf16, "f32"},
+                                           Case{"nn", DType::f16, "f16"}, Case{"nt", DType::f16, "f16"},
+                                           Case{"tn", DType::f16, "f16"}, Case{"tt", DType::f16, "f16"},
+                                           Case{"nn", DType::f32, "f32"}, Case{"nt", DType::f32, "f32"},
+                                           Case{"nn", DType::f16, "f32", 3}, Case{"tt", DType::bf16, "f32", 3},
+                                           Case{"nn", DType::f16, "f32", 1, 2, 0.5}, Case{"tn", DType::f16, "f16", 1, 2, 0.5}),
+                         name_of);
+
+TEST_F(GpuTest, VendorBlasTellsItsVersion) {
+    const auto vendor = gpu::VendorBlas::load(driver());
+    if (vendor == nullptr) GTEST_SKIP() << "no cuBLAS here";
+    EXPECT_GE(std::stoi(vendor->version()), 12);
+}
+
+}  // namespace
+}  // namespace autotune::test

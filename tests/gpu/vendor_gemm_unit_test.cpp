@@ -1,0 +1,117 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "src/gpu/vendor_blas_api.h"
+
+namespace autotune::test {
+namespace {
+
+struct Wish {
+    std::string layout = "nn";
+    std::string acc = "f32";
+    std::string compute = "f16";
+    DType in = DType::f16;
+    DType out = DType::f16;
+    double alpha = 1, beta = 0;
+};
+
+// 3x5x7 with padded rows.
+Problem problem(const Wish& wish) {
+    const bool ta = wish.layout[0] == 't';
+    const bool tb = wish.layout[1] == 't';
+    Problem p;
+    p.op = "gemm";
+    p.extents = {{"m", 3}, {"n", 5}, {"k", 7}, {"batch", 1}};
+    p.traits = {{"layout", wish.layout}, {"acc", wish.acc}, {"compute", wish.compute}};
+    p.operands = {{"a", wish.in, Access::in, ta ? 7 : 3, ta ? 3 : 7, 16, 1, 0, 2},
+                  {"b", wish.in, Access::in, tb ? 5 : 7, tb ? 7 : 5, 24, 1, 0, 4},
+                  {"c", wish.out, Access::inout, 3, 5, 8, 1, 0, 16}};
+    p.scalars = {{"alpha", wish.alpha}, {"beta", wish.beta}};
+    return p;
+}
+
+gpu::VendorGemm mapped(const Wish& wish) {
+    return gpu::vendor_gemm(problem(wish), nullptr).value();
+}
+
+std::string refusal(const Wish& wish) {
+    std::string why;
+    gpu::vendor_gemm(problem(wish), &why);
+    return why;
+}
+
+TEST(VendorGemm, RowMajorProductIsTheTransposedProductInColumnMajor) {
+    const auto g = mapped({});
+    EXPECT_EQ(g.m, 5);
+    EXPECT_EQ(g.n, 3);
+    EXPECT_EQ(g.k, 7);
+    EXPECT_EQ(g.first.operand, 1);
+    EXPECT_EQ(g.second.operand, 0);
+    EXPECT_EQ(g.first.ld, 24);
+    EXPECT_EQ(g.second.ld, 16);
+    EXPECT_EQ(g.out.ld, 8);
+}
+
+TEST(VendorGemm, EachLetterOfTheLayoutTransposesItsOwnOperand) {
+    EXPECT_EQ(mapped({.layout = "nn"}).first_op, gpu::blas::kPlain);
+    EXPECT_EQ(mapped({.layout = "nt"}).first_op, gpu::blas::kTransposed);
+    EXPECT_EQ(mapped({.layout = "nt"}).second_op, gpu::blas::kPlain);
+    EXPECT_EQ(mapped({.layout = "tn"}).first_op, gpu::blas::kPlain);
+    EXPECT_EQ(mapped({.layout = "tn"}).second_op, gpu::blas::kTransposed);
+    EXPECT_EQ(mapped({.layout = "tt"}).first_op, gpu::blas::kTransposed);
+}
+
+TEST(VendorGemm, StoredShapeIsTurnedForColumnMajor) {
+    const auto g = mapped({.layout = "nt"});
+    EXPECT_EQ(g.first.rows, 7);  // B is stored [5,7]: 7 x 5 column by column
+    EXPECT_EQ(g.first.cols, 5);
+}
+
+TEST(VendorGemm, HalfAccumulatorTakesHalfScalars) {
+    const auto g = mapped({.acc = "f16", .alpha = 0.5, .beta = 2});
+    EXPECT_EQ(g.compute, gpu::blas::kCompute16F);
+    EXPECT_EQ(g.scale_type, gpu::blas::kR16F);
+    std::uint16_t alpha = 0;
+    std::uint16_t beta = 0;
+    std::memcpy(&alpha, g.alpha.data(), 2);
+    std::memcpy(&beta, g.beta.data(), 2);
+    EXPECT_EQ(alpha, 0x3800);
+    EXPECT_EQ(beta, 0x4000);
+}
+
+TEST(VendorGemm, FloatAccumulatorTakesFloatScalars) {
+    const auto g = mapped({.compute = "bf16", .in = DType::bf16, .out = DType::bf16, .alpha = 0.5});
+    EXPECT_EQ(g.compute, gpu::blas::kCompute32F);
+    EXPECT_EQ(g.first.type, gpu::blas::kR16BF);
+    float alpha = 0;
+    std::memcpy(&alpha, g.alpha.data(), 4);
+    EXPECT_EQ(alpha, 0.5f);
+}
+
+TEST(VendorGemm, Tf32IsAskedForByNameAlone) {
+    EXPECT_EQ(mapped({.compute = "tf32", .in = DType::f32, .out = DType::f32}).compute, gpu::blas::kCompute32FFastTf32);
+    EXPECT_EQ(mapped({.compute = "f32", .in = DType::f32, .out = DType::f32}).compute, gpu::blas::kCompute32F);
+}
+
+TEST(VendorGemm, HalfAccumulatorOfBf16IsRefusedWithAReason) {
+    EXPECT_EQ(refusal({.acc = "f16", .in = DType::bf16, .out = DType::bf16}), "cuBLAS: an f16 accumulator needs f16 operands");
+}
+
+TEST(VendorGemm, AnotherOpIsRefused) {
+    Problem p = problem({});
+    p.op = "add";
+    std::string why;
+    EXPECT_FALSE(gpu::vendor_gemm(p, &why).has_value());
+    EXPECT_EQ(why, "cuBLAS: only gemm is compared, not add");
+}
+
+TEST(VendorGemm, ExtentBeyond32BitsIsRefused) {
+    Problem p = problem({});
+    p.extents[0].value = std::int64_t{1} << 31;
+    std::string why;
+    EXPECT_FALSE(gpu::vendor_gemm(p, &why).has_value());
+}
+
+}  // namespace
+}  // namespace autotune::test

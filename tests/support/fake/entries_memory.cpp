@@ -1,0 +1,112 @@
+// Device memory and copies.
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <cstring>
+
+#include "tests/support/fake/call_log.h"
+#include "tests/support/fake/machine.h"
+
+namespace autotune::fake {
+namespace {
+
+// Clearing more than this is skipped: it would only commit memory that nothing looks at.
+constexpr std::size_t kLargestFill_bytes = std::size_t{16} << 20;
+constexpr double kCopyBytesPerUs = 50e3;  // PCIe 5 x16
+
+// What every call on memory asks first.
+CUresult begin(const char* name, const std::string& details) {
+    if (const CUresult result = enter(name, details); result != CUDA_SUCCESS) return result;
+    return current_context() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+CUresult mem_get_info(std::size_t* free_bytes, std::size_t* total_bytes) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = begin("cuMemGetInfo", ""); result != CUDA_SUCCESS) return result;
+    *total_bytes = machine.capacity_bytes();
+    *free_bytes = *total_bytes - machine.used_bytes();
+    return CUDA_SUCCESS;
+}
+
+CUresult mem_alloc(CUdeviceptr* address, std::size_t bytes) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = begin("cuMemAlloc", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = unsafe_call(); result != CUDA_SUCCESS) return result;
+    Address made = 0;
+    const CUresult result = machine.allocate(bytes, made);
+    *address = made;
+    return result;
+}
+
+CUresult mem_free(CUdeviceptr address) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = begin("cuMemFree", ""); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = unsafe_call(); result != CUDA_SUCCESS) return result;
+    return machine.release(address);
+}
+
+// Waits for a kernel that hangs, then checks the range; the range's allocation goes to `found`.
+CUresult settle(CUdeviceptr address, std::size_t bytes, Allocation*& found) {
+    Machine& machine = Machine::get();
+    if (const CUresult result = unsafe_call(); result != CUDA_SUCCESS) return result;
+    machine.wait_idle();
+    if (machine.health != CUDA_SUCCESS) return machine.health;
+    found = machine.find(address, bytes);
+    if (found == nullptr) {
+        log_call("BUG access outside device memory");
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    machine.now_us += static_cast<double>(bytes) / kCopyBytesPerUs;
+    return CUDA_SUCCESS;
+}
+
+CUresult memcpy_htod(CUdeviceptr to, const void* from, std::size_t bytes) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = begin("cuMemcpyHtoD", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
+    Allocation* allocation = nullptr;
+    if (const CUresult result = settle(to, bytes, allocation); result != CUDA_SUCCESS) return result;
+    std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+    ++allocation->version;
+    return CUDA_SUCCESS;
+}
+
+CUresult memcpy_dtoh(void* to, CUdeviceptr from, std::size_t bytes) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = begin("cuMemcpyDtoH", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
+    Allocation* allocation = nullptr;
+    if (const CUresult result = settle(from, bytes, allocation); result != CUDA_SUCCESS) return result;
+    std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult memset_d8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = begin("cuMemsetD8", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
+    Allocation* allocation = nullptr;
+    if (const CUresult result = settle(to, bytes, allocation); result != CUDA_SUCCESS) return result;
+    if (bytes <= kLargestFill_bytes) std::memset(reinterpret_cast<void*>(to), value, bytes);
+    ++allocation->version;
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+std::vector<Entry> memory_entries() {
+    const PFN_cuMemGetInfo_v3020 f_info = mem_get_info;
+    const PFN_cuMemAlloc_v3020 f_alloc = mem_alloc;
+    const PFN_cuMemFree_v3020 f_free = mem_free;
+    const PFN_cuMemcpyHtoD_v3020 f_htod = memcpy_htod;
+    const PFN_cuMemcpyDtoH_v3020 f_dtoh = memcpy_dtoh;
+    const PFN_cuMemsetD8_v3020 f_memset = memset_d8;
+    return {{"cuMemGetInfo", 3020, reinterpret_cast<void*>(f_info)}, {"cuMemAlloc", 3020, reinterpret_cast<void*>(f_alloc)},
+            {"cuMemFree", 3020, reinterpret_cast<void*>(f_free)},    {"cuMemcpyHtoD", 3020, reinterpret_cast<void*>(f_htod)},
+            {"cuMemcpyDtoH", 3020, reinterpret_cast<void*>(f_dtoh)}, {"cuMemsetD8", 3020, reinterpret_cast<void*>(f_memset)}};
+}
+
+}  // namespace autotune::fake

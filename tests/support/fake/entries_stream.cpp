@@ -1,0 +1,208 @@
+// Streams, capture, events and graphs. Work is done when it is enqueued; only the clock knows that it takes time.
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <algorithm>
+
+#include "tests/support/fake/machine.h"
+
+namespace autotune::fake {
+namespace {
+
+bool is_capturing(CUstream stream) {
+    return stream != nullptr && stream->capture != nullptr;
+}
+
+CUresult stream_create(CUstream* stream, unsigned) {
+    if (const CUresult result = enter("cuStreamCreate"); result != CUDA_SUCCESS) return result;
+    if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    *stream = new CUstream_st;
+    return CUDA_SUCCESS;
+}
+
+void forget_capture(CUstream stream) {
+    auto& all = Machine::get().capturing;
+    all.erase(std::remove(all.begin(), all.end(), stream), all.end());
+    stream->capture.reset();
+    stream->invalidated = false;
+}
+
+CUresult stream_destroy(CUstream stream) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    const CUresult result = enter("cuStreamDestroy");
+    forget_capture(stream);
+    delete stream;
+    return result;
+}
+
+CUresult stream_synchronize(CUstream stream) {
+    Machine& machine = Machine::get();
+    if (const CUresult result = enter("cuStreamSynchronize"); result != CUDA_SUCCESS) return result;
+    if (is_capturing(stream)) {
+        stream->invalidated = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    machine.wait_idle();
+    return machine.health;
+}
+
+CUresult stream_query(CUstream stream) {
+    if (const CUresult result = enter("cuStreamQuery"); result != CUDA_SUCCESS) return result;
+    if (is_capturing(stream)) {
+        stream->invalidated = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return Machine::get().is_busy() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+CUresult stream_is_capturing(CUstream stream, CUstreamCaptureStatus* status) {
+    if (const CUresult result = enter("cuStreamIsCapturing"); result != CUDA_SUCCESS) return result;
+    *status = !is_capturing(stream) ? CU_STREAM_CAPTURE_STATUS_NONE
+              : stream->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return CUDA_SUCCESS;
+}
+
+CUresult exchange_capture_mode(CUstreamCaptureMode* mode) {
+    std::swap(*mode, thread_capture_mode());
+    return CUDA_SUCCESS;
+}
+
+CUresult stream_begin_capture(CUstream stream, CUstreamCaptureMode mode) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = enter("cuStreamBeginCapture"); result != CUDA_SUCCESS) return result;
+    if (stream == nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (is_capturing(stream)) return CUDA_ERROR_ILLEGAL_STATE;
+    stream->capture = std::make_unique<CUgraph_st>();
+    stream->mode = mode;
+    stream->thread = thread_id();
+    machine.capturing.push_back(stream);
+    return CUDA_SUCCESS;
+}
+
+CUresult stream_end_capture(CUstream stream, CUgraph* graph) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    *graph = nullptr;
+    const CUresult entered = enter("cuStreamEndCapture");
+    if (!is_capturing(stream)) return CUDA_ERROR_ILLEGAL_STATE;
+    const bool is_whole = !stream->invalidated && entered == CUDA_SUCCESS;
+    if (is_whole) *graph = stream->capture.release();
+    forget_capture(stream);
+    return is_whole ? CUDA_SUCCESS : entered != CUDA_SUCCESS ? entered : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+}
+
+CUresult event_create(CUevent* event, unsigned) {
+    if (const CUresult result = enter("cuEventCreate"); result != CUDA_SUCCESS) return result;
+    if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    *event = new CUevent_st;
+    return CUDA_SUCCESS;
+}
+
+CUresult event_destroy(CUevent event) {
+    const CUresult result = enter("cuEventDestroy");
+    delete event;
+    return result;
+}
+
+CUresult event_record(CUevent event, CUstream stream) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = enter("cuEventRecord"); result != CUDA_SUCCESS) return result;
+    if (!is_capturing(stream)) event->at_us = machine.now_us;
+    return CUDA_SUCCESS;
+}
+
+CUresult event_synchronize(CUevent) {
+    if (const CUresult result = enter("cuEventSynchronize"); result != CUDA_SUCCESS) return result;
+    Machine::get().wait_idle();
+    return Machine::get().health;
+}
+
+CUresult event_query(CUevent) {
+    if (const CUresult result = enter("cuEventQuery"); result != CUDA_SUCCESS) return result;
+    return Machine::get().is_busy() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+CUresult event_elapsed_time(float* milliseconds, CUevent from, CUevent to) {
+    if (const CUresult result = enter("cuEventElapsedTime"); result != CUDA_SUCCESS) return result;
+    if (!from->at_us || !to->at_us) return CUDA_ERROR_INVALID_HANDLE;
+    if (Machine::get().is_busy()) return CUDA_ERROR_NOT_READY;
+    *milliseconds = static_cast<float>((*to->at_us - *from->at_us) / 1e3);
+    return CUDA_SUCCESS;
+}
+
+CUresult graph_instantiate(CUgraphExec* executable, CUgraph graph, unsigned long long) {
+    if (const CUresult result = enter("cuGraphInstantiate", std::to_string(graph->launches.size())); result != CUDA_SUCCESS)
+        return result;
+    *executable = new CUgraphExec_st{graph->launches};
+    return CUDA_SUCCESS;
+}
+
+CUresult graph_launch(CUgraphExec executable, CUstream stream) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = enter("cuGraphLaunch"); result != CUDA_SUCCESS) return result;
+    if (is_capturing(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    for (const Launch& launch : executable->launches) {
+        if (const CUresult result = execute(launch); result != CUDA_SUCCESS) return result;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult graph_destroy(CUgraph graph) {
+    const CUresult result = enter("cuGraphDestroy");
+    delete graph;
+    return result;
+}
+
+CUresult graph_exec_destroy(CUgraphExec executable) {
+    const CUresult result = enter("cuGraphExecDestroy");
+    delete executable;
+    return result;
+}
+
+}  // namespace
+
+std::vector<Entry> stream_entries() {
+    const PFN_cuStreamCreate_v2000 f_create = stream_create;
+    const PFN_cuStreamDestroy_v4000 f_destroy = stream_destroy;
+    const PFN_cuStreamSynchronize_v2000 f_synchronize = stream_synchronize;
+    const PFN_cuStreamQuery_v2000 f_query = stream_query;
+    const PFN_cuStreamIsCapturing_v10000 f_capturing = stream_is_capturing;
+    const PFN_cuThreadExchangeStreamCaptureMode_v10010 f_mode = exchange_capture_mode;
+    const PFN_cuStreamBeginCapture_v10010 f_begin = stream_begin_capture;
+    const PFN_cuStreamEndCapture_v10000 f_end = stream_end_capture;
+    const PFN_cuEventCreate_v2000 f_event = event_create;
+    const PFN_cuEventDestroy_v4000 f_event_destroy = event_destroy;
+    const PFN_cuEventRecord_v2000 f_record = event_record;
+    const PFN_cuEventSynchronize_v2000 f_event_synchronize = event_synchronize;
+    const PFN_cuEventQuery_v2000 f_event_query = event_query;
+    const PFN_cuEventElapsedTime_v2000 f_elapsed = event_elapsed_time;
+    const PFN_cuGraphInstantiateWithFlags_v11040 f_instantiate = graph_instantiate;
+    const PFN_cuGraphLaunch_v10000 f_launch = graph_launch;
+    const PFN_cuGraphDestroy_v10000 f_graph_destroy = graph_destroy;
+    const PFN_cuGraphExecDestroy_v10000 f_exec_destroy = graph_exec_destroy;
+    return {{"cuStreamCreate", 2000, reinterpret_cast<void*>(f_create)},
+            {"cuStreamDestroy", 4000, reinterpret_cast<void*>(f_destroy)},
+            {"cuStreamSynchronize", 2000, reinterpret_cast<void*>(f_synchronize)},
+            {"cuStreamQuery", 2000, reinterpret_cast<void*>(f_query)},
+            {"cuStreamIsCapturing", 10000, reinterpret_cast<void*>(f_capturing)},
+            {"cuThreadExchangeStreamCaptureMode", 10010, reinterpret_cast<void*>(f_mode)},
+            {"cuStreamBeginCapture", 10010, reinterpret_cast<void*>(f_begin)},
+            {"cuStreamEndCapture", 10000, reinterpret_cast<void*>(f_end)},
+            {"cuEventCreate", 2000, reinterpret_cast<void*>(f_event)},
+            {"cuEventDestroy", 4000, reinterpret_cast<void*>(f_event_destroy)},
+            {"cuEventRecord", 2000, reinterpret_cast<void*>(f_record)},
+            {"cuEventSynchronize", 2000, reinterpret_cast<void*>(f_event_synchronize)},
+            {"cuEventQuery", 2000, reinterpret_cast<void*>(f_event_query)},
+            {"cuEventElapsedTime", 2000, reinterpret_cast<void*>(f_elapsed)},
+            {"cuGraphInstantiateWithFlags", 11040, reinterpret_cast<void*>(f_instantiate)},
+            {"cuGraphLaunch", 10000, reinterpret_cast<void*>(f_launch)},
+            {"cuGraphDestroy", 10000, reinterpret_cast<void*>(f_graph_destroy)},
+            {"cuGraphExecDestroy", 10000, reinterpret_cast<void*>(f_exec_destroy)}};
+}
+
+}  // namespace autotune::fake

@@ -1,0 +1,98 @@
+// One launch: what the script wants of it, how long it takes, and what it computes.
+#include <cmath>
+#include <random>
+
+#include "tests/support/fake/call_log.h"
+#include "tests/support/fake/kernels.h"
+
+namespace autotune::fake {
+namespace {
+
+// Errors that a kernel leaves behind: the launch succeeds, and every later call fails until the process ends.
+bool is_sticky(int code) {
+    switch (code) {
+        case 214:
+        case 220:
+        case 226:
+        case 700:
+        case 702:
+        case 709:
+        case 710:
+        case 714:
+        case 715:
+        case 716:
+        case 717:
+        case 718:
+        case 719:
+        case 721:
+        case 999:
+            return true;
+        default:
+            return false;
+    }
+}
+
+CUresult fail(int code) {
+    if (!is_sticky(code)) return static_cast<CUresult>(code);
+    Machine::get().health = static_cast<CUresult>(code);
+    return CUDA_SUCCESS;
+}
+
+// Multiplicative, log-normal: times are never negative and noise does not depend on their size.
+double noise() {
+    const Script& script = Script::get();
+    static std::mt19937_64 generator(static_cast<std::uint64_t>(script.number("model", "seed", 1)));
+    const double sigma = script.number("model", "noise", 0.004);
+    return std::exp(std::normal_distribution<double>(0, 1)(generator) * sigma);
+}
+
+}  // namespace
+
+Skipped& skipped() {
+    static Skipped* skipped = new Skipped;
+    return *skipped;
+}
+
+CUresult compute(const Launch& launch, const Effects& effects) {
+    if (const auto result = compute_harness(launch)) return *result;
+    if (const auto result = compute_pack(launch)) return *result;
+    if (const auto gemm = gemm_view(launch)) return gemm->is_reference ? compute_reference(*gemm) : compute_gemm(*gemm, effects);
+    // A kernel of an op that the fake does not know: its reference is not known either, so comparing them must not fail.
+    if (const auto expected = launch.raw("expected")) skipped().answers.insert(*expected);
+    return CUDA_SUCCESS;
+}
+
+CUresult execute(const Launch& launch) {
+    Machine& machine = Machine::get();
+    const Program& program = launch.function->library->program;
+    const std::string& symbol = launch.function->kernel->symbol;
+    log_call("execute " + symbol);
+    static std::uint64_t executions = 0;
+    Effects effects;
+    effects.count = ++executions;
+    double time_us = model_time_us(launch);
+    const Rule* rule = Script::get().fire({"launch", symbol, &program.constants});
+    if (rule != nullptr) {
+        const std::string& action = rule->action;
+        if (action == "crash") crash(rule->word("how", "segv"));
+        if (action == "return") {
+            if (const CUresult refused = fail(static_cast<int>(rule->number("code", 719))); refused != CUDA_SUCCESS)
+                return refused;
+        }
+        if (action == "vanish") machine.vanish(*rule);
+        if (action == "hang") {
+            const std::chrono::duration<double> wait(rule->number("seconds", 60));
+            machine.busy_until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(wait);
+            time_us += wait.count() * 1e6;
+        }
+        if (action == "slow") time_us = rule->number("us", time_us * rule->number("factor", 1));
+        if (action == "wrong") effects.wrong = rule->word("how", "element");
+        if (action == "out_of_bounds") effects.out_of_bounds_bytes = static_cast<long>(rule->number("bytes", 64));
+    }
+    machine.now_us += time_us * noise();
+    if (machine.health != CUDA_SUCCESS) return CUDA_SUCCESS;
+    const CUresult result = compute(launch, effects);
+    return result == CUDA_SUCCESS ? CUDA_SUCCESS : fail(result);
+}
+
+}  // namespace autotune::fake

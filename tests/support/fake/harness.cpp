@@ -1,0 +1,199 @@
+// The kernels of kernel_templates/common/harness.cuh on the host, by the functions that the product itself has for the host.
+#include "kernel_templates/common/harness.h"
+
+#include <cstring>
+
+#include "kernel_templates/common/fill.h"
+#include "kernel_templates/common/random.cuh"
+#include "tests/support/fake/kernels.h"
+
+namespace autotune::fake {
+namespace {
+
+// Bigger buffers are left as they are: filling, clearing and hashing them would cost seconds and prove nothing.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 18;
+constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 20;
+
+struct Matrix {
+    std::int64_t rows, cols, ld, batch, stride;
+    std::int64_t elements() const { return rows * cols * batch; }
+    std::int64_t span() const { return elements() == 0 ? 0 : (batch - 1) * stride + (rows - 1) * ld + cols; }
+    std::int64_t offset(std::int64_t index) const {
+        return index / cols / rows * stride + index / cols % rows * ld + index % cols;
+    }
+};
+
+Matrix matrix_of(const Launch& launch) {
+    return {launch.integer("rows", 0), launch.integer("cols", 0), launch.integer("ld", 0), launch.integer("batch", 1),
+            launch.integer("batch_stride", 0)};
+}
+
+template <typename T>
+T* pointer(const Launch& launch, const char* name, std::uint64_t elements) {
+    const Address address = launch.raw(name).value_or(0);
+    return Machine::get().find(address, elements * sizeof(T)) != nullptr ? reinterpret_cast<T*>(address) : nullptr;
+}
+
+void written(const Launch& launch, const char* name) {
+    if (Allocation* allocation = Machine::get().find(launch.raw(name).value_or(0), 1)) ++allocation->version;
+}
+
+DType type_of(const Launch& launch) {
+    return static_cast<DType>(launch.integer("dtype", 0));
+}
+
+CUresult fill(const Launch& launch) {
+    const Matrix matrix = matrix_of(launch);
+    const DType type = type_of(launch);
+    const std::size_t size = size_bytes(type);
+    auto* data = pointer<std::byte>(launch, "data", static_cast<std::uint64_t>(matrix.span()) * size);
+    if (data == nullptr && matrix.span() > 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    written(launch, "data");
+    skipped().wrong.erase(launch.raw("data").value_or(0));
+    if (matrix.elements() > kMostElements) return CUDA_SUCCESS;
+    const Fill how{static_cast<Fill::Kind>(launch.integer("kind", 0)), launch.integer("every", 1)};
+    const auto seed = static_cast<std::uint64_t>(launch.integer("seed", 1));
+    const auto operand = static_cast<int>(launch.integer("operand", 0));
+    for (std::int64_t i = 0; i < matrix.elements(); ++i) {
+        const FillPlace place{seed, operand, i / matrix.cols / matrix.rows, i / matrix.cols % matrix.rows, i % matrix.cols};
+        const std::uint64_t bits = encode(type, fill_value(how, type, place));
+        std::memcpy(data + static_cast<std::size_t>(matrix.offset(i)) * size, &bits, size);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult poison(const Launch& launch) {
+    const auto bytes = static_cast<std::uint64_t>(launch.integer("bytes", 0));
+    auto* data = pointer<std::uint8_t>(launch, "data", bytes);
+    if (data == nullptr && bytes > 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    written(launch, "data");
+    skipped().wrong.erase(launch.raw("data").value_or(0));
+    if (bytes > 0 && bytes <= kMostBytes) std::memset(data, static_cast<int>(launch.integer("byte", 0)), bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult redzone_check(const Launch& launch) {
+    const auto bytes = static_cast<std::uint64_t>(launch.integer("bytes", 0));
+    const auto* data = pointer<std::uint8_t>(launch, "data", bytes);
+    auto* changed = pointer<std::uint64_t>(launch, "changed", 1);
+    if ((data == nullptr && bytes > 0) || changed == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    const auto byte = static_cast<std::uint8_t>(launch.integer("byte", 0));
+    if (bytes <= kMostBytes) {
+        for (std::uint64_t i = 0; i < bytes; ++i) *changed += data[i] != byte ? 1 : 0;
+    }
+    written(launch, "changed");
+    return CUDA_SUCCESS;
+}
+
+CUresult gap_check(const Launch& launch) {
+    const Matrix matrix = matrix_of(launch);
+    const std::size_t size = size_bytes(type_of(launch));
+    const auto* data = pointer<std::uint8_t>(launch, "data", static_cast<std::uint64_t>(matrix.span()) * size);
+    auto* changed = pointer<std::uint64_t>(launch, "changed", 1);
+    if ((data == nullptr && matrix.span() > 0) || changed == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (matrix.span() > kMostElements) return CUDA_SUCCESS;
+    // Every element that the matrix does not hold is a gap.
+    std::vector<bool> held(static_cast<std::size_t>(matrix.span()));
+    for (std::int64_t i = 0; i < matrix.elements(); ++i) held[static_cast<std::size_t>(matrix.offset(i))] = true;
+    const auto byte = static_cast<std::uint8_t>(launch.integer("byte", 0));
+    for (std::size_t i = 0; i < held.size() * size; ++i) *changed += !held[i / size] && data[i] != byte ? 1 : 0;
+    written(launch, "changed");
+    return CUDA_SUCCESS;
+}
+
+CUresult checksum(const Launch& launch) {
+    const auto bytes = static_cast<std::uint64_t>(launch.integer("bytes", 0));
+    const auto* data = pointer<std::uint8_t>(launch, "data", bytes);
+    auto* sum = pointer<std::uint64_t>(launch, "sum", 1);
+    if ((data == nullptr && bytes > 0) || sum == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    written(launch, "sum");
+    if (bytes > kMostBytes) {
+        // A wrong answer that was too big to compute is at least not the same twice.
+        static std::uint64_t wrong_count = 0;
+        const bool is_wrong = skipped().wrong.count(launch.raw("data").value_or(0)) > 0;
+        *sum += autotune_random::mix(bytes + (is_wrong ? ++wrong_count : 0));
+        return CUDA_SUCCESS;
+    }
+    const std::uint64_t words = bytes / 8;
+    for (std::uint64_t i = 0; i < words; ++i) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, data + i * 8, 8);
+        *sum += autotune_random::mix(word ^ autotune_random::mix(i));
+    }
+    for (std::uint64_t i = words * 8; i < bytes; ++i) *sum += autotune_random::mix(data[i] ^ autotune_random::mix(~i));
+    return CUDA_SUCCESS;
+}
+
+// For an answer that was skipped: right, unless a rule says otherwise.
+void judge_skipped(CompareResult& result, bool is_wrong) {
+    result.sum_expected2 += 1;
+    result.max_ratio = std::max(result.max_ratio, is_wrong ? kInfiniteRatio : 0.25);
+    if (!is_wrong) return;
+    ++result.violations;
+    result.first_wrong_complement = ~std::uint64_t{0};
+    result.sum_error2 += 1;
+}
+
+CUresult compare(const Launch& launch) {
+    auto* result = pointer<CompareResult>(launch, "result", 1);
+    if (result == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    written(launch, "result");
+    const Address out = launch.raw("out").value_or(0);
+    if (skipped().answers.count(launch.raw("expected").value_or(0)) > 0) {
+        judge_skipped(*result, skipped().wrong.count(out) > 0);
+        return CUDA_SUCCESS;
+    }
+    const Matrix matrix = matrix_of(launch);
+    const DType type = type_of(launch);
+    const std::size_t size = size_bytes(type);
+    const auto count = static_cast<std::uint64_t>(matrix.elements());
+    const auto* data = pointer<std::byte>(launch, "out", static_cast<std::uint64_t>(matrix.span()) * size);
+    const auto* expected = pointer<double>(launch, "expected", count);
+    const auto* bound = pointer<double>(launch, "bound", count);
+    if (count > 0 && (data == nullptr || expected == nullptr || bound == nullptr)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (std::int64_t i = 0; i < matrix.elements(); ++i) {
+        std::uint64_t bits = 0;
+        std::memcpy(&bits, data + static_cast<std::size_t>(matrix.offset(i)) * size, size);
+        compare_element(*result, type, bits, expected[i], bound[i], static_cast<std::uint64_t>(i));
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult canary(const Launch& launch) {
+    auto* sum = pointer<std::uint64_t>(launch, "sum", 1);
+    if (sum == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    static std::map<std::uint32_t, std::uint64_t> known;
+    const auto rounds = static_cast<std::uint32_t>(launch.integer("rounds", 0));
+    const auto found = known.find(rounds);
+    *sum += found != known.end() ? found->second : known[rounds] = canary_sum(rounds);
+    written(launch, "sum");
+    return CUDA_SUCCESS;
+}
+
+CUresult spin(const Launch& launch) {
+    auto* spins = pointer<std::uint64_t>(launch, "spins", 1);
+    if (spins == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    Machine& machine = Machine::get();
+    const std::chrono::nanoseconds wait(launch.integer("nanoseconds", 0));
+    machine.busy_until = std::chrono::steady_clock::now() + wait;
+    machine.now_us += static_cast<double>(wait.count()) / 1e3;
+    *spins += 1;
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+std::optional<CUresult> compute_harness(const Launch& launch) {
+    const std::string& symbol = launch.function->kernel->symbol;
+    if (symbol == "autotune_fill") return fill(launch);
+    if (symbol == "autotune_poison") return poison(launch);
+    if (symbol == "autotune_redzone_check") return redzone_check(launch);
+    if (symbol == "autotune_gap_check") return gap_check(launch);
+    if (symbol == "autotune_checksum") return checksum(launch);
+    if (symbol == "autotune_compare") return compare(launch);
+    if (symbol == "autotune_canary") return canary(launch);
+    if (symbol == "autotune_spin_bounded") return spin(launch);
+    return std::nullopt;
+}
+
+}  // namespace autotune::fake

@@ -1,0 +1,160 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/fake/program.h"
+#include "tests/support/fake/script.h"
+
+// The handles of cuda.h, as the fake fills them.
+struct CUctx_st {
+    int ordinal = 0;
+    unsigned long long id = 0;
+    int retained = 0;
+};
+struct CUlib_st {
+    autotune::fake::Program program;
+    std::vector<std::unique_ptr<CUfunc_st>> functions;
+};
+// A kernel and a function of it are one thing here.
+struct CUfunc_st {
+    CUlib_st* library = nullptr;
+    const autotune::fake::KernelFact* kernel = nullptr;
+    std::size_t dynamic_smem_allowed_bytes = 48 << 10;
+};
+
+namespace autotune::fake {
+
+using Address = std::uint64_t;
+
+// What cuTensorMapEncodeTiled wrote into a map of ours.
+struct MapFacts {
+    Address address = 0;
+    std::int64_t row_bytes = 0;    // distance along dimension 1
+    std::int64_t batch_bytes = 0;  // along dimension 2; 0 for a map of two dimensions
+};
+
+// A launch with its arguments copied out, so that a graph can replay it.
+struct Launch {
+    CUfunc_st* function = nullptr;
+    CUlaunchConfig config{};
+    std::vector<std::uint64_t> words;             // by parameter
+    std::map<std::string, MapFacts> tensor_maps;  // by parameter name
+    std::uint64_t blocks() const { return std::uint64_t{config.gridDimX} * config.gridDimY * config.gridDimZ; }
+    std::uint64_t threads() const { return std::uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ; }
+    // Value of a parameter by name; nullopt if the kernel has none of that name.
+    std::optional<std::uint64_t> raw(std::string_view name) const;
+    std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
+    float f32(std::string_view name, float otherwise) const;
+};
+
+}  // namespace autotune::fake
+
+struct CUgraph_st {
+    std::vector<autotune::fake::Launch> launches;
+};
+struct CUgraphExec_st {
+    std::vector<autotune::fake::Launch> launches;
+};
+struct CUstream_st {
+    std::unique_ptr<CUgraph_st> capture;  // set while capturing
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    std::uint64_t thread = 0;  // that began the capture
+    bool invalidated = false;
+};
+struct CUevent_st {
+    std::optional<double> at_us;
+};
+
+namespace autotune::fake {
+
+// A piece of device memory: host memory, mapped on demand, so that huge buffers cost nothing until they are touched.
+struct Allocation {
+    Address base = 0;
+    std::size_t bytes = 0;
+    std::uint64_t version = 0;  // raised by each write
+    bool tainted = false;       // holds an answer that a rule made wrong and that was too big to compute
+};
+
+// Everything the driver library knows. One mutex guards it: calls are atomic, in the order they are made.
+class Machine {
+  public:
+    static Machine& get();
+    std::recursive_mutex mutex;
+
+    // ---- health ----
+    // What every call returns once the device is lost or the context is broken; CUDA_SUCCESS while all is well.
+    CUresult health = CUDA_SUCCESS;
+    bool initialised = false;
+    bool vanished_for_good() const;
+    void vanish(const Rule& rule);
+
+    // ---- memory ----
+    CUresult allocate(std::size_t bytes, Address& address);
+    CUresult release(Address address);
+    // The allocation that holds all of [address, address + bytes); nullptr if none does.
+    Allocation* find(Address address, std::size_t bytes);
+    std::size_t used_bytes() const { return used_bytes_; }
+    std::size_t capacity_bytes() const;
+    void report_leaks() const;
+
+    // ---- time ----
+    double now_us = 0;
+    // Real time until which the device is busy with a kernel that hangs.
+    std::chrono::steady_clock::time_point busy_until{};
+    bool is_busy() const { return std::chrono::steady_clock::now() < busy_until; }
+    void wait_idle();
+
+    std::vector<CUctx_st> contexts;  // primary, one for each device
+    std::vector<CUstream_st*> capturing;
+
+  private:
+    Machine();
+    std::map<Address, Allocation> allocations_;
+    std::size_t used_bytes_ = 0;
+};
+
+// What device `ordinal` of the script is: numbers by name with an H200's as defaults.
+double device_number(int ordinal, const std::string& name);
+std::string device_word(int ordinal, const std::string& name, const std::string& otherwise);
+
+// Runs a launch: rules, time, arithmetic. REQUIRES: Machine::mutex is held.
+CUresult execute(const Launch& launch);
+// Whether the driver would refuse the launch before it reaches the device.
+CUresult refuse(const Launch& launch);
+
+// Microseconds a launch takes, without rules and noise.
+double model_time_us(const Launch& launch);
+
+// Entry points, by the name and version that cuGetProcAddress is asked for.
+struct Entry {
+    const char* name;
+    int version;
+    void* address;
+};
+std::vector<Entry> device_entries();
+std::vector<Entry> memory_entries();
+std::vector<Entry> stream_entries();
+std::vector<Entry> library_entries();
+
+// Begins an entry: logs it, applies rules made for it, and says whether the call may go on (CUDA_SUCCESS). Calls that have to
+// work on a broken device use log_call instead.
+CUresult enter(const char* name, const std::string& details = "");
+// Whether a call that a capture forbids (allocation, load, synchronisation) may be made by this thread now; if not, the captures
+// that it breaks are invalidated.
+CUresult unsafe_call();
+// This thread's context, nullptr if it has none.
+CUctx_st* current_context();
+CUstreamCaptureMode& thread_capture_mode();
+std::uint64_t thread_id();
+
+}  // namespace autotune::fake

@@ -1,0 +1,87 @@
+// A small libnvidia-ml.so.1. Readings come from the script's `nvml` line: clock, power_w, limit_w, temperature, throttle (bits),
+// processes; a reading that says "none" fails as on a card that lacks it.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tests/support/fake/call_log.h"
+#include "tests/support/fake/script.h"
+
+namespace {
+
+constexpr int kSuccess = 0;
+constexpr int kNotSupported = 3;
+constexpr int kInsufficientSize = 7;
+
+// False: the card has no such reading.
+bool reading(const char* name, double usual, double& value) {
+    const autotune::fake::Script& script = autotune::fake::Script::get();
+    if (script.word("nvml", name, "") == "none") return false;
+    value = script.number("nvml", name, usual);
+    return true;
+}
+
+int unsigned_reading(const char* name, double usual, double scale, unsigned* out) {
+    double value = 0;
+    if (!reading(name, usual, value)) return kNotSupported;
+    *out = static_cast<unsigned>(value * scale);
+    return kSuccess;
+}
+
+struct ProcessInfo {
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance;
+    unsigned compute_instance;
+};
+
+}  // namespace
+
+extern "C" {
+
+[[gnu::visibility("default")]] int nvmlInit_v2() {
+    autotune::fake::log_call("nvmlInit");
+    return static_cast<int>(autotune::fake::Script::get().number("nvml", "init", kSuccess));
+}
+[[gnu::visibility("default")]] int nvmlShutdown() {
+    return kSuccess;
+}
+[[gnu::visibility("default")]] int nvmlSystemGetDriverVersion(char* text, unsigned length) {
+    std::snprintf(text, length, "%s", autotune::fake::Script::get().word("nvml", "driver", "580.0.0-fake").c_str());
+    return kSuccess;
+}
+[[gnu::visibility("default")]] int nvmlDeviceGetHandleByUUID(const char*, void** device) {
+    static int card;
+    *device = &card;
+    return kSuccess;
+}
+[[gnu::visibility("default")]] int nvmlDeviceGetClockInfo(void*, int, unsigned* mhz) {
+    return unsigned_reading("clock", 1980, 1, mhz);
+}
+[[gnu::visibility("default")]] int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) {
+    return unsigned_reading("power_w", 520, 1000, milliwatts);
+}
+[[gnu::visibility("default")]] int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* milliwatts) {
+    return unsigned_reading("limit_w", 700, 1000, milliwatts);
+}
+[[gnu::visibility("default")]] int nvmlDeviceGetTemperature(void*, int, unsigned* celsius) {
+    return unsigned_reading("temperature", 55, 1, celsius);
+}
+[[gnu::visibility("default")]] int nvmlDeviceGetCurrentClocksEventReasons(void*, unsigned long long* reasons) {
+    double value = 0;
+    if (!reading("throttle", 0, value)) return kNotSupported;
+    *reasons = static_cast<unsigned long long>(value);
+    return kSuccess;
+}
+[[gnu::visibility("default")]] int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, ProcessInfo* processes) {
+    double value = 0;
+    if (!reading("processes", 0, value)) return kNotSupported;
+    const auto running = static_cast<unsigned>(value);
+    const unsigned room = *count;
+    *count = running;
+    if (running > room) return kInsufficientSize;
+    for (unsigned i = 0; i < running; ++i) processes[i] = {100000 + i, 1 << 20, 0, 0};
+    return kSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,219 @@
+#include "tests/support/fake/program.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <cstring>
+
+namespace autotune::fake {
+namespace {
+
+constexpr std::string_view kMagic = "AUTOTUNE FAKE CUBIN 1\n";
+constexpr std::string_view kEndOfParameters = "// ---- end of parameters ----";
+
+bool is_word(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+std::string without_comments(const std::string& text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text.compare(i, 2, "//") == 0) {
+            i = std::min(text.find('\n', i), text.size());
+            out += '\n';
+        } else if (text.compare(i, 2, "/*") == 0) {
+            const std::size_t end = text.find("*/", i + 2);
+            i = end == std::string::npos ? text.size() : end + 1;
+        } else {
+            out += text[i];
+        }
+    }
+    return out;
+}
+
+// Words and single punctuation marks.
+std::vector<std::string> lex(const std::string& text) {
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < text.size();) {
+        if (std::isspace(static_cast<unsigned char>(text[i])) != 0) {
+            ++i;
+        } else if (is_word(text[i])) {
+            std::size_t end = i;
+            while (end < text.size() && is_word(text[end])) ++end;
+            out.push_back(text.substr(i, end - i));
+            i = end;
+        } else {
+            out.emplace_back(1, text[i++]);
+        }
+    }
+    return out;
+}
+
+// `NAME = VALUE` of constexpr lines, and `using In = f16` as in_type.
+Words read_constants(const std::vector<std::string>& words) {
+    Words constants;
+    for (std::size_t i = 1; i + 1 < words.size(); ++i) {
+        if (words[i] != "=" || words[i - 1].empty() || !is_word(words[i - 1][0])) continue;
+        std::string name = words[i - 1];
+        const std::string& value = words[i + 1] == "-" && i + 2 < words.size() ? words[i + 2] : words[i + 1];
+        if (i >= 2 && words[i - 2] == "using") {
+            std::transform(name.begin(), name.end(), name.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+            name += "_type";
+        }
+        constants[name] = value == "true" ? "1" : value == "false" ? "0" : value;
+    }
+    return constants;
+}
+
+// Position after the bracket that closes the one at `open`.
+std::size_t after_closing(const std::vector<std::string>& words, std::size_t open) {
+    int depth = 0;
+    for (std::size_t i = open; i < words.size(); ++i) {
+        if (words[i] == "(") ++depth;
+        if (words[i] == ")" && --depth == 0) return i + 1;
+    }
+    return words.size();
+}
+
+ParameterFact read_parameter(const std::vector<std::string>& words) {
+    ParameterFact fact;
+    fact.name = words.back();
+    const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+    if (has("*"))
+        fact.type = ParameterType::pointer;
+    else if (has("TensorMap") || has("CUtensorMap") || has("__grid_constant__"))
+        fact.type = ParameterType::tensor_map;
+    else if (has("float") || has("f32"))
+        fact.type = ParameterType::f32;
+    else if (has("double") || has("f64"))
+        fact.type = ParameterType::f64;
+    else if (has("long") || has("i64") || has("u64") || has("int64_t") || has("uint64_t") || has("size_t"))
+        fact.type = ParameterType::i64;
+    else
+        fact.type = ParameterType::i32;
+    return fact;
+}
+
+std::vector<ParameterFact> read_parameters(const std::vector<std::string>& words, std::size_t begin, std::size_t end) {
+    std::vector<ParameterFact> parameters;
+    std::vector<std::string> one;
+    int angle = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+        if (words[i] == "<") ++angle;
+        if (words[i] == ">") --angle;
+        if (words[i] == "," && angle == 0) {
+            if (!one.empty()) parameters.push_back(read_parameter(one));
+            one.clear();
+        } else {
+            one.push_back(words[i]);
+        }
+    }
+    if (!one.empty()) parameters.push_back(read_parameter(one));
+    return parameters;
+}
+
+// The name at words[at]: a literal, AUTOTUNE_KERNEL, or AUTOTUNE_ENTRY(suffix); `at` moves to the parameter list's bracket.
+std::string read_name(const std::vector<std::string>& words, const std::string& symbol, std::size_t& at) {
+    const std::string word = words[at];
+    if (word == "AUTOTUNE_KERNEL") return ++at, symbol;
+    if (word != "AUTOTUNE_ENTRY") return ++at, word;
+    const std::size_t end = after_closing(words, at + 1);
+    const std::string suffix = end >= at + 4 ? words[at + 2] : "";
+    at = end;
+    return symbol + suffix;
+}
+
+std::vector<KernelFact> read_kernels(const std::vector<std::string>& words, const std::string& symbol) {
+    std::vector<KernelFact> kernels;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (words[i] != "__global__") continue;
+        while (i < words.size() && words[i] != "void") i = words[i] == "(" ? after_closing(words, i) : i + 1;
+        ++i;
+        while (i + 1 < words.size() && words[i].rfind("__", 0) == 0)
+            i = words[i + 1] == "(" ? after_closing(words, i + 1) : i + 1;
+        if (i + 1 >= words.size()) break;
+        KernelFact kernel;
+        kernel.symbol = read_name(words, symbol, i);
+        const std::size_t end = after_closing(words, i);
+        if (end > i + 1) kernel.parameters = read_parameters(words, i + 1, end - 1);
+        kernels.push_back(std::move(kernel));
+        i = end - 1;
+    }
+    return kernels;
+}
+
+// Accumulators and fragments of a tiled kernel, so that bigger tiles per thread cost registers and the greatest spill.
+int plausible_registers(const Program& program) {
+    const long threads = 32 * program.integer("warps_m", 1) * program.integer("warps_n", 1);
+    const long groups = program.integer("math_groups", 0);
+    const long workers = groups > 0 ? groups * 128 : threads;
+    const long tile = program.integer("block_m", 0) * program.integer("block_n", 0);
+    if (tile == 0 || workers == 0) return 40;
+    return static_cast<int>(48 + tile / workers + 8 * program.integer("reg_buffers", 1));
+}
+
+}  // namespace
+
+int KernelFact::index_of(std::string_view name) const {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+        if (parameters[i].name == name) return static_cast<int>(i);
+    }
+    return -1;
+}
+
+const KernelFact* Program::find(const std::string& name) const {
+    for (const KernelFact& kernel : kernels) {
+        if (kernel.symbol == name) return &kernel;
+    }
+    return nullptr;
+}
+
+long Program::integer(const std::string& name, long otherwise) const {
+    const auto found = constants.find(name);
+    return found == constants.end() ? otherwise : std::atol(found->second.c_str());
+}
+
+std::string Program::word(const std::string& name, const std::string& otherwise) const {
+    const auto found = constants.find(name);
+    return found == constants.end() ? otherwise : found->second;
+}
+
+Program read_program(const std::string& source, const std::string& arch) {
+    constexpr int kMostRegisters = 255;
+    Program program;
+    program.arch = arch;
+    const std::size_t end = source.find(kEndOfParameters);
+    program.constants = read_constants(lex(without_comments(source.substr(0, end == std::string::npos ? 0 : end))));
+    const std::vector<std::string> words = lex(without_comments(source));
+    for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+        if (words[i] == "define" && words[i + 1] == "AUTOTUNE_KERNEL") program.symbol = words[i + 2];
+    }
+    program.kernels = read_kernels(words, program.symbol);
+    if (program.symbol.empty() && !program.kernels.empty()) program.symbol = program.kernels.front().symbol;
+    const int wanted = plausible_registers(program);
+    program.registers = std::min(wanted, kMostRegisters);
+    program.spill_bytes = std::max(0, wanted - kMostRegisters) * 4;
+    return program;
+}
+
+std::string encode_cubin(const std::string& source, const Program& program) {
+    return std::string(kMagic) + program.arch + " " + std::to_string(program.registers) + " " +
+           std::to_string(program.spill_bytes) + " " + std::to_string(source.size()) + "\n" + source;
+}
+
+std::optional<Program> decode_cubin(const void* bytes) {
+    const char* text = static_cast<const char*>(bytes);
+    if (std::strncmp(text, kMagic.data(), kMagic.size()) != 0) return std::nullopt;
+    text += kMagic.size();
+    const char* end = std::strchr(text, '\n');
+    if (end == nullptr) return std::nullopt;
+    const std::vector<std::string> head = lex(std::string(text, end));
+    if (head.size() != 4) return std::nullopt;
+    Program program = read_program(std::string(end + 1, std::stoul(head[3])), head[0]);
+    program.registers = std::stoi(head[1]);
+    program.spill_bytes = std::stoi(head[2]);
+    return program;
+}
+
+}  // namespace autotune::fake

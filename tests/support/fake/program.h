@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/fake/script.h"
+
+namespace autotune::fake {
+
+// What a fake kernel's parameter is, as its declaration says: how the bytes behind cuLaunchKernelEx's pointer are read.
+enum class ParameterType { pointer, f32, f64, i32, i64, tensor_map };
+
+struct ParameterFact {
+    std::string name;
+    ParameterType type = ParameterType::i32;
+};
+
+struct KernelFact {
+    std::string symbol;
+    std::vector<ParameterFact> parameters;
+    int index_of(std::string_view name) const;  // -1: no such parameter
+};
+
+// What the fakes know of a rendered source: its first block's constants and its kernels. Text is scanned, never compiled.
+struct Program {
+    std::string arch;    // "sm_90a"
+    std::string symbol;  // of the main kernel; the first kernel's where the text defines no AUTOTUNE_KERNEL
+    Words constants;     // "block_m" -> "128", "in_type" -> "f16", "trans_a" -> "0"
+    std::vector<KernelFact> kernels;
+    int registers = 0;  // a plausible number, the same for the compiler's report and the driver's attribute
+    int spill_bytes = 0;
+
+    const KernelFact* find(const std::string& name) const;
+    long integer(const std::string& name, long otherwise) const;
+    std::string word(const std::string& name, const std::string& otherwise) const;
+};
+
+Program read_program(const std::string& source, const std::string& arch);
+
+// The fake cubin: a line of magic, facts, and the source itself. It says its own size, for cuLibraryLoadData is told none.
+std::string encode_cubin(const std::string& source, const Program& program);
+// nullopt if `bytes` is something else.
+std::optional<Program> decode_cubin(const void* bytes);
+
+}  // namespace autotune::fake

@@ -1,0 +1,197 @@
+#include "tests/support/fake/script.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <thread>
+
+namespace autotune::fake {
+namespace {
+
+constexpr int kBadScript = 97;
+constexpr double kLongestSleep_s = 120;
+
+[[noreturn]] void refuse(int line, const std::string& what) {
+    std::fprintf(stderr, "fake script, line %d: %s\n", line, what.c_str());
+    std::_Exit(kBadScript);
+}
+
+// Splits `key=value` tokens at blanks; a value in double quotes keeps its blanks. A token without '=' has an empty value.
+std::vector<std::pair<std::string, std::string>> tokens(const std::string& line) {
+    std::vector<std::pair<std::string, std::string>> out;
+    std::string token;
+    bool quoted = false;
+    const auto flush = [&] {
+        if (token.empty()) return;
+        const std::size_t equals = token.find('=');
+        out.emplace_back(token.substr(0, equals), equals == std::string::npos ? "" : token.substr(equals + 1));
+        token.clear();
+    };
+    for (const char c : line) {
+        if (c == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (c == ' ' || c == '\t' || c == '\r')) {
+            flush();
+        } else if (!quoted && c == '#' && token.empty()) {
+            break;
+        } else {
+            token += c;
+        }
+    }
+    flush();
+    return out;
+}
+
+bool same_constants(const Rule& rule, const Occasion& occasion) {
+    for (const auto& [name, value] : rule.constants) {
+        if (name == "family") {
+            if (occasion.symbol.find("_" + value + "_") == std::string::npos) return false;
+            continue;
+        }
+        if (occasion.constants == nullptr) return false;
+        const auto found = occasion.constants->find(name);
+        if (found == occasion.constants->end() || found->second != value) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+double Rule::number(const std::string& name, double otherwise) const {
+    const auto found = arguments.find(name);
+    return found == arguments.end() ? otherwise : std::atof(found->second.c_str());
+}
+
+std::string Rule::word(const std::string& name, const std::string& otherwise) const {
+    const auto found = arguments.find(name);
+    return found == arguments.end() ? otherwise : found->second;
+}
+
+Script& Script::get() {
+    static Script script;
+    return script;
+}
+
+Script::Script() {
+    const char* path = std::getenv("AUTOTUNE_FAKE_SCRIPT");
+    if (path != nullptr && *path != '\0') {
+        path_ = path;
+        std::ifstream file(path_);
+        if (!file) refuse(0, "cannot read " + path_);
+        std::string line;
+        for (int number = 1; std::getline(file, line); ++number) parse_line(line, number);
+    }
+    if (devices_.empty()) devices_.emplace_back();
+}
+
+void Script::parse_line(const std::string& line, int number) {
+    const auto parsed = tokens(line);
+    if (parsed.empty()) return;
+    const std::string& head = parsed.front().first;
+    Words words;
+    for (auto it = parsed.begin() + 1; it != parsed.end(); ++it) words[it->first] = it->second;
+    static const std::set<std::string> kSections{"driver", "nvrtc", "model", "nvml"};
+    if (head == "rule") {
+        parse_rule(words, number);
+    } else if (head == "device") {
+        devices_.push_back(words);
+    } else if (kSections.count(head) > 0) {
+        for (const auto& [key, value] : words) sections_[head][key] = value;
+    } else {
+        refuse(number, "unknown word '" + head + "'");
+    }
+}
+
+void Script::parse_rule(const Words& words, int number) {
+    static const std::set<std::string> kArguments{"code",  "seconds", "how",       "factor", "bytes",   "us",
+                                                  "index", "persist", "registers", "spill",  "message", "value"};
+    static const std::set<std::string> kActions{"return", "hang",   "crash", "wrong", "out_of_bounds",
+                                                "slow",   "vanish", "fail",  "log",   "report"};
+    Rule rule;
+    rule.line = number;
+    for (const auto& [key, value] : words) {
+        if (key == "on")
+            rule.on = value;
+        else if (key == "symbol")
+            rule.symbol = std::regex(value);
+        else if (key == "nth")
+            rule.nth = std::atol(value.c_str());
+        else if (key == "from")
+            rule.from = std::atol(value.c_str());
+        else if (key == "times")
+            rule.times = std::atol(value.c_str());
+        else if (key == "once")
+            rule.once = true;
+        else if (key == "do")
+            rule.action = value;
+        else if (kArguments.count(key) > 0)
+            rule.arguments[key] = value;
+        else
+            rule.constants[key] = value;
+    }
+    if (kActions.count(rule.action) == 0) refuse(number, "unknown action do=" + rule.action);
+    rules_.push_back(std::move(rule));
+}
+
+const Words& Script::section(const std::string& name) const {
+    static const Words kNone;
+    const auto found = sections_.find(name);
+    return found == sections_.end() ? kNone : found->second;
+}
+
+double Script::number(const std::string& section_name, const std::string& name, double otherwise) const {
+    const Words& words = section(section_name);
+    const auto found = words.find(name);
+    return found == words.end() ? otherwise : std::atof(found->second.c_str());
+}
+
+std::string Script::word(const std::string& section_name, const std::string& name, const std::string& otherwise) const {
+    const Words& words = section(section_name);
+    const auto found = words.find(name);
+    return found == words.end() ? otherwise : found->second;
+}
+
+const Rule* Script::fire(const Occasion& occasion) {
+    const std::lock_guard lock(mutex_);
+    for (Rule& rule : rules_) {
+        if (rule.on != occasion.on) continue;
+        if (rule.symbol && !std::regex_search(occasion.symbol, *rule.symbol)) continue;
+        if (!same_constants(rule, occasion)) continue;
+        ++rule.seen;
+        if (rule.nth > 0 && rule.seen != rule.nth) continue;
+        if (rule.seen < rule.from || (rule.times > 0 && rule.fired >= rule.times)) continue;
+        if (!claim(rule)) continue;
+        ++rule.fired;
+        return &rule;
+    }
+    return nullptr;
+}
+
+bool Script::claim(Rule& rule) const {
+    if (!rule.once) return true;
+    const std::string path = marker("fired." + std::to_string(rule.line));
+    const int file = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (file < 0) return false;
+    close(file);
+    return true;
+}
+
+void crash(const std::string& how) {
+    if (how == "abort") std::abort();
+    if (how == "exit") std::_Exit(3);
+    raise(how == "kill" ? SIGKILL : SIGSEGV);
+    std::_Exit(3);
+}
+
+void sleep_s(double seconds) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, kLongestSleep_s)));
+}
+
+}  // namespace autotune::fake

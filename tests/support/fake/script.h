@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace autotune::fake {
+
+// What a fake does beside behaving well, from the file named by AUTOTUNE_FAKE_SCRIPT; README.md beside this file is its manual.
+// A bad script ends the process with exit code 97 and a line on standard error: a test that is misspelt must not pass.
+
+using Words = std::map<std::string, std::string>;
+
+// One `rule` line: when it applies and what happens then.
+struct Rule {
+    int line = 0;
+    std::string on = "launch";         // launch, compile, or a driver entry's name
+    std::optional<std::regex> symbol;  // of the kernel or, for compile, of the source
+    Words constants;                   // "block_m" -> "128"; "family" -> "mma"
+    long nth = 0;                      // only the nth time that everything above matches (from 1); 0: every time
+    long from = 1;                     // not before this time
+    long times = 0;                    // at most so often in a process; 0: no limit
+    bool once = false;                 // at most once among all processes that run this script
+    std::string action;
+    Words arguments;
+    long seen = 0;
+    long fired = 0;
+
+    double number(const std::string& name, double otherwise) const;
+    std::string word(const std::string& name, const std::string& otherwise) const;
+};
+
+// What a rule is matched against.
+struct Occasion {
+    std::string on;
+    std::string symbol;
+    const Words* constants = nullptr;
+};
+
+class Script {
+  public:
+    // The script of this process, read at first use.
+    static Script& get();
+
+    // Settings of a line that is not a rule ("driver", "nvrtc", "model", "nvml"), merged over all its lines.
+    const Words& section(const std::string& name) const;
+    double number(const std::string& section, const std::string& name, double otherwise) const;
+    std::string word(const std::string& section, const std::string& name, const std::string& otherwise) const;
+    // One entry for each `device` line; at least one, all defaults.
+    const std::vector<Words>& devices() const { return devices_; }
+
+    // The first rule that applies now, counted as fired; nullptr if none does.
+    const Rule* fire(const Occasion& occasion);
+    // Files that outlive the process, for `once` and for a driver that vanished: path of the script + suffix.
+    std::string marker(const std::string& suffix) const { return path_ + "." + suffix; }
+
+  private:
+    Script();
+    void parse_line(const std::string& line, int number);
+    void parse_rule(const Words& words, int number);
+    bool claim(Rule& rule) const;
+
+    std::string path_;
+    std::map<std::string, Words> sections_;
+    std::vector<Words> devices_;
+    std::vector<Rule> rules_;
+    std::mutex mutex_;
+};
+
+// Ends the process as the script asks: how = segv, abort, exit or kill.
+[[noreturn]] void crash(const std::string& how);
+// Sleeps in real time, at most two minutes: a hang that a forgotten process survives must end by itself.
+void sleep_s(double seconds);
+
+}  // namespace autotune::fake
