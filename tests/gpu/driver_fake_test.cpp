@@ -6,7 +6,7 @@
 #include "src/gpu/driver.h"
 #include "src/gpu/nvml.h"
 #include "src/gpu/nvrtc.h"
-#include "tests/gpu/fake_process.h"
+#include "tests/support/fake/in_fake_process.h"
 
 namespace autotune::test {
 namespace {

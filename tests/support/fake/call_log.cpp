@@ -14,6 +14,8 @@
 #include <iterator>
 #include <stdexcept>
 
+extern "C" [[gnu::weak]] void autotune_interposer_driver_call(const char* name);
+
 namespace autotune::fake {
 namespace {
 
@@ -57,6 +59,9 @@ class MappedLog {
 }  // namespace
 
 void log_call(const std::string& line) {
+    if (autotune_interposer_driver_call != nullptr && line.rfind("cu", 0) == 0) {
+        autotune_interposer_driver_call(line.substr(0, line.find(' ')).c_str());
+    }
     static MappedLog* log = new MappedLog;  // never destroyed: calls are logged until the process is gone
     log->append(line);
 }

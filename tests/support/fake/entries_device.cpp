@@ -268,22 +268,22 @@ CUctx_st* current_context() {
 
 std::vector<Entry> device_entries() {
     // The typed locals make the compiler compare each fake with the driver's own prototype of that version.
-    const PFN_cuInit_v2000 f_init = init;
-    const PFN_cuDriverGetVersion_v2020 f_version = driver_get_version;
-    const PFN_cuGetErrorName_v6000 f_error_name = get_error_name;
-    const PFN_cuDeviceGetCount_v2000 f_count = device_get_count;
-    const PFN_cuDeviceGet_v2000 f_get = device_get;
-    const PFN_cuDeviceGetName_v2000 f_name = device_get_name;
-    const PFN_cuDeviceGetAttribute_v2000 f_attribute = device_get_attribute;
-    const PFN_cuDeviceTotalMem_v3020 f_memory = device_total_mem;
-    const PFN_cuDeviceGetUuid_v11040 f_uuid = device_get_uuid;
-    const PFN_cuDevicePrimaryCtxRetain_v7000 f_retain = primary_ctx_retain;
-    const PFN_cuDevicePrimaryCtxRelease_v11000 f_release = primary_ctx_release;
-    const PFN_cuCtxSetCurrent_v4000 f_set = ctx_set_current;
-    const PFN_cuCtxGetCurrent_v4000 f_current = ctx_get_current;
-    const PFN_cuCtxGetId_v12000 f_id = ctx_get_id;
-    const PFN_cuCtxGetDevice_v2000 f_device = ctx_get_device;
-    const PFN_cuCtxSynchronize_v2000 f_synchronize = ctx_synchronize;
+    const PFN_cuInit_v2000 f_init = Outside<init>::call;
+    const PFN_cuDriverGetVersion_v2020 f_version = Outside<driver_get_version>::call;
+    const PFN_cuGetErrorName_v6000 f_error_name = Outside<get_error_name>::call;
+    const PFN_cuDeviceGetCount_v2000 f_count = Outside<device_get_count>::call;
+    const PFN_cuDeviceGet_v2000 f_get = Outside<device_get>::call;
+    const PFN_cuDeviceGetName_v2000 f_name = Outside<device_get_name>::call;
+    const PFN_cuDeviceGetAttribute_v2000 f_attribute = Outside<device_get_attribute>::call;
+    const PFN_cuDeviceTotalMem_v3020 f_memory = Outside<device_total_mem>::call;
+    const PFN_cuDeviceGetUuid_v11040 f_uuid = Outside<device_get_uuid>::call;
+    const PFN_cuDevicePrimaryCtxRetain_v7000 f_retain = Outside<primary_ctx_retain>::call;
+    const PFN_cuDevicePrimaryCtxRelease_v11000 f_release = Outside<primary_ctx_release>::call;
+    const PFN_cuCtxSetCurrent_v4000 f_set = Outside<ctx_set_current>::call;
+    const PFN_cuCtxGetCurrent_v4000 f_current = Outside<ctx_get_current>::call;
+    const PFN_cuCtxGetId_v12000 f_id = Outside<ctx_get_id>::call;
+    const PFN_cuCtxGetDevice_v2000 f_device = Outside<ctx_get_device>::call;
+    const PFN_cuCtxSynchronize_v2000 f_synchronize = Outside<ctx_synchronize>::call;
     return {entry("cuInit", 2000, f_init),
             entry("cuDriverGetVersion", 2020, f_version),
             entry("cuGetErrorName", 6000, f_error_name),

@@ -194,16 +194,16 @@ CUresult tensor_map_encode_tiled(CUtensorMap* map, CUtensorMapDataType, cuuint32
 }
 
 std::vector<Entry> library_entries_here() {
-    const PFN_cuLibraryLoadData_v12000 f_load = library_load_data;
-    const PFN_cuLibraryUnload_v12000 f_unload = library_unload;
-    const PFN_cuLibraryGetKernel_v12000 f_kernel = library_get_kernel;
-    const PFN_cuKernelGetFunction_v12000 f_function = kernel_get_function;
-    const PFN_cuFuncGetAttribute_v2020 f_get = func_get_attribute;
-    const PFN_cuFuncSetAttribute_v9000 f_set = func_set_attribute;
-    const PFN_cuFuncLoad_v12040 f_func_load = func_load;
-    const PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050 f_occupancy = occupancy_max_blocks;
-    const PFN_cuLaunchKernelEx_v11060 f_launch = launch_kernel_ex;
-    const PFN_cuTensorMapEncodeTiled_v12000 f_map = tensor_map_encode_tiled;
+    const PFN_cuLibraryLoadData_v12000 f_load = Outside<library_load_data>::call;
+    const PFN_cuLibraryUnload_v12000 f_unload = Outside<library_unload>::call;
+    const PFN_cuLibraryGetKernel_v12000 f_kernel = Outside<library_get_kernel>::call;
+    const PFN_cuKernelGetFunction_v12000 f_function = Outside<kernel_get_function>::call;
+    const PFN_cuFuncGetAttribute_v2020 f_get = Outside<func_get_attribute>::call;
+    const PFN_cuFuncSetAttribute_v9000 f_set = Outside<func_set_attribute>::call;
+    const PFN_cuFuncLoad_v12040 f_func_load = Outside<func_load>::call;
+    const PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050 f_occupancy = Outside<occupancy_max_blocks>::call;
+    const PFN_cuLaunchKernelEx_v11060 f_launch = Outside<launch_kernel_ex>::call;
+    const PFN_cuTensorMapEncodeTiled_v12000 f_map = Outside<tensor_map_encode_tiled>::call;
     return {{"cuLibraryLoadData", 12000, reinterpret_cast<void*>(f_load)},
             {"cuLibraryUnload", 12000, reinterpret_cast<void*>(f_unload)},
             {"cuLibraryGetKernel", 12000, reinterpret_cast<void*>(f_kernel)},

@@ -98,12 +98,12 @@ CUresult memset_d8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
 }  // namespace
 
 std::vector<Entry> memory_entries() {
-    const PFN_cuMemGetInfo_v3020 f_info = mem_get_info;
-    const PFN_cuMemAlloc_v3020 f_alloc = mem_alloc;
-    const PFN_cuMemFree_v3020 f_free = mem_free;
-    const PFN_cuMemcpyHtoD_v3020 f_htod = memcpy_htod;
-    const PFN_cuMemcpyDtoH_v3020 f_dtoh = memcpy_dtoh;
-    const PFN_cuMemsetD8_v3020 f_memset = memset_d8;
+    const PFN_cuMemGetInfo_v3020 f_info = Outside<mem_get_info>::call;
+    const PFN_cuMemAlloc_v3020 f_alloc = Outside<mem_alloc>::call;
+    const PFN_cuMemFree_v3020 f_free = Outside<mem_free>::call;
+    const PFN_cuMemcpyHtoD_v3020 f_htod = Outside<memcpy_htod>::call;
+    const PFN_cuMemcpyDtoH_v3020 f_dtoh = Outside<memcpy_dtoh>::call;
+    const PFN_cuMemsetD8_v3020 f_memset = Outside<memset_d8>::call;
     return {{"cuMemGetInfo", 3020, reinterpret_cast<void*>(f_info)}, {"cuMemAlloc", 3020, reinterpret_cast<void*>(f_alloc)},
             {"cuMemFree", 3020, reinterpret_cast<void*>(f_free)},    {"cuMemcpyHtoD", 3020, reinterpret_cast<void*>(f_htod)},
             {"cuMemcpyDtoH", 3020, reinterpret_cast<void*>(f_dtoh)}, {"cuMemsetD8", 3020, reinterpret_cast<void*>(f_memset)}};

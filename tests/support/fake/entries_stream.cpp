@@ -167,24 +167,24 @@ CUresult graph_exec_destroy(CUgraphExec executable) {
 }  // namespace
 
 std::vector<Entry> stream_entries() {
-    const PFN_cuStreamCreate_v2000 f_create = stream_create;
-    const PFN_cuStreamDestroy_v4000 f_destroy = stream_destroy;
-    const PFN_cuStreamSynchronize_v2000 f_synchronize = stream_synchronize;
-    const PFN_cuStreamQuery_v2000 f_query = stream_query;
-    const PFN_cuStreamIsCapturing_v10000 f_capturing = stream_is_capturing;
-    const PFN_cuThreadExchangeStreamCaptureMode_v10010 f_mode = exchange_capture_mode;
-    const PFN_cuStreamBeginCapture_v10010 f_begin = stream_begin_capture;
-    const PFN_cuStreamEndCapture_v10000 f_end = stream_end_capture;
-    const PFN_cuEventCreate_v2000 f_event = event_create;
-    const PFN_cuEventDestroy_v4000 f_event_destroy = event_destroy;
-    const PFN_cuEventRecord_v2000 f_record = event_record;
-    const PFN_cuEventSynchronize_v2000 f_event_synchronize = event_synchronize;
-    const PFN_cuEventQuery_v2000 f_event_query = event_query;
-    const PFN_cuEventElapsedTime_v2000 f_elapsed = event_elapsed_time;
-    const PFN_cuGraphInstantiateWithFlags_v11040 f_instantiate = graph_instantiate;
-    const PFN_cuGraphLaunch_v10000 f_launch = graph_launch;
-    const PFN_cuGraphDestroy_v10000 f_graph_destroy = graph_destroy;
-    const PFN_cuGraphExecDestroy_v10000 f_exec_destroy = graph_exec_destroy;
+    const PFN_cuStreamCreate_v2000 f_create = Outside<stream_create>::call;
+    const PFN_cuStreamDestroy_v4000 f_destroy = Outside<stream_destroy>::call;
+    const PFN_cuStreamSynchronize_v2000 f_synchronize = Outside<stream_synchronize>::call;
+    const PFN_cuStreamQuery_v2000 f_query = Outside<stream_query>::call;
+    const PFN_cuStreamIsCapturing_v10000 f_capturing = Outside<stream_is_capturing>::call;
+    const PFN_cuThreadExchangeStreamCaptureMode_v10010 f_mode = Outside<exchange_capture_mode>::call;
+    const PFN_cuStreamBeginCapture_v10010 f_begin = Outside<stream_begin_capture>::call;
+    const PFN_cuStreamEndCapture_v10000 f_end = Outside<stream_end_capture>::call;
+    const PFN_cuEventCreate_v2000 f_event = Outside<event_create>::call;
+    const PFN_cuEventDestroy_v4000 f_event_destroy = Outside<event_destroy>::call;
+    const PFN_cuEventRecord_v2000 f_record = Outside<event_record>::call;
+    const PFN_cuEventSynchronize_v2000 f_event_synchronize = Outside<event_synchronize>::call;
+    const PFN_cuEventQuery_v2000 f_event_query = Outside<event_query>::call;
+    const PFN_cuEventElapsedTime_v2000 f_elapsed = Outside<event_elapsed_time>::call;
+    const PFN_cuGraphInstantiateWithFlags_v11040 f_instantiate = Outside<graph_instantiate>::call;
+    const PFN_cuGraphLaunch_v10000 f_launch = Outside<graph_launch>::call;
+    const PFN_cuGraphDestroy_v10000 f_graph_destroy = Outside<graph_destroy>::call;
+    const PFN_cuGraphExecDestroy_v10000 f_exec_destroy = Outside<graph_exec_destroy>::call;
     return {{"cuStreamCreate", 2000, reinterpret_cast<void*>(f_create)},
             {"cuStreamDestroy", 4000, reinterpret_cast<void*>(f_destroy)},
             {"cuStreamSynchronize", 2000, reinterpret_cast<void*>(f_synchronize)},

@@ -77,6 +77,10 @@ void write_text(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
+std::string interposer_library() {
+    return AUTOTUNE_INTERPOSER;
+}
+
 std::string autotune_binary() {
 #ifdef AUTOTUNE_BINARY
     return AUTOTUNE_BINARY;

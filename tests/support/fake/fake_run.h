@@ -84,6 +84,8 @@ class Sandbox {
     std::filesystem::path folder_;
 };
 
+// The library to name in LD_PRELOAD for counting (tests/support/interposer/interposer.h).
+std::string interposer_library();
 // Path of the autotune command; empty if this build has none.
 std::string autotune_binary();
 

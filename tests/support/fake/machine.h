@@ -32,7 +32,26 @@ struct CUfunc_st {
     std::size_t dynamic_smem_allowed_bytes = 48 << 10;
 };
 
+// Hooks of the preloaded interposer (tests/support/interposer), where there is one.
+extern "C" [[gnu::weak]] void autotune_interposer_inside_driver(int change);
+
 namespace autotune::fake {
+
+// An entry point as the outside calls it: the interposer does not count what the fake itself does in there.
+template <auto entry>
+struct Outside;
+template <typename... Arguments, CUresult (*entry)(Arguments...)>
+struct Outside<entry> {
+    static CUresult call(Arguments... arguments) {
+        const auto tell = [](int change) {
+            if (autotune_interposer_inside_driver != nullptr) autotune_interposer_inside_driver(change);
+        };
+        tell(1);
+        const CUresult result = entry(arguments...);
+        tell(-1);
+        return result;
+    }
+};
 
 using Address = std::uint64_t;
 

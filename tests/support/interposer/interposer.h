@@ -1,0 +1,59 @@
+#pragma once
+
+#include <dlfcn.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace autotune::test {
+
+// What the calling thread asked of the system between start_counting() and stop_counting(), as seen by the preloaded library
+// beside this file (interposer_library()). What the fake driver itself does inside its entries is not counted: those are counted
+// as driver calls.
+struct Counts {
+    long opens = 0;        // open, openat, creat, fopen
+    long maps = 0;         // mmap
+    long allocations = 0;  // malloc, calloc, realloc, aligned_alloc, posix_memalign, and so operator new
+    long frees = 0;
+    long ioctls = 0;                        // how a real driver talks to its kernel module
+    std::vector<std::string> driver_calls;  // by name, the fake driver's alone: "cuLaunchKernelEx"
+};
+
+// C interface of the preloaded library.
+constexpr std::size_t kMostDriverCalls = 4096;
+struct RawCounts {
+    long opens, maps, allocations, frees, ioctls;
+    std::size_t driver_calls;
+    std::array<std::array<char, 48>, kMostDriverCalls> names;
+};
+
+// A sanitizer brings its own malloc, which no other may replace: tests that count are skipped in such a build.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kCanCount = false;
+#else
+constexpr bool kCanCount = true;
+#endif
+
+// Whether this process runs with the library preloaded: LD_PRELOAD=interposer_library(). Not under a sanitizer, which has its own
+// malloc.
+inline bool interposer_is_loaded() {
+    return dlsym(RTLD_DEFAULT, "autotune_interposer_start") != nullptr;
+}
+
+// REQUIRES for both: interposer_is_loaded().
+inline void start_counting() {
+    const auto start = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "autotune_interposer_start"));
+    start();
+}
+
+inline Counts stop_counting() {
+    static const auto stop = reinterpret_cast<const RawCounts* (*)()>(dlsym(RTLD_DEFAULT, "autotune_interposer_stop"));
+    const RawCounts* raw = stop();
+    Counts counts{raw->opens, raw->maps, raw->allocations, raw->frees, raw->ioctls, {}};
+    for (std::size_t i = 0; i < raw->driver_calls && i < kMostDriverCalls; ++i)
+        counts.driver_calls.emplace_back(raw->names[i].data());
+    return counts;
+}
+
+}  // namespace autotune::test
