@@ -124,6 +124,13 @@ std::vector<std::string> prepare_path(const PathRequest& request) {
     return worries(path, *found);
 }
 
+std::int64_t size_of(const std::string& path) {
+    if (path == kMemory) return 0;
+    const auto found = look_at(path);
+    if (!found) throw database_error(path, "vanished while it was used", "try again");
+    return found->st_size;
+}
+
 std::string new_private_file(const std::string& path) {
     for (int attempt = 1; attempt <= kBackupNames; ++attempt) {
         const std::string name = attempt == 1 ? path : path + std::to_string(attempt);

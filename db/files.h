@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct PathRequest {
     bool create = false;
 };
 std::vector<std::string> prepare_path(const PathRequest& request);
+
+// Bytes of a file, 0 in memory. Throws Error{database}.
+std::int64_t size_of(const std::string& path);
 
 // Makes an empty file (0600) under `path`, or `path` with a number where that is taken, and returns its name.
 std::string new_private_file(const std::string& path);

@@ -49,10 +49,19 @@ std::string describe_database(Connection& connection) {
     return text + ", " + std::to_string(query.integer()) + " KiB";
 }
 
-std::string integrity_of(Connection& connection) {
+std::string quick_check_of(Connection& connection) {
     try {
-        const std::string quick = one_text(connection, "PRAGMA quick_check(1)");
-        if (quick != "ok") return quick;
+        const std::string found = one_text(connection, "PRAGMA quick_check(1)");
+        return found == "ok" ? std::string() : found;
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+std::string integrity_of(Connection& connection) {
+    const std::string damage = quick_check_of(connection);
+    if (!damage.empty()) return damage;
+    try {
         const std::string dangling = one_text(connection, "PRAGMA foreign_key_check");
         if (!dangling.empty()) return "a row of table " + dangling + " refers to one that is not there";
         return winners_of(connection);

@@ -94,13 +94,15 @@ std::int64_t user_version(Connection& connection) {
     return number(connection, "PRAGMA user_version");
 }
 
+// SQLite takes a file of one byte for an empty one, and so would overwrite it.
 bool is_blank(Connection& connection) {
-    return number(connection, "PRAGMA application_id") == 0 && user_version(connection) == 0 &&
+    return size_of(connection.path()) == 0 && number(connection, "PRAGMA application_id") == 0 && user_version(connection) == 0 &&
            number(connection, "SELECT count(*) FROM sqlite_schema") == 0;
 }
 
 void require_ours(Connection& connection) {
     const std::int64_t id = number(connection, "PRAGMA application_id");
+    if (id == 0) throw database_error(connection.path(), "is not a database of autotune", kChooseAnother);
     if (id != kApplicationId) {
         throw database_error(connection.path(), "belongs to another program (application_id " + std::to_string(id) + ")",
                              kChooseAnother);
@@ -113,6 +115,14 @@ void require_ours(Connection& connection) {
                                  std::to_string(schema_version()) + ")",
                              "upgrade autotune, or choose another file with --db or AUTOTUNE_DB");
     }
+}
+
+// SQLite itself notices when whole pages are missing at the end, not when a part of the last one is.
+// REQUIRES: a snapshot, which keeps writers away.
+void require_whole_pages(Connection& connection) {
+    const std::int64_t page_bytes = number(connection, "PRAGMA page_size");
+    if (page_bytes > 0 && size_of(connection.path()) % page_bytes == 0) return;
+    throw database_error(connection.path(), "is damaged (its last page is cut)", kMoveAway);
 }
 
 void require_schema(Connection& connection) {
@@ -128,8 +138,11 @@ void require_schema(Connection& connection) {
 // Whoever turned a file to WAL did not know that SQLite before 3.51.3 can lose commits there.
 void leave_wal(Connection& connection) {
     if (connection.is_read_only()) return;
-    Query query = connection.query("PRAGMA journal_mode");
-    if (query.next() && query.text() == "wal") connection.run("PRAGMA journal_mode=DELETE");
+    const std::string mode = [&] {
+        Query query = connection.query("PRAGMA journal_mode");
+        return query.next() ? query.text() : std::string();
+    }();
+    if (mode == "wal") connection.run("PRAGMA journal_mode=DELETE");
 }
 
 std::string back_up(Connection& connection) {
@@ -153,6 +166,19 @@ void initialise(Connection& connection) {
     transaction.commit();
 }
 
+enum class State { blank, older, current };
+
+// Throws Error{database} for a file that is none of these.
+State look_at(Connection& connection) {
+    const Snapshot snapshot(connection);
+    if (is_blank(connection)) return State::blank;
+    require_ours(connection);
+    require_whole_pages(connection);
+    if (user_version(connection) < schema_version()) return State::older;
+    require_schema(connection);
+    return State::current;
+}
+
 }  // namespace
 
 int schema_version() {
@@ -170,25 +196,24 @@ void migrate(Connection& connection, int version) {
 }
 
 std::string prepare_schema(Connection& connection) {
-    if (is_blank(connection)) {
+    State state = look_at(connection);
+    if (state == State::blank) {
         if (connection.is_read_only()) {
             throw database_error(connection.path(), "is empty",
                                  "open it once for writing, or choose another file with --db or AUTOTUNE_DB");
         }
         initialise(connection);
+        state = look_at(connection);
     }
-    require_ours(connection);
     leave_wal(connection);
-    std::string backup;
-    if (user_version(connection) < schema_version()) {
-        if (connection.is_read_only()) {
-            throw database_error(connection.path(), "has the older schema " + std::to_string(user_version(connection)),
-                                 "open it once for writing, which migrates it after a backup");
-        }
-        backup = back_up(connection);
-        migrate(connection, schema_version());
+    if (state == State::current) return {};
+    if (connection.is_read_only()) {
+        throw database_error(connection.path(), "has the older schema " + std::to_string(user_version(connection)),
+                             "open it once for writing, which migrates it after a backup");
     }
-    require_schema(connection);
+    std::string backup = back_up(connection);
+    migrate(connection, schema_version());
+    look_at(connection);
     return backup;
 }
 

@@ -34,6 +34,25 @@ std::optional<std::string_view> peek(std::string_view line, std::string_view quo
     return line.substr(0, end);
 }
 
+// The object of the extents as it stands in the line, braces included; empty if there is none.
+std::string_view peek_extents(std::string_view line) {
+    const auto name = line.find("\"extents\"");
+    const auto open = name == std::string_view::npos ? name : line.find('{', name);
+    const auto close = open == std::string_view::npos ? open : line.find('}', open);
+    return close == std::string_view::npos ? std::string_view() : line.substr(open, close - open + 1);
+}
+
+// Whether the text of an object says these extents, spaces apart.
+bool says(std::string_view text, const std::vector<Extent>& extents) {
+    std::string found(text);
+    std::erase_if(found, [](char letter) { return letter == ' ' || letter == '\t'; });
+    std::string wanted;
+    for (const Extent& extent : extents) {
+        wanted.append(wanted.empty() ? "{\"" : ",\"").append(extent.name).append("\":").append(std::to_string(extent.value));
+    }
+    return found == wanted + "}";
+}
+
 bool is_blank(std::string_view line) {
     return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -98,8 +117,14 @@ void Shipped::index(const std::string& path, std::string_view content) {
             warn("shipped winner " + path + ":" + std::to_string(number) + " has no op, arch or class; it is not used");
             continue;
         }
-        lines_.push_back(
-            {.text = text, .where = path, .number = number, .op = *op, .arch = *arch, .class_key = *class_key, .winner = {}});
+        lines_.push_back({.text = text,
+                          .where = path,
+                          .number = number,
+                          .op = *op,
+                          .arch = *arch,
+                          .class_key = *class_key,
+                          .extents = peek_extents(text),
+                          .winner = {}});
     }
 }
 
@@ -118,23 +143,27 @@ const Winner* Shipped::parsed(Line& line) {
 }
 
 std::vector<Winner> Shipped::of_class(const Subject& subject) {
+    return select(subject, [](const Line&) { return true; });
+}
+
+std::vector<Winner> Shipped::find(const Subject& subject) {
+    std::vector<Winner> found = select(subject, [&](const Line& line) { return says(line.extents, subject.extents); });
+    std::erase_if(found, [&](const Winner& winner) { return winner.extents != subject.extents; });
+    return found;
+}
+
+std::vector<Winner> Shipped::select(const Subject& subject, const std::function<bool(const Line&)>& worth_parsing) {
     std::vector<Winner> found;
     if (paths_.empty() || why_invalid(subject.device)) return found;
     load();
     const std::string arch = arch_of(subject.device.cc_major, subject.device.cc_minor);
     const std::string device_key = subject.device.key();
     for (Line& line : lines_) {
-        if (line.class_key != subject.class_key || line.arch != arch || line.op != subject.op) continue;
+        if (line.class_key != subject.class_key || line.arch != arch || line.op != subject.op || !worth_parsing(line)) continue;
         const Winner* winner = parsed(line);
         if (winner == nullptr || winner->class_key != subject.class_key || winner->device.key() != device_key) continue;
         if (same_names(winner->extents, subject.extents)) found.push_back(*winner);
     }
-    return found;
-}
-
-std::vector<Winner> Shipped::find(const Subject& subject) {
-    std::vector<Winner> found = of_class(subject);
-    std::erase_if(found, [&](const Winner& winner) { return winner.extents != subject.extents; });
     return found;
 }
 

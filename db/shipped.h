@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,10 +30,11 @@ class Shipped {
         std::string_view text;  // into files_
         std::string where;      // "FILE" of "FILE:12", for warnings
         int number = 0;
-        std::string_view op, arch, class_key;
+        std::string_view op, arch, class_key, extents;
         enum class State { unread, good, bad } state = State::unread;
         Winner winner;
     };
+    std::vector<Winner> select(const Subject& subject, const std::function<bool(const Line&)>& worth_parsing);
     void load();
     void load_path(const std::string& path);
     void load_file(const std::string& path);

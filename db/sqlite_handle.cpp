@@ -36,6 +36,15 @@ constexpr std::array<std::pair<int, int>, 6> kSwitches = {{
     {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
 }};
 
+void roll_back(Connection& connection) noexcept {
+    if (!connection.in_transaction()) return;  // SQLite rolls some failures back by itself
+    try {
+        connection.run("ROLLBACK");
+    } catch (const Error&) {
+        // The next open rolls back what is left.
+    }
+}
+
 }  // namespace
 
 void StatementDeleter::operator()(sqlite3_stmt* raw) const noexcept {
@@ -191,12 +200,30 @@ void Connection::abandon() noexcept {
     raw_ = nullptr;
 }
 
+int Connection::system_errno(int code) const {
+    if (raw_ == nullptr) return 0;
+    if (const int known = sqlite3_system_errno(raw_)) return known;
+    // A failed COMMIT leaves it with the file alone.
+    int last = 0;
+    const bool is_input_output = (code & 0xff) == SQLITE_IOERR;
+    if (is_input_output) sqlite3_file_control(raw_, "main", SQLITE_FCNTL_LAST_ERRNO, &last);
+    return last;
+}
+
 void Connection::fail(int code) const {
     throw database_error({.path = options_.path,
                           .code = code,
-                          .system_errno = raw_ == nullptr ? 0 : sqlite3_system_errno(raw_),
+                          .system_errno = system_errno(code),
                           .detail = raw_ == nullptr ? "" : sqlite3_errmsg(raw_),
                           .busy_timeout_ms = options_.busy_timeout_ms});
+}
+
+Snapshot::Snapshot(Connection& connection) : connection_(connection) {
+    connection_.run("BEGIN");
+}
+
+Snapshot::~Snapshot() {
+    roll_back(connection_);
 }
 
 Transaction::Transaction(Connection& connection) : connection_(connection) {
@@ -204,12 +231,7 @@ Transaction::Transaction(Connection& connection) : connection_(connection) {
 }
 
 Transaction::~Transaction() {
-    if (!open_ || !connection_.in_transaction()) return;  // SQLite rolls some failures back by itself
-    try {
-        connection_.run("ROLLBACK");
-    } catch (const Error&) {
-        // The next open rolls back what is left.
-    }
+    if (open_) roll_back(connection_);
 }
 
 void Transaction::commit() {

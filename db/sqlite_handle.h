@@ -104,10 +104,23 @@ class Connection {
 
   private:
     void configure();
+    int system_errno(int code) const;
 
     ConnectionOptions options_;
     sqlite3* raw_ = nullptr;
     std::map<std::string_view, StatementHandle> statements_;
+};
+
+// One state of the file for several reads, and one lock instead of many. Ends with the scope.
+class Snapshot {
+  public:
+    explicit Snapshot(Connection& connection);
+    ~Snapshot();
+    Snapshot(const Snapshot&) = delete;
+    Snapshot& operator=(const Snapshot&) = delete;
+
+  private:
+    Connection& connection_;
 };
 
 // BEGIN IMMEDIATE now, ROLLBACK at the end of the scope unless committed.

@@ -135,6 +135,13 @@ struct Store::Impl {
         return winners;
     }
 
+    void hand_over(const std::vector<std::int64_t>& ids, const std::function<bool(const Winner&)>& user) {
+        for (const std::int64_t id : ids) {
+            const auto winner = load(id, Detail::full);
+            if (winner && !user(*winner)) return;
+        }
+    }
+
     std::optional<Winner> load(std::int64_t id, Detail detail) {
         auto row = read_winner(use(), id, detail);
         if (!row) return std::nullopt;
@@ -220,10 +227,22 @@ std::int64_t Store::count(const Filter& filter) const {
 }
 
 void Store::for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const {
-    for (const std::int64_t id : ids_of(impl_->use(), filter)) {
-        const auto winner = impl_->load(id, Detail::full);
-        if (winner && !use(*winner)) return;
+    impl_->hand_over(ids_of(impl_->use(), filter), use);
+}
+
+void Store::for_each_oldest_first(const Filter& filter, const std::function<bool(const Winner&)>& use) const {
+    std::vector<std::int64_t> ids = ids_of(impl_->use(), filter);
+    std::reverse(ids.begin(), ids.end());
+    impl_->hand_over(ids, use);
+}
+
+std::optional<Winner> Store::same_key(const Winner& winner) const {
+    for (const std::int64_t id : ids_of(impl_->use(), subject_of(winner))) {
+        auto ours = impl_->load(id, Detail::full);
+        if (ours && ours->template_identity == winner.template_identity && ours->candidate.family == winner.candidate.family)
+            return ours;
     }
+    return std::nullopt;
 }
 
 std::int64_t Store::remove(const Filter& filter) {

@@ -130,6 +130,9 @@ class Store {
     // Hands the user's rows over one by one, newest first, finalists included. `use` may call the store, and stops by returning
     // false.
     void for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const;
+    void for_each_oldest_first(const Filter& filter, const std::function<bool(const Winner&)>& use) const;
+    // The user's row that put(winner) would replace.
+    std::optional<Winner> same_key(const Winner& winner) const;
     // Deletes the user's winners that match, and the trials of their problems; returns how many winners. Ignores filter.limit.
     std::int64_t remove(const Filter& filter);
 

@@ -76,7 +76,7 @@ TEST(Migration, AReaderLeavesAnOlderFileAlone) {
     const std::string before = read_file(folder / "old.db");
     EXPECT_THAT(database_error_of([&] { Store::open({.path = folder / "old.db", .read_only = true}); }),
                 HasSubstr("older schema 1"));
-    EXPECT_EQ(read_file(folder / "old.db"), before);
+    EXPECT_TRUE(read_file(folder / "old.db") == before);
 }
 
 TEST(Migration, HappensOnce) {

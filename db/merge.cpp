@@ -1,0 +1,26 @@
+#include "db/merge.h"
+
+#include "db/failure.h"
+#include "db/integrity.h"
+#include "db/sqlite_handle.h"
+#include "db/taker.h"
+
+namespace autotune::db {
+
+TakeReport merge(Store& into, const std::string& from_path, const TakeOptions& options) {
+    const Store from = Store::open({.path = from_path, .read_only = true, .create = false});
+    Connection connection({.path = from_path, .read_only = true, .busy_timeout_ms = OpenOptions{}.busy_timeout_ms});
+    const std::string damage = quick_check_of(connection);
+    if (!damage.empty())
+        throw database_error(from_path, "is damaged (" + damage + ")", "merge a sound copy of it, nothing was taken");
+    Taker taker(into, options);
+    std::int64_t row = 0;
+    from.for_each_oldest_first({}, [&](const Winner& winner) {
+        taker.offer(winner, "row " + std::to_string(++row));
+        return true;
+    });
+    for (const std::string& warning : from.warnings()) taker.refuse(from_path, warning);
+    return taker.finish();
+}
+
+}  // namespace autotune::db

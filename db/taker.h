@@ -1,0 +1,34 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+#include "db/transfer.h"
+
+namespace autotune::db {
+
+// Decides row by row what a store takes from elsewhere, and writes what it takes in batches: one durable transaction for each row
+// would make 100,000 rows take minutes.
+class Taker {
+  public:
+    Taker(Store& store, const TakeOptions& options) : store_(store), options_(options) {}
+
+    // `where` names the row in a refusal: "line 12".
+    void offer(const Winner& winner, const std::string& where);
+    void refuse(const std::string& where, const std::string& why);
+    // Writes what is left.
+    TakeReport finish();
+
+  private:
+    void write();
+
+    Store& store_;
+    const TakeOptions& options_;
+    TakeReport report_;
+    std::vector<Winner> batch_;
+    std::set<std::string> keys_;  // of the batch
+};
+
+}  // namespace autotune::db

@@ -1,0 +1,339 @@
+#include <gmock/gmock.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <functional>
+#include <iostream>
+
+#include "db/schema.h"
+#include "db/sqlite_handle.h"
+#include "tests/db/sample.h"
+
+namespace autotune::db {
+namespace {
+
+using namespace test;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Of opening the file, looking something up and writing a row: what any command does.
+std::string error_of_using(const std::string& path, bool read_only = false) {
+    return database_error_of([&] {
+        Store store = Store::open({.path = path, .read_only = read_only, .busy_timeout_ms = 50});
+        (void)store.find(sample_problem(), sample_device());
+        (void)store.list({});
+        if (!read_only) store.put(sample_winner());
+    });
+}
+
+// A message must name the file, say what is wrong, and what to do after a semicolon.
+auto says(const std::string& path, const std::string& wrong) {
+    return AllOf(HasSubstr("database " + path), HasSubstr(wrong), HasSubstr("; "));
+}
+
+std::string sound_file(const TempFolder& folder) {
+    const std::string path = folder / "a.db";
+    Store store = Store::open({.path = path});
+    for (std::int64_t m = 1; m <= 50; ++m) store.put(sample_winner(sample_problem(m)));
+    return path;
+}
+
+void change(const std::string& path, const char* sql) {
+    Connection(ConnectionOptions{.path = path}).run(sql);
+}
+
+// Runs `act` in a child as a user who owns nothing; root may write everything. 0: it held.
+int as_nobody(const std::function<bool()>& act) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        constexpr uid_t kNobody = 65534;
+        if (::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) ::_exit(2);
+        ::_exit(act() ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(BrokenFile, ZeroBytesAreANewDatabase) {
+    const TempFolder folder;
+    write_file(folder / "a.db", "");
+    EXPECT_EQ(error_of_using(folder / "a.db"), "");
+    EXPECT_THAT(Store::open({.path = folder / "a.db"}).list({}), SizeIs(1));
+}
+
+TEST(BrokenFile, ZeroBytesAreAnErrorForAReader) {
+    const TempFolder folder;
+    write_file(folder / "a.db", "");
+    EXPECT_THAT(error_of_using(folder / "a.db", true), says(folder / "a.db", "is empty"));
+    EXPECT_EQ(read_file(folder / "a.db"), "");
+}
+
+TEST(BrokenFile, TextIsNoDatabase) {
+    const TempFolder folder;
+    for (const std::size_t size : {1U, 99U, 512U, 100'000U}) {  // SQLite alone overwrites the file of one byte
+        const std::string content(size, 'x');
+        write_file(folder / "a.db", content);
+        EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "is not a")) << size;
+        EXPECT_TRUE(read_file(folder / "a.db") == content);
+    }
+}
+
+TEST(BrokenFile, TruncatedAnywhereIsDamagedOrReadAsFarAsItGoes) {
+    const TempFolder folder;
+    const std::string whole = read_file(sound_file(folder));
+    for (std::size_t size = 4096; size < whole.size(); size += 4096 + 1000) {
+        const std::string part = whole.substr(0, size);
+        write_file(folder / "cut.db", part);
+        EXPECT_THAT(error_of_using(folder / "cut.db"),
+                    AnyOf(says(folder / "cut.db", "is damaged"), says(folder / "cut.db", "tables and columns")))
+            << size;
+        EXPECT_TRUE(read_file(folder / "cut.db") == part) << size;
+    }
+}
+
+TEST(BrokenFile, RandomBytesInEveryPageButTheFirstAreDamage) {
+    const TempFolder folder;
+    std::string content = read_file(sound_file(folder));
+    for (std::size_t at = 4096; at < content.size(); ++at) content[at] = static_cast<char>(at * 2654435761U >> 13U);
+    write_file(folder / "a.db", content);
+    EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "is damaged"));
+    EXPECT_TRUE(read_file(folder / "a.db") == content);
+}
+
+TEST(BrokenFile, AnotherProgramsDatabaseIsLeftAlone) {
+    const TempFolder folder;
+    change(folder / "a.db", "CREATE TABLE bookmarks(url TEXT); PRAGMA application_id = 77; PRAGMA user_version = 2");
+    const std::string before = read_file(folder / "a.db");
+    EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "belongs to another program (application_id 77)"));
+    EXPECT_TRUE(read_file(folder / "a.db") == before);
+}
+
+TEST(BrokenFile, ADatabaseWithoutApplicationIdIsLeftAlone) {
+    const TempFolder folder;
+    change(folder / "a.db", "CREATE TABLE bookmarks(url TEXT)");
+    EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "is not a database of autotune"));
+}
+
+TEST(BrokenFile, ANewerSchemaIsRefusedWithBothVersions) {
+    const TempFolder folder;
+    change(sound_file(folder), "PRAGMA user_version = 99");
+    const std::string before = read_file(folder / "a.db");
+    EXPECT_THAT(error_of_using(folder / "a.db"),
+                AllOf(says(folder / "a.db", "newer autotune"), HasSubstr("99"), HasSubstr("upgrade")));
+    EXPECT_TRUE(read_file(folder / "a.db") == before);
+}
+
+TEST(BrokenFile, ANegativeOrMissingVersionIsRefused) {
+    const TempFolder folder;
+    for (const char* sql : {"PRAGMA user_version = 0", "PRAGMA user_version = -5"}) {
+        change(sound_file(folder), sql);
+        EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "has no schema version"));
+        change(folder / "a.db", "PRAGMA user_version = 2");
+    }
+}
+
+TEST(BrokenFile, ChangedTablesAreRefused) {
+    for (const char* sql : {"ALTER TABLE winner DROP COLUMN min_us", "ALTER TABLE winner ADD COLUMN extra TEXT",
+                            "DROP TABLE evidence", "DROP INDEX winner_key", "ALTER TABLE trial RENAME COLUMN status TO state",
+                            "CREATE VIEW v AS SELECT 1", "CREATE TRIGGER t AFTER INSERT ON winner BEGIN DELETE FROM winner; END",
+                            "DROP TABLE miss; CREATE TABLE miss(id TEXT, class_id TEXT)"}) {
+        const TempFolder folder;
+        change(sound_file(folder), sql);
+        EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "tables and columns of schema 2")) << sql;
+    }
+}
+
+TEST(BrokenFile, RowsOutOfRangeArePassedOverWithAWarning) {
+    for (const char* sql :
+         {"UPDATE winner SET config = 'block_m=1;}evil' WHERE id = 7", "UPDATE winner SET e0 = -1 WHERE id = 7",
+          "UPDATE winner SET config = 'block_m=64.0' WHERE id = 7",
+          "UPDATE winner SET config = 'block_m=1 block_m=2' WHERE id = 7",
+          "UPDATE winner SET registers = 99999999999 WHERE id = 7", "UPDATE winner SET driver = char(27) || '[31m' WHERE id = 7",
+          "UPDATE winner SET median_us = 9e999 WHERE id = 7"}) {
+        const TempFolder folder;
+        change(sound_file(folder), sql);
+        const Store store = Store::open({.path = folder / "a.db"});
+        EXPECT_THAT(store.list({}), SizeIs(49)) << sql;
+        EXPECT_THAT(store.warnings(), ElementsAre(HasSubstr("row 7"))) << sql;
+        EXPECT_THAT(store.verify_integrity(), HasSubstr("row 7")) << sql;
+    }
+}
+
+TEST(BrokenFile, IntegrityFindsDanglingRowsAndForgedDevices) {
+    const TempFolder folder;
+    change(sound_file(folder), "PRAGMA foreign_keys = OFF; DELETE FROM template");
+    EXPECT_THAT(Store::open({.path = folder / "a.db"}).verify_integrity(), HasSubstr("not there"));
+    const TempFolder second;
+    change(sound_file(second), "UPDATE device SET sm_count = 7");
+    EXPECT_THAT(Store::open({.path = second / "a.db"}).verify_integrity(), HasSubstr("key"));
+}
+
+TEST(BrokenFile, ASymbolicLinkIsFine) {
+    const TempFolder folder;
+    std::filesystem::create_symlink(sound_file(folder), folder / "link.db");
+    EXPECT_EQ(error_of_using(folder / "link.db"), "");
+    EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.db"));
+}
+
+TEST(BrokenFile, DanglingAndCircularLinksAreErrors) {
+    const TempFolder folder;
+    std::filesystem::create_symlink(folder / "circle.db", folder / "circle.db");
+    EXPECT_THAT(error_of_using(folder / "circle.db"), says(folder / "circle.db", "cannot be reached"));
+    std::filesystem::create_symlink(folder / "nowhere/x.db", folder / "dangling.db");
+    EXPECT_NE(error_of_using(folder / "dangling.db"), "");
+}
+
+TEST(BrokenFile, AFolderOrAPipeIsNoFile) {
+    const TempFolder folder;
+    EXPECT_THAT(error_of_using(folder.path()), says(folder.path(), "is a folder"));
+    ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+    EXPECT_THAT(error_of_using(folder / "pipe"), says(folder / "pipe", "is not a regular file"));
+    EXPECT_THAT(error_of_using("/dev/null"), says("/dev/null", "is not a regular file"));
+}
+
+TEST(BrokenFile, PathsThatCannotBeAreErrors) {
+    const TempFolder folder;
+    write_file(folder / "file", "x");
+    EXPECT_THAT(error_of_using(folder / "file/a.db"), says(folder / "file/a.db", "cannot be reached"));
+    EXPECT_NE(error_of_using(""), "");
+    EXPECT_NE(error_of_using(std::string("a\0b", 3)), "");
+    EXPECT_NE(error_of_using(folder / std::string(300, 'x')), "");
+}
+
+TEST(BrokenFile, AnUriIsAFileName) {
+    const TempFolder folder;
+    const auto here = std::filesystem::current_path();
+    std::filesystem::current_path(folder.path());
+    Store::open({.path = "file:x.db?mode=memory"}).put(sample_winner());
+    EXPECT_TRUE(std::filesystem::exists("file:x.db?mode=memory"));
+    std::filesystem::current_path(here);
+}
+
+TEST(BrokenFile, MissingFoldersAreMadeForTheirOwnerAlone) {
+    const TempFolder folder;
+    const mode_t before = ::umask(0);
+    EXPECT_EQ(error_of_using(folder / "one/two/a.db"), "");
+    ::umask(before);
+    struct stat found {};
+    ASSERT_EQ(::stat((folder / "one").c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777U, 0700U);
+    ASSERT_EQ(::stat((folder / "one/two").c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777U, 0700U);
+    ASSERT_EQ(::stat((folder / "one/two/a.db").c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777U, 0600U);
+}
+
+TEST(BrokenFile, AMissingFileIsMadeOnlyIfAsked) {
+    const TempFolder folder;
+    EXPECT_THAT(database_error_of([&] { Store::open({.path = folder / "a.db", .create = false}); }),
+                says(folder / "a.db", "does not exist"));
+    EXPECT_THAT(error_of_using(folder / "a.db", true), says(folder / "a.db", "does not exist"));
+    EXPECT_FALSE(std::filesystem::exists(folder / "a.db"));
+}
+
+TEST(BrokenFile, AFileThatOthersMayWriteIsUsedWithAWarning) {
+    const TempFolder folder;
+    std::filesystem::permissions(sound_file(folder), std::filesystem::perms(0666));
+    EXPECT_THAT(Store::open({.path = folder / "a.db"}).warnings(), ElementsAre(HasSubstr("chmod o-w")));
+}
+
+TEST(BrokenFile, AnUnwritableFileIsAnErrorUnlessReadOnly) {
+    const TempFolder folder;
+    std::filesystem::permissions(sound_file(folder), std::filesystem::perms(0444));
+    std::filesystem::permissions(folder.path(), std::filesystem::perms(0777));
+    EXPECT_EQ(as_nobody([&] {
+                  return error_of_using(folder / "a.db").find("cannot be written") != std::string::npos &&
+                         error_of_using(folder / "a.db", true).empty();
+              }),
+              0);
+}
+
+TEST(BrokenFile, AnUnwritableFolderIsAnErrorUnlessReadOnly) {
+    const TempFolder folder;
+    std::filesystem::permissions(sound_file(folder), std::filesystem::perms(0666));
+    std::filesystem::permissions(folder.path(), std::filesystem::perms(0555));
+    EXPECT_EQ(as_nobody([&] {
+                  return error_of_using(folder / "a.db").find("folder that cannot be written") != std::string::npos &&
+                         error_of_using(folder / "a.db", true).empty();
+              }),
+              0);
+    std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+}
+
+TEST(BrokenFile, AFolderThatCannotBeMadeIsNamed) {
+    const TempFolder folder;
+    std::filesystem::permissions(folder.path(), std::filesystem::perms(0555));
+    EXPECT_EQ(as_nobody([&] {
+                  return error_of_using(folder / "new/a.db").find("needs the folder " + (folder / "new")) != std::string::npos;
+              }),
+              0);
+    std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+}
+
+TEST(BrokenFile, AnUnreadableFileIsAnErrorForAReader) {
+    const TempFolder folder;
+    std::filesystem::permissions(sound_file(folder), std::filesystem::perms(0));
+    std::filesystem::permissions(folder.path(), std::filesystem::perms(0777));
+    EXPECT_EQ(as_nobody([&] { return error_of_using(folder / "a.db", true).find("cannot be opened") != std::string::npos; }), 0);
+}
+
+TEST(BrokenFile, AFullDiskKeepsWhatWasStored) {
+    const TempFolder folder;
+    const std::string path = sound_file(folder);
+    const pid_t child = ::fork();
+    if (child == 0) {  // a limit of file size stands in for the disk's
+        std::signal(SIGXFSZ, SIG_IGN);
+        const auto size = std::filesystem::file_size(path);
+        const rlimit limit{size, size};
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+        std::string message;
+        Store store = Store::open({.path = path});
+        for (std::int64_t m = 100; m < 1000 && message.empty(); ++m) {
+            message = database_error_of([&] { store.put(sample_winner(sample_problem(m))); });
+        }
+        const bool told = message.find("cannot grow") != std::string::npos && store.count({}) >= 50;
+        if (!told) std::cerr << message << "\n";
+        ::_exit(told ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    const Store store = Store::open({.path = path});
+    EXPECT_GE(store.count({}), 50);
+    EXPECT_EQ(store.verify_integrity(), "");
+}
+
+TEST(BrokenFile, AFullFileSystemKeepsWhatWasStored) {
+    const TempFolder folder;
+    std::filesystem::create_directory(folder / "tiny");
+    if (::mount("tmpfs", (folder / "tiny").c_str(), "tmpfs", 0, "size=256k") != 0) GTEST_SKIP() << "mounting needs more rights";
+    std::string message;
+    std::int64_t stored = 0;
+    {
+        Store store = Store::open({.path = folder / "tiny/a.db"});
+        while (message.empty() && stored < 10'000) {
+            message = database_error_of([&] { store.put(sample_winner(sample_problem(stored + 1))); });
+            if (message.empty()) ++stored;
+        }
+        EXPECT_THAT(message, AllOf(HasSubstr("cannot grow"), HasSubstr("intact")));
+        EXPECT_EQ(store.count({}), stored);
+        EXPECT_EQ(store.verify_integrity(), "");
+    }
+    ::umount((folder / "tiny").c_str());
+}
+
+TEST(BrokenFile, AWalFileIsBroughtBackToTheRollbackJournal) {
+    const TempFolder folder;
+    change(sound_file(folder), "PRAGMA journal_mode = WAL");
+    EXPECT_THAT(Store::open({.path = folder / "a.db"}).describe(), HasSubstr("journal delete"));
+}
+
+}  // namespace
+}  // namespace autotune::db

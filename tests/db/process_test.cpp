@@ -1,0 +1,225 @@
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <thread>
+
+#include "db/sqlite_handle.h"
+#include "tests/db/sample.h"
+
+namespace autotune::db {
+namespace {
+
+using namespace test;
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Runs `act` in a child process; its answer is the exit status.
+pid_t start_child(const std::function<bool()>& act) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        bool held = false;
+        try {
+            held = act();
+        } catch (...) {
+        }
+        ::_exit(held ? 0 : 1);
+    }
+    return child;
+}
+
+bool succeeded(pid_t child) {
+    int status = 0;
+    return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+// A child that holds the write lock until it is killed.
+class LockHolder {
+  public:
+    explicit LockHolder(const std::string& path, const char* begin) {
+        std::array<int, 2> ends{};
+        if (::pipe(ends.data()) != 0) throw std::runtime_error("pipe");
+        child_ = start_child([&] {
+            Connection connection({.path = path});
+            connection.run(begin);
+            return ::write(ends[1], "x", 1) == 1 && ::pause() == 0;
+        });
+        char ready = 0;
+        if (::read(ends[0], &ready, 1) != 1) throw std::runtime_error("the holder did not get its lock");
+        ::close(ends[0]);
+        ::close(ends[1]);
+    }
+    ~LockHolder() {
+        ::kill(child_, SIGKILL);
+        ::waitpid(child_, nullptr, 0);
+    }
+    LockHolder(const LockHolder&) = delete;
+    LockHolder& operator=(const LockHolder&) = delete;
+
+  private:
+    pid_t child_ = 0;
+};
+
+class Processes : public ::testing::Test {
+  protected:
+    std::string path() const { return folder_ / "a.db"; }
+    Store open(int busy_timeout_ms = 10'000) const { return Store::open({.path = path(), .busy_timeout_ms = busy_timeout_ms}); }
+
+  private:
+    TempFolder folder_;
+};
+
+TEST_F(Processes, ALockedDatabaseIsNamedAfterTheTimeout) {
+    Store store = open(50);
+    const LockHolder holder(path(), "BEGIN IMMEDIATE");
+    EXPECT_THAT(database_error_of([&] { store.put(sample_winner()); }),
+                AllOf(HasSubstr(path()), HasSubstr("locked by another process (waited 50 ms)"), HasSubstr("; ")));
+}
+
+TEST_F(Processes, ALibraryGivesUpOnALockWithinItsTimeout) {
+    open();
+    const LockHolder holder(path(), "BEGIN EXCLUSIVE");
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THAT(database_error_of([&] { open(30); }), HasSubstr("locked"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 200ms);  // 30 ms and what a busy machine adds
+}
+
+TEST_F(Processes, ReadersDoNotWaitForAWriter) {
+    open().put(sample_winner());
+    const LockHolder holder(path(), "BEGIN IMMEDIATE");
+    const Store reader = Store::open({.path = path(), .read_only = true, .busy_timeout_ms = 0});
+    EXPECT_THAT(reader.find(sample_problem(), sample_device()), SizeIs(1));
+}
+
+TEST_F(Processes, ATrialThatCouldNotBeWrittenIsKeptForTheNextFlush) {
+    Store store = open(10);
+    {
+        const LockHolder holder(path(), "BEGIN IMMEDIATE");
+        EXPECT_NE(database_error_of([&] { store.record(sample_problem(), sample_device(), sample_trial(1)); }), "");
+    }
+    store.flush();
+    EXPECT_THAT(store.trials(sample_problem(), sample_device()), SizeIs(1));
+}
+
+TEST_F(Processes, TwoWritersLoseNothing) {
+    constexpr std::int64_t kEach = 100;
+    const auto write_from = [&](std::int64_t first) {
+        return start_child([&, first] {
+            Store store = open();  // both make the file at once
+            for (std::int64_t m = first; m < first + kEach; ++m) {
+                store.record(sample_problem(m), sample_device(), sample_trial(m));
+                store.put(sample_winner(sample_problem(m)));
+            }
+            return true;
+        });
+    };
+    const pid_t one = write_from(1);
+    const pid_t two = write_from(1 + kEach);
+    EXPECT_TRUE(succeeded(one));
+    EXPECT_TRUE(succeeded(two));
+    const Store store = open();
+    EXPECT_EQ(store.count({}), 2 * kEach);
+    EXPECT_EQ(store.verify_integrity(), "");
+}
+
+TEST_F(Processes, ManyOpenANewFileAtOnce) {
+    std::vector<pid_t> children;
+    for (int at = 0; at < 8; ++at) {
+        children.push_back(start_child([&, at] {
+            open().put(sample_winner(sample_problem(1 + at)));
+            return true;
+        }));
+    }
+    for (const pid_t child : children) EXPECT_TRUE(succeeded(child));
+    EXPECT_EQ(open().count({}), 8);
+}
+
+TEST_F(Processes, KillInTheMiddleOfWritingLeavesAGoodFile) {
+    std::int64_t least = 0;
+    for (int round = 0; round < 20; ++round) {
+        const pid_t child = start_child([&]() -> bool {
+            Store store = open();
+            for (std::int64_t m = 1;; ++m) store.put(sample_winner(sample_problem(1 + m % 500), 100.0 + static_cast<double>(m)));
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(5 + 3 * round));
+        ::kill(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+        const Store store = open();
+        ASSERT_EQ(store.verify_integrity(), "") << "round " << round;
+        ASSERT_GE(store.count({}), least);  // nothing that was there is gone
+        least = store.count({});
+    }
+    EXPECT_GT(least, 0);
+}
+
+TEST_F(Processes, KillWithAHalfWrittenTransactionRollsItBack) {
+    open().put(sample_winner(sample_problem(1)));
+    {
+        // A cache of one page makes SQLite write the file before COMMIT, so that a hot journal stays behind.
+        const LockHolder holder(path(),
+                                "PRAGMA cache_size = 1; BEGIN IMMEDIATE; DELETE FROM winner; CREATE TABLE big(x); "
+                                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) "
+                                "INSERT INTO big SELECT randomblob(500) FROM n");
+    }
+    ASSERT_TRUE(std::filesystem::exists(path() + "-journal"));
+    const Store store = open();
+    EXPECT_THAT(store.find(sample_problem(1), sample_device()), SizeIs(1));
+    EXPECT_EQ(store.verify_integrity(), "");
+}
+
+TEST_F(Processes, KillWhileMakingTheFileLeavesOneThatOpens) {
+    {
+        const LockHolder holder(path(),
+                                "PRAGMA cache_size = 1; BEGIN IMMEDIATE; CREATE TABLE big(x); "
+                                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) "
+                                "INSERT INTO big SELECT randomblob(500) FROM n");
+    }
+    EXPECT_EQ(open().verify_integrity(), "");
+}
+
+TEST_F(Processes, AForkedChildUsesAHandleOfItsOwn) {
+    Store store = open();
+    store.put(sample_winner(sample_problem(1)));
+    const pid_t child = start_child([&] {
+        const bool sees = store.find(sample_problem(1), sample_device()).size() == 1;
+        store.put(sample_winner(sample_problem(2)));
+        return sees && store.count({}) == 2;
+    });
+    EXPECT_TRUE(succeeded(child));
+    store.put(sample_winner(sample_problem(3)));
+    EXPECT_EQ(store.count({}), 3);
+    EXPECT_EQ(store.verify_integrity(), "");
+}
+
+TEST_F(Processes, AForkedChildDoesNotWriteItsParentsTrials) {
+    Store store = open();
+    for (std::int64_t at = 0; at < 5; ++at) store.record(sample_problem(), sample_device(), sample_trial(at));  // some wait
+    const pid_t child = start_child([&] {
+        { const Store dropped = std::move(store); }  // closes in the child
+        const Store fresh = open();
+        return fresh.trials(sample_problem(), sample_device()).size() < 5;
+    });
+    EXPECT_TRUE(succeeded(child));
+    EXPECT_THAT(store.trials(sample_problem(), sample_device()), SizeIs(5));
+}
+
+TEST_F(Processes, TheParentsLocksSurviveAChildThatCloses) {
+    Store store = open();
+    Connection connection({.path = path()});
+    connection.run("BEGIN IMMEDIATE");
+    const pid_t child = start_child([&] {
+        { const Store dropped = std::move(store); }
+        return true;
+    });
+    EXPECT_TRUE(succeeded(child));
+    EXPECT_TRUE(succeeded(start_child([&] { return !database_error_of([&] { open(10).put(sample_winner()); }).empty(); })));
+    connection.run("COMMIT");
+}
+
+}  // namespace
+}  // namespace autotune::db

@@ -1,0 +1,139 @@
+#include <gmock/gmock.h>
+
+#include <chrono>
+
+#include "tests/db/sample.h"
+
+namespace autotune::db {
+namespace {
+
+using namespace test;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::string line_of(std::int64_t m, double median_us = 100) {
+    return to_json_line(sample_winner(sample_problem(m), median_us)) + "\n";
+}
+
+Store store_over(const std::string& shipped) {
+    return Store::open({.path = ":memory:", .shipped = {shipped}});
+}
+
+TEST(Shipped, AnswersBeneathAnEmptyDatabase) {
+    const TempFolder folder;
+    write_file(folder / "gemm.jsonl", line_of(1) + line_of(2));
+    const auto found = store_over(folder.path()).find(sample_problem(2), sample_device());
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_TRUE(found[0].shipped);
+    EXPECT_EQ(found[0].extents, sample_problem(2).extents);
+}
+
+TEST(Shipped, ComesAfterTheUsersRows) {
+    const TempFolder folder;
+    write_file(folder / "gemm.jsonl", line_of(2, 50));
+    Store store = store_over(folder.path());
+    store.put(sample_winner(sample_problem(2), 60));
+    const auto found = store.find(sample_problem(2), sample_device());
+    ASSERT_THAT(found, SizeIs(2));
+    EXPECT_FALSE(found[0].shipped);
+    EXPECT_TRUE(found[1].shipped);
+}
+
+TEST(Shipped, NeverAnswersForAnotherDevice) {
+    const TempFolder folder;
+    write_file(folder / "gemm.jsonl", line_of(2));
+    DeviceIdentity h100 = sample_device();
+    h100.memory_gib = 80;
+    EXPECT_THAT(store_over(folder.path()).find(sample_problem(2), h100), IsEmpty());
+}
+
+TEST(Shipped, JoinsInNear) {
+    const TempFolder folder;
+    write_file(folder / "gemm.jsonl", line_of(1000));
+    Store store = store_over(folder.path());
+    store.put(sample_winner(sample_problem(100)));
+    const auto found = store.near(sample_problem(2000), sample_device(), 2);
+    ASSERT_THAT(found, SizeIs(2));
+    EXPECT_TRUE(found[0].shipped);
+    EXPECT_FALSE(found[1].shipped);
+}
+
+TEST(Shipped, IsListedApart) {
+    const TempFolder folder;
+    write_file(folder / "gemm.jsonl", line_of(1) + line_of(2) + line_of(3));
+    const Store store = store_over(folder.path());
+    EXPECT_THAT(store.list({}), IsEmpty());
+    EXPECT_EQ(store.count({}), 0);
+    EXPECT_THAT(store.list_shipped({}), SizeIs(3));
+    EXPECT_THAT(store.list_shipped({.limit = 2}), SizeIs(2));
+    EXPECT_THAT(store.list_shipped({.op = "add"}), IsEmpty());
+}
+
+TEST(Shipped, PassesOverABadLineWithItsPlace) {
+    const TempFolder folder;
+    std::string bad = line_of(2);
+    bad.replace(bad.find("\"stages\":3"), 10, "\"stages\":x");
+    write_file(folder / "gemm.jsonl", "\n" + bad + line_of(2) + "garbage\n");
+    const Store store = store_over(folder.path());
+    EXPECT_THAT(store.find(sample_problem(2), sample_device()), SizeIs(1));
+    EXPECT_THAT(store.warnings(), ElementsAre(AllOf(HasSubstr("gemm.jsonl:4"), HasSubstr("no op")),
+                                              AllOf(HasSubstr("gemm.jsonl:2"), HasSubstr("not JSON"))));
+}
+
+TEST(Shipped, ParsesOnlyLinesOfTheProblem) {
+    const TempFolder folder;
+    std::string broken = line_of(3);
+    broken.replace(broken.find("\"stages\":3"), 10, "\"stages\":x");
+    write_file(folder / "gemm.jsonl", broken + line_of(2));
+    const Store store = store_over(folder.path());
+    EXPECT_THAT(store.find(sample_problem(2), sample_device()), SizeIs(1));
+    EXPECT_THAT(store.warnings(), IsEmpty());  // nobody asked for m = 3
+}
+
+TEST(Shipped, TakesHandWrittenSpaces) {
+    const TempFolder folder;
+    std::string line = line_of(2);
+    line.replace(line.find("\"op\":"), 5, "\"op\" : ");
+    line.replace(line.find("{\"m\":2,"), 7, "{ \"m\": 2, ");
+    write_file(folder / "gemm.jsonl", line);
+    EXPECT_THAT(store_over(folder.path()).find(sample_problem(2), sample_device()), SizeIs(1));
+}
+
+TEST(Shipped, WarnsOfAFileThatIsNotThere) {
+    const TempFolder folder;
+    const Store store = store_over(folder / "missing.jsonl");
+    EXPECT_THAT(store.find(sample_problem(2), sample_device()), IsEmpty());
+    EXPECT_THAT(store.warnings(), ElementsAre(HasSubstr("missing.jsonl")));
+}
+
+TEST(Shipped, ReadsNothingBeforeTheFirstQuestion) {
+    const TempFolder folder;
+    EXPECT_THAT(store_over(folder / "missing.jsonl").warnings(), IsEmpty());
+}
+
+TEST(Shipped, IsNotWrittenBySavingOrRemoving) {
+    const TempFolder folder;
+    write_file(folder / "gemm.jsonl", line_of(2));
+    Store store = store_over(folder / "gemm.jsonl");
+    store.put(sample_winner(sample_problem(2)));
+    EXPECT_EQ(store.remove({}), 1);
+    EXPECT_EQ(read_file(folder / "gemm.jsonl"), line_of(2));
+    EXPECT_THAT(store.find(sample_problem(2), sample_device()), SizeIs(1));
+}
+
+TEST(Shipped, LooksThroughThousandsOfLinesInMilliseconds) {
+    const TempFolder folder;
+    std::string lines;
+    for (std::int64_t m = 1; m <= 2000; ++m) lines += line_of(m);
+    write_file(folder / "gemm.jsonl", lines);
+    const Store store = store_over(folder.path());
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THAT(store.find(sample_problem(1500), sample_device()), SizeIs(1));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100));  // 4 ms; a full parse takes 300
+}
+
+}  // namespace
+}  // namespace autotune::db
