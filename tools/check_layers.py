@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Checks who may include, print and read the environment. Prints each breach as file:line and exits 1 if there is one.
+
+usage: tools/check_layers.py [ROOT]
+"""
+import pathlib
+import re
+import sys
+
+# What each box may include beside itself. An arrow reaches everything that its target may reach.
+ARROWS = {
+    "include/autotune": [],
+    "src/core": [],
+    "src/gpu": ["src/core"],
+    "kernel_templates": ["src/core"],
+    "src/jit": ["kernel_templates", "src/gpu"],
+    "db": ["src/core"],
+    "src/runtime": ["src/jit", "db", "include/autotune"],
+    "tuner": ["src/jit", "db"],
+    "tools": ["tuner", "src/runtime", "include/autotune"],
+}
+# Headers of dependencies that only some boxes may see. Tests see everything.
+OWNERS = {
+    r"sqlite3\.h": ["db"],
+    r"(cuda|nvrtc|cudaTypedefs|nvml|cublas\w*|cuda_\w+)\.h": ["src/gpu"],
+    r"CLI/.*": ["tools"],
+    r"spdlog/.*": ["tools"],
+    r"sodium(/.*)?\.h": ["src/jit", "db", "kernel_templates"],
+}
+PRINTS = re.compile(r"\b(?:std::)?(?:cout|cerr|clog)\s*<<|(?<![\w.])(?:std::)?(?:printf|puts|putchar|perror)\s*\(|"
+                    r"\b(?:fprintf|fputs|fwrite|fmt::print)\s*\([^;]*\bstd(?:out|err)\b|\bfmt::print\s*\(\s*\"")
+READS_ENVIRONMENT = re.compile(r"\b(?:secure_)?getenv\s*\(|\benviron\b")
+MAY_PRINT = ["tools"]
+# src/runtime: autotune_create reads it when it is asked to.
+MAY_READ_ENVIRONMENT = ["tools", "src/runtime"]
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+
+
+def reachable(box):
+    seen, todo = set(), [box]
+    while todo:
+        one = todo.pop()
+        if one not in seen:
+            seen.add(one)
+            todo += ARROWS[one]
+    return seen
+
+
+def box_of(path):
+    """The box that a path relative to the root lies in, or None for what has no rules (tests, examples)."""
+    return next((box for box in ARROWS if path.startswith(box + "/")), None)
+
+
+def breaches_of_include(box, bracket, target):
+    # Installed headers are included as <autotune/...>.
+    other = box_of("include/" + target) if target.startswith("autotune/") else box_of(target) if bracket == '"' else None
+    if other is not None and other not in reachable(box):
+        yield f"{box} may not include {target}"
+    if bracket == '"' and target.startswith("tests/"):
+        yield f"{box} may not include {target}: products know nothing of tests"
+    for pattern, owners in OWNERS.items():
+        if re.fullmatch(pattern, target) and box not in owners:
+            yield f"{target} belongs to {', '.join(owners)}; {box} may not include it"
+
+
+def without_comments(text):
+    """The text with comments blanked, line numbers kept. Good enough for our own sources."""
+    keep_lines = lambda match: re.sub(r"[^\n]", " ", match.group(0)) if match.group(0).startswith("/") else match.group(0)
+    return re.sub(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', keep_lines, text, flags=re.S)
+
+
+def breaches_of_file(box, text):
+    for number, line in enumerate(without_comments(text).splitlines(), 1):
+        include = INCLUDE.match(line)
+        if include:
+            yield from ((number, why) for why in breaches_of_include(box, *include.groups()))
+        elif PRINTS.search(line) and box not in MAY_PRINT:
+            yield number, f"{box} prints; only tools/ does"
+        elif READS_ENVIRONMENT.search(line) and box not in MAY_READ_ENVIRONMENT:
+            yield number, f"{box} reads the environment; only {', '.join(MAY_READ_ENVIRONMENT)} do"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
+    count = 0
+    for box in ARROWS:
+        # Device text (.cuh) answers to NVRTC, not to these rules.
+        for path in sorted(p for p in (root / box).rglob("*") if p.suffix in {".h", ".hpp", ".cpp", ".c"}):
+            name = path.relative_to(root).as_posix()
+            for line, why in breaches_of_file(box_of(name), path.read_text()):
+                print(f"{name}:{line}: {why}")
+                count += 1
+    if count == 0:
+        print("layers: no breach")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

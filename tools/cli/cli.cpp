@@ -1,0 +1,52 @@
+#include "tools/cli/cli.h"
+
+#include <exception>
+#include <new>
+
+#include "src/core/error.h"
+#include "tools/cli/command.h"
+#include "tools/cli/help.h"
+#include "tools/cli/parser.h"
+
+namespace autotune::cli {
+
+Cli::Cli(Streams streams, Environment environment, Services& services, Program program)
+    : streams_(streams), environment_(std::move(environment)), services_(services), program_(std::move(program)) {}
+
+ExitCode Cli::run(const std::vector<std::string>& words) {
+    try {
+        const ExitCode code = dispatch(words);
+        streams_.out.flush();
+        if (!streams_.out) return fail(ExitCode::error, "standard output cannot be written");
+        return code;
+    } catch (const Error& error) {
+        return fail(exit_code_of(error.code()), error.what());
+    } catch (const std::bad_alloc&) {
+        return fail(ExitCode::error, "out of memory");
+    } catch (const std::exception& error) {
+        return fail(ExitCode::error, std::string("internal error: ") + error.what());
+    }
+}
+
+ExitCode Cli::fail(ExitCode code, const std::string& message) {
+    streams_.err << "autotune: " << message << std::endl;
+    return code;
+}
+
+ExitCode Cli::dispatch(const std::vector<std::string>& words) {
+    const std::vector<Command> commands = all_commands();
+    const Catalogue catalogue = Catalogue::embedded();
+    const Parsed parsed = parse(commands, catalogue.ops(), words);
+    if (parsed.kind == Parsed::Kind::version) {
+        streams_.out << "autotune " << program_.version << "\n";
+        return ExitCode::done;
+    }
+    if (parsed.kind == Parsed::Kind::help) {
+        streams_.out << (parsed.command == nullptr ? program_help(commands) : command_help(*parsed.command, catalogue.ops()));
+        return ExitCode::done;
+    }
+    Session session(streams_, environment_, services_, program_, parsed.arguments);
+    return parsed.command->run(session, parsed.arguments);
+}
+
+}  // namespace autotune::cli

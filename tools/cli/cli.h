@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/session.h"
+
+namespace autotune::cli {
+
+// The command as an object: arguments in, an exit code and text out. Nothing global is read or written.
+class Cli {
+  public:
+    Cli(Streams streams, Environment environment, Services& services, Program program);
+
+    // `words` without the program's name. Never throws: what goes wrong is one sentence on the error stream and an exit code.
+    ExitCode run(const std::vector<std::string>& words);
+
+  private:
+    ExitCode dispatch(const std::vector<std::string>& words);
+    ExitCode fail(ExitCode code, const std::string& message);
+
+    Streams streams_;
+    Environment environment_;
+    Services& services_;
+    Program program_;
+};
+
+}  // namespace autotune::cli

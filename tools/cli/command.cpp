@@ -1,0 +1,80 @@
+#include "tools/cli/command.h"
+
+#include <algorithm>
+
+#include "tuner/search.h"
+
+namespace autotune::cli {
+
+std::vector<Command> all_commands() {
+    return {tune_command(),     sweep_command(),    bench_command(),  show_command(),      explain_command(),
+            verify_command(),   export_command(),   import_command(), merge_command(),     compile_command(),
+            families_command(), simulate_command(), doctor_command(), completion_command()};
+}
+
+std::vector<Flag> operator+(std::vector<Flag> left, const std::vector<Flag>& right) {
+    left.insert(left.end(), right.begin(), right.end());
+    return left;
+}
+
+std::vector<Flag> problem_flags() {
+    return {
+        {"op", "NAME", "operation: hgemm, bgemm, gemm, ... (see `autotune families`)", false, {}},
+        {"shape", "SHAPE", "extents, 4096x4096x2048; lists 1024,2048 and ranges start:stop:step for each; repeatable", true, {}}};
+}
+
+std::vector<Flag> choice_flags() {
+    return {{"family", "NAME", "only this family: gemm/mma or mma; repeatable", true, {}},
+            {"config", "NAME", "this named config instead of a search", false, {}},
+            {"param", "NAME=VALUE", "hold a parameter at a value; repeatable", true, {}}};
+}
+
+std::vector<Flag> search_flags() {
+    return {{"budget", "TIME", "per problem: 30s, 5m, 200t (trials) or both, 30s,200t; default 40s", false, {}},
+            {"trials", "N", "per problem: at most N trials", false, {}},
+            {"seed", "N", "seed of the search and of the data", false, {}},
+            {"strategy", "NAME", "how to search", false, tuner::strategy_names()},
+            {"retune", "", "search even if the database has a valid winner", false, {}},
+            {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
+            {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}};
+}
+
+std::vector<Flag> device_flags() {
+    return {{"device", "N", "ordinal of the GPU; default 0", false, {}},
+            {"require-gpu", "", "fail with exit code 3 where there is no GPU", false, {}}};
+}
+
+std::vector<Flag> store_flags() {
+    return {{"db", "FILE", "database; default AUTOTUNE_DB or the XDG data folder", false, {}}};
+}
+
+std::vector<Flag> output_flags() {
+    return {{"json", "", "print JSON", false, {}}};
+}
+
+Flag arch_flag() {
+    return {"arch", "LIST", "architectures to compile for: sm_80,sm_90a", false, known_archs()};
+}
+Flag templates_flag() {
+    return {"templates", "DIR", "kernel templates from DIR instead of the embedded ones", false, {}};
+}
+Flag dry_run_flag() {
+    return {"dry-run", "", "say what would be done, do nothing", false, {}};
+}
+
+std::vector<Flag> flags_of(const Command& command, const std::vector<const Op*>& ops) {
+    std::vector<Flag> flags = command.flags;
+    if (!command.takes_op_options) return flags;
+    for (const Op* op : ops) {
+        for (const OpOption& option : op->options()) {
+            const bool known =
+                std::any_of(flags.begin(), flags.end(), [&](const Flag& flag) { return flag.name == option.name; });
+            // The op judges the value: its message knows what the others mean. `allowed` serves help and completion.
+            if (!known)
+                flags.push_back({option.name, option.form.empty() ? "WORD" : option.form, option.about, false, option.allowed});
+        }
+    }
+    return flags;
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/op.h"
+#include "tools/cli/arguments.h"
+#include "tools/cli/exit_codes.h"
+
+namespace autotune::cli {
+
+class Session;
+
+// One subcommand as data. Its file is tools/cli/<name>_command.cpp.
+struct Command {
+    std::string name;
+    std::string about;  // one line
+    std::vector<std::string> examples;
+    std::vector<Flag> flags;
+    bool takes_op_options = false;  // the options of every op are flags too
+    std::string words;              // form of what stands without a flag: "FILE..."; empty: nothing may
+    std::size_t fewest_words = 0;
+    std::function<ExitCode(Session&, const Arguments&)> run;
+};
+
+// Every command, in the order of the help.
+std::vector<Command> all_commands();
+
+Command tune_command();
+Command sweep_command();
+Command bench_command();
+Command compile_command();
+Command show_command();
+Command explain_command();
+Command verify_command();
+Command export_command();
+Command import_command();
+Command merge_command();
+Command families_command();
+Command simulate_command();
+Command doctor_command();
+Command completion_command();
+
+// ---- flags that several commands share: one spelling, one sentence ----
+std::vector<Flag> operator+(std::vector<Flag> left, const std::vector<Flag>& right);
+std::vector<Flag> problem_flags();  // --op --shape
+std::vector<Flag> choice_flags();   // --family --config --param
+std::vector<Flag> search_flags();   // --budget --trials --seed --strategy --retune --l2 --keep
+std::vector<Flag> device_flags();   // --device --require-gpu
+std::vector<Flag> store_flags();    // --db
+std::vector<Flag> output_flags();   // --json
+Flag arch_flag();
+Flag templates_flag();
+Flag dry_run_flag();
+
+// Flags of `command` with the options of `ops` where it takes them; an option that two ops share stands once.
+std::vector<Flag> flags_of(const Command& command, const std::vector<const Op*>& ops);
+
+}  // namespace autotune::cli

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/cli/command.h"
+
+namespace autotune::cli {
+
+// Help of the program: commands, the two first examples, exit codes.
+std::string program_help(const std::vector<Command>& commands);
+// Help of one command: what it does, examples, flags.
+std::string command_help(const Command& command, const std::vector<const Op*>& ops);
+
+}  // namespace autotune::cli

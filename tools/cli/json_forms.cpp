@@ -1,0 +1,172 @@
+#include "tools/cli/json_forms.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tools/cli/text_forms.h"
+
+namespace autotune::cli {
+namespace {
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+Json known_or_null(int value) {
+    return value < 0 ? Json(nullptr) : Json(value);
+}
+
+Json finalist_json(const db::Finalist& finalist) {
+    Json json{{"name", finalist.name}};
+    if (finalist.candidate) {
+        json["family"] = finalist.candidate->family;
+        json["config"] = config_json(finalist.candidate->config);
+    }
+    json.update(timing_json(finalist.timing));
+    json["ratio"] = finalist.ratio;
+    json["ratio_low"] = finalist.ratio_low;
+    json["ratio_high"] = finalist.ratio_high;
+    json["tie"] = finalist.tie;
+    return json;
+}
+
+}  // namespace
+
+Json problem_json(const Problem& problem) {
+    Json extents = Json::object(), traits = Json::object();
+    for (const Extent& extent : problem.extents) extents[extent.name] = extent.value;
+    for (const Trait& trait : problem.traits) traits[trait.name] = trait.value;
+    return {{"op", problem.op}, {"shape", problem.shape()}, {"extents", extents}, {"traits", traits}, {"key", problem.key()}};
+}
+
+Json identity_json(const DeviceIdentity& identity) {
+    return {{"name", identity.name},
+            {"key", identity.key()},
+            {"arch", arch_or_empty(identity)},
+            {"compute_capability", std::to_string(identity.cc_major) + "." + std::to_string(identity.cc_minor)},
+            {"sm_count", identity.sm_count},
+            {"l2_mib", identity.l2_mib},
+            {"memory_gib", identity.memory_gib},
+            {"bus_bits", identity.bus_bits}};
+}
+
+Json device_json(const Device& device) {
+    Json json = identity_json(device.identity);
+    json["clock_mhz"] = device.clock_mhz;
+    json["memory_gb_per_s"] = device.memory_gb_per_s;
+    return json;
+}
+
+Json config_json(const Config& config) {
+    Json json = Json::object();
+    for (const auto& [name, value] : config.values()) json[name] = value;
+    return json;
+}
+
+Json compile_json(const CompileReport& report) {
+    return {{"registers", known_or_null(report.registers)},
+            {"spill_bytes", report.spill_bytes},
+            {"static_smem_bytes", report.static_smem_bytes},
+            {"wgmma_serialised", report.wgmma_serialised},
+            {"compile_ms", report.compile_ms},
+            {"cubin_bytes", report.cubin_bytes},
+            {"from_cache", report.from_cache}};
+}
+
+Json conditions_json(const Conditions& conditions) {
+    return {{"sm_clock_mhz", or_null(conditions.sm_clock_mhz)},
+            {"power_w", or_null(conditions.power_w)},
+            {"temperature_c", or_null(conditions.temperature_c)},
+            {"throttle_reasons", or_null(conditions.throttle_reasons)}};
+}
+
+Json provenance_json(const db::Provenance& provenance) {
+    return {{"driver", provenance.driver},
+            {"nvrtc", provenance.nvrtc},
+            {"device_name", provenance.device_name},
+            {"power_limit_w", provenance.power_limit_w},
+            {"method", provenance.method},
+            {"tool_version", provenance.tool_version},
+            {"date", provenance.date}};
+}
+
+Json timing_json(const Timing& timing, const Op* op, const Problem* problem) {
+    Json json{{"median_us", timing.median_us},
+              {"low_us", timing.low_us},
+              {"high_us", timing.high_us},
+              {"min_us", timing.min_us},
+              {"samples", timing.samples}};
+    if (op != nullptr && problem != nullptr) json[std::string(op->rate_unit())] = rate(*op, *problem, timing.median_us);
+    return json;
+}
+
+Json evidence_json(const db::Evidence& evidence) {
+    Json finalists = Json::array(), failures = Json::object();
+    for (const db::Finalist& finalist : evidence.finalists) finalists.push_back(finalist_json(finalist));
+    for (const auto& [status, count] : evidence.failures) failures[status] = count;
+    return {{"rounds", evidence.rounds},
+            {"decided_by", evidence.decided_by},
+            {"max_error", or_null(evidence.max_error)},
+            {"space_legal", evidence.space_legal},
+            {"tried", evidence.tried},
+            {"failed", evidence.failed},
+            {"failures", failures},
+            {"seconds", evidence.seconds},
+            {"compile_seconds", evidence.compile_seconds},
+            {"verify_seconds", evidence.verify_seconds},
+            {"measure_seconds", evidence.measure_seconds},
+            {"stopped_by", evidence.stopped_by},
+            {"seed", evidence.seed},
+            {"conditions", conditions_json(evidence.conditions)},
+            {"finalists", finalists}};
+}
+
+Json winner_json(const db::Winner& winner, const Op* op, const Problem* problem) {
+    Json json{{"family", winner.candidate.family}, {"config", config_json(winner.candidate.config)}};
+    json.update(timing_json(winner.timing, op, problem));
+    json["compile"] = compile_json(winner.compile);
+    json["provenance"] = provenance_json(winner.provenance);
+    json["template_identity"] = winner.template_identity;
+    json["shipped"] = winner.shipped;
+    return json;
+}
+
+Json bench_row_json(const tuner::BenchRow& row, const Op& op, const Problem& problem) {
+    const std::string unit(op.rate_unit());
+    Json json{{"name", row.name}, {"status", to_string(row.status)}};
+    for (const char* name : {"median_us", "low_us", "high_us"}) json[name] = nullptr;
+    json[unit] = nullptr;
+    if (row.timing) json.update(timing_json(*row.timing, &op, &problem));
+    if (row.timing) {
+        json["ratio_to_first"] = row.ratio_to_first;
+        json["ratio_low"] = row.ratio_low;
+        json["ratio_high"] = row.ratio_high;
+    }
+    if (row.candidate) {
+        json["family"] = row.candidate->family;
+        json["config"] = config_json(row.candidate->config);
+    }
+    json["max_error"] = or_null(row.max_error);
+    json["sample_values"] = row.sample_values;
+    if (!row.detail.empty()) json["detail"] = row.detail;
+    return json;
+}
+
+Json compiled_row_json(const tuner::CompiledRow& row) {
+    Json json{{"family", row.candidate.family}, {"config", config_json(row.candidate.config)}, {"status", to_string(row.status)}};
+    json["registers"] = known_or_null(row.report.registers);
+    json["spill_bytes"] = row.report.spill_bytes;
+    json["smem_bytes"] = row.smem_bytes;
+    json["occupancy"] = row.occupancy;
+    json["predicted_us"] = or_null(row.predicted_us);
+    json["compile_ms"] = row.report.compile_ms;
+    json["from_cache"] = row.report.from_cache;
+    if (!row.detail.empty()) json["detail"] = row.detail;
+    return json;
+}
+
+void print_json(Session& session, const Json& json) {
+    session.out() << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,111 @@
+#include "tools/cli/rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+#include "tools/cli/json_forms.h"
+#include "tools/cli/requests.h"
+#include "tools/cli/text_forms.h"
+
+namespace autotune::cli {
+namespace {
+
+bool has_extents(const db::Winner& winner, const std::vector<Problem>& problems) {
+    return std::any_of(problems.begin(), problems.end(),
+                       [&](const Problem& p) { return p.extents == winner.extents && p.class_key() == winner.class_key; });
+}
+
+// Same problem, device, template and layer.
+bool same_row(const db::Winner& a, const db::Winner& b) {
+    return a.shipped == b.shipped && a.template_identity == b.template_identity && a.device.key() == b.device.key() &&
+           a.candidate.family == b.candidate.family;
+}
+
+}  // namespace
+
+RowFilter row_filter_of(Session& session) {
+    const Arguments& arguments = session.arguments();
+    RowFilter filter{.op = "", .device_key = arguments.text("device-key"), .problems = {}};
+    if (arguments.has("shape")) {
+        filter.problems = problems_of(session);
+        filter.op = filter.problems.front().op;
+    } else if (arguments.has("op")) {
+        const Op* op = session.catalogue().find_op(arguments.text("op"));
+        if (op == nullptr)
+            throw Error(ErrorCode::usage, "unknown op '" + arguments.text("op") + "'; `autotune families` lists the ops");
+        filter.op = op->name();
+    }
+    return filter;
+}
+
+MatchingRows matching_rows(const db::Store& store, const RowFilter& filter, std::size_t limit) {
+    MatchingRows rows;
+    if (filter.problems.empty()) {
+        // The whole table is counted by the database and not read: 100,000 rows are listed in the time of fifty.
+        rows.winners = store.list({.op = filter.op, .class_key = "", .device_key = filter.device_key, .limit = limit});
+        rows.total = static_cast<std::uint64_t>(
+            store.count({.op = filter.op, .class_key = "", .device_key = filter.device_key, .limit = SIZE_MAX}));
+        return rows;
+    }
+    std::vector<std::string> classes;
+    for (const Problem& problem : filter.problems) classes.push_back(problem.class_key());
+    std::sort(classes.begin(), classes.end());
+    classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+    for (const std::string& class_key : classes) {
+        for (db::Winner& winner :
+             store.list({.op = filter.op, .class_key = class_key, .device_key = filter.device_key, .limit = SIZE_MAX})) {
+            if (!has_extents(winner, filter.problems)) continue;
+            ++rows.total;
+            if (rows.winners.size() < limit) rows.winners.push_back(std::move(winner));
+        }
+    }
+    return rows;
+}
+
+db::Winner with_evidence(const db::Store& store, const Catalogue& catalogue, const db::Winner& row) {
+    if (const auto problem = problem_of(catalogue, row)) {
+        for (db::Winner& full : store.find(*problem, row.device)) {
+            if (same_row(full, row)) return std::move(full);
+        }
+    }
+    return row;
+}
+
+std::string shape_of(const db::Winner& winner) {
+    Problem bare;
+    bare.extents = winner.extents;
+    return bare.shape();
+}
+
+void absorb(Session& session, db::Store& store, const db::Winner& winner, const std::string& where, Absorbed& tally) {
+    if (const std::string reason = why_unusable(session.catalogue(), winner); !reason.empty()) {
+        ++tally.refused;
+        session.warn(where + ": refused: " + reason);
+        return;
+    }
+    const std::vector<db::Winner> ours = store.find(*problem_of(session.catalogue(), winner), winner.device);
+    const bool ours_is_as_new = std::any_of(ours.begin(), ours.end(), [&](const db::Winner& row) {
+        return !row.shipped && row.template_identity == winner.template_identity && row.provenance.date >= winner.provenance.date;
+    });
+    if (ours_is_as_new && !session.arguments().has("replace")) {
+        ++tally.kept_ours;
+        return;
+    }
+    db::Winner own = winner;
+    own.shipped = false;
+    store.put(own);
+    ++tally.stored;
+}
+
+void print_absorbed(Session& session, const Absorbed& tally) {
+    if (session.json()) {
+        print_json(session, {{"stored", tally.stored}, {"kept_ours", tally.kept_ours}, {"refused", tally.refused}});
+        return;
+    }
+    session.out() << fmt::format("{} stored, {} not newer than ours, {} refused\n", tally.stored, tally.kept_ours, tally.refused);
+}
+
+}  // namespace autotune::cli

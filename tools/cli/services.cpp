@@ -1,0 +1,109 @@
+#include "tools/cli/services.h"
+
+#include <unistd.h>
+
+#include <fstream>
+
+#include "src/gpu/driver.h"
+#include "src/gpu/nvml.h"
+#include "src/gpu/nvrtc.h"
+#include "tuner/recorded_space.h"
+
+namespace autotune::cli {
+namespace {
+
+// The kernel module's version, which NVML would also give, 20 ms later. Empty if the file is not there.
+std::string driver_module_version() {
+    std::ifstream file("/sys/module/nvidia/version");
+    std::string version;
+    file >> version;
+    return version;
+}
+
+std::string cuda_version_text(int version) {
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+class RealServices : public Services {
+  public:
+    bool driver_installed() override { return gpu::Driver::installed(); }
+
+    Gpu open_gpu(int ordinal) override {
+        if (driver_ == nullptr) driver_ = gpu::Driver::load();
+        Gpu gpu;
+        gpu.device = driver_->device(ordinal);
+        gpu.ordinal = ordinal;
+        gpu.count = driver_->device_count();
+        gpu.uuid = driver_->uuid(ordinal);
+        gpu.cuda_version = driver_->version();
+        gpu.provenance.driver = driver_module_version();
+        gpu.provenance.device_name = gpu.device.identity.name;
+        return gpu;
+    }
+
+    void learn_versions(Gpu& gpu, const std::string& nvrtc_path) override {
+        gpu.provenance.nvrtc = nvrtc(nvrtc_path, gpu.cuda_version / 1000).version;
+        if (const auto nvml = load_nvml()) {
+            if (gpu.provenance.driver.empty()) gpu.provenance.driver = nvml->driver_version();
+            gpu.provenance.power_limit_w = nvml->power_limit_w(gpu.uuid).value_or(0);
+        }
+        if (gpu.provenance.driver.empty()) gpu.provenance.driver = cuda_version_text(gpu.cuda_version);
+    }
+
+    CardFacts card(const Gpu& gpu) override {
+        const auto nvml = load_nvml();
+        if (nvml == nullptr) return {};
+        return {.nvml = true,
+                .conditions = nvml->conditions(gpu.uuid),
+                .power_limit_w = nvml->power_limit_w(gpu.uuid),
+                .other_processes = nvml->other_processes(gpu.uuid, getpid())};
+    }
+
+    NvrtcFacts nvrtc(const std::string& path, int driver_major) override {
+        const auto library = gpu::Nvrtc::load({.explicit_path = path, .extra_folders = {}, .driver_major = driver_major});
+        return {.version = library->version(), .path = library->path()};
+    }
+
+    std::optional<tuner::TuneResult> recall(const Problem& problem, const tuner::TuneServices& services) override {
+        return tuner::recall(problem, services);
+    }
+    tuner::TuneResult tune(const Problem& problem, const tuner::TuneOptions& options, tuner::TuneServices& services) override {
+        return tuner::tune(problem, options, services);
+    }
+    tuner::BenchResult bench(const Problem& problem, const tuner::BenchOptions& options, tuner::TuneServices& services) override {
+        return tuner::bench(problem, options, services);
+    }
+    Trial verify(const Problem& problem, const Candidate& candidate, tuner::TuneServices& services) override {
+        return tuner::verify(problem, candidate, services);
+    }
+    std::vector<tuner::CompiledRow> compile_ranked(const Problem& problem, const tuner::CompileOptions& options,
+                                                   tuner::TuneServices& services) override {
+        return tuner::compile_ranked(problem, options, services);
+    }
+    std::vector<tuner::SweepItem> sweep(const std::vector<Problem>& problems, const tuner::SweepOptions& options,
+                                        tuner::TuneServices& services, tuner::SweepObserver* observer) override {
+        return tuner::sweep(problems, options, services, observer);
+    }
+    tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) override {
+        return tuner::simulate(tuner::read_recorded_space(path), options);
+    }
+
+  private:
+    std::shared_ptr<const gpu::Nvml> load_nvml() {
+        if (!nvml_tried_) nvml_ = gpu::Nvml::load();
+        nvml_tried_ = true;
+        return nvml_;
+    }
+
+    std::shared_ptr<const gpu::Driver> driver_;
+    std::shared_ptr<const gpu::Nvml> nvml_;
+    bool nvml_tried_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Services> real_services() {
+    return std::make_unique<RealServices>();
+}
+
+}  // namespace autotune::cli

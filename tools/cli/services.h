@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/core/device.h"
+#include "tuner/simulate.h"
+#include "tuner/tune.h"
+
+namespace autotune::cli {
+
+// A GPU as the command knows it, learned without a CUDA context.
+struct Gpu {
+    Device device;
+    int ordinal = 0;
+    int count = 1;  // devices the driver has
+    std::string uuid;
+    int cuda_version = 0;       // of the driver: 13000 for 13.0
+    db::Provenance provenance;  // driver and device name; the rest by learn_versions
+};
+
+struct NvrtcFacts {
+    std::string version;  // "13.0"
+    std::string path;
+};
+
+// What the card says of itself right now; empty where NVML is missing.
+struct CardFacts {
+    bool nvml = false;
+    Conditions conditions;
+    std::optional<int> power_limit_w;
+    std::optional<int> other_processes;
+};
+
+// Everything the command reaches for outside its own process: the machine and the tuner. Tests give doubles.
+class Services {
+  public:
+    virtual ~Services() = default;
+
+    // Whether a CUDA driver is installed at all: tells "work on without a GPU" from "a GPU that fails".
+    virtual bool driver_installed() = 0;
+    // Throws Error{no_gpu} saying what is missing. Creates no context.
+    virtual Gpu open_gpu(int ordinal) = 0;
+    // Adds what takes longer to learn and matters only once something is timed: NVRTC's version, the power limit.
+    virtual void learn_versions(Gpu& gpu, const std::string& nvrtc_path) = 0;
+    virtual CardFacts card(const Gpu& gpu) = 0;
+    // Throws Error{no_gpu} listing what was looked for. `driver_major` 0: any.
+    virtual NvrtcFacts nvrtc(const std::string& path, int driver_major) = 0;
+
+    virtual std::optional<tuner::TuneResult> recall(const Problem& problem, const tuner::TuneServices& services) = 0;
+    virtual tuner::TuneResult tune(const Problem& problem, const tuner::TuneOptions& options, tuner::TuneServices& services) = 0;
+    virtual tuner::BenchResult bench(const Problem& problem, const tuner::BenchOptions& options,
+                                     tuner::TuneServices& services) = 0;
+    virtual Trial verify(const Problem& problem, const Candidate& candidate, tuner::TuneServices& services) = 0;
+    virtual std::vector<tuner::CompiledRow> compile_ranked(const Problem& problem, const tuner::CompileOptions& options,
+                                                           tuner::TuneServices& services) = 0;
+    virtual std::vector<tuner::SweepItem> sweep(const std::vector<Problem>& problems, const tuner::SweepOptions& options,
+                                                tuner::TuneServices& services, tuner::SweepObserver* observer) = 0;
+    virtual tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) = 0;
+};
+
+// The machine and the tuner themselves.
+std::unique_ptr<Services> real_services();
+
+}  // namespace autotune::cli

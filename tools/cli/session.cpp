@@ -1,0 +1,138 @@
+#include "tools/cli/session.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "src/core/error.h"
+
+namespace autotune::cli {
+namespace {
+
+bool exists(const std::string& path) {
+    struct stat facts = {};
+    return stat(path.c_str(), &facts) == 0;
+}
+
+}  // namespace
+
+Session::Session(Streams streams, const Environment& environment, Services& services, const Program& program,
+                 const Arguments& arguments)
+    : streams_(streams),
+      environment_(environment),
+      services_(services),
+      program_(program),
+      arguments_(arguments),
+      paths_(default_paths(environment)) {}
+
+bool Session::colour() const {
+    return streams_.out_is_terminal && !json() && !environment_.get("NO_COLOR");
+}
+
+std::string Session::bold(const std::string& text) const {
+    return colour() ? "\x1b[1m" + text + "\x1b[0m" : text;
+}
+
+const Catalogue& Session::catalogue() {
+    if (!catalogue_) {
+        catalogue_ =
+            arguments_.has("templates") ? Catalogue::from_directory(arguments_.text("templates")) : Catalogue::embedded();
+    }
+    return *catalogue_;
+}
+
+void Session::warn(const std::string& text) {
+    err() << "warning: " << text << "\n";
+}
+
+void Session::warn_of_fallback() {
+    if (!paths_.fallback_reason.empty() && !warned_of_fallback_) warn(paths_.fallback_reason);
+    warned_of_fallback_ = true;
+}
+
+std::string Session::database_path() const {
+    return arguments_.text("db", paths_.database);
+}
+
+std::vector<std::string> Session::shipped() const {
+    if (const auto folder = environment_.get("AUTOTUNE_SHIPPED")) return {*folder};
+    for (const std::string& folder : program_.shipped_folders) {
+        if (exists(folder)) return {folder};
+    }
+    return {};
+}
+
+db::Store Session::open_store() {
+    const std::string path = database_path();
+    if (path.empty()) throw Error(ErrorCode::usage, "--db is empty; give the path of a file");
+    // A folder that was named must be there: a typing error should not grow a tree of folders.
+    if (!arguments_.has("db")) {
+        warn_of_fallback();
+        make_private_folder(std::filesystem::path(path).parent_path().string());
+    }
+    return db::Store::open({.path = path, .read_only = false, .create = true, .busy_timeout_ms = 10'000, .shipped = shipped()});
+}
+
+db::Store Session::open_store_to_read() {
+    const std::string path = database_path();
+    const bool named = arguments_.has("db") || environment_.get("AUTOTUNE_DB");
+    if (!named && !exists(path)) {
+        return db::Store::open(
+            {.path = ":memory:", .read_only = false, .create = true, .busy_timeout_ms = 0, .shipped = shipped()});
+    }
+    return db::Store::open({.path = path, .read_only = true, .create = false, .busy_timeout_ms = 10'000, .shipped = shipped()});
+}
+
+std::optional<Gpu> Session::find_gpu() {
+    if (!services_.driver_installed()) {
+        if (!arguments_.has("require-gpu")) return std::nullopt;
+        throw Error(ErrorCode::no_gpu,
+                    "--require-gpu: no CUDA driver (libcuda.so.1) is installed; install the NVIDIA driver, or drop the flag");
+    }
+    return services_.open_gpu(static_cast<int>(arguments_.integer("device", 0, {.least = 0, .most = 1023})));
+}
+
+Gpu Session::need_gpu(const std::string& purpose) {
+    if (!services_.driver_installed()) {
+        throw Error(ErrorCode::no_gpu,
+                    purpose + ", and no CUDA driver (libcuda.so.1) is installed here; `autotune doctor` says more");
+    }
+    return *find_gpu();
+}
+
+void Session::make_folders() {
+    warn_of_fallback();
+    make_private_folder(paths_.cache_folder);
+    make_private_folder(paths_.state_folder);
+}
+
+tuner::TuneServices Session::tune_services(const Device& device, db::Store* store, tuner::TuneObserver* observer) {
+    make_folders();
+    tuner::TuneServices services{.catalogue = catalogue(),
+                                 .store = store,
+                                 .device = device,
+                                 .device_uuid = "",
+                                 .provenance = {},
+                                 .workers = {},
+                                 .observer = observer,
+                                 .stop = program_.stop};
+    services.provenance.device_name = device.identity.name;
+    services.provenance.tool_version = program_.version;
+    services.workers.binary = program_.binary;
+    services.workers.templates_folder = arguments_.text("templates");
+    services.workers.cache_folder = paths_.cache_folder;
+    services.workers.nvrtc_path = nvrtc_path();
+    services.workers.lock_folder = paths_.state_folder;
+    return services;
+}
+
+tuner::TuneServices Session::tune_services(const Gpu& gpu, db::Store* store, tuner::TuneObserver* observer) {
+    tuner::TuneServices services = tune_services(gpu.device, store, observer);
+    services.device_uuid = gpu.uuid;
+    services.provenance = gpu.provenance;
+    services.provenance.tool_version = program_.version;
+    services.workers.device = gpu.ordinal;
+    return services;
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+#include "kernel_templates/catalogue.h"
+#include "tools/cli/arguments.h"
+#include "tools/cli/command.h"
+#include "tools/cli/environment.h"
+#include "tools/cli/services.h"
+#include "tuner/tune.h"
+
+namespace autotune::cli {
+
+struct Streams {
+    std::ostream& out;
+    std::ostream& err;
+    bool out_is_terminal = false;
+    bool err_is_terminal = false;
+};
+
+// What the program is and stands in; given by main, or by a test.
+struct Program {
+    std::string binary;                        // path of this executable, for starting workers
+    std::string version;                       // "0.1.0"
+    std::vector<std::string> shipped_folders;  // where winners shipped with the product may lie, the first that exists counts
+    const std::atomic<bool>* stop = nullptr;   // set by Ctrl-C
+};
+
+// One run of one command: what it was given and what commands share. Throws Error with a sentence for the user.
+class Session {
+  public:
+    Session(Streams streams, const Environment& environment, Services& services, const Program& program,
+            const Arguments& arguments);
+
+    const Arguments& arguments() const { return arguments_; }
+    std::ostream& out() { return streams_.out; }
+    std::ostream& err() { return streams_.err; }
+    const Streams& streams() const { return streams_; }
+    Services& services() { return services_; }
+    const Program& program() const { return program_; }
+    const Environment& environment() const { return environment_; }
+    const Paths& paths() const { return paths_; }
+    bool json() const { return arguments_.has("json"); }
+    bool stopped() const { return program_.stop != nullptr && program_.stop->load(); }
+    bool colour() const;  // on a terminal, unless NO_COLOR
+    std::string bold(const std::string& text) const;
+    std::string nvrtc_path() const { return environment_.get("AUTOTUNE_NVRTC").value_or(""); }
+
+    // Embedded, or from --templates.
+    const Catalogue& catalogue();
+
+    // "warning: ..." on standard error.
+    void warn(const std::string& text);
+
+    // ---- the database ----
+    std::string database_path() const;
+    // Opens it for writing, and makes it where it is missing.
+    db::Store open_store();
+    // Opens it for reading. A default database that was never made is empty; one that was named must exist.
+    db::Store open_store_to_read();
+
+    // ---- the GPU ----
+    // nullopt where no driver is installed. Throws where one is and fails, or with --require-gpu.
+    std::optional<Gpu> find_gpu();
+    // Throws Error{no_gpu} where there is none. `purpose`: "autotune bench times kernels".
+    Gpu need_gpu(const std::string& purpose);
+
+    // What the tuner is given. `device` may stand in for an absent GPU. The caller keeps store and observer alive.
+    tuner::TuneServices tune_services(const Device& device, db::Store* store, tuner::TuneObserver* observer);
+    tuner::TuneServices tune_services(const Gpu& gpu, db::Store* store, tuner::TuneObserver* observer);
+
+  private:
+    std::vector<std::string> shipped() const;
+    void warn_of_fallback();
+    void make_folders();
+
+    Streams streams_;
+    const Environment& environment_;
+    Services& services_;
+    const Program& program_;
+    const Arguments& arguments_;
+    Paths paths_;
+    std::optional<Catalogue> catalogue_;
+    bool warned_of_fallback_ = false;
+};
+
+}  // namespace autotune::cli

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autotune::cli {
+
+// Plain shapes out of one argument. Each extent may be a value, a list `1024,2048` or a range `start:stop:step` with stop
+// included: "1024:4096:1024x4096x2048" gives four shapes. Several whole shapes may be joined by commas. What is neither list nor
+// range is passed on as written, for the op to judge. `extents`: how many the op has, which tells the two uses of the comma
+// apart. Throws Error{usage} naming the argument, or when more than kMostShapes come out.
+std::vector<std::string> expand_shapes(std::string_view text, std::size_t extents);
+
+constexpr std::size_t kMostShapes = 100'000;
+
+// One problem of a sweep file as written: the shape and its own words.
+struct ShapeLine {
+    std::string shape;
+    std::map<std::string, std::string> options;  // "op", "layout", "dtype", ...
+    std::string where;                           // "FILE:LINE", for messages
+};
+
+// Reads a sweep file: one problem a line, `4096x4096x2048 op=hgemm layout=nt`, `#` starts a comment; or, if the name ends in
+// .toml,
+// [[problem]] tables with `shape` and the same words, and top-level words for all. Throws Error{usage} naming file, line and
+// culprit.
+std::vector<ShapeLine> read_shapes_file(const std::string& path);
+// The same from the text of a file.
+std::vector<ShapeLine> parse_shapes_text(std::string_view text, const std::string& name);
+std::vector<ShapeLine> parse_shapes_toml(std::string_view text, const std::string& name);
+
+}  // namespace autotune::cli

@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/cli/command.h"
+#include "tools/cli/json_forms.h"
+#include "tools/cli/requests.h"
+#include "tools/cli/rows.h"
+#include "tools/cli/text_forms.h"
+
+namespace autotune::cli {
+namespace {
+
+constexpr std::int64_t kShownByDefault = 50;
+
+Json row_json(Session& session, const db::Winner& winner) {
+    const auto problem = problem_of(session.catalogue(), winner);
+    const Op* op = session.catalogue().find_op(winner.op);
+    Json json{{"op", winner.op},
+              {"class_key", winner.class_key},
+              {"shape", shape_of(winner)},
+              {"device", identity_json(winner.device)}};
+    json.update(winner_json(winner, problem ? op : nullptr, problem ? &*problem : nullptr));
+    return json;
+}
+
+std::string rows_table(Session& session, const std::vector<db::Winner>& winners) {
+    Table table({{"shape", Table::Align::left},
+                 {"class", Table::Align::left},
+                 {"device", Table::Align::left},
+                 {"median us"},
+                 {"rate"},
+                 {"", Table::Align::left},
+                 {"winner", Table::Align::left},
+                 {"from", Table::Align::left},
+                 {"date", Table::Align::left}});
+    for (const db::Winner& winner : winners) {
+        const auto problem = problem_of(session.catalogue(), winner);
+        const Op* op = session.catalogue().find_op(winner.op);
+        table.add({shape_of(winner), winner.class_key, winner.device.name, us_text(winner.timing.median_us),
+                   problem ? rate_text(*op, *problem, winner.timing.median_us) : "-", problem ? rate_title(*op) : "",
+                   winner.candidate.to_string(), winner.shipped ? "shipped" : "tuned", winner.provenance.date.substr(0, 10)});
+    }
+    return table.to_string();
+}
+
+ExitCode show_misses(Session& session, const db::Store& store) {
+    const std::vector<db::MissRow> misses = store.misses();
+    if (session.json()) {
+        Json rows = Json::array();
+        for (const auto& miss : misses) {
+            rows.push_back({{"op", miss.op},
+                            {"class_key", miss.class_key},
+                            {"shape", miss.shape},
+                            {"device_key", miss.device_key},
+                            {"count", miss.count},
+                            {"date", miss.date}});
+        }
+        print_json(session, {{"database", store.path()}, {"misses", rows}});
+        return ExitCode::done;
+    }
+    Table table({{"shape", Table::Align::left},
+                 {"class", Table::Align::left},
+                 {"device", Table::Align::left},
+                 {"asked"},
+                 {"last", Table::Align::left}});
+    for (const auto& miss : misses)
+        table.add({miss.shape, miss.class_key, miss.device_key, count_text(static_cast<std::uint64_t>(miss.count)), miss.date});
+    session.out() << (misses.empty() ? "no problem was asked for in vain\n" : table.to_string());
+    return ExitCode::done;
+}
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    const auto limit = arguments.integer("limit", kShownByDefault, {.least = 0});
+    const RowFilter filter = row_filter_of(session);
+    const db::Store store = session.open_store_to_read();
+    if (arguments.has("misses")) return show_misses(session, store);
+    const std::size_t most = limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit);
+    const MatchingRows rows = matching_rows(store, filter, most);
+    if (session.json()) {
+        Json list = Json::array();
+        for (const db::Winner& winner : rows.winners) list.push_back(row_json(session, winner));
+        print_json(session,
+                   {{"database", store.path()}, {"total", rows.total}, {"shown", rows.winners.size()}, {"winners", list}});
+        return ExitCode::done;
+    }
+    if (rows.total == 0) {
+        session.out() << "no winner " << (filter.matches_all() ? "yet" : "matches") << " in " << session.database_path() << "\n";
+        return ExitCode::done;
+    }
+    session.out() << rows_table(session, rows.winners);
+    if (rows.total > rows.winners.size()) {
+        session.out() << fmt::format("... and {} more; --limit 0 shows all, --op and --shape fewer\n",
+                                     count_text(rows.total - rows.winners.size()));
+    }
+    return ExitCode::done;
+}
+
+}  // namespace
+
+Command show_command() {
+    return {.name = "show",
+            .about = "list the winners of the database",
+            .examples = {"autotune show", "autotune show --op hgemm --shape 4096x4096x2048 --json", "autotune show --misses"},
+            .flags = problem_flags() +
+                     std::vector<Flag>{{"device-key", "KEY", "only rows of this device, as --json names it", false, {}},
+                                       {"limit", "N", "rows at most; 0: all; default 50", false, {}},
+                                       {"misses", "", "problems the library was asked for and had no winner", false, {}}} +
+                     store_flags() + output_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run};
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,181 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+#include "tools/cli/budget.h"
+#include "tools/cli/command.h"
+#include "tools/cli/json_forms.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/requests.h"
+#include "tools/cli/text_forms.h"
+#include "tools/cli/without_gpu.h"
+
+namespace autotune::cli {
+namespace {
+
+using State = tuner::SweepItem::State;
+
+std::string_view state_text(State state) {
+    switch (state) {
+        case State::fresh:
+            return "fresh";
+        case State::tuned:
+            return "tuned";
+        case State::failed:
+            return "failed";
+        case State::skipped_for_budget:
+            return "skipped_for_budget";
+        case State::interrupted:
+            return "interrupted";
+    }
+    return "";
+}
+
+Json item_json(Session& session, const tuner::SweepItem& item) {
+    const Op& op = session.catalogue().op_of(item.problem);
+    Json json{{"problem", problem_json(item.problem)}, {"state", state_text(item.state)}, {"seconds", item.seconds}};
+    json["winner"] = item.result ? winner_json(item.result->winner, &op, &item.problem) : Json(nullptr);
+    if (item.result) json["origin"] = to_string(item.result->origin);
+    if (!item.detail.empty()) json["detail"] = item.detail;
+    return json;
+}
+
+// Reports each item as it ends: a JSON line, or a line over the progress on a terminal.
+class ItemReporter : public tuner::SweepObserver {
+  public:
+    ItemReporter(Session& session, ProgressLine& progress) : session_(session), progress_(progress) {}
+
+    void on_item(const tuner::SweepItem& item, std::size_t done, std::size_t total, std::optional<double> eta_s) override {
+        progress_.clear();
+        if (session_.json()) {
+            print_json(session_, item_json(session_, item));
+            session_.out().flush();
+        }
+        if (session_.streams().err_is_terminal) {
+            session_.err() << fmt::format("{}/{}  {}  {}{}\n", done, total, problem_text(item.problem), state_text(item.state),
+                                          eta_s ? ", " + seconds_text(*eta_s) + " left" : "");
+        }
+        progress_.set_prefix(fmt::format("{}/{}", std::min(done + 1, total), total));
+    }
+
+  private:
+    Session& session_;
+    ProgressLine& progress_;
+};
+
+std::string summary_table(Session& session, const std::vector<tuner::SweepItem>& items) {
+    Table table({{"problem", Table::Align::left},
+                 {"state", Table::Align::left},
+                 {"median us"},
+                 {"rate"},
+                 {"", Table::Align::left},
+                 {"seconds"},
+                 {"winner", Table::Align::left}});
+    for (const tuner::SweepItem& item : items) {
+        const Op& op = session.catalogue().op_of(item.problem);
+        const db::Winner* winner = item.result ? &item.result->winner : nullptr;
+        table.add({item.problem.shape() + " " + item.problem.class_key(), std::string(state_text(item.state)),
+                   winner ? us_text(winner->timing.median_us) : "-",
+                   winner ? rate_text(op, item.problem, winner->timing.median_us) : "-", winner ? rate_title(op) : "",
+                   fmt::format("{:.1f}", item.seconds), winner ? winner->candidate.to_string() : item.detail});
+    }
+    return table.to_string();
+}
+
+std::size_t count_of(const std::vector<tuner::SweepItem>& items, State state) {
+    return static_cast<std::size_t>(
+        std::count_if(items.begin(), items.end(), [&](const auto& item) { return item.state == state; }));
+}
+
+void print_summary(Session& session, const std::vector<tuner::SweepItem>& items) {
+    double seconds = 0;
+    for (const auto& item : items) seconds += item.seconds;
+    if (session.json()) {
+        Json counts = Json::object();
+        for (const State state : {State::fresh, State::tuned, State::failed, State::skipped_for_budget, State::interrupted}) {
+            counts[std::string(state_text(state))] = count_of(items, state);
+        }
+        print_json(session, {{"summary", counts}, {"seconds", seconds}});
+        return;
+    }
+    session.out() << summary_table(session, items)
+                  << fmt::format(
+                         "\n{} problems: {} tuned, {} fresh already, {} failed, {} left for lack of time; {}\n", items.size(),
+                         count_of(items, State::tuned), count_of(items, State::fresh), count_of(items, State::failed),
+                         count_of(items, State::skipped_for_budget) + count_of(items, State::interrupted), seconds_text(seconds));
+}
+
+ExitCode verdict(Session& session, const std::vector<tuner::SweepItem>& items) {
+    const std::size_t left = count_of(items, State::skipped_for_budget) + count_of(items, State::interrupted);
+    if (session.stopped() || count_of(items, State::interrupted) > 0) {
+        session.err() << fmt::format("autotune: interrupted; {} winners are kept, run the same command again for the other {}\n",
+                                     count_of(items, State::tuned) + count_of(items, State::fresh), left);
+        return ExitCode::interrupted;
+    }
+    if (left > 0)
+        session.err() << fmt::format("autotune: the total budget is used up; run the same command again for the other {}\n",
+                                     left);
+    return count_of(items, State::failed) > 0 ? ExitCode::some_failed : ExitCode::done;
+}
+
+ExitCode dry_run(Session& session, const std::vector<Problem>& problems, const tuner::SweepOptions& options) {
+    if (session.json()) {
+        Json list = Json::array();
+        for (const Problem& problem : problems) list.push_back(problem_json(problem));
+        print_json(session, {{"dry_run", true},
+                             {"problems", list},
+                             {"seconds_at_most", options.each.budget.seconds * static_cast<double>(problems.size())}});
+        return ExitCode::done;
+    }
+    for (const Problem& problem : problems) session.out() << problem_text(problem) << "\n";
+    double seconds = options.each.budget.seconds * static_cast<double>(problems.size());
+    if (options.total_seconds > 0) seconds = std::min(seconds, options.total_seconds);
+    session.out() << fmt::format("\n{} problems, at most {}\n", problems.size(), seconds_text(seconds));
+    return ExitCode::done;
+}
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    const std::vector<Problem> problems = sweep_problems_of(session);
+    tuner::SweepOptions options;
+    if (arguments.has("total-budget")) options.total_seconds = parse_seconds(arguments.text("total-budget"), "--total-budget");
+    if (arguments.has("dry-run")) {
+        options.each = tune_options_of(session, problems.front(), devices_of_archs(arguments, {"sm_90a"}).front());
+        return dry_run(session, problems, options);
+    }
+    Gpu gpu = session.need_gpu("autotune sweep times kernels (autotune compile --shapes fills the cubin cache without a GPU)");
+    options.each = tune_options_of(session, problems.front(), gpu.device);
+    db::Store store = session.open_store();
+    session.services().learn_versions(gpu, session.nvrtc_path());
+    ProgressLine progress(session);
+    progress.set_prefix(fmt::format("1/{}", problems.size()));
+    tuner::TuneServices services = session.tune_services(gpu, &store, &progress);
+    ItemReporter reporter(session, progress);
+    const std::vector<tuner::SweepItem> items = session.services().sweep(problems, options, services, &reporter);
+    progress.clear();
+    print_summary(session, items);
+    return verdict(session, items);
+}
+
+}  // namespace
+
+Command sweep_command() {
+    return {
+        .name = "sweep",
+        .about = "tune many problems ahead of time; stopped or killed, the same command goes on",
+        .examples = {"autotune sweep --op hgemm --shapes 1024:4096:1024x4096x2048",
+                     "autotune sweep --op hgemm --shapes shapes.txt --budget 20s --total-budget 1h",
+                     "autotune sweep --shapes shapes.txt     (lines such as: 4096x4096x2048 op=hgemm layout=nt)"},
+        .flags = problem_flags() +
+                 std::vector<Flag>{{"shapes", "FILE|RANGES", "problems from a file, one a line, or ranges; repeatable", true, {}},
+                                   {"total-budget", "TIME", "stop starting problems after this time: 30m, 2h", false, {}}} +
+                 choice_flags() + search_flags() + device_flags() +
+                 std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} + store_flags() + output_flags(),
+        .takes_op_options = true,
+        .words = "",
+        .fewest_words = 0,
+        .run = run};
+}
+
+}  // namespace autotune::cli

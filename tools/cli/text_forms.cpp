@@ -1,0 +1,153 @@
+#include "tools/cli/text_forms.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "src/core/error.h"
+#include "tools/cli/arguments.h"
+
+namespace autotune::cli {
+
+std::string us_text(double us) {
+    if (us >= 1000) return fmt::format("{:.0f}", us);
+    return us >= 100 ? fmt::format("{:.1f}", us) : us >= 10 ? fmt::format("{:.2f}", us) : fmt::format("{:.3f}", us);
+}
+
+std::string interval_text(const Timing& timing) {
+    return us_text(timing.low_us) + " .. " + us_text(timing.high_us);
+}
+
+std::string seconds_text(double seconds) {
+    if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+    const auto whole = static_cast<long>(std::lround(seconds));
+    if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+    return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string bytes_text(std::size_t bytes) {
+    if (bytes < 1024) return fmt::format("{} B", bytes);
+    return bytes < (1u << 20) ? fmt::format("{:.4g} KiB", static_cast<double>(bytes) / 1024)
+                              : fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+std::string count_text(std::uint64_t count) {
+    std::string text = std::to_string(count);
+    for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+    return text;
+}
+
+double rate(const Op& op, const Problem& problem, double us) {
+    if (us <= 0) return 0;
+    return op.rate_unit() == "gb_per_s" ? op.bytes(problem) / us * 1e-3 : op.flops(problem) / us * 1e-6;
+}
+
+std::string rate_text(const Op& op, const Problem& problem, double us) {
+    return fmt::format("{:.4g}", rate(op, problem, us));
+}
+
+std::string rate_title(const Op& op) {
+    return op.rate_unit() == "gb_per_s" ? "GB/s" : "TFLOP/s";
+}
+
+std::string problem_text(const Problem& problem) {
+    std::string text = problem.op + " " + problem.shape();
+    for (const Trait& trait : problem.traits) text += " " + trait.name + "=" + trait.value;
+    return text;
+}
+
+std::string arch_or_empty(const DeviceIdentity& identity) {
+    try {
+        return arch_of(identity.cc_major, identity.cc_minor);
+    } catch (const Error&) {
+        return "";
+    }
+}
+
+std::string device_text(const DeviceIdentity& identity) {
+    const std::string arch = arch_or_empty(identity);
+    return fmt::format("{} ({}, {} SMs)", identity.name.empty() ? identity.key() : identity.name,
+                       arch.empty() ? fmt::format("compute capability {}.{}", identity.cc_major, identity.cc_minor) : arch,
+                       identity.sm_count);
+}
+
+std::optional<Problem> problem_of(const Catalogue& catalogue, const db::Winner& winner) {
+    Problem bare;
+    bare.extents = winner.extents;
+    ProblemRequest request{.op = winner.op, .shape = bare.shape(), .options = {}};
+    // The class key is the op's name and then name=value words, each an option of the op.
+    const std::vector<std::string> words = split(winner.class_key, ' ');
+    for (std::size_t i = 1; i < words.size(); ++i) {
+        const std::size_t equals = words[i].find('=');
+        if (equals == std::string::npos) return std::nullopt;
+        request.options[words[i].substr(0, equals)] = words[i].substr(equals + 1);
+    }
+    try {
+        Problem problem = catalogue.problem(request);
+        if (problem.class_key() != winner.class_key || problem.extents != winner.extents) return std::nullopt;
+        return problem;
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+std::string why_unusable(const Catalogue& catalogue, const db::Winner& winner) {
+    const auto problem = problem_of(catalogue, winner);
+    if (!problem) return "'" + winner.class_key + "' is not a problem of an op here";
+    const Family* family = catalogue.find_family(winner.candidate.family);
+    if (family == nullptr) return "there is no family '" + winner.candidate.family + "' here";
+    if (catalogue.template_identity(*family) != winner.template_identity)
+        return "it was tuned with another version of " + winner.candidate.family;
+    const auto device = reference_device(arch_or_empty(winner.device));
+    if (!device) return "its device, " + winner.device.key() + ", is not supported here";
+    // Limits are those of the architecture; what the row adds is the size of the card.
+    Device known = *device;
+    known.identity = winner.device;
+    if (const auto reason = family->refuses(*problem, known)) return *reason;
+    return family->space(*problem, known).why_not(winner.candidate.config).value_or("");
+}
+
+std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem) {
+    Table table({{"#"},
+                 {"candidate", Table::Align::left},
+                 {"median us"},
+                 {"95 % interval"},
+                 {rate_title(op)},
+                 {"time ratio"},
+                 {"", Table::Align::left}});
+    int place = 0;
+    for (const db::Finalist& finalist : evidence.finalists) {
+        table.add({std::to_string(++place), finalist.name, us_text(finalist.timing.median_us), interval_text(finalist.timing),
+                   rate_text(op, problem, finalist.timing.median_us),
+                   fmt::format("{:.3f} ({:.3f} .. {:.3f})", finalist.ratio, finalist.ratio_low, finalist.ratio_high),
+                   place == 1     ? "winner"
+                   : finalist.tie ? "tie"
+                                  : ""});
+    }
+    return table.to_string();
+}
+
+std::string compiled_table(const std::vector<tuner::CompiledRow>& rows) {
+    Table table({{"#"},
+                 {"candidate", Table::Align::left},
+                 {"registers"},
+                 {"spills B"},
+                 {"smem"},
+                 {"occupancy"},
+                 {"predicted us"},
+                 {"compile ms"},
+                 {"", Table::Align::left}});
+    int place = 0;
+    for (const tuner::CompiledRow& row : rows) {
+        const bool ok = row.status == TrialStatus::ok;
+        table.add({std::to_string(++place), row.candidate.to_string(),
+                   row.report.registers < 0 ? "?" : std::to_string(row.report.registers), std::to_string(row.report.spill_bytes),
+                   bytes_text(static_cast<std::size_t>(std::max(row.smem_bytes, 0))),
+                   fmt::format("{:.0f} %", row.occupancy * 100), row.predicted_us ? us_text(*row.predicted_us) : "-",
+                   row.report.from_cache ? "cached" : fmt::format("{:.0f}", row.report.compile_ms),
+                   ok ? "" : std::string(to_string(row.status)) + ": " + row.detail});
+    }
+    return table.to_string();
+}
+
+}  // namespace autotune::cli

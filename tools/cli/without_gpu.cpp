@@ -1,0 +1,137 @@
+#include "tools/cli/without_gpu.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+#include "tools/cli/each_problem.h"
+#include "tools/cli/json_forms.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/requests.h"
+#include "tools/cli/text_forms.h"
+
+namespace autotune::cli {
+namespace {
+
+constexpr int kCompiledByDefault = 24;  // about ten seconds on two cores
+
+tuner::CompileOptions compile_options_of(Session& session, const Problem& problem, const Device& device) {
+    const Arguments& arguments = session.arguments();
+    return {.choice = choice_of(session, problem, device),
+            .count = static_cast<int>(arguments.integer("count", kCompiledByDefault, {.least = 1, .most = 1'000'000})),
+            .seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0})),
+            .keep_folder = arguments.text("keep")};
+}
+
+void print_compiled(Session& session, const Problem& problem, const Device& device, const std::optional<db::Winner>& known,
+                    const std::vector<tuner::CompiledRow>& rows) {
+    const Op& op = session.catalogue().op_of(problem);
+    if (session.json()) {
+        Json candidates = Json::array();
+        for (const tuner::CompiledRow& row : rows) candidates.push_back(compiled_row_json(row));
+        Json json{{"problem", problem_json(problem)}, {"device", device_json(device)}, {"arch", device.arch()}, {"timed", false}};
+        json["shipped"] = known ? winner_json(*known, &op, &problem) : Json(nullptr);
+        if (known) json["shipped"]["device"] = identity_json(known->device);
+        json["candidates"] = candidates;
+        json["cache_folder"] = session.paths().cache_folder;
+        print_json(session, json);
+        return;
+    }
+    std::ostream& out = session.out();
+    out << problem_text(problem) << "\nfor " << device.arch() << ", with the limits of " << device_text(device.identity)
+        << "\n\n";
+    if (known) {
+        out << fmt::format("winner on record: {}\n  {} us, {} {} on {} ({})\n\n", session.bold(known->candidate.to_string()),
+                           us_text(known->timing.median_us), rate_text(op, problem, known->timing.median_us), rate_title(op),
+                           device_text(known->device), known->shipped ? "shipped" : "from the database");
+    } else {
+        out << "no winner on record for " << device.arch() << "\n\n";
+    }
+    out << compiled_table(rows) << "\n";
+}
+
+ExitCode compile_one(Session& session, const db::Store& store, const Device& device, const Problem& problem) {
+    ProgressLine progress(session);
+    tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
+    const tuner::CompileOptions options = compile_options_of(session, problem, device);
+    const auto rows = session.services().compile_ranked(problem, options, services);
+    progress.clear();
+    if (session.stopped())
+        throw Error(ErrorCode::interrupted, "interrupted; what was compiled is kept, run the same command again to go on");
+    if (rows.empty())
+        throw Error(ErrorCode::no_valid_config,
+                    "no family has a legal config for " + problem_text(problem) + " on " + device.arch());
+    print_compiled(session, problem, device, winner_on_record(store, problem, device), rows);
+    const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.status == TrialStatus::ok; });
+    return any ? ExitCode::done : ExitCode::no_valid_config;
+}
+
+}  // namespace
+
+std::optional<db::Winner> winner_on_record(const db::Store& store, const Problem& problem, const Device& device) {
+    std::optional<db::Winner> best;
+    for (db::Winner& winner :
+         store.list({.op = problem.op, .class_key = problem.class_key(), .device_key = "", .limit = SIZE_MAX})) {
+        if (winner.extents != problem.extents || arch_or_empty(winner.device) != device.arch()) continue;
+        if (!best || winner.timing.median_us < best->timing.median_us) best = std::move(winner);
+    }
+    return best;
+}
+
+ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
+    const db::Store store = session.open_store_to_read();
+    std::vector<ExitCode> codes;
+    for (const Device& device : devices) {
+        codes.push_back(each_problem(session, problems,
+                                     [&](const Problem& problem) { return compile_one(session, store, device, problem); }));
+        if (codes.back() == ExitCode::interrupted) return ExitCode::interrupted;
+    }
+    if (!session.json())
+        session.out() << "Nothing was timed. The compiled kernels are in " << session.paths().cache_folder << ".\n";
+    return combined(codes);
+}
+
+ExitCode tune_without_gpu(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
+    if (!session.json()) session.out() << "No CUDA driver is installed here: candidates are compiled and ranked, not timed.\n\n";
+    return compile_for(session, devices, problems);
+}
+
+void print_spaces(Session& session, const Problem& problem, const Device& device, const tuner::TuneOptions& options) {
+    Table table({{"family", Table::Align::left}, {"points"}, {"legal"}, {"instances"}});
+    Json families = Json::array();
+    std::string dropped;
+    for (const Family* family : families_for(session, problem, device, options.choice)) {
+        const SpaceCount count = family->space(problem, device).count();
+        table.add({std::string(family->name()), count_text(count.points), count_text(count.legal), count_text(count.instances)});
+        Json reasons = Json::object();
+        for (const auto& [reason, number] : count.dropped) {
+            reasons[reason] = number;
+            dropped += fmt::format("  {:>12}  {}: {}\n", count_text(number), family->name(), reason);
+        }
+        families.push_back({{"name", family->name()},
+                            {"points", count.points},
+                            {"legal", count.legal},
+                            {"instances", count.instances},
+                            {"dropped", reasons}});
+    }
+    if (session.json()) {
+        print_json(session, {{"problem", problem_json(problem)},
+                             {"device", device_json(device)},
+                             {"dry_run", true},
+                             {"timed", false},
+                             {"budget", {{"seconds", options.budget.seconds}, {"trials", options.budget.trials}}},
+                             {"families", families}});
+        return;
+    }
+    session.out() << problem_text(problem) << "\n" << device_text(device.identity) << "\n\n" << table.to_string();
+    if (!dropped.empty()) session.out() << "\ndropped before anything is compiled:\n" << dropped;
+    session.out() << "\nA tune would search for at most " << seconds_text(options.budget.seconds)
+                  << (options.budget.trials > 0
+                          ? " or " + count_text(static_cast<std::uint64_t>(options.budget.trials)) + " trials"
+                          : "")
+                  << ".\n\n";
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tools/cli/session.h"
+#include "tuner/tune.h"
+
+namespace autotune::cli {
+
+// `autotune tune` where no driver is installed: the winner on record for the asked architecture, then the ranked candidates,
+// compiled for it. Says plainly that nothing was timed.
+ExitCode tune_without_gpu(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems);
+
+// Ranks and compiles for each device and problem, prints, fills the cubin cache. What `autotune compile` does.
+ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems);
+
+// The best stored winner for the problem on any device of the architecture, shipped or the user's own.
+std::optional<db::Winner> winner_on_record(const db::Store& store, const Problem& problem, const Device& device);
+
+// --dry-run: families, points, legal configs, instances and what dropped the others. Nothing is compiled.
+void print_spaces(Session& session, const Problem& problem, const Device& device, const tuner::TuneOptions& options);
+
+}  // namespace autotune::cli
