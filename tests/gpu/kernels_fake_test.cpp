@@ -1,0 +1,240 @@
+// The fake's arithmetic: what families, reference and harness kernels do on it. Proves the fake and the way kernels are launched,
+// not the kernels.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "kernel_templates/catalogue.h"
+#include "kernel_templates/common/harness.h"
+#include "src/gpu/nvrtc.h"
+#include "src/jit/compiler.h"
+#include "src/jit/kernel.h"
+#include "src/jit/render.h"
+#include "tests/support/fake/in_fake_process.h"
+
+namespace autotune::test {
+namespace {
+
+using fake::Sandbox;
+
+// One H200 of fakes, and the product's kernels on it.
+class Card {
+  public:
+    CompareResult try_family(const Family& family, const Problem& problem, TestKind kind) {
+        Operands operands = fill(problem, kind);
+        const auto count =
+            static_cast<std::size_t>(problem.operands[2].rows * problem.operands[2].cols * problem.operands[2].batch);
+        gpu::Buffer expected(driver_, count * sizeof(double));
+        gpu::Buffer bound(driver_, count * sizeof(double));
+        const Op& op = catalogue_.op_of(problem);
+        run(jit::render_reference(catalogue_, op, problem, target_), problem, op.reference_plan(problem, kind),
+            {.operands = operands.addresses,
+             .scalars = operands.scalars,
+             .expected = expected.address(),
+             .bound = bound.address()});
+        const SearchSpace space = family.space(problem, device_);
+        const LaunchPlan plan = family.plan(problem, space.default_config, device_);
+        gpu::Buffer workspace(driver_, plan.workspace_bytes + 256);
+        workspace.fill_bytes(0);
+        run(jit::render(catalogue_, family, problem, space, space.default_config, target_), problem, plan,
+            {.operands = operands.addresses, .scalars = operands.scalars, .workspace = workspace.address()});
+        return compare(problem.operands[2], operands.addresses[2], expected.address(), bound.address());
+    }
+
+    const Catalogue& catalogue() const { return catalogue_; }
+    const Device& device() const { return device_; }
+
+    // Runs a harness kernel with these parameters.
+    template <typename... Parameters>
+    void harness(const std::string& symbol, Parameters... parameters) {
+        std::array<void*, sizeof...(Parameters)> addresses{&parameters...};
+        LaunchStep step;
+        step.grid = {64, 1, 1};
+        step.block = {256, 1, 1};
+        const int code = harness_.function("autotune_" + symbol).launch(step, addresses.data(), stream_.handle());
+        gpu::throw_if_failed(*driver_, code, symbol.c_str());
+        stream_.synchronize();
+    }
+    gpu::Buffer buffer(std::size_t bytes, std::uint8_t value = 0) {
+        gpu::Buffer made(driver_, bytes);
+        made.fill_bytes(value);
+        return made;
+    }
+    template <typename T>
+    static T read(const gpu::Buffer& buffer) {
+        T value{};
+        buffer.download(std::as_writable_bytes(std::span(&value, 1)));
+        return value;
+    }
+
+  private:
+    struct Operands {
+        std::vector<gpu::Buffer> buffers;
+        std::vector<gpu::DeviceAddress> addresses;
+        std::vector<float> scalars;
+    };
+
+    Operands fill(const Problem& problem, TestKind kind) {
+        const Check check = catalogue_.op_of(problem).check(problem, kind);
+        Operands all;
+        for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+            const Operand& o = problem.operands[i];
+            all.buffers.push_back(buffer(static_cast<std::size_t>(o.span_bytes()) + 64));
+            all.addresses.push_back(all.buffers.back().address());
+            harness("fill", all.addresses.back(), harness_code(o.dtype), harness_code(check.fills[i].kind), std::uint64_t{5},
+                    static_cast<int>(i), check.fills[i].every, o.rows, o.cols, o.ld, o.batch, o.batch_stride);
+        }
+        for (const Scalar& scalar : problem.scalars) all.scalars.push_back(static_cast<float>(scalar.value));
+        return all;
+    }
+
+    void run(const jit::Rendered& rendered, const Problem& problem, const LaunchPlan& plan, const jit::LaunchInputs& inputs) {
+        const auto result = jit::compile(*nvrtc_, jit::CubinCache(""), rendered);
+        ASSERT_TRUE(result.compiled) << result.failure;
+        const auto library = std::make_shared<const gpu::Library>(driver_, result.compiled->cubin);
+        const jit::BoundLaunch launch(driver_, library, rendered.symbol, problem, plan);
+        gpu::throw_if_failed(*driver_, launch.enqueue(inputs, stream_.handle()), "enqueue");
+        stream_.synchronize();
+    }
+
+    CompareResult compare(const Operand& c, gpu::DeviceAddress out, gpu::DeviceAddress expected, gpu::DeviceAddress bound) {
+        const gpu::Buffer result = buffer(sizeof(CompareResult));
+        harness("compare", out, harness_code(c.dtype), expected, bound, result.address(), c.rows, c.cols, c.ld, c.batch,
+                c.batch_stride);
+        return read<CompareResult>(result);
+    }
+
+    Catalogue catalogue_ = Catalogue::embedded();
+    std::shared_ptr<const gpu::Driver> driver_ = gpu::Driver::load();
+    Device device_ = driver_->device(0);
+    gpu::Context context_{driver_, 0};
+    gpu::Stream stream_{driver_};
+    std::shared_ptr<const gpu::Nvrtc> nvrtc_ = gpu::Nvrtc::load({});
+    jit::Target target_{device_.arch(), nvrtc_->version()};
+    gpu::Library harness_{driver_,
+                          jit::compile(*nvrtc_, jit::CubinCache(""), jit::render_harness(catalogue_, target_)).compiled->cubin};
+};
+
+Problem gemm(const Card& card, const std::string& op, const std::string& shape, std::map<std::string, std::string> options) {
+    return card.catalogue().problem({op, shape, std::move(options)});
+}
+
+std::vector<Problem> small_problems(const Card& card) {
+    std::vector<Problem> all;
+    for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
+        all.push_back(gemm(card, "hgemm", "64x48x32", {{"layout", layout}}));
+        all.push_back(gemm(card, "bgemm", "33x65x17", {{"layout", layout}}));
+        all.push_back(gemm(card, "hgemm", "40x24x16", {{"layout", layout}, {"alpha", "0.5"}, {"beta", "2"}, {"ldc", "32"}}));
+        all.push_back(gemm(card, "hgemm", "3*16x16x64", {{"layout", layout}}));
+    }
+    return all;
+}
+
+TEST(FakeKernels, EveryFamilyGivesTheReferencesAnswerOnSmallProblems) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        EXPECT_EQ(sandbox.count_calls("leak"), 0);
+        return;
+    }
+    Card card;
+    int tried = 0;
+    for (const Problem& problem : small_problems(card)) {
+        for (const Family* family : card.catalogue().families_of("gemm")) {
+            if (family->refuses(problem, card.device())) continue;
+            for (const TestKind kind : {TestKind::exact, TestKind::numeric}) {
+                const CompareResult result = card.try_family(*family, problem, kind);
+                EXPECT_EQ(result.violations, 0u) << family->name() << " " << problem.key();
+                EXPECT_GT(result.sum_expected2, 0) << family->name() << " " << problem.key();
+                ++tried;
+            }
+        }
+    }
+    EXPECT_GE(tried, 32);
+}
+
+// Violations that autotune_compare finds for the first family of a problem.
+std::uint64_t violations(Card& card, const std::string& shape, TestKind kind = TestKind::exact) {
+    const Problem problem = gemm(card, "hgemm", shape, {});
+    for (const Family* family : card.catalogue().families_of("gemm")) {
+        if (!family->refuses(problem, card.device())) return card.try_family(*family, problem, kind).violations;
+    }
+    throw std::runtime_error("no family");
+}
+
+TEST(FakeKernels, OneWrongElementIsFound) {
+    Sandbox sandbox("rule symbol=^gemm_[^r] do=wrong how=element");
+    if (!in_fake_process(sandbox)) return;
+    Card card;
+    EXPECT_EQ(violations(card, "64x64x64"), 1u);
+}
+
+TEST(FakeKernels, ZerosAreFound) {
+    Sandbox sandbox("rule symbol=^gemm_[^r] do=wrong how=zeros");
+    if (!in_fake_process(sandbox)) return;
+    Card card;
+    EXPECT_GT(violations(card, "64x64x64"), 3000u);
+}
+
+TEST(FakeKernels, BigProblemsPassUnlessARuleSaysOtherwise) {
+    Sandbox sandbox("rule symbol=^gemm_[^r] nth=2 do=wrong how=element");
+    if (!in_fake_process(sandbox)) return;
+    Card card;
+    EXPECT_EQ(violations(card, "4096x4096x2048"), 0u);
+    EXPECT_EQ(violations(card, "4096x4096x2048"), 1u);
+    EXPECT_EQ(violations(card, "4096x4096x2048"), 0u);
+}
+
+TEST(FakeKernels, WriteBehindTheOutputShowsInTheRedZone) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Card card;
+    const gpu::Buffer zone = card.buffer(4096, kRedzoneByte);
+    const gpu::Buffer changed = card.buffer(8);
+    card.harness("redzone_check", zone.address(), std::uint64_t{4096}, kRedzoneByte, changed.address());
+    EXPECT_EQ(Card::read<std::uint64_t>(changed), 0u);
+    card.harness("poison", zone.address() + 100, std::uint64_t{3}, kPoisonByte);
+    card.harness("redzone_check", zone.address(), std::uint64_t{4096}, kRedzoneByte, changed.address());
+    EXPECT_EQ(Card::read<std::uint64_t>(changed), 3u);
+}
+
+TEST(FakeKernels, CanaryGivesTheKnownSum) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Card card;
+    const gpu::Buffer sum = card.buffer(8);
+    card.harness("canary", sum.address(), std::uint32_t{100});
+    EXPECT_EQ(Card::read<std::uint64_t>(sum), canary_sum(100));
+}
+
+TEST(FakeKernels, ChecksumSeesOneByte) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Card card;
+    gpu::Buffer data = card.buffer(1000, 1);
+    const gpu::Buffer before = card.buffer(8);
+    const gpu::Buffer after = card.buffer(8);
+    card.harness("checksum", data.address(), std::uint64_t{1000}, before.address());
+    const std::array<std::byte, 1> other{std::byte{2}};
+    data.upload(other, 999);
+    card.harness("checksum", data.address(), std::uint64_t{1000}, after.address());
+    EXPECT_NE(Card::read<std::uint64_t>(before), Card::read<std::uint64_t>(after));
+}
+
+TEST(FakeKernels, CompilesCanBeRefusedByAParameter) {
+    Sandbox sandbox("rule on=compile symbol=^gemm_[^r] do=fail message=\"no such tile\"");
+    if (!in_fake_process(sandbox)) return;
+    Card card;
+    const Problem problem = gemm(card, "hgemm", "64x64x64", {});
+    const Family* family = card.catalogue().families_of("gemm").front();
+    const SearchSpace space = family->space(problem, card.device());
+    const auto nvrtc = gpu::Nvrtc::load({});
+    const auto rendered =
+        jit::render(card.catalogue(), *family, problem, space, space.default_config, {"sm_90a", nvrtc->version()});
+    const auto result = jit::compile(*nvrtc, jit::CubinCache(""), rendered);
+    EXPECT_FALSE(result.compiled);
+    EXPECT_NE(result.failure.find("no such tile"), std::string::npos) << result.failure;
+}
+
+}  // namespace
+}  // namespace autotune::test
