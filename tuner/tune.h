@@ -61,14 +61,14 @@ class TuneObserver {
 
 // How worker processes are started: `worker_binary __worker compile|bench ...`. Filled by the tool from its own path and flags.
 struct WorkerSettings {
-    std::string binary;            // /proc/self/exe
-    std::string templates_folder;  // --templates, empty: embedded
-    std::string cache_folder;      // cubin files; empty: a private temporary folder for the run
-    std::string nvrtc_path;        // empty: searched
-    std::string lock_folder;       // GPU locks and journals (XDG_STATE_HOME/autotune or a private folder)
-    int compile_workers = 0;       // 0: one fewer than cores, at least 1
-    int device = 0;                // ordinal
-    double launch_timeout_s = 2;   // first launch: this + 50 x the predicted floor
+    std::string binary;             // /proc/self/exe
+    std::string templates_folder;   // --templates, empty: embedded
+    std::string cache_folder;       // cubin files; empty: a private temporary folder for the run
+    std::string nvrtc_path;         // empty: searched
+    std::string lock_folder;        // GPU locks and journals (XDG_STATE_HOME/autotune or a private folder)
+    int compile_workers = 0;        // 0: one fewer than cores, at least 1
+    int device = 0;                 // ordinal
+    double launch_timeout_s = 2;    // first launch: this + 50 x the predicted floor
     double compile_timeout_s = 30;  // wall and processor time of one compile
     int driver_major = 0;           // NVRTC's major version must not be above it; 0: any
 };
@@ -79,7 +79,7 @@ struct TuneServices {
     db::Store* store = nullptr;  // nullptr: nothing is remembered
     Device device;
     std::string device_uuid;
-    db::Provenance provenance;   // driver, NVRTC, device name, power limit; the tune adds method and date
+    db::Provenance provenance;  // driver, NVRTC, device name, power limit; the tune adds method and date
     WorkerSettings workers;
     TuneObserver* observer = nullptr;
     const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C: keep what is measured and return
@@ -88,18 +88,18 @@ struct TuneServices {
 struct TuneResult {
     db::Winner winner;
     Origin origin = Origin::exact;
-    bool tuned = false;     // false: answered from the database
-    bool stale = false;     // soft key differs from today's
+    bool tuned = false;  // false: answered from the database
+    bool stale = false;  // soft key differs from today's
     std::string stale_because;
     bool interrupted = false;
 };
 
-// The valid winner the store has for this problem on this device: hard key equal and template identity that of the catalogue. Compiles
-// nothing, starts no process, creates no context.
+// The valid winner the store has for this problem on this device: hard key equal and template identity that of the catalogue.
+// Compiles nothing, starts no process, creates no context.
 std::optional<TuneResult> recall(const Problem& problem, const TuneServices& services);
 
-// Finds, verifies and stores the winner. Throws Error: no_valid_config if no family accepts or every candidate failed (with counts by
-// reason), gpu_unhealthy, database, interrupted if stopped before anything was verified.
+// Finds, verifies and stores the winner. Throws Error: no_valid_config if no family accepts or every candidate failed (with
+// counts by reason), gpu_unhealthy, database, interrupted if stopped before anything was verified.
 TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices& services);
 
 // ---- side by side ----
@@ -108,9 +108,9 @@ struct BenchRow {
     std::string name;  // "winner", a named config, "default", "cublas", "cublaslt"
     std::optional<Candidate> candidate;
     TrialStatus status = TrialStatus::ok;
-    std::string detail;             // why it has no timing
+    std::string detail;  // why it has no timing
     std::optional<Timing> timing;
-    double ratio_to_first = 1;      // median of paired rounds: this row's time over the first row's
+    double ratio_to_first = 1;  // median of paired rounds: this row's time over the first row's
     double ratio_low = 1, ratio_high = 1;
     std::optional<double> max_error;
     std::vector<double> sample_values;  // two output values
@@ -121,7 +121,7 @@ struct BenchOptions {
     bool named = false;                // every named config of the chosen families
     std::vector<std::string> against;  // "cublas", "cublaslt"
     int rounds = 30;
-    double warm_seconds = 1.0;         // load before the rounds: sustained figures. 0: burst
+    double warm_seconds = 1.0;  // load before the rounds: sustained figures. 0: burst
     bool l2_warm = false;
     std::uint64_t seed = 1;
 };
@@ -133,7 +133,8 @@ struct BenchResult {
     int rounds = 0;
 };
 
-// Verifies and times rows in interleaved rounds of random order. Row 0 is the stored winner (or the choice's config) where there is one.
+// Verifies and times rows in interleaved rounds of random order. Row 0 is the stored winner (or the choice's config) where there
+// is one.
 BenchResult bench(const Problem& problem, const BenchOptions& options, TuneServices& services);
 
 // Checks one candidate on the problem and on awkward neighbours; status and error as a Trial.
@@ -147,12 +148,12 @@ struct CompiledRow {
     CompileReport report;
     std::string detail;
     int smem_bytes = 0;
-    double occupancy = 0;                // resident threads over the SM's maximum
+    double occupancy = 0;  // resident threads over the SM's maximum
     std::optional<double> predicted_us;
 };
 struct CompileOptions {
     Choice choice;
-    int count = 24;           // best predicted first
+    int count = 24;  // best predicted first
     std::uint64_t seed = 1;
     std::string keep_folder;
 };

@@ -1,0 +1,284 @@
+#include "tuner/bench_worker.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <map>
+
+#include "kernel_templates/catalogue.h"
+#include "src/core/error.h"
+#include "src/core/statistics.h"
+#include "src/gpu/nvml.h"
+#include "tuner/meter.h"
+#include "tuner/vendor_runner.h"
+#include "tuner/verifier.h"
+#include "tuner/wire.h"
+#include "tuner/worker_channel.h"
+
+namespace autotune::tuner {
+namespace {
+
+// A kernel's timing that voids its context ends the process after telling why.
+[[noreturn]] void leave_after_sticky(WorkerChannel& channel, const gpu::DriverError& error) {
+    channel.send({{{"event", "sticky"}, {"detail", error.what()}}, {}});
+    ::_exit(3);  // destructors would call into a dead context
+}
+
+struct Code {
+    std::string symbol;
+    std::shared_ptr<const gpu::Library> library;
+};
+
+struct Bench {
+    std::unique_ptr<Workbench> workbench;
+    std::map<int, Runnable> slots;
+    bool has_reference = false;
+};
+
+class BenchWorker {
+  public:
+    BenchWorker(WorkerChannel& channel, BenchGpu gpu, Catalogue catalogue)
+        : channel_(channel), gpu_(std::move(gpu)), catalogue_(std::move(catalogue)), meter_(gpu_), nvml_(gpu::Nvml::load()) {}
+
+    void set_uuid(std::string uuid) { uuid_ = std::move(uuid); }
+    Json serve(const Message& request);
+
+  private:
+    Json keep_code(const Message& request);
+    Json take_harness(const Json& request);
+    Json set_up(const Json& request);
+    Json open(const Json& request);
+    Json open_vendor(const Json& request);
+    Json time(const Json& request);
+    Json round(const Json& request);
+    Json warm(const Json& request);
+
+    Runnable bind(Workbench& bench, const Candidate& candidate, const Code& code);
+    Json first_run(Bench& bench, int slot, Runnable runnable, bool verify);
+    void stage(const char* name, int slot = -1);
+    Bench& bench_of(const Json& request) { return benches_.at(request.at("bench").get<int>()); }
+    static Runnable& slot_of(Bench& bench, int slot) { return bench.slots.at(slot); }
+
+    WorkerChannel& channel_;
+    BenchGpu gpu_;
+    Catalogue catalogue_;
+    Meter meter_;
+    std::shared_ptr<const gpu::Nvml> nvml_;
+    std::string uuid_;
+    std::unique_ptr<VendorRunner> vendor_;
+    std::map<std::string, Code> code_;
+    std::unique_ptr<Harness> harness_;
+    std::map<int, Bench> benches_;
+};
+
+void BenchWorker::stage(const char* name, int slot) {
+    channel_.send({{{"event", "stage"}, {"stage", name}, {"slot", slot}}, {}});
+}
+
+Json BenchWorker::serve(const Message& request) {
+    const std::string what = request.body.at("do").get<std::string>();
+    if (what == "code") return keep_code(request);
+    if (what == "harness") return take_harness(request.body);
+    if (what == "setup") return set_up(request.body);
+    if (what == "open") return open(request.body);
+    if (what == "vendor") return open_vendor(request.body);
+    if (what == "time") return time(request.body);
+    if (what == "round") return round(request.body);
+    if (what == "warm") return warm(request.body);
+    if (what == "close") bench_of(request.body).slots.erase(request.body.at("slot").get<int>());
+    if (what == "drop") benches_.erase(request.body.at("bench").get<int>());
+    if (what == "forget") code_.erase(request.body.at("identity").get<std::string>());
+    return Json::object();
+}
+
+Json BenchWorker::keep_code(const Message& request) {
+    stage("load", request.body.value("slot", -1));
+    Code code{request.body.at("symbol").get<std::string>(), std::make_shared<const gpu::Library>(gpu_.driver, request.payload)};
+    code_[request.body.at("identity").get<std::string>()] = std::move(code);
+    return Json::object();
+}
+
+Json BenchWorker::take_harness(const Json& request) {
+    stage("verify");
+    const Code& code = code_.at(request.at("identity").get<std::string>());
+    harness_ = std::make_unique<Harness>(gpu_.driver, code.library, gpu_.stream);
+    return {{"healthy", harness_->canary()}};
+}
+
+Json BenchWorker::set_up(const Json& request) {
+    stage("reference");
+    Problem problem = wire::read_problem(request.at("problem"));
+    const Op& op = catalogue_.op_of(problem);
+    Workbench::Options options;
+    options.seed = request.at("seed").get<std::uint64_t>();
+    options.timing = request.at("timing").get<bool>();
+    options.l2_warm = request.at("l2_warm").get<bool>();
+    options.bandwidth_bound = op.rate_unit() == "gb_per_s";
+    Bench& bench = benches_[request.at("bench").get<int>()];
+    bench.slots.clear();
+    bench.workbench.reset();  // its memory goes before the next one's comes
+    bench.workbench = std::make_unique<Workbench>(gpu_, *harness_, op, std::move(problem), options);
+    Workbench::Reference reference;
+    if (!request.at("reference").is_null()) {
+        const Code& code = code_.at(request.at("reference").get<std::string>());
+        reference = {code.library, code.symbol};
+    }
+    bench.has_reference = reference.library != nullptr && bench.workbench->compute_reference(reference);
+    return {{"reference", bench.has_reference}, {"footprint_bytes", bench.workbench->footprint_bytes()}};
+}
+
+Runnable BenchWorker::bind(Workbench& bench, const Candidate& candidate, const Code& code) {
+    const Family* family = catalogue_.find_family(candidate.family);
+    check(family != nullptr, "a candidate of an unknown family reached the bench worker");
+    LaunchPlan plan = family->plan(bench.problem(), candidate.config, gpu_.device);
+    Runnable runnable;
+    runnable.deterministic = plan.deterministic;
+    if (plan.workspace_bytes > 0) {
+        runnable.workspace = GuardedBuffer(gpu_.driver, plan.workspace_bytes);
+        const std::vector<std::byte> zeros(plan.workspace_zero_bytes);
+        if (!zeros.empty()) runnable.workspace.memory().upload(zeros, runnable.workspace.offset());
+    }
+    const gpu::DeviceAddress workspace = plan.workspace_bytes > 0 ? runnable.workspace.address() : 0;
+    auto launch = std::make_shared<jit::BoundLaunch>(gpu_.driver, code.library, code.symbol, bench.problem(), std::move(plan));
+    runnable.enqueue = [this, launch, workspace, &bench](std::span<const gpu::DeviceAddress> operands) {
+        jit::LaunchInputs inputs;
+        inputs.operands = operands;
+        inputs.scalars = bench.scalars();
+        inputs.workspace = workspace;
+        gpu::throw_if_failed(*gpu_.driver, launch->enqueue(inputs, gpu_.stream.handle()), "launch");
+    };
+    return runnable;
+}
+
+// The first launch is a stage of its own: a hang shows here, and its limit is short.
+Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, bool verify) {
+    stage("launch", slot);
+    TestBench& test = bench.workbench->tests().front();
+    bench.workbench->restore_outputs(test);
+    runnable.enqueue(test.operands.addresses);
+    gpu_.stream.synchronize();
+    Json reply{{"status", "ok"}, {"detail", ""}, {"verified", false}};
+    if (verify && bench.has_reference) {
+        stage("verify", slot);
+        const Verification found = verify_on_device(gpu_, *harness_, *bench.workbench, runnable);
+        reply["status"] = found.right ? "ok" : "wrong_result";
+        reply["detail"] = found.detail;
+        reply["verified"] = found.right;
+        reply["max_error"] = std::isfinite(found.max_error) ? Json(found.max_error) : Json(nullptr);
+        reply["sample_values"] = found.sample_values;
+        if (!found.right) return reply;
+    }
+    bench.slots.erase(slot);
+    bench.slots.emplace(slot, std::move(runnable));
+    return reply;
+}
+
+// What a refused launch or a lack of memory says of a candidate. Sticky and lost errors are not its to report.
+Json refusal(const gpu::DriverError& error) {
+    const bool memory = error.severity() == gpu::Severity::out_of_memory;
+    return {{"status", memory ? "out_of_memory" : "launch_refused"}, {"detail", error.what()}, {"verified", false}};
+}
+
+Json BenchWorker::open(const Json& request) {
+    Bench& bench = bench_of(request);
+    const int slot = request.at("slot").get<int>();
+    stage("load", slot);
+    const Code& code = code_.at(request.at("identity").get<std::string>());
+    try {
+        Runnable runnable = bind(*bench.workbench, wire::read_candidate(request.at("candidate")), code);
+        return first_run(bench, slot, std::move(runnable), request.at("verify").get<bool>());
+    } catch (const gpu::DriverError& error) {
+        if (error.severity() != gpu::Severity::refused && error.severity() != gpu::Severity::out_of_memory) throw;
+        return refusal(error);
+    }
+}
+
+Json BenchWorker::open_vendor(const Json& request) {
+    Bench& bench = bench_of(request);
+    const int slot = request.at("slot").get<int>();
+    stage("reference", slot);  // the vendor's libraries are large and its choice takes many runs
+    if (vendor_ == nullptr) vendor_ = std::make_unique<VendorRunner>(gpu_);
+    Runnable runnable;
+    const std::string refused = vendor_->prepare(request.at("name").get<std::string>(), *bench.workbench, meter_, runnable);
+    if (!refused.empty()) return {{"status", "launch_refused"}, {"detail", refused}, {"verified", false}};
+    try {
+        return first_run(bench, slot, std::move(runnable), request.at("verify").get<bool>());
+    } catch (const gpu::DriverError& error) {
+        if (error.severity() != gpu::Severity::refused && error.severity() != gpu::Severity::out_of_memory) throw;
+        return refusal(error);
+    }
+}
+
+Meter::Wanted wanted_of(const Json& request) {
+    return {request.at("samples").get<int>(), request.at("time_us").get<double>(), request.at("most_samples").get<int>()};
+}
+
+Json BenchWorker::time(const Json& request) {
+    const int slot = request.at("slot").get<int>();
+    stage("time", slot);
+    Bench& bench = bench_of(request);
+    return {{"samples", meter_.sample(*bench.workbench, slot_of(bench, slot), wanted_of(request))}};
+}
+
+Json BenchWorker::round(const Json& request) {
+    Bench& bench = bench_of(request);
+    Json times = Json::array();
+    for (const Json& entry : request.at("slots")) {
+        const int slot = entry.get<int>();
+        stage("time", slot);
+        times.push_back(stats::median(meter_.sample(*bench.workbench, slot_of(bench, slot), wanted_of(request))));
+    }
+    const Conditions conditions = nvml_ != nullptr ? nvml_->conditions(uuid_) : Conditions{};
+    return {{"times_us", times}, {"conditions", wire::write(conditions)}};
+}
+
+Json BenchWorker::warm(const Json& request) {
+    const int slot = request.at("slot").get<int>();
+    stage("time", slot);
+    Bench& bench = bench_of(request);
+    meter_.warm(*bench.workbench, slot_of(bench, slot), request.at("seconds").get<double>());
+    return Json::object();
+}
+
+// A request that fails for a reason of the candidate's or ours; a lost context ends the process.
+Json answer(BenchWorker& worker, WorkerChannel& channel, const Message& request) {
+    try {
+        Json reply = worker.serve(request);
+        reply["event"] = "reply";
+        return reply;
+    } catch (const gpu::DriverError& error) {
+        if (error.severity() == gpu::Severity::sticky || error.severity() == gpu::Severity::lost)
+            leave_after_sticky(channel, error);
+        Json reply = refusal(error);
+        reply["event"] = "reply";
+        reply["error"] = error.what();
+        return reply;
+    } catch (const std::exception& error) {
+        return {{"event", "reply"}, {"error", error.what()}, {"status", "crashed"}, {"detail", error.what()}};
+    }
+}
+
+}  // namespace
+
+int run_bench_worker(const BenchWorkerArguments& arguments) {
+    WorkerChannel channel;
+    try {
+        auto driver = gpu::Driver::load();
+        gpu::Context context(driver, arguments.device);
+        gpu::Stream stream(driver);
+        const Device device = driver->device(arguments.device);
+        Catalogue catalogue =
+            arguments.templates_folder.empty() ? Catalogue::embedded() : Catalogue::from_directory(arguments.templates_folder);
+        BenchWorker worker(channel, {driver, std::move(context), std::move(stream), device}, std::move(catalogue));
+        worker.set_uuid(driver->uuid(arguments.device));
+        channel.send({{{"event", "ready"}}, {}});
+        while (const auto request = channel.receive()) channel.send({answer(worker, channel, *request), {}});
+        ::_exit(0);  // the driver frees everything; tearing down by hand only delays the coordinator
+    } catch (const Error& error) {
+        const char* code = error.code() == ErrorCode::no_gpu ? "no_gpu" : "gpu_unhealthy";
+        channel.send({{{"event", "fatal"}, {"code", code}, {"message", error.what()}}, {}});
+    }
+    return 1;
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,143 @@
+#include "tuner/harness.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace autotune::tuner {
+namespace {
+
+constexpr std::uint32_t kCanaryRounds = 1000;
+constexpr std::uint64_t kItemsPerThread = 8;
+constexpr std::uint64_t kMostBlocks = 4096;  // a few per SM of the largest card; the kernels stride over the rest
+
+std::uint32_t blocks_for(std::uint64_t items) {
+    const std::uint64_t blocks = items / (kHarnessThreads * kItemsPerThread) + 1;
+    return static_cast<std::uint32_t>(std::min(blocks, kMostBlocks));
+}
+
+// An operand as the kernels take it: MATRIX of harness.h.
+struct Matrix {
+    explicit Matrix(const Operand& o) : rows(o.rows), cols(o.cols), ld(o.ld), batch(o.batch), batch_stride(o.batch_stride) {}
+    std::int64_t rows, cols, ld, batch, batch_stride;
+    std::uint64_t elements() const { return static_cast<std::uint64_t>(rows * cols * batch); }
+};
+
+}  // namespace
+
+Harness::Harness(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<const gpu::Library> library,
+                 const gpu::Stream& stream)
+    : driver_(std::move(driver)),
+      library_(std::move(library)),
+      stream_(stream),
+      fill_(library_->function("autotune_fill")),
+      poison_(library_->function("autotune_poison")),
+      compare_(library_->function("autotune_compare")),
+      checksum_(library_->function("autotune_checksum")),
+      redzone_(library_->function("autotune_redzone_check")),
+      gap_(library_->function("autotune_gap_check")),
+      canary_(library_->function("autotune_canary")),
+      answer_(driver_, sizeof(CompareResult)) {}
+
+void Harness::launch(const gpu::Function& function, Shape shape, void** parameters) {
+    LaunchStep step;
+    step.grid.x = shape.blocks;
+    step.block.x = shape.threads;
+    gpu::throw_if_failed(*driver_, function.launch(step, parameters, stream_.handle()), "launch of a harness kernel");
+}
+
+// The buffer's own copies are ordered after everything that the host has waited for; our stream is another one.
+void Harness::clear_answer() {
+    answer_.fill_bytes(0);
+}
+
+std::uint64_t Harness::read_answer() {
+    stream_.synchronize();
+    std::uint64_t value = 0;
+    answer_.download(std::as_writable_bytes(std::span(&value, 1)));
+    return value;
+}
+
+void Harness::fill(const Operand& operand, gpu::DeviceAddress address, int index, const Fill& fill, std::uint64_t seed) {
+    Matrix matrix(operand);
+    int dtype = harness_code(operand.dtype);
+    int kind = harness_code(fill.kind);
+    std::int64_t every = fill.every;
+    std::array<void*, 11> parameters{&address,
+                                     &dtype,
+                                     &kind,
+                                     &seed,
+                                     &index,
+                                     &every,
+                                     &matrix.rows,
+                                     &matrix.cols,
+                                     &matrix.ld,
+                                     &matrix.batch,
+                                     &matrix.batch_stride};
+    launch(fill_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
+}
+
+void Harness::poison(const Operand& operand, gpu::DeviceAddress address) {
+    auto bytes = static_cast<std::uint64_t>(operand.span_bytes());
+    std::uint32_t byte = kPoisonByte;
+    std::array<void*, 3> parameters{&address, &bytes, &byte};
+    launch(poison_, {blocks_for(bytes / 16), kHarnessThreads}, parameters.data());
+}
+
+CompareResult Harness::compare(const Operand& operand, gpu::DeviceAddress address, gpu::DeviceAddress expected,
+                               gpu::DeviceAddress bound) {
+    clear_answer();
+    Matrix matrix(operand);
+    int dtype = harness_code(operand.dtype);
+    gpu::DeviceAddress result = answer_.address();
+    std::array<void*, 10> parameters{&address,     &dtype,       &expected,  &bound,        &result,
+                                     &matrix.rows, &matrix.cols, &matrix.ld, &matrix.batch, &matrix.batch_stride};
+    launch(compare_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
+    read_answer();
+    CompareResult found;
+    answer_.download(std::as_writable_bytes(std::span(&found, 1)));
+    return found;
+}
+
+std::uint64_t Harness::checksum(Region region) {
+    clear_answer();
+    gpu::DeviceAddress result = answer_.address();
+    std::uint64_t bytes = region.bytes;
+    std::array<void*, 3> parameters{&region.address, &bytes, &result};
+    launch(checksum_, {blocks_for(bytes / 8), kHarnessThreads}, parameters.data());
+    return read_answer();
+}
+
+std::uint64_t Harness::altered_bytes(const std::vector<Region>& zones) {
+    clear_answer();
+    gpu::DeviceAddress result = answer_.address();
+    std::uint32_t byte = kRedzoneByte;
+    for (Region zone : zones) {
+        std::uint64_t bytes = zone.bytes;
+        std::array<void*, 4> parameters{&zone.address, &bytes, &byte, &result};
+        launch(redzone_, {blocks_for(bytes), kHarnessThreads}, parameters.data());
+    }
+    return read_answer();
+}
+
+std::uint64_t Harness::altered_gap_bytes(const Operand& operand, gpu::DeviceAddress address) {
+    clear_answer();
+    Matrix matrix(operand);
+    int dtype = harness_code(operand.dtype);
+    std::uint32_t byte = kPoisonByte;
+    gpu::DeviceAddress result = answer_.address();
+    std::array<void*, 9> parameters{
+        &address, &dtype, &byte, &result, &matrix.rows, &matrix.cols, &matrix.ld, &matrix.batch, &matrix.batch_stride};
+    launch(gap_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
+    return read_answer();
+}
+
+bool Harness::canary() {
+    clear_answer();
+    gpu::DeviceAddress result = answer_.address();
+    std::uint32_t rounds = kCanaryRounds;
+    std::array<void*, 2> parameters{&result, &rounds};
+    launch(canary_, {kCanaryThreads / kHarnessThreads, kHarnessThreads}, parameters.data());
+    return read_answer() == canary_sum(kCanaryRounds);
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/gpu/vendor_blas.h"
+#include "tuner/meter.h"
+
+namespace autotune::tuner {
+
+// The vendor's libraries as runnables, in the bench worker: "cublas" with its default heuristic, "cublaslt" with the fastest of
+// its heuristics, chosen here in one pass and timed by the caller in another.
+class VendorRunner {
+  public:
+    explicit VendorRunner(BenchGpu& gpu);
+    // Why the rival cannot run this problem; empty once `runnable` can. Throws DriverError.
+    std::string prepare(const std::string& name, Workbench& bench, Meter& meter, Runnable& runnable);
+
+  private:
+    std::string prepare_lt(Workbench& bench, Meter& meter, Runnable& runnable);
+    void run_lt(int index, const Problem& problem, std::span<const gpu::DeviceAddress> operands);
+
+    BenchGpu& gpu_;
+    std::shared_ptr<gpu::VendorBlas> blas_;
+    gpu::Buffer workspace_;
+};
+
+}  // namespace autotune::tuner

@@ -1,0 +1,98 @@
+#include "tuner/verifier.h"
+
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+namespace autotune::tuner {
+namespace {
+
+std::string place_of(const Operand& out, std::uint64_t index) {
+    const auto cols = static_cast<std::uint64_t>(out.cols);
+    const auto rows = static_cast<std::uint64_t>(out.rows);
+    std::string place = "row " + std::to_string(index / cols % rows) + ", column " + std::to_string(index % cols);
+    if (out.batch > 1) place += ", batch " + std::to_string(index / cols / rows);
+    return place;
+}
+
+std::string not_intact(const Problem& problem, TestBench& test, Runnable& runnable, Harness& harness) {
+    for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+        const Operand& operand = problem.operands[i];
+        const GuardedBuffer& buffer = test.operands.buffers[i];
+        if (harness.altered_bytes(buffer.zones()) > 0) return "writes outside operand " + operand.name;
+        if (operand.access == Access::in) {
+            if (harness.checksum(buffer.contents()) != test.operands.checksums[i]) return "changes its input " + operand.name;
+        } else if ((operand.ld > operand.cols || operand.batch > 1) && harness.altered_gap_bytes(operand, buffer.address()) > 0) {
+            return "writes between the rows of " + operand.name;
+        }
+    }
+    return harness.altered_bytes(runnable.workspace.zones()) == 0 ? "" : "writes outside its workspace";
+}
+
+double element(const OperandSet& set, std::size_t operand, const Operand& out, bool last) {
+    std::int64_t at = 0;
+    if (last) at = (out.batch - 1) * out.batch_stride + (out.rows - 1) * out.ld + out.cols - 1;
+    const std::size_t size = size_bytes(out.dtype);
+    std::uint64_t bits = 0;
+    std::vector<std::byte> raw(size);
+    const GuardedBuffer& buffer = set.buffers[operand];
+    buffer.memory().download(raw, buffer.offset() + static_cast<std::size_t>(at) * size);
+    std::memcpy(&bits, raw.data(), size);
+    return decode(out.dtype, bits);
+}
+
+void run(BenchGpu& gpu, Workbench& bench, TestBench& test, Runnable& runnable) {
+    bench.restore_outputs(test);
+    runnable.enqueue(test.operands.addresses);
+    gpu.stream.synchronize();
+}
+
+std::string check_one(BenchGpu& gpu, Harness& harness, Workbench& bench, TestBench& test, Runnable& runnable,
+                      Verification& found) {
+    run(gpu, bench, test, runnable);
+    const auto index = static_cast<std::size_t>(test.check.operand);
+    const Operand& out = bench.problem().operands[index];
+    const GuardedBuffer& answer = test.operands.buffers[index];
+    const CompareResult comparison = harness.compare(out, answer.address(), test.expected.address(), test.bound.address());
+    if (test.kind == TestKind::numeric) found.max_error = comparison.max_ratio;
+    if (std::string wrong = judge(test.check, test.kind, out, comparison); !wrong.empty()) return wrong;
+    if (std::string wrong = not_intact(bench.problem(), test, runnable, harness); !wrong.empty()) return wrong;
+    if (test.kind == TestKind::exact) return "";
+    found.sample_values = {element(test.operands, index, out, false), element(test.operands, index, out, true)};
+    if (!runnable.deterministic) return "";
+    const std::uint64_t first = harness.checksum(answer.contents());
+    run(gpu, bench, test, runnable);
+    const bool same = harness.checksum(answer.contents()) == first;
+    return same ? "" : "gives other bits when it is run again on the same input";
+}
+
+}  // namespace
+
+std::string judge(const Check& check, TestKind kind, const Operand& out, const CompareResult& comparison) {
+    const std::string test = kind == TestKind::exact ? "exact test: " : "numeric test: ";
+    const std::string total = " of " + std::to_string(out.rows * out.cols * out.batch) + " elements ";
+    if (comparison.nan_count > 0) return test + std::to_string(comparison.nan_count) + total + "are NaN or were never written";
+    if (comparison.violations > 0) {
+        return test + std::to_string(comparison.violations) + total + "are wrong, the first at " +
+               place_of(out, comparison.first_wrong());
+    }
+    const double norm_ratio = comparison.sum_expected2 > 0 ? std::sqrt(comparison.sum_error2 / comparison.sum_expected2) : 0;
+    if (check.max_norm_ratio > 0 && !(norm_ratio <= check.max_norm_ratio)) {
+        std::ostringstream text;
+        text << test << "the error's norm is " << norm_ratio << " of the answer's, " << check.max_norm_ratio << " is allowed";
+        return text.str();
+    }
+    return "";
+}
+
+Verification verify_on_device(BenchGpu& gpu, Harness& harness, Workbench& bench, Runnable& runnable) {
+    Verification found;
+    for (TestBench& test : bench.tests()) {
+        found.detail = check_one(gpu, harness, bench, test, runnable, found);
+        found.right = found.detail.empty();
+        if (!found.right) break;
+    }
+    return found;
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/core/trial.h"
+#include "tuner/workbench.h"
+
+namespace autotune::tuner {
+
+// What the tests said of something that was run.
+struct Verification {
+    bool right = true;
+    std::string detail;                 // the first thing that was wrong, in one sentence
+    double max_error = 0;               // of the numeric test: largest |error| / allowed error
+    std::vector<double> sample_values;  // first and last element of the answer
+};
+
+// Runs both tests in full: the exact one bit for bit, the numeric one within its bound; no element unwritten, red zones whole,
+// inputs untouched, and the same bits again unless atomics are declared. Throws DriverError. REQUIRES: the workbench has its
+// right answers.
+Verification verify_on_device(BenchGpu& gpu, Harness& harness, Workbench& bench, Runnable& runnable);
+
+// The judgement of one test's comparison alone: empty if right. Pure.
+std::string judge(const Check& check, TestKind kind, const Operand& out, const CompareResult& comparison);
+
+}  // namespace autotune::tuner

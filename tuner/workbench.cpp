@@ -1,0 +1,118 @@
+#include "tuner/workbench.h"
+
+#include <algorithm>
+
+#include "src/core/error.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr std::size_t kMostRotationSets = 1024;  // a graph of more launches takes longer to build than to run
+constexpr std::size_t kSetAlignment = 512;
+
+std::size_t round_up(std::size_t value, std::size_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+bool is_written(const Operand& operand) {
+    return operand.access != Access::in;
+}
+
+}  // namespace
+
+Workbench::Workbench(BenchGpu& gpu, Harness& harness, const Op& op, Problem problem, const Options& options)
+    : gpu_(gpu), harness_(harness), op_(op), problem_(std::move(problem)), seed_(options.seed) {
+    for (const Scalar& scalar : problem_.scalars) scalars_.push_back(static_cast<float>(scalar.value));
+    make_tests();
+    if (options.timing) make_rotation(options);
+    gpu_.stream.synchronize();
+}
+
+std::size_t Workbench::bytes_of_set() const {
+    std::size_t bytes = 0;
+    for (const Operand& operand : problem_.operands) bytes += static_cast<std::size_t>(operand.span_bytes());
+    return bytes;
+}
+
+void Workbench::make_tests() {
+    for (const TestKind kind : {TestKind::exact, TestKind::numeric}) {
+        TestBench test;
+        test.kind = kind;
+        test.check = op_.check(problem_, kind);
+        check(test.check.fills.size() == problem_.operands.size(), "an op's check has one fill per operand");
+        for (const Operand& operand : problem_.operands) {
+            test.operands.buffers.emplace_back(gpu_.driver, static_cast<std::size_t>(operand.span_bytes()),
+                                               operand.alignment_bytes);
+            test.operands.addresses.push_back(test.operands.buffers.back().address());
+        }
+        fill_set(test.operands, test.check);
+        tests_.push_back(std::move(test));
+    }
+}
+
+void Workbench::fill_set(OperandSet& set, const Check& check) {
+    for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
+        harness_.fill(problem_.operands[i], set.addresses[i], static_cast<int>(i), check.fills[i], seed_);
+        const bool is_input = problem_.operands[i].access == Access::in;
+        set.checksums.push_back(is_input ? harness_.checksum(set.buffers[i].contents()) : 0);
+    }
+}
+
+void Workbench::restore_outputs(TestBench& test) {
+    for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
+        const Operand& operand = problem_.operands[i];
+        if (!is_written(operand)) continue;
+        harness_.poison(operand, test.operands.addresses[i]);
+        if (operand.access == Access::inout) {
+            harness_.fill(operand, test.operands.addresses[i], static_cast<int>(i), test.check.fills[i], seed_);
+        }
+    }
+}
+
+bool Workbench::compute_reference(const Reference& reference) {
+    for (TestBench& test : tests_) {
+        const Operand& out = problem_.operands[static_cast<std::size_t>(test.check.operand)];
+        const auto bytes = static_cast<std::size_t>(out.rows * out.cols * out.batch) * sizeof(double);
+        if (2 * bytes > gpu_.context.free_bytes() / 10 * 9) return false;
+        test.expected = gpu::Buffer(gpu_.driver, std::max<std::size_t>(bytes, 8));
+        test.bound = gpu::Buffer(gpu_.driver, std::max<std::size_t>(bytes, 8));
+        restore_outputs(test);
+        const jit::BoundLaunch launch(gpu_.driver, reference.library, reference.symbol, problem_,
+                                      op_.reference_plan(problem_, test.kind));
+        jit::LaunchInputs inputs;
+        inputs.operands = test.operands.addresses;
+        inputs.scalars = scalars_;
+        inputs.expected = test.expected.address();
+        inputs.bound = test.bound.address();
+        gpu::throw_if_failed(*gpu_.driver, launch.enqueue(inputs, gpu_.stream.handle()), "launch of the reference");
+        gpu_.stream.synchronize();
+    }
+    return true;
+}
+
+// Operands of the same kind lie side by side in one guarded buffer, so that thousands of small sets cost a few allocations.
+void Workbench::make_rotation(const Options& options) {
+    const std::size_t l2_bytes = static_cast<std::size_t>(std::max(gpu_.device.identity.l2_mib, 1)) << 20;
+    const std::size_t set_bytes = std::max<std::size_t>(bytes_of_set(), 1);
+    const std::size_t wanted = options.l2_warm ? set_bytes : l2_bytes * (options.bandwidth_bound ? 8 : 2);
+    const std::size_t room = std::max<std::size_t>(gpu_.context.free_bytes() / 2 / (set_bytes + 4 * kSetAlignment), 1);
+    const std::size_t sets = std::clamp<std::size_t>((wanted + set_bytes - 1) / set_bytes, 1, std::min(kMostRotationSets, room));
+    rotation_.resize(sets);
+    const Check numeric = op_.check(problem_, TestKind::numeric);
+    for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
+        const Operand& operand = problem_.operands[i];
+        const std::size_t stride = round_up(static_cast<std::size_t>(operand.span_bytes()) + 16, kSetAlignment);
+        arena_.emplace_back(gpu_.driver, stride * sets, operand.alignment_bytes);
+        for (std::size_t set = 0; set < sets; ++set) {
+            rotation_[set].push_back(arena_.back().address() + set * stride);
+            harness_.fill(operand, rotation_[set].back(), static_cast<int>(i), numeric.fills[i], seed_ + set);
+        }
+    }
+    footprint_bytes_ = sets * set_bytes;
+}
+
+std::span<const gpu::DeviceAddress> Workbench::rotation(int set) const {
+    return rotation_[static_cast<std::size_t>(set) % rotation_.size()];
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/core/op.h"
+#include "src/gpu/driver.h"
+#include "src/jit/kernel.h"
+#include "tuner/guarded_buffer.h"
+#include "tuner/harness.h"
+
+namespace autotune::tuner {
+
+// What the bench worker has of the GPU; shared by all it does.
+struct BenchGpu {
+    std::shared_ptr<const gpu::Driver> driver;
+    gpu::Context context;
+    gpu::Stream stream;
+    Device device;
+};
+
+// One set of a problem's operands on the device, filled for one test.
+struct OperandSet {
+    std::vector<GuardedBuffer> buffers;
+    std::vector<gpu::DeviceAddress> addresses;
+    std::vector<std::uint64_t> checksums;  // of the inputs, as filled
+};
+
+// A test with its right answers.
+struct TestBench {
+    TestKind kind = TestKind::exact;
+    Check check;
+    OperandSet operands;
+    gpu::Buffer expected, bound;
+};
+
+// Something that can be run on a set of operands: a candidate or a vendor's library.
+struct Runnable {
+    std::function<void(std::span<const gpu::DeviceAddress> operands)> enqueue;  // throws DriverError
+    bool deterministic = true;
+    GuardedBuffer workspace;
+    std::optional<gpu::Graph> graph;  // for kernels too short to be timed one by one
+    int graph_launches = 0;
+    double single_us = 0;  // rough time of one launch; 0: not known yet
+    int next_set = 0;      // of the rotation
+};
+
+// One problem on the device: operands and right answers of both tests, and, if it is to be timed, buffers to rotate through.
+class Workbench {
+  public:
+    struct Options {
+        std::uint64_t seed = 1;
+        bool timing = true;
+        bool l2_warm = false;
+        bool bandwidth_bound = false;
+        std::size_t memory_limit_bytes = 0;  // 0: most of what is free
+    };
+    // What the tests' answers come from.
+    struct Reference {
+        std::shared_ptr<const gpu::Library> library;  // nullptr: too costly at this size
+        std::string symbol;
+    };
+
+    Workbench(BenchGpu& gpu, Harness& harness, const Op& op, Problem problem, const Options& options);
+    // Computes the right answers. False if they do not fit in memory.
+    bool compute_reference(const Reference& reference);
+
+    const Problem& problem() const { return problem_; }
+    std::vector<TestBench>& tests() { return tests_; }
+    const std::vector<float>& scalars() const { return scalars_; }
+    // Operands of the rotation's set; wraps around.
+    std::span<const gpu::DeviceAddress> rotation(int set) const;
+    int rotation_sets() const { return static_cast<int>(rotation_.size()); }
+    std::size_t footprint_bytes() const { return footprint_bytes_; }
+    // Puts an output back to what it was before a run: poison, or the input that the op reads.
+    void restore_outputs(TestBench& test);
+
+  private:
+    void make_tests();
+    void make_rotation(const Options& options);
+    void fill_set(OperandSet& set, const Check& check);
+    std::size_t bytes_of_set() const;
+
+    BenchGpu& gpu_;
+    Harness& harness_;
+    const Op& op_;
+    Problem problem_;
+    std::uint64_t seed_;
+    std::vector<float> scalars_;
+    std::vector<TestBench> tests_;
+    std::vector<GuardedBuffer> arena_;
+    std::vector<std::vector<gpu::DeviceAddress>> rotation_;
+    std::size_t footprint_bytes_ = 0;
+};
+
+}  // namespace autotune::tuner

@@ -1,0 +1,51 @@
+#include <charconv>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tuner/bench_worker.h"
+#include "tuner/compile_worker.h"
+#include "tuner/tune.h"
+#include "tuner/worker_channel.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr int kUsage = 2;
+
+int number(const std::map<std::string, std::string>& flags, const std::string& name) {
+    const auto found = flags.find(name);
+    int value = 0;
+    if (found != flags.end()) std::from_chars(found->second.data(), found->second.data() + found->second.size(), value);
+    return value;
+}
+
+std::string text(const std::map<std::string, std::string>& flags, const std::string& name) {
+    const auto found = flags.find(name);
+    return found == flags.end() ? "" : found->second;
+}
+
+int run(const std::string& kind, const std::map<std::string, std::string>& flags) {
+    if (kind == "compile") return run_compile_worker({text(flags, "--nvrtc"), number(flags, "--driver-major")});
+    if (kind == "bench") return run_bench_worker({number(flags, "--device"), text(flags, "--templates")});
+    return kUsage;
+}
+
+}  // namespace
+
+// `arguments` is what follows "__worker": the kind, then flags with a value each. Only the coordinator calls this.
+int worker_main(const std::vector<std::string>& arguments) {
+    if (arguments.empty() || arguments.size() % 2 == 0) return kUsage;
+    std::map<std::string, std::string> flags;
+    for (std::size_t i = 1; i + 1 < arguments.size(); i += 2) flags[arguments[i]] = arguments[i + 1];
+    become_worker(number(flags, "--parent"));
+    try {
+        return run(arguments.front(), flags);
+    } catch (const std::exception&) {
+        return 1;  // the coordinator sees the pipe close, and standard error is nobody's
+    }
+}
+
+}  // namespace autotune::tuner
