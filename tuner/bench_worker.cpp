@@ -24,11 +24,6 @@ namespace {
     ::_exit(3);  // destructors would call into a dead context
 }
 
-struct Code {
-    std::string symbol;
-    std::shared_ptr<const gpu::Library> library;
-};
-
 struct Bench {
     std::unique_ptr<Workbench> workbench;
     std::map<int, Runnable> slots;
@@ -44,17 +39,21 @@ class BenchWorker {
     Json serve(const Message& request);
 
   private:
-    Json keep_code(const Message& request);
-    Json take_harness(const Json& request);
-    Json set_up(const Json& request);
-    Json open(const Json& request);
+    Json take_harness(const Message& request);
+    Json set_up(const Message& request);
+    Json open(const Message& request);
     Json open_vendor(const Json& request);
     Json time(const Json& request);
     Json round(const Json& request);
     Json warm(const Json& request);
 
-    Runnable bind(Workbench& bench, const Candidate& candidate, const Code& code);
-    Json first_run(Bench& bench, int slot, Runnable runnable, bool verify);
+    std::shared_ptr<const gpu::Library> load(const Message& request);
+    Runnable bind(Workbench& bench, const Message& request);
+    // `judge`: a wrong answer ends it; without, it is shown alone.
+    struct FirstRun {
+        bool verify, judge;
+    };
+    Json first_run(Bench& bench, int slot, Runnable runnable, FirstRun how);
     void stage(const char* name, int slot = -1);
     Bench& bench_of(const Json& request) { return benches_.at(request.at("bench").get<int>()); }
     static Runnable& slot_of(Bench& bench, int slot) { return bench.slots.at(slot); }
@@ -66,7 +65,6 @@ class BenchWorker {
     std::shared_ptr<const gpu::Nvml> nvml_;
     std::string uuid_;
     std::unique_ptr<VendorRunner> vendor_;
-    std::map<std::string, Code> code_;
     std::unique_ptr<Harness> harness_;
     std::map<int, Bench> benches_;
 };
@@ -77,57 +75,51 @@ void BenchWorker::stage(const char* name, int slot) {
 
 Json BenchWorker::serve(const Message& request) {
     const std::string what = request.body.at("do").get<std::string>();
-    if (what == "code") return keep_code(request);
-    if (what == "harness") return take_harness(request.body);
-    if (what == "setup") return set_up(request.body);
-    if (what == "open") return open(request.body);
+    if (what == "harness") return take_harness(request);
+    if (what == "setup") return set_up(request);
+    if (what == "open") return open(request);
     if (what == "vendor") return open_vendor(request.body);
     if (what == "time") return time(request.body);
     if (what == "round") return round(request.body);
     if (what == "warm") return warm(request.body);
     if (what == "close") bench_of(request.body).slots.erase(request.body.at("slot").get<int>());
     if (what == "drop") benches_.erase(request.body.at("bench").get<int>());
-    if (what == "forget") code_.erase(request.body.at("identity").get<std::string>());
     return Json::object();
 }
 
-Json BenchWorker::keep_code(const Message& request) {
-    stage("load", request.body.value("slot", -1));
-    Code code{request.body.at("symbol").get<std::string>(), std::make_shared<const gpu::Library>(gpu_.driver, request.payload)};
-    code_[request.body.at("identity").get<std::string>()] = std::move(code);
-    return Json::object();
+std::shared_ptr<const gpu::Library> BenchWorker::load(const Message& request) {
+    return std::make_shared<const gpu::Library>(gpu_.driver, request.payload);
 }
 
-Json BenchWorker::take_harness(const Json& request) {
+Json BenchWorker::take_harness(const Message& request) {
     stage("verify");
-    const Code& code = code_.at(request.at("identity").get<std::string>());
-    harness_ = std::make_unique<Harness>(gpu_.driver, code.library, gpu_.stream);
+    benches_.clear();  // they use the harness that goes
+    harness_ = std::make_unique<Harness>(gpu_.driver, load(request), gpu_.stream);
     return {{"healthy", harness_->canary()}};
 }
 
-Json BenchWorker::set_up(const Json& request) {
+Json BenchWorker::set_up(const Message& request) {
     stage("reference");
-    Problem problem = wire::read_problem(request.at("problem"));
+    check(harness_ != nullptr, "a problem is set up after the harness");
+    Problem problem = wire::read_problem(request.body.at("problem"));
     const Op& op = catalogue_.op_of(problem);
     Workbench::Options options;
-    options.seed = request.at("seed").get<std::uint64_t>();
-    options.timing = request.at("timing").get<bool>();
-    options.l2_warm = request.at("l2_warm").get<bool>();
+    options.seed = request.body.at("seed").get<std::uint64_t>();
+    options.timing = request.body.at("timing").get<bool>();
+    options.l2_warm = request.body.at("l2_warm").get<bool>();
     options.bandwidth_bound = op.rate_unit() == "gb_per_s";
-    Bench& bench = benches_[request.at("bench").get<int>()];
+    Bench& bench = benches_[request.body.at("bench").get<int>()];
     bench.slots.clear();
     bench.workbench.reset();  // its memory goes before the next one's comes
     bench.workbench = std::make_unique<Workbench>(gpu_, *harness_, op, std::move(problem), options);
-    Workbench::Reference reference;
-    if (!request.at("reference").is_null()) {
-        const Code& code = code_.at(request.at("reference").get<std::string>());
-        reference = {code.library, code.symbol};
-    }
-    bench.has_reference = reference.library != nullptr && bench.workbench->compute_reference(reference);
+    bench.has_reference = !request.payload.empty() &&
+                          bench.workbench->compute_reference({load(request), request.body.at("symbol").get<std::string>()});
     return {{"reference", bench.has_reference}, {"footprint_bytes", bench.workbench->footprint_bytes()}};
 }
 
-Runnable BenchWorker::bind(Workbench& bench, const Candidate& candidate, const Code& code) {
+Runnable BenchWorker::bind(Workbench& bench, const Message& request) {
+    const Candidate candidate = wire::read_candidate(request.body.at("candidate"));
+    const std::string symbol = request.body.at("symbol").get<std::string>();
     const Family* family = catalogue_.find_family(candidate.family);
     check(family != nullptr, "a candidate of an unknown family reached the bench worker");
     LaunchPlan plan = family->plan(bench.problem(), candidate.config, gpu_.device);
@@ -139,7 +131,7 @@ Runnable BenchWorker::bind(Workbench& bench, const Candidate& candidate, const C
         if (!zeros.empty()) runnable.workspace.memory().upload(zeros, runnable.workspace.offset());
     }
     const gpu::DeviceAddress workspace = plan.workspace_bytes > 0 ? runnable.workspace.address() : 0;
-    auto launch = std::make_shared<jit::BoundLaunch>(gpu_.driver, code.library, code.symbol, bench.problem(), std::move(plan));
+    auto launch = std::make_shared<jit::BoundLaunch>(gpu_.driver, load(request), symbol, bench.problem(), std::move(plan));
     runnable.enqueue = [this, launch, workspace, &bench](std::span<const gpu::DeviceAddress> operands) {
         jit::LaunchInputs inputs;
         inputs.operands = operands;
@@ -151,22 +143,22 @@ Runnable BenchWorker::bind(Workbench& bench, const Candidate& candidate, const C
 }
 
 // The first launch is a stage of its own: a hang shows here, and its limit is short.
-Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, bool verify) {
+Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, FirstRun how) {
     stage("launch", slot);
     TestBench& test = bench.workbench->tests().front();
     bench.workbench->restore_outputs(test);
     runnable.enqueue(test.operands.addresses);
     gpu_.stream.synchronize();
     Json reply{{"status", "ok"}, {"detail", ""}, {"verified", false}};
-    if (verify && bench.has_reference) {
+    if (how.verify && bench.has_reference) {
         stage("verify", slot);
         const Verification found = verify_on_device(gpu_, *harness_, *bench.workbench, runnable);
-        reply["status"] = found.right ? "ok" : "wrong_result";
+        reply["status"] = found.right || !how.judge ? "ok" : "wrong_result";
         reply["detail"] = found.detail;
         reply["verified"] = found.right;
         reply["max_error"] = std::isfinite(found.max_error) ? Json(found.max_error) : Json(nullptr);
         reply["sample_values"] = found.sample_values;
-        if (!found.right) return reply;
+        if (!found.right && how.judge) return reply;
     }
     bench.slots.erase(slot);
     bench.slots.emplace(slot, std::move(runnable));
@@ -179,18 +171,11 @@ Json refusal(const gpu::DriverError& error) {
     return {{"status", memory ? "out_of_memory" : "launch_refused"}, {"detail", error.what()}, {"verified", false}};
 }
 
-Json BenchWorker::open(const Json& request) {
-    Bench& bench = bench_of(request);
-    const int slot = request.at("slot").get<int>();
+Json BenchWorker::open(const Message& request) {
+    Bench& bench = bench_of(request.body);
+    const int slot = request.body.at("slot").get<int>();
     stage("load", slot);
-    const Code& code = code_.at(request.at("identity").get<std::string>());
-    try {
-        Runnable runnable = bind(*bench.workbench, wire::read_candidate(request.at("candidate")), code);
-        return first_run(bench, slot, std::move(runnable), request.at("verify").get<bool>());
-    } catch (const gpu::DriverError& error) {
-        if (error.severity() != gpu::Severity::refused && error.severity() != gpu::Severity::out_of_memory) throw;
-        return refusal(error);
-    }
+    return first_run(bench, slot, bind(*bench.workbench, request), {request.body.at("verify").get<bool>(), true});
 }
 
 Json BenchWorker::open_vendor(const Json& request) {
@@ -201,12 +186,7 @@ Json BenchWorker::open_vendor(const Json& request) {
     Runnable runnable;
     const std::string refused = vendor_->prepare(request.at("name").get<std::string>(), *bench.workbench, meter_, runnable);
     if (!refused.empty()) return {{"status", "launch_refused"}, {"detail", refused}, {"verified", false}};
-    try {
-        return first_run(bench, slot, std::move(runnable), request.at("verify").get<bool>());
-    } catch (const gpu::DriverError& error) {
-        if (error.severity() != gpu::Severity::refused && error.severity() != gpu::Severity::out_of_memory) throw;
-        return refusal(error);
-    }
+    return first_run(bench, slot, std::move(runnable), {request.at("verify").get<bool>(), false});
 }
 
 Meter::Wanted wanted_of(const Json& request) {

@@ -12,13 +12,12 @@ struct BenchWorkerArguments {
 // Serves one GPU until the coordinator closes the pipe. Says {"event": "ready"} once it has a context, or {"event": "fatal"};
 // then answers each request with {"event": "reply"}, announcing the stages it enters; {"event": "sticky"} means that the context
 // is lost and the process ends. Requests, by "do":
-//   code     {identity, symbol} + cubin       keeps an instance
-//   harness  {identity}                       the kernels that serve; answers {"healthy"} by the canary
-//   setup    {bench, problem, timing, l2_warm, bandwidth_bound, seed, reference}  a workbench with its right answers
-//   open     {bench, slot, candidate, identity, verify}   loads a candidate, runs it, verifies it
+//   harness  {} + cubin                       the kernels that serve; answers {"healthy"} by the canary
+//   setup    {bench, problem, timing, l2_warm, seed, symbol} + the reference's cubin   a workbench with its right answers
+//   open     {bench, slot, candidate, symbol, verify} + cubin   loads a candidate, runs it, verifies it
 //   vendor   {bench, slot, name, verify}      the same for "cublas", "cublaslt"
 //   time     {bench, slot, samples, time_us, most_samples}
-//   round    {bench, slots, samples, time_us} one interleaved round, with the card's conditions
+//   round    {bench, slots, samples, time_us, most_samples}   one interleaved round, with the card's conditions
 //   warm     {bench, slot, seconds}
 //   close    {bench, slot},  drop {bench}
 int run_bench_worker(const BenchWorkerArguments& arguments);

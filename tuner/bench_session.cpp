@@ -1,0 +1,174 @@
+#include "tuner/bench_session.h"
+
+#include "src/core/error.h"
+#include "tuner/wire.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr int kMostDeathsInARow = 8;  // different candidates; one bad family kills a few, a broken card all
+constexpr int kStarts = 3;            // tries to get a healthy worker
+constexpr double kFloorFactor = 50;   // a candidate slower than this times the floor is of no use
+
+Message with_code(Json body, const Instance& instance) {
+    body["symbol"] = instance->symbol;
+    return {std::move(body), instance->cubin};
+}
+
+}  // namespace
+
+int BenchHost::ensure_healthy() {
+    for (int attempt = 0; attempt < kStarts; ++attempt) {
+        engine_.bench().start();
+        if (engine_.bench().generation() == healthy_generation_) return healthy_generation_;
+        const BenchReply reply = engine_.ask(with_code({{"do", "harness"}}, harness_), StageLimits{});
+        if (reply.kind != BenchReply::Kind::answered) continue;
+        if (reply.body.contains("error")) {
+            throw Error(ErrorCode::gpu_unhealthy, "the known-good kernel does not run: " + reply.body.value("error", ""));
+        }
+        if (!reply.body.value("healthy", false)) {
+            throw Error(ErrorCode::gpu_unhealthy,
+                        "the known-good kernel gives a wrong answer: the GPU does not compute correctly");
+        }
+        return healthy_generation_ = engine_.bench().generation();
+    }
+    throw Error(ErrorCode::gpu_unhealthy, "the known-good kernel killed the bench worker three times");
+}
+
+BenchReply BenchHost::ask(const Message& request, const StageLimits& limits) {
+    BenchReply reply = engine_.ask(request, limits);
+    if (reply.kind != BenchReply::Kind::answered && ++deaths_in_a_row_ >= 2 * kMostDeathsInARow) {
+        throw Error(ErrorCode::gpu_unhealthy,
+                    std::to_string(kMostDeathsInARow) +
+                        " candidates in a row killed the bench worker twice, the last one: " + reply.detail);
+    }
+    return reply;
+}
+
+BenchSession::BenchSession(BenchHost& host, const Problem& problem, Instance reference, const Options& options)
+    : host_(host), problem_(problem), reference_(std::move(reference)), options_(options) {}
+
+BenchSession::~BenchSession() {
+    if (generation_ == 0 || lost()) return;
+    try {
+        host_.engine().ask({{{"do", "drop"}, {"bench", options_.bench}}, {}}, StageLimits{});
+    } catch (...) {
+        // Stopped, or the worker is gone: its memory goes with it.
+    }
+}
+
+StageLimits BenchSession::limits() const {
+    StageLimits limits;
+    const double slowest_s = kFloorFactor * options_.floor_us / 1e6;
+    const double launch_s = host_.engine().services().workers.launch_timeout_s;
+    limits.launch_s = launch_s + slowest_s;
+    // A verification runs the candidate three times among the harness kernels; a measurement some tens of times at most, since
+    // what is far behind was dropped after five.
+    limits.verify_s = 5 * launch_s + 10 + 5 * slowest_s;
+    limits.time_s = 5 * launch_s + 10 + 40 * slowest_s;
+    return limits;
+}
+
+bool BenchSession::lost() const {
+    const BenchClient& bench = host_.engine().bench();
+    return !bench.running() || bench.generation() != generation_;
+}
+
+void BenchSession::ensure() {
+    for (int attempt = 0; attempt < kStarts; ++attempt) {
+        const int generation = host_.ensure_healthy();
+        if (generation == generation_) return;
+        Json body{{"do", "setup"},
+                  {"bench", options_.bench},
+                  {"problem", wire::write(problem_)},
+                  {"timing", options_.timing},
+                  {"l2_warm", options_.l2_warm},
+                  {"seed", options_.seed},
+                  {"symbol", ""}};
+        const bool with_reference = options_.affordable_reference && reference_ != nullptr;
+        const Message request = with_reference ? with_code(std::move(body), reference_) : Message{std::move(body), {}};
+        const BenchReply reply = host_.ask(request, limits());
+        if (reply.kind != BenchReply::Kind::answered) continue;
+        if (reply.body.contains("error")) {
+            throw Error(ErrorCode::driver,
+                        "the problem " + problem_.shape() + " cannot be set up on the device: " + reply.body.value("error", ""));
+        }
+        has_reference_ = reply.body.value("reference", false);
+        generation_ = generation;
+        return;
+    }
+    throw Error(ErrorCode::gpu_unhealthy, "the reference kernel killed the bench worker three times");
+}
+
+RunOutcome BenchSession::outcome_of(const BenchReply& reply) {
+    RunOutcome outcome;
+    if (reply.kind != BenchReply::Kind::answered) {
+        outcome.status = reply.kind == BenchReply::Kind::timed_out ? TrialStatus::timed_out : TrialStatus::crashed;
+        outcome.detail = reply.detail;
+        return outcome;
+    }
+    host_.note_success();
+    outcome.status = parse_trial_status(reply.body.value("status", "ok")).value_or(TrialStatus::crashed);
+    outcome.detail = reply.body.value("detail", "");
+    outcome.verified = reply.body.value("verified", false);
+    if (reply.body.contains("max_error") && reply.body["max_error"].is_number()) outcome.max_error = reply.body["max_error"];
+    if (reply.body.contains("sample_values")) outcome.sample_values = reply.body["sample_values"].get<std::vector<double>>();
+    if (reply.body.contains("samples")) outcome.samples_us = reply.body["samples"].get<std::vector<double>>();
+    return outcome;
+}
+
+RunOutcome BenchSession::open(int slot, const Candidate& candidate, const Instance& instance, bool verify) {
+    ensure();
+    Json body{
+        {"do", "open"},    {"stage", "load"}, {"bench", options_.bench}, {"slot", slot}, {"candidate", wire::write(candidate)},
+        {"verify", verify}};
+    return outcome_of(host_.ask(with_code(std::move(body), instance), limits()));
+}
+
+RunOutcome BenchSession::open_vendor(int slot, const std::string& name, bool verify) {
+    ensure();
+    const Json body{{"do", "vendor"}, {"stage", "reference"}, {"bench", options_.bench},
+                    {"slot", slot},   {"name", name},         {"verify", verify}};
+    return outcome_of(host_.ask({body, {}}, limits()));
+}
+
+RunOutcome BenchSession::sample(int slot, const Measurement& measurement) {
+    const Json body{{"do", "time"},
+                    {"bench", options_.bench},
+                    {"slot", slot},
+                    {"samples", measurement.samples},
+                    {"time_us", measurement.time_us},
+                    {"most_samples", std::max(measurement.most_samples, 1)}};
+    return outcome_of(host_.ask({body, {}}, limits()));
+}
+
+void BenchSession::close(int slot) {
+    if (lost()) return;
+    host_.ask({{{"do", "close"}, {"bench", options_.bench}, {"slot", slot}}, {}}, limits());
+}
+
+void BenchSession::warm(int slot, double seconds) {
+    StageLimits limit = limits();
+    limit.time_s += 2 * seconds;
+    host_.ask({{{"do", "warm"}, {"bench", options_.bench}, {"slot", slot}, {"seconds", seconds}}, {}}, limit);
+}
+
+BenchSession::Round BenchSession::round(const std::vector<int>& slots, double turn_us) {
+    const Json body{{"do", "round"}, {"bench", options_.bench}, {"slots", slots},
+                    {"samples", 3},  {"time_us", turn_us},      {"most_samples", 64}};
+    const BenchReply reply = host_.ask({body, {}}, limits());
+    Round round;
+    round.detail = reply.detail;
+    round.failed_slot = reply.slot;
+    if (reply.kind != BenchReply::Kind::answered) return round;
+    if (reply.body.contains("error")) {
+        round.detail = reply.body.value("error", "");
+        return round;
+    }
+    round.times_us = reply.body.at("times_us").get<std::vector<double>>();
+    round.conditions = wire::read_conditions(reply.body.at("conditions"));
+    round.ok = round.times_us.size() == slots.size();
+    return round;
+}
+
+}  // namespace autotune::tuner

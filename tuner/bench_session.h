@@ -1,0 +1,103 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/core/trial.h"
+#include "src/jit/cubin_cache.h"
+#include "tuner/engine.h"
+#include "tuner/racing.h"
+
+namespace autotune::tuner {
+
+using Instance = std::shared_ptr<const jit::Compiled>;
+
+// The bench worker as a run sees it: respawned after a crash or a hang, and proved healthy with a known kernel before anything
+// else is tried on it. Throws Error{gpu_unhealthy} when the known kernel fails, or when too many candidates in a row killed the
+// worker.
+class BenchHost {
+  public:
+    explicit BenchHost(Engine& engine) : engine_(engine) {}
+    void set_harness(Instance harness) { harness_ = std::move(harness); }
+    // A live worker that passed the canary. Returns its generation.
+    int ensure_healthy();
+    // The outcome of a request; a death is counted against the streak of different candidates.
+    BenchReply ask(const Message& request, const StageLimits& limits);
+    void note_success() { deaths_in_a_row_ = 0; }
+    Engine& engine() { return engine_; }
+
+  private:
+    Engine& engine_;
+    Instance harness_;
+    int healthy_generation_ = 0;
+    int deaths_in_a_row_ = 0;
+};
+
+// What became of something that was opened or timed.
+struct RunOutcome {
+    TrialStatus status = TrialStatus::ok;
+    std::string detail;
+    std::optional<double> max_error;
+    std::vector<double> sample_values;
+    std::vector<double> samples_us;
+    bool verified = false;
+    bool ok() const { return status == TrialStatus::ok; }
+    // The worker died of it: worth a second look in a fresh one.
+    bool died() const { return status == TrialStatus::crashed || status == TrialStatus::timed_out; }
+};
+
+// One problem on the bench worker: operands, right answers, opened candidates. Set up again by itself after the worker was
+// replaced; what was opened before is then gone (lost()).
+class BenchSession {
+  public:
+    struct Options {
+        int bench = 0;  // sessions that live at the same time have different numbers
+        bool timing = true;
+        bool l2_warm = false;
+        std::uint64_t seed = 1;
+        double floor_us = 0;  // no kernel can be faster: sets the limits
+        bool affordable_reference = true;
+    };
+    BenchSession(BenchHost& host, const Problem& problem, Instance reference, const Options& options);
+    ~BenchSession();
+    BenchSession(const BenchSession&) = delete;
+    BenchSession& operator=(const BenchSession&) = delete;
+
+    RunOutcome open(int slot, const Candidate& candidate, const Instance& instance, bool verify);
+    RunOutcome open_vendor(int slot, const std::string& name, bool verify);
+    // Times of single launches.
+    RunOutcome sample(int slot, const Measurement& measurement);
+    void close(int slot);
+    void warm(int slot, double seconds);
+
+    struct Round {
+        std::vector<double> times_us;
+        Conditions conditions;
+        int failed_slot = -1;  // whose turn it was when the worker died; -1: nobody's
+        std::string detail;
+        bool ok = false;
+    };
+    // One turn of each slot, in order.
+    Round round(const std::vector<int>& slots, double turn_us);
+    // Makes the worker and the problem's state on it, if they are not there. Throws Error if the device cannot hold the problem.
+    void ensure();
+    // Whether everything opened before is gone because the worker was replaced.
+    bool lost() const;
+    // Whether candidates are compared with the right answers in full.
+    bool has_reference() const { return has_reference_; }
+
+  private:
+    RunOutcome outcome_of(const BenchReply& reply);
+    StageLimits limits() const;
+
+    BenchHost& host_;
+    Problem problem_;
+    Instance reference_;
+    Options options_;
+    int generation_ = 0;
+    bool has_reference_ = false;
+};
+
+}  // namespace autotune::tuner

@@ -1,0 +1,166 @@
+#include "tuner/candidates.h"
+
+#include <algorithm>
+
+#include "src/core/error.h"
+#include "tuner/search_domain.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr std::size_t kMostPointsPerFamily = 200'000;
+
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+    return text;
+}
+
+std::vector<const Family*> chosen_families(const Catalogue& catalogue, const Problem& problem, const Choice& choice) {
+    const std::vector<const Family*> all = catalogue.families_of(problem.op);
+    if (choice.families.empty()) return all;
+    std::vector<const Family*> chosen;
+    for (const std::string& name : choice.families) {
+        const auto found = std::find_if(all.begin(), all.end(), [&](const Family* family) { return family->name() == name; });
+        if (found == all.end()) {
+            std::vector<std::string> known;
+            for (const Family* family : all) known.emplace_back(family->name());
+            throw Error(ErrorCode::usage, "op " + problem.op + " has no family '" + name + "'; it has: " + joined(known));
+        }
+        chosen.push_back(*found);
+    }
+    return chosen;
+}
+
+std::vector<Config> points_of(const SearchSpace& space, const Choice& choice) {
+    if (choice.named.empty()) return space.enumerate(choice.pins, kMostPointsPerFamily);
+    std::vector<Config> points;
+    for (const NamedConfig& named : space.named) {
+        const Config config = space.canonical(named.config);
+        if (named.name == choice.named && space.contains(config)) points.push_back(config);
+    }
+    return points;
+}
+
+void refuse_unknown_pins(const std::vector<Candidates::Part>& parts, const Choice& choice) {
+    for (const auto& [name, value] : choice.pins.values()) {
+        std::vector<std::string> known;
+        bool is_known = false;
+        for (const Candidates::Part& part : parts) {
+            for (const Parameter& parameter : part.space.parameters) known.push_back(parameter.name);
+            is_known = is_known || part.space.find(name) != nullptr;
+        }
+        std::sort(known.begin(), known.end());
+        known.erase(std::unique(known.begin(), known.end()), known.end());
+        if (!is_known) throw Error(ErrorCode::usage, "no family has a parameter '" + name + "'; known: " + joined(known));
+    }
+}
+
+void refuse_unknown_name(const std::vector<Candidates::Part>& parts, const Choice& choice) {
+    if (choice.named.empty()) return;
+    std::vector<std::string> known;
+    for (const Candidates::Part& part : parts) {
+        for (const NamedConfig& named : part.space.named) known.push_back(named.name);
+    }
+    if (std::find(known.begin(), known.end(), choice.named) != known.end()) return;
+    throw Error(ErrorCode::usage, "no config is named '" + choice.named + "'; known: " + joined(known));
+}
+
+}  // namespace
+
+Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice)
+    : problem_(problem), device_(device) {
+    std::string reasons;
+    for (const Family* family : chosen_families(catalogue, problem, choice)) {
+        if (const auto reason = family->refuses(problem, device)) {
+            reasons += (reasons.empty() ? "" : "; ") + std::string(family->name()) + ": " + *reason;
+            continue;
+        }
+        Part part{family, family->space(problem, device), {}, 0, catalogue.template_identity(*family)};
+        part.points = points_of(part.space, choice);
+        part.first = size_;
+        if (part.points.empty()) reasons += (reasons.empty() ? "" : "; ") + std::string(family->name()) + ": no legal config";
+        size_ += part.points.size();
+        parts_.push_back(std::move(part));
+    }
+    refuse_unknown_pins(parts_, choice);
+    refuse_unknown_name(parts_, choice);
+    if (size_ == 0) {
+        throw Error(ErrorCode::no_valid_config,
+                    "no family can do " + problem.key() + " on " + device.arch() + " (" + reasons + ")");
+    }
+}
+
+const Candidates::Part& Candidates::part_of(std::size_t point) const {
+    const auto after = std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) {
+        return point >= part.first && point < part.first + part.points.size();
+    });
+    check(after != parts_.end(), "a point outside the candidates");
+    return *after;
+}
+
+const Candidates::Part* Candidates::part(const std::string& family) const {
+    for (const Part& part : parts_) {
+        if (part.family->name() == family) return &part;
+    }
+    return nullptr;
+}
+
+Candidate Candidates::at(std::size_t point) const {
+    const Part& part = part_of(point);
+    return {std::string(part.family->name()), part.points[point - part.first]};
+}
+
+// Enumeration is in ascending order of values, and a config compares by its values in declared order: a binary search finds it.
+std::optional<std::size_t> Candidates::find(const Candidate& candidate) const {
+    const Part* in = part(candidate.family);
+    if (in == nullptr) return std::nullopt;
+    const Config config = in->space.canonical(candidate.config);
+    const auto found = std::lower_bound(in->points.begin(), in->points.end(), config);
+    if (found == in->points.end() || *found != config) return std::nullopt;
+    return in->first + static_cast<std::size_t>(found - in->points.begin());
+}
+
+std::optional<double> Candidates::predict_us(std::size_t point) const {
+    const Part& part = part_of(point);
+    return part.family->predict_us(problem_, part.points[point - part.first], device_);
+}
+
+LaunchPlan Candidates::plan(std::size_t point) const {
+    const Part& part = part_of(point);
+    return part.family->plan(problem_, part.points[point - part.first], device_);
+}
+
+Domain Candidates::domain(const std::vector<std::size_t>& seeds) const {
+    std::vector<DomainPart> shares;
+    for (const Part& part : parts_) shares.push_back({part.space.parameters, part.points});
+    Domain domain = make_domain(shares);
+    domain.prior = [this](std::size_t point) { return predict_us(point); };
+    domain.seeds = seeds;
+    for (const Part& part : parts_) {
+        if (const auto point = find({std::string(part.family->name()), part.space.default_config}))
+            domain.seeds.push_back(*point);
+    }
+    std::vector<std::size_t> unique;
+    for (const std::size_t seed : domain.seeds) {
+        if (std::find(unique.begin(), unique.end(), seed) == unique.end()) unique.push_back(seed);
+    }
+    domain.seeds = std::move(unique);
+    return domain;
+}
+
+bool is_open(const Choice& choice) {
+    return choice.families.empty() && choice.pins.empty() && choice.named.empty();
+}
+
+bool allows(const Choice& choice, const Candidate& candidate) {
+    if (!choice.named.empty()) return false;  // which config that is depends on the problem: look again
+    const auto& families = choice.families;
+    if (!families.empty() && std::find(families.begin(), families.end(), candidate.family) == families.end()) return false;
+    for (const auto& [name, value] : choice.pins.values()) {
+        if (candidate.config.find(name) != value) return false;
+    }
+    return true;
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,88 @@
+#include "tuner/final_race.h"
+
+#include <algorithm>
+
+namespace autotune::tuner {
+
+FinalRace::FinalRace(BenchSession& session, std::vector<Contestant> contestants, const Options& options)
+    : session_(session), contestants_(std::move(contestants)), options_(options), outcomes_(contestants_.size()) {
+    std::vector<FinalistInfo> infos;
+    for (const Contestant& contestant : contestants_) infos.push_back(contestant.info);
+    rounds_.emplace(std::move(infos), options_.rounds);
+}
+
+bool FinalRace::somebody_can_win() const {
+    for (std::size_t i = 0; i < contestants_.size(); ++i) {
+        if (can_win(i)) return true;
+    }
+    return false;
+}
+
+void FinalRace::open(std::size_t contestant) {
+    Contestant& who = contestants_[contestant];
+    const int slot = static_cast<int>(contestant);
+    const RunOutcome opened = who.candidate ? session_.open(slot, *who.candidate, who.instance, !who.verified)
+                                            : session_.open_vendor(slot, who.info.name, options_.verify_rivals);
+    if (!opened.ok()) return fail(contestant, opened);
+    if (!who.verified) outcomes_[contestant] = opened;
+    who.verified = true;
+}
+
+void FinalRace::fail(std::size_t contestant, const RunOutcome& outcome) {
+    outcomes_[contestant] = outcome;
+    if (outcome.ok()) outcomes_[contestant].status = TrialStatus::crashed;
+    rounds_->fail(contestant);
+}
+
+// Opening one may kill the worker, and with it what was opened before: then all that are left again, until none dies.
+void FinalRace::open_all() {
+    bool again = true;
+    while (again && somebody_can_win()) {
+        again = false;
+        for (std::size_t i = 0; i < contestants_.size(); ++i) {
+            if (!outcomes_[i].ok()) continue;
+            open(i);
+            again = again || session_.lost();
+            if (session_.lost()) break;
+        }
+    }
+}
+
+void FinalRace::warm() {
+    const auto order = rounds_->next_round();
+    const auto first = std::find_if(order.begin(), order.end(), [&](std::size_t i) { return can_win(i); });
+    if (options_.warm_seconds > 0 && first != order.end()) session_.warm(static_cast<int>(*first), options_.warm_seconds);
+}
+
+void FinalRace::play_round() {
+    std::vector<int> slots;
+    for (const std::size_t contestant : rounds_->next_round()) slots.push_back(static_cast<int>(contestant));
+    const BenchSession::Round round = session_.round(slots, options_.turn_us);
+    if (round.ok) {
+        rounds_->report_round(round.times_us, round.conditions);
+        return;
+    }
+    const int culprit = round.failed_slot >= 0 ? round.failed_slot : slots.front();
+    RunOutcome outcome;
+    outcome.status = TrialStatus::crashed;
+    outcome.detail = round.detail + " in the final rounds";
+    fail(static_cast<std::size_t>(culprit), outcome);
+    open_all();
+}
+
+bool FinalRace::out_of_time() const {
+    return options_.deadline && Clock::now() > *options_.deadline && rounds_->rounds() >= options_.least_usable_rounds;
+}
+
+bool FinalRace::run() {
+    open_all();
+    if (!somebody_can_win()) return false;
+    warm();
+    while (!rounds_->done() && somebody_can_win()) {
+        play_round();
+        if (out_of_time()) rounds_->stop();
+    }
+    return somebody_can_win() && rounds_->rounds() > 0;
+}
+
+}  // namespace autotune::tuner

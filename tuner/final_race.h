@@ -1,0 +1,60 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tuner/bench_session.h"
+#include "tuner/racing.h"
+
+namespace autotune::tuner {
+
+// Someone in the final rounds: a candidate with its instance, or a vendor's library.
+struct Contestant {
+    FinalistInfo info;
+    std::optional<Candidate> candidate;
+    Instance instance;
+    bool verified = false;  // by this run already: need not be again
+};
+
+// Finalists on the bench worker in interleaved rounds: opens, warms, times, and survives those that die on the way.
+class FinalRace {
+  public:
+    struct Options {
+        FinalOptions rounds;
+        double warm_seconds = 1;                    // load before the first round, so that clocks and power are as they will be
+        double turn_us = 3'000;                     // measured time of one turn
+        std::optional<Clock::time_point> deadline;  // after it, least_usable_rounds are enough
+        int least_usable_rounds = 10;
+        bool verify_rivals = false;  // compare a vendor's answer too, to show its error
+    };
+    FinalRace(BenchSession& session, std::vector<Contestant> contestants, const Options& options);
+
+    // REQUIRES: called once. False if nobody that may win could be opened.
+    bool run();
+    // Makes one lose what it has, after the race: its answer was wrong elsewhere.
+    void disqualify(std::size_t contestant) { rounds_->fail(contestant); }
+
+    const FinalRounds& rounds() const { return *rounds_; }
+    const std::vector<Contestant>& contestants() const { return contestants_; }
+    // How opening it went, and what verifying found.
+    const std::vector<RunOutcome>& outcomes() const { return outcomes_; }
+    bool can_win(std::size_t contestant) const { return contestants_[contestant].info.may_win && outcomes_[contestant].ok(); }
+    bool somebody_can_win() const;
+
+  private:
+    void open(std::size_t contestant);
+    void open_all();
+    void fail(std::size_t contestant, const RunOutcome& outcome);
+    void warm();
+    void play_round();
+    bool out_of_time() const;
+
+    BenchSession& session_;
+    std::vector<Contestant> contestants_;
+    Options options_;
+    std::optional<FinalRounds> rounds_;
+    std::vector<RunOutcome> outcomes_;
+};
+
+}  // namespace autotune::tuner

@@ -1,0 +1,28 @@
+#include "tuner/tune.h"
+
+#include "src/core/error.h"
+#include "tuner/recall.h"
+#include "tuner/tune_run.h"
+
+namespace autotune::tuner {
+
+TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices& services) {
+    if (!options.retune) {
+        auto known = recall(problem, services);
+        if (known && (is_open(options.choice) || allows(options.choice, known->winner.candidate))) return std::move(*known);
+    }
+    Engine engine(services);
+    BenchHost host(engine);
+    RunShared shared{engine, host, {}, {}};
+    engine.bench().start();  // its context is made while the first candidates compile
+    TuneRun run(shared, problem, options);
+    try {
+        run.start(1);
+    } catch (const Interrupted&) {
+        throw Error(ErrorCode::interrupted, "stopped before anything was tried");
+    }
+    engine.set_idle_hook([&] { run.refill(); });
+    return run.finish();
+}
+
+}  // namespace autotune::tuner

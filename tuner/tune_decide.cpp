@@ -1,0 +1,266 @@
+#include <algorithm>
+#include <map>
+
+#include "src/core/error.h"
+#include "src/core/statistics.h"
+#include "tuner/dates.h"
+#include "tuner/neighbours.h"
+#include "tuner/tune_run.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr double kShortTune_s = 4;  // below, a second of warming up would be a large part
+
+std::int64_t threads_of(const LaunchPlan& plan) {
+    if (plan.steps.empty()) return 0;
+    const Dim3& block = plan.steps.front().block;
+    return std::int64_t{1} * block.x * block.y * block.z;
+}
+
+Resources resources_of(const LaunchPlan& plan, const CompileReport& report) {
+    Resources resources;
+    if (!plan.steps.empty()) resources.dynamic_smem_bytes = static_cast<std::int64_t>(plan.steps.front().dynamic_smem_bytes);
+    resources.registers = std::max(report.registers, 0) * threads_of(plan);
+    resources.tile = threads_of(plan);
+    return resources;
+}
+
+}  // namespace
+
+TuneResult TuneRun::finish() {
+    urgency_ = 1;
+    begun_ = Clock::now();  // what was compiled ahead is a gift, not a debt
+    try {
+        shared_.engine.acquire_gpu();
+        if (!shared_.journal) {
+            shared_.journal.emplace(services().workers.lock_folder, services().device_uuid);
+        }
+        recover_journal();
+        shared_.engine.bench().start();
+        shared_.engine.wait_for([&] { return harness_ != nullptr && reference_ != nullptr; });
+        shared_.host.set_harness(harness_);
+        BenchSession::Options options;
+        options.l2_warm = options_.l2_warm;
+        options.seed = options_.seed;
+        options.floor_us = floor_us();
+        options.affordable_reference = affordable_reference(op_, problem_, services().device);
+        session_.emplace(shared_.host, problem_, reference_, options);
+        session_->ensure();
+        verified_in_full_ = session_->has_reference();
+        if (!verified_in_full_ && services().observer != nullptr) {
+            services().observer->on_warning("the reference answer of " + problem_.shape() +
+                                            " is too costly on this device: candidates are verified on smaller problems alone");
+        }
+        search();
+        TuneResult result = decide();
+        progress(Phase::done);
+        return result;
+    } catch (const Interrupted&) {
+        return interrupted_result();
+    }
+}
+
+TuneResult TuneRun::decide() {
+    flush_store(true);
+    if (!best_us_) throw_all_failed();
+    progress(Phase::final_rounds);
+    shared_.engine.pool().pause();
+    second_rung();
+    std::map<Candidate, std::string> out;  // who was wrong on a neighbour
+    while (true) {
+        shared_.engine.pool().pause();
+        std::vector<Contestant> all = contestants();
+        std::erase_if(all, [&](const Contestant& one) { return one.candidate && out.contains(*one.candidate); });
+        if (std::none_of(all.begin(), all.end(), [](const Contestant& one) { return one.info.may_win; })) throw_all_failed();
+        FinalRace::Options options;
+        options.rounds.seed = options_.seed;
+        options.warm_seconds = options_.budget.seconds < kShortTune_s ? 0.1 : 1;
+        options.deadline = begun_ + std::chrono::milliseconds(static_cast<std::int64_t>(options_.budget.seconds * 1e3));
+        FinalRace race(*session_, std::move(all), options);
+        const bool decided = race.run();
+        shared_.engine.pool().resume();
+        if (!decided) throw_all_failed();
+        const Verdict verdict = race.rounds().verdict();
+        const Candidate winner = *race.contestants()[verdict.winner].candidate;
+        std::string why;
+        if (holds_on_neighbours(winner, why)) {
+            TuneResult result;
+            result.winner = winner_from(race, verdict);
+            result.tuned = true;
+            store(result.winner, verdict);
+            return result;
+        }
+        out[winner] = why;
+        const std::size_t point = *candidates_.find(winner);
+        Trial trial = trials_[point];
+        trial.status = TrialStatus::wrong_result;
+        trial.timing.reset();
+        trial.detail = why;
+        record(point, trial);
+        rungs_.fail(point);
+    }
+}
+
+// The best quarter once more, longer: what the search measured in a hurry is too noisy to choose eight from.
+void TuneRun::second_rung() {
+    constexpr int kSlot = 0;
+    for (const std::size_t point : rungs_.rung2()) {
+        if (elapsed_s() > options_.budget.seconds * 0.9 || !instances_.contains(point)) break;
+        const RunOutcome opened = session_->open(kSlot, candidates_.at(point), instances_.at(point), false);
+        const RunOutcome timed = opened.ok() ? session_->sample(kSlot, rungs_.rung2_measurement(point)) : opened;
+        if (timed.ok()) {
+            rungs_.report(point, timed.samples_us);
+        } else {
+            rungs_.fail(point);
+        }
+        session_->close(kSlot);
+    }
+}
+
+std::vector<std::size_t> TuneRun::finalist_points() {
+    std::vector<std::size_t> points = rungs_.finalists();
+    const auto add = [&](const Candidate& candidate) {
+        const auto point = candidates_.find(candidate);
+        if (!point || !instances_.contains(*point)) return;
+        const auto trial = trials_.find(*point);
+        const bool fine = trial != trials_.end() && trial->second.status == TrialStatus::ok;
+        if (fine && std::find(points.begin(), points.end(), *point) == points.end()) points.push_back(*point);
+    };
+    if (previous_) add(previous_->candidate);
+    const Candidates::Part& best = candidates_.part_of(best_point_);
+    add({std::string(best.family->name()), best.space.default_config});
+    std::erase_if(points, [&](std::size_t point) { return !instances_.contains(point); });
+    if (points.empty() && instances_.contains(best_point_)) points.push_back(best_point_);
+    return points;
+}
+
+Contestant TuneRun::contestant_of(std::size_t point) {
+    const Candidate candidate = candidates_.at(point);
+    Contestant contestant;
+    contestant.info.name = candidate.to_string();
+    contestant.info.resources = resources_of(candidates_.plan(point), instances_.at(point)->report);
+    contestant.info.is_previous_winner = previous_ && candidates_.find(previous_->candidate) == point;
+    contestant.candidate = candidate;
+    contestant.instance = instances_.at(point);
+    contestant.verified = true;
+    return contestant;
+}
+
+std::vector<Contestant> TuneRun::contestants() {
+    std::vector<Contestant> all;
+    for (const std::size_t point : finalist_points()) all.push_back(contestant_of(point));
+    Contestant vendor;
+    vendor.info.name = "cublas";
+    vendor.info.may_win = false;
+    all.push_back(std::move(vendor));
+    return all;
+}
+
+bool TuneRun::holds_on_neighbours(const Candidate& candidate, std::string& why) {
+    const RunOutcome outcome = verify_on_neighbours(shared_, problem_, candidate);
+    why = outcome.detail;
+    return outcome.ok();
+}
+
+db::Winner TuneRun::blank_winner(std::size_t point) const {
+    const Trial& trial = trials_.at(point);
+    db::Winner winner;
+    winner.op = problem_.op;
+    winner.class_key = problem_.class_key();
+    winner.extents = problem_.extents;
+    winner.device = services().device.identity;
+    winner.template_identity = candidates_.part_of(point).template_identity;
+    winner.candidate = trial.candidate;
+    if (trial.timing) winner.timing = *trial.timing;
+    winner.compile = trial.compile;
+    winner.provenance = services().provenance;
+    winner.provenance.nvrtc = target_nvrtc_;
+    winner.provenance.method = measuring_method(options_.l2_warm);
+    winner.provenance.date = today_utc();
+    winner.evidence.max_error = trial.max_error;
+    winner.evidence.tried = tried_;
+    winner.evidence.failed = failed_;
+    winner.evidence.space_legal = candidates_.size();
+    winner.evidence.seconds = elapsed_s();
+    winner.evidence.compile_seconds = shared_.engine.pool().busy_seconds() - compile_busy_before_s_;
+    winner.evidence.verify_seconds = times_.verify_s;
+    winner.evidence.measure_seconds = times_.measure_s;
+    winner.evidence.stopped_by = stopped_by_;
+    winner.evidence.seed = options_.seed;
+    std::map<std::string, int> failures;
+    for (const auto& [tried, other] : trials_) {
+        if (other.status != TrialStatus::ok) ++failures[std::string(to_string(other.status))];
+    }
+    winner.evidence.failures.assign(failures.begin(), failures.end());
+    return winner;
+}
+
+void TuneRun::fill_evidence(db::Winner& winner, const FinalRace& race, const Verdict& verdict) const {
+    db::Evidence& evidence = winner.evidence;
+    evidence.rounds = verdict.rounds;
+    evidence.decided_by = verdict.decided_by;
+    if (verdict.throttled) evidence.decided_by += "; the card was throttled";
+    if (!verified_in_full_) evidence.decided_by += "; verified on smaller problems alone";
+    evidence.conditions = verdict.conditions;
+    for (const FinalRow& row : verdict.rows) {
+        if (row.rounds == 0) continue;
+        const Contestant& who = race.contestants()[row.finalist];
+        evidence.finalists.push_back(
+            {who.info.name, who.candidate, row.timing, row.ratio, row.ratio_low, row.ratio_high, row.tie});
+    }
+}
+
+db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) const {
+    const std::size_t point = *candidates_.find(*race.contestants()[verdict.winner].candidate);
+    db::Winner winner = blank_winner(point);
+    winner.timing = verdict.rows.front().timing;  // of the final rounds alone: the search's minimum flatters
+    fill_evidence(winner, race, verdict);
+    return winner;
+}
+
+// The winner of a narrowed search does not push out a better one that it was not compared with.
+void TuneRun::store(const db::Winner& winner, const Verdict& verdict) {
+    if (services().store == nullptr) return;
+    const bool compared = !previous_ || candidates_.find(previous_->candidate).has_value();
+    const bool better = !previous_ || winner.timing.median_us < previous_->timing.median_us;
+    (void)verdict;
+    if (compared || better) services().store->put(winner);
+    flush_store(true);
+}
+
+// What there is so far, so that the user sees it. It is not stored as a winner: the next run goes on from the trials.
+TuneResult TuneRun::interrupted_result() {
+    shared_.engine.pool().cancel(owner_);
+    flush_store(true);
+    if (!best_us_) throw Error(ErrorCode::interrupted, "stopped before anything was verified; what was tried is kept");
+    stopped_by_ = "interrupted";
+    TuneResult result;
+    result.winner = blank_winner(best_point_);
+    result.winner.evidence.decided_by = "interrupted before the final rounds";
+    result.tuned = true;
+    result.interrupted = true;
+    return result;
+}
+
+void TuneRun::throw_all_failed() const {
+    std::map<std::string, int> counts;
+    std::string example;
+    for (const auto& [point, trial] : trials_) {
+        if (trial.status == TrialStatus::ok) continue;
+        ++counts[std::string(to_string(trial.status))];
+        if (example.empty()) example = trial.candidate.to_string() + ": " + trial.detail;
+    }
+    for (const auto& [point, stored] : known_) {
+        if (stored.trial.status == TrialStatus::ok || trials_.contains(point)) continue;
+        ++counts[std::string(to_string(stored.trial.status)) + " (earlier run)"];
+        if (example.empty()) example = stored.trial.candidate.to_string() + ": " + stored.trial.detail;
+    }
+    std::string text;
+    for (const auto& [status, count] : counts) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + status;
+    throw Error(ErrorCode::no_valid_config, "no config of " + problem_.key() +
+                                                " works: " + (text.empty() ? "none was tried" : text) +
+                                                (example.empty() ? "" : "; for example " + example));
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tuner/bench_session.h"
+#include "tuner/candidates.h"
+#include "tuner/final_race.h"
+#include "tuner/journal.h"
+
+namespace autotune::tuner {
+
+// What all problems of a run share: the loop, the bench worker, what the journal remembers.
+struct RunShared {
+    Engine& engine;
+    BenchHost& host;
+    std::optional<Journal> journal;             // opened once the GPU's lock is held
+    std::map<std::string, Instance> instances;  // harness and references, by identity
+};
+
+// One problem being tuned. start() begins to compile; finish() measures, decides and stores. A sweep starts the next problem
+// while this one is on the GPU.
+class TuneRun {
+  public:
+    // Throws as Candidates does.
+    TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options);
+    ~TuneRun();
+    TuneRun(const TuneRun&) = delete;
+    TuneRun& operator=(const TuneRun&) = delete;
+
+    // Urgency of what it compiles: 1 for the problem in hand, 2 for the next one.
+    void start(int urgency);
+    // Asks the strategy for more when too little is being compiled.
+    void refill();
+    // REQUIRES: started. Throws Error as tune() does.
+    TuneResult finish();
+
+  private:
+    struct Ready {
+        std::size_t point;
+        CompileOutcome outcome;
+    };
+    struct Times {
+        double verify_s = 0, measure_s = 0;
+    };
+
+    // ---- search (tune_search.cpp) ----
+    void plan_search();
+    void compile_fixed();
+    void submit(std::size_t point);
+    bool take_from_store(std::size_t point);
+    void search();
+    bool search_is_over();
+    void try_one(Ready ready);
+    RunOutcome run_on_gpu(const Ready& ready, const Candidate& candidate);
+    void record(std::size_t point, Trial trial);
+    void flush_store(bool now);
+    void recover_journal();
+    JournalEntry entry_of(Trial trial) const;
+    void progress(Phase phase);
+
+    // ---- decision (tune_decide.cpp) ----
+    TuneResult decide();
+    void second_rung();
+    std::vector<std::size_t> finalist_points();
+    std::vector<Contestant> contestants();
+    Contestant contestant_of(std::size_t point);
+    bool holds_on_neighbours(const Candidate& candidate, std::string& why);
+    db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
+    db::Winner blank_winner(std::size_t point) const;
+    void fill_evidence(db::Winner& winner, const FinalRace& race, const Verdict& verdict) const;
+    TuneResult interrupted_result();
+    void store(const db::Winner& winner, const Verdict& verdict);
+    [[noreturn]] void throw_all_failed() const;
+
+    double elapsed_s() const;
+    double floor_us() const;
+    TuneServices& services() const { return shared_.engine.services(); }
+
+    RunShared& shared_;
+    Problem problem_;
+    TuneOptions options_;
+    const Op& op_;
+    Candidates candidates_;
+    std::unique_ptr<Strategy> strategy_;
+    Rungs rungs_;
+    int owner_;
+    int urgency_ = 1;
+    Clock::time_point begun_;
+    std::string target_nvrtc_;
+
+    std::optional<db::Winner> previous_;            // valid in template, maybe stale
+    std::map<std::size_t, db::StoredTrial> known_;  // of earlier runs
+    std::set<std::size_t> retimed_;                 // known and fast: measured again
+    std::deque<Ready> ready_;
+    std::size_t compiling_ = 0;
+    std::map<std::size_t, Trial> trials_;
+    std::map<std::size_t, Instance> instances_;
+    std::map<Candidate, int> strikes_;
+    Instance harness_, reference_;
+    std::optional<BenchSession> session_;
+    int tried_ = 0, failed_ = 0;
+    int since_better_ = 0;
+    std::optional<double> best_us_;
+    std::size_t best_point_ = 0;
+    std::string stopped_by_ = "space exhausted";
+    Times times_;
+    double compile_busy_before_s_ = 0;
+    Clock::time_point flushed_at_, told_at_;
+    bool verified_in_full_ = true;
+};
+
+// What measuring is called in the database: raised when it changes.
+std::string measuring_method(bool l2_warm);
+// The time that no kernel can beat, by the device's peak rates.
+double floor_us(const Op& op, const Problem& problem, const Device& device);
+// Renders with what the services hold, compiles with urgency 0 and waits.
+Instance compile_now(RunShared& shared, const jit::Rendered& rendered);
+// Whether the naive reference is worth its time at this size.
+bool affordable_reference(const Op& op, const Problem& problem, const Device& device);
+
+}  // namespace autotune::tuner

@@ -1,0 +1,331 @@
+#include <algorithm>
+#include <cmath>
+
+#include "src/core/error.h"
+#include "tuner/recall.h"
+#include "tuner/tune_run.h"
+
+namespace autotune::tuner {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::milliseconds;
+
+constexpr auto kFlushEvery = milliseconds(250);
+constexpr auto kTellEvery = milliseconds(100);
+constexpr std::size_t kRetimed = 16;   // fastest known trials that are measured again
+constexpr int kPatience = 200;         // trials without a better one before the search ends
+constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final rounds ...
+constexpr double kMostFinals_s = 8;    // ... but not more than they need
+constexpr double kOverrun = 2;         // of the budget, while nothing at all has been verified
+constexpr double kReferenceLimit_s = 20;
+
+double seconds_since(Clock::time_point from) {
+    return duration<double>(Clock::now() - from).count();
+}
+
+bool is_known_failure(const db::StoredTrial& stored) {
+    return stored.trial.status != TrialStatus::ok;
+}
+
+Trial trial_of(const Candidate& candidate, const CompileOutcome& outcome) {
+    Trial trial{candidate, TrialStatus::ok, std::nullopt, std::nullopt, outcome.report, ""};
+    if (!outcome.failure.empty()) {
+        trial.status = TrialStatus::compile_failed;
+        trial.detail = outcome.failure;
+    } else if (!outcome.rejected.empty()) {
+        trial.status = TrialStatus::rejected;
+        trial.detail = outcome.rejected;
+    }
+    return trial;
+}
+
+}  // namespace
+
+double floor_us(const Op& op, const Problem& problem, const Device& device) {
+    const double flop_per_us = device.tensor_flop_per_clock_sm() * device.identity.sm_count * device.clock_mhz;
+    const double bytes_per_us = device.memory_gb_per_s * 1e3;
+    const double compute_us = flop_per_us > 0 ? op.flops(problem) / flop_per_us : 0;
+    const double memory_us = bytes_per_us > 0 ? op.bytes(problem) / bytes_per_us : 0;
+    return std::max(compute_us, memory_us);
+}
+
+// The naive kernel makes about four floating-point operations a clock and SM out of one useful one in fp64.
+bool affordable_reference(const Op& op, const Problem& problem, const Device& device) {
+    const double per_second = 4.0 * std::max(device.identity.sm_count, 1) * std::max(device.clock_mhz, 1000.0) * 1e6;
+    return 2 * op.flops(problem) / per_second <= kReferenceLimit_s;
+}
+
+Instance compile_now(RunShared& shared, const jit::Rendered& rendered) {
+    if (const auto known = shared.instances.find(rendered.identity); known != shared.instances.end()) return known->second;
+    const auto outcome = std::make_shared<std::optional<CompileOutcome>>();  // outlives us if the wait is interrupted
+    shared.engine.pool().submit({rendered, 0, shared.engine.new_owner(), ""},
+                                [outcome](const CompileOutcome& got) { *outcome = got; });
+    shared.engine.wait_for([&] { return outcome->has_value(); });
+    if ((*outcome)->compiled == nullptr) throw Error(ErrorCode::compile_failed, (*outcome)->failure);
+    return shared.instances[rendered.identity] = (*outcome)->compiled;
+}
+
+TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options)
+    : shared_(shared),
+      problem_(problem),
+      options_(options),
+      op_(shared.engine.services().catalogue.op_of(problem)),
+      candidates_(shared.engine.services().catalogue, problem, shared.engine.services().device, options.choice),
+      owner_(shared.engine.new_owner()) {
+    plan_search();
+}
+
+TuneRun::~TuneRun() {
+    shared_.engine.pool().cancel(owner_);
+}
+
+double TuneRun::elapsed_s() const {
+    return seconds_since(begun_);
+}
+double TuneRun::floor_us() const {
+    return tuner::floor_us(op_, problem_, services().device);
+}
+
+// What earlier runs know comes first: the previous winner, winners of near problems, the fastest trials.
+void TuneRun::plan_search() {
+    std::vector<std::size_t> seeds;
+    const auto add_seed = [&](const Candidate& candidate) {
+        if (const auto point = candidates_.find(candidate)) seeds.push_back(*point);
+    };
+    if (services().store != nullptr) {
+        const DeviceIdentity& device = services().device.identity;
+        previous_ = valid_winner(problem_, services());
+        if (previous_) add_seed(previous_->candidate);
+        std::vector<std::pair<double, std::size_t>> timed;
+        for (db::StoredTrial& stored : services().store->trials(problem_, device)) {
+            const auto point = candidates_.find(stored.trial.candidate);
+            if (!point || stored.template_identity != candidates_.part_of(*point).template_identity) continue;
+            if (stored.trial.timing) timed.emplace_back(stored.trial.timing->median_us, *point);
+            known_[*point] = std::move(stored);
+        }
+        std::sort(timed.begin(), timed.end());
+        for (std::size_t i = 0; i < std::min(kRetimed, timed.size()); ++i) {
+            seeds.push_back(timed[i].second);
+            retimed_.insert(timed[i].second);
+        }
+        for (const db::Winner& near : services().store->near(problem_, device, 3)) add_seed(near.candidate);
+    }
+    strategy_ = make_strategy(options_.strategy, candidates_.domain(seeds), options_.seed);
+}
+
+void TuneRun::start(int urgency) {
+    begun_ = flushed_at_ = Clock::now();
+    urgency_ = urgency;
+    compile_busy_before_s_ = shared_.engine.pool().busy_seconds();
+    target_nvrtc_ = shared_.engine.nvrtc_version();
+    compile_fixed();
+    refill();
+}
+
+// The harness and the reference: everything waits for them, so they go first.
+void TuneRun::compile_fixed() {
+    const jit::Target target{services().device.arch(), target_nvrtc_};
+    const auto request = [&](const jit::Rendered& rendered, Instance& place) {
+        if (const auto known = shared_.instances.find(rendered.identity); known != shared_.instances.end()) {
+            place = known->second;
+            return;
+        }
+        shared_.engine.pool().submit({rendered, urgency_ - 1, owner_, options_.keep_folder}, [&](const CompileOutcome& outcome) {
+            if (outcome.compiled == nullptr) throw Error(ErrorCode::compile_failed, outcome.failure);
+            place = shared_.instances[outcome.compiled->identity] = outcome.compiled;
+        });
+    };
+    request(jit::render_harness(services().catalogue, target), harness_);
+    request(jit::render_reference(services().catalogue, op_, problem_, target), reference_);
+}
+
+void TuneRun::refill() {
+    const std::size_t wanted = shared_.engine.pool().capacity() + 4;
+    if (search_is_over()) return;
+    while (compiling_ + ready_.size() < wanted && !strategy_->exhausted()) {
+        const std::vector<std::size_t> points = strategy_->ask(wanted - compiling_ - ready_.size());
+        if (points.empty()) return;  // it waits for reports
+        for (const std::size_t point : points) {
+            if (!take_from_store(point)) submit(point);
+        }
+    }
+}
+
+// Known failures are not tried again; known times count unless they are among the best, which are measured anew.
+bool TuneRun::take_from_store(std::size_t point) {
+    const auto known = known_.find(point);
+    if (known == known_.end() || retimed_.contains(point)) return false;
+    const db::StoredTrial& stored = known->second;
+    const bool compiler_changed = stored.nvrtc != target_nvrtc_;
+    if (compiler_changed || (!is_known_failure(stored) && options_.retune)) return false;
+    strategy_->report(point, stored.trial.timing ? std::optional(stored.trial.timing->median_us) : std::nullopt);
+    return true;
+}
+
+void TuneRun::submit(std::size_t point) {
+    const Candidates::Part& part = candidates_.part_of(point);
+    const Candidate candidate = candidates_.at(point);
+    jit::Rendered rendered = jit::render(services().catalogue, *part.family, problem_, part.space, candidate.config,
+                                         {services().device.arch(), target_nvrtc_});
+    ++compiling_;
+    shared_.engine.pool().submit({std::move(rendered), urgency_, owner_, options_.keep_folder},
+                                 [this, point](const CompileOutcome& outcome) {
+                                     --compiling_;
+                                     ready_.push_back({point, outcome});
+                                 });
+}
+
+bool TuneRun::search_is_over() {
+    const bool nothing_yet = !best_us_;
+    const Budget& budget = options_.budget;
+    if (budget.trials > 0 && tried_ >= budget.trials) {
+        stopped_by_ = "budget";
+        return true;
+    }
+    const double search_s = budget.seconds - std::min(kFinalsShare * budget.seconds, kMostFinals_s);
+    if (elapsed_s() > (nothing_yet ? kOverrun * budget.seconds : search_s)) {
+        stopped_by_ = "budget";
+        return true;
+    }
+    if (since_better_ >= kPatience) {
+        stopped_by_ = "no better one in " + std::to_string(kPatience) + " trials";
+        return true;
+    }
+    return false;
+}
+
+void TuneRun::search() {
+    while (!search_is_over()) {
+        refill();
+        progress(Phase::trial);
+        if (!ready_.empty()) {
+            Ready next = std::move(ready_.front());
+            ready_.pop_front();
+            try_one(std::move(next));
+        } else if (compiling_ > 0) {
+            shared_.engine.pump(milliseconds(100));
+        } else if (strategy_->exhausted() || ready_.empty()) {
+            break;  // it has nothing more, and nothing is under way that it could wait for
+        }
+    }
+    shared_.engine.pool().cancel(owner_);
+    compiling_ = 0;
+}
+
+void TuneRun::try_one(Ready ready) {
+    Trial trial = trial_of(candidates_.at(ready.point), ready.outcome);
+    if (trial.status == TrialStatus::ok) {
+        const RunOutcome outcome = run_on_gpu(ready, trial.candidate);
+        if (outcome.died() && ++strikes_[trial.candidate] < 2) {
+            ready_.push_back(std::move(ready));  // once more, in a fresh worker
+            return;
+        }
+        trial.status = outcome.status;
+        trial.detail = outcome.detail;
+        trial.max_error = outcome.max_error;
+        if (outcome.ok()) {
+            trial.timing = rungs_.timing(ready.point);
+            instances_[ready.point] = ready.outcome.compiled;
+        } else {
+            rungs_.fail(ready.point);
+        }
+    }
+    record(ready.point, std::move(trial));
+}
+
+RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
+    constexpr int kSlot = 0;
+    if (shared_.journal) {
+        for (int i = 0; i <= strikes_[candidate]; ++i) shared_.journal->started(entry_of({candidate, {}, {}, {}, {}, {}}));
+    }
+    const auto opened_at = Clock::now();
+    RunOutcome outcome = session_->open(kSlot, candidate, ready.outcome.compiled, true);
+    times_.verify_s += seconds_since(opened_at);
+    if (!outcome.ok()) return outcome;
+    const auto timed_at = Clock::now();
+    while (const auto measurement = rungs_.next(ready.point)) {
+        const RunOutcome timed = session_->sample(kSlot, *measurement);
+        if (!timed.ok()) return timed;
+        rungs_.report(ready.point, timed.samples_us);
+    }
+    session_->close(kSlot);
+    times_.measure_s += seconds_since(timed_at);
+    return outcome;
+}
+
+void TuneRun::record(std::size_t point, Trial trial) {
+    constexpr double kBetter = 0.995;  // less is noise
+    ++tried_;
+    ++since_better_;
+    std::optional<double> time_us;
+    if (trial.status == TrialStatus::ok) {
+        time_us = rungs_.estimate_us(point);
+        if (time_us && (!best_us_ || *time_us < *best_us_)) {
+            if (!best_us_ || *time_us < kBetter * *best_us_) since_better_ = 0;
+            best_us_ = time_us;
+            best_point_ = point;
+        }
+    } else {
+        ++failed_;
+    }
+    strategy_->report(point, time_us);
+    const JournalEntry entry = entry_of(trial);
+    if (shared_.journal) shared_.journal->finished(entry);
+    if (services().store != nullptr) {
+        services().store->record(problem_, services().device.identity, {trial, entry.template_identity, entry.nvrtc});
+    }
+    if (services().observer != nullptr) services().observer->on_trial(trial);
+    trials_[point] = std::move(trial);
+    flush_store(false);
+}
+
+// The journal covers what the store has buffered, so it may be emptied whenever the store has written.
+void TuneRun::flush_store(bool now) {
+    if (services().store == nullptr || (!now && Clock::now() - flushed_at_ < kFlushEvery)) return;
+    services().store->flush();
+    if (shared_.journal) shared_.journal->clear();
+    flushed_at_ = Clock::now();
+}
+
+JournalEntry TuneRun::entry_of(Trial trial) const {
+    const Candidates::Part* part = candidates_.part(trial.candidate.family);
+    return {problem_, part == nullptr ? "" : part->template_identity, target_nvrtc_, std::move(trial)};
+}
+
+// What a killed run had measured but not stored, and who was running when it ended.
+void TuneRun::recover_journal() {
+    for (const JournalEntry& left : shared_.journal->left_over()) {
+        db::StoredTrial stored{left.trial, left.template_identity, left.nvrtc};
+        if (!left.finished && left.begun < 2) {
+            if (left.problem.key() == problem_.key()) strikes_[left.trial.candidate] = 1;
+            continue;
+        }
+        if (!left.finished) {
+            stored.trial.status = TrialStatus::crashed;
+            stored.trial.detail = "the tuner ended twice while it was running";
+        }
+        if (services().store != nullptr) services().store->record(left.problem, services().device.identity, stored);
+        const auto point = candidates_.find(left.trial.candidate);
+        if (point && left.problem.key() == problem_.key()) known_[*point] = stored;
+    }
+    flush_store(true);
+}
+
+void TuneRun::progress(Phase phase) {
+    if (services().observer == nullptr || (phase == Phase::trial && Clock::now() - told_at_ < kTellEvery)) return;
+    told_at_ = Clock::now();
+    Progress now;
+    now.phase = phase == Phase::trial && trials_.empty() ? Phase::compile : phase;
+    now.compiled = shared_.engine.pool().compiled();
+    now.tried = tried_;
+    now.failed = failed_;
+    now.waiting = static_cast<int>(compiling_ + ready_.size());
+    now.elapsed_s = elapsed_s();
+    now.best_us = best_us_;
+    if (best_us_) now.best = candidates_.at(best_point_).to_string();
+    if (phase != Phase::done) now.eta_s = std::max(0.0, options_.budget.seconds - now.elapsed_s);
+    services().observer->on_progress(now);
+}
+
+}  // namespace autotune::tuner
