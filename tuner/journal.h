@@ -11,7 +11,7 @@ namespace autotune::tuner {
 
 // A trial as the journal knows it.
 struct JournalEntry {
-    std::string problem;  // Problem::key() and the device's key
+    Problem problem;
     std::string template_identity;
     std::string nvrtc;
     Trial trial;    // of an entry that was only begun: the candidate alone

@@ -108,7 +108,7 @@ void TuneRun::second_rung() {
     for (const std::size_t point : rungs_.rung2()) {
         if (elapsed_s() > options_.budget.seconds * 0.9 || !instances_.contains(point)) break;
         const RunOutcome opened = session_->open(kSlot, candidates_.at(point), instances_.at(point), false);
-        const RunOutcome timed = opened.ok() ? session_->sample(kSlot, rungs_.rung2_measurement(point)) : opened;
+        const RunOutcome timed = opened.ok() ? session_->sample(kSlot, rungs_.rung2_measurement()) : opened;
         if (timed.ok()) {
             rungs_.report(point, timed.samples_us);
         } else {
