@@ -1,0 +1,14 @@
+#pragma once
+
+#include "src/core/device.h"
+#include "src/core/launch_plan.h"
+#include "src/core/trial.h"
+
+namespace autotune::tuner {
+
+// Resident threads over the SM's maximum, from the compiler's report and the launch shape: the rule of the CUDA occupancy
+// calculator (registers are given to warps in units of 256, shared memory to blocks with 1 KiB of the system's own). 0 if a block
+// does not fit.
+double occupancy(const LaunchStep& step, const CompileReport& report, const Device& device);
+
+}  // namespace autotune::tuner

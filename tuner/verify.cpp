@@ -1,0 +1,61 @@
+#include "src/core/error.h"
+#include "tuner/neighbours.h"
+#include "tuner/tune.h"
+#include "tuner/tune_run.h"
+
+namespace autotune::tuner {
+namespace {
+
+Trial verify_here(const Problem& problem, const Candidate& candidate, TuneServices& services) {
+    const Family* family = services.catalogue.find_family(candidate.family);
+    if (family == nullptr) throw Error(ErrorCode::usage, "there is no family '" + candidate.family + "'");
+    if (const auto reason = family->refuses(problem, services.device))
+        throw Error(ErrorCode::no_valid_config, candidate.family + ": " + *reason);
+    const SearchSpace space = family->space(problem, services.device);
+    const Candidate tried{candidate.family, space.canonical(candidate.config)};
+    if (const auto reason = space.why_not(tried.config))
+        throw Error(ErrorCode::usage, "not a config of " + candidate.family + ": " + *reason);
+
+    Engine engine(services);
+    BenchHost host(engine);
+    RunShared shared{engine, host, {}, {}};
+    engine.bench().start();
+    const jit::Target target{services.device.arch(), engine.nvrtc_version()};
+    const Op& op = services.catalogue.op_of(problem);
+    host.set_harness(compile_now(shared, jit::render_harness(services.catalogue, target)));
+    const Instance reference = compile_now(shared, jit::render_reference(services.catalogue, op, problem, target));
+    Trial trial{tried, TrialStatus::ok, {}, {}, {}, ""};
+    Instance instance;
+    try {
+        instance = compile_now(shared, jit::render(services.catalogue, *family, problem, space, tried.config, target));
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::compile_failed) throw;
+        trial.status = TrialStatus::compile_failed;
+        trial.detail = error.what();
+        return trial;
+    }
+    trial.compile = instance->report;
+    BenchSession::Options options;
+    options.timing = false;
+    options.floor_us = floor_us(op, problem, services.device);
+    options.affordable_reference = affordable_reference(op, problem, services.device);
+    BenchSession session(host, problem, reference, options);
+    RunOutcome outcome = session.open(0, tried, instance, true);
+    trial.max_error = outcome.max_error;
+    if (outcome.ok()) outcome = verify_on_neighbours(shared, problem, tried);
+    trial.status = outcome.status;
+    trial.detail = outcome.detail;
+    return trial;
+}
+
+}  // namespace
+
+Trial verify(const Problem& problem, const Candidate& candidate, TuneServices& services) {
+    try {
+        return verify_here(problem, candidate, services);
+    } catch (const Interrupted&) {
+        throw Error(ErrorCode::interrupted, "stopped before the verification was done");
+    }
+}
+
+}  // namespace autotune::tuner
