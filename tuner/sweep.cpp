@@ -88,10 +88,7 @@ std::vector<SweepItem> Sweep::run(const std::vector<Problem>& problems) {
 }
 
 std::unique_ptr<TuneRun> Sweep::begin(std::size_t index, int urgency) {
-    TuneOptions options = options_.each;
-    options.retune = true;  // an item that is here has no fresh winner
-    if (!options_.each.retune) options.retune = false;
-    auto run = std::make_unique<TuneRun>(shared_, items_[index].problem, options);
+    auto run = std::make_unique<TuneRun>(shared_, items_[index].problem, options_.each);
     run->start(urgency);
     return run;
 }
