@@ -33,6 +33,16 @@ void compare_element(CompareResult& result, DType type, std::uint64_t bits, doub
     }
 }
 
+double norm_ratio(const CompareResult& result) {
+    if (result.sum_error2 == 0) return 0;
+    return result.sum_expected2 == 0 ? kInfiniteRatio : std::sqrt(result.sum_error2 / result.sum_expected2);
+}
+
+bool passes(const Check& check, const CompareResult& result) {
+    if (result.violations != 0) return false;
+    return check.max_norm_ratio == 0 || norm_ratio(result) <= check.max_norm_ratio;
+}
+
 std::uint64_t canary_sum(std::uint32_t rounds) {
     std::uint64_t sum = 0;
     for (std::uint32_t thread = 0; thread < kCanaryThreads; ++thread) {

@@ -59,6 +59,11 @@ constexpr double kInfiniteRatio = 1e300;
 // What autotune_compare does to one element: the judge of host-side tests and of samples.
 void compare_element(CompareResult& result, DType type, std::uint64_t bits, double expected, double bound, std::uint64_t index);
 
+// ||out - expected|| / ||expected||; 0 where there is no error, kInfiniteRatio where only nothing was expected.
+double norm_ratio(const CompareResult& result);
+// Whether a whole comparison satisfies the check: no wrong element, and the norm ratio within its bound where one is asked.
+bool passes(const Check& check, const CompareResult& result);
+
 // What autotune_canary leaves in `sum`.
 std::uint64_t canary_sum(std::uint32_t rounds);
 

@@ -1,0 +1,270 @@
+// What every family must hold, checked on every family there is: adding a folder is enough to be tested.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/catalogue.h"
+
+namespace autotune {
+namespace {
+
+// A family with a problem that it accepts on a device.
+struct Subject {
+    const Family* family;
+    Problem problem;
+    Device device;
+
+    std::string describe() const { return std::string(family->name()) + " on " + device.arch() + " for " + problem.key(); }
+};
+
+std::vector<Problem> problems_of(const Catalogue& catalogue, const Family& family) {
+    const std::string_view name = family.name();
+    const Op* op = catalogue.find_op(name.substr(0, name.find('/')));
+    std::vector<Problem> problems;
+    if (op == nullptr) return problems;
+    for (const ProblemRequest& request : op->examples()) problems.push_back(catalogue.problem(request));
+    return problems;
+}
+
+std::vector<Subject> subjects(const Catalogue& catalogue, const Family& family) {
+    std::vector<Subject> found;
+    for (const std::string& arch : known_archs()) {
+        const Device device = reference_device(arch).value();
+        for (const Problem& problem : problems_of(catalogue, family)) {
+            if (!family.refuses(problem, device)) found.push_back({&family, problem, device});
+        }
+    }
+    return found;
+}
+
+class Conformance : public ::testing::TestWithParam<std::string> {
+  protected:
+    Conformance() : catalogue_(Catalogue::embedded()), family_(*catalogue_.find_family(GetParam())) {}
+    std::vector<Subject> subjects_here() const { return subjects(catalogue_, family_); }
+
+    Catalogue catalogue_;
+    const Family& family_;
+};
+
+std::vector<std::string> family_names() {
+    std::vector<std::string> names;
+    const Catalogue catalogue = Catalogue::embedded();
+    for (const Family* family : catalogue.families()) names.emplace_back(family->name());
+    return names;
+}
+
+std::string test_name(std::string name) {
+    for (char& c : name) {
+        if (c == '/' || c == '-') c = '_';
+    }
+    return name;
+}
+
+// At most `count` configs spread over the legal ones, the default first.
+std::vector<Config> sample(const SearchSpace& space, std::size_t count) {
+    std::vector<Config> picked = {space.default_config};
+    const std::vector<Config> all = space.enumerate();
+    const std::size_t step = all.size() / count + 1;
+    for (std::size_t i = 0; i < all.size(); i += step) picked.push_back(all[i]);
+    return picked;
+}
+
+TEST_P(Conformance, ItsNameIsItsFolderAndItSaysWhatItIs) {
+    EXPECT_FALSE(family_.about().empty());
+    EXPECT_FALSE(catalogue_.text(family_).empty());
+}
+
+TEST_P(Conformance, AcceptsAnExampleOfItsOp) {
+    EXPECT_FALSE(subjects_here().empty());
+}
+
+TEST_P(Conformance, ARefusalIsASentence) {
+    for (const std::string& arch : known_archs()) {
+        for (const Problem& problem : problems_of(catalogue_, family_)) {
+            if (const auto reason = family_.refuses(problem, reference_device(arch).value())) {
+                EXPECT_GT(reason->size(), 10U);
+            }
+        }
+    }
+}
+
+TEST_P(Conformance, ParametersHaveNamesDomainsAndAWordAboutThem) {
+    for (const Subject& subject : subjects_here()) {
+        const SearchSpace space = family_.space(subject.problem, subject.device);
+        std::set<std::string> names;
+        for (const Parameter& parameter : space.parameters) {
+            EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name;
+            EXPECT_EQ(parameter.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), std::string::npos);
+            EXPECT_FALSE(parameter.about.empty()) << parameter.name;
+            EXPECT_FALSE(parameter.values.empty()) << parameter.name;
+            EXPECT_TRUE(std::is_sorted(parameter.values.begin(), parameter.values.end())) << parameter.name;
+        }
+        EXPECT_EQ(space.version, family_.space_version());
+    }
+}
+
+TEST_P(Conformance, ConstraintsHaveReasonsAndReadWhatTheyNeedAlone) {
+    for (const Subject& subject : subjects_here()) {
+        const SearchSpace space = family_.space(subject.problem, subject.device);
+        for (const Constraint& constraint : space.constraints) EXPECT_GT(constraint.reason.size(), 5U);
+        EXPECT_NO_THROW(space.count()) << subject.describe();
+    }
+}
+
+TEST_P(Conformance, TheDefaultIsLegal) {
+    for (const Subject& subject : subjects_here()) {
+        const SearchSpace space = family_.space(subject.problem, subject.device);
+        EXPECT_EQ(space.why_not(space.default_config).value_or(""), "") << subject.describe();
+        EXPECT_EQ(space.canonical(space.default_config), space.default_config) << subject.describe();
+    }
+}
+
+TEST_P(Conformance, NamedConfigsAreLegalAndDistinct) {
+    for (const Subject& subject : subjects_here()) {
+        const SearchSpace space = family_.space(subject.problem, subject.device);
+        std::set<std::string> names;
+        std::set<Config> configs;
+        for (const NamedConfig& named : space.named) {
+            EXPECT_EQ(space.why_not(named.config).value_or(""), "") << named.name << ", " << subject.describe();
+            EXPECT_EQ(space.canonical(named.config), named.config) << named.name;
+            EXPECT_TRUE(names.insert(named.name).second) << named.name;
+            EXPECT_TRUE(configs.insert(named.config).second) << named.name << ", " << subject.describe();
+        }
+    }
+}
+
+TEST_P(Conformance, NeighboursAreLegal) {
+    const std::vector<Subject> all = subjects_here();
+    const SearchSpace space = family_.space(all.front().problem, all.front().device);
+    for (const Config& config : sample(space, 3)) {
+        for (const Config& neighbour : space.neighbours(config)) {
+            EXPECT_EQ(space.why_not(neighbour).value_or(""), "");
+            EXPECT_NE(neighbour, config);
+        }
+    }
+}
+
+TEST_P(Conformance, FactsHaveTheSameNamesForEveryProblem) {
+    std::set<std::vector<std::string>> seen;
+    for (const Subject& subject : subjects_here()) {
+        std::vector<std::string> names;
+        for (const Binding& binding : family_.facts(subject.problem)) names.push_back(binding.name);
+        seen.insert(names);
+    }
+    EXPECT_EQ(seen.size(), 1U);
+}
+
+void expect_within_limits(const LaunchPlan& plan, const Subject& subject, const Config& config) {
+    const std::string what = subject.describe() + " " + config.to_string();
+    for (const LaunchStep& step : plan.steps) {
+        EXPECT_GE(step.grid.x, 1U) << what;
+        EXPECT_LE(step.grid.x, 2147483647U) << what;
+        EXPECT_TRUE(step.grid.y >= 1 && step.grid.y <= 65535) << what;
+        EXPECT_TRUE(step.grid.z >= 1 && step.grid.z <= 65535) << what;
+        const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
+        EXPECT_TRUE(threads >= 1 && threads <= static_cast<std::uint64_t>(subject.device.limits.threads_per_block)) << what;
+        EXPECT_LE(step.dynamic_smem_bytes, static_cast<std::size_t>(subject.device.limits.smem_per_block_bytes)) << what;
+        EXPECT_EQ(step.grid.x % step.cluster.x, 0U) << what;
+        for (const Argument& argument : step.arguments) {
+            if (const auto* at = std::get_if<WorkspaceArg>(&argument)) {
+                EXPECT_LE(at->offset_bytes, plan.workspace_bytes) << what;
+            }
+            if (const auto* at = std::get_if<OperandArg>(&argument)) {
+                EXPECT_LT(at->index, static_cast<int>(subject.problem.operands.size()));
+            }
+            if (const auto* at = std::get_if<ScalarArg>(&argument)) {
+                EXPECT_LT(at->index, static_cast<int>(subject.problem.scalars.size()));
+            }
+        }
+    }
+    EXPECT_LE(plan.workspace_zero_bytes, plan.workspace_bytes) << what;
+}
+
+TEST_P(Conformance, PlansStayWithinTheDevice) {
+    for (const Subject& subject : subjects_here()) {
+        const SearchSpace space = family_.space(subject.problem, subject.device);
+        for (const Config& config : sample(space, 20)) {
+            const LaunchPlan plan = family_.plan(subject.problem, config, subject.device);
+            EXPECT_FALSE(plan.steps.empty());
+            expect_within_limits(plan, subject, config);
+        }
+    }
+}
+
+TEST_P(Conformance, PlansOfAwkwardNeighboursStayWithinTheDevice) {
+    for (const Subject& subject : subjects_here()) {
+        const SearchSpace space = family_.space(subject.problem, subject.device);
+        for (const Config& config : sample(space, 5)) {
+            const Op& op = catalogue_.op_of(subject.problem);
+            for (const Problem& neighbour : op.awkward_neighbours(subject.problem, config)) {
+                ASSERT_FALSE(family_.refuses(neighbour, subject.device)) << neighbour.key();
+                expect_within_limits(family_.plan(neighbour, config, subject.device), {&family_, neighbour, subject.device},
+                                     config);
+            }
+        }
+    }
+}
+
+// The same text must serve the neighbours, or verifying a winner on them would compile again and prove something else.
+TEST_P(Conformance, AwkwardNeighboursShareTheFacts) {
+    const auto spelled = [&](const Problem& problem) {
+        std::vector<std::int64_t> values;
+        for (const Binding& binding : family_.facts(problem)) {
+            const auto* type = std::get_if<DType>(&binding.value);
+            values.push_back(type != nullptr ? static_cast<std::int64_t>(*type) : std::get<std::int64_t>(binding.value));
+        }
+        return values;
+    };
+    for (const Subject& subject : subjects_here()) {
+        const Config config = family_.space(subject.problem, subject.device).default_config;
+        for (const Problem& neighbour : catalogue_.op_of(subject.problem).awkward_neighbours(subject.problem, config)) {
+            EXPECT_EQ(spelled(neighbour), spelled(subject.problem)) << neighbour.key();
+        }
+    }
+}
+
+TEST_P(Conformance, PredictionsArePositive) {
+    for (const Subject& subject : subjects_here()) {
+        const SearchSpace space = family_.space(subject.problem, subject.device);
+        for (const Config& config : sample(space, 20)) {
+            const auto predicted = family_.predict_us(subject.problem, config, subject.device);
+            if (predicted) {
+                EXPECT_GT(*predicted, 0) << config.to_string();
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Conformance, ::testing::ValuesIn(family_names()),
+                         [](const auto& entry) { return test_name(entry.param); });
+
+TEST(OpConformance, EveryOpHasExamplesThatParse) {
+    const Catalogue catalogue = Catalogue::embedded();
+    for (const Op* op : catalogue.ops()) {
+        EXPECT_FALSE(op->examples().empty()) << op->name();
+        for (const ProblemRequest& request : op->examples()) EXPECT_EQ(catalogue.problem(request).op, op->name());
+    }
+}
+
+TEST(SimtSpace, HasHundredsOfLegalConfigsAndTheClassicNames) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = catalogue.problem({"hgemm", "4096x4096x4096", {}});
+    const SearchSpace space = catalogue.find_family("gemm/simt")->space(problem, reference_device("sm_90a").value());
+    EXPECT_GE(space.count().legal, 500U);
+    EXPECT_EQ(space.named.front().name, "naive");
+    EXPECT_EQ(space.named.size(), 6U);
+}
+
+TEST(SimtSpace, TakesEveryLayoutTypeAndAlignment) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Device device = reference_device("sm_80").value();
+    for (const ProblemRequest& request : catalogue.find_op("gemm")->examples()) {
+        EXPECT_EQ(catalogue.find_family("gemm/simt")->refuses(catalogue.problem(request), device), std::nullopt);
+    }
+}
+
+}  // namespace
+}  // namespace autotune

@@ -1,0 +1,183 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "kernel_templates/catalogue.h"
+#include "src/core/error.h"
+
+namespace autotune {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Options = std::map<std::string, std::string>;
+
+Problem parse(const std::string& shape, const Options& options = {}, const std::string& op = "hgemm") {
+    return Catalogue::embedded().problem({op, shape, options});
+}
+
+// The message of the usage error that a request meets; empty if it is accepted.
+std::string refusal(const std::string& shape, const Options& options = {}, const std::string& op = "hgemm") {
+    try {
+        parse(shape, options, op);
+        return "";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::usage) << error.what();
+        return error.what();
+    }
+}
+
+TEST(GemmOp, TheFirstCommandGivesTheDocumentedKey) {
+    EXPECT_EQ(parse("4096x4096x2048").key(),
+              "gemm a=f16 b=f16 c=f16 compute=f16 acc=f32 layout=nn beta=zero align=16,16,16 4096x4096x2048");
+}
+
+TEST(GemmOp, AliasesFixTypeAndAccumulator) {
+    EXPECT_EQ(parse("8x8x8", {}, "hgemm_f16acc").trait("acc"), "f16");
+    EXPECT_EQ(parse("8x8x8", {}, "bgemm").trait("a"), "bf16");
+    EXPECT_EQ(parse("8x8x8", {{"dtype", "bf16"}}, "gemm").trait("compute"), "bf16");
+    EXPECT_THAT(refusal("8x8x8", {{"dtype", "bf16"}}, "hgemm"), AllOf(HasSubstr("dtype"), HasSubstr("'gemm'")));
+}
+
+TEST(GemmOp, StoredShapesFollowTheLayout) {
+    const Problem problem = parse("3x5x7", {{"layout", "tt"}});
+    EXPECT_EQ(problem.operand("a").rows, 7);
+    EXPECT_EQ(problem.operand("a").cols, 3);
+    EXPECT_EQ(problem.operand("b").rows, 5);
+    EXPECT_EQ(problem.operand("b").cols, 7);
+    EXPECT_EQ(problem.operand("c").cols, 5);
+}
+
+TEST(GemmOp, ABatchMayLeadTheShapeOrBeAnOption) {
+    EXPECT_EQ(parse("16*512x256x64").extent("batch"), 16);
+    EXPECT_EQ(parse("512x256x64", {{"batch", "16"}}).key(), parse("16*512x256x64").key());
+    EXPECT_THAT(refusal("16*8x8x8", {{"batch", "4"}}), HasSubstr("disagree"));
+}
+
+TEST(GemmOp, BetaDecidesWhetherCIsRead) {
+    EXPECT_EQ(parse("8x8x8").operand("c").access, Access::out);
+    EXPECT_EQ(parse("8x8x8", {{"beta", "0.0"}}).trait("beta"), "zero");
+    EXPECT_EQ(parse("8x8x8", {{"beta", "-0.5"}}).trait("beta"), "any");
+    EXPECT_EQ(parse("8x8x8", {{"beta", "-0.5"}}).scalars[1].value, -0.5);
+    EXPECT_EQ(parse("8x8x8", {{"beta", "any"}}).operand("c").access, Access::inout);
+}
+
+TEST(GemmOp, AlignmentFollowsRowsBatchesAndTheBase) {
+    EXPECT_EQ(parse("64x64x64").trait("align"), "16,16,16");
+    EXPECT_EQ(parse("64x65x66").trait("align"), "4,2,2");
+    EXPECT_EQ(parse("64x64x64", {{"lda", "68"}}).trait("align"), "8,16,16");
+    EXPECT_EQ(parse("64x64x64", {{"align", "8"}}).trait("align"), "8,8,8");
+    EXPECT_EQ(parse("64x64x64", {{"align", "2,4,8"}}).trait("align"), "2,4,8");
+    EXPECT_EQ(parse("2*64x64x64", {{"stride_b", "4098"}}).trait("align"), "16,4,16");
+}
+
+TEST(GemmOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
+    const Catalogue catalogue = Catalogue::embedded();
+    for (const ProblemRequest& request : catalogue.find_op("gemm")->examples()) {
+        const Problem problem = catalogue.problem(request);
+        Options traits;
+        for (const Trait& trait : problem.traits) traits[trait.name] = trait.value;
+        EXPECT_EQ(catalogue.problem({problem.op, problem.shape(), traits}).key(), problem.key());
+    }
+}
+
+struct BadInput {
+    const char* name;
+    const char* shape;
+    Options options;
+    const char* culprit;
+    const char* remedy;
+};
+
+class GemmBadInput : public ::testing::TestWithParam<BadInput> {};
+
+TEST_P(GemmBadInput, IsAUsageErrorThatNamesCulpritAndRemedy) {
+    const BadInput& bad = GetParam();
+    EXPECT_THAT(refusal(bad.shape, bad.options), AllOf(HasSubstr(bad.culprit), HasSubstr(bad.remedy)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, GemmBadInput,
+    ::testing::Values(BadInput{"Zero", "0x1x1", {}, "M is 0", "at least 1"},
+                      BadInput{"Negative", "-1x4x4", {}, "M is -1", "at least 1"},
+                      BadInput{"NegativeAndCutOff", "-1x", {}, "M is -1", "at least 1"},
+                      BadInput{"CutOff", "4096x", {}, "N is missing", "whole number"},
+                      BadInput{"Empty", "", {}, "M is missing", "whole number"},
+                      BadInput{"TwoExtents", "4096x4096", {}, "has 2 extents", "MxNxK"},
+                      BadInput{"FourExtents", "1x2x3x4", {}, "has 4 extents", "MxNxK"},
+                      BadInput{"NoNumber", "4096x4kx4096", {}, "N is '4k'", "whole number"},
+                      BadInput{"Fraction", "4096x4096x1.5", {}, "K is '1.5'", "whole number"},
+                      BadInput{"Space", "4096x 4096x1", {}, "N is ' 4096'", "whole number"},
+                      BadInput{"TwoToThe31", "2147483648x1x1", {}, "M is 2147483648", "2147483647"},
+                      BadInput{"TwoToThe63", "1x9223372036854775808x1", {}, "N is 9223372036854775808", "2147483647"},
+                      BadInput{"Gigantic", "1x1x99999999999999999999999999", {}, "K is 9999", "2147483647"},
+                      BadInput{"ProductOverflows", "2147483647x2147483647x1", {}, "operand c", "smaller"},
+                      BadInput{"BatchOverflows", "2147483647*65536x65536x1", {}, "operand a", "smaller"},
+                      BadInput{"ZeroBatch", "0*8x8x8", {}, "the batch is 0", "at least 1"},
+                      BadInput{"NoBatch", "*8x8x8", {}, "the batch is missing", "whole number"},
+                      BadInput{"Dtype", "8x8x8", {{"dtype", "f8"}}, "dtype 'f8'", "f16, bf16"},
+                      BadInput{"Layout", "8x8x8", {{"layout", "nx"}}, "layout 'nx'", "nn, nt, tn, tt"},
+                      BadInput{"Acc", "8x8x8", {{"acc", "f64"}}, "acc 'f64'", "f32, f16"},
+                      BadInput{"Option", "8x8x8", {{"ldd", "8"}}, "option 'ldd'", "lda"},
+                      BadInput{"ShortRow", "8x8x64", {{"lda", "63"}}, "lda is 63", "64 elements"},
+                      BadInput{"ShortRowOfATransposed", "8x16x8", {{"layout", "nt"}, {"ldb", "7"}}, "ldb is 7", "8 elements"},
+                      BadInput{"NegativeLd", "8x8x8", {{"ldc", "-8"}}, "ldc is '-8'", "from 1"},
+                      BadInput{"HugeLd", "8x8x8", {{"ldc", "9223372036854775807"}}, "ldc is '9223372036854775807'", "2^47"},
+                      BadInput{"LdOverflows", "1048576x8x8", {{"ldc", "140737488355328"}}, "operand c", "smaller"},
+                      BadInput{"ShortStride", "2*8x8x8", {{"stride_a", "63"}}, "stride_a is 63", "64 elements"},
+                      BadInput{"Alpha", "8x8x8", {{"alpha", "one"}}, "alpha is 'one'", "finite number"},
+                      BadInput{"InfiniteAlpha", "8x8x8", {{"alpha", "inf"}}, "alpha is 'inf'", "finite number"},
+                      BadInput{"HugeBeta", "8x8x8", {{"beta", "1e39"}}, "beta is '1e39'", "32-bit float"},
+                      BadInput{"AlignNoPower", "8x8x8", {{"align", "12"}}, "align is '12'", "power of two"},
+                      BadInput{"AlignBelowAnElement", "8x8x8", {{"align", "1"}}, "align is '1'", "power of two"},
+                      BadInput{"AlignTwoNumbers", "8x8x8", {{"align", "8,8"}}, "align is '8,8'", "three"},
+                      BadInput{"AlignCutOff", "8x8x8", {{"align", "8,"}}, "align is '8,'", "power of two"}),
+    [](const auto& entry) { return entry.param.name; });
+
+TEST(GemmOp, BfloatCannotAccumulateInHalf) {
+    EXPECT_THAT(refusal("8x8x8", {{"dtype", "bf16"}, {"acc", "f16"}}, "gemm"), AllOf(HasSubstr("acc f16"), HasSubstr("acc f32")));
+    EXPECT_THAT(refusal("8x8x8", {{"a", "bf16"}, {"b", "f16"}}, "gemm"), HasSubstr("one type"));
+}
+
+TEST(GemmOp, AnUnknownOpNamesTheKnownOnes) {
+    EXPECT_THAT(refusal("8x8x8", {}, "gemmm"), AllOf(HasSubstr("'gemmm'"), HasSubstr("hgemm_f16acc")));
+}
+
+TEST(GemmOp, CountsOperationsAndBytes) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Op& op = *catalogue.find_op("gemm");
+    EXPECT_EQ(op.flops(parse("2*3x5x7")), 2.0 * 2 * 3 * 5 * 7);
+    EXPECT_EQ(op.bytes(parse("3x5x7")), 2.0 * (21 + 35 + 15));
+    EXPECT_EQ(op.bytes(parse("3x5x7", {{"beta", "any"}})), 2.0 * (21 + 35 + 30));
+}
+
+TEST(GemmOp, AwkwardNeighboursStayInTheClassAndHaveTails) {
+    const Catalogue catalogue = Catalogue::embedded();
+    for (const ProblemRequest& request : catalogue.find_op("gemm")->examples()) {
+        const Problem problem = catalogue.problem(request);
+        const Config config = {{"block_m", 64}, {"block_n", 128}, {"block_k", 32}, {"stages", 3}};
+        const std::vector<Problem> neighbours = catalogue.op_of(problem).awkward_neighbours(problem, config);
+        const auto has = [&](const char* extent, std::int64_t value) {
+            return std::any_of(neighbours.begin(), neighbours.end(), [&](const Problem& p) { return p.extent(extent) == value; });
+        };
+        EXPECT_TRUE(has("m", 63) && has("m", 65) && has("n", 127) && has("n", 129) && has("k", 31) && has("k", 33));
+        EXPECT_TRUE(std::any_of(neighbours.begin(), neighbours.end(), [](const Problem& p) {
+            return p.operand("a").ld >= p.operand("a").cols + 16 && p.operand("c").ld >= p.operand("c").cols + 16;
+        }));
+        for (const Problem& neighbour : neighbours) EXPECT_EQ(neighbour.class_key(), problem.class_key());
+    }
+}
+
+TEST(GemmOp, TheReferencePlanFitsTheLargestProblems) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = parse("2147483647x16x1");
+    const LaunchPlan plan = catalogue.op_of(problem).reference_plan(problem, TestKind::numeric);
+    ASSERT_EQ(plan.steps.size(), 1U);
+    EXPECT_EQ(plan.steps[0].grid.x, (2147483647U + 63) / 64);
+    EXPECT_EQ(plan.steps[0].arguments.size(), 21U);
+}
+
+}  // namespace
+}  // namespace autotune

@@ -1,0 +1,207 @@
+// The verifier's own tests: what it must let pass and what it must not, for every type and depth, on simulated kernels.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <tuple>
+
+#include "kernel_templates/catalogue.h"
+#include "kernel_templates/common/fill.h"
+#include "kernel_templates/common/harness.h"
+
+namespace autotune {
+namespace {
+
+constexpr std::int64_t kRows = 16;
+constexpr std::int64_t kCols = 16;
+constexpr std::int64_t kStep = 16;  // k of one matrix instruction
+
+struct Case {
+    std::string op;
+    std::int64_t k;
+};
+
+// One product with its reference, and what a kernel under test sees of it.
+class Bench {
+  public:
+    Bench(const Case& which, TestKind kind)
+        : catalogue_(Catalogue::embedded()),
+          problem_(catalogue_.problem({which.op, "16x16x" + std::to_string(which.k), {{"beta", "any"}}})),
+          check_(catalogue_.op_of(problem_).check(problem_, kind)) {
+        for (int i = 0; i < 3; ++i) {
+            operands_.push_back(
+                filled_operand(check_.fills[static_cast<std::size_t>(i)], problem_.operands[static_cast<std::size_t>(i)], i, 42));
+        }
+        catalogue_.op_of(problem_).reference_on_host(problem_, kind, operands_, expected_, bound_);
+    }
+
+    bool accepts(const std::vector<double>& out) const {
+        CompareResult result;
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            compare_element(result, out_type(), encode(out_type(), out[i]), expected_[i], bound_[i], i);
+        }
+        return passes(check_, result);
+    }
+
+    double a(std::int64_t row, std::int64_t k) const { return operands_[0][static_cast<std::size_t>(row * depth() + k)]; }
+    double b(std::int64_t k, std::int64_t col) const { return operands_[1][static_cast<std::size_t>(k * kCols + col)]; }
+    double c(std::int64_t row, std::int64_t col) const { return operands_[2][static_cast<std::size_t>(row * kCols + col)]; }
+    std::int64_t depth() const { return problem_.extent("k"); }
+    DType out_type() const { return problem_.operand("c").dtype; }
+    bool accumulates_in_half() const { return problem_.trait("acc") == "f16"; }
+
+  private:
+    Catalogue catalogue_;
+    Problem problem_;
+    Check check_;
+    std::vector<std::vector<double>> operands_;
+    std::vector<double> expected_, bound_;
+};
+
+double truncated_to_float(double value) {
+    const auto nearest = static_cast<float>(value);
+    const bool is_away = std::fabs(static_cast<double>(nearest)) > std::fabs(value);
+    return static_cast<double>(is_away ? std::nextafter(nearest, 0.0F) : nearest);
+}
+
+double accumulated(const Bench& bench, double sum) {
+    return bench.accumulates_in_half() ? round_to(DType::f16, sum) : truncated_to_float(sum);
+}
+
+// What a tensor core does: the products of one step exactly, then one addition to the accumulator, truncated in f32, rounded in
+// f16.
+double simulated_element(const Bench& bench, std::int64_t row, std::int64_t col, std::int64_t missing_step = -1) {
+    double sum = 0;
+    for (std::int64_t k0 = 0; k0 < bench.depth(); k0 += kStep) {
+        if (k0 / kStep == missing_step) continue;
+        double step = 0;
+        for (std::int64_t k = k0; k < std::min(k0 + kStep, bench.depth()); ++k) step += bench.a(row, k) * bench.b(k, col);
+        sum = accumulated(bench, sum + step);
+    }
+    return round_to(bench.out_type(), sum + bench.c(row, col));
+}
+
+std::vector<double> simulated(const Bench& bench) {
+    std::vector<double> out;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+        for (std::int64_t col = 0; col < kCols; ++col) out.push_back(simulated_element(bench, row, col));
+    }
+    return out;
+}
+
+class GemmVerifier : public ::testing::TestWithParam<std::tuple<const char*, int>> {
+  protected:
+    Case which() const { return {std::get<0>(GetParam()), std::get<1>(GetParam())}; }
+    // Whether both tests accept what `kernel` makes of them, as verifying a candidate asks.
+    bool accepts(const std::function<std::vector<double>(const Bench&)>& kernel) const {
+        const Bench exact(which(), TestKind::exact);
+        const Bench numeric(which(), TestKind::numeric);
+        return exact.accepts(kernel(exact)) && numeric.accepts(kernel(numeric));
+    }
+};
+
+TEST_P(GemmVerifier, AcceptsASimulatedTensorCore) {
+    EXPECT_TRUE(accepts(simulated));
+}
+
+TEST_P(GemmVerifier, AcceptsOneMultiplyAddAtATime) {
+    EXPECT_TRUE(accepts([](const Bench& bench) {
+        std::vector<double> out;
+        const DType acc = bench.accumulates_in_half() ? DType::f16 : DType::f32;
+        for (std::int64_t i = 0; i < kRows * kCols; ++i) {
+            double sum = 0;
+            for (std::int64_t k = 0; k < bench.depth(); ++k)
+                sum = round_to(acc, sum + bench.a(i / kCols, k) * bench.b(k, i % kCols));
+            out.push_back(round_to(bench.out_type(), sum + bench.c(i / kCols, i % kCols)));
+        }
+        return out;
+    }));
+}
+
+TEST_P(GemmVerifier, RefusesAllZeros) {
+    EXPECT_FALSE(accepts([](const Bench&) { return std::vector<double>(kRows * kCols, 0.0); }));
+}
+
+TEST_P(GemmVerifier, RefusesAllZerosInTheNumericTestAlone) {
+    EXPECT_FALSE(Bench(which(), TestKind::numeric).accepts(std::vector<double>(kRows * kCols, 0.0)));
+}
+
+TEST_P(GemmVerifier, RefusesTwoSwappedRows) {
+    EXPECT_FALSE(accepts([](const Bench& bench) {
+        std::vector<double> out = simulated(bench);
+        std::swap_ranges(out.begin(), out.begin() + kCols, out.begin() + kCols * 5);
+        return out;
+    }));
+}
+
+TEST_P(GemmVerifier, RefusesOneElementThatMissesOneStepOfK) {
+    const Bench bench(which(), TestKind::exact);
+    std::vector<double> out = simulated(bench);
+    // The first step, from the middle on, whose loss the output type can show.
+    const std::int64_t steps = (bench.depth() + kStep - 1) / kStep;
+    for (std::int64_t i = 0; i < steps; ++i) {
+        const double changed = simulated_element(bench, 3, 7, (steps / 2 + i) % steps);
+        if (changed == out[3 * kCols + 7]) continue;
+        out[3 * kCols + 7] = changed;
+        break;
+    }
+    EXPECT_FALSE(bench.accepts(out));
+}
+
+TEST_P(GemmVerifier, RefusesOneNan) {
+    const Bench bench(which(), TestKind::numeric);
+    std::vector<double> out = simulated(bench);
+    out[17] = std::nan("");
+    EXPECT_FALSE(bench.accepts(out));
+}
+
+INSTANTIATE_TEST_SUITE_P(TypesAndDepths, GemmVerifier,
+                         ::testing::Combine(::testing::Values("hgemm", "hgemm_f16acc", "bgemm"),
+                                            ::testing::Values(16, 17, 64, 250, 1024, 4096, 16384)),
+                         [](const auto& entry) {
+                             return std::string(std::get<0>(entry.param)) + "_" + std::to_string(std::get<1>(entry.param));
+                         });
+
+TEST(GemmVerifierLimits, HalfAccumulationSeesAtMost512TermsSpreadOverAllOfK) {
+    const Bench bench({"hgemm_f16acc", 16384}, TestKind::exact);
+    for (std::int64_t row = 0; row < kRows; ++row) {
+        std::int64_t terms = 0;
+        std::int64_t last = 0;
+        for (std::int64_t k = 0; k < bench.depth(); ++k) {
+            if (bench.a(row, k) == 0) continue;
+            ++terms;
+            last = k;
+        }
+        EXPECT_LE(terms, 512);
+        EXPECT_GT(terms, 300);  // one in five of the 512 is a drawn zero
+        EXPECT_GT(last, bench.depth() - 400);
+    }
+}
+
+TEST(GemmVerifierLimits, CIsNanWhereItMustNotBeRead) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = catalogue.problem({"hgemm", "64x64x64", {}});
+    const Check check = catalogue.op_of(problem).check(problem, TestKind::numeric);
+    EXPECT_EQ(check.operand, 2);
+    EXPECT_EQ(check.fills[2].kind, Fill::Kind::nan);
+}
+
+TEST(GemmVerifierLimits, FactorsThatRoundGetABoundInTheExactTest) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const auto bound_of = [&](const char* alpha) {
+        const Problem problem = catalogue.problem({"hgemm", "1x1x64", {{"alpha", alpha}}});
+        std::vector<std::vector<double>> operands(3);
+        for (std::size_t i = 0; i < 3; ++i) operands[i].assign(static_cast<std::size_t>(problem.operands[i].span()), 1.0);
+        std::vector<double> expected, bound;
+        catalogue.op_of(problem).reference_on_host(problem, TestKind::exact, operands, expected, bound);
+        return bound[0];
+    };
+    EXPECT_EQ(bound_of("1"), 0);
+    EXPECT_EQ(bound_of("-0.5"), 0);
+    EXPECT_GT(bound_of("0.3"), 0);
+}
+
+}  // namespace
+}  // namespace autotune
