@@ -60,6 +60,21 @@ TEST(DType, OverflowIsInfinityWhereThereIsOne) {
     EXPECT_TRUE(std::isinf(round_to(DType::e5m2, -1e9)));
 }
 
+TEST(DType, RoundToAgreesWithEncodeBetweenAllNeighbours) {
+    for (const DType type : kSmallTypes) {
+        const std::uint64_t patterns = std::uint64_t{1} << (8 * size_bytes(type) - 1);
+        for (std::uint64_t bits = 0; bits + 1 < patterns; ++bits) {
+            const double low = decode(type, bits);
+            const double high = decode(type, bits + 1);
+            if (!std::isfinite(low) || !std::isfinite(high)) continue;
+            for (const double part : {0.25, 0.5, 0.75}) {
+                const double value = -(low + (high - low) * part);
+                ASSERT_EQ(round_to(type, value), decode(type, encode(type, value))) << to_string(type) << " of " << value;
+            }
+        }
+    }
+}
+
 TEST(DType, NanStaysNan) {
     for (const DType type : kSmallTypes) EXPECT_TRUE(std::isnan(round_to(type, std::numeric_limits<double>::quiet_NaN())));
 }

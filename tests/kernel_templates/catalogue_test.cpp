@@ -58,8 +58,9 @@ TEST(Catalogue, FamiliesAreInNameOrderAndFoundByTheirFolder) {
 }
 
 TEST(Catalogue, HeadersAreWhatTextsMayInclude) {
+    const Catalogue catalogue = Catalogue::embedded();
     std::set<std::string> names;
-    for (const TemplateHeader& header : Catalogue::embedded().headers()) names.insert(header.name);
+    for (const TemplateHeader& header : catalogue.headers()) names.insert(header.name);
     EXPECT_TRUE(names.contains("common/types.cuh"));
     EXPECT_FALSE(names.contains("common/harness.cuh"));
     EXPECT_FALSE(names.contains("gemm/reference.cuh"));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,10 +41,28 @@ std::vector<Subject> subjects(const Catalogue& catalogue, const Family& family) 
     return found;
 }
 
+// Every problem on one device each, in turn: for facts that cost an enumeration.
+std::vector<Subject> few_subjects(const Catalogue& catalogue, const Family& family) {
+    const std::vector<std::string> archs = known_archs();
+    std::vector<Subject> found;
+    std::size_t turn = 0;
+    for (const Problem& problem : problems_of(catalogue, family)) {
+        for (std::size_t i = 0; i < archs.size(); ++i) {
+            const Device device = reference_device(archs[(turn + i) % archs.size()]).value();
+            if (family.refuses(problem, device)) continue;
+            found.push_back({&family, problem, device});
+            break;
+        }
+        ++turn;
+    }
+    return found;
+}
+
 class Conformance : public ::testing::TestWithParam<std::string> {
   protected:
     Conformance() : catalogue_(Catalogue::embedded()), family_(*catalogue_.find_family(GetParam())) {}
     std::vector<Subject> subjects_here() const { return subjects(catalogue_, family_); }
+    std::vector<Subject> few_subjects_here() const { return few_subjects(catalogue_, family_); }
 
     Catalogue catalogue_;
     const Family& family_;
@@ -63,12 +82,16 @@ std::string test_name(std::string name) {
     return name;
 }
 
-// At most `count` configs spread over the legal ones, the default first.
-std::vector<Config> sample(const SearchSpace& space, std::size_t count) {
-    std::vector<Config> picked = {space.default_config};
+// About 20 configs spread over the legal ones, the default first. Remembered: enumerating is what these tests spend their time
+// on.
+const std::vector<Config>& sample(const Subject& subject) {
+    static std::map<std::string, std::vector<Config>> samples;
+    std::vector<Config>& picked = samples[subject.describe()];
+    if (!picked.empty()) return picked;
+    const SearchSpace space = subject.family->space(subject.problem, subject.device);
     const std::vector<Config> all = space.enumerate();
-    const std::size_t step = all.size() / count + 1;
-    for (std::size_t i = 0; i < all.size(); i += step) picked.push_back(all[i]);
+    picked.push_back(space.default_config);
+    for (std::size_t i = 0; i < all.size(); i += all.size() / 20 + 1) picked.push_back(all[i]);
     return picked;
 }
 
@@ -110,7 +133,9 @@ TEST_P(Conformance, ConstraintsHaveReasonsAndReadWhatTheyNeedAlone) {
     for (const Subject& subject : subjects_here()) {
         const SearchSpace space = family_.space(subject.problem, subject.device);
         for (const Constraint& constraint : space.constraints) EXPECT_GT(constraint.reason.size(), 5U);
-        EXPECT_NO_THROW(space.count()) << subject.describe();
+    }
+    for (const Subject& subject : few_subjects_here()) {
+        EXPECT_NO_THROW(family_.space(subject.problem, subject.device).count()) << subject.describe();
     }
 }
 
@@ -122,24 +147,23 @@ TEST_P(Conformance, TheDefaultIsLegal) {
     }
 }
 
-TEST_P(Conformance, NamedConfigsAreLegalAndDistinct) {
+// Two names may mean one config: the classic variants overlap.
+TEST_P(Conformance, NamedConfigsAreLegalUnderDistinctNames) {
     for (const Subject& subject : subjects_here()) {
         const SearchSpace space = family_.space(subject.problem, subject.device);
         std::set<std::string> names;
-        std::set<Config> configs;
         for (const NamedConfig& named : space.named) {
             EXPECT_EQ(space.why_not(named.config).value_or(""), "") << named.name << ", " << subject.describe();
             EXPECT_EQ(space.canonical(named.config), named.config) << named.name;
             EXPECT_TRUE(names.insert(named.name).second) << named.name;
-            EXPECT_TRUE(configs.insert(named.config).second) << named.name << ", " << subject.describe();
         }
     }
 }
 
 TEST_P(Conformance, NeighboursAreLegal) {
-    const std::vector<Subject> all = subjects_here();
-    const SearchSpace space = family_.space(all.front().problem, all.front().device);
-    for (const Config& config : sample(space, 3)) {
+    const Subject subject = few_subjects_here().front();
+    const SearchSpace space = family_.space(subject.problem, subject.device);
+    for (const Config& config : sample(subject)) {
         for (const Config& neighbour : space.neighbours(config)) {
             EXPECT_EQ(space.why_not(neighbour).value_or(""), "");
             EXPECT_NE(neighbour, config);
@@ -184,9 +208,8 @@ void expect_within_limits(const LaunchPlan& plan, const Subject& subject, const 
 }
 
 TEST_P(Conformance, PlansStayWithinTheDevice) {
-    for (const Subject& subject : subjects_here()) {
-        const SearchSpace space = family_.space(subject.problem, subject.device);
-        for (const Config& config : sample(space, 20)) {
+    for (const Subject& subject : few_subjects_here()) {
+        for (const Config& config : sample(subject)) {
             const LaunchPlan plan = family_.plan(subject.problem, config, subject.device);
             EXPECT_FALSE(plan.steps.empty());
             expect_within_limits(plan, subject, config);
@@ -195,9 +218,8 @@ TEST_P(Conformance, PlansStayWithinTheDevice) {
 }
 
 TEST_P(Conformance, PlansOfAwkwardNeighboursStayWithinTheDevice) {
-    for (const Subject& subject : subjects_here()) {
-        const SearchSpace space = family_.space(subject.problem, subject.device);
-        for (const Config& config : sample(space, 5)) {
+    for (const Subject& subject : few_subjects_here()) {
+        for (const Config& config : sample(subject)) {
             const Op& op = catalogue_.op_of(subject.problem);
             for (const Problem& neighbour : op.awkward_neighbours(subject.problem, config)) {
                 ASSERT_FALSE(family_.refuses(neighbour, subject.device)) << neighbour.key();
@@ -227,9 +249,8 @@ TEST_P(Conformance, AwkwardNeighboursShareTheFacts) {
 }
 
 TEST_P(Conformance, PredictionsArePositive) {
-    for (const Subject& subject : subjects_here()) {
-        const SearchSpace space = family_.space(subject.problem, subject.device);
-        for (const Config& config : sample(space, 20)) {
+    for (const Subject& subject : few_subjects_here()) {
+        for (const Config& config : sample(subject)) {
             const auto predicted = family_.predict_us(subject.problem, config, subject.device);
             if (predicted) {
                 EXPECT_GT(*predicted, 0) << config.to_string();
