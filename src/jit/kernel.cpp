@@ -73,7 +73,7 @@ struct Demand {
     void operator()(const OperandArg& argument) { operands = std::max(operands, static_cast<std::size_t>(argument.index) + 1); }
     void operator()(const ScalarArg& argument) { scalars = std::max(scalars, static_cast<std::size_t>(argument.index) + 1); }
     void operator()(const TensorMapArg& argument) {
-        operands = std::max(operands, static_cast<std::size_t>(argument.operand) + 1);
+        if (argument.operand >= 0) operands = std::max(operands, static_cast<std::size_t>(argument.operand) + 1);
         ++maps;
     }
     template <typename Other>

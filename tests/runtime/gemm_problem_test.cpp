@@ -1,0 +1,198 @@
+#include "src/runtime/gemm_problem.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "src/core/error.h"
+#include "src/runtime/status.h"
+
+namespace autotune::runtime {
+namespace {
+
+using ::testing::HasSubstr;
+
+const Catalogue& catalogue() {
+    static const Catalogue all = Catalogue::embedded();
+    return all;
+}
+
+autotune_gemm_problem sample() {
+    autotune_gemm_problem problem = {};
+    problem.struct_size = sizeof(problem);
+    problem.m = 64;
+    problem.n = 96;
+    problem.k = 128;
+    problem.accumulator = AUTOTUNE_F32;
+    return problem;
+}
+
+Problem made(const std::function<void(autotune_gemm_problem&)>& change) {
+    autotune_gemm_problem problem = sample();
+    change(problem);
+    return to_problem(problem, catalogue());
+}
+
+std::string refusal(const std::function<void(autotune_gemm_problem&)>& change) {
+    try {
+        made(change);
+    } catch (const Failure& failure) {
+        EXPECT_EQ(failure.status(), AUTOTUNE_INVALID_ARGUMENT);
+        return failure.what();
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::usage);
+        return error.what();
+    }
+    return "";
+}
+
+void nothing(autotune_gemm_problem&) {}
+
+TEST(GemmProblem, IsTheProblemThatTheCommandTunes) {
+    const Problem ours = made([](auto& p) { p.beta = AUTOTUNE_BETA_ZERO; });
+    EXPECT_EQ(ours.key(), catalogue().problem({"hgemm", "64x96x128", {}}).key());
+}
+
+TEST(GemmProblem, OfAnyBetaIsTheCommandsWithAnyBeta) {
+    EXPECT_EQ(made(nothing).key(), catalogue().problem({"hgemm", "64x96x128", {{"beta", "any"}}}).key());
+}
+
+TEST(GemmProblem, CarriesBf16) {
+    const Problem ours = made([](auto& p) { p.ab_type = p.c_type = AUTOTUNE_BF16; });
+    EXPECT_EQ(ours.trait("a"), "bf16");
+}
+
+TEST(GemmProblem, CarriesLayouts) {
+    EXPECT_EQ(made([](auto& p) { p.trans_b = 1; }).trait("layout"), "nt");
+    EXPECT_EQ(made([](auto& p) { p.trans_a = 1; }).trait("layout"), "tn");
+}
+
+TEST(GemmProblem, OfColumnMajorSwapsOperandsAndExtents) {
+    const Problem ours = made([](auto& p) {
+        p.order = AUTOTUNE_COLUMN_MAJOR;
+        p.lda = 80;   // of the m x k matrix: columns of m
+        p.ldb = 136;  // of the k x n matrix: columns of k
+        p.ldc = 72;
+    });
+    EXPECT_EQ(ours.shape(), "96x64x128");
+    EXPECT_EQ(ours.trait("layout"), "nn");
+    EXPECT_EQ(ours.operand("a").ld, 136);
+    EXPECT_EQ(ours.operand("b").ld, 80);
+    EXPECT_EQ(ours.operand("c").ld, 72);
+}
+
+TEST(GemmProblem, OfColumnMajorSwapsTransposes) {
+    const Problem ours = made([](auto& p) {
+        p.order = AUTOTUNE_COLUMN_MAJOR;
+        p.trans_a = 1;
+    });
+    EXPECT_EQ(ours.trait("layout"), "nt");
+}
+
+TEST(GemmProblem, LowersTheAlignmentToThatOfTheLeadingDimension) {
+    EXPECT_EQ(made([](auto& p) { p.lda = 130; }).operand("a").alignment_bytes, 4);
+}
+
+TEST(GemmProblem, LowersTheAlignmentToThatOfTheStride) {
+    const Problem ours = made([](auto& p) {
+        p.batch = 3;
+        p.stride_b = 96 * 128 + 4;
+    });
+    EXPECT_EQ(ours.operand("b").alignment_bytes, 8);
+    EXPECT_EQ(ours.operand("b").batch_stride, 96 * 128 + 4);
+    EXPECT_EQ(ours.extent("batch"), 3);
+}
+
+TEST(GemmProblem, TakesTheDeclaredAlignment) {
+    EXPECT_EQ(made([](auto& p) { p.align_c = 4; }).operand("c").alignment_bytes, 4);
+}
+
+TEST(GemmProblem, RefusesExtentsBelowOneByName) {
+    EXPECT_THAT(refusal([](auto& p) { p.m = 0; }), HasSubstr("m is 0"));
+    EXPECT_THAT(refusal([](auto& p) { p.n = -1; }), HasSubstr("n is -1"));
+    EXPECT_THAT(refusal([](auto& p) { p.k = 0; }), HasSubstr("k is 0"));
+    EXPECT_THAT(refusal([](auto& p) { p.batch = -2; }), HasSubstr("batch"));
+}
+
+TEST(GemmProblem, RefusesExtentsThatOverflow) {
+    EXPECT_NE(refusal([](auto& p) { p.m = std::int64_t{1} << 31; }), "");
+    EXPECT_NE(refusal([](auto& p) { p.k = INT64_MAX; }), "");
+    EXPECT_NE(refusal([](auto& p) { p.m = p.n = p.k = (std::int64_t{1} << 31) - 1; }), "");
+}
+
+TEST(GemmProblem, RefusesALeadingDimensionBelowARowByName) {
+    EXPECT_THAT(refusal([](auto& p) { p.lda = 127; }), HasSubstr("lda is 127; it must be at least 128"));
+    EXPECT_THAT(refusal([](auto& p) { p.ldb = 5; }), HasSubstr("ldb"));
+    EXPECT_THAT(refusal([](auto& p) { p.ldc = -1; }), HasSubstr("ldc"));
+}
+
+TEST(GemmProblem, RefusesALeadingDimensionOfColumnMajorByTheCallersName) {
+    EXPECT_THAT(refusal([](auto& p) { p.order = AUTOTUNE_COLUMN_MAJOR, p.lda = 63; }),
+                HasSubstr("lda is 63; it must be at least 64"));
+}
+
+TEST(GemmProblem, RefusesBatchesThatOverlap) {
+    EXPECT_THAT(refusal([](auto& p) { p.batch = 2, p.stride_c = 100; }), HasSubstr("stride_c"));
+}
+
+TEST(GemmProblem, RefusesWordsThatAreNone) {
+    EXPECT_THAT(refusal([](auto& p) { p.ab_type = static_cast<autotune_dtype>(77); }), HasSubstr("ab_type"));
+    EXPECT_THAT(refusal([](auto& p) { p.order = static_cast<autotune_order>(2); }), HasSubstr("order"));
+    EXPECT_THAT(refusal([](auto& p) { p.beta = static_cast<autotune_beta>(-1); }), HasSubstr("beta"));
+    EXPECT_THAT(refusal([](auto& p) { p.align_a = 3; }), HasSubstr("align_a"));
+    EXPECT_THAT(refusal([](auto& p) { p.align_a = 1; }), HasSubstr("align_a"));
+}
+
+TEST(GemmProblem, RefusesTypesThatNoKernelMixes) {
+    EXPECT_NE(refusal([](auto& p) { p.c_type = AUTOTUNE_BF16; }), "");
+    EXPECT_NE(refusal([](auto& p) { p.ab_type = p.c_type = AUTOTUNE_BF16, p.accumulator = AUTOTUNE_F16; }), "");
+}
+
+TEST(ReadProblem, RefusesNullAndAWrongSize) {
+    EXPECT_THROW(read_problem(nullptr), Failure);
+    autotune_gemm_problem problem = sample();
+    problem.struct_size = 0;
+    EXPECT_THROW(read_problem(&problem), Failure);
+}
+
+TEST(PlanKey, DiffersInEveryMemberThatMayAskForAnotherKernel) {
+    const auto key = [](const std::function<void(autotune_gemm_problem&)>& change, std::uint64_t context = 1) {
+        autotune_gemm_problem problem = sample();
+        change(problem);
+        return key_of(problem, context, {16, 16, 16}, false);
+    };
+    const PlanKey base = key(nothing);
+    EXPECT_EQ(key(nothing), base);
+    EXPECT_NE(key(nothing, 2), base);
+    const std::function<void(autotune_gemm_problem&)> changes[] = {[](auto& p) { p.m = 1; },
+                                                                   [](auto& p) { p.n = 1; },
+                                                                   [](auto& p) { p.k = 1; },
+                                                                   [](auto& p) { p.batch = 2; },
+                                                                   [](auto& p) { p.lda = 999; },
+                                                                   [](auto& p) { p.ldb = 999; },
+                                                                   [](auto& p) { p.ldc = 999; },
+                                                                   [](auto& p) { p.stride_a = 9; },
+                                                                   [](auto& p) { p.stride_b = 9; },
+                                                                   [](auto& p) { p.stride_c = 9; },
+                                                                   [](auto& p) { p.trans_a = 1; },
+                                                                   [](auto& p) { p.trans_b = 1; },
+                                                                   [](auto& p) { p.order = AUTOTUNE_COLUMN_MAJOR; },
+                                                                   [](auto& p) { p.ab_type = AUTOTUNE_BF16; },
+                                                                   [](auto& p) { p.c_type = AUTOTUNE_BF16; },
+                                                                   [](auto& p) { p.accumulator = AUTOTUNE_F16; }};
+    for (std::size_t i = 0; i < std::size(changes); ++i) EXPECT_NE(key(changes[i]), base) << "change " << i;
+    EXPECT_NE(key_of(sample(), 1, {16, 16, 16}, true), base);
+    EXPECT_NE(key_of(sample(), 1, {8, 16, 16}, false), base);
+    EXPECT_NE(key_of(sample(), 1, {16, 16, 8}, false), key_of(sample(), 1, {16, 8, 16}, false));
+}
+
+TEST(AlignmentOf, IsThePowerOfTwoUpToSixteen) {
+    EXPECT_EQ(alignment_of(reinterpret_cast<const void*>(0x1000)), 16U);
+    EXPECT_EQ(alignment_of(reinterpret_cast<const void*>(0x1008)), 8U);
+    EXPECT_EQ(alignment_of(reinterpret_cast<const void*>(0x1002)), 2U);
+    EXPECT_EQ(alignment_of(reinterpret_cast<const void*>(0x1001)), 1U);
+}
+
+}  // namespace
+}  // namespace autotune::runtime

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <autotune/autotune.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+#include "kernel_templates/catalogue.h"
+#include "src/core/device.h"
+
+namespace autotune::runtime::test {
+
+// A folder that is gone when the test is.
+class TempFolder {
+  public:
+    TempFolder() {
+        std::string pattern = (std::filesystem::temp_directory_path() / "autotune-runtime-XXXXXX").string();
+        path_ = ::mkdtemp(pattern.data());
+    }
+    ~TempFolder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    TempFolder(const TempFolder&) = delete;
+    TempFolder& operator=(const TempFolder&) = delete;
+    std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+  private:
+    std::string path_;
+};
+
+// A config of gemm/mma that is not its default, legal for the problem on the device.
+inline Candidate other_than_default(const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    const Family* family = catalogue.find_family("gemm/mma");
+    const SearchSpace space = family->space(problem, device);
+    for (const Config& config : space.enumerate({}, 50))
+        if (config != space.default_config) return {"gemm/mma", config};
+    return {};
+}
+
+// A row as the tuner would store it, for the template as it is today.
+inline db::Winner winner_of(const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    db::Winner winner;
+    winner.op = problem.op;
+    winner.class_key = problem.class_key();
+    winner.extents = problem.extents;
+    winner.device = device.identity;
+    winner.candidate = other_than_default(catalogue, problem, device);
+    winner.template_identity = catalogue.template_identity(*catalogue.find_family(winner.candidate.family));
+    winner.timing = {.median_us = 10, .low_us = 9, .high_us = 11, .min_us = 9, .samples = 30};
+    winner.provenance = {.driver = "580.1",
+                         .nvrtc = "13.0",
+                         .device_name = "NVIDIA H200",
+                         .power_limit_w = 700,
+                         .method = "final-rounds-1",
+                         .tool_version = "0.1.0",
+                         .date = "2026-11-21T01:30:00Z"};
+    winner.evidence.rounds = 30;
+    winner.evidence.decided_by = "faster";
+    winner.evidence.stopped_by = "budget";
+    winner.evidence.finalists = {{.name = winner.candidate.to_string(), .candidate = winner.candidate, .timing = winner.timing}};
+    return winner;
+}
+
+// Hears what the library says.
+struct Listener {
+    std::vector<std::string> warnings;
+    static void hear(void* user, autotune_log_level level, const char* message) {
+        if (level == AUTOTUNE_LOG_WARNING) static_cast<Listener*>(user)->warnings.emplace_back(message);
+    }
+};
+
+}  // namespace autotune::runtime::test

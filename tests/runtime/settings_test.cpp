@@ -1,0 +1,121 @@
+#include "src/runtime/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "src/runtime/status.h"
+
+namespace autotune::runtime {
+namespace {
+
+Environment with(std::map<std::string, std::string> variables) {
+    return [variables = std::move(variables)](const char* name) -> const char* {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+    };
+}
+
+autotune_options options() {
+    autotune_options given = {};
+    given.struct_size = sizeof(given);
+    return given;
+}
+
+TEST(Settings, OfNullReadTheEnvironment) {
+    EXPECT_EQ(settings_of(nullptr, with({{"AUTOTUNE_DB", "/a.db"}})).database, "/a.db");
+}
+
+TEST(Settings, DoNotReadTheEnvironmentUnasked) {
+    const autotune_options given = options();
+    const auto environment = [](const char* name) -> const char* {
+        ADD_FAILURE() << "asked for " << name;
+        return nullptr;
+    };
+    const Settings settings = settings_of(&given, environment);
+    EXPECT_EQ(settings.database, "");
+    EXPECT_EQ(settings.cache_folder, "");
+}
+
+TEST(Settings, PutAnOptionBeforeItsVariable) {
+    autotune_options given = options();
+    given.read_environment = 1;
+    given.database = "/option.db";
+    EXPECT_EQ(settings_of(&given, with({{"AUTOTUNE_DB", "/variable.db"}})).database, "/option.db");
+}
+
+TEST(Settings, TakeAnEmptyOptionAsNone) {
+    autotune_options given = options();
+    given.read_environment = 1;
+    given.database = "";
+    EXPECT_EQ(settings_of(&given, with({{"AUTOTUNE_DB", "/variable.db"}, {"HOME", "/home/u"}})).database, "");
+}
+
+TEST(Settings, UseTheFoldersOfTheCommandByDefault) {
+    const Settings settings = settings_of(nullptr, with({{"HOME", "/home/u"}}));
+    EXPECT_EQ(settings.database, "/home/u/.local/share/autotune/autotune.db");
+    EXPECT_EQ(settings.cache_folder, "/home/u/.cache/autotune");
+}
+
+TEST(Settings, PutXdgFoldersBeforeHome) {
+    const Settings settings =
+        settings_of(nullptr, with({{"HOME", "/home/u"}, {"XDG_DATA_HOME", "/d"}, {"XDG_CACHE_HOME", "/c"}}));
+    EXPECT_EQ(settings.database, "/d/autotune/autotune.db");
+    EXPECT_EQ(settings.cache_folder, "/c/autotune");
+}
+
+TEST(Settings, IgnoreRelativeXdgFolders) {
+    EXPECT_EQ(settings_of(nullptr, with({{"XDG_DATA_HOME", "relative"}})).database, "");
+}
+
+TEST(Settings, HaveNoDatabaseWithoutHome) {
+    EXPECT_EQ(settings_of(nullptr, with({})).database, "");
+}
+
+TEST(Settings, ReadPinAndLogLevel) {
+    const Settings settings = settings_of(nullptr, with({{"AUTOTUNE_PIN", "gemm/mma block_m=64"}, {"AUTOTUNE_LOG", "debug"}}));
+    EXPECT_EQ(settings.pin, "gemm/mma block_m=64");
+    EXPECT_EQ(settings.log_level, AUTOTUNE_LOG_DEBUG);
+}
+
+TEST(Settings, RefuseAPolicyThatIsNone) {
+    autotune_options given = options();
+    given.on_miss = static_cast<autotune_on_miss>(9);
+    EXPECT_THROW(settings_of(&given, with({})), Failure);
+}
+
+TEST(Settings, RefuseOptionsWithoutASize) {
+    const autotune_options given = {};
+    EXPECT_THROW(settings_of(&given, with({})), Failure);
+}
+
+struct Newer {
+    autotune_options known;
+    long unknown;
+};
+
+TEST(Settings, TakeALargerStructWhoseNewPartIsZero) {
+    Newer newer = {options(), 0};
+    newer.known.struct_size = sizeof(newer);
+    newer.known.database = "/a.db";
+    EXPECT_EQ(settings_of(&newer.known, with({})).database, "/a.db");
+}
+
+TEST(Settings, RefuseALargerStructThatAsksForWhatWeDoNotKnow) {
+    Newer newer = {options(), 1};
+    newer.known.struct_size = sizeof(newer);
+    EXPECT_THROW(settings_of(&newer.known, with({})), Failure);
+}
+
+TEST(Settings, TakeASmallerStruct) {
+    autotune_options given = options();
+    given.database = "/a.db";
+    given.struct_size = offsetof(autotune_options, cache_folder);
+    given.cache_folder = "/not/read";
+    const Settings settings = settings_of(&given, with({}));
+    EXPECT_EQ(settings.database, "/a.db");
+    EXPECT_EQ(settings.cache_folder, "");
+}
+
+}  // namespace
+}  // namespace autotune::runtime

@@ -1,0 +1,226 @@
+#include "src/runtime/winners.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <limits>
+
+#include "src/runtime/status.h"
+#include "tests/runtime/sample.h"
+
+namespace autotune::runtime {
+namespace {
+
+using test::Listener;
+using test::TempFolder;
+using test::winner_of;
+using ::testing::HasSubstr;
+
+class WinnersTest : public ::testing::Test {
+  protected:
+    WinnersTest() {
+        settings_.database = folder_ / "autotune.db";
+        settings_.log = &Listener::hear;
+        settings_.log_user = &listener_;
+    }
+    Problem problem(const std::string& shape = "512x512x512", const std::string& beta = "zero") const {
+        return catalogue_.problem({"hgemm", shape, {{"beta", beta}}});
+    }
+    db::Store store() const { return db::Store::open({.path = settings_.database}); }
+    void put(const db::Winner& winner) const { store().put(winner); }
+    Found first(const Problem& wanted) {
+        Log log(settings_);
+        return Winners(settings_, catalogue_, log).find(wanted, device_).front();
+    }
+
+    TempFolder folder_;
+    Listener listener_;
+    Settings settings_;
+    Catalogue catalogue_ = Catalogue::embedded();
+    Device device_ = *reference_device("sm_90a");
+};
+
+TEST_F(WinnersTest, GiveTheExactWinnerFirst) {
+    const db::Winner winner = winner_of(catalogue_, problem(), device_);
+    put(winner);
+    const Found found = first(problem());
+    EXPECT_EQ(found.origin, AUTOTUNE_ORIGIN_EXACT);
+    EXPECT_EQ(found.candidate, winner.candidate);
+    EXPECT_EQ(found.nvrtc, "13.0");
+}
+
+TEST_F(WinnersTest, GiveDefaultsWithoutADatabaseAndWithoutAWarning) {
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_DEFAULT);
+    EXPECT_TRUE(listener_.warnings.empty()) << listener_.warnings.front();
+}
+
+TEST_F(WinnersTest, PickUpADatabaseThatAppearsLater) {
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    EXPECT_EQ(winners.find(problem(), device_).front().origin, AUTOTUNE_ORIGIN_DEFAULT);
+    put(winner_of(catalogue_, problem(), device_));
+    EXPECT_EQ(winners.find(problem(), device_).front().origin, AUTOTUNE_ORIGIN_EXACT);
+}
+
+TEST_F(WinnersTest, EndWithTheDefaultsOfTheFamilies) {
+    put(winner_of(catalogue_, problem(), device_));
+    Log log(settings_);
+    EXPECT_EQ(Winners(settings_, catalogue_, log).find(problem(), device_).back().origin, AUTOTUNE_ORIGIN_DEFAULT);
+}
+
+TEST_F(WinnersTest, GiveTheDefaultThatIsPredictedFastest) {
+    double best_us = std::numeric_limits<double>::infinity();
+    std::string best;
+    for (const Family* family : catalogue_.families_of("gemm")) {
+        if (family->refuses(problem(), device_)) continue;
+        const auto us = family->predict_us(problem(), family->space(problem(), device_).default_config, device_);
+        if (us && *us < best_us) best_us = *us, best = family->name();
+    }
+    EXPECT_EQ(first(problem()).candidate.family, best);
+}
+
+TEST_F(WinnersTest, OfOtherExtentsAreNear) {
+    put(winner_of(catalogue_, problem("1024x512x512"), device_));
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_NEAR);
+}
+
+TEST_F(WinnersTest, OfOtherBetaLayoutTypeOrAlignmentAreNone) {
+    put(winner_of(catalogue_, problem("512x512x512", "any"), device_));
+    put(winner_of(catalogue_, catalogue_.problem({"hgemm", "512x512x512", {{"layout", "nt"}}}), device_));
+    put(winner_of(catalogue_, catalogue_.problem({"bgemm", "512x512x512", {}}), device_));
+    put(winner_of(catalogue_, catalogue_.problem({"hgemm", "512x512x512", {{"align", "8"}}}), device_));
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_DEFAULT);
+}
+
+TEST_F(WinnersTest, OfAnotherDeviceAreNone) {
+    db::Winner winner = winner_of(catalogue_, problem(), device_);
+    winner.device.sm_count = 108;
+    put(winner);
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_DEFAULT);
+}
+
+TEST_F(WinnersTest, OfAnotherTemplateAreNone) {
+    db::Winner winner = winner_of(catalogue_, problem(), device_);
+    winner.template_identity = "0123456789abcdef";
+    put(winner);
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_DEFAULT);
+}
+
+TEST_F(WinnersTest, WithAConfigOutsideTheSpaceAreNone) {
+    db::Winner winner = winner_of(catalogue_, problem(), device_);
+    winner.candidate.config.set(winner.candidate.config.values().front().first, 12345);
+    winner.evidence.finalists.front().candidate = winner.candidate;
+    put(winner);
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_DEFAULT);
+}
+
+TEST_F(WinnersTest, ThatAreShippedComeAfterTheUsersOwn) {
+    const TempFolder shipped;
+    db::Winner winner = winner_of(catalogue_, problem(), device_);
+    winner.shipped = true;
+    std::ofstream(shipped / "h200.jsonl") << db::to_json_line(winner) << "\n";
+    settings_.shipped = shipped / ".";
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_SHIPPED);
+    put(winner_of(catalogue_, problem(), device_));
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_EXACT);
+}
+
+TEST_F(WinnersTest, OfABrokenDatabaseAreOneWarningAndNone) {
+    std::ofstream(settings_.database) << std::string(5000, 'x');
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(winners.find(problem(), device_).front().origin, AUTOTUNE_ORIGIN_DEFAULT);
+    EXPECT_EQ(listener_.warnings.size(), 1U);
+    EXPECT_THAT(listener_.warnings.at(0), HasSubstr(settings_.database));
+}
+
+TEST_F(WinnersTest, OfATruncatedDatabaseAreOneWarningAndNone) {
+    put(winner_of(catalogue_, problem(), device_));
+    std::filesystem::resize_file(settings_.database, std::filesystem::file_size(settings_.database) / 2);
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_DEFAULT);
+    EXPECT_EQ(listener_.warnings.size(), 1U);
+}
+
+TEST_F(WinnersTest, OfABrokenDatabaseStillHaveTheShippedOnes) {
+    const TempFolder shipped;
+    db::Winner winner = winner_of(catalogue_, problem(), device_);
+    std::ofstream(shipped / "h200.jsonl") << db::to_json_line(winner) << "\n";
+    settings_.shipped = shipped / ".";
+    std::ofstream(settings_.database) << "not a database, but long enough to be read as one";
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_SHIPPED);
+}
+
+TEST_F(WinnersTest, FollowThePin) {
+    const Candidate pinned = test::other_than_default(catalogue_, problem(), device_);
+    settings_.pin = pinned.to_string();
+    const Found found = first(problem());
+    EXPECT_EQ(found.origin, AUTOTUNE_ORIGIN_PINNED);
+    EXPECT_EQ(found.candidate, pinned);
+}
+
+TEST_F(WinnersTest, FillWhatThePinLeavesOutFromTheDefault) {
+    settings_.pin = "gemm/mma";
+    EXPECT_EQ(first(problem()).candidate.config, catalogue_.find_family("gemm/mma")->space(problem(), device_).default_config);
+}
+
+TEST_F(WinnersTest, RefuseAPinThatNamesNothing) {
+    for (const char* pin : {"gemm/none", "gemm/mma nothing=3", "gemm/mma stages", "gemm/mma stages=", "gemm/mma stages=3x"}) {
+        settings_.pin = pin;
+        EXPECT_THROW(first(problem()), Failure) << pin;
+    }
+}
+
+TEST_F(WinnersTest, RecordMissesOnlyWhenAsked) {
+    Log log(settings_);
+    { Winners(settings_, catalogue_, log).note_miss(problem(), device_.identity); }
+    EXPECT_FALSE(std::filesystem::exists(settings_.database));
+    settings_.record_misses = true;
+    { Winners(settings_, catalogue_, log).note_miss(problem(), device_.identity); }
+    const auto misses = store().misses();
+    ASSERT_EQ(misses.size(), 1U);
+    EXPECT_EQ(misses[0].problem_key, problem().key());
+}
+
+TEST_F(WinnersTest, WriteMissesInBatchesBeforeTheEnd) {
+    settings_.record_misses = true;
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    for (int i = 0; i < 31; ++i) winners.note_miss(problem(), device_.identity);
+    EXPECT_FALSE(std::filesystem::exists(settings_.database));
+    winners.note_miss(problem(), device_.identity);
+    EXPECT_EQ(store().misses().at(0).count, 32);
+}
+
+TEST_F(WinnersTest, AnswerInTimeWhileSomebodyHoldsTheDatabase) {
+    put(winner_of(catalogue_, problem(), device_));
+    const pid_t holder = ::fork();
+    if (holder == 0) {  // the exclusive lock as sqlite3 takes it: a write lock on the pending, reserved and shared bytes
+        const int file = ::open(settings_.database.c_str(), O_RDWR);
+        struct flock lock = {};
+        lock.l_type = F_WRLCK;
+        lock.l_whence = SEEK_SET;
+        lock.l_start = 0x40000000;
+        lock.l_len = 512;
+        ::fcntl(file, F_SETLK, &lock);
+        ::sleep(5);
+        ::_exit(0);
+    }
+    ::usleep(200'000);
+    const auto start = std::chrono::steady_clock::now();
+    const Found found = first(problem());
+    const auto waited = std::chrono::steady_clock::now() - start;
+    ::kill(holder, SIGKILL);
+    ::waitpid(holder, nullptr, 0);
+    EXPECT_EQ(found.origin, AUTOTUNE_ORIGIN_DEFAULT);
+    EXPECT_LT(waited, std::chrono::milliseconds(1000));  // 30 ms by itself; a busy machine adds its own
+    EXPECT_EQ(listener_.warnings.size(), 1U);
+}
+
+}  // namespace
+}  // namespace autotune::runtime
