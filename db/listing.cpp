@@ -39,10 +39,11 @@ std::vector<std::int64_t> integers(Query& query) {
 std::vector<std::int64_t> ids_of(Connection& connection, const Subject& subject) {
     const auto place = find_place(connection, subject);
     if (!place) return {};
+    // INDEXED BY: for the sake of the order, SQLite would walk all rows of the class by winner_place (10 ms instead of 10 us).
     Query query = connection.query(
-        "SELECT id FROM winner WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 AND e3 = ?6 AND e4 = "
-        "?7 "
-        "AND e5 = ?8 AND e6 = ?9 AND e7 = ?10 ORDER BY id DESC");
+        "SELECT id FROM winner INDEXED BY winner_key WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 "
+        "AND "
+        "e3 = ?6 AND e4 = ?7 AND e5 = ?8 AND e6 = ?9 AND e7 = ?10 ORDER BY id DESC");
     bind_place(query, *place);
     return integers(query);
 }
@@ -55,19 +56,21 @@ std::vector<std::int64_t> ids_of(Connection& connection, const Filter& filter) {
     }
     if (filter.extents.empty()) {
         Query query = connection.query(
-            "SELECT id FROM winner WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', "
-            "class_key) AND "
-            "?3 IN ('', extent_names)) AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key)) ORDER BY id DESC LIMIT ?5");
+            "SELECT id FROM winner INDEXED BY winner_place "
+            "WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', class_key) AND ?3 IN ('', "
+            "extent_names)) "
+            "AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key)) ORDER BY id DESC LIMIT ?5");
         bind_filter(query, filter);
         query.bind(limit_of(filter));
         return integers(query);
     }
     Query query = connection.query(
-        "SELECT id FROM winner WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', class_key) "
-        "AND "
-        "?3 IN ('', extent_names)) AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key)) AND e0 = ?5 AND e1 = ?6 AND e2 "
-        "= ?7 "
-        "AND e3 = ?8 AND e4 = ?9 AND e5 = ?10 AND e6 = ?11 AND e7 = ?12 ORDER BY id DESC LIMIT ?13");
+        "SELECT id FROM winner INDEXED BY winner_key "
+        "WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', class_key) AND ?3 IN ('', "
+        "extent_names)) "
+        "AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key)) AND e0 = ?5 AND e1 = ?6 AND e2 = ?7 AND e3 = ?8 AND e4 = "
+        "?9 "
+        "AND e5 = ?10 AND e6 = ?11 AND e7 = ?12 ORDER BY id DESC LIMIT ?13");
     bind_filter(query, filter);
     bind_extents(query, filter);
     query.bind(limit_of(filter));
@@ -85,9 +88,10 @@ std::int64_t count_of(Connection& connection, const Filter& filter) {
         return static_cast<std::int64_t>(ids_of(connection, all).size());
     }
     Query query = connection.query(
-        "SELECT count(*) FROM winner WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', "
-        "class_key) AND "
-        "?3 IN ('', extent_names)) AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key))");
+        "SELECT count(*) FROM winner INDEXED BY winner_place "
+        "WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', class_key) AND ?3 IN ('', "
+        "extent_names)) "
+        "AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key))");
     bind_filter(query, filter);
     return query.next() ? query.integer() : 0;
 }
@@ -97,7 +101,7 @@ std::vector<std::pair<std::int64_t, double>> distances_of(Connection& connection
     const auto place = find_place(connection, subject);
     if (!place) return distances;
     Query query = connection.query(
-        "SELECT id, e0, e1, e2, e3, e4, e5, e6, e7 FROM winner WHERE class_id = ?1 AND device_id = ?2 ORDER BY id DESC");
+        "SELECT id, e0, e1, e2, e3, e4, e5, e6, e7 FROM winner INDEXED BY winner_key WHERE class_id = ?1 AND device_id = ?2");
     query.bind_all(place->class_id, place->device_id);
     std::vector<Extent> extents = subject.extents;
     while (query.next()) {
@@ -105,6 +109,7 @@ std::vector<std::pair<std::int64_t, double>> distances_of(Connection& connection
         for (Extent& extent : extents) extent.value = query.integer();
         if (extents != subject.extents) distances.emplace_back(id, log_distance(extents, subject.extents));
     }
+    std::sort(distances.begin(), distances.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     return distances;
 }
 

@@ -39,8 +39,8 @@ constexpr std::array<std::pair<int, int>, 6> kSwitches = {{
 void roll_back(Connection& connection) noexcept {
     if (!connection.in_transaction()) return;  // SQLite rolls some failures back by itself
     try {
-        connection.run("ROLLBACK");
-    } catch (const Error&) {
+        connection.query("ROLLBACK").run();
+    } catch (...) {
         // The next open rolls back what is left.
     }
 }
@@ -219,7 +219,7 @@ void Connection::fail(int code) const {
 }
 
 Snapshot::Snapshot(Connection& connection) : connection_(connection) {
-    connection_.run("BEGIN");
+    connection_.query("BEGIN").run();
 }
 
 Snapshot::~Snapshot() {
@@ -227,7 +227,7 @@ Snapshot::~Snapshot() {
 }
 
 Transaction::Transaction(Connection& connection) : connection_(connection) {
-    connection_.run("BEGIN IMMEDIATE");
+    connection_.query("BEGIN IMMEDIATE").run();
 }
 
 Transaction::~Transaction() {
@@ -235,7 +235,7 @@ Transaction::~Transaction() {
 }
 
 void Transaction::commit() {
-    connection_.run("COMMIT");
+    connection_.query("COMMIT").run();
     open_ = false;
 }
 

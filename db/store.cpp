@@ -127,9 +127,13 @@ struct Store::Impl {
         return pending.size() >= kBatchRows || Clock::now() - last_commit >= pause;
     }
 
-    std::vector<Winner> load(const std::vector<std::int64_t>& ids, Detail detail) {
+    // Which: a Subject or a Filter.
+    template <class Which>
+    std::vector<Winner> load_all(const Which& which, Detail detail) {
+        Connection& source = use();
+        const Snapshot snapshot(source);  // one lock for all reads
         std::vector<Winner> winners;
-        for (const std::int64_t id : ids) {
+        for (const std::int64_t id : ids_of(source, which)) {
             if (auto winner = load(id, detail)) winners.push_back(std::move(*winner));
         }
         return winners;
@@ -165,7 +169,7 @@ Store Store::open(const OpenOptions& options) {
 
 std::vector<Winner> Store::find(const Problem& problem, const DeviceIdentity& device) const {
     const Subject subject = subject_of(problem, device);
-    std::vector<Winner> winners = impl_->load(ids_of(impl_->use(), subject), Detail::full);
+    std::vector<Winner> winners = impl_->load_all(subject, Detail::full);
     for (Winner& winner : impl_->shipped.find(subject)) winners.push_back(std::move(winner));
     return winners;
 }
@@ -178,7 +182,9 @@ std::vector<Winner> Store::near(const Problem& problem, const DeviceIdentity& de
         const Winner* shipped;  // of the layer beneath
     };
     std::vector<Ranked> ranked;
-    for (const auto& [id, distance] : distances_of(impl_->use(), subject)) ranked.push_back({distance, id, nullptr});
+    Connection& source = impl_->use();
+    const Snapshot snapshot(source);
+    for (const auto& [id, distance] : distances_of(source, subject)) ranked.push_back({distance, id, nullptr});
     const std::vector<Winner> shipped = impl_->shipped.of_class(subject);
     for (const Winner& winner : shipped) {
         if (winner.extents != subject.extents) ranked.push_back({log_distance(winner.extents, subject.extents), 0, &winner});
@@ -215,7 +221,7 @@ void Store::put_all(std::span<const Winner> winners) {
 }
 
 std::vector<Winner> Store::list(const Filter& filter) const {
-    return impl_->load(ids_of(impl_->use(), filter), Detail::brief);
+    return impl_->load_all(filter, Detail::brief);
 }
 
 std::vector<Winner> Store::list_shipped(const Filter& filter) const {
@@ -237,10 +243,9 @@ void Store::for_each_oldest_first(const Filter& filter, const std::function<bool
 }
 
 std::optional<Winner> Store::same_key(const Winner& winner) const {
-    for (const std::int64_t id : ids_of(impl_->use(), subject_of(winner))) {
-        auto ours = impl_->load(id, Detail::full);
-        if (ours && ours->template_identity == winner.template_identity && ours->candidate.family == winner.candidate.family)
-            return ours;
+    for (Winner& ours : impl_->load_all(subject_of(winner), Detail::full)) {
+        const bool same_family = ours.candidate.family == winner.candidate.family;
+        if (same_family && ours.template_identity == winner.template_identity) return std::move(ours);
     }
     return std::nullopt;
 }

@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "db/sqlite_handle.h"
+#include "tests/db/sample.h"
+
+namespace autotune::db {
+namespace {
+
+using namespace test;
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_of(const std::function<void()>& act) {
+    const auto start = Clock::now();
+    act();
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// The best of some runs: what the code takes, not what else the machine does.
+double best_milliseconds_of(const std::function<void()>& act) {
+    double best = 1e9;
+    for (int run = 0; run < 5; ++run) best = std::min(best, milliseconds_of(act));
+    return best;
+}
+
+// 100,000 winners of 20 classes on two devices in one file, copied from 40 real ones: putting them takes 1.6 s.
+class LargeStore : public ::testing::Test {
+  protected:
+    static constexpr std::int64_t kRows = 100'000;
+
+    static void SetUpTestSuite() {
+        folder_ = new TempFolder;
+        for (int at = 0; at < 20; ++at) {
+            Store store = Store::open({.path = path()});
+            Winner winner = sample_winner(problem_of(at, 1));
+            store.put(winner);
+            winner.device = other_device();
+            store.put(winner);
+        }
+        Connection connection({.path = path()});
+        connection.run(
+            "BEGIN; CREATE TEMP TABLE sample AS SELECT * FROM winner; "
+            "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) "
+            "INSERT INTO winner SELECT NULL, class_id, device_id, i, e1, e2, e3, e4, e5, e6, e7, template_id, config, median_us, "
+            "low_us, "
+            "high_us, min_us, samples, registers, spill_bytes, static_smem_bytes, wgmma_serialised, setmaxnreg_ignored, "
+            "compile_ms, "
+            "cubin_bytes, driver, nvrtc, device_name, method, tool_version, date, power_limit_w FROM n, sample; "
+            "INSERT INTO evidence SELECT w.id, v.rounds, v.decided_by, v.max_error, v.space_legal, v.tried, v.failed, v.seconds, "
+            "v.compile_seconds, v.verify_seconds, v.measure_seconds, v.stopped_by, v.seed, v.sm_clock_mhz, v.power_w, "
+            "v.temperature_c, "
+            "v.throttle_reasons, v.failures FROM winner w, evidence v WHERE v.winner_id = 1 AND w.id > 40; COMMIT");
+    }
+    static void TearDownTestSuite() {
+        delete folder_;
+        folder_ = nullptr;
+    }
+
+    static std::string path() { return *folder_ / "large.db"; }
+    static Store open() { return Store::open({.path = path(), .read_only = true}); }
+
+    static Problem problem_of(int class_number, std::int64_t m) {
+        Problem problem = sample_problem(m, 512, 64);
+        problem.traits[5].value = std::to_string(class_number);
+        return problem;
+    }
+
+  private:
+    static inline TempFolder* folder_ = nullptr;
+};
+
+TEST_F(LargeStore, ListsARowLimitedPageInMilliseconds) {
+    const double spent = best_milliseconds_of([] { EXPECT_EQ(open().list({.limit = 50}).size(), 50U); });
+    RecordProperty("ms", std::to_string(spent));
+    EXPECT_LT(spent, 10);  // 0.5 ms
+}
+
+TEST_F(LargeStore, ListsAFilteredPageInMilliseconds) {
+    const Filter filter{.op = "gemm", .class_key = problem_of(7, 1).class_key(), .limit = 50};
+    const double spent = best_milliseconds_of([&] { EXPECT_EQ(open().list(filter).size(), 50U); });
+    RecordProperty("ms", std::to_string(spent));
+    EXPECT_LT(spent, 10);  // 0.5 ms
+}
+
+TEST_F(LargeStore, ListsAPageOfAnOpInMilliseconds) {
+    const double spent = best_milliseconds_of([] { EXPECT_EQ(open().list({.op = "gemm", .limit = 50}).size(), 50U); });
+    RecordProperty("ms", std::to_string(spent));
+    EXPECT_LT(spent, 40);  // all 100,000 entries of an index: 0.6 ms
+}
+
+TEST_F(LargeStore, CountsFromAnIndex) {
+    const double spent = best_milliseconds_of([] { EXPECT_EQ(open().count({}), kRows); });
+    RecordProperty("ms", std::to_string(spent));
+    EXPECT_LT(spent, 20);  // 1 ms
+    const double filtered =
+        best_milliseconds_of([] { EXPECT_EQ(open().count({.op = "gemm", .device_key = other_device().key()}), kRows / 2); });
+    RecordProperty("filtered_ms", std::to_string(filtered));
+    EXPECT_LT(filtered, 30);  // 2 ms
+}
+
+TEST_F(LargeStore, OpensAndFindsInAboutAMillisecond) {
+    const Problem problem = problem_of(7, 1234);
+    const double spent = best_milliseconds_of([&] { EXPECT_EQ(open().find(problem, sample_device()).size(), 1U); });
+    RecordProperty("ms", std::to_string(spent));
+    EXPECT_LT(spent, 5);  // 0.3 ms
+}
+
+TEST_F(LargeStore, FindsInMicrosecondsOnceOpen) {
+    const Store store = open();
+    constexpr int kLookups = 1000;
+    const double spent = best_milliseconds_of([&] {
+        for (int at = 0; at < kLookups; ++at) EXPECT_EQ(store.find(problem_of(at % 20, 1 + at * 2), sample_device()).size(), 1U);
+    });
+    RecordProperty("us_each", std::to_string(spent * 1000 / kLookups));
+    EXPECT_LT(spent * 1000 / kLookups, 200);  // 37 us with evidence and finalists
+}
+
+TEST_F(LargeStore, FindsNearWinnersOfALargeClassInMilliseconds) {
+    const Store store = open();
+    const double spent = best_milliseconds_of([&] { EXPECT_EQ(store.near(problem_of(3, 100), sample_device(), 8).size(), 8U); });
+    RecordProperty("ms", std::to_string(spent));
+    EXPECT_LT(spent, 20);  // 0.5 ms over 2,500 rows
+}
+
+}  // namespace
+}  // namespace autotune::db
