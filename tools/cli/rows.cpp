@@ -80,32 +80,32 @@ std::string shape_of(const db::Winner& winner) {
     return bare.shape();
 }
 
-void absorb(Session& session, db::Store& store, const db::Winner& winner, const std::string& where, Absorbed& tally) {
-    if (const std::string reason = why_unusable(session.catalogue(), winner); !reason.empty()) {
-        ++tally.refused;
-        session.warn(where + ": refused: " + reason);
-        return;
-    }
-    const std::vector<db::Winner> ours = store.find(*problem_of(session.catalogue(), winner), winner.device);
-    const bool ours_is_as_new = std::any_of(ours.begin(), ours.end(), [&](const db::Winner& row) {
-        return !row.shipped && row.template_identity == winner.template_identity && row.provenance.date >= winner.provenance.date;
-    });
-    if (ours_is_as_new && !session.arguments().has("replace")) {
-        ++tally.kept_ours;
-        return;
-    }
-    db::Winner own = winner;
-    own.shipped = false;
-    store.put(own);
-    ++tally.stored;
+db::TakeOptions take_options(Session& session) {
+    const Catalogue& catalogue = session.catalogue();
+    return {.check = [&catalogue](const db::Winner& winner) -> std::optional<std::string> {
+                const std::string reason = why_unusable(catalogue, winner);
+                return reason.empty() ? std::nullopt : std::optional(reason);
+            },
+            .dry_run = session.arguments().has("dry-run")};
 }
 
-void print_absorbed(Session& session, const Absorbed& tally) {
-    if (session.json()) {
-        print_json(session, {{"stored", tally.stored}, {"kept_ours", tally.kept_ours}, {"refused", tally.refused}});
-        return;
+ExitCode report_taken(Session& session, const std::vector<std::pair<std::string, db::TakeReport>>& taken) {
+    std::int64_t refused = 0;
+    Json files = Json::array();
+    for (const auto& [file, report] : taken) {
+        refused += report.refused;
+        for (const std::string& refusal : report.refusals) session.warn(file + ": " + refusal);
+        files.push_back({{"file", file},
+                         {"added", report.added},
+                         {"replaced", report.replaced},
+                         {"kept", report.kept},
+                         {"refused", report.refused}});
+        if (session.json()) continue;
+        session.out() << fmt::format("{}: {} added, {} replaced, {} kept as they were, {} refused\n", file, report.added,
+                                     report.replaced, report.kept, report.refused);
     }
-    session.out() << fmt::format("{} stored, {} not newer than ours, {} refused\n", tally.stored, tally.kept_ours, tally.refused);
+    if (session.json()) print_json(session, {{"dry_run", session.arguments().has("dry-run")}, {"files", files}});
+    return refused == 0 ? ExitCode::done : ExitCode::some_failed;
 }
 
 }  // namespace autotune::cli

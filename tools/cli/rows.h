@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "db/store.h"
+#include "db/transfer.h"
 #include "tools/cli/session.h"
 
 namespace autotune::cli {
@@ -28,15 +29,9 @@ db::Winner with_evidence(const db::Store& store, const Catalogue& catalogue, con
 
 std::string shape_of(const db::Winner& winner);
 
-// What became of rows that were offered to a database.
-struct Absorbed {
-    std::uint64_t stored = 0, kept_ours = 0, refused = 0;
-    ExitCode exit_code() const { return refused == 0 ? ExitCode::done : ExitCode::some_failed; }
-};
-// Stores `winner` if it is valid for this catalogue and newer than the row of the same key, or `replace`. A refusal is a warning
-// that starts with `where`.
-void absorb(Session& session, db::Store& store, const db::Winner& winner, const std::string& where, Absorbed& tally);
-// "12 stored, 3 older than ours, 1 refused", or the JSON of it.
-void print_absorbed(Session& session, const Absorbed& tally);
+// What is asked of each row that an import or a merge offers: that this catalogue can use it.
+db::TakeOptions take_options(Session& session);
+// Says what became of the rows offered from each file, refusals as warnings. Exit 7 if a row was refused.
+ExitCode report_taken(Session& session, const std::vector<std::pair<std::string, db::TakeReport>>& taken);
 
 }  // namespace autotune::cli
