@@ -41,7 +41,8 @@ CUresult library_load_data(CUlibrary* library, const void* code, CUjit_option*, 
     }
     const CUctx_st* context = current_context();
     if (!runs_on(program->arch, context != nullptr ? context->ordinal : 0)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    auto* made = new CUlib_st;
+    auto owned = std::make_unique<CUlib_st>();
+    CUlib_st* made = owned.get();
     made->program = std::move(*program);
     for (const KernelFact& kernel : made->program.kernels) {
         auto function = std::make_unique<CUfunc_st>();
@@ -49,11 +50,11 @@ CUresult library_load_data(CUlibrary* library, const void* code, CUjit_option*, 
         function->kernel = &kernel;
         made->functions.push_back(std::move(function));
     }
+    machine.libraries.push_back(std::move(owned));
     *library = made;
     return CUDA_SUCCESS;
 }
 
-// The text of an unloaded library stays: a graph may still hold its launches. A test process can afford it.
 CUresult library_unload(CUlibrary library) {
     return enter("cuLibraryUnload", library->program.symbol);
 }

@@ -135,6 +135,8 @@ class Machine {
 
     std::vector<CUctx_st> contexts;  // primary, one for each device
     std::vector<CUstream_st*> capturing;
+    // Libraries stay when they are unloaded: a graph may still hold their launches.
+    std::vector<std::unique_ptr<CUlib_st>> libraries;
 
   private:
     Machine();

@@ -49,6 +49,16 @@ std::vector<std::pair<std::string, std::string>> tokens(const std::string& line)
     return out;
 }
 
+// POSIX extended. (std::regex does not compile without warnings under gcc 12's sanitizers.)
+std::shared_ptr<regex_t> pattern(const std::string& text, int line) {
+    auto compiled = std::make_unique<regex_t>();
+    if (regcomp(compiled.get(), text.c_str(), REG_EXTENDED | REG_NOSUB) != 0) refuse(line, "bad pattern " + text);
+    return {compiled.release(), [](regex_t* owned) {
+                regfree(owned);
+                delete owned;
+            }};
+}
+
 bool same_constants(const Rule& rule, const Occasion& occasion) {
     for (const auto& [name, value] : rule.constants) {
         if (name == "family") {
@@ -120,7 +130,7 @@ void Script::parse_rule(const Words& words, int number) {
         if (key == "on")
             rule.on = value;
         else if (key == "symbol")
-            rule.symbol = std::regex(value);
+            rule.symbol = pattern(value, number);
         else if (key == "nth")
             rule.nth = std::atol(value.c_str());
         else if (key == "from")
@@ -162,7 +172,7 @@ const Rule* Script::fire(const Occasion& occasion) {
     const std::lock_guard lock(mutex_);
     for (Rule& rule : rules_) {
         if (rule.on != occasion.on) continue;
-        if (rule.symbol && !std::regex_search(occasion.symbol, *rule.symbol)) continue;
+        if (rule.symbol && regexec(rule.symbol.get(), occasion.symbol.c_str(), 0, nullptr, 0) != 0) continue;
         if (!same_constants(rule, occasion)) continue;
         ++rule.seen;
         if (rule.nth > 0 && rule.seen != rule.nth) continue;

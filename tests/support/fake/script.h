@@ -1,10 +1,12 @@
 #pragma once
 
+#include <regex.h>
+
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -18,13 +20,13 @@ using Words = std::map<std::string, std::string>;
 // One `rule` line: when it applies and what happens then.
 struct Rule {
     int line = 0;
-    std::string on = "launch";         // launch, compile, or a driver entry's name
-    std::optional<std::regex> symbol;  // of the kernel or, for compile, of the source
-    Words constants;                   // "block_m" -> "128"; "family" -> "mma"
-    long nth = 0;                      // only the nth time that everything above matches (from 1); 0: every time
-    long from = 1;                     // not before this time
-    long times = 0;                    // at most so often in a process; 0: no limit
-    bool once = false;                 // at most once among all processes that run this script
+    std::string on = "launch";        // launch, compile, or a driver entry's name
+    std::shared_ptr<regex_t> symbol;  // of the kernel or, for compile, of the source
+    Words constants;                  // "block_m" -> "128"; "family" -> "mma"
+    long nth = 0;                     // only the nth time that everything above matches (from 1); 0: every time
+    long from = 1;                    // not before this time
+    long times = 0;                   // at most so often in a process; 0: no limit
+    bool once = false;                // at most once among all processes that run this script
     std::string action;
     Words arguments;
     long seen = 0;
