@@ -23,26 +23,30 @@ class CudaDriver {
 
     void* allocate(std::size_t bytes) {
         std::uint64_t address = 0;
-        check(call<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(&address, bytes), "cuMemAlloc");
+        check(call<int(std::uint64_t*, std::size_t)>("cuMemAlloc")(&address, bytes), "cuMemAlloc");
         return reinterpret_cast<void*>(address);
     }
-    void release(void* memory) { call<int(std::uint64_t)>("cuMemFree_v2")(reinterpret_cast<std::uint64_t>(memory)); }
+    void release(void* memory) { call<int(std::uint64_t)>("cuMemFree")(reinterpret_cast<std::uint64_t>(memory)); }
     void upload(void* to, const void* from, std::size_t bytes) {
-        check(call<int(std::uint64_t, const void*, std::size_t)>("cuMemcpyHtoD_v2")(reinterpret_cast<std::uint64_t>(to), from,
-                                                                                    bytes),
-              "cuMemcpyHtoD");
+        check(
+            call<int(std::uint64_t, const void*, std::size_t)>("cuMemcpyHtoD")(reinterpret_cast<std::uint64_t>(to), from, bytes),
+            "cuMemcpyHtoD");
     }
     void download(void* to, const void* from, std::size_t bytes) {
-        check(call<int(void*, std::uint64_t, std::size_t)>("cuMemcpyDtoH_v2")(to, reinterpret_cast<std::uint64_t>(from), bytes),
+        check(call<int(void*, std::uint64_t, std::size_t)>("cuMemcpyDtoH")(to, reinterpret_cast<std::uint64_t>(from), bytes),
               "cuMemcpyDtoH");
     }
     void synchronize() { check(call<int()>("cuCtxSynchronize")(), "cuCtxSynchronize"); }
 
   private:
+    // The entry point as CUDA 12.0 defines it.
     template <typename Signature>
     Signature* call(const char* name) {
-        void* found = dlsym(library_, name);
-        if (found == nullptr) throw std::runtime_error(std::string("the driver has no ") + name);
+        using GetProcAddress = int(const char*, void**, int, std::uint64_t, int*);
+        auto* const get = reinterpret_cast<GetProcAddress*>(dlsym(library_, "cuGetProcAddress_v2"));
+        void* found = nullptr;
+        if (get == nullptr || get(name, &found, 12000, 0, nullptr) != 0 || found == nullptr)
+            throw std::runtime_error(std::string("the driver has no ") + name);
         return reinterpret_cast<Signature*>(found);
     }
     static void check(int code, const char* what) {
