@@ -1,0 +1,183 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/runtime/session.h"
+#include "tests/support/fake/in_fake_process.h"
+
+namespace autotune::runtime {
+namespace {
+
+using autotune::test::in_fake_process;
+using fake::Sandbox;
+using fake::Use;
+using test::gemm;
+using test::GemmData;
+using test::run_tuned;
+using test::Session;
+using test::status_of;
+using ::testing::HasSubstr;
+
+TEST(Create, WithoutADriverIsNoGpu) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.driver = Use::none})) return;
+    autotune_handle handle = nullptr;
+    EXPECT_EQ(autotune_create(&handle, nullptr), AUTOTUNE_NO_GPU);
+    EXPECT_THAT(autotune_last_error(nullptr), HasSubstr("libcuda"));
+}
+
+TEST(Create, WithADriverThatFailsIsNoGpu) {
+    Sandbox sandbox("driver init=999\n");
+    if (!in_fake_process(sandbox)) return;
+    EXPECT_EQ(status_of([] { const Handle handle; }), AUTOTUNE_NO_GPU);
+}
+
+TEST(Create, MakesNoContext) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("cuDevicePrimaryCtxRetain") + sandbox.count_calls("cuCtxCreate"), 0);
+        return;
+    }
+    const Handle handle;
+}
+
+TEST(Create, IsAllowedToGoWithoutHome) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"HOME", ""}, {"XDG_DATA_HOME", ""}, {"XDG_CACHE_HOME", ""}}})) return;
+    Session session;
+    EXPECT_EQ(status_of([&] { GemmPlan(session.open(), gemm(64, 64, 64)); }), AUTOTUNE_OK);
+}
+
+TEST(Failure, OfAMissingContextSaysWhatToDo) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    const Handle handle;
+    EXPECT_EQ(status_of([&] { GemmPlan(handle, gemm(64, 64, 64)); }), AUTOTUNE_NO_CONTEXT);
+    EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("context"));
+}
+
+TEST(Failure, OfAMissingCompilerIsAStatus) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_NVRTC", "/nowhere/libnvrtc.so"}}})) return;
+    Session session;
+    const Handle handle = session.open();
+    EXPECT_EQ(status_of([&] { GemmPlan(handle, gemm(64, 64, 64)); }), AUTOTUNE_COMPILE_FAILED);
+    EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("/nowhere/libnvrtc.so"));
+}
+
+TEST(Failure, OfAKernelOnTheDeviceIsAStatusOfTheNextCall) {
+    Sandbox sandbox("rule from=2 do=return code=700\n");
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    run_tuned(session, handle, problem, data);
+    const auto again = [&] { run_tuned(session, handle, problem, data); };
+    EXPECT_THROW(
+        {
+            for (int i = 0; i < 3; ++i) again();
+        },
+        StatusError);
+    EXPECT_EQ(status_of(again), AUTOTUNE_DRIVER_ERROR);
+    ::_exit(::testing::Test::HasFailure() ? 1 : (std::puts("[  PASSED  ] 1 test."), std::fflush(stdout), 0));
+}
+
+TEST(Failure, OfAWorkspaceAllocationIsOutOfMemory) {
+    Sandbox sandbox("rule on=cuMemAlloc from=4 do=return code=2\n");
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}})) return;
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 256);
+    const GemmData data(session.driver, problem);
+    EXPECT_EQ(status_of([&] { run_tuned(session, handle, problem, data); }), AUTOTUNE_OUT_OF_MEMORY);
+}
+
+TEST(Failure, OfTheWinnersCompileFallsBackWithAWarning) {
+    Sandbox sandbox("rule on=compile nth=1 do=fail message=\"error: no\"\n");
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    session.remember("64x64x64");
+    const Handle handle = session.open();
+    autotune_gemm_problem problem = gemm(64, 64, 64);
+    problem.beta = AUTOTUNE_BETA_ZERO;
+    EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_DEFAULT);
+    ASSERT_EQ(session.listener.warnings.size(), 1U);
+    EXPECT_THAT(session.listener.warnings[0], HasSubstr("gemm/mma"));
+}
+
+TEST(Cache, OfCubinsServesAnotherProcessWithoutACompiler) {
+    Sandbox sandbox;
+    const bool second = std::getenv("AUTOTUNE_TEST_SECOND") != nullptr;
+    if (!second && !in_fake_process(sandbox)) {
+        EXPECT_TRUE(sandbox.count_calls("nvrtcCompileProgram") == 1);
+        in_fake_process(sandbox, {.nvrtc = Use::none, .environment = {{"AUTOTUNE_TEST_SECOND", "1"}}});
+        EXPECT_TRUE(sandbox.count_calls("nvrtcCompileProgram") == 1);
+        return;
+    }
+    Session session;
+    if (!second) session.remember("64x64x64", "any");
+    const GemmPlan plan(session.open(), gemm(64, 64, 64));
+    EXPECT_EQ(plan.origin(), AUTOTUNE_ORIGIN_EXACT);
+}
+
+TEST(Cache, OfCubinsThatIsBrokenCompilesAgain) {
+    Sandbox sandbox;
+    const bool second = std::getenv("AUTOTUNE_TEST_SECOND") != nullptr;
+    if (!second && !in_fake_process(sandbox)) {
+        for (const auto& entry : std::filesystem::recursive_directory_iterator(sandbox.folder()))
+            if (entry.path().extension() == ".atcubin") std::filesystem::resize_file(entry.path(), 100);
+        in_fake_process(sandbox, {.environment = {{"AUTOTUNE_TEST_SECOND", "1"}}});
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
+        return;
+    }
+    Session session;
+    const GemmPlan plan(session.open(), gemm(64, 64, 64));
+}
+
+TEST(Cache, OfCubinsThatTheDriverRefusesCompilesAgain) {
+    Sandbox sandbox;
+    const bool second = std::getenv("AUTOTUNE_TEST_SECOND") != nullptr;
+    if (!second && !in_fake_process(sandbox)) {
+        sandbox.script("rule on=load nth=1 do=return code=200\n");
+        in_fake_process(sandbox, {.environment = {{"AUTOTUNE_TEST_SECOND", "1"}}});
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
+        return;
+    }
+    Session session;
+    const GemmPlan plan(session.open(), gemm(64, 64, 64));
+    EXPECT_EQ(session.listener.warnings.size(), second ? 1U : 0U);
+}
+
+TEST(Database, ThatIsForeignIsOneWarningAndADefault) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    std::filesystem::create_directories(std::filesystem::path(session.database()).parent_path());
+    std::ofstream(session.database()) << std::string(8192, 'z');
+    const Handle handle = session.open();
+    for (const int m : {32, 64, 96}) EXPECT_EQ(GemmPlan(handle, gemm(m, 64, 64)).origin(), AUTOTUNE_ORIGIN_DEFAULT);
+    EXPECT_EQ(session.listener.warnings.size(), 1U);
+}
+
+TEST(Misses, AreRecordedForALaterSweep) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    {
+        Options options;
+        options.record_misses = 1;
+        const Handle handle(options);
+        const GemmPlan plan(handle, gemm(64, 64, 64));
+        const GemmPlan same(handle, gemm(64, 64, 64));
+    }
+    const auto misses = db::Store::open({.path = session.database()}).misses();
+    ASSERT_EQ(misses.size(), 1U);
+    EXPECT_EQ(misses[0].shape, "64x64x64");
+    EXPECT_EQ(misses[0].count, 1);
+}
+
+}  // namespace
+}  // namespace autotune::runtime

@@ -1,0 +1,297 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "tests/runtime/session.h"
+#include "tests/support/fake/in_fake_process.h"
+#include "tests/support/interposer/interposer.h"
+
+namespace autotune::runtime {
+namespace {
+
+using autotune::test::in_fake_process;
+using fake::Sandbox;
+using test::gemm;
+using test::GemmData;
+using test::run_tuned;
+using test::Session;
+using test::status_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A plan with what it needs to run on a stream.
+struct Ready {
+    explicit Ready(autotune_gemm_problem problem) : data(session.driver, problem), plan(handle, problem), workspace(scratch()) {}
+    gpu::Buffer scratch() { return {session.driver, std::max<std::size_t>(plan.workspace_bytes(), 256)}; }
+    GemmPlan::Call call() const {
+        return {data.a(), data.b(), data.c(), 1, 0, reinterpret_cast<void*>(workspace.address()), workspace.bytes()};
+    }
+    autotune_status run(const GemmPlan::Call& with) const {
+        return status_of([&] { plan.run(with, session.stream.handle()); });
+    }
+
+    Session session;
+    Handle handle = session.open();
+    GemmData data;
+    GemmPlan plan;
+    gpu::Buffer workspace;
+};
+
+TEST(Plan, ComputesTheProduct) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Ready ready(gemm(48, 40, 64));
+    ASSERT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
+    ready.session.stream.synchronize();
+    EXPECT_EQ(ready.data.wrong(1, 0), 0);
+}
+
+TEST(Plan, UsesAlphaAndBeta) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Ready ready(gemm(48, 40, 64));
+    GemmPlan::Call call = ready.call();
+    call.alpha = 2;
+    call.beta = -1;
+    ASSERT_EQ(ready.run(call), AUTOTUNE_OK);
+    ready.session.stream.synchronize();
+    EXPECT_EQ(ready.data.wrong(2, -1), 0);
+}
+
+TEST(Plan, ComputesColumnMajorWithTransposesAndLeadingDimensions) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    for (const int trans_a : {0, 1}) {
+        for (const int trans_b : {0, 1}) {
+            autotune_gemm_problem problem = gemm(48, 40, 24);
+            problem.order = AUTOTUNE_COLUMN_MAJOR;
+            problem.trans_a = trans_a;
+            problem.trans_b = trans_b;
+            problem.lda = 56;
+            problem.ldb = 64;
+            problem.ldc = 72;
+            Ready ready(problem);
+            ASSERT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
+            ready.session.stream.synchronize();
+            EXPECT_EQ(ready.data.wrong(1, 0), 0) << trans_a << trans_b;
+        }
+    }
+}
+
+TEST(Plan, ComputesStridedBatches) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    autotune_gemm_problem problem = gemm(24, 32, 40);
+    problem.batch = 3;
+    problem.stride_a = 24 * 40 + 8;
+    problem.stride_c = 24 * 32 + 16;
+    Ready ready(problem);
+    ASSERT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
+    ready.session.stream.synchronize();
+    EXPECT_EQ(ready.data.wrong(1, 0), 0);
+}
+
+TEST(Plan, SaysItsOriginAndCandidate) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    session.remember("64x64x64", "any");
+    const Handle handle = session.open();
+    const GemmPlan exact(handle, gemm(64, 64, 64));
+    EXPECT_EQ(exact.origin(), AUTOTUNE_ORIGIN_EXACT);
+    EXPECT_THAT(exact.candidate(), HasSubstr("gemm/mma "));
+    EXPECT_EQ(GemmPlan(handle, gemm(96, 64, 64)).origin(), AUTOTUNE_ORIGIN_NEAR);
+    autotune_gemm_problem other = gemm(64, 64, 64);
+    other.trans_b = 1;
+    EXPECT_EQ(GemmPlan(handle, other).origin(), AUTOTUNE_ORIGIN_DEFAULT);
+}
+
+TEST(Plan, RefusesNullPointersByName) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Ready ready(gemm(64, 64, 64));
+    const float one = 1;
+    const GemmPlan::Call good = ready.call();
+    const auto call = [&](const float* alpha, const void* a, const void* b, const float* beta, void* c) {
+        return autotune_gemm(ready.plan.get(), alpha, a, b, beta, c, good.workspace, good.workspace_bytes, nullptr);
+    };
+    EXPECT_EQ(call(nullptr, good.a, good.b, &one, good.c), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_THAT(autotune_last_error(ready.handle.get()), HasSubstr("alpha is NULL"));
+    EXPECT_EQ(call(&one, nullptr, good.b, &one, good.c), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_THAT(autotune_last_error(ready.handle.get()), HasSubstr("a is NULL"));
+    EXPECT_EQ(call(&one, good.a, nullptr, &one, good.c), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_EQ(call(&one, good.a, good.b, nullptr, good.c), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_EQ(call(&one, good.a, good.b, &one, nullptr), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_THAT(autotune_last_error(ready.handle.get()), HasSubstr("c is NULL"));
+}
+
+TEST(Plan, RefusesAMisalignedPointerByName) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Ready ready(gemm(64, 64, 64));
+    GemmPlan::Call call = ready.call();
+    call.b = static_cast<const char*>(call.b) + 2;
+    EXPECT_EQ(ready.run(call), AUTOTUNE_MISALIGNED);
+    EXPECT_THAT(autotune_last_error(ready.handle.get()), HasSubstr("align_b"));
+}
+
+TEST(Plan, OfColumnMajorNamesTheCallersMisalignedPointer) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    autotune_gemm_problem problem = gemm(64, 64, 64);
+    problem.order = AUTOTUNE_COLUMN_MAJOR;
+    problem.align_a = 2;
+    Ready ready(problem);
+    GemmPlan::Call call = ready.call();
+    call.a = static_cast<const char*>(call.a) + 2;
+    EXPECT_EQ(ready.run(call), AUTOTUNE_OK);
+    call.b = static_cast<const char*>(call.b) + 2;
+    EXPECT_EQ(ready.run(call), AUTOTUNE_MISALIGNED);
+    EXPECT_THAT(autotune_last_error(ready.handle.get()), HasSubstr("align_b"));
+}
+
+TEST(Plan, ForBetaZeroRefusesAnotherBeta) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    autotune_gemm_problem problem = gemm(64, 64, 64);
+    problem.beta = AUTOTUNE_BETA_ZERO;
+    Ready ready(problem);
+    GemmPlan::Call call = ready.call();
+    call.beta = 0.5F;
+    EXPECT_EQ(ready.run(call), AUTOTUNE_INVALID_ARGUMENT);
+}
+
+TEST(Plan, RefusesAWorkspaceThatIsTooSmall) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}})) return;
+    Ready ready(gemm(64, 64, 256));
+    ASSERT_GT(ready.plan.workspace_bytes(), 0U);
+    GemmPlan::Call call = ready.call();
+    call.workspace_bytes = ready.plan.workspace_bytes() - 1;
+    EXPECT_EQ(ready.run(call), AUTOTUNE_WORKSPACE_TOO_SMALL);
+    call.workspace = nullptr;
+    EXPECT_EQ(ready.run(call), AUTOTUNE_WORKSPACE_TOO_SMALL);
+    call = ready.call();
+    call.workspace = static_cast<char*>(call.workspace) + 16;
+    EXPECT_EQ(ready.run(call), AUTOTUNE_MISALIGNED);
+    EXPECT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
+}
+
+TEST(Plan, OutlivesItsHandle) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    auto handle = std::make_unique<Handle>(session.open());
+    const autotune_gemm_problem problem = gemm(32, 32, 32);
+    const GemmData data(session.driver, problem);
+    const GemmPlan plan(*handle, problem);
+    const gpu::Buffer scratch(session.driver, std::max<std::size_t>(plan.workspace_bytes(), 256));
+    handle.reset();
+    plan.run({data.a(), data.b(), data.c(), 1, 0, reinterpret_cast<void*>(scratch.address()), scratch.bytes()},
+             session.stream.handle());
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+TEST(Plan, RunsByTheLaunchAndNothingElse) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}, {"AUTOTUNE_PIN", "gemm/mma"}}}))
+        return;
+    Ready ready(gemm(64, 64, 64));
+    const GemmPlan::Call call = ready.call();
+    ASSERT_EQ(ready.run(call), AUTOTUNE_OK);
+    autotune::test::start_counting();
+    const autotune_status status = autotune_gemm(ready.plan.get(), &call.alpha, call.a, call.b, &call.beta, call.c,
+                                                 call.workspace, call.workspace_bytes, ready.session.stream.handle());
+    const auto counts = autotune::test::stop_counting();
+    EXPECT_EQ(status, AUTOTUNE_OK);
+    EXPECT_THAT(counts.driver_calls, ElementsAre("cuLaunchKernelEx"));
+    EXPECT_EQ(counts.allocations + counts.frees + counts.opens + counts.maps + counts.ioctls, 0);
+}
+
+TEST(Plan, ByTheOneCallFormAsksForTheContextAndLaunches) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}, {"AUTOTUNE_PIN", "gemm/mma"}}}))
+        return;
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    run_tuned(session, handle, problem, data);
+    autotune::test::start_counting();
+    run_tuned(session, handle, problem, data);
+    const auto counts = autotune::test::stop_counting();
+    EXPECT_THAT(counts.driver_calls, ElementsAre("cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetDevice", "cuLaunchKernelEx"));
+    EXPECT_EQ(counts.allocations + counts.frees + counts.opens + counts.maps + counts.ioctls, 0);
+}
+
+TEST(Plan, OfTheParentIsRefusedInAForkedChild) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Ready ready(gemm(64, 64, 64));
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const bool plan_refused = ready.run(ready.call()) == AUTOTUNE_FORKED;
+        autotune_plan other = nullptr;
+        const autotune_gemm_problem problem = gemm(32, 32, 32);
+        const bool handle_refused = autotune_gemm_plan(ready.handle.get(), &problem, &other) == AUTOTUNE_FORKED;
+        const bool says_so = std::string(autotune_last_error(ready.handle.get())).find("fork") != std::string::npos;
+        autotune_destroy(ready.handle.get());  // leaves what the parent made
+        ::_exit(plan_refused && handle_refused && says_so ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
+}
+
+TEST(Plan, IsSharedByManyThreads) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+        threads.emplace_back([&, t] {
+            session.context.make_current();
+            const gpu::Stream stream(session.driver);
+            for (int i = 0; i < 6; ++i) {
+                const autotune_gemm_problem problem = gemm(16 + 8 * (i % 3), 32, 32);
+                const GemmData data(session.driver, problem, static_cast<unsigned>(t));
+                tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
+                stream.synchronize();
+                wrong += data.wrong(1, 0);
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST(Plan, IsCompiledOnceForManyThreads) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&] {
+            session.context.make_current();
+            const GemmPlan plan(handle, gemm(64, 64, 64));
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace autotune::runtime

@@ -1,0 +1,224 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "src/core/error.h"
+#include "tests/runtime/session.h"
+#include "tests/support/fake/in_fake_process.h"
+
+namespace autotune::runtime {
+namespace {
+
+using autotune::test::in_fake_process;
+using fake::Sandbox;
+using test::gemm;
+using test::GemmData;
+using test::run_tuned;
+using test::Session;
+using test::status_of;
+using ::testing::HasSubstr;
+
+autotune_status tuned_status(Session& session, const Handle& handle, const autotune_gemm_problem& problem) {
+    const GemmData data(session.driver, problem);
+    return status_of([&] { run_tuned(session, handle, problem, data); });
+}
+
+TEST(OnMiss, CompileMakesThePlan) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    EXPECT_EQ(tuned_status(session, session.open(), gemm(64, 64, 64)), AUTOTUNE_OK);
+}
+
+TEST(OnMiss, NotPlannedRunsOnlyWhatWasPlanned) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_NOT_PLANNED);
+    EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_NOT_PLANNED);
+    EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("64x64x64"));
+    const GemmPlan plan(handle, gemm(64, 64, 64));  // any beta: serves beta = 0 too
+    EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_OK);
+    EXPECT_EQ(tuned_status(session, handle, gemm(32, 64, 64)), AUTOTUNE_NOT_PLANNED);
+}
+
+TEST(OnMiss, LoadedOnlyRunsALegalKernelThatIsLoaded) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_LOADED_ONLY);
+    EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_NOT_PLANNED);
+    const GemmPlan plan(handle, gemm(64, 64, 64));
+    const autotune_gemm_problem other = gemm(72, 80, 96);
+    const GemmData data(session.driver, other);
+    run_tuned(session, handle, other, data);
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+TEST(OnMiss, ChoosesByTheAddressesOfTheCall) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    autotune_gemm_problem problem = gemm(40, 32, 48);
+    const GemmData data(session.driver, problem);
+    const gpu::Buffer wide(session.driver, 40 * 48 * 2 + 16);
+    const void* odd = reinterpret_cast<const void*>(wide.address() + 2);
+    EXPECT_EQ(status_of([&] { tuned_gemm(handle, problem, {odd, data.b(), data.c()}, session.stream.handle()); }), AUTOTUNE_OK);
+}
+
+TEST(OnMiss, RefusesAnAddressThatNoElementCanHave) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(40, 32, 48);
+    const GemmData data(session.driver, problem);
+    const void* odd = static_cast<const char*>(data.a()) + 1;
+    EXPECT_NE(status_of([&] { tuned_gemm(handle, problem, {odd, data.b(), data.c()}, session.stream.handle()); }), AUTOTUNE_OK);
+    EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("align_a"));
+}
+
+TEST(OnMiss, RefusesBadProblems) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    const GemmData data(session.driver, gemm(64, 64, 64));
+    for (const auto& bad : {gemm(0, 1, 1), gemm(-1, 4, 4), gemm(std::int64_t{1} << 40, 4, 4)})
+        EXPECT_EQ(status_of([&] { run_tuned(session, handle, bad, data); }), AUTOTUNE_INVALID_ARGUMENT);
+}
+
+TEST(Capture, OfAThousandTunedCallsReplays) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(24, 16, 16);
+    const GemmData data(session.driver, problem);
+    run_tuned(session, handle, problem, data);
+    const gpu::Graph graph = gpu::Graph::capture(session.driver, session.stream, [&] {
+        for (int i = 0; i < 1000; ++i) run_tuned(session, handle, problem, data);
+    });
+    graph.launch(session.stream.handle());
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+TEST(Capture, NeverCompiles) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    const gpu::Graph graph = gpu::Graph::capture(session.driver, session.stream, [&] {
+        EXPECT_EQ(status_of([&] { run_tuned(session, handle, problem, data); }), AUTOTUNE_NOT_PLANNED);
+    });
+    EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("captured"));
+}
+
+TEST(Capture, UsesALoadedKernelAndMakesTheRealPlanAfterwards) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    session.remember("96x64x64");
+    const Handle handle = session.open();
+    ASSERT_EQ(tuned_status(session, handle, gemm(64, 72, 64)), AUTOTUNE_OK);  // some kernel is loaded
+    autotune_gemm_problem problem = gemm(96, 64, 64);
+    const GemmData data(session.driver, problem);
+    const gpu::Graph graph =
+        gpu::Graph::capture(session.driver, session.stream, [&] { run_tuned(session, handle, problem, data); });
+    graph.launch(session.stream.handle());
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+    run_tuned(session, handle, problem, data);
+    problem.beta = AUTOTUNE_BETA_ZERO;
+    EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_EXACT);
+}
+
+TEST(Capture, OnAnotherThreadIsNotDisturbedByAPlan) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    run_tuned(session, handle, problem, data);
+    const gpu::Graph graph = gpu::Graph::capture(session.driver, session.stream, [&] {
+        run_tuned(session, handle, problem, data);
+        std::thread([&] {
+            session.context.make_current();
+            autotune_gemm_problem other = gemm(64, 64, 64);
+            other.trans_b = 1;
+            const GemmPlan plan(handle, other);
+        }).join();
+        run_tuned(session, handle, problem, data);
+    });
+    graph.launch(session.stream.handle());
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+TEST(Workspace, IsNotSharedByStreams) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}})) {
+        EXPECT_EQ(sandbox.count_calls("cuMemAlloc"), 3 + 2);  // three matrices, two workspaces
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 256);
+    const GemmData data(session.driver, problem);
+    const gpu::Stream other(session.driver);
+    for (int i = 0; i < 3; ++i) {
+        run_tuned(session, handle, problem, data);
+        tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, other.handle());
+    }
+    session.stream.synchronize();
+    other.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+TEST(Devices, HaveTheirOwnPlans) {
+    Sandbox sandbox("device name=\"NVIDIA H200\"\ndevice name=\"NVIDIA A100\" cc=8.0 sms=108 l2_mib=40 smem_block=166912\n");
+    if (!in_fake_process(sandbox)) {
+        EXPECT_GE(sandbox.count_calls("sm_90a"), 1);
+        EXPECT_GE(sandbox.count_calls("sm_80"), 1);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    {
+        const GemmData data(session.driver, problem);
+        run_tuned(session, handle, problem, data);
+        session.stream.synchronize();
+        EXPECT_EQ(data.wrong(1, 0), 0);
+    }
+    const gpu::Context second(session.driver, 1);
+    const gpu::Stream stream(session.driver);
+    const GemmData data(session.driver, problem);
+    tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
+    stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+}  // namespace
+}  // namespace autotune::runtime
