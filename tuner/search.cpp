@@ -12,8 +12,12 @@ namespace {
 
 using Maker = std::unique_ptr<Strategy> (*)(const Domain&, std::uint64_t);
 
-constexpr std::array<std::pair<std::string_view, Maker>, 3> kStrategies{{
+constexpr std::array<std::pair<std::string_view, Maker>, 7> kStrategies{{
+    {"model", &make_model},
     {"greedy", &make_greedy},
+    {"annealing", &make_annealing},
+    {"genetic", &make_genetic},
+    {"differential", &make_differential},
     {"random", &make_random},
     {"exhaustive", &make_exhaustive},
 }};

@@ -1,20 +1,16 @@
-#include <algorithm>
-#include <limits>
-#include <unordered_set>
-
 #include "tuner/strategies/base.h"
 #include "tuner/strategies/strategies.h"
+#include "tuner/strategies/walk.h"
 
 namespace autotune::tuner {
 namespace {
 
-// Local search by first improvement: from a start, try neighbours in random order and move to the first that is faster; with none
-// left, start again elsewhere. A start is the best of a handful of points, since a descent from a hopeless one costs far more
-// than they do.
+// Walks with restarts. A start is the best of a handful of points, since a descent from a hopeless one costs far more than they
+// do.
 class Greedy final : public BaseStrategy {
   public:
     Greedy(const Domain& domain, std::uint64_t seed)
-        : BaseStrategy("greedy", domain, seed), starts_left_(kStarts + domain.seeds.size()) {}
+        : BaseStrategy("greedy", domain, seed), walk_(this->domain(), random()), starts_left_(kStarts) {}
 
   protected:
     std::optional<std::size_t> propose() override {
@@ -22,32 +18,20 @@ class Greedy final : public BaseStrategy {
             --starts_left_;
             return promising_fresh();
         }
-        while (!queue_.empty()) {
-            const std::size_t point = queue_.back();
-            queue_.pop_back();
-            if (is_fresh(point)) return point;
-        }
+        const std::optional<std::size_t> next = walk_.next([this](std::size_t point) { return is_fresh(point); });
+        if (next) return next;
         if (pending() > 0) return std::nullopt;
-        restart();
+        walk_.restart();
+        starts_left_ = kStarts - 1;
         return promising_fresh();
     }
 
-    void heard(std::size_t point, std::optional<double> time_us) override {
-        if (!time_us || *time_us >= here_us_) return;
-        here_us_ = *time_us;
-        queue_ = domain().neighbours(point);
-        random().shuffle(std::span(queue_));
-    }
+    void heard(std::size_t point, std::optional<double> time_us) override { walk_.heard(point, time_us); }
 
   private:
     static constexpr std::size_t kStarts = 4;
-    void restart() {
-        here_us_ = std::numeric_limits<double>::infinity();
-        starts_left_ = kStarts - 1;
-    }
 
-    double here_us_ = std::numeric_limits<double>::infinity();
-    std::vector<std::size_t> queue_;  // neighbours still to try, last first
+    Walk walk_;
     std::size_t starts_left_;
 };
 

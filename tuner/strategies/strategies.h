@@ -8,6 +8,7 @@
 // One maker per strategy; make_strategy() in tuner/search.h is the door to them.
 namespace autotune::tuner {
 
+std::unique_ptr<Strategy> make_model(const Domain& domain, std::uint64_t seed);
 std::unique_ptr<Strategy> make_exhaustive(const Domain& domain, std::uint64_t seed);
 std::unique_ptr<Strategy> make_random(const Domain& domain, std::uint64_t seed);
 std::unique_ptr<Strategy> make_greedy(const Domain& domain, std::uint64_t seed);
