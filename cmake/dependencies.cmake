@@ -3,12 +3,12 @@ find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
-find_package(tomlplusplus 3.3 QUIET)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 find_package(SQLite3 REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(spdlog 1.10 REQUIRED)
 find_package(ZLIB REQUIRED)
+find_path(AUTOTUNE_TOML_HEADERS toml++/toml.h REQUIRED)
 
 # fmt and spdlog have no static library on Debian 12: a portable build compiles them in.
 if(AUTOTUNE_PORTABLE)
@@ -28,6 +28,11 @@ else()
   add_library(autotune_sodium ALIAS PkgConfig::SODIUM)
   add_library(autotune_zlib ALIAS ZLIB::ZLIB)
 endif()
+
+# toml++ compiled in where it is used: one file reads TOML, and a portable build has no shared copy.
+add_library(autotune_toml INTERFACE)
+target_include_directories(autotune_toml SYSTEM INTERFACE ${AUTOTUNE_TOML_HEADERS})
+target_compile_definitions(autotune_toml INTERFACE TOML_HEADER_ONLY=1)
 
 # cuda.h and nvrtc.h, headers only: the libraries are opened at run time.
 find_path(AUTOTUNE_CUDA_HEADERS cuda.h
