@@ -1,0 +1,148 @@
+// Every family's text through the real compiler, no GPU needed: named configs on every architecture, and the default and a few
+// others on every layout, type and alignment that the op's examples have, dealt over the architectures.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "src/core/error.h"
+#include "src/jit/compiler.h"
+
+namespace autotune {
+namespace {
+
+const std::vector<std::string> kArchs = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"};
+
+// The compiler that this machine has; nullptr and the test is skipped where it has none.
+std::shared_ptr<const gpu::Nvrtc> find_nvrtc() {
+    try {
+        return gpu::Nvrtc::load({});
+    } catch (const Error&) {
+        return nullptr;
+    }
+}
+
+class TemplatesTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+  protected:
+    void SetUp() override {
+        nvrtc_ = find_nvrtc();
+        if (!nvrtc_) GTEST_SKIP() << "NVRTC was not found";
+    }
+
+    const Family& family() const { return *catalogue_.find_family(std::get<0>(GetParam())); }
+    const std::string& arch() const { return std::get<1>(GetParam()); }
+    jit::Target target() const { return {arch(), nvrtc_->version()}; }
+    std::vector<ProblemRequest> examples() const {
+        const std::string_view name = family().name();
+        return catalogue_.find_op(name.substr(0, name.find('/')))->examples();
+    }
+
+    std::vector<Problem> share() const;
+    void expect_fit(const jit::CompileResult& result, const std::string& what) const {
+        ASSERT_TRUE(result.compiled) << what << ": " << result.failure;
+        EXPECT_EQ(result.rejected, "") << what;
+    }
+    // Compiles unless the same instance was compiled by this test before.
+    void expect_compiles(const Problem& problem, const SearchSpace& space, const Config& config) {
+        const jit::Rendered rendered = jit::render(catalogue_, family(), problem, space, config, target());
+        if (!seen_.insert(rendered.identity).second) return;
+        expect_fit(jit::compile(*nvrtc_, jit::CubinCache(""), rendered), problem.key() + " " + config.to_string());
+    }
+
+    Catalogue catalogue_ = Catalogue::embedded();
+    std::shared_ptr<const gpu::Nvrtc> nvrtc_;
+    std::set<std::string> seen_;
+};
+
+TEST_P(TemplatesTest, NamedConfigsCompileWithoutSpills) {
+    const Device device = reference_device(arch()).value();
+    const Problem problem = catalogue_.problem(examples().front());
+    if (family().refuses(problem, device)) GTEST_SKIP() << "not for " << arch();
+    const SearchSpace space = family().space(problem, device);
+    for (const NamedConfig& named : space.named) expect_compiles(problem, space, named.config);
+}
+
+// The examples that the family accepts on this architecture and that fall to it when they are dealt over all that accept them.
+std::vector<Problem> TemplatesTest::share() const {
+    std::vector<Problem> mine;
+    std::size_t turn = 0;
+    for (const ProblemRequest& request : examples()) {
+        const Problem problem = catalogue_.problem(request);
+        std::vector<std::string> takers;
+        for (const std::string& name : kArchs) {
+            if (!family().refuses(problem, reference_device(name).value())) takers.push_back(name);
+        }
+        if (!takers.empty() && takers[turn++ % takers.size()] == arch()) mine.push_back(problem);
+    }
+    return mine;
+}
+
+TEST_P(TemplatesTest, DefaultsCompileForEveryLayoutTypeAndAlignment) {
+    for (const Problem& problem : share()) {
+        const SearchSpace space = family().space(problem, reference_device(arch()).value());
+        expect_compiles(problem, space, space.default_config);
+    }
+}
+
+// The compiler must take every legal config; that some spill is for the tuner to find out.
+TEST_P(TemplatesTest, SampledConfigsCompile) {
+    const Device device = reference_device(arch()).value();
+    const Problem problem = catalogue_.problem(examples().at(2));
+    if (family().refuses(problem, device)) GTEST_SKIP() << "not for " << arch();
+    const SearchSpace space = family().space(problem, device);
+    const std::vector<Config> all = space.enumerate();
+    constexpr std::size_t kSamples = 3;
+    for (std::size_t i = 0; i < kSamples; ++i) {
+        const Config& config = all[(2 * i + 1) * all.size() / (2 * kSamples)];
+        const jit::Rendered rendered = jit::render(catalogue_, family(), problem, space, config, target());
+        const jit::CompileResult result = jit::compile(*nvrtc_, jit::CubinCache(""), rendered);
+        EXPECT_TRUE(result.compiled) << config.to_string() << ": " << result.failure;
+    }
+}
+
+std::vector<std::string> family_names() {
+    std::vector<std::string> names;
+    const Catalogue catalogue = Catalogue::embedded();
+    for (const Family* family : catalogue.families()) names.emplace_back(family->name());
+    return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, TemplatesTest,
+                         ::testing::Combine(::testing::ValuesIn(family_names()), ::testing::ValuesIn(kArchs)),
+                         [](const auto& entry) {
+                             std::string name = std::get<0>(entry.param) + "_" + std::get<1>(entry.param);
+                             for (char& c : name) {
+                                 if (c == '/' || c == '-') c = '_';
+                             }
+                             return name;
+                         });
+
+class SharedTextTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
+    const std::shared_ptr<const gpu::Nvrtc> nvrtc = find_nvrtc();
+    if (!nvrtc) GTEST_SKIP() << "NVRTC was not found";
+    const Catalogue catalogue = Catalogue::embedded();
+    const jit::Target target = {GetParam(), nvrtc->version()};
+    const jit::CubinCache no_cache("");
+    EXPECT_TRUE(jit::compile(*nvrtc, no_cache, jit::render_harness(catalogue, target)).compiled);
+    std::set<std::string> seen;
+    for (const Op* op : catalogue.ops()) {
+        for (const ProblemRequest& request : op->examples()) {
+            const Problem problem = catalogue.problem(request);
+            const jit::Rendered rendered = jit::render_reference(catalogue, *op, problem, target);
+            // Types and layouts are combined on one architecture; elsewhere the first will do.
+            if (!seen.insert(rendered.identity).second || (seen.size() > 1 && GetParam() != "sm_90a")) continue;
+            const jit::CompileResult result = jit::compile(*nvrtc, no_cache, rendered);
+            ASSERT_TRUE(result.compiled) << result.failure;
+            EXPECT_EQ(result.rejected, "");
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, SharedTextTest, ::testing::ValuesIn(kArchs));
+
+}  // namespace
+}  // namespace autotune
