@@ -137,8 +137,8 @@ typedef struct autotune_gemm_problem {
     int64_t stride_a, stride_b, stride_c; /* elements from one batch to the next; 0: dense */
     autotune_beta beta;                   /* ZERO: every call passes beta = 0, and C is not read */
     int align_a, align_b, align_c;        /* bytes that the addresses are multiples of: 0 (means 16), 1, 2, 4, 8 or 16. Leading
-                                             dimensions        and strides that are less aligned count too. autotune_tuned_gemm() looks at the
-                                             addresses        instead. */
+                                             dimensions        and strides that are less aligned count too. autotune_tuned_gemm() looks
+                                             at the        addresses        instead. */
 } autotune_gemm_problem;
 
 typedef enum autotune_origin {

@@ -1,0 +1,148 @@
+#include "benchmarks/host_cost/rivals.h"
+
+#include <cstring>
+#include <deque>
+#include <sstream>
+
+#include "src/core/error.h"
+#include "src/gpu/nvrtc.h"
+#include "src/gpu/vendor_blas.h"
+#include "src/jit/compiler.h"
+
+namespace autotune::host_cost {
+namespace {
+
+Problem core_problem(const Bench& bench, const Catalogue& catalogue) {
+    const std::string shape =
+        std::to_string(bench.problem.m) + "x" + std::to_string(bench.problem.n) + "x" + std::to_string(bench.problem.k);
+    return catalogue.problem({"hgemm", shape, {{"beta", "zero"}}});
+}
+
+gpu::DeviceAddress address(const void* pointer) {
+    return reinterpret_cast<gpu::DeviceAddress>(pointer);
+}
+
+// The parameters of one step, with room for a tensor map each.
+class Packed {
+  public:
+    Packed(const Bench& bench, const Problem& problem, const LaunchStep& step) : bench_(bench), problem_(problem) {
+        for (const Argument& argument : step.arguments) std::visit(*this, argument);
+        for (gpu::TensorMap& slot : slots_) pointers_.push_back(&slot);
+    }
+    void** pointers() { return pointers_.data(); }
+
+    void operator()(const OperandArg& argument) { add(operand(argument.index)); }
+    void operator()(const ScalarArg& argument) { add(argument.index == 0 ? bench_.call.alpha : bench_.call.beta); }
+    void operator()(const WorkspaceArg& argument) { add(address(bench_.call.workspace) + argument.offset_bytes); }
+    void operator()(const I32Arg& argument) { add(argument.value); }
+    void operator()(const I64Arg& argument) { add(argument.value); }
+    void operator()(const F32Arg& argument) { add(argument.value); }
+    void operator()(const ExpectedArg&) { add(gpu::DeviceAddress{0}); }
+    void operator()(const BoundArg&) { add(gpu::DeviceAddress{0}); }
+    void operator()(const TensorMapArg& argument) {
+        const bool scratch = argument.operand < 0;
+        const DType type =
+            scratch ? argument.workspace_type : problem_.operands[static_cast<std::size_t>(argument.operand)].dtype;
+        const gpu::DeviceAddress at =
+            scratch ? address(bench_.call.workspace) + argument.workspace_offset_bytes : operand(argument.operand);
+        slots_.push_back(gpu::encode_tensor_map(*bench_.driver, argument, type, at));
+    }
+
+  private:
+    gpu::DeviceAddress operand(int index) const {
+        return address(index == 0 ? bench_.call.a : index == 1 ? bench_.call.b : bench_.call.c);
+    }
+    template <typename T>
+    void add(T value) {
+        std::memcpy(slots_.emplace_back().words.data(), &value, sizeof(value));
+    }
+
+    const Bench& bench_;
+    const Problem& problem_;
+    std::deque<gpu::TensorMap> slots_;
+    std::vector<void*> pointers_;
+};
+
+struct RawStep {
+    LaunchStep step;
+    gpu::Function function;
+    std::unique_ptr<Packed> packed;
+};
+
+// "gemm/mma block_m=128 ...", as autotune_plan_candidate() says it.
+Candidate parse_candidate(const std::string& text) {
+    std::istringstream words(text);
+    Candidate candidate;
+    words >> candidate.family;
+    for (std::string word; words >> word;) {
+        const std::size_t equals = word.find('=');
+        candidate.config.set(word.substr(0, equals), std::stoll(word.substr(equals + 1)));
+    }
+    return candidate;
+}
+
+struct Raw {
+    std::unique_ptr<gpu::Library> library;
+    std::vector<RawStep> steps;
+};
+
+std::shared_ptr<Raw> build_raw(const Bench& bench) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = core_problem(bench, catalogue);
+    const Device device = bench.driver->device(0);
+    const Candidate candidate = parse_candidate(bench.plan.candidate());
+    const Family* family = catalogue.find_family(candidate.family);
+    check(family != nullptr, "no family " + candidate.family);
+    const auto nvrtc = gpu::Nvrtc::load({{}, {}, bench.driver->version() / 1000});
+    const auto text = jit::render(catalogue, *family, problem, family->space(problem, device), candidate.config,
+                                  {device.arch(), nvrtc->version()});
+    const auto result = jit::compile(*nvrtc, jit::CubinCache(""), text);
+    if (!result.compiled) throw Error(ErrorCode::compile_failed, result.failure);
+    auto raw = std::make_shared<Raw>();
+    raw->library = std::make_unique<gpu::Library>(bench.driver, result.compiled->cubin);
+    for (const LaunchStep& step : family->plan(problem, candidate.config, device).steps) {
+        const gpu::Function function = raw->library->function(text.symbol + step.entry);
+        if (step.dynamic_smem_bytes > 0) function.allow_dynamic_smem(step.dynamic_smem_bytes);
+        function.force_load();
+        raw->steps.push_back({step, function, std::make_unique<Packed>(bench, problem, step)});
+    }
+    return raw;
+}
+
+}  // namespace
+
+Rival raw_launches(const Bench& bench) {
+    const std::shared_ptr<Raw> raw = build_raw(bench);
+    return {"cuLaunchKernelEx", [raw, &bench] {
+                for (const RawStep& each : raw->steps)
+                    gpu::throw_if_failed(*bench.driver,
+                                         each.function.launch(each.step, each.packed->pointers(), bench.stream.handle()),
+                                         "cuLaunchKernelEx");
+            }};
+}
+
+Rival through_plan(const Bench& bench) {
+    return {"autotune_gemm", [&bench] { bench.plan.run(bench.call, bench.stream.handle()); }};
+}
+
+Rival through_one_call(const Bench& bench) {
+    return {"tuned_gemm", [&bench] {
+                tuned_gemm(bench.handle, bench.problem, {bench.call.a, bench.call.b, bench.call.c}, bench.stream.handle());
+            }};
+}
+
+std::vector<Rival> through_vendor(const Bench& bench, std::string& why) {
+    const std::shared_ptr<gpu::VendorBlas> vendor = gpu::VendorBlas::load(bench.driver);
+    if (!vendor) {
+        why = "cuBLAS was not found";
+        return {};
+    }
+    const Problem problem = core_problem(bench, Catalogue::embedded());
+    why = vendor->refuses(problem);
+    if (!why.empty()) return {};
+    const std::vector<gpu::DeviceAddress> operands = {address(bench.call.a), address(bench.call.b), address(bench.call.c)};
+    return {{"cublasGemmEx",
+             [vendor, problem, operands, &bench] { vendor->gemm_default(problem, operands, bench.stream.handle()); }}};
+}
+
+}  // namespace autotune::host_cost

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <autotune/autotune.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/catalogue.h"
+#include "src/core/problem.h"
+#include "src/gpu/driver.h"
+
+namespace autotune::host_cost {
+
+// One way to start the same product: `call` enqueues it once.
+struct Rival {
+    std::string name;
+    std::function<void()> call;
+};
+
+// Everything that the calls use, alive as long as they are made.
+struct Bench {
+    std::shared_ptr<const gpu::Driver> driver;
+    const gpu::Stream& stream;
+    const Handle& handle;
+    GemmProblem problem;
+    const GemmPlan& plan;
+    GemmPlan::Call call;
+};
+
+// The plan's kernels through the driver alone: parameters are packed once, here.
+Rival raw_launches(const Bench& bench);
+Rival through_plan(const Bench& bench);
+Rival through_one_call(const Bench& bench);
+// No value without cuBLAS, and then `why` says so.
+std::vector<Rival> through_vendor(const Bench& bench, std::string& why);
+
+}  // namespace autotune::host_cost
