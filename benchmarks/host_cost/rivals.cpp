@@ -132,17 +132,19 @@ Rival through_one_call(const Bench& bench) {
 }
 
 std::vector<Rival> through_vendor(const Bench& bench, std::string& why) {
-    const std::shared_ptr<gpu::VendorBlas> vendor = gpu::VendorBlas::load(bench.driver);
-    if (!vendor) {
-        why = "cuBLAS was not found";
+    const Problem problem = core_problem(bench, Catalogue::embedded());
+    const std::vector<gpu::DeviceAddress> operands = {address(bench.call.a), address(bench.call.b), address(bench.call.c)};
+    try {
+        const std::shared_ptr<gpu::VendorBlas> vendor = gpu::VendorBlas::load(bench.driver);
+        why = vendor ? vendor->refuses(problem) : "cuBLAS was not found";
+        if (!why.empty()) return {};
+        vendor->gemm_default(problem, operands, bench.stream.handle());
+        return {{"cublasGemmEx",
+                 [vendor, problem, operands, &bench] { vendor->gemm_default(problem, operands, bench.stream.handle()); }}};
+    } catch (const Error& error) {
+        why = error.what();
         return {};
     }
-    const Problem problem = core_problem(bench, Catalogue::embedded());
-    why = vendor->refuses(problem);
-    if (!why.empty()) return {};
-    const std::vector<gpu::DeviceAddress> operands = {address(bench.call.a), address(bench.call.b), address(bench.call.c)};
-    return {{"cublasGemmEx",
-             [vendor, problem, operands, &bench] { vendor->gemm_default(problem, operands, bench.stream.handle()); }}};
 }
 
 }  // namespace autotune::host_cost
