@@ -74,7 +74,8 @@ struct Store::Impl {
     }
 
     void warn(const std::string& text) {
-        if (warnings.size() < kMaxWarnings) warnings.push_back(text);
+        const bool is_known = std::find(warnings.begin(), warnings.end(), text) != warnings.end();
+        if (!is_known && warnings.size() < kMaxWarnings) warnings.push_back(text);
     }
 
     bool is_forked_child() const { return owner != ::getpid() && options.path != kMemory; }

@@ -1,6 +1,7 @@
 #include "db/trials.h"
 
 #include <array>
+#include <cmath>
 #include <ctime>
 
 #include "db/pairs.h"
@@ -18,6 +19,7 @@ std::optional<StoredTrial> read_trial(Query& query) {
     const auto config = pairs_from_text(query.text());
     const auto status = parse_trial_status(query.text());
     trial.timing = read_timing(query);
+    if (trial.timing && !std::isfinite(trial.timing->median_us)) trial.timing.reset();
     trial.max_error = query.maybe_real();
     trial.compile = read_compile(query);
     trial.detail = query.text();

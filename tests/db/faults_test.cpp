@@ -1,0 +1,137 @@
+#include <gmock/gmock.h>
+
+#include "db/schema.h"
+#include "tests/db/fault_vfs.h"
+#include "tests/db/sample.h"
+
+namespace autotune::db {
+namespace {
+
+using namespace test;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr int kMostOperations = 400;  // far more than any of these acts takes
+
+class DiskFaults : public ::testing::TestWithParam<Fault> {
+  protected:
+    std::string path() const { return folder_ / "a.db"; }
+
+    // Fails the first, second, ... (each of the first 30, then every third) operation of `act` on a fresh copy of `sound` until
+    // all of it passes. `after` looks at what is left on a disk that works again, and is told what `act` said.
+    void fail_each_operation(const std::string& sound, const std::function<void()>& act,
+                             const std::function<void(const std::string&)>& after) {
+        int operations = 0;
+        for (bool failed = true; failed && operations < kMostOperations; operations += operations < 30 ? 1 : 3) {
+            SCOPED_TRACE("failing after " + std::to_string(operations) + " operations");
+            for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) std::filesystem::remove(entry);
+            if (!sound.empty()) write_file(path(), sound);
+            vfs_.arm(operations, GetParam());
+            const std::string message = database_error_of(act);
+            failed = vfs_.disarm();
+            if (!message.empty()) {
+                EXPECT_THAT(message, AllOf(HasSubstr("database " + path()), HasSubstr("; ")));
+            }
+            after(message);
+        }
+        EXPECT_GT(operations, 3);
+        EXPECT_LT(operations, kMostOperations);
+    }
+
+    std::string sound_file() const {
+        {
+            Store store = Store::open({.path = path()});
+            for (std::int64_t m = 1; m <= 30; ++m) store.put(sample_winner(sample_problem(m)));
+        }
+        return read_file(path());
+    }
+
+  private:
+    TempFolder folder_;
+    FaultVfs vfs_;
+};
+
+TEST_P(DiskFaults, WhatWasStoredOutlivesAFailedWrite) {
+    fail_each_operation(
+        sound_file(),
+        [&] {
+            Store store = Store::open({.path = path()});
+            store.put(sample_winner(sample_problem(100)));
+        },
+        [&](const std::string& message) {
+            const Store store = Store::open({.path = path()});
+            EXPECT_EQ(store.verify_integrity(), "");
+            EXPECT_GE(store.count({}), 30);
+            const std::size_t least = message.empty() ? 1 : 0;
+            EXPECT_GE(store.find(sample_problem(100), sample_device()).size(), least);
+        });
+}
+
+TEST_P(DiskFaults, AReplacedWinnerIsTheOldOrTheNewOneWhole) {
+    fail_each_operation(
+        sound_file(),
+        [&] {
+            Store store = Store::open({.path = path()});
+            Winner better = sample_winner(sample_problem(5), 50);
+            better.evidence.finalists.resize(1);
+            store.put(better);
+        },
+        [&](const std::string&) {
+            const auto found = Store::open({.path = path()}).find(sample_problem(5), sample_device());
+            ASSERT_THAT(found, SizeIs(1));
+            EXPECT_EQ(found[0].evidence.finalists.size(), found[0].timing.median_us == 50 ? 1U : 2U);
+        });
+}
+
+TEST_P(DiskFaults, AFileHalfMadeIsMadeAgain) {
+    fail_each_operation(
+        "", [&] { Store::open({.path = path()}).put(sample_winner()); },
+        [&](const std::string&) {
+            Store store = Store::open({.path = path()});
+            EXPECT_EQ(store.verify_integrity(), "");
+            store.put(sample_winner());
+        });
+}
+
+TEST_P(DiskFaults, AFailedMigrationLeavesTheOldFileOrTheNew) {
+    std::string old;
+    {
+        Connection connection({.path = path()});
+        migrate(connection, 1);
+        connection.run(read_file(AUTOTUNE_TEST_DATA "/db/schema1_rows.sql").c_str());
+    }
+    old = read_file(path());
+    fail_each_operation(
+        old, [&] { Store::open({.path = path()}); },
+        [&](const std::string&) {
+            const Store store = Store::open({.path = path()});
+            EXPECT_EQ(store.verify_integrity(), "");
+            EXPECT_THAT(store.find(sample_problem(), sample_device()), SizeIs(1));
+        });
+}
+
+TEST_P(DiskFaults, TrialsThatCouldNotBeWrittenAreWrittenLater) {
+    const std::string sound = sound_file();
+    std::optional<Store> store;
+    fail_each_operation(
+        sound,
+        [&] {
+            store.reset();
+            store = Store::open({.path = path()});
+            store->record(sample_problem(), sample_device(), sample_trial(1));
+            store->flush();
+        },
+        [&](const std::string&) {
+            if (!store) return;  // it did not open
+            EXPECT_THAT(store->trials(sample_problem(), sample_device()), SizeIs(1));
+            store.reset();
+        });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DiskFaults, ::testing::Values(Fault::once, Fault::from_now, Fault::full), [](const auto& tested) {
+    return tested.param == Fault::once ? "Once" : tested.param == Fault::from_now ? "FromNow" : "Full";
+});
+
+}  // namespace
+}  // namespace autotune::db
