@@ -42,6 +42,7 @@ struct Packer {
     const std::vector<DType>& types;
     const LaunchInputs& inputs;
     Parameters& parameters;
+    const std::unique_ptr<MapCache>* next_cache;
 
     void operator()(const OperandArg& argument) const {
         parameters.add(inputs.operands[static_cast<std::size_t>(argument.index)]);
@@ -53,14 +54,17 @@ struct Packer {
     void operator()(const F32Arg& argument) const { parameters.add(argument.value); }
     void operator()(const ExpectedArg&) const { parameters.add(inputs.expected); }
     void operator()(const BoundArg&) const { parameters.add(inputs.bound); }
-    void operator()(const TensorMapArg& argument) const {
-        if (argument.operand < 0) {
-            const gpu::DeviceAddress address = inputs.workspace + argument.workspace_offset_bytes;
-            parameters.add_map(gpu::encode_tensor_map(driver, argument, argument.workspace_type, address));
-            return;
-        }
+    void operator()(const TensorMapArg& argument) {
+        const bool scratch = argument.operand < 0;
         const auto operand = static_cast<std::size_t>(argument.operand);
-        parameters.add_map(gpu::encode_tensor_map(driver, argument, types[operand], inputs.operands[operand]));
+        const DType type = scratch ? argument.workspace_type : types[operand];
+        const gpu::DeviceAddress address =
+            scratch ? inputs.workspace + argument.workspace_offset_bytes : inputs.operands[operand];
+        MapCache& kept = **next_cache++;
+        if (const auto map = kept.find(address)) return parameters.add_map(*map);
+        const gpu::TensorMap made = gpu::encode_tensor_map(driver, argument, type, address);
+        kept.put(address, made);
+        parameters.add_map(made);
     }
 };
 
@@ -112,18 +116,21 @@ BoundLaunch::BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_
               symbol + step.entry + ": an argument names an operand that the problem has not");
         operands_needed_ = std::max(operands_needed_, demand.operands);
         scalars_needed_ = std::max(scalars_needed_, demand.scalars);
+        for (std::size_t i = 0; i < demand.maps; ++i) map_caches_.push_back(std::make_unique<MapCache>());
         functions_.push_back(load_function(*driver_, *library_, symbol, step));
     }
 }
 
 int BoundLaunch::enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept {
     if (inputs.operands.size() < operands_needed_ || inputs.scalars.size() < scalars_needed_) return kInvalidValue;
+    const std::unique_ptr<MapCache>* next_cache = map_caches_.data();
     for (std::size_t i = 0; i < functions_.size(); ++i) {
         const LaunchStep& step = plan_.steps[i];
         Parameters parameters;
         try {
-            const Packer packer{*driver_, operand_types_, inputs, parameters};
+            Packer packer{*driver_, operand_types_, inputs, parameters, next_cache};
             for (const Argument& argument : step.arguments) std::visit(packer, argument);
+            next_cache = packer.next_cache;
         } catch (const gpu::DriverError& error) {
             return error.code();
         } catch (...) {

@@ -10,6 +10,7 @@
 #include "src/core/problem.h"
 #include "src/gpu/driver.h"
 #include "src/jit/cubin_cache.h"
+#include "src/jit/map_cache.h"
 
 namespace autotune::jit {
 
@@ -43,7 +44,8 @@ class BoundLaunch {
     std::shared_ptr<const gpu::Library> library_;
     std::vector<DType> operand_types_;
     LaunchPlan plan_;
-    std::vector<gpu::Function> functions_;  // one per step
+    std::vector<gpu::Function> functions_;               // one per step
+    std::vector<std::unique_ptr<MapCache>> map_caches_;  // one per tensor map, in the order of steps and arguments
     std::size_t operands_needed_ = 0;
     std::size_t scalars_needed_ = 0;
 };

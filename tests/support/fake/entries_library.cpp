@@ -165,7 +165,7 @@ CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction function, voi
         read_parameter(function->kernel->parameters[i], parameters[i], launch);
     }
     if (const CUresult result = refuse(launch); result != CUDA_SUCCESS) return result;
-    if (config->hStream != nullptr && config->hStream->capture != nullptr) {
+    if (is_capturing(config->hStream)) {
         config->hStream->capture->launches.push_back(std::move(launch));
         return CUDA_SUCCESS;
     }

@@ -9,10 +9,6 @@
 namespace autotune::fake {
 namespace {
 
-bool is_capturing(CUstream stream) {
-    return stream != nullptr && stream->capture != nullptr;
-}
-
 CUresult stream_create(CUstream* stream, unsigned) {
     if (const CUresult result = enter("cuStreamCreate"); result != CUDA_SUCCESS) return result;
     if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;

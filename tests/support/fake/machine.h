@@ -90,6 +90,10 @@ struct CUstream_st {
     std::uint64_t thread = 0;  // that began the capture
     bool invalidated = false;
 };
+// Not for NULL, 1 (legacy) and 2 (per thread), which are no objects and never capture here.
+inline bool is_capturing(CUstream stream) {
+    return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->capture != nullptr;
+}
 struct CUevent_st {
     std::optional<double> at_us;
 };
