@@ -25,9 +25,9 @@ struct DeviceIdentity {
 
 // Limits that constraints and launch geometry ask for. Filled from device attributes, or from a table for an absent GPU.
 struct DeviceLimits {
-    int smem_per_block_bytes = 0;   // opt-in maximum of one block (232,448 on sm_90)
-    int smem_per_sm_bytes = 0;      // of one SM, all blocks together
-    int registers_per_sm = 65536;   // 32-bit registers
+    int smem_per_block_bytes = 0;  // opt-in maximum of one block (232,448 on sm_90)
+    int smem_per_sm_bytes = 0;     // of one SM, all blocks together
+    int registers_per_sm = 65536;  // 32-bit registers
     int registers_per_block = 65536;
     int threads_per_block = 1024;
     int threads_per_sm = 2048;
@@ -38,8 +38,8 @@ struct DeviceLimits {
 struct Device {
     DeviceIdentity identity;
     DeviceLimits limits;
-    double clock_mhz = 0;            // maximum SM clock
-    double memory_gb_per_s = 0;      // peak DRAM bandwidth, 10^9 bytes per second
+    double clock_mhz = 0;        // maximum SM clock
+    double memory_gb_per_s = 0;  // peak DRAM bandwidth, 10^9 bytes per second
 
     // The compile target for this device: "sm_80", "sm_90a", "sm_120", ...
     std::string arch() const;

@@ -8,16 +8,16 @@ namespace autotune {
 
 // What went wrong, in the classes a caller can act on. The command's exit codes and the library's statuses are made from these.
 enum class ErrorCode {
-    internal,        // our bug: carries a source location
-    usage,           // the caller's mistake, found before any GPU work
-    no_gpu,          // no driver, no device, or none that we support
-    no_valid_config, // no family or config can do the problem
-    database,        // the store cannot be opened, read or written
-    verification,    // a kernel's answer is wrong
-    gpu_unhealthy,   // the device fails a known-good kernel, or cannot be reclaimed
-    compile_failed,  // NVRTC refused a source
-    driver,          // a CUDA driver call failed
-    interrupted,     // the user asked to stop; what was measured is kept
+    internal,         // our bug: carries a source location
+    usage,            // the caller's mistake, found before any GPU work
+    no_gpu,           // no driver, no device, or none that we support
+    no_valid_config,  // no family or config can do the problem
+    database,         // the store cannot be opened, read or written
+    verification,     // a kernel's answer is wrong
+    gpu_unhealthy,    // the device fails a known-good kernel, or cannot be reclaimed
+    compile_failed,   // NVRTC refused a source
+    driver,           // a CUDA driver call failed
+    interrupted,      // the user asked to stop; what was measured is kept
 };
 
 // The message is one or two sentences for a person: what happened, which input is the culprit, what to do.

@@ -44,9 +44,9 @@ enum class TestKind { exact, numeric };
 
 // How one operand's answer is judged against the reference.
 struct Check {
-    int operand = 0;             // the operand that the op writes
-    std::vector<Fill> fills;     // one per operand
-    double max_norm_ratio = 0;   // bound on ||out - expected|| / ||expected||; 0: not asked
+    int operand = 0;            // the operand that the op writes
+    std::vector<Fill> fills;    // one per operand
+    double max_norm_ratio = 0;  // bound on ||out - expected|| / ||expected||; 0: not asked
 };
 
 // What an op computes, costs and tolerates. Stateless, pure, thread-safe, like Family.

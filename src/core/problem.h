@@ -31,9 +31,9 @@ struct Operand {
     std::string name;
     DType dtype = DType::f32;
     Access access = Access::in;
-    std::int64_t rows = 0;          // as stored
-    std::int64_t cols = 0;          // as stored; the contiguous direction
-    std::int64_t ld = 0;            // elements between rows, >= cols
+    std::int64_t rows = 0;  // as stored
+    std::int64_t cols = 0;  // as stored; the contiguous direction
+    std::int64_t ld = 0;    // elements between rows, >= cols
     std::int64_t batch = 1;
     std::int64_t batch_stride = 0;  // elements
     int alignment_bytes = 16;       // power of two <= 16 that divides the base address, every row and every batch
@@ -62,10 +62,12 @@ struct Problem {
     const std::string& trait(std::string_view name) const;
     const Operand& operand(std::string_view name) const;
 
-    // Everything of the hard key but the extents: "gemm a=f16 b=f16 c=f16 compute=f16 acc=f32 layout=nn beta=zero align=16,16,16".
-    // Two problems of one class differ in extents alone, so winners of one may serve the other with origin `near`.
+    // Everything of the hard key but the extents: "gemm a=f16 b=f16 c=f16 compute=f16 acc=f32 layout=nn beta=zero
+    // align=16,16,16". Two problems of one class differ in extents alone, so winners of one may serve the other with origin
+    // `near`.
     std::string class_key() const;
-    // "4096x4096x2048": the extents in order; an extent named "batch" is left out when it is 1, and "batch*" comes first otherwise.
+    // "4096x4096x2048": the extents in order; an extent named "batch" is left out when it is 1, and "batch*" comes first
+    // otherwise.
     std::string shape() const;
     // class_key() + " " + shape(): the identity of a problem in logs, locks and journals.
     std::string key() const;

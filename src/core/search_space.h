@@ -20,11 +20,12 @@ struct Parameter {
     std::string name;                  // ^[a-z][a-z0-9_]*$, the same word in the template, the database and the command line
     std::vector<std::int64_t> values;  // the declared domain, ascending
     ParameterKind kind = ParameterKind::compile;
-    std::string about;                 // one line for `autotune families`
+    std::string about;  // one line for `autotune families`
 };
 
-// A rule with its reason. Evaluated as soon as every parameter in `needs` has a value, so enumeration prunes early, and remembered
-// by those values: `holds` is a pure function that reads nothing else of the config (another name throws Error{internal}).
+// A rule with its reason. Evaluated as soon as every parameter in `needs` has a value, so enumeration prunes early, and
+// remembered by those values: `holds` is a pure function that reads nothing else of the config (another name throws
+// Error{internal}).
 struct Constraint {
     std::string reason;              // why a config that breaks it is dropped: "tiles exceed shared memory"
     std::vector<std::string> needs;  // parameters that `holds` reads

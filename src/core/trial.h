@@ -27,7 +27,7 @@ enum class TrialStatus : std::uint8_t {
     launch_refused,  // the driver said no and the context lives
     wrong_result,
     timed_out,
-    crashed,         // sticky CUDA error or death of the bench worker
+    crashed,  // sticky CUDA error or death of the bench worker
     out_of_memory,
 };
 std::string_view to_string(TrialStatus status);
@@ -47,7 +47,7 @@ struct CompileReport {
     int registers = -1;
     int spill_bytes = 0;
     int static_smem_bytes = 0;
-    bool wgmma_serialised = false;  // C7511, C7519
+    bool wgmma_serialised = false;    // C7511, C7519
     bool setmaxnreg_ignored = false;  // C7508
     double compile_ms = 0;
     std::size_t cubin_bytes = 0;
@@ -66,10 +66,10 @@ struct Conditions {
 struct Trial {
     Candidate candidate;
     TrialStatus status = TrialStatus::ok;
-    std::optional<Timing> timing;    // only with status ok
-    std::optional<double> max_error; // largest |error| / allowed error of the numeric test, when it ran
+    std::optional<Timing> timing;     // only with status ok
+    std::optional<double> max_error;  // largest |error| / allowed error of the numeric test, when it ran
     CompileReport compile;
-    std::string detail;              // one sentence for a person
+    std::string detail;  // one sentence for a person
 };
 
 // How an answer was found.
