@@ -1,5 +1,7 @@
 #include "tuner/bench_session.h"
 
+#include <limits>
+
 #include "src/core/error.h"
 #include "tuner/wire.h"
 
@@ -9,6 +11,14 @@ namespace {
 constexpr int kMostDeathsInARow = 8;  // different candidates; one bad family kills a few, a broken card all
 constexpr int kStarts = 3;            // tries to get a healthy worker
 constexpr double kFloorFactor = 50;   // a candidate slower than this times the floor is of no use
+
+// A NaN or an infinity travels as null.
+std::vector<double> numbers(const Json& list) {
+    std::vector<double> values;
+    for (const Json& value : list)
+        values.push_back(value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN());
+    return values;
+}
 
 Message with_code(Json body, const Instance& instance) {
     body["symbol"] = instance->symbol;
@@ -112,7 +122,7 @@ RunOutcome BenchSession::outcome_of(const BenchReply& reply) {
     outcome.detail = reply.body.value("detail", "");
     outcome.verified = reply.body.value("verified", false);
     if (reply.body.contains("max_error") && reply.body["max_error"].is_number()) outcome.max_error = reply.body["max_error"];
-    if (reply.body.contains("sample_values")) outcome.sample_values = reply.body["sample_values"].get<std::vector<double>>();
+    if (reply.body.contains("sample_values")) outcome.sample_values = numbers(reply.body["sample_values"]);
     if (reply.body.contains("samples")) outcome.samples_us = reply.body["samples"].get<std::vector<double>>();
     return outcome;
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "src/core/error.h"
 
@@ -21,9 +23,25 @@ milliseconds until(const std::optional<Clock::time_point>& deadline, millisecond
 
 }  // namespace
 
+Engine::PrivateFolder::~PrivateFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+std::string Engine::PrivateFolder::or_named(const std::string& named) {
+    if (!named.empty()) return named;
+    if (path_.empty()) {
+        std::string made = (std::filesystem::temp_directory_path() / "autotune-XXXXXX").string();
+        check(::mkdtemp(made.data()) != nullptr, "cannot make a temporary folder " + made);
+        path_ = made;
+    }
+    return path_;
+}
+
 Engine::Engine(TuneServices& services)
     : services_(services),
-      pool_({.workers = services.workers, .cache_folder = services.workers.cache_folder}),
+      state_folder_(private_folder_.or_named(services.workers.lock_folder)),
+      pool_({.workers = services.workers, .cache_folder = private_folder_.or_named(services.workers.cache_folder)}),
       bench_(services.workers),
       nvrtc_(services.provenance.nvrtc) {}
 
@@ -64,11 +82,10 @@ const std::string& Engine::nvrtc_version() {
 void Engine::acquire_gpu() {
     if (lock_) return;
     bool warned = false;
-    while (!(lock_ = GpuLock::try_take(services_.workers.lock_folder, services_.device_uuid))) {
+    while (!(lock_ = GpuLock::try_take(state_folder_, services_.device_uuid))) {
         if (!warned && services_.observer != nullptr) {
             services_.observer->on_warning("another tuner is timing on this GPU (" +
-                                           GpuLock::holder(services_.workers.lock_folder, services_.device_uuid) +
-                                           "); waiting for it to finish");
+                                           GpuLock::holder(state_folder_, services_.device_uuid) + "); waiting for it to finish");
         }
         warned = true;
         pump(kLongestWait);

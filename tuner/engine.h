@@ -23,6 +23,8 @@ class Engine {
     CompilePool& pool() { return pool_; }
     BenchClient& bench() { return bench_; }
     TuneServices& services() { return services_; }
+    // GPU locks and journals.
+    const std::string& state_folder() const { return state_folder_; }
 
     // Waits until something happens, at most so long, and serves it. Throws Interrupted if the user asked to stop.
     void pump(std::chrono::milliseconds limit);
@@ -42,11 +44,23 @@ class Engine {
     void set_idle_hook(std::function<void()> hook) { idle_hook_ = std::move(hook); }
 
   private:
+    // For what the services name no folder for: one for this run alone.
+    class PrivateFolder {
+      public:
+        ~PrivateFolder();
+        std::string or_named(const std::string& named);
+
+      private:
+        std::string path_;
+    };
+
     TuneServices& services_;
+    PrivateFolder private_folder_;
+    std::string state_folder_;
+    std::optional<GpuLock> lock_;  // outlives the workers
     CompilePool pool_;
     BenchClient bench_;
     std::string nvrtc_;
-    std::optional<GpuLock> lock_;
     std::function<void()> idle_hook_;
     int owners_ = 0;
 };

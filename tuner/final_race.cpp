@@ -55,6 +55,8 @@ void FinalRace::warm() {
 }
 
 void FinalRace::play_round() {
+    if (session_.lost()) open_all();  // it died while warming
+    if (!somebody_can_win()) return;
     std::vector<int> slots;
     for (const std::size_t contestant : rounds_->next_round()) slots.push_back(static_cast<int>(contestant));
     const BenchSession::Round round = session_.round(slots, options_.turn_us);

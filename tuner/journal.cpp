@@ -30,9 +30,12 @@ void Journal::read(const std::string& path) {
                        other.template_identity == entry.template_identity;
             });
             JournalEntry& place = known == left_over_.end() ? left_over_.emplace_back(entry) : *known;
-            if (json.at("what").get<std::string>() == "finished") {
+            const std::string what = json.at("what").get<std::string>();
+            if (what == "finished") {
                 entry.finished = true;
                 place = std::move(entry);
+            } else if (what == "survived") {
+                place.begun = 0;
             } else {
                 ++place.begun;
             }
@@ -59,6 +62,8 @@ void Journal::started(const JournalEntry& entry) {
 void Journal::finished(const JournalEntry& entry) {
     append("finished", entry);
 }
+
+void Journal::survived(const JournalEntry& entry) { append("survived", entry); }
 
 void Journal::clear() {
     if (fd_.get() >= 0 && ::ftruncate(fd_.get(), 0) != 0) fd_.close();

@@ -31,6 +31,8 @@ class Journal {
     const std::vector<JournalEntry>& left_over() const { return left_over_; }
     void started(const JournalEntry& entry);
     void finished(const JournalEntry& entry);
+    // It ended a worker, and we are still there: if we end later, it was not its doing.
+    void survived(const JournalEntry& entry);
     // Everything is in the store: forget it.
     void clear();
 

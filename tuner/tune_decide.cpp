@@ -34,7 +34,7 @@ TuneResult TuneRun::finish() {
     try {
         shared_.engine.acquire_gpu();
         if (!shared_.journal) {
-            shared_.journal.emplace(services().workers.lock_folder, services().device_uuid);
+            shared_.journal.emplace(shared_.engine.state_folder(), services().device_uuid);
         }
         recover_journal();
         shared_.engine.bench().start();

@@ -98,9 +98,11 @@ class TuneRun {
     std::set<std::size_t> retimed_;                 // known and fast: measured again
     std::deque<Ready> ready_;
     std::size_t compiling_ = 0;
+    bool searching_ = true;  // nothing new is asked for afterwards
     std::map<std::size_t, Trial> trials_;
     std::map<std::size_t, Instance> instances_;
-    std::map<Candidate, int> strikes_;
+    std::map<Candidate, int> strikes_;  // deaths of the worker in this run
+    std::set<Candidate> suspects_;      // running when an earlier run was ended
     Instance harness_, reference_;
     std::optional<BenchSession> session_;
     int tried_ = 0, failed_ = 0;

@@ -78,6 +78,7 @@ TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& o
 
 TuneRun::~TuneRun() {
     shared_.engine.pool().cancel(owner_);
+    shared_.engine.pool().resume();
 }
 
 double TuneRun::elapsed_s() const {
@@ -142,7 +143,7 @@ void TuneRun::compile_fixed() {
 
 void TuneRun::refill() {
     const std::size_t wanted = shared_.engine.pool().capacity() + 4;
-    if (search_is_over()) return;
+    if (!searching_ || search_is_over()) return;
     while (compiling_ + ready_.size() < wanted && !strategy_->exhausted()) {
         const std::vector<std::size_t> points = strategy_->ask(wanted - compiling_ - ready_.size());
         if (points.empty()) return;  // it waits for reports
@@ -209,6 +210,7 @@ void TuneRun::search() {
             break;  // it has nothing more, and nothing is under way that it could wait for
         }
     }
+    searching_ = false;
     shared_.engine.pool().cancel(owner_);
     compiling_ = 0;
 }
@@ -217,6 +219,7 @@ void TuneRun::try_one(Ready ready) {
     Trial trial = trial_of(candidates_.at(ready.point), ready.outcome);
     if (trial.status == TrialStatus::ok) {
         const RunOutcome outcome = run_on_gpu(ready, trial.candidate);
+        if (outcome.died() && shared_.journal) shared_.journal->survived(entry_of(trial));
         if (outcome.died() && ++strikes_[trial.candidate] < 2) {
             ready_.push_back(std::move(ready));  // once more, in a fresh worker
             return;
@@ -237,7 +240,8 @@ void TuneRun::try_one(Ready ready) {
 RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
     constexpr int kSlot = 0;
     if (shared_.journal) {
-        for (int i = 0; i <= strikes_[candidate]; ++i) shared_.journal->started(entry_of({candidate, {}, {}, {}, {}, {}}));
+        const int times = suspects_.contains(candidate) ? 2 : 1;
+        for (int i = 0; i < times; ++i) shared_.journal->started(entry_of({candidate, {}, {}, {}, {}, {}}));
     }
     const auto opened_at = Clock::now();
     RunOutcome outcome = session_->open(kSlot, candidate, ready.outcome.compiled, true);
@@ -298,7 +302,7 @@ void TuneRun::recover_journal() {
     for (const JournalEntry& left : shared_.journal->left_over()) {
         db::StoredTrial stored{left.trial, left.template_identity, left.nvrtc};
         if (!left.finished && left.begun < 2) {
-            if (left.problem.key() == problem_.key()) strikes_[left.trial.candidate] = 1;
+            if (left.problem.key() == problem_.key() && left.begun > 0) suspects_.insert(left.trial.candidate);
             continue;
         }
         if (!left.finished) {

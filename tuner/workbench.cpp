@@ -103,9 +103,16 @@ void Workbench::make_rotation(const Options& options) {
         const Operand& operand = problem_.operands[i];
         const std::size_t stride = round_up(static_cast<std::size_t>(operand.span_bytes()) + 16, kSetAlignment);
         arena_.emplace_back(gpu_.driver, stride * sets, operand.alignment_bytes);
-        for (std::size_t set = 0; set < sets; ++set) {
-            rotation_[set].push_back(arena_.back().address() + set * stride);
-            harness_.fill(operand, rotation_[set].back(), static_cast<int>(i), numeric.fills[i], seed_ + set);
+        for (std::size_t set = 0; set < sets; ++set) rotation_[set].push_back(arena_.back().address() + set * stride);
+        // One launch for all sets where they can be told as a batch: a thousand launches an operand would be felt.
+        Operand all = operand;
+        if (operand.batch == 1) {
+            all.batch = static_cast<std::int64_t>(sets);
+            all.batch_stride = static_cast<std::int64_t>(stride / size_bytes(operand.dtype));
+        }
+        const std::size_t fills = operand.batch == 1 ? 1 : sets;
+        for (std::size_t set = 0; set < fills; ++set) {
+            harness_.fill(all, rotation_[set].back(), static_cast<int>(i), numeric.fills[i], seed_ + set);
         }
     }
     footprint_bytes_ = sets * set_bytes;
