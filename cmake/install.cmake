@@ -15,6 +15,8 @@ configure_package_config_file(cmake/autotuneConfig.cmake.in ${PROJECT_BINARY_DIR
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/autotuneConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/autotuneConfig.cmake ${PROJECT_BINARY_DIR}/package/autotuneConfigVersion.cmake
   DESTINATION ${AUTOTUNE_PACKAGE_FOLDER} COMPONENT development)
+# Relative, so that `cmake --install --prefix` may move it.
+file(RELATIVE_PATH AUTOTUNE_PC_TO_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 configure_file(cmake/autotune.pc.in ${PROJECT_BINARY_DIR}/package/autotune.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/package/autotune.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 

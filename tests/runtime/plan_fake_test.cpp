@@ -197,7 +197,8 @@ TEST(Plan, OutlivesItsHandle) {
     EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
-TEST(Plan, RunsByTheLaunchAndNothingElse) {
+// Runs a plan twice and counts what the second run asks of the system.
+void expect_nothing_but_the_launch() {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     Sandbox sandbox;
     if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}, {"AUTOTUNE_PIN", "gemm/mma"}}}))
@@ -212,6 +213,22 @@ TEST(Plan, RunsByTheLaunchAndNothingElse) {
     EXPECT_EQ(status, AUTOTUNE_OK);
     EXPECT_THAT(counts.driver_calls, ElementsAre("cuLaunchKernelEx"));
     EXPECT_EQ(counts.allocations + counts.frees + counts.opens + counts.maps + counts.ioctls, 0);
+}
+
+TEST(Plan, RunsByTheLaunchAndNothingElse) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}, {"AUTOTUNE_PIN", "gemm/mma"}}}))
+        return;
+    expect_nothing_but_the_launch();
+}
+
+TEST(Plan, WithTensorMapsRunsByTheLaunchAndNothingElse) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}, {"AUTOTUNE_PIN", "gemm/wgmma"}}}))
+        return;
+    expect_nothing_but_the_launch();
 }
 
 TEST(Plan, ByTheOneCallFormAsksForTheContextAndLaunches) {

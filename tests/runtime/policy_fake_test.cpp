@@ -196,6 +196,46 @@ TEST(Workspace, IsNotSharedByStreams) {
     EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
+TEST(Workspace, MayBeMadeDuringACapture) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}})) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    autotune_gemm_problem problem = gemm(64, 64, 256);
+    const GemmData data(session.driver, problem);
+    const GemmPlan plan(handle, problem);  // for any beta: planned, but never run on this stream
+    const gpu::Graph graph =
+        gpu::Graph::capture(session.driver, session.stream, [&] { run_tuned(session, handle, problem, data); });
+    graph.launch(session.stream.handle());
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+TEST(Workspace, GrowsAndKeepsWhatAGraphHolds) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}})) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem small = gemm(64, 64, 256);
+    const autotune_gemm_problem large = gemm(128, 128, 256);
+    const GemmData small_data(session.driver, small);
+    const GemmData large_data(session.driver, large);
+    run_tuned(session, handle, small, small_data);
+    const gpu::Graph graph =
+        gpu::Graph::capture(session.driver, session.stream, [&] { run_tuned(session, handle, small, small_data); });
+    run_tuned(session, handle, large, large_data);
+    graph.launch(session.stream.handle());
+    session.stream.synchronize();
+    EXPECT_EQ(small_data.wrong(1, 0), 0);
+    EXPECT_EQ(large_data.wrong(1, 0), 0);
+}
+
 TEST(Devices, HaveTheirOwnPlans) {
     Sandbox sandbox("device name=\"NVIDIA H200\"\ndevice name=\"NVIDIA A100\" cc=8.0 sms=108 l2_mib=40 smem_block=166912\n");
     if (!in_fake_process(sandbox)) {

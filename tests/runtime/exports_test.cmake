@@ -1,0 +1,20 @@
+# libautotune.so shows what autotune.h declares, and nothing else. Arguments: NM, LIBRARY, HEADER.
+execute_process(COMMAND ${NM} -D --defined-only -j ${LIBRARY} OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX REPLACE "@@?AUTOTUNE_0" "" names "${names}")
+string(STRIP "${names}" names)
+string(REPLACE "\n" ";" exported "${names}")
+list(REMOVE_ITEM exported AUTOTUNE_0)
+
+file(READ ${HEADER} text)
+string(REGEX MATCHALL "AUTOTUNE_API [^;(]*(autotune_[a-z_]+)\\(" found "${text}")
+set(declared)
+foreach(one IN LISTS found)
+  string(REGEX REPLACE ".*(autotune_[a-z_]+)\\($" "\\1" name "${one}")
+  list(APPEND declared ${name})
+endforeach()
+
+list(SORT exported)
+list(SORT declared)
+if(NOT exported STREQUAL declared OR NOT declared)
+  message(FATAL_ERROR "exported: ${exported}\ndeclared: ${declared}")
+endif()
