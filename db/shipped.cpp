@@ -167,16 +167,37 @@ std::vector<Winner> Shipped::select(const Subject& subject, const std::function<
     return found;
 }
 
+// What the line's first members say; the device is known only when it is parsed.
+bool Shipped::may_match(const Line& line, const Filter& filter) {
+    if (!filter.op.empty() && line.op != filter.op) return false;
+    if (!filter.class_key.empty() && line.class_key != filter.class_key) return false;
+    return filter.extents.empty() || says(line.extents, filter.extents);
+}
+
 std::vector<Winner> Shipped::list(const Filter& filter) {
     std::vector<Winner> found;
-    load();
+    if (filter.limit > 0) load();
     for (Line& line : lines_) {
         if (found.size() >= filter.limit) break;
-        if (!filter.op.empty() && line.op != filter.op) continue;
-        const Winner* winner = parsed(line);
+        const Winner* winner = may_match(line, filter) ? parsed(line) : nullptr;
         if (winner != nullptr && matches(*winner, filter)) found.push_back(*winner);
     }
     return found;
+}
+
+std::int64_t Shipped::count(const Filter& filter) {
+    load();
+    std::int64_t counted = 0;
+    for (Line& line : lines_) {
+        if (!may_match(line, filter) || line.state == Line::State::bad) continue;
+        if (filter.device_key.empty()) {
+            ++counted;
+            continue;
+        }
+        const Winner* winner = parsed(line);
+        if (winner != nullptr && matches(*winner, filter)) ++counted;
+    }
+    return counted;
 }
 
 }  // namespace autotune::db

@@ -22,6 +22,8 @@ class Shipped {
     // Of the same class and device, whatever their extents.
     std::vector<Winner> of_class(const Subject& subject);
     std::vector<Winner> list(const Filter& filter);
+    // Lines that were not parsed count as sound.
+    std::int64_t count(const Filter& filter);
 
     const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -40,6 +42,7 @@ class Shipped {
     void load_file(const std::string& path);
     void index(const std::string& path, std::string_view content);
     const Winner* parsed(Line& line);
+    static bool may_match(const Line& line, const Filter& filter);
     void warn(const std::string& text);
 
     std::vector<std::string> paths_;

@@ -222,7 +222,16 @@ void Store::put_all(std::span<const Winner> winners) {
 }
 
 std::vector<Winner> Store::list(const Filter& filter) const {
-    return impl_->load_all(filter, Detail::brief);
+    std::vector<Winner> rows = impl_->load_all(filter, Detail::brief);
+    if (rows.size() >= filter.limit) return rows;
+    Filter rest = filter;
+    rest.limit = filter.limit - rows.size();
+    for (Winner& winner : impl_->shipped.list(rest)) {
+        winner.evidence.finalists.clear();
+        winner.evidence.failures.clear();
+        rows.push_back(std::move(winner));
+    }
+    return rows;
 }
 
 std::vector<Winner> Store::list_shipped(const Filter& filter) const {
@@ -230,7 +239,7 @@ std::vector<Winner> Store::list_shipped(const Filter& filter) const {
 }
 
 std::int64_t Store::count(const Filter& filter) const {
-    return count_of(impl_->use(), filter);
+    return count_of(impl_->use(), filter) + impl_->shipped.count(filter);
 }
 
 void Store::for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const {

@@ -121,11 +121,13 @@ class Store {
     void put(const Winner& winner);
     // All of them or none, in one transaction: for import and merge.
     void put_all(std::span<const Winner> winners);
-    // The user's rows, newest first; without finalists and failures, for speed. Reads no more than filter.limit of them.
+    // The user's rows, newest first, then shipped ones in the order of their files; without finalists and failures, for speed.
+    // Reads no more than filter.limit of them. With extents in the filter it is as fast as find().
     std::vector<Winner> list(const Filter& filter) const;
-    // The shipped rows, in the order of their files.
+    // The shipped rows alone.
     std::vector<Winner> list_shipped(const Filter& filter) const;
-    // Of the user's rows, from an index alone. Ignores filter.limit.
+    // Rows that list() would give with no limit: from an index, and from shipped lines without parsing more than the filter
+    // needs.
     std::int64_t count(const Filter& filter) const;
     // Hands the user's rows over one by one, newest first, finalists included. `use` may call the store, and stops by returning
     // false.

@@ -61,15 +61,45 @@ TEST(Shipped, JoinsInNear) {
     EXPECT_FALSE(found[1].shipped);
 }
 
-TEST(Shipped, IsListedApart) {
+TEST(Shipped, IsListedAfterTheUsersRowsUpToTheLimit) {
+    const TempFolder folder;
+    write_file(folder / "gemm.jsonl", line_of(1) + line_of(2) + line_of(3));
+    Store store = store_over(folder.path());
+    store.put(sample_winner(sample_problem(9)));
+    const auto rows = store.list({.limit = 3});
+    ASSERT_THAT(rows, SizeIs(3));
+    EXPECT_FALSE(rows[0].shipped);
+    EXPECT_TRUE(rows[1].shipped);
+    EXPECT_THAT(rows[1].evidence.finalists, IsEmpty());
+    EXPECT_THAT(store.list({.limit = 1}), SizeIs(1));
+}
+
+TEST(Shipped, IsFilteredAndCountedLikeRows) {
     const TempFolder folder;
     write_file(folder / "gemm.jsonl", line_of(1) + line_of(2) + line_of(3));
     const Store store = store_over(folder.path());
-    EXPECT_THAT(store.list({}), IsEmpty());
-    EXPECT_EQ(store.count({}), 0);
-    EXPECT_THAT(store.list_shipped({}), SizeIs(3));
-    EXPECT_THAT(store.list_shipped({.limit = 2}), SizeIs(2));
-    EXPECT_THAT(store.list_shipped({.op = "add"}), IsEmpty());
+    const std::vector<std::pair<Filter, std::int64_t>> filters = {{Filter{}, 3},
+                                                                  {Filter{.op = "gemm"}, 3},
+                                                                  {Filter{.op = "add"}, 0},
+                                                                  {Filter{.class_key = sample_problem().class_key()}, 3},
+                                                                  {Filter{.class_key = "gemm other"}, 0},
+                                                                  {Filter{.device_key = sample_device().key()}, 3},
+                                                                  {Filter{.device_key = other_device().key()}, 0},
+                                                                  {Filter{.extents = sample_problem(2).extents}, 1}};
+    for (const auto& [filter, expected] : filters) {
+        EXPECT_EQ(store.count(filter), expected) << filter.op << filter.class_key << filter.device_key;
+        EXPECT_THAT(store.list(filter), SizeIs(static_cast<std::size_t>(expected)));
+        EXPECT_THAT(store.list_shipped(filter), SizeIs(static_cast<std::size_t>(expected)));
+    }
+}
+
+TEST(Shipped, IsNotHandedOverWithTheUsersRows) {
+    const TempFolder folder;
+    write_file(folder / "gemm.jsonl", line_of(1));
+    store_over(folder.path()).for_each({}, [](const Winner&) {
+        ADD_FAILURE() << "a shipped row was handed over";
+        return true;
+    });
 }
 
 TEST(Shipped, PassesOverABadLineWithItsPlace) {

@@ -15,9 +15,7 @@ namespace {
 // The winner to explain: of the given GPU, or of any device of the architecture where there is none.
 std::optional<db::Winner> find_winner(const db::Store& store, const Problem& problem, const Device& device, bool is_this_gpu) {
     std::optional<db::Winner> best;
-    for (const db::Winner& row :
-         store.list({.op = problem.op, .class_key = problem.class_key(), .device_key = "", .limit = SIZE_MAX})) {
-        if (row.extents != problem.extents) continue;
+    for (const db::Winner& row : store.list({.op = problem.op, .class_key = problem.class_key(), .extents = problem.extents})) {
         if (is_this_gpu ? row.device.key() != device.identity.key() : arch_or_empty(row.device) != device.arch()) continue;
         if (!best || row.provenance.date > best->provenance.date) best = row;
     }

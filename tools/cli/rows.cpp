@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "src/core/error.h"
 #include "tools/cli/json_forms.h"
@@ -12,11 +13,6 @@
 
 namespace autotune::cli {
 namespace {
-
-bool has_extents(const db::Winner& winner, const std::vector<Problem>& problems) {
-    return std::any_of(problems.begin(), problems.end(),
-                       [&](const Problem& p) { return p.extents == winner.extents && p.class_key() == winner.class_key; });
-}
 
 // Same problem, device, template and layer.
 bool same_row(const db::Winner& a, const db::Winner& b) {
@@ -50,14 +46,13 @@ MatchingRows matching_rows(const db::Store& store, const RowFilter& filter, std:
             store.count({.op = filter.op, .class_key = "", .device_key = filter.device_key, .limit = SIZE_MAX}));
         return rows;
     }
-    std::vector<std::string> classes;
-    for (const Problem& problem : filter.problems) classes.push_back(problem.class_key());
-    std::sort(classes.begin(), classes.end());
-    classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
-    for (const std::string& class_key : classes) {
-        for (db::Winner& winner :
-             store.list({.op = filter.op, .class_key = class_key, .device_key = filter.device_key, .limit = SIZE_MAX})) {
-            if (!has_extents(winner, filter.problems)) continue;
+    std::set<std::string> seen;  // a list of shapes may name one twice
+    for (const Problem& problem : filter.problems) {
+        if (!seen.insert(problem.key()).second) continue;
+        for (db::Winner& winner : store.list({.op = filter.op,
+                                  .class_key = problem.class_key(),
+                                  .device_key = filter.device_key,
+                                  .extents = problem.extents})) {
             ++rows.total;
             if (rows.winners.size() < limit) rows.winners.push_back(std::move(winner));
         }

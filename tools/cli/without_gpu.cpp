@@ -72,9 +72,8 @@ ExitCode compile_one(Session& session, const db::Store& store, const Device& dev
 
 std::optional<db::Winner> winner_on_record(const db::Store& store, const Problem& problem, const Device& device) {
     std::optional<db::Winner> best;
-    for (db::Winner& winner :
-         store.list({.op = problem.op, .class_key = problem.class_key(), .device_key = "", .limit = SIZE_MAX})) {
-        if (winner.extents != problem.extents || arch_or_empty(winner.device) != device.arch()) continue;
+    for (db::Winner& winner : store.list({.op = problem.op, .class_key = problem.class_key(), .extents = problem.extents})) {
+        if (arch_or_empty(winner.device) != device.arch()) continue;
         if (!best || winner.timing.median_us < best->timing.median_us) best = std::move(winner);
     }
     return best;
