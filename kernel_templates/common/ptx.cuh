@@ -42,6 +42,39 @@ __device__ __forceinline__ void st_shared(u32 address, uint4 value) {
                  : "memory");
 }
 
+// ---- mbarrier of one block: a barrier whose arrival and wait are two instructions ----
+
+// REQUIRES: one thread does so, and the block synchronises before the first arrival.
+__device__ __forceinline__ void mbarrier_init(u32 barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+__device__ __forceinline__ void mbarrier_arrive(u32 barrier) {
+    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ bool mbarrier_is_over(u32 barrier, u32 parity) {
+    u32 over;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred over;\nmbarrier.try_wait.parity.shared.b64 over, [%1], %2;\nselp.u32 %0, 1, 0, over;\n}"
+                 : "=r"(over)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+#else
+    asm volatile("{\n.reg .pred over;\nmbarrier.test_wait.parity.shared.b64 over, [%1], %2;\nselp.u32 %0, 1, 0, over;\n}"
+                 : "=r"(over)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+#endif
+    return over != 0;
+}
+
+// Waits until the phase of this parity (0 for the first, 1 for the second, 0 again ...) is over.
+__device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity) {
+    while (!mbarrier_is_over(barrier, parity)) {
+    }
+}
+
 // ---- fragments ----
 
 // Four 8x8 matrices of 16-bit elements; lanes 8i..8i+7 give the row addresses of matrix i (16 bytes each, 16-byte aligned).

@@ -60,7 +60,7 @@ TEST_F(MmaFamily, PackingCopiesOnlyUnalignedOperands) {
     config.set("split_k", 1);
     const LaunchPlan plan = family_.plan(p, config, device_);
     ASSERT_EQ(plan.steps.size(), 2U);
-    EXPECT_EQ(plan.steps[0].entry, "_pack_a");
+    EXPECT_EQ(plan.steps[0].entry, "_pack");
     EXPECT_EQ(plan.steps[1].entry, "");
     EXPECT_EQ(plan.workspace_bytes, 512U * 520 * 2);
 }

@@ -22,8 +22,10 @@ constexpr int reg_buffers = ${reg_buffers};
 constexpr int min_blocks = ${min_blocks};
 constexpr bool smem_swizzle = ${smem_swizzle};  // XOR of 16-byte chunks; otherwise rows are padded by one chunk
 constexpr bool pack = ${pack};                  // unaligned operands were copied to aligned rows in the workspace by _pack
+constexpr bool split_barrier = ${split_barrier};  // warps tell that they have read a tile one mma step before they wait
 // ---- end of parameters ----
 // clang-format on
+#include "gemm/pack.cuh"
 
 constexpr int threads = 32 * warps_m * warps_n;
 constexpr int warp_m = block_m / warps_m;
@@ -41,6 +43,7 @@ static_assert(sizeof(In) == 2, "operands are 16-bit");
 static_assert(block_m % (16 * warps_m) == 0 && block_n % (16 * warps_n) == 0, "a warp's tile is a multiple of 16x16");
 static_assert(block_k % 16 == 0 && stages >= 2, "a ring of at least two tiles, whole mma steps");
 static_assert(reg_buffers == 1 || steps_k % 2 == 0, "fragments alternate between two buffers");
+static_assert(!split_barrier || reg_buffers == 2, "warps run ahead of the barrier on fragments that they hold already");
 
 // The order of blocks.
 struct Raster {
@@ -302,24 +305,58 @@ __device__ __forceinline__ void run_single_buffered(WarpTile& tile, CopierA& a, 
     }
 }
 
-// Fragments of the next step, which may be the next tile's first, are loaded before the mma of this one.
-__device__ __forceinline__ void run_double_buffered(WarpTile& tile, CopierA& a, CopierB& b, const FragmentsA& from_a,
-                                                    const FragmentsB& from_b, Ring read, Ring write, int tiles) {
+// The mma steps over which the next tile's copies are spread. A ring of two has no other tile between a copy and its use, so there
+// they leave early.
+constexpr int copy_steps = stages == 2 && steps_k > 2 ? steps_k / 2 : steps_k - 1;
+// With a split barrier, warps arrive in the last step but one: once a tile's last fragments are loading, ahead of that step's copies
+// if it has any, because ptxas lets mma pass an arrival but no copy.
+constexpr bool copies_follow_arrival = copy_steps == steps_k - 1;
+static_assert(!split_barrier || stages > 2 || !copies_follow_arrival, "the next tile's copies are not yet issued");
+
+// Where warps agree that the next tile has arrived and that this one has been read.
+struct Meeting {
+    u32 barrier;  // an mbarrier that every warp arrives on; not used unless split_barrier
+    u32 parity = 0;
+
+    // REQUIRES: nothing of this tile remains to be loaded.
+    __device__ __forceinline__ void arrive() {
+        ptx::cp_async_wait<copies_follow_arrival ? stages - 3 : stages - 2>();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(barrier);
+    }
+    __device__ __forceinline__ void wait() {
+        ptx::mbarrier_wait(barrier, parity);
+        parity ^= 1;
+    }
+};
+
+__device__ __forceinline__ void meet() {
     ptx::cp_async_wait<stages - 2>();
     __syncthreads();
+}
+
+// Fragments of the next step, which may be the next tile's first, are loaded before the mma of this one.
+__device__ __forceinline__ void run_double_buffered(WarpTile& tile, CopierA& a, CopierB& b, const FragmentsA& from_a,
+                                                    const FragmentsB& from_b, Ring read, Ring write, Meeting meeting, int tiles) {
+    meet();
     tile.load(0, from_a, from_b, read.at, 0);
 #pragma unroll 1
     for (; tiles > 0; --tiles) {
 #pragma unroll
         for (int step = 0; step < steps_k; ++step) {
-            const bool last = step + 1 == steps_k;
-            if (last) {
-                ptx::cp_async_wait<stages - 2>();
-                __syncthreads();
+            if (step + 1 == steps_k) {
+                if constexpr (split_barrier) {
+                    meeting.wait();
+                } else {
+                    meet();
+                }
                 read.next();
             }
             tile.load((step + 1) % reg_buffers, from_a, from_b, read.at, (step + 1) % steps_k);
-            if (!last) copy_part(a, b, write.at, step, steps_k - 1);
+            if constexpr (split_barrier) {
+                if (step + 2 == steps_k) meeting.arrive();
+            }
+            if (step < copy_steps) copy_part(a, b, write.at, step, copy_steps);
             tile.multiply(step % reg_buffers);
         }
         write.next();
@@ -447,7 +484,7 @@ __device__ __forceinline__ void store_partial(const WarpTile& tile, float* parti
 
 // ---- entries ----
 
-// The arguments up to `workspace` are those of every gemm family. `packed_*`: what _pack_a and _pack_b made of an operand whose
+// The arguments up to `workspace` are those of every gemm family. `packed_*`: what _pack made of an operand whose
 // rows are not aligned. With split_k > 1, block `split` sums k_per_split of K (a multiple of block_k) and _reduce makes C of the
 // parts.
 extern "C" __global__ void __launch_bounds__(threads, min_blocks)
@@ -476,7 +513,9 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
         fill_ring(copier_a, copier_b, write);
         const int tiles = (k_count + block_k - 1) / block_k;
         if constexpr (reg_buffers == 2) {
-            run_double_buffered(tile, copier_a, copier_b, from_a, from_b, read, write, tiles);
+            const Meeting meeting = {ring + stages * stage_bytes};
+            if (split_barrier && threadIdx.x == 0) ptx::mbarrier_init(meeting.barrier, warps_m * warps_n);
+            run_double_buffered(tile, copier_a, copier_b, from_a, from_b, read, write, meeting, tiles);
         } else {
             run_single_buffered(tile, copier_a, copier_b, from_a, from_b, read, write, tiles);
         }
@@ -520,43 +559,8 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// Copies `rows` rows of `cols` elements to rows that are 16-byte aligned. A warp copies 8 words a lane of one row, lanes side by
-// side. Elements at the end of a row that do not fill a word are copied one by one.
-template <int Align>
-__device__ __forceinline__ void pack_rows(const In* from, In* to, int rows, int cols, long long ld, long long packed_ld,
-                                          int batch, long long stride, long long packed_stride) {
-    using Word = typename RawBits < Align<8 ? Align : 8>::Type;
-    constexpr int elements = static_cast<int>(sizeof(Word)) / 2;
-    constexpr int words_a_lane = 8;
-    const int words = cols / elements;
-    const int segments = max(1, (words + 32 * words_a_lane - 1) / (32 * words_a_lane));
-    const long long item = blockIdx.x * 8ll + threadIdx.x / 32;
-    const long long row = item / segments;
-    if (row >= static_cast<long long>(rows) * batch) return;
-    const int lane = threadIdx.x % 32;
-    const int first = static_cast<int>(item % segments) * 32 * words_a_lane + lane;
-    const In* source = from + row / rows * stride + row % rows * ld;
-    In* target = to + row / rows * packed_stride + row % rows * packed_ld;
-    Word held[words_a_lane];
-#pragma unroll
-    for (int i = 0; i < words_a_lane; ++i) {
-        if (first + 32 * i < words) held[i] = reinterpret_cast<const Word*>(source)[first + 32 * i];
-    }
-#pragma unroll
-    for (int i = 0; i < words_a_lane; ++i) {
-        if (first + 32 * i < words) reinterpret_cast<Word*>(target)[first + 32 * i] = held[i];
-    }
-    if (first < elements && words * elements + lane < cols) target[words * elements + lane] = source[words * elements + lane];
-}
-
+// Copies an operand with rows of any alignment to the workspace, with rows padded to 16 bytes.
 extern "C" __global__ void __launch_bounds__(256)
-    AUTOTUNE_ENTRY(_pack_a)(const In* from, In* to, int rows, int cols, long long ld, long long packed_ld, int batch,
-                            long long stride, long long packed_stride) {
-    pack_rows<align_a>(from, to, rows, cols, ld, packed_ld, batch, stride, packed_stride);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-    AUTOTUNE_ENTRY(_pack_b)(const In* from, In* to, int rows, int cols, long long ld, long long packed_ld, int batch,
-                            long long stride, long long packed_stride) {
-    pack_rows<align_b>(from, to, rows, cols, ld, packed_ld, batch, stride, packed_stride);
+    AUTOTUNE_ENTRY(_pack)(const In* from, In* to, int rows, int cols, long long ld, long long packed_ld, int batch, long long stride) {
+    pack_rows(from, to, rows, cols, ld, packed_ld, batch, stride);
 }

@@ -1,0 +1,90 @@
+#include "kernel_templates/gemm/mma/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace autotune::mma {
+
+using std::int64_t;
+
+namespace {
+
+// Share of the dense tensor-core peak that mma.sync reaches: Hopper and datacentre Blackwell keep the rest for wgmma and tcgen05.
+double mma_sync_share(int cc) {
+    if (cc == 90) return 0.62;
+    return cc / 10 == 10 || cc / 10 == 11 ? 0.5 : 0.95;
+}
+
+// Cycles of one SM for a block's k16 step when nothing waits: tensor cores, shared memory, L2.
+double step_cycles(const Gemm& g, const Shape& s, const Device& device) {
+    const double f16_bonus = g.acc_f16 && device.identity.cc() != 80 && device.identity.cc() != 90 ? 2.0 : 1.0;
+    const double rate = device.tensor_flop_per_clock_sm() * mma_sync_share(device.identity.cc()) * f16_bonus;
+    const auto area = static_cast<double>(s.block_m * s.block_n);
+    const auto edges = static_cast<double>(s.block_m + s.block_n);
+    const double mma = 2.0 * 16.0 * area / rate;
+    const double reads = static_cast<double>(s.warps() * (s.warp_m() + s.warp_n())) * 32.0;
+    double copies = edges * 32.0;
+    const int access = s.pack != 0 ? 16 : std::min(g.align_a, g.align_b);
+    if (access < 16) copies *= access == 8 ? 2.0 : access == 4 ? 4.0 : 24.0;
+    const double smem = (reads + copies) / 128.0;
+    const double l2 = edges * 32.0 / 40.0;
+    return std::pow(std::pow(mma, 4) + std::pow(smem, 4) + std::pow(l2, 4), 0.25);
+}
+
+// Bytes of A and B that device memory delivers: what one wave of blocks covers is read once, the next wave again unless the L2
+// holds it.
+double operand_traffic(const Gemm& g, const Shape& s, const Device& device, double concurrent) {
+    const double once = static_cast<double>((g.m + g.n) * g.k * g.batch) * kElementBytes;
+    if (once < device.identity.l2_mib * 0.5e6) return once;
+    const bool along_m = s.raster != 0;
+    const double block_across = static_cast<double>(along_m ? s.block_m : s.block_n);
+    const double block_along = static_cast<double>(along_m ? s.block_n : s.block_m);
+    const double across = static_cast<double>(along_m ? g.m : g.n);
+    const double panel = s.swizzle_stride == 0 ? across : std::min(across, static_cast<double>(s.swizzle_stride));
+    const double tiles_across = std::min(std::ceil(panel / block_across), concurrent);
+    const double tiles_along = std::ceil(concurrent / tiles_across);
+    const double wave = (tiles_across * block_across + tiles_along * block_along) * static_cast<double>(g.k) * kElementBytes;
+    const double waves = static_cast<double>(tiles(g, s)) / std::min(concurrent, static_cast<double>(tiles(g, s)));
+    return std::max(once, wave * waves);
+}
+
+// Launches beside the main kernel: packing, and adding the parts of K.
+double side_us(const Gemm& g, const Shape& s, const Device& device) {
+    const double bytes_per_us = device.memory_gb_per_s * 0.8 * 1e3;
+    double us = 0;
+    if (s.packs(g.align_a)) us += 1.5 + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
+    if (s.packs(g.align_b)) us += 1.5 + 4.0 * static_cast<double>(g.n * g.k * g.batch) / bytes_per_us;
+    if (s.split_k > 1) us += 1.5 + 8.0 * static_cast<double>(g.m * g.n * g.batch * s.split_k) / (2 * bytes_per_us);
+    return us;
+}
+
+}  // namespace
+
+double predict_us(const Gemm& g, const Shape& s, const Device& device) {
+    const double cycles_per_us = device.clock_mhz * 0.92;
+    const auto sms = static_cast<double>(device.identity.sm_count);
+    const double blocks = static_cast<double>(tiles(g, s) * s.split_k);
+    const double resident = std::min(static_cast<double>(blocks_per_sm(g, s, device.limits)), std::ceil(blocks / sms));
+    const double warps = resident * static_cast<double>(s.warps());
+
+    // A tile of the ring: its steps, a barrier that other blocks on the SM hide, and the latency that the ring must cover.
+    double step = step_cycles(g, s, device) * (warps < 6 ? 1.08 : 1.0);
+    if (s.reg_buffers == 1) step *= warps < 12 ? 1.12 : 1.04;
+    if (s.smem_swizzle == 0) step *= 1.01;
+    const double barrier = 60.0 / resident;
+    const double latency = 1000.0 / static_cast<double>(s.stages - 1) / resident;
+    const double tile = std::max(step * static_cast<double>(s.block_k) / 16.0 + barrier, latency);
+    const double loop =
+        tile * std::ceil(static_cast<double>(std::max<int64_t>(1, k_per_split(g, s))) / static_cast<double>(s.block_k));
+
+    // Start and end of a block, which only another block on the SM hides.
+    const double epilogue = static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 4.0 : 2.0) / 24.0;
+    const double rounds = std::ceil(blocks / sms);
+    const double exposed = (1200.0 + epilogue) * (resident > 1 ? 1.0 + 0.3 * (rounds - 1) : rounds);
+    const double compute_us = (rounds * loop + exposed) / cycles_per_us;
+    const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
+    const double memory_us = (operand_traffic(g, s, device, sms * resident) + output) / (device.memory_gb_per_s * 0.85 * 1e3);
+    return 2.0 + std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6) + side_us(g, s, device);
+}
+
+}  // namespace autotune::mma

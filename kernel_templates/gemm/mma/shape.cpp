@@ -1,0 +1,119 @@
+#include "kernel_templates/gemm/mma/shape.h"
+
+#include <algorithm>
+
+namespace autotune::mma {
+
+using std::int64_t;
+
+namespace {
+
+int64_t tile_bytes(const Shape& s, int64_t extent, bool k_contiguous) {
+    const int64_t rows = k_contiguous ? extent : s.block_k;
+    const int64_t cols = k_contiguous ? s.block_k : extent;
+    return rows * (cols * kElementBytes + (s.smem_swizzle != 0 ? 0 : kChunkBytes));
+}
+
+// The kernel's lanes_along: whether every thread copies the same number of whole passes of a tile.
+bool tile_copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
+    const int64_t rows = k_contiguous ? extent : s.block_k;
+    const int64_t cols = k_contiguous ? s.block_k : extent;
+    const int64_t chunks = cols / 8;
+    const int64_t period = cols % 64 == 0 ? 8 : cols % 32 == 0 ? 4 : 2;
+    for (int64_t lanes = 64; lanes >= 2; lanes /= 2) {
+        const bool fits = chunks % lanes == 0 && (lanes == chunks || lanes % period == 0);
+        if (!fits || s.threads() % lanes != 0) continue;
+        const int64_t rows_a_pass = s.threads() / lanes;
+        if (rows_a_pass % 8 == 0 && rows % rows_a_pass == 0) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+int64_t round_up(int64_t a, int64_t b) {
+    return ceil_div(a, b) * b;
+}
+
+Gemm::Gemm(const Problem& problem)
+    : m(problem.extent("m")),
+      n(problem.extent("n")),
+      k(problem.extent("k")),
+      batch(problem.extent("batch")),
+      trans_a(problem.trait("layout")[0] == 't'),
+      trans_b(problem.trait("layout")[1] == 't'),
+      acc_f16(problem.trait("acc") == "f16"),
+      align_a(problem.operands[0].alignment_bytes),
+      align_b(problem.operands[1].alignment_bytes),
+      align_c(problem.operands[2].alignment_bytes),
+      in(problem.operands[0].dtype),
+      out(problem.operands[2].dtype) {}
+
+Shape shape_of(const Config& config) {
+    const auto get = [&config](std::string_view name) { return config.find(name).value_or(1); };
+    return {get("block_m"), get("block_n"),      get("block_k"),     get("warps_m"),       get("warps_n"),
+            get("stages"),  get("smem_swizzle"), get("reg_buffers"), get("split_barrier"), get("min_blocks"),
+            get("pack"),    get("split_k"),      get("raster"),      get("swizzle_stride")};
+}
+
+Config config_of(const Shape& s) {
+    return {{"block_m", s.block_m},
+            {"block_n", s.block_n},
+            {"warps_m", s.warps_m},
+            {"warps_n", s.warps_n},
+            {"block_k", s.block_k},
+            {"stages", s.stages},
+            {"smem_swizzle", s.smem_swizzle},
+            {"reg_buffers", s.reg_buffers},
+            {"split_barrier", s.split_barrier},
+            {"min_blocks", s.min_blocks},
+            {"pack", s.pack},
+            {"split_k", s.split_k},
+            {"raster", s.raster},
+            {"swizzle_stride", s.swizzle_stride}};
+}
+
+int64_t smem_bytes(const Gemm& g, const Shape& s) {
+    const int64_t ring = s.stages * (tile_bytes(s, s.block_m, !g.trans_a) + tile_bytes(s, s.block_n, g.trans_b));
+    const int64_t barrier = s.split_barrier != 0 ? 16 : 0;
+    const int64_t slabs = s.warps() * 16 * (s.warp_n() + 8) * static_cast<int64_t>(size_bytes(g.out));
+    return std::max(ring + barrier, slabs);
+}
+
+// Accumulators, fragments, and addresses: 44 at 128x256x64 with 8 warps (ptxas 13.0), more once a thread copies more than 12
+// chunks of a tile, above all in a loop that loads its fragments just before their use (24 chunks beside 176 registers: 144 bytes
+// spilled).
+int64_t registers_needed(const Gemm& g, const Shape& s) {
+    const int64_t accumulators = s.warp_m() * s.warp_n() / (g.acc_f16 ? 64 : 32);
+    const int64_t fragments = s.reg_buffers * (s.warp_m() + s.warp_n()) / 4;
+    const int64_t copies = (s.block_m + s.block_n) * s.block_k / 8 / s.threads();
+    return accumulators + fragments + 40 + (s.reg_buffers == 1 ? 4 : 1) * std::max<int64_t>(0, copies - 12);
+}
+
+int64_t registers_allowed(const Shape& s, const DeviceLimits& limits) {
+    return std::min<int64_t>(255, limits.registers_per_sm / (s.threads() * s.min_blocks) / 8 * 8);
+}
+
+bool copies_evenly(const Gemm& g, const Shape& s) {
+    return tile_copies_evenly(s, s.block_m, !g.trans_a) && tile_copies_evenly(s, s.block_n, g.trans_b);
+}
+
+int64_t blocks_per_sm(const Gemm& g, const Shape& s, const DeviceLimits& limits) {
+    const int64_t reserved = 1024;  // shared memory the system keeps for each block
+    const int64_t registers = round_up(std::min(registers_needed(g, s), registers_allowed(s, limits)), 8) * s.threads();
+    return std::max<int64_t>(
+        1, std::min({limits.smem_per_sm_bytes / (smem_bytes(g, s) + reserved), limits.registers_per_sm / registers,
+                     limits.threads_per_sm / s.threads(), static_cast<int64_t>(limits.blocks_per_sm)}));
+}
+
+int64_t tiles(const Gemm& g, const Shape& s) {
+    return ceil_div(g.m, s.block_m) * ceil_div(g.n, s.block_n) * g.batch;
+}
+int64_t k_per_split(const Gemm& g, const Shape& s) {
+    return round_up(ceil_div(g.k, s.split_k), s.block_k);
+}
+
+}  // namespace autotune::mma

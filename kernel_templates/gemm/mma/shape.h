@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+
+#include "src/core/config.h"
+#include "src/core/device.h"
+#include "src/core/problem.h"
+
+// What gemm/mma's rules, cost model and launch plans share: a problem and a config with names resolved, and the resources that
+// follow from them. The same formulas stand in kernel.cuh.
+namespace autotune::mma {
+
+inline constexpr std::int64_t kChunkBytes = 16;  // of a row, copied and swizzled as one
+inline constexpr std::int64_t kElementBytes = 2;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b);
+std::int64_t round_up(std::int64_t a, std::int64_t b);
+
+// What this family asks of a problem.
+struct Gemm {
+    std::int64_t m, n, k, batch;
+    bool trans_a, trans_b, acc_f16;
+    int align_a, align_b, align_c;
+    DType in, out;
+
+    explicit Gemm(const Problem& problem);
+};
+
+struct Shape {
+    std::int64_t block_m, block_n, block_k, warps_m, warps_n, stages, smem_swizzle, reg_buffers, split_barrier, min_blocks, pack;
+    std::int64_t split_k, raster, swizzle_stride;
+
+    std::int64_t warps() const { return warps_m * warps_n; }
+    std::int64_t threads() const { return 32 * warps(); }
+    std::int64_t warp_m() const { return block_m / warps_m; }
+    std::int64_t warp_n() const { return block_n / warps_n; }
+    bool packs(int align_bytes) const { return pack != 0 && align_bytes < kChunkBytes; }
+};
+
+// A parameter that the config lacks is 1.
+Shape shape_of(const Config& config);
+Config config_of(const Shape& shape);
+
+// Dynamic shared memory: the ring of tiles, or the slabs through which C leaves, which take its place.
+std::int64_t smem_bytes(const Gemm& g, const Shape& s);
+// Registers a thread needs without spilling.
+std::int64_t registers_needed(const Gemm& g, const Shape& s);
+std::int64_t registers_allowed(const Shape& s, const DeviceLimits& limits);
+// Whether every thread copies the same number of whole passes of both tiles.
+bool copies_evenly(const Gemm& g, const Shape& s);
+std::int64_t blocks_per_sm(const Gemm& g, const Shape& s, const DeviceLimits& limits);
+// Blocks of one part of K.
+std::int64_t tiles(const Gemm& g, const Shape& s);
+std::int64_t k_per_split(const Gemm& g, const Shape& s);
+
+}  // namespace autotune::mma
