@@ -89,7 +89,8 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     // Start and end of a block, which only another block on the SM hides.
     const double epilogue = static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 4.0 : 2.0) / 24.0;
     const double rounds = std::ceil(blocks / sms);
-    const double exposed = (1200.0 + epilogue) * (resident > 1 ? 1.0 + 0.3 * (rounds - 1) : rounds);
+    const double first_tile = static_cast<double>((s.block_m + s.block_n) * s.block_k) * 2.0 / 30.0;
+    const double exposed = (800.0 + first_tile + epilogue) * (resident > 1 ? 1.0 + 0.3 * (rounds - 1) : rounds);
     const double compute_us = (rounds * loop + exposed) / cycles_per_us;
     const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
     const double memory_us = (operand_traffic(g, s, device, sms * resident) + output) / (device.memory_gb_per_s * 0.85 * 1e3);
