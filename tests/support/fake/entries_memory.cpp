@@ -6,6 +6,7 @@
 
 #include "tests/support/fake/call_log.h"
 #include "tests/support/fake/machine.h"
+#include "tests/support/fake/pending.h"
 
 namespace autotune::fake {
 namespace {
@@ -48,17 +49,17 @@ CUresult mem_free(CUdeviceptr address) {
     return machine.release(address);
 }
 
-// Waits for a kernel that hangs, then checks the range; the range's allocation goes to `found`.
-CUresult settle(CUdeviceptr address, std::size_t bytes, Allocation*& found) {
+// Waits for a kernel that hangs, then checks the range.
+CUresult settle(CUdeviceptr address, std::size_t bytes, bool overwrites) {
     Machine& machine = Machine::get();
     if (const CUresult result = unsafe_call(); result != CUDA_SUCCESS) return result;
     machine.wait_idle();
     if (machine.health != CUDA_SUCCESS) return machine.health;
-    found = machine.find(address, bytes);
-    if (found == nullptr) {
+    if (machine.find(address, bytes) == nullptr) {
         log_call("BUG access outside device memory");
         return CUDA_ERROR_INVALID_VALUE;
     }
+    Pending::get().touch(address, bytes, overwrites);
     machine.now_us += static_cast<double>(bytes) / kCopyBytesPerUs;
     return CUDA_SUCCESS;
 }
@@ -67,10 +68,8 @@ CUresult memcpy_htod(CUdeviceptr to, const void* from, std::size_t bytes) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
     if (const CUresult result = begin("cuMemcpyHtoD", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
-    Allocation* allocation = nullptr;
-    if (const CUresult result = settle(to, bytes, allocation); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = settle(to, bytes, true); result != CUDA_SUCCESS) return result;
     std::memcpy(reinterpret_cast<void*>(to), from, bytes);
-    ++allocation->version;
     return CUDA_SUCCESS;
 }
 
@@ -78,8 +77,7 @@ CUresult memcpy_dtoh(void* to, CUdeviceptr from, std::size_t bytes) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
     if (const CUresult result = begin("cuMemcpyDtoH", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
-    Allocation* allocation = nullptr;
-    if (const CUresult result = settle(from, bytes, allocation); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = settle(from, bytes, false); result != CUDA_SUCCESS) return result;
     std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
     return CUDA_SUCCESS;
 }
@@ -88,10 +86,8 @@ CUresult memset_d8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
     if (const CUresult result = begin("cuMemsetD8", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
-    Allocation* allocation = nullptr;
-    if (const CUresult result = settle(to, bytes, allocation); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = settle(to, bytes, true); result != CUDA_SUCCESS) return result;
     if (bytes <= kLargestFill_bytes) std::memset(reinterpret_cast<void*>(to), value, bytes);
-    ++allocation->version;
     return CUDA_SUCCESS;
 }
 

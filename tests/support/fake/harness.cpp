@@ -6,6 +6,7 @@
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/random.cuh"
 #include "tests/support/fake/kernels.h"
+#include "tests/support/fake/pending.h"
 
 namespace autotune::fake {
 namespace {
@@ -28,14 +29,13 @@ Matrix matrix_of(const Launch& launch) {
             launch.integer("batch_stride", 0)};
 }
 
+// Where a parameter points, nullptr if that is not device memory. Answers that are still pending there are computed, unless they
+// are about to be overwritten.
 template <typename T>
-T* pointer(const Launch& launch, const char* name, std::uint64_t elements) {
+T* pointer(const Launch& launch, const char* name, std::uint64_t elements, bool overwrites = false) {
     const Address address = launch.raw(name).value_or(0);
+    Pending::get().touch(address, elements * sizeof(T), overwrites);
     return Machine::get().find(address, elements * sizeof(T)) != nullptr ? reinterpret_cast<T*>(address) : nullptr;
-}
-
-void written(const Launch& launch, const char* name) {
-    if (Allocation* allocation = Machine::get().find(launch.raw(name).value_or(0), 1)) ++allocation->version;
 }
 
 DType type_of(const Launch& launch) {
@@ -46,9 +46,9 @@ CUresult fill(const Launch& launch) {
     const Matrix matrix = matrix_of(launch);
     const DType type = type_of(launch);
     const std::size_t size = size_bytes(type);
-    auto* data = pointer<std::byte>(launch, "data", static_cast<std::uint64_t>(matrix.span()) * size);
+    const bool is_dense = matrix.span() == matrix.elements();
+    auto* data = pointer<std::byte>(launch, "data", static_cast<std::uint64_t>(matrix.span()) * size, is_dense);
     if (data == nullptr && matrix.span() > 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    written(launch, "data");
     skipped().wrong.erase(launch.raw("data").value_or(0));
     if (matrix.elements() > kMostElements) return CUDA_SUCCESS;
     const Fill how{static_cast<Fill::Kind>(launch.integer("kind", 0)), launch.integer("every", 1)};
@@ -64,9 +64,8 @@ CUresult fill(const Launch& launch) {
 
 CUresult poison(const Launch& launch) {
     const auto bytes = static_cast<std::uint64_t>(launch.integer("bytes", 0));
-    auto* data = pointer<std::uint8_t>(launch, "data", bytes);
+    auto* data = pointer<std::uint8_t>(launch, "data", bytes, true);
     if (data == nullptr && bytes > 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    written(launch, "data");
     skipped().wrong.erase(launch.raw("data").value_or(0));
     if (bytes > 0 && bytes <= kMostBytes) std::memset(data, static_cast<int>(launch.integer("byte", 0)), bytes);
     return CUDA_SUCCESS;
@@ -81,7 +80,6 @@ CUresult redzone_check(const Launch& launch) {
     if (bytes <= kMostBytes) {
         for (std::uint64_t i = 0; i < bytes; ++i) *changed += data[i] != byte ? 1 : 0;
     }
-    written(launch, "changed");
     return CUDA_SUCCESS;
 }
 
@@ -97,7 +95,6 @@ CUresult gap_check(const Launch& launch) {
     for (std::int64_t i = 0; i < matrix.elements(); ++i) held[static_cast<std::size_t>(matrix.offset(i))] = true;
     const auto byte = static_cast<std::uint8_t>(launch.integer("byte", 0));
     for (std::size_t i = 0; i < held.size() * size; ++i) *changed += !held[i / size] && data[i] != byte ? 1 : 0;
-    written(launch, "changed");
     return CUDA_SUCCESS;
 }
 
@@ -106,7 +103,6 @@ CUresult checksum(const Launch& launch) {
     const auto* data = pointer<std::uint8_t>(launch, "data", bytes);
     auto* sum = pointer<std::uint64_t>(launch, "sum", 1);
     if ((data == nullptr && bytes > 0) || sum == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    written(launch, "sum");
     if (bytes > kMostBytes) {
         // A wrong answer that was too big to compute is at least not the same twice.
         static std::uint64_t wrong_count = 0;
@@ -137,7 +133,6 @@ void judge_skipped(CompareResult& result, bool is_wrong) {
 CUresult compare(const Launch& launch) {
     auto* result = pointer<CompareResult>(launch, "result", 1);
     if (result == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    written(launch, "result");
     const Address out = launch.raw("out").value_or(0);
     if (skipped().answers.count(launch.raw("expected").value_or(0)) > 0) {
         judge_skipped(*result, skipped().wrong.count(out) > 0);
@@ -166,7 +161,6 @@ CUresult canary(const Launch& launch) {
     const auto rounds = static_cast<std::uint32_t>(launch.integer("rounds", 0));
     const auto found = known.find(rounds);
     *sum += found != known.end() ? found->second : known[rounds] = canary_sum(rounds);
-    written(launch, "sum");
     return CUDA_SUCCESS;
 }
 

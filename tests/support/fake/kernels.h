@@ -35,6 +35,14 @@ struct GemmView {
 };
 std::optional<GemmView> gemm_view(const Launch& launch);
 
+// Elements from the first to one past the last of each matrix as stored.
+struct StoredSpans {
+    std::int64_t a = 0, b = 0, c = 0;
+};
+StoredSpans stored_spans(const GemmView& gemm);
+
+// The product itself. REQUIRES: the operands are mapped.
+void multiply(const GemmView& gemm);
 CUresult compute_gemm(const GemmView& gemm, const Effects& effects);
 CUresult compute_reference(const GemmView& gemm);
 // Copies of unaligned operands to aligned rows, `_pack...`; nullopt: another kernel.

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/support/fake/call_log.h"
+#include "tests/support/fake/pending.h"
 
 namespace autotune::fake {
 namespace {
@@ -81,7 +82,7 @@ CUresult Machine::allocate(std::size_t bytes, Address& address) {
     void* mapped = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     address = reinterpret_cast<Address>(mapped);
-    allocations_[address] = {address, bytes, 0, false};
+    allocations_[address] = {address, bytes};
     used_bytes_ += bytes;
     return CUDA_SUCCESS;
 }
@@ -92,6 +93,7 @@ CUresult Machine::release(Address address) {
         log_call("BUG free of an address that is not allocated");
         return CUDA_ERROR_INVALID_VALUE;
     }
+    Pending::get().touch(address, found->second.bytes, true);
     munmap(reinterpret_cast<void*>(address), whole_pages(found->second.bytes));
     used_bytes_ -= found->second.bytes;
     allocations_.erase(found);

@@ -104,8 +104,6 @@ namespace autotune::fake {
 struct Allocation {
     Address base = 0;
     std::size_t bytes = 0;
-    std::uint64_t version = 0;  // raised by each write
-    bool tainted = false;       // holds an answer that a rule made wrong and that was too big to compute
 };
 
 // Everything the driver library knows. One mutex guards it: calls are atomic, in the order they are made.
