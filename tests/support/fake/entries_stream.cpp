@@ -134,18 +134,17 @@ CUresult graph_instantiate(CUgraphExec* executable, CUgraph graph, unsigned long
     if (const CUresult result = enter("cuGraphInstantiate", std::to_string(graph->launches.size())); result != CUDA_SUCCESS)
         return result;
     *executable = new CUgraphExec_st{graph->launches};
+    prepare(**executable);
     return CUDA_SUCCESS;
 }
 
 CUresult graph_launch(CUgraphExec executable, CUstream stream) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
-    if (const CUresult result = enter("cuGraphLaunch"); result != CUDA_SUCCESS) return result;
+    const CUresult entered = enter("cuGraphLaunch", std::to_string(executable->launches.size()));
+    if (entered != CUDA_SUCCESS) return entered;
     if (is_capturing(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    for (const Launch& launch : executable->launches) {
-        if (const CUresult result = execute(launch); result != CUDA_SUCCESS) return result;
-    }
-    return CUDA_SUCCESS;
+    return replay(*executable);
 }
 
 CUresult graph_destroy(CUgraph graph) {

@@ -11,9 +11,9 @@
 namespace autotune::fake {
 namespace {
 
-// Bigger buffers are left as they are: filling, clearing and hashing them would cost seconds and prove nothing.
+// Bigger matrices are filled with one number, and bigger buffers are left as they are: it would cost seconds and prove nothing.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 18;
-constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
 
 struct Matrix {
     std::int64_t rows, cols, ld, batch, stride;
@@ -50,7 +50,12 @@ CUresult fill(const Launch& launch) {
     auto* data = pointer<std::byte>(launch, "data", static_cast<std::uint64_t>(matrix.span()) * size, is_dense);
     if (data == nullptr && matrix.span() > 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
     skipped().wrong.erase(launch.raw("data").value_or(0));
-    if (matrix.elements() > kMostElements) return CUDA_SUCCESS;
+    if (matrix.elements() > kMostElements) {
+        // 0x3c3c is 1.06 as f16 and 0.011 as bf16.
+        const std::uint64_t bytes = static_cast<std::uint64_t>(matrix.span()) * size;
+        if (bytes <= kMostBytes) std::memset(data, 0x3c, bytes);
+        return CUDA_SUCCESS;
+    }
     const Fill how{static_cast<Fill::Kind>(launch.integer("kind", 0)), launch.integer("every", 1)};
     const auto seed = static_cast<std::uint64_t>(launch.integer("seed", 1));
     const auto operand = static_cast<int>(launch.integer("operand", 0));

@@ -83,6 +83,9 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
     std::vector<autotune::fake::Launch> launches;
+    double total_us = 0;       // by the model
+    bool is_plain = true;      // no rule concerns any launch, and running it twice gives what running it once does
+    std::uint64_t ran_at = 0;  // Pending's generation after the last run; 0: never ran
 };
 struct CUstream_st {
     std::unique_ptr<CUgraph_st> capture;  // set while capturing
@@ -150,6 +153,10 @@ class Machine {
 double device_number(int ordinal, const std::string& name);
 std::string device_word(int ordinal, const std::string& name, const std::string& otherwise);
 
+// Runs all launches of a graph, as quickly as the script allows. REQUIRES: Machine::mutex is held.
+CUresult replay(CUgraphExec_st& graph);
+// Fills in what replay() wants to know of a new graph.
+void prepare(CUgraphExec_st& graph);
 // Runs a launch: rules, time, arithmetic. REQUIRES: Machine::mutex is held.
 CUresult execute(const Launch& launch);
 // Whether the driver would refuse the launch before it reaches the device.

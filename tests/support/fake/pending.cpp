@@ -15,7 +15,7 @@ bool is_same(const GemmView& x, const GemmView& y) {
         return std::tuple(g.a, g.b, g.c, g.m, g.n, g.k, g.lda, g.ldb, g.ldc, g.batch, g.stride_a, g.stride_b, g.stride_c,
                           g.trans_a, g.trans_b, g.alpha, g.beta);
     };
-    return key(x) == key(y) && x.in_type == y.in_type && x.out_type == y.out_type;
+    return x.c == y.c && key(x) == key(y) && x.in_type == y.in_type && x.out_type == y.out_type;
 }
 
 }  // namespace
@@ -60,7 +60,9 @@ void Pending::touch(Address base, std::size_t bytes, bool overwrites) {
         const bool is_unseen = overwrites && range.holds(entry.c);
         if (is_met(entry) && !is_unseen) due.push_back(entry);
     }
-    entries_.erase(std::remove_if(entries_.begin(), entries_.end(), is_met), entries_.end());
+    const auto left = std::remove_if(entries_.begin(), entries_.end(), is_met);
+    if (left != entries_.end()) ++generation_;
+    entries_.erase(left, entries_.end());
     for (const Entry& entry : due) run(entry);
 }
 

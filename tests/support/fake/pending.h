@@ -18,6 +18,9 @@ class Pending {
     // Something is about to read or write these bytes; `overwrites`: every one of them, unseen.
     void touch(Address base, std::size_t bytes, bool overwrites = false);
 
+    // Raised whenever an answer ceases to be pending: until then, a graph of these launches has nothing to do.
+    std::uint64_t generation() const { return generation_; }
+
   private:
     struct Range {
         Address base = 0;
@@ -34,6 +37,7 @@ class Pending {
     static void run(const Entry& entry);
 
     std::vector<Entry> entries_;
+    std::uint64_t generation_ = 1;
 };
 
 }  // namespace autotune::fake

@@ -72,6 +72,13 @@ bool same_constants(const Rule& rule, const Occasion& occasion) {
     return true;
 }
 
+// Everything but the counters.
+bool is_meant(const Rule& rule, const Occasion& occasion) {
+    if (rule.on != occasion.on) return false;
+    if (rule.symbol && regexec(rule.symbol.get(), occasion.symbol.c_str(), 0, nullptr, 0) != 0) return false;
+    return same_constants(rule, occasion);
+}
+
 }  // namespace
 
 double Rule::number(const std::string& name, double otherwise) const {
@@ -168,12 +175,14 @@ std::string Script::word(const std::string& section_name, const std::string& nam
     return found == words.end() ? otherwise : found->second;
 }
 
+bool Script::concerns(const Occasion& occasion) const {
+    return std::any_of(rules_.begin(), rules_.end(), [&](const Rule& rule) { return is_meant(rule, occasion); });
+}
+
 const Rule* Script::fire(const Occasion& occasion) {
     const std::lock_guard lock(mutex_);
     for (Rule& rule : rules_) {
-        if (rule.on != occasion.on) continue;
-        if (rule.symbol && regexec(rule.symbol.get(), occasion.symbol.c_str(), 0, nullptr, 0) != 0) continue;
-        if (!same_constants(rule, occasion)) continue;
+        if (!is_meant(rule, occasion)) continue;
         ++rule.seen;
         if (rule.nth > 0 && rule.seen != rule.nth) continue;
         if (rule.seen < rule.from || (rule.times > 0 && rule.fired >= rule.times)) continue;

@@ -57,6 +57,8 @@ class Script {
 
     // The first rule that applies now, counted as fired; nullptr if none does.
     const Rule* fire(const Occasion& occasion);
+    // Whether any rule may ever apply to such an occasion.
+    bool concerns(const Occasion& occasion) const;
     // Files that outlive the process, for `once` and for a driver that vanished: path of the script + suffix.
     std::string marker(const std::string& suffix) const { return path_ + "." + suffix; }
 
