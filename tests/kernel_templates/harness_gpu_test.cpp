@@ -1,0 +1,260 @@
+// The device's side of filling and judging against the host's, bit for bit, and the reference kernel against the same sums in
+// double.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernel_templates/common/fill.h"
+#include "src/gpu/nvrtc.h"
+#include "src/jit/compiler.h"
+#include "src/jit/kernel.h"
+#include "tests/support/gpu_gate.h"
+#include "tuner/harness.h"
+
+namespace autotune::test {
+namespace {
+
+constexpr std::uint64_t kSeed = 42;
+// What a relative error is asked of at least, so that values near 0 do not decide.
+constexpr double kSumScale = 1e-3;
+
+class HarnessOnGpu : public GpuTest {
+  protected:
+    void SetUp() override {
+        GpuTest::SetUp();
+        if (IsSkipped() || HasFatalFailure()) return;
+        const char* path = std::getenv("AUTOTUNE_NVRTC");
+        nvrtc_ = gpu::Nvrtc::load({.explicit_path = path == nullptr ? "" : path, .extra_folders = {}, .driver_major = 0});
+        stream_.emplace(driver());
+        harness_.emplace(driver(), load(jit::render_harness(catalogue_, target())), *stream_);
+    }
+    void TearDown() override {
+        harness_.reset();
+        stream_.reset();
+        GpuTest::TearDown();
+    }
+
+    jit::Target target() const { return {device().arch(), nvrtc_->version()}; }
+    std::shared_ptr<const gpu::Library> load(const jit::Rendered& rendered) const {
+        const jit::CompileResult result = jit::compile(*nvrtc_, jit::CubinCache(""), rendered);
+        if (!result.compiled) throw Error(ErrorCode::compile_failed, result.failure + "\n" + result.log);
+        return std::make_shared<const gpu::Library>(driver(), result.compiled->cubin);
+    }
+
+    // The operand's bytes on the device, every one of them 0xFF.
+    gpu::Buffer poisoned(const Operand& operand) const {
+        gpu::Buffer buffer(driver(), static_cast<std::size_t>(operand.span_bytes()));
+        buffer.fill_bytes(0xFF);
+        return buffer;
+    }
+    // Its elements' bits after whatever was enqueued.
+    std::vector<std::uint64_t> bits_of(const Operand& operand, const gpu::Buffer& buffer) const {
+        stream_->synchronize();
+        std::vector<std::byte> bytes(buffer.bytes());
+        buffer.download(bytes);
+        const std::size_t size = size_bytes(operand.dtype);
+        std::vector<std::uint64_t> bits(bytes.size() / size);
+        for (std::size_t i = 0; i < bits.size(); ++i) std::memcpy(&bits[i], bytes.data() + i * size, size);
+        return bits;
+    }
+    gpu::Buffer uploaded(const std::vector<double>& values) const {
+        gpu::Buffer buffer(driver(), values.size() * sizeof(double));
+        buffer.upload(std::as_bytes(std::span(values)));
+        return buffer;
+    }
+
+    Catalogue catalogue_ = Catalogue::embedded();
+    std::shared_ptr<const gpu::Nvrtc> nvrtc_;
+    std::optional<gpu::Stream> stream_;
+    std::optional<tuner::Harness> harness_;
+};
+
+class ReferenceOnGpu : public HarnessOnGpu {
+  protected:
+    void compare_with_host(const Op& op, const Problem& problem, TestKind kind);
+
+    void launch_reference(const Op& op, const Problem& problem, TestKind kind, jit::LaunchInputs inputs) {
+        std::vector<float> scalars;
+        for (const Scalar& scalar : problem.scalars) scalars.push_back(static_cast<float>(scalar.value));
+        inputs.scalars = scalars;
+        const jit::Rendered rendered = jit::render_reference(catalogue_, op, problem, target());
+        const jit::BoundLaunch launch(driver(), load(rendered), rendered.symbol, problem, op.reference_plan(problem, kind));
+        ASSERT_EQ(launch.enqueue(inputs, stream_->handle()), 0);
+        stream_->synchronize();
+    }
+    static std::vector<double> downloaded(const gpu::Buffer& buffer) {
+        std::vector<double> values(buffer.bytes() / sizeof(double));
+        buffer.download(std::as_writable_bytes(std::span(values)));
+        return values;
+    }
+    static void expect_near(const std::vector<double>& found, const std::vector<double>& wanted, double relative,
+                            const std::string& what) {
+        ASSERT_EQ(found.size(), wanted.size());
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            ASSERT_NEAR(found[i], wanted[i], relative * (kSumScale + std::fabs(wanted[i]))) << what << " element " << i;
+        }
+    }
+};
+
+// Two batches of 37x53 in padded rows.
+Operand padded(DType type) {
+    Operand operand;
+    operand.name = "x";
+    operand.dtype = type;
+    operand.rows = 37;
+    operand.cols = 53;
+    operand.ld = 61;
+    operand.batch = 2;
+    operand.batch_stride = 37 * 61 + 5;
+    return operand;
+}
+
+TEST_F(HarnessOnGpu, FillsWithTheHostsBits) {
+    for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+        for (const Fill& fill : {Fill{Fill::Kind::normal, 1}, Fill{Fill::Kind::integers, 1}, Fill{Fill::Kind::normal, 7}}) {
+            const Operand operand = padded(type);
+            const gpu::Buffer buffer = poisoned(operand);
+            harness_->fill(operand, buffer.address(), 1, fill, kSeed);
+            const std::vector<std::uint64_t> device_bits = bits_of(operand, buffer);
+            const std::vector<double> host = filled_operand(fill, operand, 1, kSeed);
+            for (std::size_t i = 0; i < host.size(); ++i) {
+                if (std::isnan(host[i])) continue;  // a gap
+                ASSERT_EQ(device_bits[i], encode(type, host[i])) << to_string(type) << " element " << i;
+            }
+        }
+    }
+}
+
+TEST_F(HarnessOnGpu, FillLeavesTheGapsAlone) {
+    const Operand operand = padded(DType::f16);
+    const gpu::Buffer buffer = poisoned(operand);
+    harness_->fill(operand, buffer.address(), 0, {Fill::Kind::normal, 1}, kSeed);
+    EXPECT_EQ(harness_->altered_gap_bytes(operand, buffer.address()), 0U);
+}
+
+TEST_F(HarnessOnGpu, CountsBytesWrittenIntoGapsOfRowsAndBatches) {
+    const Operand operand = padded(DType::f16);
+    gpu::Buffer buffer = poisoned(operand);
+    const std::vector<std::byte> one(1);
+    buffer.upload(one, 2 * 53);                                                  // after the first row
+    buffer.upload(one, 2 * static_cast<std::size_t>(operand.batch_stride - 1));  // before the second batch
+    EXPECT_EQ(harness_->altered_gap_bytes(operand, buffer.address()), 2U);
+}
+
+TEST_F(HarnessOnGpu, NanFillIsNanInEveryType) {
+    for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+        const Operand operand = padded(type);
+        gpu::Buffer buffer(driver(), static_cast<std::size_t>(operand.span_bytes()));
+        buffer.fill_bytes(0);
+        harness_->fill(operand, buffer.address(), 2, {Fill::Kind::nan, 1}, kSeed);
+        EXPECT_TRUE(std::isnan(decode(type, bits_of(operand, buffer)[60 + 7])));
+        harness_->poison(operand, buffer.address());
+        EXPECT_TRUE(std::isnan(decode(type, bits_of(operand, buffer)[0])));
+    }
+}
+
+// Values where rounding, infinities, NaN, subnormals and zero bounds all decide something.
+TEST_F(HarnessOnGpu, ComparesAsTheHostDoes) {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    const std::vector<double> expected = {1.0, 2049.5, 2049.0000001, -3.0, kNan, kInf, 1e6, 0.0, 3e-8, 5.0, kNan, 7.0};
+    const std::vector<double> bound = {0.5, 0, 0, 0.25, 1, 1, 0, 0, 0, 0, 1, 10};
+    const std::vector<double> out = {1.5, 2050, 2050, -3.5, kNan, kInf, kInf, -0.0, 0.0, 5.0, 1.0, kNan};
+    for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+        Operand operand = padded(type);
+        operand.rows = 3;
+        operand.cols = operand.ld = 4;
+        operand.batch = 1;
+        std::vector<std::byte> bytes(out.size() * size_bytes(type));
+        CompareResult host;
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            const std::uint64_t bits = encode(type, out[i]);
+            std::memcpy(bytes.data() + i * size_bytes(type), &bits, size_bytes(type));
+            compare_element(host, type, bits, expected[i], bound[i], i);
+        }
+        gpu::Buffer buffer(driver(), bytes.size());
+        buffer.upload(bytes);
+        const CompareResult found =
+            harness_->compare(operand, buffer.address(), uploaded(expected).address(), uploaded(bound).address());
+        EXPECT_EQ(found.violations, host.violations) << to_string(type);
+        EXPECT_EQ(found.first_wrong_complement, host.first_wrong_complement) << to_string(type);
+        EXPECT_EQ(found.nan_count, host.nan_count) << to_string(type);
+        EXPECT_EQ(found.max_ratio, host.max_ratio) << to_string(type);
+        EXPECT_DOUBLE_EQ(found.sum_error2, host.sum_error2) << to_string(type);
+        EXPECT_DOUBLE_EQ(found.sum_expected2, host.sum_expected2) << to_string(type);
+    }
+}
+
+TEST_F(HarnessOnGpu, ChecksumSeesOneBitAndWhereItStands) {
+    gpu::Buffer buffer(driver(), 1001);
+    buffer.fill_bytes(0);
+    const tuner::Region all = {buffer.address(), buffer.bytes()};
+    const std::uint64_t zeros = harness_->checksum(all);
+    const std::vector<std::byte> one(1, std::byte{1});
+    const std::vector<std::byte> zero(1);
+    buffer.upload(one, 8);
+    const std::uint64_t early = harness_->checksum(all);
+    buffer.upload(zero, 8);
+    buffer.upload(one, 1000);
+    const std::uint64_t late = harness_->checksum(all);
+    buffer.upload(zero, 1000);
+    EXPECT_EQ(harness_->checksum(all), zeros);
+    EXPECT_NE(early, zeros);
+    EXPECT_NE(late, zeros);
+    EXPECT_NE(late, early);
+}
+
+TEST_F(HarnessOnGpu, RedZonesCountEveryAlteredByte) {
+    gpu::Buffer buffer(driver(), 4096);
+    buffer.fill_bytes(static_cast<std::uint8_t>(kRedzoneByte));
+    EXPECT_EQ(harness_->altered_bytes({{buffer.address(), 4096}}), 0U);
+    buffer.upload(std::vector<std::byte>(3), 4000);
+    EXPECT_EQ(harness_->altered_bytes({{buffer.address(), 4096}}), 3U);
+}
+
+TEST_F(HarnessOnGpu, TheCanaryAnswersAsTheHostComputes) {
+    EXPECT_TRUE(harness_->canary());
+}
+
+// Runs the op's reference on the device and on the host, over the same values.
+void ReferenceOnGpu::compare_with_host(const Op& op, const Problem& problem, TestKind kind) {
+    const Check check = op.check(problem, kind);
+    std::vector<gpu::Buffer> buffers;
+    std::vector<gpu::DeviceAddress> addresses;
+    std::vector<std::vector<double>> operands;
+    for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+        buffers.push_back(poisoned(problem.operands[i]));
+        addresses.push_back(buffers.back().address());
+        harness_->fill(problem.operands[i], addresses.back(), static_cast<int>(i), check.fills[i], kSeed);
+        operands.push_back(filled_operand(check.fills[i], problem.operands[i], static_cast<int>(i), kSeed));
+    }
+    std::vector<double> expected, bound;
+    op.reference_on_host(problem, kind, operands, expected, bound);
+
+    const std::vector<double> unset(expected.size(), -1);
+    const gpu::Buffer device_expected = uploaded(unset);
+    const gpu::Buffer device_bound = uploaded(unset);
+    launch_reference(op, problem, kind,
+                     {.operands = addresses,
+                      .scalars = {},
+                      .workspace = 0,
+                      .expected = device_expected.address(),
+                      .bound = device_bound.address()});
+    expect_near(downloaded(device_expected), expected, 1e-9, problem.key());
+    expect_near(downloaded(device_bound), bound, 1e-5, problem.key() + " bound");
+}
+
+TEST_F(ReferenceOnGpu, AgreesWithTheHostOnEveryExampleOfEveryOp) {
+    for (const Op* op : catalogue_.ops()) {
+        for (ProblemRequest request : op->examples()) {
+            if (op->name() == "gemm") request.shape = "3*65x70x131";
+            request.options.erase("ldb");
+            const Problem problem = catalogue_.problem(request);
+            compare_with_host(*op, problem, TestKind::exact);
+            compare_with_host(*op, problem, TestKind::numeric);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace autotune::test
