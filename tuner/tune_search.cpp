@@ -76,7 +76,10 @@ TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& o
     plan_search();
 }
 
+// Closing the session still serves the loop, whose idle hook calls refill(): first there must be nothing left to refill.
 TuneRun::~TuneRun() {
+    searching_ = false;
+    session_.reset();
     shared_.engine.pool().cancel(owner_);
     shared_.engine.pool().resume();
 }
