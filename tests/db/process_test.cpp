@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -84,9 +85,13 @@ TEST_F(Processes, ALockedDatabaseIsNamedAfterTheTimeout) {
 TEST_F(Processes, ALibraryGivesUpOnALockWithinItsTimeout) {
     open();
     const LockHolder holder(path(), "BEGIN EXCLUSIVE");
-    const auto start = std::chrono::steady_clock::now();
-    EXPECT_THAT(database_error_of([&] { open(30); }), HasSubstr("locked"));
-    EXPECT_LT(std::chrono::steady_clock::now() - start, 200ms);  // 30 ms and what a busy machine adds
+    std::chrono::nanoseconds shortest = 1h;  // of some tries: a busy machine adds its own waits
+    for (int attempt = 0; attempt < 5; ++attempt) {
+        const auto start = std::chrono::steady_clock::now();
+        EXPECT_THAT(database_error_of([&] { open(30); }), HasSubstr("locked"));
+        shortest = std::min<std::chrono::nanoseconds>(shortest, std::chrono::steady_clock::now() - start);
+    }
+    EXPECT_LT(shortest, 100ms);  // 31 ms
 }
 
 TEST_F(Processes, ReadersDoNotWaitForAWriter) {

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "tests/db/sample.h"
@@ -154,15 +155,31 @@ TEST(Shipped, IsNotWrittenBySavingOrRemoving) {
     EXPECT_THAT(store.find(sample_problem(2), sample_device()), SizeIs(1));
 }
 
-TEST(Shipped, LooksThroughThousandsOfLinesInMilliseconds) {
+// Of some tries: a busy machine adds its own waits.
+template <class Act>
+std::chrono::nanoseconds shortest_time_of(const std::string& shipped, const Act& act) {
+    std::chrono::nanoseconds shortest = std::chrono::hours(1);
+    for (int attempt = 0; attempt < 5; ++attempt) {
+        const Store store = store_over(shipped);  // has read nothing yet
+        const auto start = std::chrono::steady_clock::now();
+        act(store);
+        shortest = std::min<std::chrono::nanoseconds>(shortest, std::chrono::steady_clock::now() - start);
+    }
+    return shortest;
+}
+
+TEST(Shipped, FindsALineInAFractionOfTheTimeToParseAll) {
     const TempFolder folder;
     std::string lines;
-    for (std::int64_t m = 1; m <= 2000; ++m) lines += line_of(m);
+    for (std::int64_t m = 1; m <= 1000; ++m) lines += line_of(m);
     write_file(folder / "gemm.jsonl", lines);
-    const Store store = store_over(folder.path());
-    const auto start = std::chrono::steady_clock::now();
-    EXPECT_THAT(store.find(sample_problem(1500), sample_device()), SizeIs(1));
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100));  // 4 ms; a full parse takes 300
+    const auto one = shortest_time_of(
+        folder.path(), [](const Store& store) { EXPECT_THAT(store.find(sample_problem(700), sample_device()), SizeIs(1)); });
+    const auto all =
+        shortest_time_of(folder.path(), [](const Store& store) { EXPECT_THAT(store.list_shipped({}), SizeIs(1000)); });
+    RecordProperty("one_us", std::to_string(one.count() / 1000));
+    RecordProperty("all_us", std::to_string(all.count() / 1000));
+    EXPECT_LT(one * 3, all);
 }
 
 }  // namespace
