@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Plants one breach of each kind in a small tree and expects check_layers.py to name it, and nothing in a clean tree."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+CHECKER = pathlib.Path(__file__).resolve().parents[2] / "tools" / "check_layers.py"
+
+# file, its text, what must be said of it
+BREACHES = [
+    ("src/core/a.h", '#include "src/gpu/driver.h"\n', "src/core may not include src/gpu/driver.h"),
+    ("src/runtime/a.cpp", '#include "tuner/tune.h"\n', "src/runtime may not include tuner/tune.h"),
+    ("tuner/a.cpp", '#include "src/runtime/plan.h"\n', "tuner may not include src/runtime/plan.h"),
+    ("kernel_templates/gemm/a.cpp", "#include <cuda.h>\n", "cuda.h belongs to src/gpu"),
+    ("tuner/a.cpp", "#include <sqlite3.h>\n", "sqlite3.h belongs to db"),
+    ("src/jit/a.cpp", '#include "tests/support/gpu_gate.h"\n', "products know nothing of tests"),
+    ("tuner/a.cpp", 'void f() { std::cout << "x"; }\n', "tuner prints"),
+    ("db/a.cpp", 'void f() { std::fprintf(stderr, "x"); }\n', "db prints"),
+    ("src/gpu/a.cpp", 'auto f() { return std::getenv("HOME"); }\n', "src/gpu reads the environment"),
+]
+CLEAN = [
+    ("tools/a.cpp", '#include "tuner/tune.h"\nvoid f() { std::cout << "x"; }\n'),
+    ("tuner/a.cpp", '#include "src/core/problem.h"\n// std::cout << x, getenv("x")\nvoid f() { std::snprintf(t, 1, "x"); }\n'),
+    ("src/gpu/a.cpp", "#include <cuda.h>\n"),
+    ("tests/a.cpp", "#include <sqlite3.h>\n"),
+]
+
+
+def check(files):
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in files:
+            path = pathlib.Path(root) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        done = subprocess.run([CHECKER, root], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+
+def main():
+    failed = 0
+    for name, text, expected in BREACHES:
+        code, said = check([(name, text)])
+        if code != 1 or expected not in said:
+            print(f"{name}: expected '{expected}', got {code}: {said}")
+            failed += 1
+    code, said = check(CLEAN)
+    if code != 0:
+        print(f"clean tree refused: {said}")
+        failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "src/core/error.h"
+#include "tools/cli/cli.h"
+
+namespace autotune::cli {
+
+// A tuner and a machine that answer at once and remember what they were asked.
+class FakeServices : public Services {
+  public:
+    bool has_driver = true;
+    bool is_known = false;  // recall finds a winner
+    std::function<void(const Problem&)> on_tune = [](const Problem&) {};
+    std::function<void()> on_open = [] {};
+    TrialStatus verdict = TrialStatus::ok;
+    std::vector<tuner::SweepItem::State> sweep_states;
+
+    std::vector<Problem> tuned, recalled, benched, compiled;
+    tuner::TuneOptions tune_options;
+    tuner::BenchOptions bench_options;
+    tuner::CompileOptions compile_options;
+    tuner::SweepOptions sweep_options;
+    tuner::SimulateOptions simulate_options;
+    std::vector<std::string> compiled_archs;
+    int versions_learned = 0;
+
+    bool driver_installed() override { return has_driver; }
+
+    Gpu open_gpu(int ordinal) override {
+        on_open();
+        if (ordinal > 0)
+            throw Error(ErrorCode::no_gpu, "there is no device " + std::to_string(ordinal) + "; the devices are 0 to 0");
+        Gpu gpu;
+        gpu.device = *reference_device("sm_90a");
+        gpu.uuid = "GPU-00000000-0000-0000-0000-000000000000";
+        gpu.cuda_version = 13000;
+        gpu.provenance.driver = "580.1";
+        return gpu;
+    }
+    void learn_versions(Gpu& gpu, const std::string&) override {
+        ++versions_learned;
+        gpu.provenance.nvrtc = "13.0";
+    }
+    CardFacts card(const Gpu&) override { return {}; }
+    NvrtcFacts nvrtc(const std::string& path, int) override {
+        if (path == "/missing") throw Error(ErrorCode::no_gpu, "no NVRTC at /missing; unset AUTOTUNE_NVRTC");
+        return {.version = "13.0", .path = "/lib/libnvrtc.so.13"};
+    }
+
+    static db::Winner winner_of(const Problem& problem, const tuner::TuneServices& services) {
+        const Family* family = services.catalogue.families_of(problem.op).front();
+        db::Winner winner;
+        winner.op = problem.op;
+        winner.class_key = problem.class_key();
+        winner.extents = problem.extents;
+        winner.device = services.device.identity;
+        winner.template_identity = services.catalogue.template_identity(*family);
+        winner.candidate = {std::string(family->name()), family->space(problem, services.device).default_config};
+        winner.timing = {.median_us = 100, .low_us = 99, .high_us = 101, .min_us = 98, .samples = 30};
+        winner.provenance = services.provenance;
+        winner.provenance.method = "final-rounds-1 l2=cold data=normal";
+        winner.provenance.date = "2026-01-02T03:04:05Z";
+        winner.evidence.rounds = 30;
+        winner.evidence.decided_by = "only candidate";
+        winner.evidence.finalists = {
+            {.name = winner.candidate.to_string(), .candidate = winner.candidate, .timing = winner.timing}};
+        return winner;
+    }
+
+    std::optional<tuner::TuneResult> recall(const Problem& problem, const tuner::TuneServices& services) override {
+        recalled.push_back(problem);
+        if (!is_known) return std::nullopt;
+        tuner::TuneResult result;
+        result.winner = winner_of(problem, services);
+        return result;
+    }
+    tuner::TuneResult tune(const Problem& problem, const tuner::TuneOptions& options, tuner::TuneServices& services) override {
+        tuned.push_back(problem);
+        tune_options = options;
+        on_tune(problem);
+        tuner::TuneResult result;
+        result.winner = winner_of(problem, services);
+        result.tuned = true;
+        if (services.store != nullptr) services.store->put(result.winner);
+        return result;
+    }
+    tuner::BenchResult bench(const Problem& problem, const tuner::BenchOptions& options, tuner::TuneServices&) override {
+        benched.push_back(problem);
+        bench_options = options;
+        tuner::BenchResult result;
+        result.rounds = options.rounds;
+        tuner::BenchRow good, bad;
+        good.name = "winner";
+        good.timing = Timing{.median_us = 100, .low_us = 99, .high_us = 101, .min_us = 98, .samples = 30};
+        bad.name = "cublas";
+        bad.status = TrialStatus::launch_refused;
+        bad.detail = "the library is not found";
+        result.rows = {good, bad};
+        return result;
+    }
+    Trial verify(const Problem&, const Candidate& candidate, tuner::TuneServices&) override {
+        Trial trial;
+        trial.candidate = candidate;
+        trial.status = verdict;
+        return trial;
+    }
+    std::vector<tuner::CompiledRow> compile_ranked(const Problem& problem, const tuner::CompileOptions& options,
+                                                   tuner::TuneServices& services) override {
+        compiled.push_back(problem);
+        compile_options = options;
+        compiled_archs.push_back(services.device.arch());
+        tuner::CompiledRow row;
+        row.candidate = winner_of(problem, services).candidate;
+        row.report.registers = 128;
+        row.smem_bytes = 49152;
+        row.occupancy = 0.25;
+        row.predicted_us = 123.4;
+        return {row};
+    }
+    std::vector<tuner::SweepItem> sweep(const std::vector<Problem>& problems, const tuner::SweepOptions& options,
+                                        tuner::TuneServices& services, tuner::SweepObserver* observer) override {
+        sweep_options = options;
+        std::vector<tuner::SweepItem> items;
+        for (const Problem& problem : problems) {
+            tuner::SweepItem item;
+            item.problem = problem;
+            item.state = items.size() < sweep_states.size() ? sweep_states[items.size()] : tuner::SweepItem::State::tuned;
+            if (item.state == tuner::SweepItem::State::tuned) {
+                item.result = tuner::TuneResult{};
+                item.result->winner = winner_of(problem, services);
+            }
+            items.push_back(item);
+            observer->on_item(items.back(), items.size(), problems.size(), std::nullopt);
+        }
+        return items;
+    }
+    tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) override {
+        simulate_options = options;
+        tuner::Simulation simulation;
+        simulation.space = path;
+        simulation.strategies.resize(1);
+        simulation.strategies[0].name = "random";
+        for (std::size_t i = 0; i < 3; ++i) simulation.strategies[0].within[i].percent = i == 0 ? 10 : i == 1 ? 5 : 1;
+        for (std::size_t i = 0; i < 3; ++i) simulation.strategies[0].after[i].evaluations = i == 0 ? 50 : i == 1 ? 100 : 220;
+        return simulation;
+    }
+};
+
+struct Said {
+    ExitCode code = ExitCode::done;
+    std::string out, err;
+    nlohmann::json json() const { return nlohmann::json::parse(out); }
+    std::vector<nlohmann::json> json_lines() const {
+        std::vector<nlohmann::json> lines;
+        std::istringstream text(out);
+        for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+        return lines;
+    }
+};
+
+// The command in a private home.
+class CliBench {
+  public:
+    CliBench() {
+        std::string pattern = (std::filesystem::temp_directory_path() / "autotune-cli-XXXXXX").string();
+        folder = mkdtemp(pattern.data());
+        variables["HOME"] = folder;
+    }
+    ~CliBench() {
+        std::error_code ignored;
+        std::filesystem::remove_all(folder, ignored);
+    }
+    CliBench(const CliBench&) = delete;
+    CliBench& operator=(const CliBench&) = delete;
+
+    Said operator()(const std::vector<std::string>& words) {
+        std::ostringstream out, err;
+        Cli cli({.out = out, .err = err, .out_is_terminal = terminal, .err_is_terminal = terminal}, Environment(variables),
+                services, {.binary = "/nonexistent/autotune", .version = "9.8.7", .shipped_folders = {}, .stop = &stop});
+        const ExitCode code = cli.run(words);
+        return {code, out.str(), err.str()};
+    }
+    // A file in the private home.
+    std::string file(const std::string& name, const std::string& text) const {
+        const std::string path = folder + "/" + name;
+        std::ofstream(path) << text;
+        return path;
+    }
+
+    FakeServices services;
+    std::map<std::string, std::string, std::less<>> variables;
+    std::atomic<bool> stop{false};
+    bool terminal = false;
+    std::string folder;
+};
+
+}  // namespace autotune::cli

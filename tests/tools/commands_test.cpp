@@ -1,0 +1,469 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/cli_bench.h"
+
+namespace autotune::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+using State = tuner::SweepItem::State;
+
+std::vector<std::string> on(const std::string& command, std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {"--op", "hgemm", "--shape", "512x512x512"};
+    if (!command.empty()) words.insert(words.begin(), command);
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+// ---- tune ----
+
+TEST(Tune, IsWhatALineOfFlagsMeans) {
+    CliBench autotune;
+    EXPECT_EQ(autotune(on("")).code, ExitCode::done);
+    EXPECT_EQ(autotune(on("tune", {"--retune"})).code, ExitCode::done);
+    EXPECT_THAT(autotune.services.tuned, SizeIs(2));
+}
+
+TEST(Tune, AKnownWinnerIsShownAndNothingIsTuned) {
+    CliBench autotune;
+    autotune.services.is_known = true;
+    const Said said = autotune(on(""));
+    EXPECT_EQ(said.code, ExitCode::done);
+    EXPECT_THAT(said.out, AllOf(HasSubstr("exact"), HasSubstr("from the database")));
+    EXPECT_THAT(autotune.services.tuned, IsEmpty());
+    EXPECT_EQ(autotune.services.versions_learned, 0) << "NVRTC and NVML cost time that a known answer does not need";
+}
+
+TEST(Tune, RetuneDoesNotAskTheStore) {
+    CliBench autotune;
+    autotune.services.is_known = true;
+    autotune(on("", {"--retune"}));
+    EXPECT_THAT(autotune.services.recalled, IsEmpty());
+    EXPECT_THAT(autotune.services.tuned, SizeIs(1));
+    EXPECT_TRUE(autotune.services.tune_options.retune);
+}
+
+TEST(Tune, JsonHasProblemDeviceWinnerAndEvidence) {
+    CliBench autotune;
+    const auto json = autotune(on("", {"--json"})).json();
+    EXPECT_EQ(json["problem"]["shape"], "512x512x512");
+    EXPECT_EQ(json["problem"]["extents"]["k"], 512);
+    EXPECT_EQ(json["device"]["arch"], "sm_90a");
+    EXPECT_EQ(json["origin"], "exact");
+    EXPECT_EQ(json["timed"], true);
+    EXPECT_EQ(json["tuned"], true);
+    EXPECT_EQ(json["winner"]["median_us"], 100);
+    EXPECT_GT(json["winner"]["tflops"].get<double>(), 0);
+    EXPECT_EQ(json["winner"]["config"]["block_m"].is_number_integer(), true);
+    EXPECT_THAT(json["evidence"]["finalists"], SizeIs(1));
+}
+
+TEST(Tune, FlagsReachTheTuner) {
+    CliBench autotune;
+    autotune(on(
+        "", {"--budget", "7s,9t", "--seed", "5", "--strategy", "random", "--l2", "warm", "--keep", "kept", "--family", "mma"}));
+    const tuner::TuneOptions& options = autotune.services.tune_options;
+    EXPECT_DOUBLE_EQ(options.budget.seconds, 7);
+    EXPECT_EQ(options.budget.trials, 9);
+    EXPECT_EQ(options.seed, 5u);
+    EXPECT_EQ(options.strategy, "random");
+    EXPECT_TRUE(options.l2_warm);
+    EXPECT_EQ(options.keep_folder, "kept");
+    EXPECT_THAT(options.choice.families, testing::ElementsAre("gemm/mma"));
+}
+
+TEST(Tune, SeveralShapesGiveOneJsonLineEach) {
+    CliBench autotune;
+    const Said said = autotune({"--op", "hgemm", "--shape", "64,128x64x64", "--shape", "8x8x8", "--json"});
+    EXPECT_THAT(said.json_lines(), SizeIs(3));
+}
+
+TEST(Tune, OneOfSeveralThatFailsDoesNotEndTheRun) {
+    CliBench autotune;
+    autotune.services.on_tune = [](const Problem& problem) {
+        if (problem.extent("m") == 64) throw Error(ErrorCode::no_valid_config, "nothing fits");
+    };
+    const Said said = autotune({"--op", "hgemm", "--shape", "64,128x64x64"});
+    EXPECT_EQ(said.code, ExitCode::some_failed);
+    EXPECT_THAT(autotune.services.tuned, SizeIs(2));
+    EXPECT_THAT(said.err, AllOf(HasSubstr("64x64x64"), HasSubstr("nothing fits")));
+}
+
+TEST(Tune, ASickGpuEndsTheRunAtOnce) {
+    CliBench autotune;
+    autotune.services.on_tune = [](const Problem&) { throw Error(ErrorCode::gpu_unhealthy, "the canary fails"); };
+    EXPECT_EQ(autotune({"--op", "hgemm", "--shape", "64,128x64x64"}).code, ExitCode::gpu_unhealthy);
+    EXPECT_THAT(autotune.services.tuned, SizeIs(1));
+}
+
+TEST(Tune, AStopIsExit130AndSaysHowToGoOn) {
+    CliBench autotune;
+    autotune.services.on_tune = [](const Problem&) {
+        throw Error(ErrorCode::interrupted, "interrupted; 3 trials are kept, run it again");
+    };
+    const Said said = autotune(on(""));
+    EXPECT_EQ(static_cast<int>(said.code), 130);
+    EXPECT_THAT(said.err, HasSubstr("again"));
+}
+
+TEST(Tune, DryRunTunesNothing) {
+    CliBench autotune;
+    const Said said = autotune(on("", {"--dry-run"}));
+    EXPECT_EQ(said.code, ExitCode::done);
+    EXPECT_THAT(said.out, AllOf(HasSubstr("gemm/mma"), HasSubstr("legal")));
+    EXPECT_THAT(autotune.services.tuned, IsEmpty());
+}
+
+TEST(Tune, AnotherArchitectureThanTheGpusIsRefused) {
+    CliBench autotune;
+    const Said said = autotune(on("", {"--arch", "sm_80"}));
+    EXPECT_EQ(said.code, ExitCode::usage);
+    EXPECT_THAT(said.err, HasSubstr("autotune compile"));
+}
+
+TEST(Tune, ADeviceThatIsNotThereIsExit3) {
+    CliBench autotune;
+    const Said said = autotune(on("", {"--device", "3"}));
+    EXPECT_EQ(said.code, ExitCode::no_gpu);
+    EXPECT_THAT(said.err, HasSubstr("0 to 0"));
+}
+
+TEST(Tune, ADriverThatFailsIsExit3AndNotAnExcuseToCompile) {
+    CliBench autotune;
+    autotune.services.on_open = [] { throw Error(ErrorCode::no_gpu, "cuInit failed: CUDA_ERROR_STUB_LIBRARY"); };
+    EXPECT_EQ(autotune(on("")).code, ExitCode::no_gpu);
+    EXPECT_THAT(autotune.services.compiled, IsEmpty());
+}
+
+TEST(Tune, ColourIsForTerminalsWithoutNoColor) {
+    CliBench autotune;
+    EXPECT_THAT(autotune(on("")).out, Not(HasSubstr("\x1b")));
+    autotune.terminal = true;
+    EXPECT_THAT(autotune(on("", {"--retune"})).out, HasSubstr("\x1b[1m"));
+    autotune.variables["NO_COLOR"] = "1";
+    EXPECT_THAT(autotune(on("", {"--retune"})).out, Not(HasSubstr("\x1b")));
+}
+
+// ---- without a GPU ----
+
+TEST(WithoutGpu, TuneCompilesAndSaysThatNothingWasTimed) {
+    CliBench autotune;
+    autotune.services.has_driver = false;
+    const Said said = autotune(on(""));
+    EXPECT_EQ(said.code, ExitCode::done);
+    EXPECT_THAT(said.out, AllOf(HasSubstr("Nothing was timed"), HasSubstr("sm_90a"), HasSubstr("128"), HasSubstr("48 KiB")));
+}
+
+TEST(WithoutGpu, JsonSaysTimedFalse) {
+    CliBench autotune;
+    autotune.services.has_driver = false;
+    const auto json = autotune(on("", {"--json", "--arch", "sm_80"})).json();
+    EXPECT_EQ(json["timed"], false);
+    EXPECT_EQ(json["arch"], "sm_80");
+    EXPECT_EQ(json["candidates"][0]["registers"], 128);
+    EXPECT_EQ(json["candidates"][0]["predicted_us"], 123.4);
+}
+
+TEST(WithoutGpu, WhatTimesIsExit3) {
+    CliBench autotune;
+    autotune.services.has_driver = false;
+    for (const char* command : {"bench", "sweep"}) EXPECT_EQ(autotune(on(command)).code, ExitCode::no_gpu) << command;
+    EXPECT_EQ(autotune({"verify"}).code, ExitCode::no_gpu);
+    EXPECT_EQ(autotune(on("", {"--require-gpu"})).code, ExitCode::no_gpu);
+    EXPECT_EQ(autotune({"doctor", "--require-gpu"}).code, ExitCode::no_gpu);
+}
+
+TEST(WithoutGpu, TheDatabaseIsStillServed) {
+    CliBench autotune;
+    autotune(on(""));
+    autotune.services.has_driver = false;
+    EXPECT_THAT(autotune({"show"}).out, HasSubstr("512x512x512"));
+    EXPECT_THAT(autotune({"export"}).out, HasSubstr("\"gemm\""));
+    EXPECT_EQ(autotune(on("explain")).code, ExitCode::done);
+    EXPECT_THAT(autotune(on("")).out, HasSubstr("winner on record"));
+    EXPECT_EQ(autotune({"verify", "--database-only"}).code, ExitCode::done);
+}
+
+TEST(Compile, EachArchitectureIsCompiledFor) {
+    CliBench autotune;
+    autotune(on("compile", {"--arch", "sm_80,sm_90a", "--count", "3"}));
+    EXPECT_THAT(autotune.services.compiled_archs, testing::ElementsAre("sm_80", "sm_90a"));
+    EXPECT_EQ(autotune.services.compile_options.count, 3);
+}
+
+// ---- bench ----
+
+TEST(Bench, JsonHasTheDocumentedMembers) {
+    CliBench autotune;
+    const auto json = autotune(on("bench", {"--against", "cublas", "--json"})).json();
+    EXPECT_EQ(json["problem"]["op"], "gemm");
+    EXPECT_TRUE(json["device"].contains("name"));
+    ASSERT_THAT(json["rows"], SizeIs(2));
+    const auto& row = json["rows"][0];
+    EXPECT_EQ(row["name"], "winner");
+    EXPECT_EQ(row["median_us"], 100);
+    EXPECT_EQ(row["low_us"], 99);
+    EXPECT_EQ(row["high_us"], 101);
+    EXPECT_NEAR(row["tflops"].get<double>(), 2.0 * 512 * 512 * 512 / 100e6, 1e-6);
+}
+
+TEST(Bench, ARowWithoutATimeSaysWhy) {
+    CliBench autotune;
+    const auto row = autotune(on("bench", {"--json"})).json()["rows"][1];
+    EXPECT_TRUE(row["median_us"].is_null());
+    EXPECT_EQ(row["status"], "launch_refused");
+    EXPECT_EQ(row["detail"], "the library is not found");
+}
+
+TEST(Bench, SeveralShapesGiveOneJsonLineEach) {
+    CliBench autotune;
+    EXPECT_THAT(autotune({"bench", "--op", "hgemm", "--shape", "8x8x8", "--shape", "16x16x16", "--json"}).json_lines(),
+                SizeIs(2));
+}
+
+TEST(Bench, FlagsReachTheTuner) {
+    CliBench autotune;
+    autotune(on("bench", {"--against", "cublas,cublaslt", "--named", "--rounds", "50", "--burst"}));
+    EXPECT_THAT(autotune.services.bench_options.against, testing::ElementsAre("cublas", "cublaslt"));
+    EXPECT_TRUE(autotune.services.bench_options.named);
+    EXPECT_EQ(autotune.services.bench_options.rounds, 50);
+    EXPECT_EQ(autotune.services.bench_options.warm_seconds, 0);
+}
+
+// ---- sweep ----
+
+TEST(Sweep, TakesAFileWithWordsPerLine) {
+    CliBench autotune;
+    const std::string path = autotune.file("shapes.txt", "8x8x8\n16x16x16 op=bgemm layout=nt\n");
+    const auto lines = autotune({"sweep", "--op", "hgemm", "--shapes", path, "--json"}).json_lines();
+    ASSERT_THAT(lines, SizeIs(3));
+    EXPECT_EQ(lines[0]["problem"]["traits"]["a"], "f16");
+    EXPECT_EQ(lines[1]["problem"]["traits"]["a"], "bf16");
+    EXPECT_EQ(lines[1]["problem"]["traits"]["layout"], "nt");
+    EXPECT_EQ(lines[2]["summary"]["tuned"], 2);
+}
+
+TEST(Sweep, TakesRanges) {
+    CliBench autotune;
+    EXPECT_THAT(autotune({"sweep", "--op", "hgemm", "--shapes", "8:32:8x8x8", "--json"}).json_lines(), SizeIs(5));
+}
+
+TEST(Sweep, ABadLineIsNamedBeforeAnythingIsTuned) {
+    CliBench autotune;
+    const std::string path = autotune.file("shapes.txt", "8x8x8\n8x8\n");
+    const Said said = autotune({"sweep", "--op", "hgemm", "--shapes", path});
+    EXPECT_EQ(said.code, ExitCode::usage);
+    EXPECT_THAT(said.err, HasSubstr("shapes.txt:2"));
+}
+
+TEST(Sweep, SomeFailedIsExit7) {
+    CliBench autotune;
+    autotune.services.sweep_states = {State::tuned, State::failed};
+    const Said said = autotune({"sweep", "--op", "hgemm", "--shapes", "8,16x8x8"});
+    EXPECT_EQ(said.code, ExitCode::some_failed);
+    EXPECT_THAT(said.out, HasSubstr("1 failed"));
+}
+
+TEST(Sweep, InterruptedIsExit130AndSaysHowManyAreLeft) {
+    CliBench autotune;
+    autotune.services.sweep_states = {State::tuned, State::interrupted, State::interrupted};
+    const Said said = autotune({"sweep", "--op", "hgemm", "--shapes", "8,16,24x8x8"});
+    EXPECT_EQ(said.code, ExitCode::interrupted);
+    EXPECT_THAT(said.err, AllOf(HasSubstr("1 winners are kept"), HasSubstr("other 2")));
+}
+
+TEST(Sweep, BudgetsReachTheTuner) {
+    CliBench autotune;
+    autotune({"sweep", "--op", "hgemm", "--shapes", "8x8x8", "--budget", "3s", "--total-budget", "2m"});
+    EXPECT_DOUBLE_EQ(autotune.services.sweep_options.each.budget.seconds, 3);
+    EXPECT_DOUBLE_EQ(autotune.services.sweep_options.total_seconds, 120);
+}
+
+TEST(Sweep, ProgressIsForTerminalsOnly) {
+    CliBench autotune;
+    EXPECT_EQ(autotune({"sweep", "--op", "hgemm", "--shapes", "8x8x8"}).err, "");
+    autotune.terminal = true;
+    EXPECT_THAT(autotune({"sweep", "--op", "hgemm", "--shapes", "8x8x8"}).err, HasSubstr("1/1"));
+}
+
+// ---- the database ----
+
+TEST(Show, AnEmptyDatabaseIsNoError) {
+    CliBench autotune;
+    const Said said = autotune({"show"});
+    EXPECT_EQ(said.code, ExitCode::done);
+    EXPECT_THAT(said.out, HasSubstr("no winner yet"));
+}
+
+TEST(Show, JsonCountsAllAndShowsTheLimit) {
+    CliBench autotune;
+    autotune({"--op", "hgemm", "--shape", "8,16,24x8x8"});
+    const auto json = autotune({"show", "--json", "--limit", "2"}).json();
+    EXPECT_EQ(json["total"], 3);
+    EXPECT_EQ(json["shown"], 2);
+    EXPECT_THAT(json["winners"], SizeIs(2));
+}
+
+TEST(Show, AShapeSelectsItsRow) {
+    CliBench autotune;
+    autotune({"--op", "hgemm", "--shape", "8,16,24x8x8"});
+    const auto json = autotune({"show", "--json", "--op", "hgemm", "--shape", "16x8x8"}).json();
+    ASSERT_EQ(json["total"], 1);
+    EXPECT_EQ(json["winners"][0]["shape"], "16x8x8");
+}
+
+TEST(Database, ANamedOneThatIsMissingIsExit5ForReaders) {
+    CliBench autotune;
+    const Said said = autotune({"show", "--db", autotune.folder + "/none.db"});
+    EXPECT_EQ(said.code, ExitCode::database);
+    EXPECT_THAT(said.err, HasSubstr("none.db"));
+}
+
+TEST(Database, AForeignFileIsExit5AndIsNotTouched) {
+    CliBench autotune;
+    const std::string path = autotune.file(
+        "notes.txt", "these are my notes, a good deal longer than any header of a database file would be ..........\n");
+    const Said said = autotune(on("", {"--db", path}));
+    EXPECT_EQ(said.code, ExitCode::database);
+    EXPECT_THAT(said.err, HasSubstr("notes.txt"));
+    EXPECT_EQ(std::filesystem::file_size(path), 95u + 1);
+    EXPECT_THAT(autotune.services.tuned, IsEmpty());
+}
+
+TEST(Database, AFolderThatIsMissingIsExit5) {
+    CliBench autotune;
+    EXPECT_EQ(autotune(on("", {"--db", autotune.folder + "/no/such/x.db"})).code, ExitCode::database);
+    EXPECT_FALSE(std::filesystem::exists(autotune.folder + "/no"));
+}
+
+TEST(Transfer, WhatIsExportedIsImported) {
+    CliBench here, there;
+    here({"--op", "hgemm", "--shape", "8,16x8x8"});
+    const std::string path = there.file("rows.jsonl", here({"export"}).out);
+    EXPECT_EQ(there({"import", path}).code, ExitCode::done);
+    EXPECT_EQ(there({"show", "--json"}).json()["total"], 2);
+}
+
+TEST(Transfer, ARowThatIsNotValidIsRefusedAndTheOthersAreTaken) {
+    CliBench here, there;
+    here(on(""));
+    const std::string good = here({"export"}).out;
+    std::string foreign = good;
+    foreign.replace(foreign.find("gemm/"), 5, "gemm/x");
+    const std::string path = there.file("rows.jsonl", "{\"op\": \n" + foreign + good);
+    const Said said = there({"import", path});
+    EXPECT_EQ(said.code, ExitCode::some_failed);
+    EXPECT_EQ(there({"show", "--json"}).json()["total"], 1);
+    EXPECT_THAT(said.out, HasSubstr("2 refused"));
+}
+
+TEST(Transfer, MergeTakesRowsOfAnotherDatabase) {
+    CliBench here, there;
+    here(on("", {"--db", here.folder + "/here.db"}));
+    EXPECT_EQ(there({"merge", here.folder + "/here.db"}).code, ExitCode::done);
+    EXPECT_EQ(there({"show", "--json"}).json()["total"], 1);
+}
+
+TEST(Verify, AWrongAnswerIsExit6) {
+    CliBench autotune;
+    autotune(on(""));
+    EXPECT_EQ(autotune({"verify"}).code, ExitCode::done);
+    autotune.services.verdict = TrialStatus::wrong_result;
+    EXPECT_EQ(autotune({"verify"}).code, ExitCode::verification);
+}
+
+TEST(Explain, TellsTheWinnerAndWhatWasDropped) {
+    CliBench autotune;
+    autotune(on(""));
+    const Said said = autotune(on("explain"));
+    EXPECT_THAT(said.out,
+                AllOf(HasSubstr("wins with 100.0 us"), HasSubstr("30 interleaved rounds"), HasSubstr("configs are legal")));
+}
+
+TEST(Explain, SaysWhyPinnedValuesAreNotLegal) {
+    CliBench autotune;
+    const auto json = autotune(on("explain", {"--json"})).json();
+    ASSERT_FALSE(json["families"].empty());
+    EXPECT_TRUE(json["families"][0].contains("dropped"));
+    EXPECT_TRUE(json["winner"].is_null());
+}
+
+// ---- the rest ----
+
+TEST(Families, JsonHasTheDocumentedMembers) {
+    CliBench autotune;
+    const auto json = autotune({"families", "--json"}).json();
+    ASSERT_GE(json["families"].size(), 2u);
+    for (const auto& family : json["families"]) {
+        for (const char* member : {"name", "op", "parameters", "named_configs", "legal"})
+            EXPECT_TRUE(family.contains(member)) << member;
+        EXPECT_EQ(family["legal"].size(), known_archs().size());
+    }
+}
+
+TEST(Families, MmaHasAtLeast500LegalConfigsAt4096Cubed) {
+    CliBench autotune;
+    const auto json = autotune({"families", "--json", "--op", "hgemm", "--family", "mma"}).json();
+    ASSERT_THAT(json["families"], SizeIs(1));
+    for (const auto& [arch, count] : json["families"][0]["legal"].items()) EXPECT_GE(count.get<int>(), 500) << arch;
+}
+
+TEST(Doctor, JsonListsChecks) {
+    CliBench autotune;
+    const Said said = autotune({"doctor", "--json"});
+    EXPECT_EQ(said.code, ExitCode::done) << said.out;
+    EXPECT_EQ(said.json()["ok"], true);
+    EXPECT_GE(said.json()["checks"].size(), 6u);
+}
+
+TEST(Doctor, AMissingNvrtcIsExit3AndNamed) {
+    CliBench autotune;
+    autotune.variables["AUTOTUNE_NVRTC"] = "/missing";
+    const Said said = autotune({"doctor"});
+    EXPECT_EQ(said.code, ExitCode::no_gpu);
+    EXPECT_THAT(said.out, HasSubstr("unset AUTOTUNE_NVRTC"));
+}
+
+TEST(Doctor, ADriverThatFailsIsExit3) {
+    CliBench autotune;
+    autotune.services.on_open = [] { throw Error(ErrorCode::no_gpu, "cuInit failed: CUDA_ERROR_STUB_LIBRARY"); };
+    const Said said = autotune({"doctor"});
+    EXPECT_EQ(said.code, ExitCode::no_gpu);
+    EXPECT_THAT(said.out, HasSubstr("STUB_LIBRARY"));
+}
+
+TEST(Simulate, JsonHasTheDocumentedMembers) {
+    CliBench autotune;
+    const auto json = autotune({"simulate", "space.json", "--runs", "7", "--json"}).json();
+    EXPECT_EQ(autotune.services.simulate_options.runs, 7);
+    const auto& strategy = json["strategies"][0];
+    for (const char* member : {"name", "runs", "median_evaluations_to_5pct", "runs_solved_5pct"})
+        EXPECT_TRUE(strategy.contains(member)) << member;
+}
+
+TEST(Completion, KnowsCommandsFlagsAndValues) {
+    CliBench autotune;
+    const std::string bash = autotune({"completion", "bash"}).out;
+    EXPECT_THAT(bash, AllOf(HasSubstr("tune sweep bench"), HasSubstr("--shapes"), HasSubstr("hgemm"), HasSubstr("'cold warm'")));
+    EXPECT_THAT(autotune({"completion", "zsh"}).out,
+                AllOf(HasSubstr("#compdef autotune"), HasSubstr("--layout["), Not(HasSubstr("__worker"))));
+}
+
+TEST(Streams, OutputThatCannotBeWrittenIsAnError) {
+    FakeServices services;
+    std::ostringstream err;
+    std::ofstream full("/dev/full");
+    std::atomic<bool> stop{false};
+    Cli cli({.out = full, .err = err}, Environment({{"HOME", "/nonexistent"}}), services,
+            {.binary = "", .version = "1", .shipped_folders = {}, .stop = &stop});
+    EXPECT_EQ(cli.run({"families", "--json"}), ExitCode::error);
+    EXPECT_THAT(err.str(), HasSubstr("standard output"));
+}
+
+}  // namespace
+}  // namespace autotune::cli
