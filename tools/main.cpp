@@ -59,6 +59,8 @@ int main(int argc, char** argv) {
     listen_for_stop();
     // A reader that goes away is an error of the stream, told in words, and not a silent death in the middle of a tune.
     signal(SIGPIPE, SIG_IGN);
+    // So is a file that may not grow.
+    signal(SIGXFSZ, SIG_IGN);
     const auto services = autotune::cli::real_services();
     const std::string binary = own_path();
     autotune::cli::Cli cli(

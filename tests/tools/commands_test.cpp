@@ -459,7 +459,7 @@ TEST(Streams, OutputThatCannotBeWrittenIsAnError) {
     std::ostringstream err;
     std::ofstream full("/dev/full");
     std::atomic<bool> stop{false};
-    Cli cli({.out = full, .err = err}, Environment({{"HOME", "/nonexistent"}}), services,
+    Cli cli({.out = full, .err = err}, Environment(Environment::Variables{{"HOME", "/nonexistent"}}), services,
             {.binary = "", .version = "1", .shipped_folders = {}, .stop = &stop});
     EXPECT_EQ(cli.run({"families", "--json"}), ExitCode::error);
     EXPECT_THAT(err.str(), HasSubstr("standard output"));

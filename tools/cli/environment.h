@@ -10,15 +10,17 @@ namespace autotune::cli {
 // The environment as a value: read once at the start, here and nowhere else.
 class Environment {
   public:
+    using Variables = std::map<std::string, std::string, std::less<>>;
+
     Environment() = default;
-    explicit Environment(std::map<std::string, std::string, std::less<>> variables) : variables_(std::move(variables)) {}
+    explicit Environment(Variables variables) : variables_(std::move(variables)) {}
     static Environment of_process();
 
     // nullopt for a variable that is unset or empty.
     std::optional<std::string> get(std::string_view name) const;
 
   private:
-    std::map<std::string, std::string, std::less<>> variables_;
+    Variables variables_;
 };
 
 // Where things are kept when no flag says otherwise.

@@ -1,0 +1,232 @@
+// The program itself, from the shell's side, on a scripted driver and compiler: plumbing end to end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "tests/support/fake/fake_run.h"
+
+namespace autotune {
+namespace {
+
+using fake::Outcome;
+using fake::RunOptions;
+using fake::Sandbox;
+using fake::Use;
+using nlohmann::json;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Small enough that the fake computes every answer; few trials, so that a tune takes seconds.
+const std::vector<std::string> kTune = {"--op", "hgemm", "--shape", "128x128x64", "--family", "gemm/simt", "--trials", "6"};
+const std::vector<std::string> kAsk = {"--op", "hgemm", "--shape", "128x128x64"};
+
+std::vector<std::string> plus(std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+std::vector<json> lines_of(const std::string& text) {
+    std::vector<json> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
+    return lines;
+}
+
+int winners_in(const Sandbox& machine) {
+    const Outcome shown = machine.autotune({"show", "--json"});
+    return shown.exit_code == 0 ? json::parse(shown.out)["total"].get<int>() : -1;
+}
+
+TEST(Product, TunesVerifiesAndRemembers) {
+    Sandbox machine;
+    const Outcome first = machine.autotune(plus(kTune, {"--json"}));
+    ASSERT_EQ(first.exit_code, 0) << first.err;
+    const json said = json::parse(first.out);
+    EXPECT_EQ(said["tuned"], true);
+    EXPECT_EQ(said["origin"], "exact");
+    EXPECT_GT(said["winner"]["median_us"].get<double>(), 0);
+    EXPECT_LE(said["evidence"]["max_error"].get<double>(), 1);
+    EXPECT_EQ(winners_in(machine), 1);
+}
+
+TEST(Product, AnswersTheSecondTimeWithoutContextOrCompiler) {
+    Sandbox machine;
+    ASSERT_EQ(machine.autotune(kTune).exit_code, 0);
+    machine.clear_calls();
+    const Outcome second = machine.autotune(plus(kAsk, {"--json"}));
+    ASSERT_EQ(second.exit_code, 0) << second.err;
+    EXPECT_EQ(json::parse(second.out)["origin"], "exact");
+    EXPECT_EQ(json::parse(second.out)["tuned"], false);
+    EXPECT_EQ(machine.count_calls("nvrtcCompileProgram"), 0);
+    EXPECT_EQ(machine.count_calls("cuDevicePrimaryCtxRetain"), 0);
+    EXPECT_EQ(machine.count_calls("cuCtxCreate"), 0);
+    EXPECT_EQ(machine.count_calls("execute"), 0);
+}
+
+TEST(Product, ACandidateThatCrashesCostsOnlyItself) {
+    Sandbox machine("rule symbol=^gemm_ nth=1 once do=return code=700\n");
+    const Outcome tuned = machine.autotune(plus(kTune, {"--json"}));
+    ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+    EXPECT_GT(json::parse(tuned.out)["winner"]["median_us"].get<double>(), 0);
+}
+
+TEST(Product, WhenEveryAnswerIsWrongThereIsNoWinner) {
+    Sandbox machine("rule family=simt do=wrong how=garbage\n");
+    const Outcome tuned = machine.autotune(kTune);
+    EXPECT_EQ(tuned.exit_code, 4) << tuned.err;
+    EXPECT_THAT(tuned.err, HasSubstr("wrong"));
+    EXPECT_EQ(winners_in(machine), 0);
+}
+
+TEST(Product, AStubDriverIsExit3) {
+    Sandbox machine("driver init=34\n");
+    const Outcome tuned = machine.autotune(kTune);
+    EXPECT_EQ(tuned.exit_code, 3);
+    EXPECT_EQ(machine.autotune({"doctor"}).exit_code, 3);
+    EXPECT_EQ(machine.autotune({"show"}).exit_code, 0) << "the database needs no GPU";
+}
+
+TEST(Product, ADriverThatVanishesEndsWithItsCodeAndKeepsTheDatabase) {
+    Sandbox machine("rule symbol=^gemm_simt from=2 do=vanish code=999 persist=1\n");
+    const Outcome tuned = machine.autotune(kTune);
+    EXPECT_THAT(tuned.exit_code, AnyOf(3, 8)) << tuned.err;
+    machine.script("");
+    EXPECT_EQ(machine.autotune({"verify", "--database-only"}).exit_code, 0);
+}
+
+TEST(Product, WithoutADriverItCompilesForRealAndTimesNothing) {
+    Sandbox machine;
+    RunOptions options;
+    options.driver = Use::none;
+    options.nvrtc = Use::real;
+    options.nvml = Use::none;
+    const Outcome said = machine.autotune(
+        {"--op", "hgemm", "--shape", "256x256x256", "--arch", "sm_80", "--json", "--family", "gemm/simt"}, options);
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    const json answer = json::parse(said.out);
+    EXPECT_EQ(answer["timed"], false);
+    EXPECT_EQ(answer["arch"], "sm_80");
+    ASSERT_FALSE(answer["candidates"].empty());
+    EXPECT_GT(answer["candidates"][0]["registers"].get<int>(), 0);
+    const Outcome again = machine.autotune(
+        {"--op", "hgemm", "--shape", "256x256x256", "--arch", "sm_80", "--json", "--family", "gemm/simt"}, options);
+    EXPECT_EQ(json::parse(again.out)["candidates"][0]["from_cache"], true);
+}
+
+TEST(Product, WithoutADriverWhatTimesIsExit3) {
+    Sandbox machine;
+    RunOptions options;
+    options.driver = Use::none;
+    EXPECT_EQ(machine.autotune(plus({"bench"}, kAsk), options).exit_code, 3);
+    EXPECT_EQ(machine.autotune({"verify"}, options).exit_code, 3);
+    EXPECT_EQ(machine.autotune(plus(kAsk, {"--require-gpu"}), options).exit_code, 3);
+}
+
+TEST(Product, ControlCKeepsWhatWasMeasuredAndTheSameCommandGoesOn) {
+    Sandbox machine("rule symbol=^gemm_simt from=3 do=hang seconds=0.2\n");
+    fake::Running running = machine.start_autotune(
+        {"--op", "hgemm", "--shape", "128x128x64", "--family", "gemm/simt", "--budget", "50s", "--retune"});
+    for (int i = 0; i < 300 && machine.count_calls("execute gemm_simt") < 4; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    running.signal(SIGINT);
+    const Outcome stopped = running.wait();
+    EXPECT_EQ(stopped.exit_code, 130) << stopped.out << stopped.err;
+    EXPECT_THAT(stopped.err, HasSubstr("again"));
+    machine.script("");
+    EXPECT_EQ(machine.autotune({"verify", "--database-only"}).exit_code, 0);
+    EXPECT_EQ(machine.autotune(kTune).exit_code, 0);
+}
+
+TEST(Product, ASweepThatIsKilledGoesOnWithoutTuningTwice) {
+    Sandbox machine;
+    const std::vector<std::string> sweep = {"sweep",    "--op",      "hgemm",    "--shapes", "16,32,48,64x32x32",
+                                            "--family", "gemm/simt", "--trials", "3",        "--json"};
+    fake::Running running = machine.start_autotune(sweep);
+    for (int i = 0; i < 600 && winners_in(machine) < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    running.signal(SIGKILL);
+    running.wait();
+    const int kept = winners_in(machine);
+    ASSERT_GE(kept, 2);
+    const Outcome resumed = machine.autotune(sweep);
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    const json summary = lines_of(resumed.out).back()["summary"];
+    EXPECT_EQ(summary["fresh"], kept);
+    EXPECT_EQ(summary["tuned"], 4 - kept);
+    EXPECT_EQ(winners_in(machine), 4);
+}
+
+TEST(Product, BenchPutsTheWinnerBesideANamedConfig) {
+    Sandbox machine;
+    ASSERT_EQ(machine.autotune(kTune).exit_code, 0);
+    const Outcome said = machine.autotune(plus({"bench"}, plus(kAsk, {"--json", "--rounds", "5", "--burst"})));
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    const json rows = json::parse(said.out)["rows"];
+    ASSERT_FALSE(rows.empty());
+    EXPECT_TRUE(rows[0].contains("median_us"));
+    EXPECT_TRUE(rows[0].contains("tflops"));
+}
+
+TEST(Product, VerifyRunsStoredWinnersAgain) {
+    Sandbox machine;
+    ASSERT_EQ(machine.autotune(kTune).exit_code, 0);
+    EXPECT_EQ(machine.autotune({"verify"}).exit_code, 0);
+    machine.script("rule family=simt do=wrong how=element\n");
+    EXPECT_EQ(machine.autotune({"verify"}).exit_code, 6);
+}
+
+TEST(Product, AFullDiskIsExit5AndLosesNothing) {
+    Sandbox machine;
+    ASSERT_EQ(machine.autotune(kTune).exit_code, 0);
+    // Files of at most 4 KiB: the database can be read and not grow, as on a full disk.
+    const Outcome full =
+        machine.run({"/bin/bash", "-c", "ulimit -f 4; exec \"$0\" --op hgemm --shape 64x64x64 --family gemm/simt --trials 3",
+                     fake::autotune_binary()});
+    EXPECT_EQ(full.exit_code, 5) << full.err;
+    EXPECT_THAT(full.err, HasSubstr("autotune.db"));
+    EXPECT_EQ(machine.autotune({"verify", "--database-only"}).exit_code, 0);
+    EXPECT_EQ(winners_in(machine), 1);
+}
+
+TEST(Product, ADatabaseThatIsNoDatabaseIsExit5BeforeAnyGpuWork) {
+    Sandbox machine;
+    const std::string path = (machine.folder() / "notes.db").string();
+    std::ofstream(path) << std::string(5000, 'n');
+    const Outcome said = machine.autotune(plus(kTune, {"--db", path}));
+    EXPECT_EQ(said.exit_code, 5);
+    EXPECT_THAT(said.err, HasSubstr("notes.db"));
+    EXPECT_EQ(machine.count_calls("cuDevicePrimaryCtxRetain"), 0);
+}
+
+TEST(Product, WithoutHomeDoctorSaysWhereThingsGo) {
+    Sandbox machine;
+    RunOptions options;
+    options.environment = {{"HOME", ""},           {"XDG_DATA_HOME", ""}, {"XDG_CACHE_HOME", ""},
+                           {"XDG_STATE_HOME", ""}, {"AUTOTUNE_DB", ""},   {"AUTOTUNE_CACHE_DIR", ""}};
+    EXPECT_THAT(machine.autotune({"doctor"}, options).out, AllOf(HasSubstr("HOME is not set"), HasSubstr("/tmp/autotune-")));
+}
+
+TEST(Product, ProgressStaysOffAPipe) {
+    Sandbox machine;
+    const Outcome said = machine.autotune(kTune);
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    EXPECT_THAT(said.err, Not(HasSubstr("\r")));
+    EXPECT_THAT(said.out, Not(HasSubstr("\x1b")));
+}
+
+TEST(Product, BashTakesTheCompletion) {
+    Sandbox machine;
+    const std::string script =
+        "source <(\"$0\" completion bash); COMP_WORDS=(autotune --op hg); COMP_CWORD=2; _autotune; echo \"${COMPREPLY[@]}\"";
+    const Outcome said = machine.run({"/bin/bash", "-c", script, fake::autotune_binary()});
+    EXPECT_THAT(said.out, HasSubstr("hgemm")) << said.err;
+}
+
+}  // namespace
+}  // namespace autotune
