@@ -61,8 +61,8 @@ TEST(ExitCodes, SeveralItemsThatEndAlikeShareTheirCode) {
 }
 
 TEST(Paths, FollowXdgFolders) {
-    const Paths paths =
-        default_paths(Environment(Environment::Variables{{"XDG_DATA_HOME", "/d"}, {"XDG_CACHE_HOME", "/c"}, {"XDG_STATE_HOME", "/s"}, {"HOME", "/h"}}));
+    const Paths paths = default_paths(Environment(
+        Environment::Variables{{"XDG_DATA_HOME", "/d"}, {"XDG_CACHE_HOME", "/c"}, {"XDG_STATE_HOME", "/s"}, {"HOME", "/h"}}));
     EXPECT_EQ(paths.database, "/d/autotune/autotune.db");
     EXPECT_EQ(paths.cache_folder, "/c/autotune");
     EXPECT_EQ(paths.state_folder, "/s/autotune");
@@ -75,7 +75,8 @@ TEST(Paths, FallBackToHomeWhenAnXdgFolderIsRelative) {
 }
 
 TEST(Paths, OwnVariablesGoFirst) {
-    const Paths paths = default_paths(Environment(Environment::Variables{{"HOME", "/h"}, {"AUTOTUNE_DB", "/x.db"}, {"AUTOTUNE_CACHE_DIR", "/y"}}));
+    const Paths paths = default_paths(
+        Environment(Environment::Variables{{"HOME", "/h"}, {"AUTOTUNE_DB", "/x.db"}, {"AUTOTUNE_CACHE_DIR", "/y"}}));
     EXPECT_EQ(paths.database, "/x.db");
     EXPECT_EQ(paths.cache_folder, "/y");
 }

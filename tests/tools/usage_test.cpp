@@ -44,13 +44,13 @@ INSTANTIATE_TEST_SUITE_P(
     BadInput, RefusesWithUsage,
     testing::Values(
         Mistake{"ZeroExtent", shape("0x1x1"), {"0"}}, Mistake{"NegativeExtent", shape("-1x4x4"), {"-1"}},
-        Mistake{"TrailingX", shape("4096x"), {"4096x", "MxNxK"}},
+        Mistake{"TrailingX", shape("4096x"), {"4096x", "N is missing"}},
         Mistake{"TwoExtents", shape("4096x4096"), {"4096x4096", "MxNxK"}},
         Mistake{"FourExtents", shape("1x2x3x4"), {"1x2x3x4", "MxNxK"}},
         Mistake{"TwoToThe31", shape("2147483648x1x1"), {"2147483648"}},
         Mistake{"TwoToThe63", shape("9223372036854775808x1x1"), {"9223372036854775808"}},
         Mistake{"OverflowOfBytes", shape("2147483647x2147483647x2147483647"), {"2147483647"}},
-        Mistake{"EmptyShape", shape(""), {"MxNxK"}}, Mistake{"WordInShape", shape("axbxc"), {"a"}},
+        Mistake{"EmptyShape", shape(""), {"M is missing"}}, Mistake{"WordInShape", shape("axbxc"), {"a"}},
         Mistake{"UnknownOp", {"--op", "hgem", "--shape", "1x1x1"}, {"hgem", "hgemm"}},
         Mistake{"PathAsOp", {"--op", "../../etc/passwd", "--shape", "1x1x1"}, {"../../etc/passwd"}},
         Mistake{"NoOp", {"--shape", "1x1x1"}, {"--op", "hgemm"}}, Mistake{"NoShape", {"--op", "hgemm"}, {"--shape", "MxNxK"}},
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"ImportOfNothing", {"import"}, {"FILE"}},
         Mistake{"ImportOfMissing", {"import", "/nonexistent"}, {"/nonexistent"}},
         Mistake{"UnknownShell", {"completion", "fish"}, {"fish", "bash"}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& mistake) { return mistake.param.name; });
 
 TEST(Usage, AnArgumentOfTenMegabytesIsRefusedAndNotRepeatedInFull) {
     CliBench autotune;

@@ -65,7 +65,6 @@ std::vector<std::string> Session::shipped() const {
 db::Store Session::open_store() {
     const std::string path = database_path();
     if (path.empty()) throw Error(ErrorCode::usage, "--db is empty; give the path of a file");
-    // A folder that was named must be there: a typing error should not grow a tree of folders.
     if (!arguments_.has("db")) {
         warn_of_fallback();
         make_private_folder(std::filesystem::path(path).parent_path().string());

@@ -1,0 +1,132 @@
+#!/bin/bash
+# Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
+#
+#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep; default: all of them
+#
+# Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
+# and the rest go on. Exit 1 if one failed. Takes less than nine minutes.
+#   AUTOTUNE_SUITE_BUILD    build folder; default build/portable, else build/release
+#   AUTOTUNE_SUITE_SECONDS  time for everything; default 520
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out=${1:?usage: tools/gpu_suite.sh OUT [PIECE...]}
+shift
+pieces=${*:-doctor tests tune bench host sweep}
+build=${AUTOTUNE_SUITE_BUILD:-}
+if [ -z "$build" ]; then
+  for build in "$root/build/portable" "$root/build/release"; do [ -x "$build/tools/autotune" ] && break; done
+fi
+autotune=$build/tools/autotune
+[ -x "$autotune" ] || { echo "gpu-suite: $autotune is not there; run tools/dev portable first" >&2; exit 1; }
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+# A missing GPU is a failure here, and nothing of this machine's user is touched or reused.
+export AUTOTUNE_REQUIRE_GPU=1
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+export HOME=$home XDG_DATA_HOME=$home/data XDG_CACHE_HOME=$home/cache XDG_STATE_HOME=$home/state
+unset AUTOTUNE_DB AUTOTUNE_CACHE_DIR
+# A wheel's NVRTC, where tools/dev fetched one.
+nvrtc=$(find "$root/build/cuda" -name 'libnvrtc.so.*' -print -quit 2>/dev/null)
+if [ -n "$nvrtc" ]; then export AUTOTUNE_NVRTC=${AUTOTUNE_NVRTC:-$nvrtc}; fi
+
+started=$SECONDS
+limit=${AUTOTUNE_SUITE_SECONDS:-520}
+failures=0
+table=
+
+now_ms() { date +%s%3N; }
+
+note() { # NAME RESULT MILLISECONDS DETAIL
+  table+=$(printf '%-34s %-8s %9s ms  %s' "$1" "$2" "$3" "$4")$'\n'
+  echo "gpu-suite: $1: $2 ($3 ms) $4" >&2
+}
+
+# part NAME SECONDS EXPECTED-EXIT COMMAND...: one row of the table; standard output in OUT/NAME.out, errors in OUT/NAME.err.
+part() {
+  local name=$1 seconds=$2 expected=$3
+  shift 3
+  local left=$((limit - (SECONDS - started)))
+  if [ "$left" -le 5 ]; then
+    note "$name" "no time" 0 "AUTOTUNE_SUITE_SECONDS is used up"
+    failures=$((failures + 1))
+    return 1
+  fi
+  [ "$seconds" -gt "$left" ] && seconds=$left
+  local from code
+  from=$(now_ms)
+  timeout --preserve-status "--signal=${stop_signal:-INT}" --kill-after=10 "$seconds" "$@" >"$out/$name.out" 2>"$out/$name.err"
+  code=$?
+  local took=$(($(now_ms) - from))
+  if [ "$code" -eq "$expected" ]; then
+    note "$name" ok "$took" "$(summary "$name")"
+    return 0
+  fi
+  failures=$((failures + 1))
+  note "$name" FAILED "$took" "exit $code; $(tail -n 1 "$out/$name.err" | cut -c1-120)"
+  return 1
+}
+
+# One line worth reading out of a part's output.
+summary() {
+  grep -hE '^\[  (PASSED|FAILED|SKIPPED) ' "$out/$1.out" 2>/dev/null | head -n 2 | tr '\n' ' ' | cut -c1-80
+}
+
+piece_doctor() { part doctor 60 0 "$autotune" doctor --require-gpu; }
+
+piece_tests() {
+  local binary
+  while IFS= read -r binary; do
+    part "test-$(basename "$binary")" 150 0 "$binary" --gtest_brief=1 "--gtest_output=json:$out/$(basename "$binary").json"
+  done < <(find "$build/tests" -maxdepth 3 -type f -executable \( -name '*gpu_test*' -o -name '*device_test*' \) | sort)
+}
+
+# The first README command with nothing stored and nothing compiled, and the same again.
+piece_tune() {
+  local problem=(--op hgemm --shape 4096x4096x2048)
+  part tune-first 100 0 "$autotune" "${problem[@]}"
+  part tune-second 20 0 "$autotune" "${problem[@]}"
+  part tune-second-json 20 0 "$autotune" "${problem[@]}" --json
+  part explain 20 0 "$autotune" explain "${problem[@]}"
+}
+
+piece_bench() {
+  part tune-8192 100 0 "$autotune" --op hgemm --shape 8192x8192x8192
+  part bench-text 60 0 "$autotune" bench --op hgemm --shape 4096x4096x2048 --against cublas,cublaslt
+  part bench-json 90 0 "$autotune" bench --op hgemm --shape 4096x4096x2048 --shape 8192x8192x8192 --against cublas,cublaslt --json
+  part bench-mma-tune 100 0 "$autotune" --op hgemm --shape 4096x4096x2048 --family gemm/mma --db "$home/mma.db" --budget 25s
+  part bench-mma-json 60 0 "$autotune" bench --op hgemm --shape 4096x4096x2048 --family gemm/mma --db "$home/mma.db" \
+    --against cublas,cublaslt --json
+}
+
+piece_host() {
+  local binary
+  while IFS= read -r binary; do
+    part "host-$(basename "$binary")" 60 0 "$binary"
+  done < <(find "$build" -maxdepth 4 -type f -executable -name '*host_cost*' | sort)
+}
+
+# Twelve shapes, killed once after a while, and again to the end: nothing may be tuned twice.
+piece_sweep() {
+  local sweep=(sweep --op hgemm --shapes "1024:4096:1024x4096x1024,2048,4096" --budget 6s --json)
+  stop_signal=KILL part sweep-killed 45 137 "$autotune" "${sweep[@]}"
+  part sweep-resumed 200 0 "$autotune" "${sweep[@]}"
+  part sweep-again 30 0 "$autotune" "${sweep[@]}"
+  part sweep-export 20 0 "$autotune" export --out "$out/winners.jsonl"
+  part show 20 0 "$autotune" show --json
+}
+
+for piece in $pieces; do
+  if declare -F "piece_$piece" >/dev/null; then
+    "piece_$piece"
+  else
+    echo "gpu-suite: there is no piece '$piece'" >&2
+    failures=$((failures + 1))
+  fi
+done
+echo
+printf '%s' "$table" | tee "$out/table.txt"
+echo "$failures failed, $((SECONDS - started)) s"
+[ "$failures" -eq 0 ]
