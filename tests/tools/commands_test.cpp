@@ -103,12 +103,10 @@ TEST(Tune, ASickGpuEndsTheRunAtOnce) {
 
 TEST(Tune, AStopIsExit130AndSaysHowToGoOn) {
     CliBench autotune;
-    autotune.services.on_tune = [](const Problem&) {
-        throw Error(ErrorCode::interrupted, "interrupted; 3 trials are kept, run it again");
-    };
+    autotune.services.on_tune = [](const Problem&) { throw Error(ErrorCode::interrupted, "interrupted; 3 trials are kept"); };
     const Said said = autotune(on(""));
     EXPECT_EQ(static_cast<int>(said.code), 130);
-    EXPECT_THAT(said.err, HasSubstr("again"));
+    EXPECT_THAT(said.err, AllOf(HasSubstr("3 trials are kept"), HasSubstr("same command again")));
 }
 
 TEST(Tune, DryRunTunesNothing) {

@@ -20,7 +20,8 @@ ExitCode Cli::run(const std::vector<std::string>& words) {
         if (!streams_.out) return fail(ExitCode::error, "standard output cannot be written");
         return code;
     } catch (const Error& error) {
-        return fail(exit_code_of(error.code()), error.what());
+        const bool go_on = error.code() == ErrorCode::interrupted;
+        return fail(exit_code_of(error.code()), error.what() + std::string(go_on ? "; run the same command again to go on" : ""));
     } catch (const std::bad_alloc&) {
         return fail(ExitCode::error, "out of memory");
     } catch (const std::exception& error) {

@@ -33,7 +33,7 @@ ExitCode each_problem(Session& session, const std::vector<Problem>& problems,
                       const std::function<ExitCode(const Problem&)>& one) {
     std::vector<ExitCode> codes;
     for (const Problem& problem : problems) {
-        if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; run the same command again to go on");
+        if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; what was measured is kept");
         try {
             codes.push_back(one(problem));
         } catch (const Error& error) {

@@ -107,45 +107,47 @@ std::string why_unusable(const Catalogue& catalogue, const db::Winner& winner) {
     return family->space(*problem, known).why_not(winner.candidate.config).value_or("");
 }
 
+// Candidates are long and stand last: a narrow terminal cuts them and not the numbers.
 std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem) {
     Table table({{"#"},
-                 {"candidate", Table::Align::left},
                  {"median us"},
                  {"95 % interval"},
                  {rate_title(op)},
                  {"time ratio"},
-                 {"", Table::Align::left}});
+                 {"", Table::Align::left},
+                 {"candidate", Table::Align::left}});
     int place = 0;
     for (const db::Finalist& finalist : evidence.finalists) {
-        table.add({std::to_string(++place), finalist.name, us_text(finalist.timing.median_us), interval_text(finalist.timing),
+        table.add({std::to_string(++place), us_text(finalist.timing.median_us), interval_text(finalist.timing),
                    rate_text(op, problem, finalist.timing.median_us),
                    fmt::format("{:.3f} ({:.3f} .. {:.3f})", finalist.ratio, finalist.ratio_low, finalist.ratio_high),
                    place == 1     ? "winner"
                    : finalist.tie ? "tie"
-                                  : ""});
+                                  : "",
+                   finalist.name});
     }
     return table.to_string();
 }
 
 std::string compiled_table(const std::vector<tuner::CompiledRow>& rows) {
     Table table({{"#"},
-                 {"candidate", Table::Align::left},
+                 {"predicted us"},
                  {"registers"},
                  {"spills B"},
                  {"smem"},
                  {"occupancy"},
-                 {"predicted us"},
                  {"compile ms"},
-                 {"", Table::Align::left}});
+                 {"candidate", Table::Align::left}});
     int place = 0;
     for (const tuner::CompiledRow& row : rows) {
-        const bool ok = row.status == TrialStatus::ok;
-        table.add({std::to_string(++place), row.candidate.to_string(),
+        const std::string trouble =
+            row.status == TrialStatus::ok ? "" : "  (" + std::string(to_string(row.status)) + ": " + row.detail + ")";
+        table.add({std::to_string(++place), row.predicted_us ? us_text(*row.predicted_us) : "-",
                    row.report.registers < 0 ? "?" : std::to_string(row.report.registers), std::to_string(row.report.spill_bytes),
                    bytes_text(static_cast<std::size_t>(std::max(row.smem_bytes, 0))),
-                   fmt::format("{:.0f} %", row.occupancy * 100), row.predicted_us ? us_text(*row.predicted_us) : "-",
+                   fmt::format("{:.0f} %", row.occupancy * 100),
                    row.report.from_cache ? "cached" : fmt::format("{:.0f}", row.report.compile_ms),
-                   ok ? "" : std::string(to_string(row.status)) + ": " + row.detail});
+                   row.candidate.to_string() + trouble});
     }
     return table.to_string();
 }

@@ -58,8 +58,7 @@ ExitCode compile_one(Session& session, const db::Store& store, const Device& dev
     const tuner::CompileOptions options = compile_options_of(session, problem, device);
     const auto rows = session.services().compile_ranked(problem, options, services);
     progress.clear();
-    if (session.stopped())
-        throw Error(ErrorCode::interrupted, "interrupted; what was compiled is kept, run the same command again to go on");
+    if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; what was compiled is kept");
     if (rows.empty())
         throw Error(ErrorCode::no_valid_config,
                     "no family has a legal config for " + problem_text(problem) + " on " + device.arch());
