@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <unordered_set>
 
 #include "src/core/error.h"
@@ -92,6 +93,7 @@ SimulatedStrategy::Reach reach(const std::vector<Run>& runs, double percent, dou
     }
     result.median_evaluations = stats::median(evaluations);
     result.p90_evaluations = stats::quantile(evaluations, 0.9);
+    result.most_evaluations = *std::max_element(evaluations.begin(), evaluations.end());
     result.median_instances = stats::median(instances);
     return result;
 }

@@ -28,6 +28,7 @@ struct SimulatedStrategy {
         double percent = 0;  // within this of the optimum
         double median_evaluations = 0;
         double p90_evaluations = 0;
+        double most_evaluations = 0;  // of the unluckiest run
         double median_instances = 0;  // different compiled instances among them
         int runs_solved = 0;
     };

@@ -20,6 +20,7 @@ Json strategy_json(const tuner::SimulatedStrategy& strategy) {
         const std::string name = percent_name(reach.percent);
         json["median_evaluations_to_" + name] = reach.median_evaluations;
         json["p90_evaluations_to_" + name] = reach.p90_evaluations;
+        json["most_evaluations_to_" + name] = reach.most_evaluations;
         json["median_instances_to_" + name] = reach.median_instances;
         json["runs_solved_" + name] = reach.runs_solved;
     }
