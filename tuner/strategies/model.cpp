@@ -72,7 +72,8 @@ class Model final : public BaseStrategy {
         const std::optional<std::size_t> column = most_promising();
         if (!column) return promising_fresh();
         const std::size_t point = surrogate_.columns()[*column];
-        const Observation believed{.point = point, .log_time = surrogate_.belief(*column).mean};
+        const Observation believed{
+            .point = point, .log_time = surrogate_.belief(*column).mean, .kind = Observation::Kind::pending};
         believed_[point] = believed.log_time;
         pending_.push_back(believed);
         return point;
@@ -87,12 +88,13 @@ class Model final : public BaseStrategy {
             if (log_time < best_ - kProgress) since_progress_ = 0;
             best_ = std::min(best_, log_time);
             worst_ = std::max(worst_, log_time);
-            history_.push_back({.point = point, .log_time = log_time});
+            history_.push_back({.point = point, .log_time = log_time, .kind = Observation::Kind::worked});
         } else {
             const auto believed = believed_.find(point);
             const double middle = std::isinf(best_) ? 0 : (best_ + worst_) / 2;
-            history_.push_back(
-                {.point = point, .log_time = believed == believed_.end() ? middle : believed->second + kFailureStep});
+            history_.push_back({.point = point,
+                                .log_time = believed == believed_.end() ? middle : believed->second + kFailureStep,
+                                .kind = Observation::Kind::failed});
         }
         believed_.erase(point);
     }
@@ -167,9 +169,13 @@ class Model final : public BaseStrategy {
             if (!is_fresh(columns[column])) continue;
             const Belief belief = surrogate_.belief(column);
             const bool is_cheap = known_instances_.contains(domain().instance(columns[column]));
-            // Slower and surer than the leader, and no cheaper: most columns end here, before the costly part.
-            if (!is_cheap && chosen && belief.mean >= leader.mean && belief.deviation <= leader.deviation) continue;
-            const double score = log_improvement(belief, best_) + (is_cheap ? kKnownInstanceBonus : 0);
+            // Slower, surer and likelier to fail than the leader, and no cheaper: most columns end here, before the costly part.
+            if (!is_cheap && chosen && belief.mean >= leader.mean && belief.deviation <= leader.deviation &&
+                belief.failure >= leader.failure) {
+                continue;
+            }
+            const double score =
+                log_improvement(belief, best_) + std::log1p(-belief.failure) + (is_cheap ? kKnownInstanceBonus : 0);
             if (score <= top) continue;
             top = score;
             chosen = column;

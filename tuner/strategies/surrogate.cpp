@@ -75,10 +75,12 @@ void Surrogate::fit(std::vector<Observation> observations, std::vector<std::size
         const auto position = coordinates_.of(columns_[c]);
         for (std::size_t d = 0; d < position.size(); ++d) positions_[d][c] = position[d];
     }
-    for (Sums* sums : {&value_sum_, &one_sum_, &trend_sum_, &square_sum_}) sums->assign(columns_.size(), 0);
+    for (Sums* sums : {&value_sum_, &one_sum_, &trend_sum_, &square_sum_, &votes_, &failed_votes_})
+        sums->assign(columns_.size(), 0);
     for (std::vector<double>* white : {&white_value_, &white_one_, &white_trend_}) white->clear();
     cholesky_.clear();
     whitened_.clear();
+    observed_failed_ = observed_known_ = 0;
     is_revised_ = false;
     for (const Observation& observation : observations_) append(observation);
     solve_mean();
@@ -94,7 +96,8 @@ void Surrogate::revise(const Observation& observation) {
     const auto last = std::find_if(observations_.rbegin(), observations_.rend(),
                                    [&](const Observation& one) { return one.point == observation.point; });
     check(last != observations_.rend(), "a point that was never observed is revised");
-    last->log_time = observation.log_time;
+    *last = observation;
+    vote(observation, covariance_with_columns(observation.point));
     is_revised_ = true;
 }
 
@@ -109,6 +112,20 @@ std::vector<float> Surrogate::covariance_with_columns(std::size_t point) const {
     return result;
 }
 
+// Whether a point works is decided by rules sharper than those of its time: votes weigh the eighth power of the covariance.
+void Surrogate::vote(const Observation& observation, const std::vector<float>& covariances) {
+    if (observation.kind == Observation::Kind::pending) return;
+    const float failed = observation.kind == Observation::Kind::failed ? 1.0f : 0.0f;
+    observed_known_ += 1;
+    observed_failed_ += static_cast<double>(failed);
+    for (std::size_t c = 0; c < covariances.size(); ++c) {
+        const float squared = covariances[c] * covariances[c];
+        const float weight = squared * squared * squared * squared;
+        votes_[c] += weight;
+        failed_votes_[c] += failed * weight;
+    }
+}
+
 // One more row of the Cholesky factor, and its share of every column's sums.
 void Surrogate::append(const Observation& observation) {
     const std::size_t n = cholesky_.size();
@@ -120,6 +137,7 @@ void Surrogate::append(const Observation& observation) {
     }
     row.push_back(std::sqrt(std::max(variance, kNoise / 2)));
     std::vector<float> white = covariance_with_columns(observation.point);
+    vote(observation, white);
     for (std::size_t i = 0; i < n; ++i) add_scaled(white, -static_cast<float>(row[i]), whitened_[i]);
     const float scale = static_cast<float>(1 / row[n]);
     for (std::size_t c = 0; c < white.size(); ++c) {
@@ -170,8 +188,12 @@ Belief Surrogate::belief(std::size_t column) {
     if (is_revised_) resum_values();
     double mean = mean_ + static_cast<double>(value_sum_[column]) - mean_ * static_cast<double>(one_sum_[column]);
     if (!trend_.empty()) mean += slope_ * static_cast<double>(trend_[columns_[column]] - trend_sum_[column]);
+    // One vote beforehand for the share of failures everywhere.
+    const double failure = (static_cast<double>(failed_votes_[column]) + observed_failed_ / (observed_known_ + 1)) /
+                           (static_cast<double>(votes_[column]) + 1);
     return {.mean = mean,
-            .deviation = scale_ * std::sqrt(std::max(kLeastVariance, 1 - static_cast<double>(square_sum_[column])))};
+            .deviation = scale_ * std::sqrt(std::max(kLeastVariance, 1 - static_cast<double>(square_sum_[column]))),
+            .failure = failure};
 }
 
 // The best half, and the rest spread evenly from good to bad.

@@ -13,11 +13,15 @@ namespace autotune::tuner {
 struct Belief {
     double mean = 0;
     double deviation = 0;
+    double failure = 0;  // probability that the point does not work at all, from how those near it fared
 };
 
+// `log_time` of a point that failed, or that is not yet reported, is a guess.
 struct Observation {
+    enum class Kind : std::uint8_t { worked, failed, pending };
     std::size_t point = 0;
     double log_time = 0;
+    Kind kind = Kind::worked;
 };
 
 // A Gaussian process over coordinates (Rasmussen and Williams 2006, chapters 2 and 5). Covariance: a product over dimensions of
@@ -52,6 +56,7 @@ class Surrogate {
     void set_rate(std::size_t dimension, double rate);
     double covariance(std::size_t left, std::size_t right) const;
     void append(const Observation& observation);
+    void vote(const Observation& observation, const std::vector<float>& covariances);
     std::vector<float> covariance_with_columns(std::size_t point) const;
     void resum_values();
     void solve_mean();
@@ -67,6 +72,8 @@ class Surrogate {
     std::vector<std::vector<float>> whitened_;   // covariance with the columns, by observation
     std::vector<double> white_value_, white_one_, white_trend_;
     Sums value_sum_, one_sum_, trend_sum_, square_sum_;
+    Sums votes_, failed_votes_;
+    double observed_failed_ = 0, observed_known_ = 0;
     double mean_ = 0, slope_ = 0, scale_ = 1;
     bool is_revised_ = false;
 };
