@@ -1,0 +1,200 @@
+// Whole tunes by the command on a scripted driver: plumbing, faults, resumption. No kernel is proved here.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/fake/fake_run.h"
+
+namespace autotune {
+namespace {
+
+using fake::Outcome;
+using fake::Sandbox;
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+
+// Small spaces: what is proved does not depend on their size. 256 is above what the fake computes, so a launch costs it nothing.
+const std::vector<std::string> kPins = {"--param", "block_n=64", "--param",    "block_k=16", "--param",
+                                        "vec=4",   "--param",    "smem_pad=0", "--param",    "smem=1"};
+
+std::vector<std::string> with_pins(std::vector<std::string> words, const std::vector<std::string>& more = {}) {
+    words.insert(words.end(), kPins.begin(), kPins.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+// Some two dozen configs, and six of them.
+const std::vector<std::string> kWide =
+    with_pins({"tune", "--op", "hgemm", "--shape", "256x256x256", "--family", "gemm/simt", "--budget", "20s", "--json"});
+const std::vector<std::string> kTune =
+    with_pins({"tune", "--op", "hgemm", "--shape", "256x256x256", "--family", "gemm/simt", "--budget", "20s", "--json"},
+              {"--param", "block_m=64"});
+// One of the six, in the words of a script.
+const std::string kCulprit = "symbol=^gemm_simt_ block_m=64 block_n=64 thread_m=4 thread_n=8 ";
+
+Json result_of(const Outcome& outcome) {
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+    return Json::parse(outcome.out, nullptr, false);
+}
+
+// Worker processes of this sandbox that outlived their coordinator: by its folder in their environment.
+int orphans(const Sandbox& sandbox) {
+    const std::string folder = sandbox.folder().string();
+    int found = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+        std::ifstream environment(entry.path() / "environ", std::ios::binary);
+        const std::string text((std::istreambuf_iterator<char>(environment)), {});
+        std::ifstream command(entry.path() / "cmdline", std::ios::binary);
+        const std::string words((std::istreambuf_iterator<char>(command)), {});
+        if (text.find(folder) != std::string::npos && words.find("__worker") != std::string::npos) ++found;
+    }
+    return found;
+}
+
+bool no_orphans_soon(const Sandbox& sandbox) {
+    for (int i = 0; i < 100; ++i) {
+        if (orphans(sandbox) == 0) return true;
+        std::this_thread::sleep_for(milliseconds(20));
+    }
+    return false;
+}
+
+int failures_of(const Json& result, const std::string& status) {
+    return result.at("evidence").at("failures").value(status, 0);
+}
+
+TEST(TuneOnFake, FindsAWinnerThenAnswersFromTheDatabase) {
+    Sandbox sandbox;
+    const Json first = result_of(sandbox.autotune(kTune));
+    EXPECT_TRUE(first.at("tuned"));
+    EXPECT_GE(first.at("evidence").at("rounds"), 10);
+    sandbox.clear_calls();
+    const Json second = result_of(sandbox.autotune(kTune));
+    EXPECT_FALSE(second.at("tuned"));
+    EXPECT_EQ(second.at("origin"), "exact");
+    EXPECT_EQ(second.at("winner").at("config"), first.at("winner").at("config"));
+    EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
+    EXPECT_EQ(sandbox.count_calls("PrimaryCtxRetain"), 0);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, TheDriverSeesNoMisuse) {
+    Sandbox sandbox;
+    result_of(sandbox.autotune(kTune));
+    for (const std::string& call : sandbox.calls()) EXPECT_EQ(call.find("BUG"), std::string::npos) << call;
+}
+
+TEST(TuneOnFake, ACandidateThatCrashesCostsItselfAlone) {
+    Sandbox sandbox("rule " + kCulprit + "do=return code=700\n");
+    const Json result = result_of(sandbox.autotune(kTune));
+    EXPECT_GE(failures_of(result, "crashed"), 1) << result.dump(2);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, ACandidateThatHangsIsKilledAndChargedTwice) {
+    Sandbox sandbox("rule " + kCulprit + "do=hang seconds=60\n");
+    const Outcome outcome = sandbox.autotune(kTune);
+    const Json result = result_of(outcome);
+    EXPECT_GE(failures_of(result, "timed_out"), 1) << result.dump(2);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, AWrongAnswerDoesNotWin) {
+    Sandbox sandbox("rule " + kCulprit + "do=wrong how=element\n");
+    const Json result = result_of(sandbox.autotune(kTune));
+    EXPECT_GE(failures_of(result, "wrong_result"), 1) << result.dump(2);
+}
+
+TEST(TuneOnFake, AWriteOutsideIsFound) {
+    Sandbox sandbox("rule " + kCulprit + "do=out_of_bounds bytes=64\n");
+    const Json result = result_of(sandbox.autotune(kTune));
+    EXPECT_GE(failures_of(result, "wrong_result"), 1) << result.dump(2);
+}
+
+TEST(TuneOnFake, CompilersThatFailDieOrLoopCostACandidateEach) {
+    Sandbox sandbox("rule on=compile " + kCulprit + "do=fail message=refused\n" +
+                    "rule on=compile symbol=^gemm_simt_ thread_m=8 thread_n=4 do=crash how=segv\n");
+    const Json result = result_of(sandbox.autotune(kTune));
+    EXPECT_EQ(failures_of(result, "compile_failed"), 2) << result.dump(2);
+}
+
+TEST(TuneOnFake, EverythingWrongIsExitFourWithCounts) {
+    Sandbox sandbox("rule symbol=^gemm_simt_ do=wrong how=garbage\n");
+    const Outcome outcome = sandbox.autotune(kTune);
+    EXPECT_EQ(outcome.exit_code, 4) << outcome.err;
+    EXPECT_NE((outcome.err + outcome.out).find("wrong_result"), std::string::npos) << outcome.err;
+}
+
+TEST(TuneOnFake, ADriverThatVanishesIsExitEight) {
+    Sandbox sandbox("rule symbol=^gemm_simt_ nth=8 do=vanish code=999 persist=1\n");
+    const Outcome outcome = sandbox.autotune(kTune);
+    EXPECT_EQ(outcome.exit_code, 8) << outcome.err << outcome.out;
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, KilledAtAnyMomentItResumesAndLeavesNobodyBehind) {
+    Sandbox sandbox;
+    int killed = 0;
+    for (int attempt = 0; attempt < 6; ++attempt) {
+        auto running = sandbox.start_autotune(kWide);
+        std::this_thread::sleep_for(milliseconds(60 + 170 * attempt));
+        running.signal(SIGKILL);
+        killed += running.wait().signal == SIGKILL ? 1 : 0;
+        EXPECT_TRUE(no_orphans_soon(sandbox));
+    }
+    EXPECT_GT(killed, 0);
+    const Json result = result_of(sandbox.autotune(kWide));
+    EXPECT_TRUE(result.at("winner").contains("config"));
+}
+
+TEST(TuneOnFake, AFailureOfAnEarlierRunIsNotTriedAgain) {
+    Sandbox sandbox("rule " + kCulprit + "do=return code=700\n");
+    result_of(sandbox.autotune(kTune));
+    sandbox.script("");
+    std::vector<std::string> again = kTune;
+    again.push_back("--retune");
+    const Json second = result_of(sandbox.autotune(again));
+    const Json& winner = second.at("winner").at("config");
+    EXPECT_FALSE(winner.value("thread_m", 0) == 4 && winner.value("thread_n", 0) == 8);
+    EXPECT_LT(second.at("evidence").at("tried"), 6);
+}
+
+TEST(TuneOnFake, InterruptedItKeepsWhatItHas) {
+    Sandbox sandbox("nvrtc delay_ms=30\n");
+    auto running = sandbox.start_autotune(kWide);
+    std::this_thread::sleep_for(milliseconds(700));
+    running.signal(SIGINT);
+    const Outcome outcome = running.wait();
+    EXPECT_EQ(outcome.exit_code, 130) << outcome.err;
+    EXPECT_LT(outcome.wall_s, 6);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, ASweepKilledHalfWayTunesNothingTwice) {
+    Sandbox sandbox("nvrtc delay_ms=5\n");
+    const std::vector<std::string> sweep = with_pins(
+        {"sweep", "--op", "hgemm", "--shapes", "256:768:256x256x256", "--family", "gemm/simt", "--budget", "10s", "--json"});
+    {
+        auto running = sandbox.start_autotune(sweep);
+        std::this_thread::sleep_for(milliseconds(2500));
+        running.signal(SIGKILL);
+        running.wait();
+    }
+    const Outcome second = sandbox.autotune(sweep);
+    EXPECT_EQ(second.exit_code, 0) << second.err << second.out;
+    sandbox.clear_calls();
+    const Outcome third = sandbox.autotune(sweep);
+    EXPECT_EQ(third.exit_code, 0) << third.err;
+    EXPECT_EQ(sandbox.count_calls("PrimaryCtxRetain"), 0);
+}
+
+}  // namespace
+}  // namespace autotune

@@ -1,0 +1,84 @@
+#include "tuner/worker_process.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "src/core/error.h"
+
+namespace autotune::tuner {
+namespace {
+
+using std::chrono::milliseconds;
+
+void wait_until_closed(WorkerProcess& process) {
+    for (int i = 0; i < 500 && !process.closed(); ++i) {
+        pollfd fd{process.read_fd(), POLLIN, 0};
+        ::poll(&fd, 1, 20);
+        process.receive();
+    }
+}
+
+TEST(WorkerProcess, EchoesWhatItIsSent) {
+    WorkerProcess echo("/bin/cat", {});
+    Message message{{{"hello", 1}}, std::vector<std::byte>(300'000, std::byte{9})};  // more than a pipe holds
+    echo.send(message);
+    std::vector<Message> got;
+    for (int i = 0; i < 500 && got.empty(); ++i) {
+        pollfd fds[2] = {{echo.read_fd(), POLLIN, 0}, {echo.write_fd(), POLLOUT, 0}};
+        ::poll(fds, echo.wants_write() ? 2 : 1, 20);
+        echo.flush();
+        got = echo.receive();
+    }
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_EQ(got[0].payload, message.payload);
+}
+
+TEST(WorkerProcess, TellsHowAProcessEnded) {
+    WorkerProcess exits("/bin/sh", {"-c", "exit 7"});
+    wait_until_closed(exits);
+    EXPECT_EQ(exits.how_it_ended(), "exited with 7");
+    WorkerProcess crashes("/bin/sh", {"-c", "kill -SEGV $$"});
+    wait_until_closed(crashes);
+    EXPECT_NE(crashes.how_it_ended().find("signal 11"), std::string::npos);
+}
+
+TEST(WorkerProcess, AStreamThatIsNotFramesClosesIt) {
+    WorkerProcess chatter("/bin/sh", {"-c", "echo this is a line of text, not a frame; sleep 5"});
+    wait_until_closed(chatter);
+    EXPECT_TRUE(chatter.closed());
+    EXPECT_EQ(chatter.how_it_ended(), "sent not a frame");
+}
+
+TEST(WorkerProcess, KillEndsItsWholeGroupEvenWhenPaused) {
+    WorkerProcess sleeper("/bin/sh", {"-c", "sleep 60"});
+    sleeper.pause();
+    sleeper.kill();
+    EXPECT_TRUE(sleeper.reap(milliseconds(2000)));
+    EXPECT_NE(::kill(-sleeper.pid(), 0), 0);
+}
+
+TEST(WorkerProcess, InheritsNoPipeOfAnotherWorker) {
+    WorkerProcess other("/bin/cat", {});
+    const std::string theirs = std::to_string(other.write_fd());
+    WorkerProcess looks("/bin/sh", {"-c", "test -e /proc/$$/fd/" + theirs + " && exit 5; exit 4"});
+    wait_until_closed(looks);
+    EXPECT_EQ(looks.how_it_ended(), "exited with 4");
+}
+
+TEST(WorkerProcess, PreloadedLibrariesStayBehind) {
+    ::setenv("AUTOTUNE_TEST_PASSES", "1", 1);
+    ::setenv("SECRET_TEST_VARIABLE", "1", 1);
+    WorkerProcess shows("/bin/sh",
+                        {"-c", "test -n \"$AUTOTUNE_TEST_PASSES\" && test -z \"$SECRET_TEST_VARIABLE\" && exit 4; exit 5"});
+    wait_until_closed(shows);
+    EXPECT_EQ(shows.how_it_ended(), "exited with 4");
+}
+
+TEST(WorkerProcess, ABinaryThatIsNotThereIsAnError) {
+    EXPECT_THROW(WorkerProcess("/nonexistent/autotune", {}), Error);
+}
+
+}  // namespace
+}  // namespace autotune::tuner
