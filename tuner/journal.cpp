@@ -63,7 +63,9 @@ void Journal::finished(const JournalEntry& entry) {
     append("finished", entry);
 }
 
-void Journal::survived(const JournalEntry& entry) { append("survived", entry); }
+void Journal::survived(const JournalEntry& entry) {
+    append("survived", entry);
+}
 
 void Journal::clear() {
     if (fd_.get() >= 0 && ::ftruncate(fd_.get(), 0) != 0) fd_.close();

@@ -26,7 +26,8 @@ struct Domain {
     std::vector<std::size_t> seeds;
 };
 
-// Ask/report: the caller asks for points, tries them in any order and reports each. Deterministic under a seed for the same reports.
+// Ask/report: the caller asks for points, tries them in any order and reports each. Deterministic under a seed for the same
+// reports.
 class Strategy {
   public:
     virtual ~Strategy() = default;

@@ -203,7 +203,8 @@ class Function {
     int blocks_per_sm(int threads, std::size_t dynamic_smem_bytes) const;
     // Makes the driver load the code now, so that a later launch loads nothing.
     void force_load() const;
-    // Enqueues step's geometry with `parameters` (cuLaunchKernelEx); nothing else. Returns the CUresult: the hot path never throws.
+    // Enqueues step's geometry with `parameters` (cuLaunchKernelEx); nothing else. Returns the CUresult: the hot path never
+    // throws.
     int launch(const LaunchStep& step, void** parameters, StreamHandle stream) const noexcept;
 
   private:
