@@ -11,8 +11,6 @@
 namespace autotune::fake {
 namespace {
 
-// Clearing more than this is skipped: it would only commit memory that nothing looks at.
-constexpr std::size_t kLargestFill_bytes = std::size_t{16} << 20;
 constexpr double kCopyBytesPerUs = 50e3;  // PCIe 5 x16
 
 // What every call on memory asks first.
@@ -87,7 +85,7 @@ CUresult memset_d8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
     const std::lock_guard lock(machine.mutex);
     if (const CUresult result = begin("cuMemsetD8", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
     if (const CUresult result = settle(to, bytes, true); result != CUDA_SUCCESS) return result;
-    if (bytes <= kLargestFill_bytes) std::memset(reinterpret_cast<void*>(to), value, bytes);
+    set_bytes(to, value, bytes);
     return CUDA_SUCCESS;
 }
 

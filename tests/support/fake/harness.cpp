@@ -72,7 +72,7 @@ CUresult poison(const Launch& launch) {
     auto* data = pointer<std::uint8_t>(launch, "data", bytes, true);
     if (data == nullptr && bytes > 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
     skipped().wrong.erase(launch.raw("data").value_or(0));
-    if (bytes > 0 && bytes <= kMostBytes) std::memset(data, static_cast<int>(launch.integer("byte", 0)), bytes);
+    if (bytes > 0) set_bytes(launch.raw("data").value_or(0), static_cast<unsigned char>(launch.integer("byte", 0)), bytes);
     return CUDA_SUCCESS;
 }
 

@@ -118,6 +118,18 @@ void Machine::wait_idle() {
     if (is_busy()) sleep_s(std::chrono::duration<double>(busy_until - std::chrono::steady_clock::now()).count());
 }
 
+void set_bytes(Address base, unsigned char value, std::size_t bytes) {
+    constexpr std::size_t kWhole = std::size_t{16} << 20;
+    constexpr std::size_t kEnd = std::size_t{1} << 20;
+    auto* data = reinterpret_cast<std::byte*>(base);
+    if (bytes <= kWhole) {
+        std::memset(data, value, bytes);
+        return;
+    }
+    std::memset(data, value, kEnd);
+    std::memset(data + bytes - kEnd, value, kEnd);
+}
+
 CUresult enter(const char* name, const std::string& details) {
     Machine& machine = Machine::get();
     log_call(details.empty() ? name : std::string(name) + " " + details);

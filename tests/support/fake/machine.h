@@ -149,6 +149,10 @@ class Machine {
     std::size_t used_bytes_ = 0;
 };
 
+// Sets device memory; of more than 16 MiB only the first and last one, where red zones are: the rest would only commit memory
+// that nothing looks at.
+void set_bytes(Address base, unsigned char value, std::size_t bytes);
+
 // What device `ordinal` of the script is: numbers by name with an H200's as defaults.
 double device_number(int ordinal, const std::string& name);
 std::string device_word(int ordinal, const std::string& name, const std::string& otherwise);
