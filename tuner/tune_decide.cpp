@@ -30,9 +30,9 @@ Resources resources_of(const LaunchPlan& plan, const CompileReport& report) {
 
 TuneResult TuneRun::finish() {
     urgency_ = 1;
-    begun_ = Clock::now();  // what was compiled ahead is a gift, not a debt
     try {
         shared_.engine.acquire_gpu();
+        begun_ = Clock::now();  // what was compiled ahead is a gift; waiting for another tuner is nobody's debt
         if (!shared_.journal) {
             shared_.journal.emplace(shared_.engine.state_folder(), services().device_uuid);
         }

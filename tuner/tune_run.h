@@ -101,8 +101,7 @@ class TuneRun {
     bool searching_ = true;  // nothing new is asked for afterwards
     std::map<std::size_t, Trial> trials_;
     std::map<std::size_t, Instance> instances_;
-    std::map<Candidate, int> strikes_;  // deaths of the worker in this run
-    std::set<Candidate> suspects_;      // running when an earlier run was ended
+    std::set<Candidate> suspects_;  // running when an earlier run was ended
     Instance harness_, reference_;
     std::optional<BenchSession> session_;
     int tried_ = 0, failed_ = 0;

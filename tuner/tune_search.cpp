@@ -182,13 +182,14 @@ void TuneRun::submit(std::size_t point) {
 
 bool TuneRun::search_is_over() {
     const bool nothing_yet = !best_us_;
+    const bool one_was_tried = tried_ > 0;  // no machine is so slow that a tune ends without a verdict on anything
     const Budget& budget = options_.budget;
     if (budget.trials > 0 && tried_ >= budget.trials) {
         stopped_by_ = "budget";
         return true;
     }
     const double search_s = budget.seconds - std::min(kFinalsShare * budget.seconds, kMostFinals_s);
-    if (elapsed_s() > (nothing_yet ? kOverrun * budget.seconds : search_s)) {
+    if (one_was_tried && elapsed_s() > (nothing_yet ? kOverrun * budget.seconds : search_s)) {
         stopped_by_ = "budget";
         return true;
     }
@@ -221,11 +222,12 @@ void TuneRun::search() {
 void TuneRun::try_one(Ready ready) {
     Trial trial = trial_of(candidates_.at(ready.point), ready.outcome);
     if (trial.status == TrialStatus::ok) {
-        const RunOutcome outcome = run_on_gpu(ready, trial.candidate);
+        RunOutcome outcome = run_on_gpu(ready, trial.candidate);
         if (outcome.died() && shared_.journal) shared_.journal->survived(entry_of(trial));
-        if (outcome.died() && ++strikes_[trial.candidate] < 2) {
-            ready_.push_back(std::move(ready));  // once more, in a fresh worker
-            return;
+        if (outcome.died()) {
+            // Once more, in a fresh worker, and at once: in the queue the verdict would be lost if the budget ended first.
+            outcome = run_on_gpu(ready, trial.candidate);
+            if (outcome.died() && shared_.journal) shared_.journal->survived(entry_of(trial));
         }
         trial.status = outcome.status;
         trial.detail = outcome.detail;

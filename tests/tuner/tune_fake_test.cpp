@@ -107,6 +107,16 @@ TEST(TuneOnFake, ACandidateThatHangsIsKilledAndChargedTwice) {
     EXPECT_TRUE(no_orphans_soon(sandbox));
 }
 
+TEST(TuneOnFake, ABudgetThatEndsDuringAHangStillSaysWhatHung) {
+    Sandbox sandbox("rule symbol=^gemm_simt_ do=hang seconds=60\n");
+    std::vector<std::string> hasty = kTune;
+    *std::find(hasty.begin(), hasty.end(), "20s") = "1s";
+    const Outcome outcome = sandbox.autotune(hasty);
+    EXPECT_EQ(outcome.exit_code, 4) << outcome.err << outcome.out;
+    EXPECT_NE(outcome.err.find("timed_out"), std::string::npos) << outcome.err;
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
 TEST(TuneOnFake, AWrongAnswerDoesNotWin) {
     Sandbox sandbox("rule " + kCulprit + "do=wrong how=element\n");
     const Json result = result_of(sandbox.autotune(kTune));
