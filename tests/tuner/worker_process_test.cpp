@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "src/core/error.h"
 
 namespace autotune::tuner {
@@ -56,6 +58,9 @@ TEST(WorkerProcess, KillEndsItsWholeGroupEvenWhenPaused) {
     sleeper.pause();
     sleeper.kill();
     EXPECT_TRUE(sleeper.reap(milliseconds(2000)));
+    // A grandchild stays visible until init has buried it.
+    const auto deadline = Clock::now() + std::chrono::seconds(10);
+    while (::kill(-sleeper.pid(), 0) == 0 && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(5));
     EXPECT_NE(::kill(-sleeper.pid(), 0), 0);
 }
 
