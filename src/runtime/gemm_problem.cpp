@@ -31,6 +31,8 @@ DType dtype_of(autotune_dtype type, const char* member) {
             return DType::bf16;
         case AUTOTUNE_F32:
             return DType::f32;
+        case AUTOTUNE_DTYPE_RANGE:
+            break;
     }
     refuse(std::string(member) + " is " + std::to_string(static_cast<int>(type)) + ", no value of autotune_dtype");
 }
