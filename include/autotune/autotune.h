@@ -74,10 +74,10 @@ typedef void (*autotune_log_function)(void* user, autotune_log_level level, cons
 /* What autotune_tuned_gemm() does when the problem has no plan yet. While the stream is being captured, COMPILE acts as
  * LOADED_ONLY. */
 typedef enum autotune_on_miss {
-    AUTOTUNE_ON_MISS_COMPILE = 0,       /* make the plan now: look up, load or compile (up to a second or so, once) */
-    AUTOTUNE_ON_MISS_LOADED_ONLY = 1,   /* run any legal kernel that is already loaded, else AUTOTUNE_NOT_PLANNED */
-    AUTOTUNE_ON_MISS_NOT_PLANNED = 2,   /* only what autotune_gemm_plan() made, else AUTOTUNE_NOT_PLANNED */
-    AUTOTUNE_ON_MISS_RANGE = 0x7fffffff /* no policy: lets a wrong number arrive and be refused, in C++ too */
+    AUTOTUNE_ON_MISS_COMPILE = 0,            /* make the plan now: look up, load or compile (up to a second or so, once) */
+    AUTOTUNE_ON_MISS_LOADED_ONLY = 1,        /* run any legal kernel that is already loaded, else AUTOTUNE_NOT_PLANNED */
+    AUTOTUNE_ON_MISS_NOT_PLANNED = 2,        /* only what autotune_gemm_plan() made, else AUTOTUNE_NOT_PLANNED */
+    AUTOTUNE_ON_MISS_RANGE = -0x7fffffff - 1 /* no policy: lets a wrong number arrive and be refused, in C++ too */
 } autotune_on_miss;
 
 typedef struct autotune_options {
@@ -123,14 +123,14 @@ typedef enum autotune_dtype {
     AUTOTUNE_F16 = 0,
     AUTOTUNE_BF16 = 1,
     AUTOTUNE_F32 = 2,
-    AUTOTUNE_DTYPE_RANGE = 0x7fffffff
+    AUTOTUNE_DTYPE_RANGE = -0x7fffffff - 1
 } autotune_dtype;
 typedef enum autotune_order {
     AUTOTUNE_ROW_MAJOR = 0,
     AUTOTUNE_COLUMN_MAJOR = 1,
-    AUTOTUNE_ORDER_RANGE = 0x7fffffff
+    AUTOTUNE_ORDER_RANGE = -0x7fffffff - 1
 } autotune_order;
-typedef enum autotune_beta { AUTOTUNE_BETA_ANY = 0, AUTOTUNE_BETA_ZERO = 1, AUTOTUNE_BETA_RANGE = 0x7fffffff } autotune_beta;
+typedef enum autotune_beta { AUTOTUNE_BETA_ANY = 0, AUTOTUNE_BETA_ZERO = 1, AUTOTUNE_BETA_RANGE = -0x7fffffff - 1 } autotune_beta;
 
 /* op(A) is m x k, op(B) is k x n, C is m x n. A is stored m x k (k x m if trans_a), B k x n (n x k if trans_b), in `order`.
  * Zero-initialise it, set struct_size, the extents and the types. */
