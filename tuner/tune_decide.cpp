@@ -88,7 +88,7 @@ TuneResult TuneRun::decide() {
             TuneResult result;
             result.winner = winner_from(race, verdict);
             result.tuned = true;
-            store(result.winner, verdict);
+            store(result.winner);
             return result;
         }
         out[winner] = why;
@@ -220,11 +220,10 @@ db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) c
 }
 
 // The winner of a narrowed search does not push out a better one that it was not compared with.
-void TuneRun::store(const db::Winner& winner, const Verdict& verdict) {
+void TuneRun::store(const db::Winner& winner) {
     if (services().store == nullptr) return;
     const bool compared = !previous_ || candidates_.find(previous_->candidate).has_value();
     const bool better = !previous_ || winner.timing.median_us < previous_->timing.median_us;
-    (void)verdict;
     if (compared || better) services().store->put(winner);
     flush_store(true);
 }

@@ -62,7 +62,7 @@ namespace {
 
 // Clocks of one SM for one K step, when the ring never runs dry. Figures: KERNELS on wgmma and L2 (4096 FLOP, 128 B of shared
 // memory and about 48 B from L2 per clock).
-double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
+double step_clocks(const Shape& s, const Grid& grid) {
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
     const double multiply = mac / 2048.0;
     const double bands_in_tile = static_cast<double>(s.block_m) / 64.0;
@@ -75,7 +75,6 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
     const double l2 = (x + y) / per_clock;
     // The barrier round trip of a step is hidden while at least three stages are in flight.
     const double overhead = s.stages >= 4 ? 12.0 : 60.0;
-    (void)g;
     return std::max({multiply, shared, l2}) + overhead;
 }
 
@@ -116,7 +115,7 @@ double pack_us(const Gemm& g, const Device& device) {
 double predict(const Gemm& g, const Shape& s, const Device& device) {
     const Grid grid(g, s, device);
     const double clocks_per_us = device.clock_mhz * 0.85;
-    const double step = step_clocks(g, s, grid);
+    const double step = step_clocks(s, grid);
     // The ring must cover the latency of memory: about 1,000 clocks for what is in flight.
     const double latency = 1000.0 / static_cast<double>(std::max<int64_t>(1, s.stages - 1));
     const double per_step = std::max(step, latency);
