@@ -13,10 +13,12 @@ namespace autotune {
 namespace {
 
 using namespace mma;
+using gemm::i32;
+using gemm::kMaxBlocks;
+using gemm::kMaxExtent;
+using gemm::one_dimension;
+using gemm::packed_ld;
 using std::int64_t;
-
-constexpr int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() - 4096;  // sums with a tile stay in 32 bits
-constexpr int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max();
 
 // ---- the space ----
 
@@ -234,46 +236,18 @@ struct Workspace {
     std::size_t packed_a = 0, packed_b = 0, partial = 0, bytes = 0;
 };
 
-int64_t packed_ld(const Operand& operand) {
-    return round_up(operand.cols, kChunkBytes / kElementBytes);
-}
-
 Workspace workspace_of(const Problem& problem, const Gemm& g, const Shape& s) {
+    const Operand& a = problem.operands[gemm::kA];
+    const Operand& b = problem.operands[gemm::kB];
+    gemm::WorkspaceLayout layout;
     Workspace w;
-    const auto take = [&w](int64_t bytes) {
-        const std::size_t at = w.bytes;
-        w.bytes += static_cast<std::size_t>(round_up(bytes, 256));
-        return at;
-    };
-    const auto take_packed = [&take](const Operand& operand) {
-        return take(operand.rows * packed_ld(operand) * operand.batch * kElementBytes);
-    };
-    w.packed_lda = packed_ld(problem.operands[0]);
-    w.packed_ldb = packed_ld(problem.operands[1]);
-    if (s.packs(g.align_a)) w.packed_a = take_packed(problem.operands[0]);
-    if (s.packs(g.align_b)) w.packed_b = take_packed(problem.operands[1]);
-    if (s.split_k > 1) w.partial = take(s.split_k * g.batch * g.m * round_up(g.n, 4) * 4);
+    w.packed_lda = packed_ld(a);
+    w.packed_ldb = packed_ld(b);
+    if (s.packs(g.align_a)) w.packed_a = layout.take(gemm::packed_bytes(a));
+    if (s.packs(g.align_b)) w.packed_b = layout.take(gemm::packed_bytes(b));
+    if (s.split_k > 1) w.partial = layout.take(s.split_k * g.batch * g.m * round_up(g.n, 4) * 4);
+    w.bytes = layout.bytes();
     return w;
-}
-
-I32Arg i32(int64_t value) {
-    return {static_cast<std::int32_t>(value)};
-}
-Dim3 grid_of(int64_t blocks) {
-    return {static_cast<std::uint32_t>(blocks), 1, 1};
-}
-
-LaunchStep pack_step(const Operand& operand, int index, std::size_t offset_bytes) {
-    const int64_t ld = packed_ld(operand);
-    const int64_t chunks = ld / 8 * operand.rows * operand.batch;
-    return {.entry = "_pack",
-            .grid = grid_of(std::clamp<int64_t>(ceil_div(chunks, 256), 1, 65535)),
-            .block = {256, 1, 1},
-            .cluster = {},
-            .dynamic_smem_bytes = 0,
-            .programmatic_dependent = false,
-            .arguments = {OperandArg{index}, WorkspaceArg{offset_bytes}, i32(operand.rows), i32(operand.cols), I64Arg{operand.ld},
-                          I64Arg{ld}, i32(operand.batch), I64Arg{operand.batch_stride}}};
 }
 
 LaunchStep main_step(const Problem& problem, const Gemm& g, const Shape& s, const Workspace& w) {
@@ -291,7 +265,7 @@ LaunchStep main_step(const Problem& problem, const Gemm& g, const Shape& s, cons
         arguments.push_back(argument);
     }
     return {.entry = "",
-            .grid = grid_of(tiles(g, s) * s.split_k),
+            .grid = one_dimension(tiles(g, s) * s.split_k),
             .block = {static_cast<std::uint32_t>(s.threads()), 1, 1},
             .cluster = {},
             .dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(g, s)),
@@ -302,7 +276,7 @@ LaunchStep main_step(const Problem& problem, const Gemm& g, const Shape& s, cons
 LaunchStep reduce_step(const Problem& problem, const Gemm& g, const Shape& s, const Workspace& w) {
     const Operand& c = problem.operands[2];
     return {.entry = "_reduce",
-            .grid = grid_of(ceil_div(g.batch * g.m * ceil_div(g.n, 4), 256)),
+            .grid = one_dimension(ceil_div(g.batch * g.m * ceil_div(g.n, 4), 256)),
             .block = {256, 1, 1},
             .cluster = {},
             .dynamic_smem_bytes = 0,
@@ -354,8 +328,8 @@ class Mma final : public Family {
         if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
         const Workspace w = workspace_of(problem, g, s);
         plan.workspace_bytes = w.bytes;
-        if (s.packs(g.align_a) && g.k > 0) plan.steps.push_back(pack_step(problem.operands[0], 0, w.packed_a));
-        if (s.packs(g.align_b) && g.k > 0) plan.steps.push_back(pack_step(problem.operands[1], 1, w.packed_b));
+        if (s.packs(g.align_a) && g.k > 0) plan.steps.push_back(gemm::pack_step(problem.operands[0], 0, w.packed_a));
+        if (s.packs(g.align_b) && g.k > 0) plan.steps.push_back(gemm::pack_step(problem.operands[1], 1, w.packed_b));
         plan.steps.push_back(main_step(problem, g, s, w));
         if (s.split_k > 1) plan.steps.push_back(reduce_step(problem, g, s, w));
         return plan;

@@ -31,27 +31,6 @@ bool tile_copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
 
 }  // namespace
 
-int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-int64_t round_up(int64_t a, int64_t b) {
-    return ceil_div(a, b) * b;
-}
-
-Gemm::Gemm(const Problem& problem)
-    : m(problem.extent("m")),
-      n(problem.extent("n")),
-      k(problem.extent("k")),
-      batch(problem.extent("batch")),
-      trans_a(problem.trait("layout")[0] == 't'),
-      trans_b(problem.trait("layout")[1] == 't'),
-      acc_f16(problem.trait("acc") == "f16"),
-      align_a(problem.operands[0].alignment_bytes),
-      align_b(problem.operands[1].alignment_bytes),
-      align_c(problem.operands[2].alignment_bytes),
-      in(problem.operands[0].dtype),
-      out(problem.operands[2].dtype) {}
-
 Shape shape_of(const Config& config) {
     const auto get = [&config](std::string_view name) { return config.find(name).value_or(1); };
     return {get("block_m"), get("block_n"),      get("block_k"),     get("warps_m"),       get("warps_n"),

@@ -2,29 +2,19 @@
 
 #include <cstdint>
 
+#include "kernel_templates/gemm/family_parts.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
-#include "src/core/problem.h"
 
 // What gemm/mma's rules, cost model and launch plans share: a problem and a config with names resolved, and the resources that
 // follow from them. The same formulas stand in kernel.cuh.
 namespace autotune::mma {
 
-inline constexpr std::int64_t kChunkBytes = 16;  // of a row, copied and swizzled as one
-inline constexpr std::int64_t kElementBytes = 2;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b);
-std::int64_t round_up(std::int64_t a, std::int64_t b);
-
-// What this family asks of a problem.
-struct Gemm {
-    std::int64_t m, n, k, batch;
-    bool trans_a, trans_b, acc_f16;
-    int align_a, align_b, align_c;
-    DType in, out;
-
-    explicit Gemm(const Problem& problem);
-};
+using gemm::ceil_div;
+using gemm::Gemm;
+using gemm::kChunkBytes;
+using gemm::kElementBytes;
+using gemm::round_up;
 
 struct Shape {
     std::int64_t block_m, block_n, block_k, warps_m, warps_n, stages, smem_swizzle, reg_buffers, split_barrier, min_blocks, pack;

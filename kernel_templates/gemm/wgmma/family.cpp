@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 
+#include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/wgmma/geometry.h"
 #include "kernel_templates/registry.h"
 #include "src/core/error.h"
@@ -10,14 +11,16 @@
 namespace autotune {
 namespace {
 
+using gemm::i32;
+using gemm::kMaxExtent;
+using gemm::pack_step;
+using gemm::packed_ld;
 using std::int64_t;
 using wgmma::ceil_div;
 using wgmma::Gemm;
 using wgmma::Grid;
-using wgmma::round_up;
 using wgmma::Shape;
 
-constexpr int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() - 4096;  // sums with a tile stay in 32 bits
 constexpr int64_t kSkinny = 128;  // rows or columns from which a problem is no longer bound by reading the other operand
 
 // ---- the space ----
@@ -219,33 +222,23 @@ struct Workspace {
     std::size_t counters = 0, partial = 0, packed_a = 0, packed_b = 0, bytes = 0, zero_bytes = 0;
 };
 
-int64_t packed_ld(const Operand& operand) {
-    return round_up(operand.cols, 8);
-}
-
 Workspace workspace_of(const Problem& problem, const Shape& s, const Grid& grid) {
+    gemm::WorkspaceLayout layout;
     Workspace w;
-    const auto take = [&w](int64_t bytes) {
-        const std::size_t at = w.bytes;
-        w.bytes += static_cast<std::size_t>(round_up(bytes, 256));
-        return at;
-    };
     const bool combines = grid.parts != 1;
     if (combines) {
         const int64_t counters = grid.tiles * s.cluster_blocks() * s.groups_per_tile();
-        w.counters = take(counters * 4);
+        w.counters = layout.take(counters * 4);
         w.zero_bytes = static_cast<std::size_t>(counters) * 4;
         const int64_t slots = s.cluster_blocks() * (grid.parts == 0 ? 2 * grid.clusters : grid.tiles * grid.parts);
-        w.partial = take(slots * s.block_m * s.block_n * 4);
+        w.partial = layout.take(slots * s.block_m * s.block_n * 4);
     }
-    const auto take_packed = [&take](const Operand& o) { return take(o.rows * packed_ld(o) * o.batch * 2); };
-    if (problem.operands[0].alignment_bytes < 16) w.packed_a = take_packed(problem.operands[0]);
-    if (problem.operands[1].alignment_bytes < 16) w.packed_b = take_packed(problem.operands[1]);
+    const Operand& a = problem.operands[gemm::kA];
+    const Operand& b = problem.operands[gemm::kB];
+    if (a.alignment_bytes < 16) w.packed_a = layout.take(gemm::packed_bytes(a));
+    if (b.alignment_bytes < 16) w.packed_b = layout.take(gemm::packed_bytes(b));
+    w.bytes = layout.bytes();
     return w;
-}
-
-I32Arg i32(int64_t value) {
-    return {static_cast<std::int32_t>(value)};
 }
 
 // The map of a stored operand, through its packed copy where its rows are not aligned.
@@ -270,18 +263,6 @@ TensorMapArg map_of(const Operand& o, int index, std::size_t packed, std::array<
 std::array<int64_t, 2> box_of(bool k_major, int64_t extent, int64_t span, const std::array<int64_t, 2>& depth_and_shares) {
     const auto [block_k, shares] = depth_and_shares;
     return k_major ? std::array<int64_t, 2>{64, extent / shares} : std::array<int64_t, 2>{span, block_k / shares};
-}
-
-LaunchStep pack_step(const Operand& o, int index, std::size_t offset_bytes) {
-    const int64_t ld = packed_ld(o);
-    const int64_t chunks = ld / 8 * o.rows * o.batch;
-    LaunchStep step;
-    step.entry = "_pack";
-    step.grid = {static_cast<std::uint32_t>(std::clamp<int64_t>(ceil_div(chunks, 256), 1, 65535)), 1, 1};
-    step.block = {256, 1, 1};
-    step.arguments = {OperandArg{index}, WorkspaceArg{offset_bytes}, i32(o.rows), i32(o.cols), I64Arg{o.ld}, I64Arg{ld},
-                      i32(o.batch),      I64Arg{o.batch_stride}};
-    return step;
 }
 
 LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w) {
@@ -360,17 +341,7 @@ class Wgmma final : public Family {
         return space;
     }
 
-    std::vector<Binding> facts(const Problem& problem) const override {
-        const Gemm g(problem);
-        return {{"in_type", g.in},
-                {"out_type", g.out},
-                {"acc_type", DType::f32},
-                {"trans_a", int64_t{g.trans_a}},
-                {"trans_b", int64_t{g.trans_b}},
-                {"align_a", int64_t{g.align_a}},
-                {"align_b", int64_t{g.align_b}},
-                {"align_c", int64_t{g.align_c}}};
-    }
+    std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
         const Gemm g(problem);

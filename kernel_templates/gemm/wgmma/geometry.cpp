@@ -7,26 +7,6 @@ namespace autotune::wgmma {
 
 using std::int64_t;
 
-int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-int64_t round_up(int64_t a, int64_t b) {
-    return ceil_div(a, b) * b;
-}
-
-Gemm::Gemm(const Problem& problem)
-    : m(problem.extent("m")),
-      n(problem.extent("n")),
-      k(problem.extent("k")),
-      batch(problem.extent("batch")),
-      trans_a(problem.trait("layout")[0] == 't'),
-      trans_b(problem.trait("layout")[1] == 't'),
-      align_a(problem.operands[0].alignment_bytes),
-      align_b(problem.operands[1].alignment_bytes),
-      align_c(problem.operands[2].alignment_bytes),
-      in(problem.operands[0].dtype),
-      out(problem.operands[2].dtype) {}
-
 // Rules see configs in which not every parameter has a value yet, and read only those that they name.
 Shape::Shape(const Config& c) {
     const auto get = [&c](std::string_view name) { return c.find(name).value_or(1); };

@@ -3,24 +3,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernel_templates/gemm/family_parts.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
-#include "src/core/problem.h"
 
 // What gemm/wgmma's rules, cost model and launch plans share: a problem and a config with names resolved, and the sizes that
 // follow from them. The same formulas stand in kernel.cuh.
 namespace autotune::wgmma {
 
-// A problem as the family reads it. `x` is the operand on wgmma's M side, `y` the one on its N side, exchanged by swap_ab.
-struct Gemm {
-    std::int64_t m, n, k, batch;
-    bool trans_a, trans_b;
-    int align_a, align_b, align_c;
-    DType in, out;
-
-    explicit Gemm(const Problem& problem);
-    bool packs_any() const { return align_a < 16 || align_b < 16; }
-};
+using gemm::ceil_div;
+using gemm::Gemm;
+using gemm::round_up;
 
 struct Shape {
     std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, tma_store, swap_ab;
@@ -42,9 +35,6 @@ struct Shape {
         return 1024 + count * stage_bytes() + staging_bytes() + count * 16 + math_groups * 12;
     }
 };
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b);
-std::int64_t round_up(std::int64_t a, std::int64_t b);
 
 // How a config's tiles and parts lie on a device.
 struct Grid {

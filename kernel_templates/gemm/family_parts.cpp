@@ -1,0 +1,67 @@
+#include "kernel_templates/gemm/family_parts.h"
+
+#include <algorithm>
+
+#include "kernel_templates/gemm/gemm_problem.h"
+
+namespace autotune::gemm {
+
+using std::int64_t;
+
+int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+int64_t round_up(int64_t a, int64_t b) {
+    return ceil_div(a, b) * b;
+}
+
+Gemm::Gemm(const Problem& problem)
+    : m(problem.extent("m")),
+      n(problem.extent("n")),
+      k(problem.extent("k")),
+      batch(problem.extent("batch")),
+      trans_a(problem.trait("layout")[0] == 't'),
+      trans_b(problem.trait("layout")[1] == 't'),
+      acc_f16(problem.trait("acc") == "f16"),
+      align_a(problem.operands[kA].alignment_bytes),
+      align_b(problem.operands[kB].alignment_bytes),
+      align_c(problem.operands[kC].alignment_bytes),
+      in(problem.operands[kA].dtype),
+      out(problem.operands[kC].dtype) {}
+
+I32Arg i32(int64_t value) {
+    return {static_cast<std::int32_t>(value)};
+}
+
+Dim3 one_dimension(int64_t count) {
+    return {static_cast<std::uint32_t>(count), 1, 1};
+}
+
+std::size_t WorkspaceLayout::take(int64_t bytes) {
+    const std::size_t at = bytes_;
+    bytes_ += static_cast<std::size_t>(round_up(bytes, 256));
+    return at;
+}
+
+int64_t packed_ld(const Operand& operand) {
+    return round_up(operand.cols, kChunkBytes / kElementBytes);
+}
+
+int64_t packed_bytes(const Operand& operand) {
+    return operand.rows * packed_ld(operand) * operand.batch * kElementBytes;
+}
+
+LaunchStep pack_step(const Operand& operand, int index, std::size_t offset_bytes) {
+    const int64_t ld = packed_ld(operand);
+    const int64_t chunks = ld / (kChunkBytes / kElementBytes) * operand.rows * operand.batch;
+    LaunchStep step;
+    step.entry = "_pack";
+    step.grid = one_dimension(std::clamp<int64_t>(ceil_div(chunks, 256), 1, 65535));
+    step.block = {256, 1, 1};
+    step.arguments = {OperandArg{index},  WorkspaceArg{offset_bytes},  i32(operand.rows),
+                      i32(operand.cols),  I64Arg{operand.ld},          I64Arg{ld},
+                      i32(operand.batch), I64Arg{operand.batch_stride}};
+    return step;
+}
+
+}  // namespace autotune::gemm

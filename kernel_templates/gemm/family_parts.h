@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "src/core/dtype.h"
+#include "src/core/launch_plan.h"
+#include "src/core/problem.h"
+
+// What the tensor-core families of gemm share on the host: a problem's numbers, the layout of a workspace, and the copy of
+// operands whose rows are not aligned (the device's side of it is pack.cuh).
+namespace autotune::gemm {
+
+inline constexpr std::int64_t kChunkBytes = 16;  // of a row: the widest access
+inline constexpr std::int64_t kElementBytes = 2;
+inline constexpr std::int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() - 4096;  // sums with a tile stay in 32 bits
+inline constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max();
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b);
+std::int64_t round_up(std::int64_t a, std::int64_t b);
+
+// The numbers of a problem that rules, cost models and plans read. Unlike View it refers to nothing, so that a constraint may
+// keep it.
+struct Gemm {
+    std::int64_t m, n, k, batch;
+    bool trans_a, trans_b, acc_f16;
+    int align_a, align_b, align_c;
+    DType in, out;
+
+    explicit Gemm(const Problem& problem);
+    bool packs_any() const { return align_a < kChunkBytes || align_b < kChunkBytes; }
+};
+
+I32Arg i32(std::int64_t value);
+Dim3 one_dimension(std::int64_t count);
+
+// Bytes of a workspace, handed out in order at multiples of 256.
+class WorkspaceLayout {
+  public:
+    // Offset of the next `bytes`.
+    std::size_t take(std::int64_t bytes);
+    std::size_t bytes() const { return bytes_; }
+
+  private:
+    std::size_t bytes_ = 0;
+};
+
+// The copy of a 16-bit operand with rows padded to whole chunks: its leading dimension in elements, and its size.
+std::int64_t packed_ld(const Operand& operand);
+std::int64_t packed_bytes(const Operand& operand);
+// The step that makes it at `offset_bytes` of the workspace, by the template's entry _pack.
+LaunchStep pack_step(const Operand& operand, int index, std::size_t offset_bytes);
+
+}  // namespace autotune::gemm
