@@ -15,25 +15,25 @@ namespace autotune::db {
 inline constexpr std::size_t kMaxLineBytes = 1 << 20;
 inline constexpr int kMaxLineDepth = 8;
 
-// Error{database}: "a winner's line is not valid: WHY".
-Error bad_line(const std::string& why);
+// Error{database}: "a record is not valid: WHY".
+Error bad_record(const std::string& why);
 
-// One JSON value of limited length and depth, with no name twice in an object. Throws bad_line().
+// One JSON value of limited length and depth, with no name twice in an object. Throws bad_record().
 nlohmann::ordered_json parse_line(std::string_view line);
 
-// Throws bad_line() unless the value is an integer (1.0 is not) that fits.
+// Throws bad_record() unless the value is an integer (1.0 is not) that fits.
 std::int64_t integer_of(const nlohmann::ordered_json& value, const std::string& where);
 
 // Reads the members of an object by name and type; finish() refuses names that nobody read.
 class Fields {
   public:
-    // Throws bad_line() unless `value` is an object. Keeps a reference to it.
+    // Throws bad_record() unless `value` is an object. Keeps a reference to it.
     Fields(const nlohmann::ordered_json& value, std::string where);
 
     template <class T>
     void need(const char* name, T& target) {
         const auto* value = find(name);
-        if (value == nullptr) throw bad_line(where_ + " lacks \"" + name + "\"");
+        if (value == nullptr) throw bad_record(where_ + " lacks \"" + name + "\"");
         read(*value, name, target);
     }
     template <class T>
@@ -41,7 +41,7 @@ class Fields {
         if (const auto* value = find(name)) read(*value, name, target);
     }
     const nlohmann::ordered_json* find(const char* name);
-    // Throws bad_line() if it is missing; whether it is an object is for who reads it.
+    // Throws bad_record() if it is missing; whether it is an object is for who reads it.
     const nlohmann::ordered_json& object(const char* name);
     void finish() const;
 

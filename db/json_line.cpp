@@ -1,7 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "db/json_fields.h"
+#include "db/json_values.h"
 #include "db/store.h"
 #include "db/validate.h"
 #include "src/core/error.h"
@@ -14,20 +14,6 @@ using Json = nlohmann::ordered_json;
 constexpr int kFormat = 1;
 
 // ---- writing ----
-
-Json pairs_json(const std::vector<std::pair<std::string, std::int64_t>>& pairs) {
-    Json object = Json::object();
-    for (const auto& [name, value] : pairs) object[name] = value;
-    return object;
-}
-
-Json timing_json(const Timing& timing) {
-    return {{"median_us", timing.median_us},
-            {"low_us", timing.low_us},
-            {"high_us", timing.high_us},
-            {"min_us", timing.min_us},
-            {"samples", timing.samples}};
-}
 
 Json device_json(const DeviceIdentity& device, const std::string& name) {
     return {{"cc_major", device.cc_major},
@@ -45,16 +31,6 @@ Json problem_json(const Winner& winner) {
     return {{"class", winner.class_key}, {"extents", extents}};
 }
 
-Json compile_json(const CompileReport& report) {
-    return {{"registers", report.registers},
-            {"spill_bytes", report.spill_bytes},
-            {"static_smem_bytes", report.static_smem_bytes},
-            {"wgmma_serialised", report.wgmma_serialised},
-            {"setmaxnreg_ignored", report.setmaxnreg_ignored},
-            {"compile_ms", report.compile_ms},
-            {"cubin_bytes", report.cubin_bytes}};
-}
-
 Json provenance_json(const Provenance& from) {
     return {{"driver", from.driver},
             {"nvrtc", from.nvrtc},
@@ -68,22 +44,13 @@ Json finalist_json(const Finalist& finalist) {
     Json object = {{"name", finalist.name}};
     if (finalist.candidate) {
         object["family"] = finalist.candidate->family;
-        object["config"] = pairs_json(finalist.candidate->config.values());
+        object["config"] = json_of(finalist.candidate->config);
     }
-    object["timing"] = timing_json(finalist.timing);
+    object["timing"] = json_of(finalist.timing);
     object["ratio"] = finalist.ratio;
     object["ratio_low"] = finalist.ratio_low;
     object["ratio_high"] = finalist.ratio_high;
     object["tie"] = finalist.tie;
-    return object;
-}
-
-Json conditions_json(const Conditions& conditions) {
-    Json object = Json::object();
-    if (conditions.sm_clock_mhz) object["sm_clock_mhz"] = *conditions.sm_clock_mhz;
-    if (conditions.power_w) object["power_w"] = *conditions.power_w;
-    if (conditions.temperature_c) object["temperature_c"] = *conditions.temperature_c;
-    if (conditions.throttle_reasons) object["throttle_reasons"] = *conditions.throttle_reasons;
     return object;
 }
 
@@ -99,7 +66,7 @@ Json evidence_json(const Evidence& evidence) {
     object["measure_seconds"] = evidence.measure_seconds;
     object["stopped_by"] = evidence.stopped_by;
     object["seed"] = evidence.seed;
-    object["conditions"] = conditions_json(evidence.conditions);
+    object["conditions"] = json_of(evidence.conditions);
     Json finalists = Json::array();
     for (const Finalist& finalist : evidence.finalists) finalists.push_back(finalist_json(finalist));
     object["finalists"] = finalists;
@@ -110,34 +77,6 @@ Json evidence_json(const Evidence& evidence) {
 }
 
 // ---- reading ----
-
-std::vector<std::pair<std::string, std::int64_t>> read_pairs(const Json& value, const std::string& where) {
-    std::vector<std::pair<std::string, std::int64_t>> pairs;
-    if (!value.is_object()) throw bad_line(where + " is not an object");
-    if (value.size() > kMaxParameters) throw bad_line(where + " has more than 64 members");
-    for (const auto& [name, number] : value.items()) {
-        if (!is_name(name)) throw bad_line("a name in " + where + " is not one of [a-z0-9_]");
-        pairs.emplace_back(name, integer_of(number, where + "." + name));
-    }
-    return pairs;
-}
-
-Config read_config(const Json& value, const std::string& where) {
-    Config config;
-    for (const auto& [name, number] : read_pairs(value, where)) config.set(name, number);
-    return config;
-}
-
-Timing read_timing(Fields fields) {
-    Timing timing;
-    fields.need("median_us", timing.median_us);
-    fields.may("low_us", timing.low_us);
-    fields.may("high_us", timing.high_us);
-    fields.may("min_us", timing.min_us);
-    fields.may("samples", timing.samples);
-    fields.finish();
-    return timing;
-}
 
 DeviceIdentity read_device(Fields fields) {
     DeviceIdentity device;
@@ -154,22 +93,9 @@ DeviceIdentity read_device(Fields fields) {
 
 void read_problem(Fields fields, Winner& winner) {
     fields.need("class", winner.class_key);
-    for (const auto& [name, value] : read_pairs(fields.object("extents"), "problem.extents"))
+    for (const auto& [name, value] : read_named_integers(fields.object("extents"), "problem.extents"))
         winner.extents.push_back({name, value});
     fields.finish();
-}
-
-CompileReport read_compile(Fields fields) {
-    CompileReport report;
-    fields.may("registers", report.registers);
-    fields.may("spill_bytes", report.spill_bytes);
-    fields.may("static_smem_bytes", report.static_smem_bytes);
-    fields.may("wgmma_serialised", report.wgmma_serialised);
-    fields.may("setmaxnreg_ignored", report.setmaxnreg_ignored);
-    fields.may("compile_ms", report.compile_ms);
-    fields.may("cubin_bytes", report.cubin_bytes);
-    fields.finish();
-    return report;
 }
 
 Provenance read_provenance(Fields fields) {
@@ -193,7 +119,7 @@ Finalist read_finalist(const Json& value) {
         fields.need("family", candidate.family);
         candidate.config = read_config(*config, "finalist.config");
     }
-    finalist.timing = read_timing(Fields(fields.object("timing"), "finalist.timing"));
+    finalist.timing = read_whole<Timing>(fields.object("timing"), "finalist.timing");
     fields.may("ratio", finalist.ratio);
     fields.may("ratio_low", finalist.ratio_low);
     fields.may("ratio_high", finalist.ratio_high);
@@ -202,24 +128,14 @@ Finalist read_finalist(const Json& value) {
     return finalist;
 }
 
-Conditions read_conditions(Fields fields) {
-    Conditions conditions;
-    fields.may("sm_clock_mhz", conditions.sm_clock_mhz);
-    fields.may("power_w", conditions.power_w);
-    fields.may("temperature_c", conditions.temperature_c);
-    fields.may("throttle_reasons", conditions.throttle_reasons);
-    fields.finish();
-    return conditions;
-}
-
 void read_evidence_lists(Fields& fields, Evidence& evidence) {
     if (const Json* finalists = fields.find("finalists")) {
-        if (!finalists->is_array()) throw bad_line("evidence.finalists is not an array");
+        if (!finalists->is_array()) throw bad_record("evidence.finalists is not an array");
         for (const Json& finalist : *finalists) evidence.finalists.push_back(read_finalist(finalist));
     }
     if (const Json* failures = fields.find("failures")) {
-        for (const auto& [status, count] : read_pairs(*failures, "evidence.failures")) {
-            if (count < 0 || count > INT32_MAX) throw bad_line("evidence.failures." + status + " is out of range");
+        for (const auto& [status, count] : read_named_integers(*failures, "evidence.failures")) {
+            if (count < 0 || count > INT32_MAX) throw bad_record("evidence.failures." + status + " is out of range");
             evidence.failures.emplace_back(status, static_cast<int>(count));
         }
     }
@@ -240,16 +156,16 @@ Evidence read_evidence(Fields fields) {
     fields.may("stopped_by", evidence.stopped_by);
     fields.may("seed", evidence.seed);
     if (const Json* conditions = fields.find("conditions"))
-        evidence.conditions = read_conditions(Fields(*conditions, "conditions"));
+        evidence.conditions = read_whole<Conditions>(*conditions, "conditions");
     read_evidence_lists(fields, evidence);
     fields.finish();
     return evidence;
 }
 
 void require_arch(const std::string& arch, const DeviceIdentity& device) {
-    if (auto why = why_invalid(device)) throw bad_line(*why);
+    if (auto why = why_invalid(device)) throw bad_record(*why);
     const std::string expected = arch_of(device.cc_major, device.cc_minor);
-    if (arch != expected) throw bad_line("\"arch\" does not match the device, which is " + expected);
+    if (arch != expected) throw bad_record("\"arch\" does not match the device, which is " + expected);
 }
 
 Winner read_winner(Fields fields) {
@@ -257,7 +173,7 @@ Winner read_winner(Fields fields) {
     int format = kFormat;
     std::string arch;
     fields.may("format", format);
-    if (format != kFormat) throw bad_line("\"format\" is not 1: a newer autotune wrote it");
+    if (format != kFormat) throw bad_record("\"format\" is not 1: a newer autotune wrote it");
     fields.need("op", winner.op);
     fields.need("arch", arch);
     read_problem(Fields(fields.object("problem"), "problem"), winner);
@@ -266,8 +182,8 @@ Winner read_winner(Fields fields) {
     fields.need("template", winner.template_identity);
     fields.need("family", winner.candidate.family);
     winner.candidate.config = read_config(fields.object("config"), "config");
-    winner.timing = read_timing(Fields(fields.object("timing"), "timing"));
-    if (const Json* compile = fields.find("compile")) winner.compile = read_compile(Fields(*compile, "compile"));
+    winner.timing = read_whole<Timing>(fields.object("timing"), "timing");
+    if (const Json* compile = fields.find("compile")) winner.compile = read_whole<CompileReport>(*compile, "compile");
     if (const Json* from = fields.find("provenance")) winner.provenance = read_provenance(Fields(*from, "provenance"));
     winner.provenance.device_name = winner.device.name;
     if (const Json* evidence = fields.find("evidence")) winner.evidence = read_evidence(Fields(*evidence, "evidence"));
@@ -287,9 +203,9 @@ std::string to_json_line(const Winner& winner) {
                        {"device", device_json(winner.device, name)},
                        {"template", winner.template_identity},
                        {"family", winner.candidate.family},
-                       {"config", pairs_json(winner.candidate.config.values())},
-                       {"timing", timing_json(winner.timing)},
-                       {"compile", compile_json(winner.compile)},
+                       {"config", json_of(winner.candidate.config)},
+                       {"timing", json_of(winner.timing)},
+                       {"compile", json_of(winner.compile)},
                        {"provenance", provenance_json(winner.provenance)},
                        {"evidence", evidence_json(winner.evidence)}};
     return line.dump();
@@ -298,7 +214,7 @@ std::string to_json_line(const Winner& winner) {
 Winner from_json_line(std::string_view line) {
     const Json value = parse_line(line);
     Winner winner = read_winner(Fields(value, "the line"));
-    if (auto why = why_invalid(winner)) throw bad_line(*why);
+    if (auto why = why_invalid(winner)) throw bad_record(*why);
     return winner;
 }
 

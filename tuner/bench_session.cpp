@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "db/json_values.h"
 #include "src/core/error.h"
 #include "tuner/wire.h"
 
@@ -176,7 +177,7 @@ BenchSession::Round BenchSession::round(const std::vector<int>& slots, double tu
         return round;
     }
     round.times_us = reply.body.at("times_us").get<std::vector<double>>();
-    round.conditions = wire::read_conditions(reply.body.at("conditions"));
+    round.conditions = db::read_whole<Conditions>(reply.body.at("conditions"), "conditions");
     round.ok = round.times_us.size() == slots.size();
     return round;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "db/json_values.h"
 #include "kernel_templates/catalogue.h"
 #include "src/core/error.h"
 #include "src/core/statistics.h"
@@ -119,27 +120,10 @@ Json BenchWorker::set_up(const Message& request) {
 
 Runnable BenchWorker::bind(Workbench& bench, const Message& request) {
     const Candidate candidate = wire::read_candidate(request.body.at("candidate"));
-    const std::string symbol = request.body.at("symbol").get<std::string>();
     const Family* family = catalogue_.find_family(candidate.family);
     check(family != nullptr, "a candidate of an unknown family reached the bench worker");
-    LaunchPlan plan = family->plan(bench.problem(), candidate.config, gpu_.device);
-    Runnable runnable;
-    runnable.deterministic = plan.deterministic;
-    if (plan.workspace_bytes > 0) {
-        runnable.workspace = GuardedBuffer(gpu_.driver, plan.workspace_bytes);
-        const std::vector<std::byte> zeros(plan.workspace_zero_bytes);
-        if (!zeros.empty()) runnable.workspace.memory().upload(zeros, runnable.workspace.offset());
-    }
-    const gpu::DeviceAddress workspace = plan.workspace_bytes > 0 ? runnable.workspace.address() : 0;
-    auto launch = std::make_shared<jit::BoundLaunch>(gpu_.driver, load(request), symbol, bench.problem(), std::move(plan));
-    runnable.enqueue = [this, launch, workspace, &bench](std::span<const gpu::DeviceAddress> operands) {
-        jit::LaunchInputs inputs;
-        inputs.operands = operands;
-        inputs.scalars = bench.scalars();
-        inputs.workspace = workspace;
-        gpu::throw_if_failed(*gpu_.driver, launch->enqueue(inputs, gpu_.stream.handle()), "launch");
-    };
-    return runnable;
+    return bench.bind({load(request), request.body.at("symbol").get<std::string>()},
+                      family->plan(bench.problem(), candidate.config, gpu_.device));
 }
 
 // The first launch is a stage of its own: a hang shows here, and its limit is short.
@@ -209,7 +193,7 @@ Json BenchWorker::round(const Json& request) {
         times.push_back(stats::median(meter_.sample(*bench.workbench, slot_of(bench, slot), wanted_of(request))));
     }
     const Conditions conditions = nvml_ != nullptr ? nvml_->conditions(uuid_) : Conditions{};
-    return {{"times_us", times}, {"conditions", wire::write(conditions)}};
+    return {{"times_us", times}, {"conditions", db::json_of(conditions)}};
 }
 
 Json BenchWorker::warm(const Json& request) {

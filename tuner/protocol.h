@@ -10,7 +10,7 @@
 
 namespace autotune::tuner {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 // What coordinator and workers say to each other: a JSON object and, beside it, bytes that JSON carries badly (a cubin).
 struct Message {

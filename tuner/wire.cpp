@@ -3,21 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "db/json_values.h"
 #include "src/core/error.h"
 
 namespace autotune::tuner::wire {
 namespace {
-
-template <typename T>
-Json maybe(const std::optional<T>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
-
-template <typename T>
-std::optional<T> maybe(const Json& json) {
-    if (json.is_null()) return std::nullopt;
-    return json.get<T>();
-}
 
 // JSON has no infinity, and an error ratio may be one.
 double finite(double value) {
@@ -60,79 +50,33 @@ Operand read_operand(const Json& json) {
 
 }  // namespace
 
-Json write(const Config& config) {
-    Json list = Json::array();  // an array keeps the order of the parameters
-    for (const auto& [name, value] : config.values()) list.push_back({name, value});
-    return list;
-}
-
-Config read_config(const Json& json) {
-    Config config;
-    for (const Json& pair : json) config.set(pair.at(0).get<std::string>(), pair.at(1).get<std::int64_t>());
-    return config;
-}
-
 Json write(const Candidate& candidate) {
-    return {{"family", candidate.family}, {"config", write(candidate.config)}};
+    return {{"family", candidate.family}, {"config", db::json_of(candidate.config)}};
 }
 
 Candidate read_candidate(const Json& json) {
-    return {json.at("family").get<std::string>(), read_config(json.at("config"))};
+    return {json.at("family").get<std::string>(), db::read_config(json.at("config"), "config")};
 }
 
 Json write(const CompileReport& report) {
-    return {{"registers", report.registers},
-            {"spill_bytes", report.spill_bytes},
-            {"static_smem_bytes", report.static_smem_bytes},
-            {"wgmma_serialised", report.wgmma_serialised},
-            {"setmaxnreg_ignored", report.setmaxnreg_ignored},
-            {"compile_ms", report.compile_ms},
-            {"cubin_bytes", report.cubin_bytes},
-            {"from_cache", report.from_cache}};
+    Json json = db::json_of(report);
+    json["from_cache"] = report.from_cache;
+    return json;
 }
 
 CompileReport read_report(const Json& json) {
+    db::Fields fields(json, "report");
     CompileReport report;
-    report.registers = json.at("registers").get<int>();
-    report.spill_bytes = json.at("spill_bytes").get<int>();
-    report.static_smem_bytes = json.at("static_smem_bytes").get<int>();
-    report.wgmma_serialised = json.at("wgmma_serialised").get<bool>();
-    report.setmaxnreg_ignored = json.at("setmaxnreg_ignored").get<bool>();
-    report.compile_ms = json.at("compile_ms").get<double>();
-    report.cubin_bytes = json.at("cubin_bytes").get<std::size_t>();
-    report.from_cache = json.at("from_cache").get<bool>();
+    db::read(fields, report);
+    fields.need("from_cache", report.from_cache);
+    fields.finish();
     return report;
-}
-
-Json write(const Timing& timing) {
-    return {{"median_us", timing.median_us},
-            {"low_us", timing.low_us},
-            {"high_us", timing.high_us},
-            {"min_us", timing.min_us},
-            {"samples", timing.samples}};
-}
-
-Timing read_timing(const Json& json) {
-    return {json.at("median_us").get<double>(), json.at("low_us").get<double>(), json.at("high_us").get<double>(),
-            json.at("min_us").get<double>(), json.at("samples").get<int>()};
-}
-
-Json write(const Conditions& conditions) {
-    return {{"sm_clock_mhz", maybe(conditions.sm_clock_mhz)},
-            {"power_w", maybe(conditions.power_w)},
-            {"temperature_c", maybe(conditions.temperature_c)},
-            {"throttle_reasons", maybe(conditions.throttle_reasons)}};
-}
-
-Conditions read_conditions(const Json& json) {
-    return {maybe<int>(json.at("sm_clock_mhz")), maybe<int>(json.at("power_w")), maybe<int>(json.at("temperature_c")),
-            maybe<std::uint64_t>(json.at("throttle_reasons"))};
 }
 
 Json write(const Trial& trial) {
     return {{"candidate", write(trial.candidate)},
             {"status", to_string(trial.status)},
-            {"timing", trial.timing ? write(*trial.timing) : Json(nullptr)},
+            {"timing", trial.timing ? db::json_of(*trial.timing) : Json(nullptr)},
             {"max_error", trial.max_error ? Json(finite(*trial.max_error)) : Json(nullptr)},
             {"compile", write(trial.compile)},
             {"detail", trial.detail}};
@@ -144,8 +88,8 @@ Trial read_trial(const Json& json) {
     const auto status = parse_trial_status(json.at("status").get<std::string>());
     check(status.has_value(), "unknown trial status in a message");
     trial.status = *status;
-    if (!json.at("timing").is_null()) trial.timing = read_timing(json.at("timing"));
-    trial.max_error = maybe<double>(json.at("max_error"));
+    if (!json.at("timing").is_null()) trial.timing = db::read_whole<Timing>(json.at("timing"), "timing");
+    if (!json.at("max_error").is_null()) trial.max_error = json.at("max_error").get<double>();
     trial.compile = read_report(json.at("compile"));
     trial.detail = json.at("detail").get<std::string>();
     return trial;

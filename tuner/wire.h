@@ -10,21 +10,15 @@
 // anything that is not what the writer made: whoever reads treats the peer, or the line, as broken.
 namespace autotune::tuner::wire {
 
-Json write(const Config& config);
 Json write(const Candidate& candidate);
 Json write(const CompileReport& report);
-Json write(const Timing& timing);
-Json write(const Conditions& conditions);
 Json write(const Trial& trial);
 Json write(const Problem& problem);
 Json write(const Device& device);
 Json write(const jit::Rendered& rendered);
 
-Config read_config(const Json& json);
 Candidate read_candidate(const Json& json);
 CompileReport read_report(const Json& json);
-Timing read_timing(const Json& json);
-Conditions read_conditions(const Json& json);
 Trial read_trial(const Json& json);
 Problem read_problem(const Json& json);
 Device read_device(const Json& json);

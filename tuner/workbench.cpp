@@ -69,7 +69,7 @@ void Workbench::restore_outputs(TestBench& test) {
     }
 }
 
-bool Workbench::compute_reference(const Reference& reference) {
+bool Workbench::compute_reference(const Code& reference) {
     for (TestBench& test : tests_) {
         const Operand& out = problem_.operands[static_cast<std::size_t>(test.check.operand)];
         const auto bytes = static_cast<std::size_t>(out.rows * out.cols * out.batch) * sizeof(double);
@@ -88,6 +88,24 @@ bool Workbench::compute_reference(const Reference& reference) {
         gpu_.stream.synchronize();
     }
     return true;
+}
+
+Runnable Workbench::bind(const Code& code, LaunchPlan plan) {
+    Runnable runnable;
+    runnable.deterministic = plan.deterministic;
+    gpu::DeviceAddress workspace = 0;
+    if (plan.workspace_bytes > 0) {
+        runnable.workspace = GuardedBuffer(gpu_.driver, plan.workspace_bytes);
+        const std::vector<std::byte> zeros(plan.workspace_zero_bytes);
+        if (!zeros.empty()) runnable.workspace.memory().upload(zeros, runnable.workspace.offset());
+        workspace = runnable.workspace.address();
+    }
+    const auto launch = std::make_shared<jit::BoundLaunch>(gpu_.driver, code.library, code.symbol, problem_, std::move(plan));
+    runnable.enqueue = [this, launch, workspace](std::span<const gpu::DeviceAddress> operands) {
+        const jit::LaunchInputs inputs{.operands = operands, .scalars = scalars_, .workspace = workspace};
+        gpu::throw_if_failed(*gpu_.driver, launch->enqueue(inputs, gpu_.stream.handle()), "launch");
+    };
+    return runnable;
 }
 
 // Operands of the same kind lie side by side in one guarded buffer, so that thousands of small sets cost a few allocations.

@@ -58,15 +58,18 @@ class Workbench {
         bool bandwidth_bound = false;
         std::size_t memory_limit_bytes = 0;  // 0: most of what is free
     };
-    // What the tests' answers come from.
-    struct Reference {
-        std::shared_ptr<const gpu::Library> library;  // nullptr: too costly at this size
+    // An instance, loaded.
+    struct Code {
+        std::shared_ptr<const gpu::Library> library;
         std::string symbol;
     };
 
     Workbench(BenchGpu& gpu, Harness& harness, const Op& op, Problem problem, const Options& options);
     // Computes the right answers. False if they do not fit in memory.
-    bool compute_reference(const Reference& reference);
+    bool compute_reference(const Code& reference);
+    // A candidate that can be run on this problem's operands, with a workspace of its own between red zones. REQUIRES: the
+    // workbench outlives it.
+    Runnable bind(const Code& code, LaunchPlan plan);
 
     const Problem& problem() const { return problem_; }
     std::vector<TestBench>& tests() { return tests_; }

@@ -146,27 +146,6 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
         for (std::size_t i = 0; i < queue.size(); ++i) results_.emplace(queue[i]->identity, std::move(results[i]));
     }
 
-    tuner::Runnable bind(const Family& family, const tuner::Workbench& bench, const Config& config,
-                         const jit::Compiled& compiled) {
-        LaunchPlan plan = family.plan(bench.problem(), config, device());
-        tuner::Runnable runnable;
-        runnable.deterministic = plan.deterministic;
-        gpu::DeviceAddress workspace = 0;
-        if (plan.workspace_bytes > 0) {
-            runnable.workspace = tuner::GuardedBuffer(driver(), plan.workspace_bytes);
-            const std::vector<std::byte> zeros(plan.workspace_zero_bytes);
-            if (!zeros.empty()) runnable.workspace.memory().upload(zeros, runnable.workspace.offset());
-            workspace = runnable.workspace.address();
-        }
-        const auto launch =
-            std::make_shared<jit::BoundLaunch>(driver(), library_of(compiled), compiled.symbol, bench.problem(), plan);
-        runnable.enqueue = [this, launch, workspace, &bench](std::span<const gpu::DeviceAddress> operands) {
-            const jit::LaunchInputs inputs{.operands = operands, .scalars = bench.scalars(), .workspace = workspace};
-            gpu::throw_if_failed(*driver(), launch->enqueue(inputs, gpu_->stream.handle()), "launch");
-        };
-        return runnable;
-    }
-
     // One line a failure; a sticky error ends the test.
     void verify_group(const Family& family, const Group& group) {
         const Op& op = catalogue_.op_of(group.problem);
@@ -186,7 +165,8 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
                 continue;
             }
             try {
-                tuner::Runnable runnable = bind(family, bench, config, *result.compiled);
+                tuner::Runnable runnable = bench.bind({library_of(*result.compiled), result.compiled->symbol},
+                                                      family.plan(group.problem, config, device()));
                 const tuner::Verification found = tuner::verify_on_device(*gpu_, *harness_, bench, runnable);
                 EXPECT_TRUE(found.right) << what << "\n  " << found.detail;
                 ++verified_;
