@@ -459,7 +459,7 @@ __device__ __forceinline__ void take_turn() {
 
 extern "C" __global__ void __launch_bounds__(threads)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
-                     int, i64 stride_a, i64 stride_b, i64 stride_c, u32* counters, f32* partial, int split_k) {
+                     int batch, i64 stride_a, i64 stride_b, i64 stride_c, u32* counters, f32* partial, int split_k) {
     extern __shared__ __align__(16) unsigned char shared[];
     const Shape s = {swap_ab ? n : m, swap_ab ? m : n, k, swap_ab ? ldb : lda, swap_ab ? lda : ldb, ldc, alpha, beta, split_k};
     // Parts of a tile are neighbours, then tiles along Y: who shares X reads it at the same time.
@@ -470,16 +470,16 @@ extern "C" __global__ void __launch_bounds__(threads)
     work.tile = blockIdx.x / split_k;
     const int tile_n = work.tile % tiles_n;
     const int tile_m = work.tile / tiles_n % tiles_m;
-    const i64 batch = work.tile / tiles_n / tiles_m;
+    const i64 slice = work.tile / tiles_n / tiles_m;  // of `batch`
     work.line_step = grouped_lines ? groups : 1;
     work.first_line = grouped_lines ? tile_m % groups + tile_m / groups * (groups * block_lines) : tile_m * block_lines;
     work.lines = min(block_lines, ceil_div(s.lines - work.first_line, work.line_step));
     if (work.lines <= 0) return;  // all parts of the tile alike
     work.first_column = tile_n * block_n;
     work.columns = min(block_n, s.columns - work.first_column);
-    work.x = (swap_ab ? b : a) + batch * (swap_ab ? stride_b : stride_a);
-    work.y = (swap_ab ? a : b) + batch * (swap_ab ? stride_a : stride_b) + work.first_column * (y_along_k ? s.ldy : 1);
-    work.c = c + batch * stride_c;
+    work.x = (swap_ab ? b : a) + slice * (swap_ab ? stride_b : stride_a);
+    work.y = (swap_ab ? a : b) + slice * (swap_ab ? stride_a : stride_b) + work.first_column * (y_along_k ? s.ldy : 1);
+    work.c = c + slice * stride_c;
     bound_k(work, s);
 
     take_turn();
