@@ -1,6 +1,7 @@
 #include "kernel_templates/request.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -36,15 +37,23 @@ Parsed parse_integer(std::string_view text, std::int64_t& value) {
     return code == std::errc{} && stopped == end ? Parsed::number : Parsed::no_number;
 }
 
-std::int64_t parse_extent(std::string_view text, const std::string& name, const std::string& shape) {
+struct ExtentText {
+    std::string_view text;
+    std::string name;
+};
+
+std::int64_t parse_extent(const ExtentText& extent, const std::string& shape, const ExtentRange& range) {
     std::int64_t value = 0;
-    const Parsed parsed = parse_integer(text, value);
-    const std::string where = "shape '" + shape + "': " + name;
-    if (parsed == Parsed::no_number && text.empty()) refuse(where + " is missing; give a whole number of at least 1");
-    if (parsed == Parsed::no_number) refuse(where + " is '" + std::string(text) + "'; give a whole number of at least 1");
-    if (parsed == Parsed::number && value < 1) refuse(where + " is " + std::to_string(value) + "; every extent is at least 1");
-    if (parsed == Parsed::too_large || value > kLargestExtent) {
-        refuse(where + " is " + std::string(text) + "; the largest extent is " + std::to_string(kLargestExtent));
+    const Parsed parsed = parse_integer(extent.text, value);
+    const std::string where = "shape '" + shape + "': " + extent.name;
+    const std::string least = "at least " + std::to_string(range.least);
+    if (parsed == Parsed::no_number && extent.text.empty()) refuse(where + " is missing; give a whole number of " + least);
+    if (parsed == Parsed::no_number) refuse(where + " is '" + std::string(extent.text) + "'; give a whole number of " + least);
+    if (parsed == Parsed::number && value < range.least) {
+        refuse(where + " is " + std::to_string(value) + "; every extent is " + least);
+    }
+    if (parsed == Parsed::too_large || value > range.most) {
+        refuse(where + " is " + std::string(extent.text) + "; the largest extent is " + std::to_string(range.most));
     }
     return value;
 }
@@ -66,17 +75,17 @@ const OpAlias* alias_named(const std::vector<OpAlias>& aliases, std::string_view
     throw Error(ErrorCode::usage, sentence);
 }
 
-ShapeNumbers parse_shape(std::string_view shape, std::string_view form) {
+ShapeNumbers parse_shape(std::string_view shape, std::string_view form, const ExtentRange& range) {
     const std::string whole(shape);
     const std::vector<std::string_view> letters = split(form, 'x');
     ShapeNumbers numbers;
     if (const std::size_t star = shape.find('*'); star != std::string_view::npos) {
-        numbers.batch = parse_extent(shape.substr(0, star), "the batch", whole);
+        numbers.batch = parse_extent({shape.substr(0, star), "the batch"}, whole, {});
         shape.remove_prefix(star + 1);
     }
     const std::vector<std::string_view> parts = split(shape, 'x');
     for (std::size_t i = 0; i < std::min(parts.size(), letters.size()); ++i) {
-        numbers.extents.push_back(parse_extent(parts[i], std::string(letters[i]), whole));
+        numbers.extents.push_back(parse_extent({parts[i], std::string(letters[i])}, whole, range));
     }
     if (parts.size() != letters.size()) {
         refuse("shape '" + whole + "' has " + std::to_string(parts.size()) + " extents; " + std::string(form) + " has " +
@@ -143,6 +152,28 @@ std::optional<double> RequestOptions::number(std::string_view name) const {
         refuse(std::string(name) + " is '" + *text + "'; give a finite number that fits a 32-bit float");
     }
     return value;
+}
+
+std::array<int, 3> parse_alignments(const RequestOptions& options, std::size_t element_bytes) {
+    const std::string text = options.word("align", "16");
+    std::vector<int> alignments;
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    while (true) {
+        unsigned value = 0;
+        const auto [stopped, code] = std::from_chars(at, end, value);
+        const bool is_good = code == std::errc{} && std::has_single_bit(value) && value <= 16 && value >= element_bytes;
+        if (!is_good || (stopped != end && *stopped != ',')) {
+            refuse("align is '" + text + "'; give a power of two from " + std::to_string(element_bytes) +
+                   " (one element) to 16 bytes, once or for each of A, B and C");
+        }
+        alignments.push_back(static_cast<int>(value));
+        if (stopped == end) break;
+        at = stopped + 1;
+    }
+    if (alignments.size() == 1) alignments.assign(3, alignments[0]);
+    if (alignments.size() != 3) refuse("align is '" + text + "'; give one number, or three for A, B and C");
+    return {alignments[0], alignments[1], alignments[2]};
 }
 
 void check_operand_size(const Operand& operand) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,13 +20,17 @@ constexpr std::int64_t kLargestExtent = 2147483647;
 // Largest operand: 128 TiB, what a 47-bit address space holds.
 constexpr std::int64_t kLargestOperandBytes = std::int64_t{1} << 47;
 
-// A shape's numbers: "16*512x256x64" gives batch 16 and {512, 256, 64}. Every number is in 1..kLargestExtent.
+// A shape's numbers: "16*512x256x64" gives batch 16 and {512, 256, 64}.
 struct ShapeNumbers {
     std::optional<std::int64_t> batch;
     std::vector<std::int64_t> extents;
 };
-// `form` is the op's shape_form(), "MxNxK": its letters name the culprit, and there must be as many numbers.
-ShapeNumbers parse_shape(std::string_view shape, std::string_view form);
+struct ExtentRange {
+    std::int64_t least = 1;
+    std::int64_t most = kLargestExtent;
+};
+// `form` is a form of the op's shape, "MxNxK": its letters name the culprit, and there must be as many numbers, each in `range`.
+ShapeNumbers parse_shape(std::string_view shape, std::string_view form, const ExtentRange& range = {});
 
 // The options of a request over the presets of the alias it names, checked against what the op declares.
 class RequestOptions {
@@ -44,6 +49,10 @@ class RequestOptions {
 
     std::map<std::string, std::string, std::less<>> values_;
 };
+
+// The option "align" of an op with the operands A, B and C: a power of two from one element to 16 bytes, once for all of them or
+// one for each ("16" or "16,8,2"); 16 where it is not given.
+std::array<int, 3> parse_alignments(const RequestOptions& options, std::size_t element_bytes);
 
 // Refuses an operand that spans more than kLargestOperandBytes, without overflowing on the way.
 void check_operand_size(const Operand& operand);

@@ -1,6 +1,5 @@
 #include <algorithm>
-#include <bit>
-#include <charconv>
+#include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/request.h"
@@ -64,29 +63,6 @@ Beta parse_beta(const RequestOptions& options) {
     if (text == "any") return {"any", 1};
     const double value = options.number("beta").value_or(0);
     return {value == 0 ? "zero" : "any", value};
-}
-
-// One number for all operands, or one each: "16" or "16,8,2".
-std::vector<int> parse_alignments(const RequestOptions& options, std::size_t element_bytes) {
-    const std::string text = options.word("align", "16");
-    std::vector<int> alignments;
-    const char* at = text.data();
-    const char* const end = at + text.size();
-    while (true) {
-        unsigned value = 0;
-        const auto [stopped, code] = std::from_chars(at, end, value);
-        const bool is_good = code == std::errc{} && std::has_single_bit(value) && value <= 16 && value >= element_bytes;
-        if (!is_good || (stopped != end && *stopped != ',')) {
-            refuse("align is '" + text + "'; give a power of two from " + std::to_string(element_bytes) +
-                   " (one element) to 16 bytes, once or for each of A, B and C");
-        }
-        alignments.push_back(static_cast<int>(value));
-        if (stopped == end) break;
-        at = stopped + 1;
-    }
-    if (alignments.size() == 1) alignments.assign(3, alignments[0]);
-    if (alignments.size() != 3) refuse("align is '" + text + "'; give one number, or three for A, B and C");
-    return alignments;
 }
 
 // What options say of one operand beside its shape.
@@ -158,7 +134,7 @@ Problem make_problem(const Op& op, const ProblemRequest& request) {
     const std::vector<OperandRequest> wanted = {{"a", Access::in, trans_a ? size.k : size.m, trans_a ? size.m : size.k},
                                                 {"b", Access::in, trans_b ? size.n : size.k, trans_b ? size.k : size.n},
                                                 {"c", beta.word == "zero" ? Access::out : Access::inout, size.m, size.n}};
-    const std::vector<int> alignments = parse_alignments(options, size_bytes(types.in));
+    const std::array<int, 3> alignments = parse_alignments(options, size_bytes(types.in));
     for (std::size_t i = 0; i < wanted.size(); ++i) {
         problem.operands.push_back(make_operand(options, wanted[i], types.in, size.batch));
         problem.operands.back().alignment_bytes = alignment_of(problem.operands.back(), alignments[i]);

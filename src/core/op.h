@@ -56,7 +56,7 @@ class Op {
 
     virtual std::string_view name() const = 0;
     virtual std::string_view about() const = 0;
-    virtual std::string_view shape_form() const = 0;  // "MxNxK"
+    virtual std::string_view shape_form() const = 0;  // "MxNxK"; "N|SxK": either, the longer one last
     virtual std::vector<OpAlias> aliases() const = 0;
     virtual std::vector<OpOption> options() const = 0;
     // Requests that show the op at work, the plainest first: help texts print them, conformance tests run every family on them.

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/core/family.h"
+#include "src/core/launch_plan.h"
+#include "src/core/op.h"
+#include "src/core/problem.h"
+
+namespace autotune::add {
+
+// Operand indices of every add problem.
+enum OperandIndex : int { kA = 0, kB = 1, kC = 2 };
+
+// c[i] = a[i] + b[i] for i < n: an add problem's facts under names.
+struct View {
+    explicit View(const Problem& problem);
+
+    std::int64_t n;
+    DType type;
+    std::int64_t element_bytes;
+    int align_a, align_b, align_c;  // bytes
+
+    int widest_align() const;
+    int narrowest_align() const;
+};
+
+// The facts that every add family binds: element_type, align_a, align_b, align_c (bytes).
+std::vector<Binding> facts(const Problem& problem);
+
+// The arguments of every add kernel: a, b, c, n.
+std::vector<Argument> arguments(const Problem& problem);
+
+// Parses `request`. Throws Error{usage}.
+Problem make_problem(const Op& op, const ProblemRequest& request);
+
+// Lengths around `config`'s tile, in the class of `problem`.
+std::vector<Problem> awkward_neighbours(const Op& op, const Problem& problem, const Config& config);
+
+// What a launch keeps in flight, from which its time is guessed.
+struct Traffic {
+    std::int64_t blocks = 1;
+    std::int64_t resident_blocks = 1;  // on one SM
+    double block_bytes = 0;            // that a block has asked for before it waits
+    double access_bytes = 16;          // of a thread's loads and stores
+    double l1_share = 1;               // of the bytes that an SM moves at best, what these accesses let it move
+};
+// For ranking only.
+double predict_us(const View& view, const Traffic& traffic, const Device& device);
+
+constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t by) {
+    return (value + by - 1) / by;
+}
+
+}  // namespace autotune::add

@@ -1,0 +1,140 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernel_templates/add/add_problem.h"
+
+namespace autotune {
+namespace {
+
+using add::View;
+
+constexpr std::int64_t kMostGridX = 2147483647;
+constexpr std::int64_t kAccessBytes = 16;
+constexpr std::int64_t kReservedSmemBytes = 1024;  // that the hardware takes of every block
+constexpr int kLeastCc = 90;
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    return {{"tile_bytes", {2048, 4096, 8192, 16384, 32768}, compile, "of each operand that one copy brings"},
+            {"stages", {1, 2, 3, 4, 6}, compile, "tiles of both operands in shared memory, asked for ahead"},
+            {"threads", {64, 128, 256, 512}, compile, "threads of a block"},
+            {"bulk_store", {0, 1}, compile, "0 threads store sums, 1 sums leave as bulk copies of a tile"},
+            {"load_hint", {0, 1}, compile, "0 none, 1 L2 evict first"},
+            {"store_hint", {0, 1}, compile, "0 none, 1 streaming (.cs, or L2 evict first for bulk copies)"},
+            {"waves", {0, 1, 2, 4}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile"}};
+}
+
+std::int64_t smem_bytes(const Config& c) {
+    return 2 * c["stages"] * c["tile_bytes"];
+}
+
+std::vector<Constraint> constraints(const Device& device) {
+    const std::int64_t most_smem = device.limits.smem_per_block_bytes;
+    constexpr std::int64_t kMostAccesses = 16;  // four registers each
+    return {
+        {"a thread has no 16 bytes of a tile, or more than its registers hold",
+         {"tile_bytes", "threads"},
+         [](const Config& c) {
+             const std::int64_t accesses = c["tile_bytes"] / kAccessBytes / c["threads"];
+             return accesses >= 1 && accesses <= kMostAccesses;
+         }},
+        {"the stages exceed shared memory",
+         {"tile_bytes", "stages"},
+         [=](const Config& c) { return smem_bytes(c) + kReservedSmemBytes <= most_smem; }},
+        {"a block of one tile has no use for a second stage",
+         {"stages", "waves"},
+         [](const Config& c) { return c["waves"] > 0 || c["stages"] == 1; }},
+    };
+}
+
+// In declared order of parameters.
+Config config_of(const std::array<std::int64_t, 7>& values) {
+    Config config;
+    std::size_t i = 0;
+    for (const Parameter& parameter : parameters()) config.set(parameter.name, values.at(i++));
+    return config;
+}
+
+std::vector<NamedConfig> named_configs(DType type) {
+    const std::string t(to_string(type));
+    //                      tile  stg thr bs ld st waves
+    return {{t + "_bulk", config_of({8192, 1, 256, 0, 0, 0, 0})},
+            {t + "_bulk_store", config_of({8192, 1, 256, 1, 0, 0, 0})},
+            {t + "_bulk_stage2", config_of({8192, 2, 256, 0, 0, 0, 1})},
+            {t + "_bulk_stage4_store", config_of({4096, 4, 128, 1, 0, 0, 1})}};
+}
+
+std::int64_t resident_blocks(const Config& c, const Device& device) {
+    const std::int64_t by_threads = device.limits.threads_per_sm / c["threads"];
+    const std::int64_t by_smem = device.limits.smem_per_sm_bytes / (smem_bytes(c) + kReservedSmemBytes);
+    return std::max<std::int64_t>(1, std::min({by_threads, by_smem, std::int64_t{device.limits.blocks_per_sm}}));
+}
+
+// The kernel loops over tiles, so any grid is right.
+std::int64_t blocks_of(const Config& c, const View& view, const Device& device) {
+    const std::int64_t tiles = add::ceil_div(view.n * view.element_bytes, c["tile_bytes"]);
+    const std::int64_t wanted = c["waves"] == 0 ? kMostGridX : device.identity.sm_count * resident_blocks(c, device) * c["waves"];
+    return std::min({tiles, wanted, kMostGridX});
+}
+
+class AddBulk final : public Family {
+  public:
+    std::string_view name() const override { return "add/bulk"; }
+    std::string_view about() const override {
+        return "bulk copies through shared memory, tiles asked for ahead; aligned operands";
+    }
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
+    SearchSpace space(const Problem& problem, const Device& device) const override;
+    std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override;
+};
+
+std::optional<std::string> AddBulk::refuses(const Problem& problem, const Device& device) const {
+    if (device.identity.cc() < kLeastCc) return "add/bulk needs bulk copies, which GPUs have from sm_90 on";
+    if (View(problem).narrowest_align() < kAccessBytes)
+        return "add/bulk copies units of 16 bytes; operands must be aligned to that";
+    return std::nullopt;
+}
+
+SearchSpace AddBulk::space(const Problem& problem, const Device& device) const {
+    SearchSpace space;
+    space.version = space_version();
+    space.parameters = parameters();
+    space.constraints = constraints(device);
+    space.default_config = config_of({8192, 2, 256, 0, 0, 0, 1});
+    space.named = named_configs(View(problem).type);
+    return space;
+}
+
+LaunchPlan AddBulk::plan(const Problem& problem, const Config& config, const Device& device) const {
+    const std::int64_t blocks = blocks_of(config, View(problem), device);
+    if (blocks == 0) return {};
+    LaunchStep step;
+    step.grid.x = static_cast<std::uint32_t>(blocks);
+    step.block.x = static_cast<std::uint32_t>(config["threads"]);
+    step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(config));
+    step.arguments = add::arguments(problem);
+    return {.steps = {step}};
+}
+
+std::optional<double> AddBulk::predict_us(const Problem& problem, const Config& config, const Device& device) const {
+    const View view(problem);
+    add::Traffic traffic;
+    traffic.blocks = blocks_of(config, view, device);
+    traffic.resident_blocks = resident_blocks(config, device);
+    traffic.block_bytes = static_cast<double>(smem_bytes(config));
+    constexpr double kHandOver_us = 0.7;  // barrier, shared memory and back, which a load into registers does not have
+    return add::predict_us(view, traffic, device) + kHandOver_us;
+}
+
+}  // namespace
+
+const Family& family_add_bulk() {
+    static const AddBulk family;
+    return family;
+}
+
+}  // namespace autotune

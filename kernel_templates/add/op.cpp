@@ -1,0 +1,129 @@
+#include "src/core/op.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernel_templates/add/add_problem.h"
+
+namespace autotune {
+namespace {
+
+using add::View;
+
+constexpr std::uint32_t kReferenceThreads = 256;
+constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the rest
+
+class AddOp final : public Op {
+  public:
+    std::string_view name() const override { return "add"; }
+    std::string_view about() const override { return "c = a + b, element by element"; }
+    std::string_view shape_form() const override { return "N|SxK"; }
+    std::vector<OpAlias> aliases() const override;
+    std::vector<OpOption> options() const override;
+    std::vector<ProblemRequest> examples() const override;
+
+    Problem problem(const ProblemRequest& request) const override { return add::make_problem(*this, request); }
+    double flops(const Problem& problem) const override { return static_cast<double>(View(problem).n); }
+    double bytes(const Problem& problem) const override;
+    std::string_view rate_unit() const override { return "gb_per_s"; }
+
+    Check check(const Problem& problem, TestKind kind) const override;
+    std::vector<Binding> reference_facts(const Problem& problem) const override;
+    LaunchPlan reference_plan(const Problem& problem, TestKind kind) const override;
+    void reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,
+                           std::vector<double>& expected, std::vector<double>& bound) const override;
+    std::vector<Problem> awkward_neighbours(const Problem& problem, const Config& config) const override {
+        return add::awkward_neighbours(*this, problem, config);
+    }
+};
+
+std::vector<OpAlias> AddOp::aliases() const {
+    return {{"hadd", {{"dtype", "f16"}}}, {"badd", {{"dtype", "bf16"}}}, {"sadd", {{"dtype", "f32"}}}};
+}
+
+std::vector<OpOption> AddOp::options() const {
+    return {{"dtype", {"f32", "f16", "bf16"}, "", "element type of A, B and C"},
+            {"align", {}, "power of two <= 16, one or one per operand", "bytes that divide the base addresses"}};
+}
+
+std::vector<ProblemRequest> AddOp::examples() const {
+    std::vector<ProblemRequest> requests = {{"add", "16777216", {}}};
+    for (const char* op : {"sadd", "hadd", "badd"}) {
+        requests.push_back({op, "1048576", {}});
+        requests.push_back({op, "4096x2048", {}});
+        requests.push_back({op, "1000003", {}});
+        requests.push_back({op, "1000003", {{"align", "4"}}});
+    }
+    requests.push_back({"hadd", "777777", {{"align", "2"}}});
+    requests.push_back({"badd", "777777", {{"align", "16,8,2"}}});
+    requests.push_back({"hadd", "1099511627776", {}});
+    return requests;
+}
+
+double AddOp::bytes(const Problem& problem) const {
+    const View view(problem);
+    return 3.0 * static_cast<double>(view.n) * static_cast<double>(view.element_bytes);
+}
+
+// One rounding of the exact sum is all that an addition may cost, so the exact test allows nothing and the numeric one half a
+// unit in the last place.
+double relative_bound(const View& view, TestKind kind) {
+    return kind == TestKind::exact ? 0 : unit_roundoff(view.type);
+}
+
+// Half the least subnormal of the type; none for f32, whose sums are exact there.
+double least_bound(const View& view, TestKind kind) {
+    if (kind == TestKind::exact) return 0;
+    return view.type == DType::f16    ? std::ldexp(1.0, -25)
+           : view.type == DType::bf16 ? std::ldexp(1.0, -134)
+                                      : std::ldexp(1.0, -150);
+}
+
+Check AddOp::check(const Problem& problem, TestKind kind) const {
+    const Fill::Kind values = kind == TestKind::exact ? Fill::Kind::integers : Fill::Kind::normal;
+    Check check;
+    check.operand = add::kC;
+    check.fills = {{values, 1}, {values, 1}, {Fill::Kind::nan, 1}};
+    check.max_norm_ratio = kind == TestKind::numeric ? 2 * unit_roundoff(View(problem).type) : 0;
+    return check;
+}
+
+std::vector<Binding> AddOp::reference_facts(const Problem& problem) const {
+    return {{"element_type", View(problem).type}};
+}
+
+LaunchPlan AddOp::reference_plan(const Problem& problem, TestKind kind) const {
+    const View view(problem);
+    if (view.n == 0) return {};
+    LaunchStep step;
+    step.grid.x = static_cast<std::uint32_t>(std::min(add::ceil_div(view.n, kReferenceThreads), kReferenceBlocks));
+    step.block.x = kReferenceThreads;
+    step.arguments = {OperandArg{add::kA},
+                      OperandArg{add::kB},
+                      ExpectedArg{},
+                      BoundArg{},
+                      F32Arg{static_cast<float>(relative_bound(view, kind))},
+                      F32Arg{static_cast<float>(least_bound(view, kind))},
+                      I64Arg{view.n}};
+    return {.steps = {step}};
+}
+
+void AddOp::reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,
+                              std::vector<double>& expected, std::vector<double>& bound) const {
+    const View view(problem);
+    expected.clear();
+    bound.clear();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(view.n); ++i) {
+        expected.push_back(operands[add::kA][i] + operands[add::kB][i]);
+        bound.push_back(relative_bound(view, kind) * std::fabs(expected.back()) + least_bound(view, kind));
+    }
+}
+
+}  // namespace
+
+const Op& op_add() {
+    static const AddOp op;
+    return op;
+}
+
+}  // namespace autotune

@@ -1,0 +1,181 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernel_templates/add/add_problem.h"
+
+namespace autotune {
+namespace {
+
+using add::View;
+
+constexpr std::int64_t kMostGridX = 2147483647;
+constexpr std::int64_t kMostRegisters = 255;  // of a thread
+constexpr std::int64_t kOtherRegisters = 24;  // beside the loaded runs: addresses, counters
+constexpr std::int64_t kWidestAccessBytes = 16;
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    return {{"vec", {1, 2, 4, 8}, compile, "neighbouring elements of a thread: a run"},
+            {"access_bytes", {2, 4, 8, 16}, compile, "one load or store, as far as alignment allows; 16 and vec 8: packed"},
+            {"unroll", {1, 2, 4, 8}, compile, "runs of a thread, all loaded before the first is stored"},
+            {"threads", {64, 128, 256, 512, 1024}, compile, "threads of a block"},
+            {"load_hint", {0, 1, 2, 3}, compile, "0 none, 1 L1::no_allocate, 2 .cs (evict first), 3 no_allocate and L2::256B"},
+            {"store_hint", {0, 1}, compile, "0 none, 1 .cs (streaming)"},
+            {"grid_stride", {0, 1}, compile, "0 a block takes one tile, 1 tile after tile"},
+            {"waves", {0, 1, 2, 4, 8}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile"}};
+}
+
+std::int64_t tile_elements(const Config& c) {
+    return c["threads"] * c["vec"] * c["unroll"];
+}
+
+std::int64_t registers_of(const Config& c, std::int64_t element_bytes) {
+    const std::int64_t words = std::max<std::int64_t>(c["vec"] * element_bytes / 4, 1);
+    return kOtherRegisters + 2 * c["unroll"] * words;
+}
+
+std::vector<Constraint> constraints(const View& view, const Device& device) {
+    const std::int64_t size = view.element_bytes;
+    const std::int64_t widest = view.widest_align();
+    const DeviceLimits limits = device.limits;
+    return {
+        {"an access is narrower than an element", {"access_bytes"}, [=](const Config& c) { return c["access_bytes"] >= size; }},
+        {"an access is wider than a run",
+         {"vec", "access_bytes"},
+         [=](const Config& c) { return c["access_bytes"] <= c["vec"] * size; }},
+        {"an access is wider than the alignment of every operand",
+         {"access_bytes"},
+         [=](const Config& c) { return c["access_bytes"] <= widest; }},
+        {"the block has more threads than the GPU allows",
+         {"threads"},
+         [=](const Config& c) { return c["threads"] <= limits.threads_per_block; }},
+        {"the runs exceed a thread's registers",
+         {"vec", "unroll"},
+         [=](const Config& c) { return registers_of(c, size) <= kMostRegisters; }},
+        {"the runs exceed the register file",
+         {"vec", "unroll", "threads"},
+         [=](const Config& c) { return registers_of(c, size) * c["threads"] <= limits.registers_per_block; }},
+        {"waves belong to a grid-stride loop, and it needs some",
+         {"grid_stride", "waves"},
+         [](const Config& c) { return (c["grid_stride"] == 1) == (c["waves"] > 0); }},
+    };
+}
+
+// In declared order of parameters.
+Config config_of(const std::array<std::int64_t, 8>& values) {
+    Config config;
+    std::size_t i = 0;
+    for (const Parameter& parameter : parameters()) config.set(parameter.name, values.at(i++));
+    return config;
+}
+
+// The classic ladder of elementwise kernels under the names that people compare it by, and its best rung in other grids.
+std::vector<NamedConfig> named_configs(DType type) {
+    const std::string t(to_string(type));
+    if (type == DType::f32) {
+        //              vec  acc unr thr ld st gs waves
+        return {{t, config_of({1, 4, 1, 256, 0, 0, 0, 0})},
+                {t + "x4", config_of({4, 16, 1, 256, 0, 0, 0, 0})},
+                {t + "x4_unroll4", config_of({4, 16, 4, 256, 0, 0, 0, 0})},
+                {t + "x4_grid_stride", config_of({4, 16, 1, 256, 0, 0, 1, 1})},
+                {t + "x4_streaming", config_of({4, 16, 2, 256, 1, 1, 0, 0})}};
+    }
+    return {{t, config_of({1, 2, 1, 256, 0, 0, 0, 0})},
+            {t + "x2", config_of({2, 4, 1, 256, 0, 0, 0, 0})},
+            {t + "x8", config_of({8, 4, 1, 256, 0, 0, 0, 0})},
+            {t + "x8_pack", config_of({8, 16, 1, 256, 0, 0, 0, 0})},
+            {t + "x8_pack_unroll4", config_of({8, 16, 4, 256, 0, 0, 0, 0})},
+            {t + "x8_pack_grid_stride", config_of({8, 16, 1, 256, 0, 0, 1, 1})},
+            {t + "x8_pack_streaming", config_of({8, 16, 2, 256, 1, 1, 0, 0})}};
+}
+
+// Accesses as wide as the narrowest alignment allows, one block a tile; several runs a thread once the GPU is full anyway.
+Config default_config(const View& view, const Device& device) {
+    const std::int64_t access = std::min<std::int64_t>(kWidestAccessBytes, view.narrowest_align());
+    const std::int64_t vec = access / view.element_bytes;
+    constexpr std::int64_t kThreads = 256;
+    const std::int64_t one_wave = std::int64_t{device.identity.sm_count} * device.limits.threads_per_sm * vec;
+    const std::int64_t most = access == kWidestAccessBytes ? 2 : 4;
+    const std::int64_t unroll = view.n > 4 * one_wave ? most : 1;
+    return config_of({vec, access, unroll, kThreads, 0, 0, 0, 0});
+}
+
+std::int64_t resident_blocks(const Config& c, const View& view, const Device& device) {
+    const std::int64_t by_threads = device.limits.threads_per_sm / c["threads"];
+    const std::int64_t by_registers = device.limits.registers_per_sm / (c["threads"] * registers_of(c, view.element_bytes));
+    return std::max<std::int64_t>(1, std::min({by_threads, by_registers, std::int64_t{device.limits.blocks_per_sm}}));
+}
+
+// One block a tile, or as many blocks as fill the GPU `waves` times.
+std::int64_t blocks_of(const Config& c, const View& view, const Device& device) {
+    const std::int64_t tiles = add::ceil_div(view.n, tile_elements(c));
+    if (c["grid_stride"] == 0) return tiles;
+    return std::min(tiles, device.identity.sm_count * resident_blocks(c, view, device) * c["waves"]);
+}
+
+class AddVector final : public Family {
+  public:
+    std::string_view name() const override { return "add/vector"; }
+    std::string_view about() const override {
+        return "loads and stores of registers, from one element to 16 bytes; any alignment";
+    }
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
+    SearchSpace space(const Problem& problem, const Device& device) const override;
+    std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override;
+};
+
+std::optional<std::string> AddVector::refuses(const Problem&, const Device&) const {
+    return std::nullopt;
+}
+
+SearchSpace AddVector::space(const Problem& problem, const Device& device) const {
+    const View view(problem);
+    SearchSpace space;
+    space.version = space_version();
+    space.parameters = parameters();
+    space.constraints = constraints(view, device);
+    space.default_config = default_config(view, device);
+    // A variant that is named after its wide accesses does not exist for operands that forbid them.
+    for (const NamedConfig& named : named_configs(view.type)) {
+        if (space.contains(named.config)) space.named.push_back(named);
+    }
+    return space;
+}
+
+LaunchPlan AddVector::plan(const Problem& problem, const Config& config, const Device& device) const {
+    const std::int64_t blocks = blocks_of(config, View(problem), device);
+    if (blocks == 0) return {};
+    LaunchStep step;
+    step.grid.y = static_cast<std::uint32_t>(add::ceil_div(blocks, kMostGridX));
+    step.grid.x = static_cast<std::uint32_t>(add::ceil_div(blocks, step.grid.y));
+    step.block.x = static_cast<std::uint32_t>(config["threads"]);
+    step.arguments = add::arguments(problem);
+    return {.steps = {step}};
+}
+
+std::optional<double> AddVector::predict_us(const Problem& problem, const Config& config, const Device& device) const {
+    const View view(problem);
+    const std::int64_t run_bytes = config["vec"] * view.element_bytes;
+    const std::int64_t access = std::min<std::int64_t>(config["access_bytes"], view.narrowest_align());
+    add::Traffic traffic;
+    traffic.blocks = blocks_of(config, view, device);
+    traffic.resident_blocks = resident_blocks(config, view, device);
+    traffic.block_bytes = static_cast<double>(2 * tile_elements(config) * view.element_bytes);
+    traffic.access_bytes = static_cast<double>(access);
+    // Lanes that are a run apart fetch lines of which each access takes a part.
+    traffic.l1_share = static_cast<double>(access) / static_cast<double>(std::max<std::int64_t>(run_bytes, 4));
+    return add::predict_us(view, traffic, device);
+}
+
+}  // namespace
+
+const Family& family_add_vector() {
+    static const AddVector family;
+    return family;
+}
+
+}  // namespace autotune
