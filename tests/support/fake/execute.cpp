@@ -58,6 +58,7 @@ CUresult compute(const Launch& launch, const Effects& effects) {
     if (const auto result = compute_harness(launch)) return *result;
     if (const auto result = compute_pack(launch)) return *result;
     if (const auto gemm = gemm_view(launch)) return gemm->is_reference ? compute_reference(*gemm) : compute_gemm(*gemm, effects);
+    if (const auto add = add_view(launch)) return add->is_reference ? compute_add_reference(*add) : compute_add(*add, effects);
     // A kernel of an op that the fake does not know: its reference is not known either, so comparing them must not fail.
     if (const auto expected = launch.raw("expected")) skipped().answers.insert(*expected);
     return CUDA_SUCCESS;
@@ -100,7 +101,9 @@ void prepare(CUgraphExec_st& graph) {
     for (const Launch& launch : graph.launches) {
         const Program& program = launch.function->library->program;
         const auto gemm = gemm_view(launch);
-        const bool is_repeatable = gemm && !gemm->is_reference && gemm->beta == 0;
+        const auto add = add_view(launch);
+        // Sums are computed where they are launched, so that only those which nobody computes may be left out.
+        const bool is_repeatable = gemm ? !gemm->is_reference && gemm->beta == 0 : add && !add->is_small();
         const bool has_rule = Script::get().concerns({"launch", launch.function->kernel->symbol, &program.constants});
         graph.total_us += model_time_us(launch);
         graph.is_plain = graph.is_plain && is_repeatable && !has_rule;

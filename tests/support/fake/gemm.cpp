@@ -1,51 +1,13 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <map>
 
-#include "src/core/dtype.h"
 #include "tests/support/fake/call_log.h"
-#include "tests/support/fake/kernels.h"
+#include "tests/support/fake/elements.h"
 #include "tests/support/fake/pending.h"
 
 namespace autotune::fake {
 namespace {
-
-DType type_of(const std::string& word) {
-    return parse_dtype(word).value_or(DType::f16);
-}
-
-// All 16-bit values of a type, decoded once.
-const std::vector<float>& decoded_16(DType type) {
-    static std::map<DType, std::vector<float>> tables;
-    std::vector<float>& table = tables[type];
-    if (table.empty()) {
-        for (std::uint64_t bits = 0; bits < 65536; ++bits) table.push_back(static_cast<float>(decode(type, bits)));
-    }
-    return table;
-}
-
-double load(Address base, DType type, std::int64_t index) {
-    const std::size_t size = size_bytes(type);
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, reinterpret_cast<const std::byte*>(base) + static_cast<std::size_t>(index) * size, size);
-    return size == 2 ? static_cast<double>(decoded_16(type)[bits]) : decode(type, bits);
-}
-
-void store(Address base, DType type, std::int64_t index, double value) {
-    const std::size_t size = size_bytes(type);
-    const std::uint64_t bits = encode(type, value);
-    std::memcpy(reinterpret_cast<std::byte*>(base) + static_cast<std::size_t>(index) * size, &bits, size);
-}
-
-// Elements from the first to one past the last of a stored matrix.
-std::int64_t span(std::int64_t rows, std::int64_t cols, std::int64_t ld, std::int64_t batch, std::int64_t stride) {
-    return rows * cols == 0 ? 0 : (batch - 1) * stride + (rows - 1) * ld + cols;
-}
-
-bool is_mapped(Address base, std::int64_t elements, std::size_t element_bytes) {
-    return elements == 0 || Machine::get().find(base, static_cast<std::size_t>(elements) * element_bytes) != nullptr;
-}
 
 bool reads_only_its_own(const GemmView& g) {
     const std::size_t in = size_bytes(type_of(g.in_type));
@@ -83,31 +45,8 @@ const float* row(const std::vector<float>& values, std::int64_t index, std::int6
     return values.data() + index * length;
 }
 
-void spoil(const GemmView& g, const Effects& effects) {
-    const DType out = type_of(g.out_type);
-    const std::int64_t middle = g.m / 2 * g.ldc + g.n / 2;
-    if (effects.wrong == "element") store(g.c, out, middle, load(g.c, out, middle) + 64);
-    if (effects.wrong == "garbage") store(g.c, out, middle, static_cast<double>(effects.count % 1000));
-    // One unit in the last place, every other time: inside any tolerance, outside determinism.
-    if (effects.wrong == "flaky" && effects.count % 2 == 1) {
-        auto* bits = reinterpret_cast<std::uint8_t*>(g.c) + static_cast<std::size_t>(middle) * size_bytes(out);
-        *bits ^= 1;
-    }
-    if (effects.wrong == "input") *reinterpret_cast<std::uint8_t*>(g.a) ^= 1;
-    if (effects.wrong != "zeros") return;
-    for (std::int64_t batch = 0; batch < g.batch; ++batch) {
-        for (std::int64_t i = 0; i < g.m; ++i) {
-            for (std::int64_t j = 0; j < g.n; ++j) store(g.c, out, batch * g.stride_c + i * g.ldc + j, 0);
-        }
-    }
-}
-
-CUresult write_behind(const GemmView& g, long bytes) {
-    const std::size_t end = static_cast<std::size_t>(stored_spans(g).c) * size_bytes(type_of(g.out_type));
-    if (Machine::get().find(g.c + end, static_cast<std::size_t>(bytes)) == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    Pending::get().touch(g.c + end, static_cast<std::size_t>(bytes));
-    std::memset(reinterpret_cast<void*>(g.c + end), 0x5a, static_cast<std::size_t>(bytes));
-    return CUDA_SUCCESS;
+Output output_of(const GemmView& g) {
+    return {g.c, type_of(g.out_type), g.m, g.n, g.ldc, g.batch, g.stride_c, g.a};
 }
 
 // Kernels fed by TMA are told where A and B lie by maps: map_a and map_b, or map_x and map_y, which swap_ab exchanges.
@@ -220,7 +159,8 @@ CUresult compute_gemm(const GemmView& g, const Effects& effects) {
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     if (effects.out_of_bounds_bytes > 0) {
-        if (const CUresult result = write_behind(g, effects.out_of_bounds_bytes); result != CUDA_SUCCESS) return result;
+        if (const CUresult result = write_behind(output_of(g), effects.out_of_bounds_bytes); result != CUDA_SUCCESS)
+            return result;
     }
     skipped().wrong.erase(g.c);
     if (!g.is_small()) {
@@ -231,7 +171,7 @@ CUresult compute_gemm(const GemmView& g, const Effects& effects) {
     Pending::get().add(g);
     if (effects.wrong.empty()) return CUDA_SUCCESS;
     Pending::get().touch(g.c, 1);
-    spoil(g, effects);
+    spoil(output_of(g), effects);
     return CUDA_SUCCESS;
 }
 

@@ -11,6 +11,8 @@ namespace autotune::fake {
 // element, and autotune_compare then reports no violation for them unless a rule made the
 // answer wrong. That proves plumbing, never kernels.
 constexpr std::int64_t kMostProducts = std::int64_t{1} << 23;
+// Additions likewise, up to what fills fill with numbers of their own.
+constexpr std::int64_t kMostSums = std::int64_t{1} << 18;
 
 struct Effects {
     std::string wrong;             // element, zeros, garbage, flaky, input; empty: a right answer
@@ -46,6 +48,20 @@ StoredSpans stored_spans(const GemmView& gemm);
 void multiply(const GemmView& gemm);
 CUresult compute_gemm(const GemmView& gemm, const Effects& effects);
 CUresult compute_reference(const GemmView& gemm);
+// A launch of op add in plain words; nullopt if the kernel is none.
+struct AddView {
+    Address a = 0, b = 0, c = 0, expected = 0, bound = 0;
+    float value = 0, floor = 0;
+    std::int64_t n = 0;
+    std::string type = "f32";
+    bool is_reference = false;
+
+    bool is_small() const { return n <= kMostSums; }
+};
+std::optional<AddView> add_view(const Launch& launch);
+CUresult compute_add(const AddView& add, const Effects& effects);
+CUresult compute_add_reference(const AddView& add);
+
 // Copies of unaligned operands to aligned rows, `_pack...`; nullopt: another kernel.
 std::optional<CUresult> compute_pack(const Launch& launch);
 // nullopt: no kernel of the harness.

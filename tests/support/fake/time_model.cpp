@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/support/fake/kernels.h"
+#include "tests/support/fake/elements.h"
 
 namespace autotune::fake {
 namespace {
@@ -74,10 +74,21 @@ double gemm_us(const Launch& launch, const GemmView& gemm) {
     return kFloor_us + flops / (peak_per_us * share * other_share(launch) * wave_share(launch));
 }
 
+// Bytes over a bandwidth that wide accesses reach.
+double add_us(const Launch& launch, const AddView& add) {
+    const Program& program = launch.function->library->program;
+    const double bytes = 3.0 * static_cast<double>(add.n) * static_cast<double>(size_bytes(type_of(add.type)));
+    const double peak_per_us = device_number(0, "bus") / 8 * 2 * device_number(0, "memory_clock_mhz");
+    if (add.is_reference) return kFloor_us + bytes / (peak_per_us / 10);
+    const double share = 0.9 * bump(static_cast<double>(program.integer("access_bytes", 16)), 16, 0.05);
+    return kFloor_us + bytes / (peak_per_us * share * other_share(launch));
+}
+
 }  // namespace
 
 double model_time_us(const Launch& launch) {
     if (const auto gemm = gemm_view(launch)) return gemm_us(launch, *gemm);
+    if (const auto add = add_view(launch)) return add_us(launch, *add);
     if (const auto rounds = launch.raw("rounds")) return kFloor_us + static_cast<double>(*rounds) * 0.01;
     return kFloor_us + static_cast<double>(launch.integer("bytes", 0)) / 3e6;
 }
