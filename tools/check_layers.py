@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks who may include, print and read the environment. Prints each breach as file:line and exits 1 if there is one.
+"""Checks who may include, print, read the environment and know an op. Prints each breach as file:line and exits 1 if there is one.
 
 usage: tools/check_layers.py [ROOT]
 """
@@ -38,6 +38,9 @@ ENVIRONMENT_EXCEPTIONS = {
     "src/gpu/shared_library.cpp": "CUDA_PATH tells where libraries lie, as LD_LIBRARY_PATH tells the loader",
     "tuner/worker_process.cpp": "a child process is given a cleaned copy of ours",
 }
+# Boxes that serve every op alike: an op's name, its folder and the names of its extents, traits and operands are its own business.
+OP_NEUTRAL = ["src/core", "src/jit", "db", "tuner", "tools"]
+ASKS_BY_NAME = re.compile(r'\b(?:extent|trait|operand)\s*\(\s*"')
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
@@ -68,15 +71,30 @@ def breaches_of_include(box, bracket, target):
             yield f"{target} belongs to {', '.join(owners)}; {box} may not include it"
 
 
+def breaches_of_neutrality(box, line, ops):
+    """A line of an op-neutral box that knows which op it works for. Strings that only mention one (examples, help) are free."""
+    if box not in OP_NEUTRAL or not ops:
+        return
+    names = "|".join(sorted(ops))
+    include = INCLUDE.match(line)
+    if include and re.match(rf"kernel_templates/({names})/", include.group(2)):
+        yield f"{box} serves every op and may not include {include.group(2)}"
+    elif not include and (re.search(rf'"({names})(/\w*)?"', line) or re.search(rf"\b({names})::", line)):
+        yield f"{box} names an op; it serves every op alike"
+    elif ASKS_BY_NAME.search(line):
+        yield f"{box} asks a problem for a part by name; only its op knows the names"
+
+
 def without_comments(text):
     """The text with comments blanked, line numbers kept. Good enough for our own sources."""
     keep_lines = lambda match: re.sub(r"[^\n]", " ", match.group(0)) if match.group(0).startswith("/") else match.group(0)
     return re.sub(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', keep_lines, text, flags=re.S)
 
 
-def breaches_of_file(name, text):
+def breaches_of_file(name, text, ops):
     box = box_of(name)
     for number, line in enumerate(without_comments(text).splitlines(), 1):
+        yield from ((number, why) for why in breaches_of_neutrality(box, line, ops))
         include = INCLUDE.match(line)
         if include:
             yield from ((number, why) for why in breaches_of_include(box, *include.groups()))
@@ -88,12 +106,13 @@ def breaches_of_file(name, text):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
+    ops = {path.parent.name for path in (root / "kernel_templates").glob("*/op.cpp")}
     count = 0
     for box in ARROWS:
         # Device text (.cuh) answers to NVRTC, not to these rules.
         for path in sorted(p for p in (root / box).rglob("*") if p.suffix in {".h", ".hpp", ".cpp", ".c"}):
             name = path.relative_to(root).as_posix()
-            for line, why in breaches_of_file(name, path.read_text()):
+            for line, why in breaches_of_file(name, path.read_text(), ops):
                 print(f"{name}:{line}: {why}")
                 count += 1
     if count == 0:

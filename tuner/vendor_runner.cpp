@@ -20,7 +20,7 @@ std::string VendorRunner::prepare(const std::string& name, Workbench& bench, Met
     if (name == "cublaslt") return prepare_lt(bench, meter, runnable);
     if (name != "cublas") return "unknown rival '" + name + "': cublas and cublaslt are known";
     runnable.enqueue = [this, &bench](std::span<const gpu::DeviceAddress> operands) {
-        blas_->gemm_default(bench.problem(), {operands.begin(), operands.end()}, gpu_.stream.handle());
+        blas_->run_default(bench.problem(), {operands.begin(), operands.end()}, gpu_.stream.handle());
     };
     return "";
 }

@@ -138,9 +138,9 @@ std::vector<Rival> through_vendor(const Bench& bench, std::string& why) {
         const std::shared_ptr<gpu::VendorBlas> vendor = gpu::VendorBlas::load(bench.driver);
         why = vendor ? vendor->refuses(problem) : "cuBLAS was not found";
         if (!why.empty()) return {};
-        vendor->gemm_default(problem, operands, bench.stream.handle());
+        vendor->run_default(problem, operands, bench.stream.handle());
         return {{"cublasGemmEx",
-                 [vendor, problem, operands, &bench] { vendor->gemm_default(problem, operands, bench.stream.handle()); }}};
+                 [vendor, problem, operands, &bench] { vendor->run_default(problem, operands, bench.stream.handle()); }}};
     } catch (const Error& error) {
         why = error.what();
         return {};

@@ -184,7 +184,7 @@ std::string VendorBlas::refuses(const Problem& problem) const {
     return why;
 }
 
-void VendorBlas::gemm_default(const Problem& problem, const std::vector<DeviceAddress>& operands, StreamHandle stream) {
+void VendorBlas::run_default(const Problem& problem, const std::vector<DeviceAddress>& operands, StreamHandle stream) {
     const VendorGemm g = require(problem);
     const blas::Handle handle = impl_->cublas();
     const blas::Api& api = impl_->api;

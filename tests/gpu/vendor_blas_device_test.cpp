@@ -127,7 +127,7 @@ TEST_P(VendorBlasOnDevice, DefaultGemmIsTheRowMajorProduct) {
     ASSERT_EQ(vendor_->refuses(p), "");
     const std::vector<Matrix> all = matrices(p);
     const gpu::Stream stream(driver());
-    vendor_->gemm_default(p, addresses(all), stream.handle());
+    vendor_->run_default(p, addresses(all), stream.handle());
     stream.synchronize();
     expect_product(p, all);
 }

@@ -17,19 +17,28 @@ BREACHES = [
     ("src/jit/a.cpp", '#include "tests/support/gpu_gate.h"\n', "products know nothing of tests"),
     ("tuner/a.cpp", 'void f() { std::cout << "x"; }\n', "tuner prints"),
     ("db/a.cpp", 'void f() { std::fprintf(stderr, "x"); }\n', "db prints"),
+    ("tuner/a.cpp", '#include "kernel_templates/gemm/gemm_problem.h"\n', "serves every op and may not include"),
+    ("tools/a.cpp", 'bool f() { return problem.op == "gemm"; }\n', "tools names an op"),
+    ("db/a.cpp", 'auto f() { return family("add/vector"); }\n', "db names an op"),
+    ("src/jit/a.cpp", "auto f() { return gemm::View(problem); }\n", "src/jit names an op"),
+    ("src/core/a.cpp", 'auto f() { return problem.extent("m"); }\n', "asks a problem for a part by name"),
     ("src/gpu/a.cpp", 'auto f() { return std::getenv("HOME"); }\n', "src/gpu reads the environment"),
 ]
+# Ops that the tree has.
+OPS = [("kernel_templates/gemm/op.cpp", ""), ("kernel_templates/add/op.cpp", "")]
 CLEAN = [
     ("tools/a.cpp", '#include "tuner/tune.h"\nvoid f() { std::cout << "x"; }\n'),
     ("tuner/a.cpp", '#include "src/core/problem.h"\n// std::cout << x, getenv("x")\nvoid f() { std::snprintf(t, 1, "x"); }\n'),
     ("src/gpu/a.cpp", "#include <cuda.h>\n"),
+    ("tools/b.cpp", 'auto f() { return help("autotune --op gemm --family gemm/mma"); }  // "gemm"\n'),
+    ("src/runtime/b.cpp", 'auto f() { return "gemm"; }\n'),
     ("tests/a.cpp", "#include <sqlite3.h>\n"),
 ]
 
 
 def check(files):
     with tempfile.TemporaryDirectory() as root:
-        for name, text in files:
+        for name, text in [*OPS, *files]:
             path = pathlib.Path(root) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
