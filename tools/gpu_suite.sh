@@ -1,12 +1,12 @@
 #!/bin/bash
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
-#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep; default: all of them
+#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep sanitizer; default: all but the last
 #
 # Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
-# and the rest go on. Exit 1 if one failed. Takes less than nine minutes.
+# and the rest go on. Exit 1 if one failed. Takes less than twelve minutes.
 #   AUTOTUNE_SUITE_BUILD    build folder; default build/portable, else build/release
-#   AUTOTUNE_SUITE_SECONDS  time for everything; default 520
+#   AUTOTUNE_SUITE_SECONDS  time for everything; default 700
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -33,7 +33,7 @@ nvrtc=$(find "$root/build/cuda" -name 'libnvrtc.so.*' -print -quit 2>/dev/null)
 if [ -n "$nvrtc" ]; then export AUTOTUNE_NVRTC=${AUTOTUNE_NVRTC:-$nvrtc}; fi
 
 started=$SECONDS
-limit=${AUTOTUNE_SUITE_SECONDS:-520}
+limit=${AUTOTUNE_SUITE_SECONDS:-700}
 failures=0
 table=
 
@@ -79,8 +79,17 @@ piece_doctor() { part doctor 60 0 "$autotune" doctor --require-gpu; }
 piece_tests() {
   local binary
   while IFS= read -r binary; do
-    part "test-$(basename "$binary")" 150 0 "$binary" --gtest_brief=1 "--gtest_output=json:$out/$(basename "$binary").json"
+    part "test-$(basename "$binary")" 300 0 "$binary" --gtest_brief=1 "--gtest_output=json:$out/$(basename "$binary").json"
   done < <(find "$build/tests" -maxdepth 3 -type f -executable \( -name '*gpu_test*' -o -name '*device_test*' \) | sort)
+}
+
+# Every family's named configs on small problems.
+piece_sanitizer() {
+  local tool
+  for tool in memcheck synccheck; do
+    part "sanitizer-$tool" 120 0 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/conformance/conformance_gpu_test" \
+      --gtest_brief=1 "--gtest_filter=*OnSmallProblems*"
+  done
 }
 
 # The first README command with nothing stored and nothing compiled, and the same again.

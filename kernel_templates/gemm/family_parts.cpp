@@ -43,6 +43,17 @@ std::size_t WorkspaceLayout::take(int64_t bytes) {
     return at;
 }
 
+int64_t BlockOrder::group(const Gemm& g) const {
+    const int64_t block = raster != 0 ? block_m : block_n;
+    const int64_t across = ceil_div(raster != 0 ? g.m : g.n, block);
+    return swizzle_stride == 0 ? across : std::clamp<int64_t>(swizzle_stride / block, 1, across);
+}
+
+bool BlockOrder::is_proper(const Gemm& g) const {
+    const int64_t block = raster != 0 ? block_m : block_n;
+    return swizzle_stride == 0 || (swizzle_stride >= 2 * block && swizzle_stride < (raster != 0 ? g.m : g.n));
+}
+
 int64_t packed_ld(const Operand& operand) {
     return round_up(operand.cols, kChunkBytes / kElementBytes);
 }

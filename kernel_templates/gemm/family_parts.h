@@ -46,6 +46,17 @@ class WorkspaceLayout {
     std::size_t bytes_ = 0;
 };
 
+// The order in which blocks take the tiles of C (block_order.cuh), as parameters tell it: panels `swizzle_stride` elements wide,
+// 0 for all of C, along M (raster 0) or along N.
+struct BlockOrder {
+    std::int64_t block_m, block_n, raster, swizzle_stride;
+
+    // Tiles across a panel.
+    std::int64_t group(const Gemm& g) const;
+    // Whether there are no panels, or each has at least two tiles and less than C.
+    bool is_proper(const Gemm& g) const;
+};
+
 // The copy of a 16-bit operand with rows padded to whole chunks: its leading dimension in elements, and its size.
 std::int64_t packed_ld(const Operand& operand);
 std::int64_t packed_bytes(const Operand& operand);

@@ -1,10 +1,11 @@
 // Every family of every op against the op's reference, in full, on problems chosen to be awkward: exact and numeric tests, red
-// zones, unwritten elements, inputs untouched, the same bits twice. Configs: the default, the named ones, and a seeded sample of
-// the space.
+// zones, unwritten elements, inputs untouched, the same bits twice. Configs: the default, a few named ones and a seeded sample of
+// the space; and every named config on problems of its own.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -61,33 +62,51 @@ Requests gemm_requests() {
     return all;
 }
 
-// One element to several rounds of the whole GPU, ragged and round, every alignment, and operands that differ in it.
-Requests add_requests() {
-    Requests all = {{"hadd", "16777219", {}}, {"sadd", "4096x1024", {}}};
-    for (const std::string op : {"sadd", "hadd", "badd"}) {
-        for (const std::string shape : {"1", "7", "8", "255", "65536", "1000003", "513x1027"}) all.push_back({op, shape, {}});
-        for (const std::string align : {"8", "4", "16,8,4", "4,16,16"}) all.push_back({op, "300007", {{"align", align}}});
+// For named configs: every layout and accumulator, aligned and not, with tails in every extent, and wide enough for the widest
+// panels that names speak of.
+Requests named_requests() {
+    Requests all;
+    for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
+        for (const std::string acc : {"f32", "f16"}) {
+            for (const std::string shape : {"264x8200x176", "259x8201x177"})
+                all.push_back(gemm(shape, {{"dtype", "f16"}, {"layout", layout}, {"acc", acc}}));
+        }
     }
-    for (const std::string align : {"2", "2,16,4"}) {
-        all.push_back({"hadd", "300007", {{"align", align}}});
-        all.push_back({"badd", "70001", {{"align", align}}});
+    for (const std::string layout : {"nn", "tt"}) {
+        for (const std::string shape : {"260x4100x180", "258x4098x178"})
+            all.push_back(gemm(shape, {{"dtype", "f16"}, {"layout", layout}, {"beta", "0.5"}}));
     }
     return all;
 }
 
-Requests requests_of(const Op& op) {
-    if (op.name() == "gemm") return gemm_requests();
-    return op.name() == "add" ? add_requests() : Requests{};
+// As small as a block of 128x128 is legal on: what compute-sanitizer has the patience for.
+Requests small_requests() {
+    Requests all;
+    for (const std::string layout : {"nn", "tt"}) {
+        for (const std::string shape : {"136x136x80", "131x133x77"})
+            all.push_back(gemm(shape, {{"dtype", "f16"}, {"layout", layout}, {"beta", "1"}}));
+    }
+    return all;
 }
 
-// The default, named configs (all of them on the first problem, a few elsewhere) and a sample, one config per instance first.
-std::vector<Config> configs_for(const SearchSpace& space, bool all_named, std::uint64_t seed) {
+// All named configs, or those alone that differ in their text.
+std::vector<Config> named_configs(const SearchSpace& space, bool distinct_texts) {
+    std::set<std::string> seen;
+    std::vector<Config> chosen;
+    for (const NamedConfig& named : space.named) {
+        const Config key = distinct_texts ? space.compile_part(named.config) : named.config;
+        if (seen.insert(key.to_string()).second) chosen.push_back(named.config);
+    }
+    return chosen;
+}
+
+// The default, two named configs and a sample, one config per instance first.
+std::vector<Config> configs_for(const SearchSpace& space, std::uint64_t seed) {
     std::vector<Config> chosen = {space.default_config};
     std::mt19937_64 random(seed);
     std::vector<NamedConfig> named = space.named;
     std::shuffle(named.begin(), named.end(), random);
-    const std::size_t most_named = all_named ? named.size() : std::min<std::size_t>(2, named.size());
-    for (std::size_t i = 0; i < most_named; ++i) chosen.push_back(named[i].config);
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, named.size()); ++i) chosen.push_back(named[i].config);
     std::vector<Config> legal = space.enumerate({}, 200'000);
     std::shuffle(legal.begin(), legal.end(), random);
     const auto sample = static_cast<std::size_t>(env_int("AUTOTUNE_CONFORMANCE_SAMPLE", 5));
@@ -124,17 +143,27 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
         return std::make_shared<const gpu::Library>(driver(), compiled.cubin);
     }
 
-    std::vector<Group> groups(const Family& family) const {
+    // `choose` picks the configs of the nth problem from its space. Problems of other ops, and those that the family refuses, are
+    // left out.
+    using Choose = std::function<std::vector<Config>(const SearchSpace&, std::size_t)>;
+    std::vector<Group> groups(const Family& family, const Requests& requests, const Choose& choose) const {
         std::vector<Group> all;
-        for (const Op* op : catalogue_.ops()) {
-            for (const ProblemRequest& request : requests_of(*op)) {
-                const Problem problem = catalogue_.problem(request);
-                if (problem.op != family.name().substr(0, family.name().find('/')) || family.refuses(problem, device())) continue;
-                const SearchSpace space = family.space(problem, device());
-                all.push_back({problem, configs_for(space, all.empty(), 17 + all.size())});
-            }
+        const std::string_view op = family.name().substr(0, family.name().find('/'));
+        for (const ProblemRequest& request : requests) {
+            const Problem problem = catalogue_.problem(request);
+            if (problem.op != op || family.refuses(problem, device())) continue;
+            all.push_back({problem, choose(family.space(problem, device()), all.size())});
         }
         return all;
+    }
+
+    void expect_right(const Family& family, const std::vector<Group>& all) {
+        if (all.empty()) GTEST_SKIP() << family.name() << " accepts none of the problems on this device";
+        compile_all(family, all);
+        for (const Group& group : all) verify_group(family, group);
+        std::printf("%s: %zu problems, %d candidates verified, %d rejected by the compiler's report\n", GetParam().c_str(),
+                    all.size(), verified_, rejected_);
+        EXPECT_GT(verified_, 0);
     }
 
     // All instances at once on all cores: compiling is most of the time.
@@ -204,13 +233,21 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
 
 TEST_P(Conformance, AgreesWithTheReferenceOnAwkwardProblems) {
     const Family& family = *catalogue_.find_family(GetParam());
-    const std::vector<Group> all = groups(family);
-    if (all.empty()) GTEST_SKIP() << family.name() << " accepts none of the problems on this device";
-    compile_all(family, all);
-    for (const Group& group : all) verify_group(family, group);
-    std::printf("%s: %zu problems, %d candidates verified, %d rejected by the compiler's report\n", GetParam().c_str(),
-                all.size(), verified_, rejected_);
-    EXPECT_GT(verified_, 0);
+    const auto choose = [](const SearchSpace& space, std::size_t turn) { return configs_for(space, 17 + turn); };
+    expect_right(family, groups(family, gemm_requests(), choose));
+}
+
+// Names that differ in the order of blocks alone are all tried on the first problems only.
+TEST_P(Conformance, EveryNamedConfigAgreesInAllLayoutsAlignedAndNot) {
+    const Family& family = *catalogue_.find_family(GetParam());
+    const auto choose = [](const SearchSpace& space, std::size_t turn) { return named_configs(space, turn >= 2); };
+    expect_right(family, groups(family, named_requests(), choose));
+}
+
+TEST_P(Conformance, NamedConfigsAgreeOnSmallProblems) {
+    const Family& family = *catalogue_.find_family(GetParam());
+    const auto choose = [](const SearchSpace& space, std::size_t) { return named_configs(space, true); };
+    expect_right(family, groups(family, small_requests(), choose));
 }
 
 std::vector<std::string> family_names() {

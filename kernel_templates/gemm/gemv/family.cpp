@@ -1,0 +1,276 @@
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/gemv/shape.h"
+#include "kernel_templates/registry.h"
+#include "src/core/error.h"
+
+namespace autotune {
+namespace {
+
+using gemm::ceil_div;
+using gemm::Gemm;
+using gemm::i32;
+using gemv::Grid;
+using gemv::Shape;
+using gemv::Streams;
+using std::int64_t;
+
+// Rows or columns of C up to which a problem is bound by reading the other operand. Above kMostColumns X is read more than once.
+constexpr int64_t kSkinny = 144;
+constexpr int64_t kRegisters = 255;      // of one thread
+constexpr int64_t kOtherRegisters = 48;  // beside sums and what is loaded ahead
+constexpr int64_t kClusterBlocks = 8;    // that every GPU with clusters can place
+
+// ---- the space ----
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    return {
+        {"swap_ab", {0, 1}, compile, "what is streamed: 0: A, 1: B, which computes the transpose"},
+        {"block_m", {16, 32, 64, 128, 256}, compile, "lines of the streamed operand a block"},
+        {"block_n", {8, 16, 24, 32, 40, 48, 56, 64}, compile, "lines of the other operand a block"},
+        {"warps_m", {1, 2, 4, 8}, compile, "warps along the lines"},
+        {"warps_k", {1, 2, 4, 8, 16}, compile, "warps along K, whose sums are added in shared memory"},
+        {"unroll", {1, 2, 4, 8}, compile, "steps of 32 k that a warp loads ahead"},
+        {"block_k", {128, 256, 512, 1024, 2048, 4096}, compile, "depth of the other operand in shared memory at once"},
+        {"evict_first", {0, 1}, compile, "1: L2 drops the streamed operand first"},
+        {"cluster",
+         {0, 1},
+         compile,
+         "1: the parts of K are a cluster and add through its shared memory; 0: through the workspace"},
+        {"split_k", {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, launch, "parts of K"},
+        {"early_launch", {0, 1}, launch, "1: the kernel is set up while the one before it in the stream ends"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+Rule rule(std::function<bool(const Shape&)> holds) {
+    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
+}
+
+void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
+    const Streams x(g);
+    to.push_back({"the operand with more lines is streamed", {"swap_ab"}, rule([=](const Shape& s) {
+                      return (s.swap_ab != 0) == (g.m <= g.n);
+                  })});
+    to.push_back({"another width covers the other operand with less waste", {"block_n"}, rule([=](const Shape& s) {
+                      return s.block_n == x.block_n();
+                  })});
+    to.push_back(
+        {"a warp has 16, 32 or 64 lines, and 64 where lines are contiguous", {"block_m", "warps_m"}, rule([=](const Shape& s) {
+             const int64_t lines = s.block_m / s.warps_m;
+             return lines == 64 || (x.x_along_k && (lines == 16 || lines == 32));
+         })});
+    to.push_back({"a block has 2 to 16 warps", {"warps_m", "warps_k"}, rule([](const Shape& s) {
+                      return s.warps() >= 2 && s.warps() <= 16;
+                  })});
+    to.push_back({"rows at eight places of 16 bytes need eight warps along K", {"warps_k"}, rule([=](const Shape& s) {
+                      return !x.groups_k() || s.warps_k >= 8;
+                  })});
+    to.push_back({"a block is at least twice as long as the operand", {"block_m", "warps_m"}, rule([=](const Shape& s) {
+                      return s.warps_m == 1 || s.block_m < 2 * x.lines;
+                  })});
+}
+
+void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const Streams x(g);
+    to.push_back({"sums and what is loaded ahead exceed the registers",
+                  {"block_m", "block_n", "warps_m", "warps_k", "unroll"},
+                  rule([=](const Shape& s) {
+                      const int64_t registers = s.accumulators() + s.loaded() + kOtherRegisters;
+                      return registers <= kRegisters && registers * s.threads() <= device.limits.registers_per_block;
+                  })});
+    to.push_back({"block_k is not a whole number of the warps' rounds",
+                  {"warps_k", "unroll", "block_k"},
+                  rule([](const Shape& s) { return s.block_k % s.round_k() == 0; })});
+    to.push_back({"block_k is at least twice a part of K", {"warps_k", "unroll", "block_k", "split_k"}, rule([=](const Shape& s) {
+                      return s.block_k == 128 || s.block_k < 2 * ceil_div(x.k, s.split_k) ||
+                             (x.groups_k() && s.block_k == s.round_k() && s.unroll == 1);
+                  })});
+    // For any columns and parts of the class: the same instance serves them all.
+    to.push_back({"shared memory is too small",
+                  {"block_m", "block_n", "warps_k", "block_k", "cluster"},
+                  rule([=](const Shape& s) { return s.smem_bytes(s.block_n, 2) <= device.limits.smem_per_block_bytes; })});
+}
+
+void add_split_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const Streams x(g);
+    const bool hopper = device.identity.cc_major >= 9;
+    to.push_back({"clusters exist from sm_90 on, of 2, 4 or 8 blocks", {"cluster", "split_k"}, rule([=](const Shape& s) {
+                      return s.cluster == 0 || (hopper && (s.split_k == 2 || s.split_k == 4 || s.split_k == kClusterBlocks));
+                  })});
+    to.push_back({"early launch exists from sm_90 on", {"early_launch"}, rule([=](const Shape& s) {
+                      return s.early_launch == 0 || hopper;
+                  })});
+    to.push_back({"a part of K would have fewer than 128 k", {"split_k"}, rule([=](const Shape& s) {
+                      return s.split_k == 1 || x.k >= 128 * s.split_k;
+                  })});
+    to.push_back({"split-K only where tiles alone do not fill the SMs several times",
+                  {"swap_ab", "block_m", "block_n", "warps_m", "split_k"},
+                  rule([=](const Shape& s) {
+                      return s.split_k == 1 || Grid(x, s).tiles * s.split_k <= 16 * int64_t{device.identity.sm_count};
+                  })});
+}
+
+struct Point {
+    const char* name;
+    int64_t block_m, warps_m, warps_k, unroll, block_k;
+};
+// Points worth knowing; the default is the best of them by prediction.
+constexpr std::array<Point, 14> kPoints = {{{"stream_16_k16_unroll4", 16, 1, 16, 4, 2048},
+                                            {"stream_16_k16_unroll2", 16, 1, 16, 2, 1024},
+                                            {"stream_16_k8_unroll4", 16, 1, 8, 4, 1024},
+                                            {"stream_16_k8_unroll2", 16, 1, 8, 2, 512},
+                                            {"stream_32_k8_unroll2", 32, 1, 8, 2, 512},
+                                            {"stream_32_k4_unroll4", 32, 1, 4, 4, 512},
+                                            {"stream_64_m4_k4_unroll4", 64, 4, 4, 4, 512},
+                                            {"stream_64_m2_k4_unroll2", 64, 2, 4, 2, 256},
+                                            {"stream_128_m4_k2_unroll4", 128, 4, 2, 4, 256},
+                                            {"stream_128_m4_k4_unroll2", 128, 4, 4, 2, 256},
+                                            {"stream_64_k8_unroll1", 64, 1, 8, 1, 256},
+                                            {"stream_64_k8_unroll2", 64, 1, 8, 2, 512},
+                                            {"stream_64_k4_unroll2", 64, 1, 4, 2, 256},
+                                            {"stream_64_k2_unroll2", 64, 1, 2, 2, 128}}};
+
+Config config_at(const Point& p, const Gemm& g, const Device& device) {
+    const int64_t early_launch = device.identity.cc_major >= 9 ? 1 : 0;
+    return {{"swap_ab", g.m <= g.n ? 1 : 0},
+            {"block_m", p.block_m},
+            {"block_n", Streams(g).block_n()},
+            {"warps_m", p.warps_m},
+            {"warps_k", p.warps_k},
+            {"unroll", p.unroll},
+            {"block_k", p.block_k},
+            {"evict_first", 1},
+            {"cluster", 0},
+            {"split_k", 1},
+            {"early_launch", early_launch}};
+}
+
+Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
+    std::optional<Config> best;
+    double best_us = std::numeric_limits<double>::infinity();
+    for (const Point& point : kPoints) {
+        for (const int64_t split_k : {1, 2, 3, 4, 6, 8, 16}) {
+            for (const int64_t cluster : {0, 1}) {
+                Config config = config_at(point, g, device);
+                config.set("split_k", split_k);
+                config.set("cluster", cluster);
+                const double us = gemv::predict(Streams(g), Shape(config), device);
+                if (us < best_us && space.contains(config)) {
+                    best = config;
+                    best_us = us;
+                }
+            }
+        }
+    }
+    if (best) return *best;
+    const auto first = space.enumerate({}, 1);
+    check(!first.empty(), "gemm/gemv has no config for a problem that it does not refuse");
+    return first.front();
+}
+
+void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
+    for (const Point& point : kPoints) {
+        const Config config = config_at(point, g, device);
+        if (space.contains(config)) space.named.push_back({point.name, config});
+    }
+}
+
+// ---- the family ----
+
+class Gemv final : public Family {
+  public:
+    std::string_view name() const override { return "gemm/gemv"; }
+    std::string_view about() const override {
+        return "few rows or columns: the other operand is streamed once into mma.sync, any layout and alignment";
+    }
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
+    SearchSpace space(const Problem& problem, const Device& device) const override;
+    std::vector<Binding> facts(const Problem& problem) const override;
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override {
+        const Shape s(config);
+        return gemv::predict(Streams(Gemm(problem), s.swap_ab != 0), s, device);
+    }
+};
+
+std::optional<std::string> Gemv::refuses(const Problem& problem, const Device& device) const {
+    const Gemm g(problem);
+    if (device.identity.cc() < 80) return "mma.sync m16n8k16 needs sm_80 or later";
+    if (g.in != problem.operands[gemm::kB].dtype || (g.in != DType::f16 && g.in != DType::bf16))
+        return "it multiplies f16 by f16 or bf16 by bf16";
+    if (problem.trait("compute") != to_string(g.in)) return "it computes in the type of its inputs";
+    if (g.acc_f16) return "it accumulates in f32";
+    if (g.out != DType::f16 && g.out != DType::bf16 && g.out != DType::f32) return "it writes f16, bf16 or f32";
+    if (std::min(g.m, g.n) > kSkinny) return "C has more than 144 rows and columns: reading an operand once is not what it costs";
+    if (std::max({g.m, g.n, g.k, g.batch}) > gemm::kMaxExtent) return "an extent does not fit 32-bit indices";
+    const int64_t most_tiles = (ceil_div(std::max(g.m, g.n), 16) + 8) * ceil_div(std::max<int64_t>(std::min(g.m, g.n), 1), 8);
+    if (most_tiles > gemm::kMaxBlocks / 16 / std::max<int64_t>(1, g.batch)) return "C has more tiles than a grid has blocks";
+    return std::nullopt;
+}
+
+SearchSpace Gemv::space(const Problem& problem, const Device& device) const {
+    const Gemm g(problem);
+    SearchSpace space;
+    space.version = space_version();
+    space.parameters = parameters();
+    add_tile_rules(space.constraints, g);
+    add_depth_rules(space.constraints, g, device);
+    add_split_rules(space.constraints, g, device);
+    space.default_config = default_config(space, g, device);
+    add_named(space, g, device);
+    return space;
+}
+
+std::vector<Binding> Gemv::facts(const Problem& problem) const {
+    const Gemm g(problem);
+    return {{"in_type", g.in},
+            {"out_type", g.out},
+            {"trans_a", int64_t{g.trans_a}},
+            {"trans_b", int64_t{g.trans_b}},
+            {"align_a", int64_t{g.align_a}},
+            {"align_b", int64_t{g.align_b}}};
+}
+
+LaunchPlan Gemv::plan(const Problem& problem, const Config& config, const Device&) const {
+    const Gemm g(problem);
+    LaunchPlan plan;
+    if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
+    const Shape s(config);
+    const Streams x(g, s.swap_ab != 0);
+    const Grid grid(x, s);
+    gemm::WorkspaceLayout layout;
+    std::size_t partial = 0;
+    if (s.split_k > 1 && s.cluster == 0) {
+        layout.take(grid.tiles * 4);
+        plan.workspace_zero_bytes = static_cast<std::size_t>(grid.tiles) * 4;
+        partial = layout.take(grid.tiles * s.split_k * s.block_lines(x) * s.block_n * 4);
+    }
+    plan.workspace_bytes = layout.bytes();
+    LaunchStep step;
+    step.grid = gemm::one_dimension(grid.tiles * s.split_k);
+    step.block = gemm::one_dimension(s.threads());
+    step.cluster = gemm::one_dimension(s.cluster != 0 ? s.split_k : 1);
+    step.dynamic_smem_bytes = static_cast<std::size_t>(grid.smem_bytes);
+    step.programmatic_dependent = s.early_launch != 0;
+    step.arguments = gemm::arguments(problem);
+    step.arguments.push_back(WorkspaceArg{partial});
+    step.arguments.push_back(i32(s.split_k));
+    plan.steps.push_back(std::move(step));
+    return plan;
+}
+
+}  // namespace
+
+const Family& family_gemm_gemv() {
+    static const Gemv family;
+    return family;
+}
+
+}  // namespace autotune

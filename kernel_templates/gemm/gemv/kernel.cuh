@@ -1,0 +1,493 @@
+// C = alpha A B + beta C where C has few rows or few columns: bound by reading one operand once. That one, X, is streamed from global memory
+// straight into the fragments of mma.sync m16n8k16; the other, Y, goes through shared memory. X is A, or with swap_ab B.
+// A sum does not care about the order of its terms, so a thread may hold any k as long as X and Y agree. A step of a warp is 32 k:
+// thread t of a quad holds k = 8t .. 8t + 7 of its lines, which serve as the k of two multiplications.
+// - k contiguous in X: 16 bytes of a line are a thread's share of it. Rows of the fragments are lines.
+// - lines contiguous in X: 16 bytes are eight lines at one k; byte permutes pair neighbouring k. 64 lines a warp.
+// Lines that start at different places of 16 bytes are not realigned but grouped: every eighth line (k contiguous) or every eighth k (lines
+// contiguous) starts at the same place. A block takes lines of one group, or its warps take one group of k each and add with a
+// shift. The few k before the first and after the last whole 16 bytes are added at the end, one by one.
+#include "common/types.cuh"
+// clang-format off
+#define AUTOTUNE_KERNEL ${symbol}
+using In = ${in_type};
+using Out = ${out_type};
+constexpr bool trans_a = ${trans_a};
+constexpr bool trans_b = ${trans_b};
+constexpr int align_a = ${align_a};
+constexpr int align_b = ${align_b};
+constexpr bool swap_ab = ${swap_ab};          // B is streamed, A has few rows
+constexpr int block_m = ${block_m};           // lines of X a block
+constexpr int block_n = ${block_n};           // lines of Y a block
+constexpr int block_k = ${block_k};           // depth of Y in shared memory at once
+constexpr int warps_m = ${warps_m};
+constexpr int warps_k = ${warps_k};
+constexpr int unroll = ${unroll};             // steps that are loaded ahead
+constexpr bool cluster = ${cluster};          // the parts of K are a cluster and add through its shared memory
+constexpr bool evict_first = ${evict_first};  // of X, in L2
+// clang-format on
+// ---- end of parameters ----
+#include "common/ptx.cuh"
+
+namespace {
+
+constexpr bool x_along_k = swap_ab ? trans_b : !trans_a;
+constexpr bool y_along_k = swap_ab ? !trans_a : trans_b;
+constexpr int align_x = swap_ab ? align_b : align_a;
+constexpr int align_y = swap_ab ? align_a : align_b;
+constexpr bool grouped_lines = x_along_k && align_x < 16;
+constexpr bool grouped_k = !x_along_k && align_x < 16;
+constexpr int groups = 8;  // places in 16 bytes where an element can stand
+
+constexpr int tiles = block_m / (16 * warps_m);  // multiplications along M in a warp
+constexpr int threads = 32 * warps_m * warps_k;
+constexpr int loads = 2 * tiles;  // of 16 bytes, a thread and step
+constexpr int step_k = 32;
+constexpr int round_k = step_k * warps_k * unroll;            // k between two turns of a warp
+constexpr int run = !grouped_k && unroll % 2 == 0 ? 2 : 1;    // neighbouring steps of a warp: whole lines of 128 bytes
+constexpr int warp_lines = grouped_k ? block_m / warps_m - groups : block_m / warps_m;  // the window slides by up to 7 lines
+constexpr int block_lines = warp_lines * warps_m;
+constexpr int unit_k = grouped_k ? step_k * groups : 2 * step_k;  // parts of K start at multiples
+constexpr int y_pitch = block_k + 32;      // lines of Y lie half a turn of the banks apart: a quad reads 64 bytes of each
+constexpr int sum_pitch = block_m + 4;     // two columns lie 8 banks apart, as do the columns of neighbouring lanes
+
+static_assert(sizeof(In) == 2);
+static_assert(tiles == 1 || tiles == 2 || tiles == 4);
+static_assert(x_along_k || tiles == 4, "16 bytes of 8 lanes are 64 lines");
+static_assert(!grouped_k || warps_k % groups == 0, "a warp takes one group of k");
+static_assert(block_k % round_k == 0 && block_n % 8 == 0 && threads <= 1024);
+
+struct Shape {
+    int lines, columns, k;  // of X, of Y
+    i64 ldx, ldy, ldc;
+    f32 alpha, beta;
+    int split_k;
+};
+
+// What a block computes: lines first_line, first_line + line_step, ... and columns of C, summed over k_begin <= k < k_end.
+struct Work {
+    const In* x;  // of the batch
+    const In* y;  // of the first column
+    Out* c;
+    int first_line, line_step, lines;  // lines that exist
+    int first_column, columns;
+    int k_low, k_high;  // k that whole 16 bytes hold; the others are added one by one
+    int k_begin, k_end;
+    int part;
+    int tile;
+};
+
+__device__ __forceinline__ int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+// Place of an element among the eight of its 16 bytes.
+__device__ __forceinline__ int place_of(const In* at) { return static_cast<int>(reinterpret_cast<u64>(at) / sizeof(In) % groups); }
+
+// The k that 16-byte accesses can reach. Across lines, an access may touch 7 elements before and after its row of X, which must exist.
+__device__ __forceinline__ void bound_k(Work& work, const Shape& s) {
+    if constexpr (x_along_k) {
+        const int before = grouped_lines ? (groups - place_of(work.x + work.first_line * s.ldx)) % groups : 0;
+        work.k_low = min(before, s.k);
+        work.k_high = work.k_low + (s.k - work.k_low) / groups * groups;
+    } else {
+        const int reach = grouped_k ? static_cast<int>((groups - 2 + s.ldx) / s.ldx) : s.lines % groups == 0 ? 0 : 1;
+        work.k_low = grouped_k ? min(reach, s.k) : 0;
+        work.k_high = max(work.k_low, s.k - reach);
+    }
+    const int units = ceil_div(work.k_high - work.k_low, unit_k);
+    const auto bound = [&](int part) { return work.k_low + static_cast<int>(static_cast<i64>(units) * part / s.split_k) * unit_k; };
+    work.k_begin = min(bound(work.part), work.k_high);
+    work.k_end = min(bound(work.part + 1), work.k_high);
+}
+
+// ---- X: global memory -> registers ----
+
+// Whole 16 bytes, or zeros.
+__device__ __forceinline__ uint4 load_streamed(const In* from, bool exists, u64 policy) {
+    uint4 value;
+    if constexpr (evict_first) {
+        asm volatile(
+            "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+            "@p ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4], %6;\n}"
+            : "=&r"(value.x), "=&r"(value.y), "=&r"(value.z), "=&r"(value.w)
+            : "l"(from), "r"(static_cast<int>(exists)), "l"(policy));
+    } else {
+        asm volatile(
+            "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+            "@p ld.global.nc.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+            : "=&r"(value.x), "=&r"(value.y), "=&r"(value.z), "=&r"(value.w)
+            : "l"(from), "r"(static_cast<int>(exists)));
+    }
+    return value;
+}
+
+__device__ __forceinline__ u64 streaming_policy() {
+    u64 policy = 0;
+    if constexpr (evict_first) asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+// One step of a warp as it was loaded: along k two lines a tile, else eight k.
+struct Raw {
+    uint4 at[loads];
+};
+
+// Step `turn` of a warp, of the `unroll` in a round, in k from the round's start.
+__device__ __forceinline__ constexpr int offset_of(int turn) { return (turn / run * run * warps_k + turn % run) * step_k; }
+
+// Walks a warp's steps through X.
+class Stream {
+  public:
+    __device__ __forceinline__ Stream(const Work& work, const Shape& s) : policy_(streaming_policy()), ldx_(s.ldx) {
+        const int warp_m = threadIdx.x / 32 % warps_m, warp_k = threadIdx.x / 32 / warps_m;
+        const int lane_line = threadIdx.x % 32 / 4, lane_k = threadIdx.x % 4 * 8;
+        if constexpr (grouped_k) {
+            k_ = work.k_begin + warp_k / groups * unit_k + warp_k % groups + lane_k * groups;
+            const In* row = work.x + k_ * ldx_ + work.first_line + warp_m * warp_lines;
+            const int before = place_of(row);
+            const int last = (work.lines - 1 - warp_m * warp_lines + before) >> 3;  // rounds down: it may be negative
+            from_[0] = row - before + min(lane_line, last) * groups;
+        } else if constexpr (!x_along_k) {
+            k_ = work.k_begin + warp_k * run * step_k + lane_k;
+            const int line = min(warp_m * warp_lines + lane_line * groups, (work.lines - 1) / groups * groups);
+            from_[0] = work.x + k_ * ldx_ + work.first_line + line;
+        } else {
+            k_ = work.k_begin + warp_k * run * step_k + lane_k;
+#pragma unroll
+            for (int i = 0; i < loads; ++i) {
+                const int line = min(warp_m * warp_lines + i * 8 + lane_line, work.lines - 1);
+                from_[i] = work.x + (work.first_line + static_cast<i64>(line) * work.line_step) * ldx_ + k_;
+            }
+        }
+        k_end_ = work.k_end;
+    }
+
+    // Zeros where X ends.
+    __device__ __forceinline__ void load(Raw& raw, int turn) const {
+        const int k = k_ + offset_of(turn);
+        if constexpr (x_along_k) {
+#pragma unroll
+            for (int i = 0; i < loads; ++i) raw.at[i] = load_streamed(from_[i] + offset_of(turn), k < k_end_, policy_);
+        } else {
+            constexpr int distance = grouped_k ? groups : 1;
+#pragma unroll
+            for (int i = 0; i < loads; ++i) {
+                const int ahead = offset_of(turn) + i * distance;
+                raw.at[i] = load_streamed(from_[0] + ahead * ldx_, k_ + ahead < k_end_, policy_);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void next_round() {
+        k_ += round_k;
+#pragma unroll
+        for (int i = 0; i < (x_along_k ? loads : 1); ++i) from_[i] += x_along_k ? round_k : round_k * ldx_;
+    }
+
+  private:
+    const In* from_[x_along_k ? loads : 1];
+    int k_, k_end_;
+    u64 policy_;
+    i64 ldx_;
+};
+
+// The rows of tile `tile` for multiplication `half` of a step.
+__device__ __forceinline__ void fragment_of(u32 (&a)[4], const Raw& raw, int tile, int half) {
+    if constexpr (x_along_k) {
+        const uint4& upper = raw.at[2 * tile];
+        const uint4& lower = raw.at[2 * tile + 1];
+        a[0] = half == 0 ? upper.x : upper.z;
+        a[1] = half == 0 ? lower.x : lower.z;
+        a[2] = half == 0 ? upper.y : upper.w;
+        a[3] = half == 0 ? lower.y : lower.w;
+    } else {
+        const auto pair_of = [&](int k, u32 selector) {
+            const uint4& even = raw.at[4 * half + k];
+            const uint4& odd = raw.at[4 * half + k + 1];
+            return tile == 0   ? __byte_perm(even.x, odd.x, selector)
+                   : tile == 1 ? __byte_perm(even.y, odd.y, selector)
+                   : tile == 2 ? __byte_perm(even.z, odd.z, selector)
+                               : __byte_perm(even.w, odd.w, selector);
+        };
+        a[0] = pair_of(0, 0x5410);
+        a[1] = pair_of(0, 0x7632);
+        a[2] = pair_of(2, 0x5410);
+        a[3] = pair_of(2, 0x7632);
+    }
+}
+
+// ---- Y: global memory -> shared memory, k contiguous, in the order in which steps take it ----
+
+__device__ __forceinline__ u32 bits_at(const In* from, bool exists) {
+    return exists ? static_cast<u32>(__ldg(reinterpret_cast<const u16*>(from))) : 0U;
+}
+
+// Eight values from `from` on, `distance` of k apart; zeros from `left` on.
+__device__ __forceinline__ uint4 gather(const In* from, i64 distance, int left) {
+    uint4 value;
+    value.x = bits_at(from, left > 0) | bits_at(from + distance, left > 1) << 16;
+    value.y = bits_at(from + 2 * distance, left > 2) | bits_at(from + 3 * distance, left > 3) << 16;
+    value.z = bits_at(from + 4 * distance, left > 4) | bits_at(from + 5 * distance, left > 5) << 16;
+    value.w = bits_at(from + 6 * distance, left > 6) | bits_at(from + 7 * distance, left > 7) << 16;
+    return value;
+}
+
+// Starts to fill a buffer with k_begin <= k < k_begin + block_k, zeros from k_end on. Complete after a wait and a barrier.
+__device__ __forceinline__ void stage(In* to, const Work& work, const Shape& s, int k_begin) {
+    constexpr bool asynchronous = y_along_k && align_y == 16 && !grouped_lines && !grouped_k;
+    constexpr int chunks = block_k / 8;
+    const int used = min(block_k, ceil_div(work.k_end - k_begin, round_k) * round_k) / 8;  // what the warps' rounds will read
+    const int count = (y_along_k ? work.columns : used) * (y_along_k ? chunks : block_n);
+    for (int i = threadIdx.x; i < count; i += threads) {
+        const int column = y_along_k ? i / chunks : i % block_n;
+        const int chunk = y_along_k ? i % chunks : i / block_n;
+        if (chunk >= used || column >= work.columns) continue;
+        In* const at = to + column * y_pitch + chunk * 8;
+        const int k = k_begin + (grouped_k ? chunk / 32 * unit_k + chunk / 4 % groups + chunk % 4 * 64 : chunk * 8);
+        const In* const from = work.y + (y_along_k ? column * s.ldy + k : k * s.ldy + column);
+        if constexpr (asynchronous) {
+            const int left = max(0, min(8, work.k_end - k));
+            ptx::cp_async<16>(ptx::shared_address(at), left > 0 ? from : work.y, left * 2);
+        } else {
+            constexpr int distance = grouped_k ? groups : 1;
+            const int left = ceil_div(max(0, work.k_end - k), distance);
+            *reinterpret_cast<uint4*>(at) = gather(from, (y_along_k ? 1 : s.ldy) * distance, left);
+        }
+    }
+    ptx::cp_async_commit();
+}
+
+// ---- sums ----
+
+struct Sums {
+    f32 at[tiles][block_n / 8][4];
+};
+
+// y: this lane's k of the step, in the first column. Columns that do not exist take those of the last one and are never stored.
+__device__ __forceinline__ void multiply(Sums& sums, const Raw& raw, const In* y, int columns) {
+    const int lane_column = threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int j = 0; j < block_n / 8; ++j) {
+        const int column = min(j * 8 + lane_column, columns - 1);
+        const uint4 b = *reinterpret_cast<const uint4*>(y + column * y_pitch);
+#pragma unroll
+        for (int tile = 0; tile < tiles; ++tile) {
+            u32 a[4];
+            fragment_of(a, raw, tile, 0);
+            ptx::mma_m16n8k16<In>(sums.at[tile][j], a, b.x, b.y);
+            fragment_of(a, raw, tile, 1);
+            ptx::mma_m16n8k16<In>(sums.at[tile][j], a, b.z, b.w);
+        }
+    }
+}
+
+__device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Shape& s, In* buffers) {
+    Stream stream(work, s);
+    Raw raw[unroll];
+#pragma unroll
+    for (int turn = 0; turn < unroll; ++turn) stream.load(raw[turn], turn);
+    stage(buffers, work, s, work.k_begin);
+    const int warp_k = threadIdx.x / 32 / warps_m;
+    const int lane_k = warp_k * run * step_k + threadIdx.x % 4 * 8;
+    int buffer = 0;
+    for (int k = work.k_begin; k < work.k_end; k += block_k) {
+        ptx::cp_async_wait<0>();
+        __syncthreads();
+        const In* const y = buffers + buffer * work.columns * y_pitch + lane_k;
+        buffer ^= 1;
+        if (k + block_k < work.k_end) stage(buffers + buffer * work.columns * y_pitch, work, s, k + block_k);
+        const int rounds = ceil_div(min(block_k, work.k_end - k), round_k);
+        for (int round = 0; round < rounds; ++round) {
+            stream.next_round();
+#pragma unroll
+            for (int turn = 0; turn < unroll; ++turn) {
+                multiply(sums, raw[turn], y + round * round_k + offset_of(turn), work.columns);
+                stream.load(raw[turn], turn);
+            }
+        }
+    }
+}
+
+// Row of a warp's fragments that holds a line of its window, and the other way round.
+__device__ __forceinline__ int row_of(int line) {
+    if constexpr (x_along_k) return line;
+    return line % 8 / 2 * 16 + line % 2 * 8 + line / 8;
+}
+
+__device__ __forceinline__ void leave(f32* to, const Sums& sums, int columns) {
+    const int warp_m = threadIdx.x / 32 % warps_m, warp_k = threadIdx.x / 32 / warps_m;
+    const int row = warp_m * (16 * tiles) + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < block_n / 8; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int at = j * 8 + column + i % 2;
+            if (at >= columns) continue;
+#pragma unroll
+            for (int tile = 0; tile < tiles; ++tile)
+                to[(warp_k * columns + at) * sum_pitch + row + tile * 16 + i / 2 * 8] = sums.at[tile][j][i];
+        }
+    }
+}
+
+// What the warps along K left, in their order.
+__device__ __forceinline__ f32 collect(const f32* from, const Work& work, const Shape& s, int line, int column) {
+    const int warp_m = line / warp_lines;
+    f32 sum = 0.0F;
+#pragma unroll
+    for (int warp_k = 0; warp_k < warps_k; ++warp_k) {
+        int in_window = line % warp_lines;
+        if constexpr (grouped_k) in_window += place_of(work.x + (work.k_low + warp_k % groups) * s.ldx);
+        sum += from[(warp_k * work.columns + column) * sum_pitch + warp_m * (16 * tiles) + row_of(in_window)];
+    }
+    return sum;
+}
+
+__device__ __forceinline__ f32 product(const Work& work, const Shape& s, int line, int column, int k) {
+    const i64 at = work.first_line + static_cast<i64>(line) * work.line_step;
+    const In x = work.x[x_along_k ? at * s.ldx + k : k * s.ldx + at];
+    const In y = work.y[y_along_k ? column * s.ldy + k : k * s.ldy + column];
+    return to_f32(x) * to_f32(y);
+}
+
+// The k that 16-byte accesses do not reach.
+__device__ __forceinline__ f32 sum_edges(const Work& work, const Shape& s, int line, int column) {
+    f32 sum = 0.0F;
+    for (int k = 0; k < work.k_low; ++k) sum += product(work, s, line, column, k);
+    for (int k = work.k_high; k < s.k; ++k) sum += product(work, s, line, column, k);
+    return sum;
+}
+
+__device__ __forceinline__ void store(const Work& work, const Shape& s, int line, int column, f32 sum) {
+    const i64 at = work.first_line + static_cast<i64>(line) * work.line_step;
+    Out* const to = work.c + (swap_ab ? (work.first_column + column) * s.ldc + at : at * s.ldc + work.first_column + column);
+    f32 value = s.alpha * sum;
+    if (s.beta != 0.0F) value += s.beta * to_f32(*to);
+    *to = from_f32<Out>(value);
+}
+
+// Calls visit(index, line, column) for this thread's elements of the tile, neighbours in memory by neighbouring threads.
+template <typename Visit>
+__device__ __forceinline__ void for_elements(const Work& work, int first, int step, const Visit& visit) {
+    for (int i = first; i < block_lines * work.columns; i += step) {
+        const int line = swap_ab ? i % block_lines : i / work.columns;
+        const int column = swap_ab ? i / block_lines : i % work.columns;
+        if (line < work.lines) visit(i, line, column);
+    }
+}
+
+// ---- parts of K: the last one to finish, or all blocks of a cluster, add them in order ----
+
+// True in the block that finds all parts of its tile finished. REQUIRES: all threads, after their writes of this part.
+__device__ __forceinline__ bool is_last(u32* counter, int parts) {
+    __shared__ u32 before;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        before = atomicAdd(counter, 1U);
+        if (before + 1 == static_cast<u32>(parts)) *counter = 0;
+        __threadfence();
+    }
+    __syncthreads();
+    return before + 1 == static_cast<u32>(parts);
+}
+
+__device__ __forceinline__ f32 load_remote(const f32* at, int rank) {
+    f32 value = 0.0F;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %1, %2;\nld.shared::cluster.f32 %0, [remote];\n}"
+                 : "=f"(value)
+                 : "r"(ptx::shared_address(at)), "r"(rank)
+                 : "memory");
+#endif
+    return value;
+}
+
+__device__ __forceinline__ void sync_cluster() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void finish_in_cluster(const Work& work, const Shape& s, f32* mine) {
+    sync_cluster();
+    for_elements(work, work.part * threads + threadIdx.x, s.split_k * threads, [&](int i, int line, int column) {
+        f32 sum = 0.0F;
+        for (int part = 0; part < s.split_k; ++part) sum += load_remote(mine + i, part);
+        store(work, s, line, column, sum);
+    });
+    sync_cluster();  // a block must not leave while others read its sums
+}
+
+__device__ __forceinline__ void finish_in_memory(const Work& work, const Shape& s, const f32* partial, u32* counters) {
+    if (!is_last(counters + work.tile, s.split_k)) return;
+    const f32* const from = partial + static_cast<i64>(work.tile) * s.split_k * (block_lines * block_n);
+    for_elements(work, threadIdx.x, threads, [&](int i, int line, int column) {
+        f32 sum = 0.0F;
+        for (int part = 0; part < s.split_k; ++part) sum += __ldcg(from + part * (block_lines * block_n) + i);
+        store(work, s, line, column, sum);
+    });
+}
+
+__device__ __forceinline__ void finish(const Work& work, const Shape& s, f32* left, f32* partial, u32* counters) {
+    f32* const mine = cluster ? left + warps_k * work.columns * sum_pitch
+                              : partial + (static_cast<i64>(work.tile) * s.split_k + work.part) * (block_lines * block_n);
+    for_elements(work, threadIdx.x, threads, [&](int i, int line, int column) {
+        f32 sum = collect(left, work, s, line, column);
+        if (work.part == 0) sum += sum_edges(work, s, line, column);
+        if (s.split_k == 1)
+            store(work, s, line, column, sum);
+        else if constexpr (cluster)
+            mine[i] = sum;
+        else
+            __stcg(mine + i, sum);
+    });
+    if (s.split_k == 1) return;
+    if constexpr (cluster)
+        finish_in_cluster(work, s, mine);
+    else
+        finish_in_memory(work, s, partial, counters);
+}
+
+// Waits for what the stream holds before this launch, and lets the next one be set up meanwhile.
+__device__ __forceinline__ void take_turn() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(threads)
+    AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
+                     int batch, i64 stride_a, i64 stride_b, i64 stride_c, u32* counters, f32* partial, int split_k) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    const Shape s = {swap_ab ? n : m, swap_ab ? m : n, k, swap_ab ? ldb : lda, swap_ab ? lda : ldb, ldc, alpha, beta, split_k};
+    // Parts of a tile are neighbours, then tiles along Y: who shares X reads it at the same time.
+    const int tiles_n = ceil_div(s.columns, block_n);
+    const int tiles_m = grouped_lines ? groups * ceil_div(ceil_div(s.lines, groups), block_lines) : ceil_div(s.lines, block_lines);
+    Work work;
+    work.part = blockIdx.x % split_k;
+    work.tile = blockIdx.x / split_k;
+    const int tile_n = work.tile % tiles_n;
+    const int tile_m = work.tile / tiles_n % tiles_m;
+    const i64 slice = work.tile / tiles_n / tiles_m;  // of `batch`
+    work.line_step = grouped_lines ? groups : 1;
+    work.first_line = grouped_lines ? tile_m % groups + tile_m / groups * (groups * block_lines) : tile_m * block_lines;
+    work.lines = min(block_lines, ceil_div(s.lines - work.first_line, work.line_step));
+    if (work.lines <= 0) return;  // all parts of the tile alike
+    work.first_column = tile_n * block_n;
+    work.columns = min(block_n, s.columns - work.first_column);
+    work.x = (swap_ab ? b : a) + slice * (swap_ab ? stride_b : stride_a);
+    work.y = (swap_ab ? a : b) + slice * (swap_ab ? stride_a : stride_b) + work.first_column * (y_along_k ? s.ldy : 1);
+    work.c = c + slice * stride_c;
+    bound_k(work, s);
+
+    take_turn();
+    Sums sums = {};
+    sum_part(sums, work, s, reinterpret_cast<In*>(shared));
+    f32* const left = reinterpret_cast<f32*>(shared);
+    __syncthreads();
+    leave(left, sums, work.columns);
+    __syncthreads();
+    finish(work, s, left, partial, counters);
+}

@@ -1,0 +1,59 @@
+#include "kernel_templates/gemm/gemv/shape.h"
+
+#include <algorithm>
+
+namespace autotune::gemv {
+
+using gemm::ceil_div;
+using gemm::round_up;
+using std::int64_t;
+
+Streams::Streams(const gemm::Gemm& g, bool swap_ab)
+    : lines(swap_ab ? g.n : g.m),
+      columns(swap_ab ? g.m : g.n),
+      k(g.k),
+      batch(g.batch),
+      x_along_k(swap_ab ? g.trans_b : !g.trans_a),
+      y_along_k(swap_ab ? !g.trans_a : g.trans_b),
+      align_x(swap_ab ? g.align_b : g.align_a),
+      align_y(swap_ab ? g.align_a : g.align_b) {}
+
+int64_t Streams::block_n() const {
+    const int64_t most = groups_k() ? kMostColumns / 2 : kMostColumns;  // eight warps along K leave sums in shared memory
+    return round_up(ceil_div(columns, ceil_div(std::max<int64_t>(columns, 1), most)), 8);
+}
+
+// Rules see configs in which not every parameter has a value yet, and read only those that they name.
+Shape::Shape(const Config& config) {
+    const auto get = [&config](const char* name) { return config.find(name).value_or(1); };
+    swap_ab = get("swap_ab");
+    block_m = get("block_m");
+    block_n = get("block_n");
+    block_k = get("block_k");
+    warps_m = get("warps_m");
+    warps_k = get("warps_k");
+    unroll = get("unroll");
+    cluster = get("cluster");
+    evict_first = get("evict_first");
+    split_k = get("split_k");
+    early_launch = get("early_launch");
+}
+
+int64_t Shape::smem_bytes(int64_t columns, int64_t buffers) const {
+    const int64_t staged = buffers * columns * (block_k + 32) * gemm::kElementBytes;
+    const int64_t own_sums = cluster != 0 ? columns * block_m * 4 : 0;
+    return std::max(staged, warps_k * columns * (block_m + 4) * 4 + own_sums);
+}
+
+Grid::Grid(const Streams& x, const Shape& s) {
+    const int64_t lines = s.block_lines(x);
+    tiles_m = x.groups_lines() ? 8 * ceil_div(ceil_div(x.lines, 8), lines) : ceil_div(x.lines, lines);
+    tiles_n = ceil_div(x.columns, s.block_n);
+    tiles = tiles_m * tiles_n * x.batch;
+    const int64_t unit = x.groups_k() ? 256 : 64;
+    part_k = ceil_div(ceil_div(x.k, unit), s.split_k) * unit;
+    columns = std::min(s.block_n, x.columns);
+    smem_bytes = s.smem_bytes(columns, part_k > s.block_k ? 2 : 1);
+}
+
+}  // namespace autotune::gemv

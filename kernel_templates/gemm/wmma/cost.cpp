@@ -1,0 +1,68 @@
+#include "kernel_templates/gemm/wmma/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace autotune::wmma {
+
+using std::int64_t;
+
+namespace {
+
+// Share of the dense tensor-core peak that wmma reaches: it runs as mma.sync, which Hopper and datacentre Blackwell do not
+// favour.
+double wmma_share(int cc) {
+    if (cc == 90) return 0.6;
+    return cc / 10 == 10 || cc / 10 == 11 ? 0.5 : 0.93;
+}
+
+double copy_penalty(int access_bytes) {
+    return access_bytes == 16 ? 1.0 : access_bytes == 8 ? 2.0 : access_bytes == 4 ? 4.0 : 10.0;
+}
+
+// Cycles of one SM for a block's k16 step when nothing waits: tensor cores, shared memory, L2.
+double step_cycles(const Gemm& g, const Shape& s, const Device& device) {
+    const int cc = device.identity.cc();
+    const double f16_bonus = g.acc_f16 && cc != 80 && cc != 90 ? 2.0 : 1.0;
+    const double rate = device.tensor_flop_per_clock_sm() * wmma_share(cc) * f16_bonus;
+    const auto edges = static_cast<double>(s.block_m + s.block_n);
+    const double mma = 2.0 * 16.0 * static_cast<double>(s.block_m * s.block_n) / rate;
+    double reads = static_cast<double>(s.warps() * (s.warp_m() + s.warp_n())) * 32.0;
+    if (s.smem_pad == 0) reads *= s.block_k == 16 ? 2.0 : s.block_k == 32 ? 4.0 : 8.0;  // rows meet in the same banks
+    const double copies = edges * 32.0 * copy_penalty(std::min(g.align_a, g.align_b));
+    const double smem = (reads + copies) / 128.0;
+    const double l2 = edges * 32.0 / 40.0;
+    return std::pow(std::pow(mma, 4) + std::pow(smem, 4) + std::pow(l2, 4), 0.25);
+}
+
+// Cycles from one tile along K to the next. Loads of `resident` blocks hide each other's latency.
+double tile_cycles(const Gemm& g, const Shape& s, const Device& device, double resident) {
+    const double warps = resident * static_cast<double>(s.warps());
+    const double busy = step_cycles(g, s, device) * static_cast<double>(s.block_k) / 16.0 * (warps < 4 ? 4.0 / warps : 1.0);
+    const double meeting = 220.0 / std::sqrt(resident);
+    const double latency = 1000.0 / resident;
+    if (s.stages == 1) return busy + 2 * meeting + latency;
+    return std::max(busy + meeting, latency / static_cast<double>(s.stages - 1)) + (s.stages == 2 ? 0.3 * latency : 0.0);
+}
+
+}  // namespace
+
+double predict_us(const Gemm& g, const Shape& s, const Device& device) {
+    const double cycles_per_us = device.clock_mhz * 0.92;
+    const auto sms = static_cast<double>(device.identity.sm_count);
+    const auto blocks = static_cast<double>(tiles(g, s));
+    const double rounds = std::ceil(blocks / sms);
+    const double resident = std::min(static_cast<double>(blocks_per_sm(g, s, device.limits)), rounds);
+    const double loop = tile_cycles(g, s, device, resident) * static_cast<double>(ceil_div(std::max<int64_t>(1, g.k), s.block_k));
+    const double ends = 1200.0 + static_cast<double>(s.block_m * s.block_n) / 12.0;
+    const double compute_us = (rounds * loop + ends * (resident > 1 ? 1.0 + 0.3 * (rounds - 1) : rounds)) / cycles_per_us;
+
+    const double operands = static_cast<double>((g.m + g.n) * g.k * g.batch) * kElementBytes;
+    const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
+    const bool outgrows_l2 = operands > device.identity.l2_mib * 0.5e6;
+    const double rereads = outgrows_l2 && s.swizzle_stride == 0 ? 2.0 : 1.0;
+    const double memory_us = (operands * rereads + output) / (device.memory_gb_per_s * 0.85 * 1e3);
+    return 2.0 + std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6);
+}
+
+}  // namespace autotune::wmma

@@ -1,0 +1,287 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/wmma/cost.h"
+#include "kernel_templates/gemm/wmma/shape.h"
+#include "src/core/error.h"
+
+namespace autotune {
+namespace {
+
+using namespace wmma;
+using std::int64_t;
+
+constexpr int64_t kStaticSmemBytes = 48 * 1024;  // what a kernel may declare
+
+// ---- the space ----
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    return {
+        {"wmma_m", {8, 16, 32}, compile, "rows of a wmma tile: m8n32k16, m16n16k16, m32n8k16"},
+        {"block_m", {16, 32, 64, 128, 256}, compile, "rows of C that a block computes"},
+        {"block_n", {16, 32, 64, 128, 256}, compile, "columns of C that a block computes"},
+        {"warps_m", {1, 2, 4}, compile, "warps along the rows of a block's tile"},
+        {"warps_n", {1, 2, 4}, compile, "warps along its columns"},
+        {"block_k", {16, 32, 64}, compile, "depth of a tile in shared memory"},
+        {"cp_async", {0, 1}, compile, "1: tiles are copied by cp.async; 0: through registers"},
+        {"stages", {1, 2, 3, 4, 5}, compile, "buffers for tiles in shared memory"},
+        {"smem_pad", {0, 8}, compile, "unused elements after each row of a tile, against bank conflicts"},
+        {"dsmem", {0, 1}, compile, "1: dynamic shared memory, up to what the device gives on request; 0: static, up to 48 KiB"},
+        {"min_blocks", {1, 2}, compile, "blocks that must fit an SM, which bounds registers"},
+        {"raster", {0, 1}, launch, "panels of the block order: 0 along M, blocks run across N; 1 the other way round"},
+        {"swizzle_stride", {0, 512, 1024, 2048, 4096, 8192}, launch, "width of a panel in elements of C; 0: the whole extent"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+Rule rule(std::function<bool(const Shape&)> holds) {
+    return [holds = std::move(holds)](const Config& c) { return holds(shape_of(c)); };
+}
+
+void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
+    const auto fits_problem = [](int64_t block, int64_t extent) { return block <= 32 || block < 2 * extent; };
+    to.push_back({"block_m is at least twice the problem's rows", {"block_m"}, rule([=](const Shape& s) {
+                      return fits_problem(s.block_m, g.m);
+                  })});
+    to.push_back({"block_n is at least twice the problem's columns", {"block_n"}, rule([=](const Shape& s) {
+                      return fits_problem(s.block_n, g.n);
+                  })});
+    to.push_back({"a warp's rows are no whole wmma tiles", {"wmma_m", "block_m", "warps_m"}, rule([](const Shape& s) {
+                      return s.block_m % (s.wmma_m * s.warps_m) == 0;
+                  })});
+    to.push_back({"a warp's columns are no whole wmma tiles", {"wmma_m", "block_n", "warps_n"}, rule([](const Shape& s) {
+                      return s.block_n % (s.wmma_n() * s.warps_n) == 0;
+                  })});
+    const std::vector<std::string> tile = {"block_m", "block_n", "warps_m", "warps_n"};
+    to.push_back({"a warp's tile is more than 4 times as long as wide", tile,
+                  rule([](const Shape& s) { return s.warp_m() <= 4 * s.warp_n() && s.warp_n() <= 4 * s.warp_m(); })});
+    to.push_back({"more than 8 warps on a tile that 8 can compute", tile,
+                  rule([](const Shape& s) { return s.warps() <= 8 || s.block_m * s.block_n >= 128 * 256; })});
+    to.push_back({"fewer than 4 warps on a tile that 4 can share", tile,
+                  rule([](const Shape& s) { return s.warps() >= 4 || s.block_m * s.block_n <= 64 * 64; })});
+}
+
+void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g) {
+    to.push_back({"block_k is more than twice K", {"block_k"}, rule([=](const Shape& s) {
+                      return s.block_k == 16 || s.block_k < 2 * g.k;
+                  })});
+    to.push_back({"cp.async moves at least 4 bytes, and the rows of A and B are aligned to 2",
+                  {"cp_async"},
+                  rule([=](const Shape& s) { return s.cp_async == 0 || std::max(g.align_a, g.align_b) >= 4; })});
+    to.push_back({"tiles that pass through registers have one buffer or two", {"cp_async", "stages"}, rule([](const Shape& s) {
+                      return s.cp_async != 0 || s.stages <= 2;
+                  })});
+    to.push_back({"more buffers than tiles along K", {"block_k", "stages"}, rule([=](const Shape& s) {
+                      return s.stages <= 2 || (s.stages - 1) * s.block_k <= round_up(g.k, s.block_k);
+                  })});
+}
+
+void add_resource_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
+    const std::vector<std::string> memory = {"wmma_m",  "block_m", "block_n",  "warps_m", "warps_n",
+                                             "block_k", "stages",  "smem_pad", "dsmem"};
+    to.push_back({"buffers exceed static shared memory", memory,
+                  rule([=](const Shape& s) { return s.dsmem != 0 || smem_bytes(g, s) <= kStaticSmemBytes; })});
+    to.push_back({"buffers exceed shared memory", memory,
+                  rule([=](const Shape& s) { return smem_bytes(g, s) <= limits.smem_per_block_bytes; })});
+    to.push_back({"more threads than a block may have", {"warps_m", "warps_n"}, rule([=](const Shape& s) {
+                      return s.threads() <= limits.threads_per_block;
+                  })});
+    to.push_back({"min_blocks does not bind: below 256 threads two blocks always have the registers",
+                  {"warps_m", "warps_n", "min_blocks"},
+                  rule([](const Shape& s) { return s.min_blocks == 1 || s.threads() >= 256; })});
+    to.push_back({"accumulators, fragments and copies exceed the registers",
+                  {"block_m", "block_n", "warps_m", "warps_n", "block_k", "cp_async", "min_blocks"},
+                  rule([=](const Shape& s) { return registers_needed(g, s) <= registers_allowed(s, limits); })});
+    std::vector<std::string> blocks = memory;
+    blocks.emplace_back("min_blocks");
+    to.push_back({"min_blocks do not fit the SM's shared memory", blocks,
+                  rule([=](const Shape& s) { return s.min_blocks * (smem_bytes(g, s) + 1024) <= limits.smem_per_sm_bytes; })});
+}
+
+void add_launch_rules(std::vector<Constraint>& to, const Gemm& g) {
+    to.push_back({"a panel is narrower than two tiles, or no narrower than C",
+                  {"block_m", "block_n", "raster", "swizzle_stride"},
+                  rule([=](const Shape& s) { return order_of(s).is_proper(g); })});
+}
+
+// ---- well-known points ----
+
+// The classic kernels spell a block as wmma tiles of a warp times warps: mma4x2_warp2x4 is 4x2 warps of 2x4 tiles each.
+struct Classic {
+    int64_t wmma_m, warps_m, warps_n, tiles_m, tiles_n;
+
+    Shape shape(int64_t cp_async, int64_t stages, int64_t smem_pad) const {
+        return {.wmma_m = wmma_m,
+                .block_m = wmma_m * warps_m * tiles_m,
+                .block_n = 256 / wmma_m * warps_n * tiles_n,
+                .block_k = 16,
+                .warps_m = warps_m,
+                .warps_n = warps_n,
+                .cp_async = cp_async,
+                .stages = stages,
+                .smem_pad = smem_pad,
+                .dsmem = 0,
+                .min_blocks = 1,
+                .raster = 0,
+                .swizzle_stride = 0};
+    }
+};
+
+class NamedList {
+  public:
+    void add(const std::string& name, const Shape& shape) { named_.push_back({name, config_of(shape)}); }
+
+    // Rings of 2 to 5 padded stages, in static and dynamic shared memory, each in the order of the whole C and in panels.
+    void add_stages(const std::string& name, const Classic& classic) {
+        for (const int64_t stages : {2, 3, 4, 5}) {
+            for (const int64_t dsmem : {0, 1}) {
+                const std::string staged = name + "_stage" + std::to_string(stages) + (dsmem != 0 ? "_dsmem" : "");
+                Shape shape = classic.shape(1, stages, 8);
+                shape.dsmem = dsmem;
+                add(staged, shape);
+                for (const int64_t stride : {1024, 2048, 4096, 8192}) {
+                    shape.swizzle_stride = stride;
+                    add(staged + "_swizzle" + std::to_string(stride), shape);
+                }
+            }
+        }
+    }
+
+    std::vector<NamedConfig> take() && { return std::move(named_); }
+
+  private:
+    std::vector<NamedConfig> named_;
+};
+
+std::vector<NamedConfig> named_configs() {
+    const std::string m16 = "wmma_m16n16k16";
+    const Classic large = {16, 4, 2, 2, 4};
+    NamedList list;
+    list.add(m16 + "_naive", Classic{16, 1, 1, 1, 1}.shape(0, 1, 0));
+    list.add(m16 + "_mma4x2", Classic{16, 4, 2, 1, 1}.shape(0, 1, 0));
+    const std::string base = m16 + "_mma4x2_warp2x4";
+    list.add(base, large.shape(0, 1, 0));
+    list.add(base + "_async", large.shape(1, 1, 0));
+    list.add(base + "_async_offset", large.shape(1, 1, 8));
+    list.add(base + "_dbuf_offset", large.shape(0, 2, 8));
+    list.add(base + "_dbuf_async", large.shape(1, 2, 0));
+    list.add(base + "_dbuf_async_offset", large.shape(1, 2, 8));
+    list.add_stages(base, large);
+    list.add_stages(m16 + "_mma4x2_warp4x4", {16, 4, 2, 4, 4});
+    list.add_stages(m16 + "_mma4x4_warp4x4", {16, 4, 4, 4, 4});
+    list.add("wmma_m32n8k16_mma2x4_warp2x4_dbuf_async", Classic{32, 2, 4, 2, 4}.shape(1, 2, 8));
+    list.add("wmma_m8n32k16_mma4x2_warp4x2_dbuf_async", Classic{8, 4, 2, 4, 2}.shape(1, 2, 8));
+    return std::move(list).take();
+}
+
+// Tiles worth trying first, large to small: {block_m, block_n, warps_m, warps_n, block_k, stages}.
+constexpr std::array<std::array<int64_t, 6>, 7> kGoodTiles = {{{128, 256, 2, 4, 32, 3},
+                                                               {128, 128, 2, 2, 32, 4},
+                                                               {128, 128, 4, 2, 32, 3},
+                                                               {64, 64, 2, 2, 64, 3},
+                                                               {64, 64, 2, 2, 32, 2},
+                                                               {32, 32, 1, 1, 32, 2},
+                                                               {16, 16, 1, 1, 16, 1}}};
+
+Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
+    std::optional<Config> best;
+    double best_us = std::numeric_limits<double>::infinity();
+    for (const auto& t : kGoodTiles) {
+        for (const int64_t stride : {0, 1024}) {
+            const bool is_aligned = std::min(g.align_a, g.align_b) >= 4;
+            const Shape s = {.wmma_m = 16,
+                             .block_m = t[0],
+                             .block_n = t[1],
+                             .block_k = t[4],
+                             .warps_m = t[2],
+                             .warps_n = t[3],
+                             .cp_async = is_aligned ? 1 : 0,
+                             .stages = is_aligned ? t[5] : std::min<int64_t>(2, t[5]),
+                             .smem_pad = 8,
+                             .dsmem = 1,
+                             .min_blocks = 1,
+                             .raster = 0,
+                             .swizzle_stride = stride};
+            const Config config = config_of(s);
+            const double us = wmma::predict_us(g, s, device);
+            if (us < best_us && space.contains(config)) {
+                best = config;
+                best_us = us;
+            }
+        }
+    }
+    check(best.has_value(), "gemm/wmma has no config for a problem that it does not refuse");
+    return *best;
+}
+
+class Wmma final : public Family {
+  public:
+    std::string_view name() const override { return "gemm/wmma"; }
+    std::string_view about() const override { return "warp-wide wmma tiles from shared memory, sm_80 and later"; }
+
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        if (device.identity.cc() < 80) return "wmma of bf16 and cp.async need sm_80 or later";
+        if (g.in != problem.operands[gemm::kB].dtype || (g.in != DType::f16 && g.in != DType::bf16))
+            return "it multiplies f16 by f16 or bf16 by bf16";
+        if (problem.trait("compute") != to_string(g.in)) return "it computes in the type of its inputs";
+        if (g.acc_f16 && g.in != DType::f16) return "f16 accumulation is for f16 inputs";
+        if (g.out != DType::f16 && g.out != DType::bf16 && g.out != DType::f32) return "it writes f16, bf16 or f32";
+        if (std::max({g.m, g.n, g.k, g.batch}) > gemm::kMaxExtent) return "an extent does not fit 32-bit indices";
+        if (ceil_div(g.m, 16) * ceil_div(g.n, 16) > gemm::kMaxBlocks / std::max<int64_t>(1, g.batch))
+            return "C has more tiles than a grid has blocks";
+        return std::nullopt;
+    }
+
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space;
+        space.parameters = parameters();
+        add_tile_rules(space.constraints, g);
+        add_pipeline_rules(space.constraints, g);
+        add_resource_rules(space.constraints, g, device.limits);
+        add_launch_rules(space.constraints, g);
+        space.default_config = default_config(space, g, device);
+        for (NamedConfig& named : named_configs()) {
+            if (space.contains(named.config)) space.named.push_back(std::move(named));
+        }
+        return space;
+    }
+
+    std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
+
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
+        const Gemm g(problem);
+        const Shape s = shape_of(config);
+        LaunchPlan plan;
+        if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
+        LaunchStep step;
+        step.grid = gemm::one_dimension(tiles(g, s));
+        step.block = gemm::one_dimension(s.threads());
+        step.dynamic_smem_bytes = s.dsmem != 0 ? static_cast<std::size_t>(smem_bytes(g, s)) : 0;
+        step.arguments = gemm::arguments(problem);
+        step.arguments.emplace_back(gemm::i32(s.raster));
+        step.arguments.emplace_back(gemm::i32(order_of(s).group(g)));
+        plan.steps.push_back(std::move(step));
+        return plan;
+    }
+
+    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override {
+        return wmma::predict_us(Gemm(problem), shape_of(config), device);
+    }
+};
+
+}  // namespace
+
+const Family& family_gemm_wmma() {
+    static const Wmma family;
+    return family;
+}
+
+}  // namespace autotune
