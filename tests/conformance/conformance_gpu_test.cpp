@@ -62,6 +62,27 @@ Requests gemm_requests() {
     return all;
 }
 
+// One element to several rounds of the whole GPU, ragged and round, every alignment, and operands that differ in it.
+Requests add_requests() {
+    Requests all = {{"hadd", "16777219", {}}, {"sadd", "4096x1024", {}}};
+    for (const std::string op : {"sadd", "hadd", "badd"}) {
+        for (const std::string shape : {"1", "7", "8", "255", "65536", "1000003", "513x1027"}) all.push_back({op, shape, {}});
+        for (const std::string align : {"8", "4", "16,8,4", "4,16,16"}) all.push_back({op, "300007", {{"align", align}}});
+    }
+    for (const std::string align : {"2", "2,16,4"}) {
+        all.push_back({"hadd", "300007", {{"align", align}}});
+        all.push_back({"badd", "70001", {{"align", align}}});
+    }
+    return all;
+}
+
+Requests awkward_requests() {
+    Requests all = gemm_requests();
+    const Requests more = add_requests();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
 // For named configs: every layout and accumulator, aligned and not, with tails in every extent, and wide enough for the widest
 // panels that names speak of.
 Requests named_requests() {
@@ -76,6 +97,9 @@ Requests named_requests() {
         for (const std::string shape : {"260x4100x180", "258x4098x178"})
             all.push_back(gemm(shape, {{"dtype", "f16"}, {"layout", layout}, {"beta", "0.5"}}));
     }
+    for (const std::string op : {"sadd", "hadd", "badd"}) {
+        for (const std::string shape : {"1048576", "1048573"}) all.push_back({op, shape, {}});
+    }
     return all;
 }
 
@@ -85,6 +109,9 @@ Requests small_requests() {
     for (const std::string layout : {"nn", "tt"}) {
         for (const std::string shape : {"136x136x80", "131x133x77"})
             all.push_back(gemm(shape, {{"dtype", "f16"}, {"layout", layout}, {"beta", "1"}}));
+    }
+    for (const std::string op : {"sadd", "hadd", "badd"}) {
+        for (const std::string shape : {"20000", "19997"}) all.push_back({op, shape, {}});
     }
     return all;
 }
@@ -234,7 +261,7 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
 TEST_P(Conformance, AgreesWithTheReferenceOnAwkwardProblems) {
     const Family& family = *catalogue_.find_family(GetParam());
     const auto choose = [](const SearchSpace& space, std::size_t turn) { return configs_for(space, 17 + turn); };
-    expect_right(family, groups(family, gemm_requests(), choose));
+    expect_right(family, groups(family, awkward_requests(), choose));
 }
 
 // Names that differ in the order of blocks alone are all tried on the first problems only.
