@@ -23,7 +23,7 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
 # A missing GPU is a failure here, and nothing of this machine's user is touched or reused.
-export AUTOTUNE_REQUIRE_GPU=1
+export AUTOTUNE_REQUIRE_GPU=1 AUTOTUNE_TEST_DATA=$root/tests/data
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 export HOME=$home XDG_DATA_HOME=$home/data XDG_CACHE_HOME=$home/cache XDG_STATE_HOME=$home/state

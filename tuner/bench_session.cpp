@@ -143,6 +143,10 @@ RunOutcome BenchSession::open_vendor(int slot, const std::string& name, bool ver
     return outcome_of(host_.ask({body, {}}, limits()));
 }
 
+RunOutcome BenchSession::endure(int slot) {
+    return outcome_of(host_.ask({{{"do", "endure"}, {"stage", "verify"}, {"bench", options_.bench}, {"slot", slot}}, {}}, limits()));
+}
+
 RunOutcome BenchSession::sample(int slot, const Measurement& measurement) {
     const Json body{{"do", "time"},
                     {"bench", options_.bench},

@@ -67,6 +67,8 @@ class BenchSession {
 
     RunOutcome open(int slot, const Candidate& candidate, const Instance& instance, bool verify);
     RunOutcome open_vendor(int slot, const std::string& name, bool verify);
+    // Whether hundreds of runs of what is open give the same bits.
+    RunOutcome endure(int slot);
     // Times of single launches.
     RunOutcome sample(int slot, const Measurement& measurement);
     void close(int slot);

@@ -10,6 +10,7 @@
 #include "src/core/error.h"
 #include "src/core/statistics.h"
 #include "src/gpu/nvml.h"
+#include "tuner/endurance.h"
 #include "tuner/meter.h"
 #include "tuner/vendor_runner.h"
 #include "tuner/verifier.h"
@@ -44,6 +45,7 @@ class BenchWorker {
     Json set_up(const Message& request);
     Json open(const Message& request);
     Json open_vendor(const Json& request);
+    Json endure(const Json& request);
     Json time(const Json& request);
     Json round(const Json& request);
     Json warm(const Json& request);
@@ -80,6 +82,7 @@ Json BenchWorker::serve(const Message& request) {
     if (what == "setup") return set_up(request);
     if (what == "open") return open(request);
     if (what == "vendor") return open_vendor(request.body);
+    if (what == "endure") return endure(request.body);
     if (what == "time") return time(request.body);
     if (what == "round") return round(request.body);
     if (what == "warm") return warm(request.body);
@@ -171,6 +174,14 @@ Json BenchWorker::open_vendor(const Json& request) {
     const std::string refused = vendor_->prepare(request.at("name").get<std::string>(), *bench.workbench, meter_, runnable);
     if (!refused.empty()) return {{"status", "launch_refused"}, {"detail", refused}, {"verified", false}};
     return first_run(bench, slot, std::move(runnable), {request.at("verify").get<bool>(), false});
+}
+
+Json BenchWorker::endure(const Json& request) {
+    const int slot = request.at("slot").get<int>();
+    stage("verify", slot);
+    Bench& bench = bench_of(request);
+    const std::string wrong = tuner::endure(gpu_, *harness_, *bench.workbench, slot_of(bench, slot));
+    return {{"status", wrong.empty() ? "ok" : "wrong_result"}, {"detail", wrong}};
 }
 
 Meter::Wanted wanted_of(const Json& request) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "src/core/error.h"
 #include "src/core/statistics.h"
@@ -67,7 +68,7 @@ TuneResult TuneRun::decide() {
     progress(Phase::final_rounds);
     shared_.engine.pool().pause();
     second_rung();
-    std::map<Candidate, std::string> out;  // who was wrong on a neighbour
+    std::set<Candidate> out;  // who failed the last proof
     while (true) {
         shared_.engine.pool().pause();
         std::vector<Contestant> all = contestants();
@@ -83,20 +84,20 @@ TuneResult TuneRun::decide() {
         if (!decided) throw_all_failed();
         const Verdict verdict = race.rounds().verdict();
         const Candidate winner = *race.contestants()[verdict.winner].candidate;
-        std::string why;
-        if (holds_on_neighbours(winner, why)) {
+        const RunOutcome proof = last_proof(winner);
+        if (proof.ok()) {
             TuneResult result;
             result.winner = winner_from(race, verdict);
             result.tuned = true;
             store(result.winner);
             return result;
         }
-        out[winner] = why;
+        out.insert(winner);
         const std::size_t point = *candidates_.find(winner);
         Trial trial = trials_[point];
-        trial.status = TrialStatus::wrong_result;
+        trial.status = proof.status;
         trial.timing.reset();
-        trial.detail = why;
+        trial.detail = proof.detail;
         record(point, trial);
         rungs_.fail(point);
     }
@@ -157,10 +158,13 @@ std::vector<Contestant> TuneRun::contestants() {
     return all;
 }
 
-bool TuneRun::holds_on_neighbours(const Candidate& candidate, std::string& why) {
-    const RunOutcome outcome = verify_on_neighbours(shared_, problem_, candidate);
-    why = outcome.detail;
-    return outcome.ok();
+// What a winner alone is asked, for it takes its time: the same bits in hundreds of runs, and awkward neighbours.
+RunOutcome TuneRun::last_proof(const Candidate& candidate) {
+    constexpr int kSlot = 0;
+    RunOutcome outcome = session_->open(kSlot, candidate, instances_.at(*candidates_.find(candidate)), false);
+    if (outcome.ok()) outcome = session_->endure(kSlot);
+    if (outcome.ok()) outcome = verify_on_neighbours(shared_, problem_, candidate);
+    return outcome;
 }
 
 db::Winner TuneRun::blank_winner(std::size_t point) const {

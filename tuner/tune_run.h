@@ -69,7 +69,7 @@ class TuneRun {
     std::vector<std::size_t> finalist_points();
     std::vector<Contestant> contestants();
     Contestant contestant_of(std::size_t point);
-    bool holds_on_neighbours(const Candidate& candidate, std::string& why);
+    RunOutcome last_proof(const Candidate& candidate);
     db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
     db::Winner blank_winner(std::size_t point) const;
     void fill_evidence(db::Winner& winner, const FinalRace& race, const Verdict& verdict) const;

@@ -144,6 +144,8 @@ void Script::parse_rule(const Words& words, int number) {
             rule.from = std::atol(value.c_str());
         else if (key == "times")
             rule.times = std::atol(value.c_str());
+        else if (key == "every")
+            rule.every = std::max(1L, std::atol(value.c_str()));
         else if (key == "once")
             rule.once = true;
         else if (key == "do")
@@ -186,7 +188,7 @@ const Rule* Script::fire(const Occasion& occasion) {
         ++rule.seen;
         if (rule.nth > 0 && rule.seen != rule.nth) continue;
         if (rule.seen < rule.from || (rule.times > 0 && rule.fired >= rule.times)) continue;
-        if (!claim(rule)) continue;
+        if (rule.seen % rule.every != 0 || !claim(rule)) continue;
         ++rule.fired;
         return &rule;
     }

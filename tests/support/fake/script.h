@@ -26,6 +26,7 @@ struct Rule {
     long nth = 0;                     // only the nth time that everything above matches (from 1); 0: every time
     long from = 1;                    // not before this time
     long times = 0;                   // at most so often in a process; 0: no limit
+    long every = 1;                   // only each so-manieth time
     bool once = false;                // at most once among all processes that run this script
     std::string action;
     Words arguments;

@@ -1,0 +1,160 @@
+// A whole tune on a GPU over a template of which twelve configs misbehave (tests/data/faulty_templates): each is named, stored and
+// not tried again, the run goes on, and what comes after is right. Takes about half a minute, most of it waiting for hangs.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "db/store.h"
+#include "src/core/error.h"
+#include "tests/support/gpu_gate.h"
+#include "tuner/tune.h"
+
+namespace autotune {
+namespace {
+
+struct Fault {
+    std::string name;
+    int thread_m, thread_n, vec;  // the config that has it: kernel.cuh's fault_of()
+    TrialStatus status;
+    std::string words;  // in the trial's detail
+};
+
+void PrintTo(const Fault& fault, std::ostream* out) {
+    *out << fault.name;
+}
+
+const std::vector<Fault> kFaults = {
+    {"LaunchOutOfResources", 1, 4, 1, TrialStatus::launch_refused, "CUDA_ERROR"},
+    {"Spill", 4, 1, 1, TrialStatus::rejected, "spills"},
+    {"IllegalAddress", 1, 8, 1, TrialStatus::crashed, "ILLEGAL_ADDRESS"},
+    {"MisalignedAddress", 8, 1, 1, TrialStatus::crashed, "MISALIGNED_ADDRESS"},
+    {"Trap", 4, 4, 1, TrialStatus::crashed, "CUDA_ERROR"},
+    {"Spin", 4, 8, 1, TrialStatus::timed_out, "launch"},
+    {"BarrierNeverMet", 8, 4, 1, TrialStatus::timed_out, "launch"},
+    {"RedZone", 8, 8, 1, TrialStatus::wrong_result, "writes outside operand c"},
+    {"OneElement", 1, 8, 2, TrialStatus::wrong_result, "1 of 65536 elements"},
+    {"OneRunInAHundred", 8, 1, 2, TrialStatus::wrong_result, ""},
+    {"Nondeterministic", 4, 4, 2, TrialStatus::wrong_result, ""},
+    {"Stale", 4, 8, 2, TrialStatus::wrong_result, "never written"},
+};
+constexpr std::size_t kConfigs = 32;
+
+bool is_of(const Fault& fault, const Config& config) {
+    return config["thread_m"] == fault.thread_m && config["thread_n"] == fault.thread_n && config["vec"] == fault.vec;
+}
+
+bool is_faulty(const Config& config) {
+    return std::any_of(kFaults.begin(), kFaults.end(), [&](const Fault& fault) { return is_of(fault, config); });
+}
+
+std::string data_folder() {
+    const char* moved = std::getenv("AUTOTUNE_TEST_DATA");  // binaries that run on another machine than they were built on
+    return moved == nullptr ? AUTOTUNE_TEST_DATA : moved;
+}
+
+class Trials : public tuner::TuneObserver {
+  public:
+    void on_trial(const Trial& trial) override { seen.push_back(trial); }
+    std::vector<Trial> seen;
+};
+
+// The tune and a second one on the same database, made once for all tests.
+class FaultyRun {
+  public:
+    FaultyRun() {
+        const auto driver = gpu::Driver::load();
+        services_.device = driver->device(0);
+        services_.device_uuid = driver->uuid(0);
+        services_.workers.driver_major = driver->version() / 1000;
+        services_.workers.binary = "/proc/self/exe";
+        services_.workers.templates_folder = data_folder() + "/faulty_templates";
+        services_.workers.cache_folder = folder_ + "/cache";
+        services_.workers.lock_folder = folder_ + "/state";
+        if (const char* nvrtc = std::getenv("AUTOTUNE_NVRTC")) services_.workers.nvrtc_path = nvrtc;
+        services_.observer = &first;
+        tuner::TuneOptions options;
+        options.budget.seconds = 40;
+        options.strategy = "exhaustive";
+        options.choice.families = {"gemm/simt"};
+        options.choice.pins = {{"smem", 1}, {"block_m", 64}, {"block_n", 64}, {"block_k", 32}, {"smem_pad", 0}};
+        winner = tuner::tune(problem, options, services_).winner;
+        stored = store_.trials(problem, services_.device.identity);
+        services_.observer = &second;
+        options.retune = true;
+        options.budget.seconds = 6;
+        second_winner = tuner::tune(problem, options, services_).winner;
+    }
+    ~FaultyRun() { std::filesystem::remove_all(folder_); }
+    FaultyRun(const FaultyRun&) = delete;
+    FaultyRun& operator=(const FaultyRun&) = delete;
+
+    const db::StoredTrial* stored_of(const Fault& fault) const {
+        const auto found = std::find_if(stored.begin(), stored.end(), [&](const db::StoredTrial& entry) {
+            return is_of(fault, entry.trial.candidate.config);
+        });
+        return found == stored.end() ? nullptr : &*found;
+    }
+
+  private:
+    std::string folder_ = ::testing::TempDir() + "faulty_templates_" + std::to_string(::getpid());
+    Catalogue catalogue_ = Catalogue::from_directory(data_folder() + "/faulty_templates");
+    db::Store store_ = db::Store::open({.path = folder_ + "/autotune.db"});
+    tuner::TuneServices services_{catalogue_, &store_, {}, "", {}, {}, nullptr, nullptr};
+
+  public:
+    Trials first, second;
+    db::Winner winner, second_winner;
+    std::vector<db::StoredTrial> stored;
+    const Problem problem = catalogue_.problem({"hgemm", "256x256x256", {}});
+};
+
+class FaultyTemplates : public test::GpuTest {
+  protected:
+    static const FaultyRun& run() {
+        static const FaultyRun run;
+        return run;
+    }
+};
+
+class FaultOnGpu : public FaultyTemplates, public ::testing::WithParamInterface<Fault> {};
+
+TEST_P(FaultOnGpu, IsNamedAndStored) {
+    const db::StoredTrial* stored = run().stored_of(GetParam());
+    ASSERT_NE(stored, nullptr);
+    EXPECT_EQ(to_string(stored->trial.status), to_string(GetParam().status)) << stored->trial.detail;
+    EXPECT_NE(stored->trial.detail.find(GetParam().words), std::string::npos) << stored->trial.detail;
+    std::printf("%-22s %-14s %s\n", GetParam().name.c_str(), std::string(to_string(stored->trial.status)).c_str(),
+                stored->trial.detail.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, FaultOnGpu, ::testing::ValuesIn(kFaults), [](const auto& entry) { return entry.param.name; });
+
+TEST_F(FaultyTemplates, DoNotEndTheRun) {
+    std::map<Config, TrialStatus> last;  // the winner of a race may be found wrong after it
+    for (const Trial& trial : run().first.seen) last[trial.candidate.config] = trial.status;
+    EXPECT_EQ(last.size(), kConfigs);
+    for (const auto& [config, status] : last) EXPECT_EQ(status == TrialStatus::ok, !is_faulty(config)) << config.to_string();
+}
+
+TEST_F(FaultyTemplates, DoNotWin) {
+    EXPECT_FALSE(is_faulty(run().winner.candidate.config)) << run().winner.candidate.to_string();
+    EXPECT_FALSE(is_faulty(run().second_winner.candidate.config)) << run().second_winner.candidate.to_string();
+}
+
+TEST_F(FaultyTemplates, AreNotTriedAgain) {
+    EXPECT_FALSE(run().second.seen.empty());
+    for (const Trial& trial : run().second.seen) EXPECT_FALSE(is_faulty(trial.candidate.config)) << trial.candidate.to_string();
+}
+
+}  // namespace
+}  // namespace autotune
+
+// The tuner starts this executable again as its workers.
+int main(int argc, char** argv) {
+    if (argc > 1 && std::string(argv[1]) == "__worker") return autotune::tuner::worker_main({argv + 2, argv + argc});
+    ::testing::InitGoogleTest(&argc, argv);
+    return RUN_ALL_TESTS();
+}
