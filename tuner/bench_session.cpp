@@ -144,7 +144,8 @@ RunOutcome BenchSession::open_vendor(int slot, const std::string& name, bool ver
 }
 
 RunOutcome BenchSession::endure(int slot) {
-    return outcome_of(host_.ask({{{"do", "endure"}, {"stage", "verify"}, {"bench", options_.bench}, {"slot", slot}}, {}}, limits()));
+    return outcome_of(
+        host_.ask({{{"do", "endure"}, {"stage", "verify"}, {"bench", options_.bench}, {"slot", slot}}, {}}, limits()));
 }
 
 RunOutcome BenchSession::sample(int slot, const Measurement& measurement) {

@@ -1,5 +1,5 @@
-// A whole tune on a GPU over a template of which twelve configs misbehave (tests/data/faulty_templates): each is named, stored and
-// not tried again, the run goes on, and what comes after is right. Takes about half a minute, most of it waiting for hangs.
+// A whole tune on a GPU over a template of which twelve configs misbehave (tests/data/faulty_templates): each is named, stored
+// and not tried again, the run goes on, and what comes after is right. Takes about half a minute, most of it waiting for hangs.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -92,9 +92,8 @@ class FaultyRun {
     FaultyRun& operator=(const FaultyRun&) = delete;
 
     const db::StoredTrial* stored_of(const Fault& fault) const {
-        const auto found = std::find_if(stored.begin(), stored.end(), [&](const db::StoredTrial& entry) {
-            return is_of(fault, entry.trial.candidate.config);
-        });
+        const auto found = std::find_if(stored.begin(), stored.end(),
+                                        [&](const db::StoredTrial& entry) { return is_of(fault, entry.trial.candidate.config); });
         return found == stored.end() ? nullptr : &*found;
     }
 

@@ -1,0 +1,144 @@
+// Every mutant through the verifier on a GPU: what changes a result is rejected, what only races is looked for by repetition. The
+// same config of the sound template passes, so that it is the fault that is found. Prints a table; AUTOTUNE_MUTANTS=races leaves
+// the racing ones alone, for compute-sanitizer's racecheck, which names them by symbol.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "src/core/error.h"
+#include "src/jit/compiler.h"
+#include "tests/kernel_templates/mutants.h"
+#include "tests/support/gpu_gate.h"
+#include "tuner/endurance.h"
+#include "tuner/verifier.h"
+
+namespace autotune::test {
+namespace {
+
+// One template's candidate on its problem: the mutant, or the sound one beside it.
+struct Subject {
+    Catalogue catalogue;
+    Problem problem;
+    LaunchPlan plan;
+    jit::Rendered rendered;
+    jit::CompileResult compiled;
+};
+
+// Everything compiled at once on all cores, and the GPU's side of verifying; made once for all tests.
+class Laboratory {
+  public:
+    Laboratory()
+        : driver_(gpu::Driver::load()),
+          gpu_{driver_, gpu::Context(driver_, 0), gpu::Stream(driver_), driver_->device(0)},
+          nvrtc_(
+              gpu::Nvrtc::load({.explicit_path = nvrtc_path(), .extra_folders = {}, .driver_major = driver_->version() / 1000})),
+          target_{gpu_.device.arch(), nvrtc_->version()},
+          harness_(driver_, library_of(compile(jit::render_harness(sound_, target_))), gpu_.stream) {
+        for (const Mutant& mutant : mutants()) {
+            subjects_.push_back(subject(mutant, mutated(mutant)));
+            subjects_.push_back(subject(mutant, sound_));
+        }
+        std::atomic<std::size_t> next = 0;
+        std::vector<std::jthread> threads;
+        for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+            threads.emplace_back([&] {
+                for (std::size_t at = next++; at < subjects_.size(); at = next++)
+                    if (!subjects_[at].rendered.source.empty()) subjects_[at].compiled = compile(subjects_[at].rendered);
+            });
+        }
+    }
+
+    const Device& device() const { return gpu_.device; }
+    Subject& mutant(std::size_t number) { return subjects_[2 * number]; }
+    Subject& sound(std::size_t number) { return subjects_[2 * number + 1]; }
+
+    // Empty if it is right in every run; else what was wrong.
+    std::string examine(const Subject& subject, int runs) {
+        if (!subject.compiled.compiled) return "does not compile: " + subject.compiled.failure;
+        const Op& op = sound_.op_of(subject.problem);
+        const jit::Rendered rendered = jit::render_reference(sound_, op, subject.problem, target_);
+        const jit::CompileResult reference = compile(rendered);
+        tuner::Workbench bench(gpu_, harness_, op, subject.problem, {.timing = false});
+        if (!bench.compute_reference({library_of(reference), rendered.symbol})) return "the reference does not fit";
+        tuner::Runnable runnable = bench.bind({library_of(subject.compiled), subject.rendered.symbol}, subject.plan);
+        const tuner::Verification found = tuner::verify_on_device(gpu_, harness_, bench, runnable);
+        if (!found.right || runs == 1) return found.detail;
+        return tuner::endure(gpu_, harness_, bench, runnable, {.most_runs = runs, .least_runs = runs});
+    }
+
+  private:
+    static std::string nvrtc_path() {
+        const char* path = std::getenv("AUTOTUNE_NVRTC");
+        return path == nullptr ? "" : path;
+    }
+    jit::CompileResult compile(const jit::Rendered& rendered) const { return jit::compile(*nvrtc_, no_cache_, rendered); }
+    std::shared_ptr<const gpu::Library> library_of(const jit::CompileResult& result) const {
+        check(result.compiled.has_value(), result.failure);
+        return std::make_shared<const gpu::Library>(driver_, result.compiled->cubin);
+    }
+    // Without a source where the device does not have the family.
+    Subject subject(const Mutant& mutant, Catalogue catalogue) const {
+        const Family& family = *catalogue.find_family(mutant.family);
+        Problem problem = problem_of(mutant, catalogue);
+        if (family.refuses(problem, gpu_.device)) return {std::move(catalogue), std::move(problem), {}, {}, {}};
+        const SearchSpace space = family.space(problem, gpu_.device);
+        const Config config = config_of(mutant, space);
+        jit::Rendered rendered = jit::render(catalogue, family, problem, space, config, target_);
+        LaunchPlan plan = family.plan(problem, config, gpu_.device);
+        return {std::move(catalogue), std::move(problem), std::move(plan), std::move(rendered), {}};
+    }
+
+    std::shared_ptr<const gpu::Driver> driver_;
+    tuner::BenchGpu gpu_;
+    std::shared_ptr<const gpu::Nvrtc> nvrtc_;
+    jit::Target target_;
+    Catalogue sound_ = Catalogue::embedded();
+    jit::CubinCache no_cache_{""};
+    tuner::Harness harness_;
+    std::vector<Subject> subjects_;
+};
+
+std::vector<std::size_t> numbers() {
+    const char* only = std::getenv("AUTOTUNE_MUTANTS");
+    const bool races = only != nullptr && std::string(only) == "races";
+    std::vector<std::size_t> chosen;
+    for (std::size_t i = 0; i < mutants().size(); ++i) {
+        if (!races || mutants()[i].races) chosen.push_back(i);
+    }
+    return chosen;
+}
+
+class MutantOnGpu : public GpuTest, public ::testing::WithParamInterface<std::size_t> {
+  protected:
+    void SetUp() override {
+        GpuTest::SetUp();
+        if (IsSkipped() || HasFatalFailure()) return;
+        if (laboratory_ == nullptr) laboratory_ = std::make_unique<Laboratory>();
+        if (laboratory_->mutant(GetParam()).rendered.source.empty()) GTEST_SKIP() << "not for " << device().arch();
+    }
+    static void TearDownTestSuite() { laboratory_.reset(); }
+
+    static inline std::unique_ptr<Laboratory> laboratory_;
+};
+
+constexpr int kRunsOfARace = 300;
+
+TEST_P(MutantOnGpu, IsRejected) {
+    const Mutant& mutant = mutants()[GetParam()];
+    const std::string found = laboratory_->examine(laboratory_->mutant(GetParam()), mutant.races ? kRunsOfARace : 1);
+    std::printf("%-44s %-18s %s\n", mutant.name.c_str(), laboratory_->mutant(GetParam()).rendered.symbol.c_str(),
+                found.empty() ? "NOT SHOWN by repetition" : found.c_str());
+    EXPECT_TRUE(mutant.races || !found.empty()) << "a wrong kernel passes";
+    EXPECT_EQ(found.find("does not compile"), std::string::npos) << found;
+}
+
+TEST_P(MutantOnGpu, PassesWithoutItsFault) {
+    EXPECT_EQ(laboratory_->examine(laboratory_->sound(GetParam()), 1), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, MutantOnGpu, ::testing::ValuesIn(numbers()),
+                         [](const auto& entry) { return mutants()[entry.param].name; });
+
+}  // namespace
+}  // namespace autotune::test

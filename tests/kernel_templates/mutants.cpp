@@ -1,0 +1,322 @@
+#include "tests/kernel_templates/mutants.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "src/core/error.h"
+
+namespace autotune::test {
+namespace {
+
+std::vector<Mutant> of_family(const std::string& family, const std::string& config, std::vector<Mutant> list) {
+    for (Mutant& mutant : list) {
+        mutant.name = family.substr(family.find('/') + 1) + "_" + mutant.name;
+        mutant.family = family;
+        mutant.config = config + " " + mutant.config;
+    }
+    return list;
+}
+
+// clang-format off
+std::vector<Mutant> simt() {
+    return of_family("gemm/simt", "vec=1 smem_pad=0", {
+        {.name = "last_row_of_tiles_forgotten",
+         .find = "const i64 tiles = (shape.m + block_m - 1) / block_m * tiles_n;",
+         .replace = "const i64 tiles = shape.m / block_m * tiles_n;",
+         .shape = "130x96x64"},
+        {.name = "no_barrier_after_filling",
+         .find = "        __syncthreads();\n#pragma unroll 4\n",
+         .replace = "#pragma unroll 4\n",
+         .shape = "256x256x512", .races = true},
+        {.name = "no_barrier_before_filling",
+         .find = "sums.at[i][j]);\n            }\n        }\n        __syncthreads();",
+         .replace = "sums.at[i][j]);\n            }\n        }",
+         .shape = "256x256x512", .races = true},
+        {.name = "last_k_step_skipped",
+         .find = "for (i64 k0 = 0; k0 < a.k; k0 += block_k) {",
+         .replace = "for (i64 k0 = 0; k0 + block_k <= a.k; k0 += block_k) {",
+         .shape = "64x64x72"},
+        {.name = "direct_last_k_skipped",
+         .find = "for (i64 k = 0; k < a.k; ++k) sums",
+         .replace = "for (i64 k = 0; k + 1 < a.k; ++k) sums",
+         .config = "smem=0 block_m=16 block_n=16 thread_m=1 thread_n=1 block_k=8", .shape = "64x64x72"},
+        {.name = "beta_ignored",
+         .find = "value += shape.beta * to_f32(old.at[j]);",
+         .replace = "value += 0.0F * to_f32(old.at[j]);",
+         .shape = "64x64x64", .options = {{"beta", "0.5"}}},
+        {.name = "alpha_dropped",
+         .find = "f32 value = shape.alpha * to_f32(sums[j]);",
+         .replace = "f32 value = to_f32(sums[j]);",
+         .shape = "64x64x64", .options = {{"alpha", "0.75"}}},
+        {.name = "sums_in_f16",
+         .find = "using Acc = ${acc_type};",
+         .replace = "using Declared = ${acc_type};\nusing Acc = f16;",
+         .shape = "64x64x2048"},
+        {.name = "tail_not_masked",
+         .find = "const int valid = across < (k_is_contiguous ? lines_left : k_left) ? (k_is_contiguous ? k_left : lines_left) - along : 0;",
+         .replace = "const int valid = width;",
+         .shape = "65x67x69"},
+        {.name = "ld_ignored",
+         .find = "const Source left = {a + which * stride_a, lda, row,",
+         .replace = "const Source left = {a + which * stride_a, trans_a ? shape.m : shape.k, row,",
+         .shape = "64x64x64", .options = {{"lda", "72"}}},
+        {.name = "batch_stride_ignored",
+         .find = "const Source right = {b + which * stride_b,",
+         .replace = "const Source right = {b,",
+         .shape = "64x64x64", .options = {{"batch", "3"}}},
+        {.name = "transposition_of_b",
+         .find = "fill_tile<trans_b, width_b, block_n>",
+         .replace = "fill_tile<!trans_b, width_b, block_n>",
+         .shape = "128x128x128"},
+        {.name = "a_row_past_the_end",
+         .find = "if (i >= rows) return;",
+         .replace = "if (i > rows) return;",
+         .shape = "66x64x32"},
+        {.name = "a_column_past_the_end",
+         .find = "first + i * shape.ldc + j, shape, cols - j);",
+         .replace = "first + i * shape.ldc + j, shape, cols - j + 1);",
+         .shape = "65x67x69", .options = {{"ldc", "75"}}}});
+}
+
+std::vector<Mutant> mma() {
+    return of_family("gemm/mma",
+                     "block_m=64 block_n=64 warps_m=2 warps_n=2 block_k=32 stages=3 smem_swizzle=1 reg_buffers=1 "
+                     "split_barrier=0 min_blocks=1 pack=0 split_k=1", {
+        {.name = "no_barrier_between_tiles",
+         .find = "        __syncthreads();\n#pragma unroll\n        for (int step = 0;",
+         .replace = "#pragma unroll\n        for (int step = 0;",
+         .shape = "256x256x1024", .races = true},
+        {.name = "wait_for_one_tile_too_few",
+         .find = "void meet() {\n    ptx::cp_async_wait<stages - 2>();",
+         .replace = "void meet() {\n    ptx::cp_async_wait<stages - 1>();",
+         .config = "reg_buffers=2", .shape = "256x256x1024", .races = true},
+        {.name = "k_tail_dropped",
+         .find = "const int tiles = (k_count + block_k - 1) / block_k;",
+         .replace = "const int tiles = k_count / block_k;",
+         .shape = "64x64x72"},
+        {.name = "swizzle_of_reads",
+         .find = "tile + first[in_row % distinct] + in_row / distinct * distinct * 2 * chunk_bytes",
+         .replace = "tile + first[0] + in_row * 2 * chunk_bytes",
+         .shape = "64x64x64"},
+        {.name = "beta_ignored",
+         .find = "value = make_float2(value.x + beta * old.x, value.y + beta * old.y);",
+         .replace = "value = make_float2(value.x, value.y);",
+         .shape = "64x64x64", .options = {{"beta", "0.5"}}},
+        {.name = "alpha_dropped",
+         .find = "float2 value = make_float2(alpha * sum.x, alpha * sum.y);",
+         .replace = "float2 value = make_float2(sum.x, sum.y);",
+         .shape = "64x64x64", .options = {{"alpha", "0.75"}}},
+        {.name = "reduction_misses_a_part",
+         .find = "for (int split = 1; split < split_k; ++split) {",
+         .replace = "for (int split = 1; split + 1 < split_k; ++split) {",
+         .config = "split_k=3", .shape = "64x64x512"},
+        {.name = "reduction_reads_c_where_beta_is_0",
+         .find = "beta != 0 ? values[e] + beta * to_f32(to[e]) : values[e]",
+         .replace = "values[e] + beta * to_f32(to[e])",
+         .config = "split_k=2", .shape = "64x64x512"},
+        {.name = "batch_stride_of_c_ignored",
+         .find = "Out* corner = c + at.batch * stride_c +",
+         .replace = "Out* corner = c +",
+         .shape = "64x64x64", .options = {{"batch", "3"}}},
+        {.name = "transposition_of_b",
+         .find = "ptx::ldmatrix_x4_trans(to, address);",
+         .replace = "ptx::ldmatrix_x4(to, address);",
+         .shape = "64x64x64"},
+        {.name = "tail_not_masked",
+         .find = "const int valid = row_holds ? 2 * max(0, min(chunk, cols_left - skipped * chunk)) : 0;",
+         .replace = "const int valid = 2 * chunk;",
+         .shape = "72x72x72"},
+        {.name = "no_barrier_before_the_slabs",
+         .find = "    __syncthreads();  // the slabs lie where the ring was\n",
+         .replace = "",
+         .shape = "256x256x512", .races = true},
+        {.name = "sums_in_f16",
+         .find = "using Acc = ${acc_type};",
+         .replace = "using Declared = ${acc_type};\nusing Acc = f16;",
+         .shape = "64x64x2048"},
+        {.name = "ring_one_tile_short",
+         .find = "if (at == first + stages * stage_bytes) at = first;",
+         .replace = "if (at == first + (stages - 1) * stage_bytes) at = first;",
+         .shape = "256x256x1024", .races = true},
+        {.name = "halves_of_b_exchanged",
+         .find = "pair[j % 2 * 2], pair[j % 2 * 2 + 1]",
+         .replace = "pair[j % 2 * 2 + 1], pair[j % 2 * 2]",
+         .shape = "64x64x64"},
+        {.name = "parity_of_the_barrier_stays",
+         .find = "        parity ^= 1;\n",
+         .replace = "",
+         .config = "reg_buffers=2 split_barrier=1", .shape = "256x256x1024", .races = true},
+        {.name = "ld_ignored",
+         .find = "CopierB copier_b(batch_b, packs_b ? packed_ldb : ldb,",
+         .replace = "CopierB copier_b(batch_b, packs_b ? packed_ldb : n,",
+         .shape = "64x72x64", .options = {{"ldb", "80"}}},
+        {.name = "pack_ignores_the_batch_stride", .file = "gemm/pack.cuh",
+         .find = "slice * stride + (row - slice * rows) * ld + col",
+         .replace = "(row - slice * rows) * ld + col",
+         .config = "pack=1", .shape = "65x67x69", .options = {{"batch", "3"}}}});
+}
+
+std::vector<Mutant> wgmma() {
+    return of_family("gemm/wgmma",
+                     "block_m=64 block_n=64 block_k=64 math_groups=1 pingpong=0 cluster_m=1 cluster_n=1 swap_ab=0 "
+                     "tma_store=1 stages=12 split_k=1", {
+        {.name = "k_tail_dropped",
+         .find = "steps = ceil_div(s.k, block_k);",
+         .replace = "steps = s.k / block_k;",
+         .shape = "64x64x136"},
+        {.name = "no_proxy_fence_before_the_store",
+         .find = "        fence_async_proxy();\n",
+         .replace = "",
+         .shape = "512x512x128", .races = true},
+        {.name = "swizzle_of_the_staging_buffer",
+         .find = "(j + lane / 16) ^ (row >> row_shift & chunk_mask)",
+         .replace = "(j + lane / 16)",
+         .shape = "64x64x64"},
+        {.name = "staging_buffer_not_waited_for",
+         .find = "        if (thread == 0) store_wait_read<1>();\n",
+         .replace = "",
+         .config = "block_n=256 stages=5", .shape = "1024x2048x64", .races = true},
+        {.name = "alpha_dropped",
+         .find = "return out.beta == 0.0f ? out.alpha * sum :",
+         .replace = "return out.beta == 0.0f ? sum :",
+         .config = "tma_store=0", .shape = "64x64x64", .options = {{"alpha", "0.75"}}},
+        {.name = "beta_ignored",
+         .find = "out.alpha * sum + out.beta * to_f32(*c)",
+         .replace = "out.alpha * sum",
+         .shape = "64x64x64", .options = {{"beta", "0.5"}}},
+        {.name = "counter_not_reset",
+         .find = "        if (last) *counter = 0;\n",
+         .replace = "",
+         .config = "split_k=2", .shape = "64x64x512"},
+        {.name = "reduction_misses_a_part",
+         .find = "for (int part = 0; part < work.parts; ++part) {",
+         .replace = "for (int part = 1; part < work.parts; ++part) {",
+         .config = "split_k=2", .shape = "64x64x512"},
+        {.name = "no_fence_before_the_counter",
+         .find = "    __threadfence();\n    named_barrier(1 + group, 128);\n    if (thread == 0) {",
+         .replace = "    named_barrier(1 + group, 128);\n    if (thread == 0) {",
+         .config = "split_k=2", .shape = "512x512x512", .races = true},
+        {.name = "stage_released_too_early",
+         .find = "                wgmma_wait<1>();\n                release",
+         .replace = "                release",
+         .shape = "512x512x2048", .races = true},
+        {.name = "batch_of_b_ignored",
+         .find = "y, full, work.n0, step * block_k, work.batch,",
+         .replace = "y, full, work.n0, step * block_k, 0,",
+         .shape = "64x64x64", .options = {{"batch", "3"}}},
+        {.name = "stride_of_a_descriptor",
+         .find = "matrix_descriptor(y, 16, 1024, 128)",
+         .replace = "matrix_descriptor(y, 16, 2048, 128)",
+         .shape = "64x64x64", .options = {{"layout", "nt"}}},
+        {.name = "k_slices_repeated",
+         .find = "row * 128 + kk % 4 * 32",
+         .replace = "row * 128 + kk % 2 * 32",
+         .shape = "64x64x64"},
+        {.name = "sums_not_cleared",
+         .find = "fresh && kk == 0 ? 0 : 1",
+         .replace = "1",
+         .shape = "1536x1536x128"},
+        {.name = "a_row_past_the_end",
+         .find = "if (row >= s.m || col >= s.n) return;",
+         .replace = "if (row > s.m || col >= s.n) return;",
+         .config = "tma_store=0", .shape = "65x67x69"}});
+}
+
+std::vector<Mutant> wmma() {
+    return of_family("gemm/wmma",
+                     "wmma_m=16 block_m=64 block_n=64 warps_m=2 warps_n=2 block_k=32 cp_async=1 stages=3 smem_pad=8 "
+                     "dsmem=0 min_blocks=1", {
+        {.name = "no_barrier_after_multiplying",
+         .find = "        tile.multiply(buffer);\n        __syncthreads();",
+         .replace = "        tile.multiply(buffer);",
+         .config = "cp_async=0 stages=1", .shape = "256x256x1024", .races = true},
+        {.name = "wait_for_one_tile_too_few",
+         .find = "ptx::cp_async_wait<stages - 2>();",
+         .replace = "ptx::cp_async_wait<stages - 1>();",
+         .shape = "256x256x1024", .races = true},
+        {.name = "k_step_ignored",
+         .find = "const int at = trans_b ? j * wmma_n * ld_b + k : k * ld_b + j * wmma_n;",
+         .replace = "const int at = trans_b ? j * wmma_n * ld_b + k : j * wmma_n;",
+         .shape = "64x64x64"},
+        {.name = "tail_not_masked", .file = "gemm/tile_copy.cuh",
+         .find = "return pass * rows_a_pass < rows_left ? max(0, min(chunk, cols_left)) : 0;",
+         .replace = "return pass < passes ? chunk : 0;",
+         .shape = "72x72x72"},
+        {.name = "last_panel_too_wide", .file = "gemm/block_order.cuh",
+         .find = "const int width = min(order.group, count_across - panel * order.group);",
+         .replace = "const int width = order.group;",
+         .config = "swizzle_stride=512", .shape = "256x640x64"},
+        {.name = "alpha_dropped", .file = "gemm/store_run.cuh",
+         .find = "f32 value = alpha * to_f32(sums[j]);",
+         .replace = "f32 value = to_f32(sums[j]);",
+         .shape = "64x64x64", .options = {{"alpha", "0.75"}}},
+        {.name = "beta_is_one", .file = "gemm/store_run.cuh",
+         .find = "value += beta * to_f32(old.at[j]);",
+         .replace = "value += to_f32(old.at[j]);",
+         .shape = "64x64x64", .options = {{"beta", "0.5"}}}});
+}
+// clang-format on
+
+}  // namespace
+
+const std::vector<Mutant>& mutants() {
+    static const std::vector<Mutant> all = [] {
+        std::vector<Mutant> list;
+        for (const auto& part : {simt(), mma(), wgmma(), wmma()}) list.insert(list.end(), part.begin(), part.end());
+        return list;
+    }();
+    return all;
+}
+
+std::string text_of_template(const Catalogue& catalogue, const std::string& path) {
+    for (const TemplateHeader& header : catalogue.headers()) {
+        if (header.name == path) return header.text;
+    }
+    const Family* family = catalogue.find_family(path.substr(0, path.rfind('/')));
+    check(family != nullptr, "there is no template " + path);
+    return catalogue.text(*family);
+}
+
+int occurrences(const std::string& text, const std::string& part) {
+    int count = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
+}
+
+Catalogue mutated(const Mutant& mutant) {
+    std::string text = text_of_template(Catalogue::embedded(), mutant.path());
+    check(occurrences(text, mutant.find) == 1,
+          mutant.name + ": what it replaces does not stand exactly once in " + mutant.path());
+    text.replace(text.find(mutant.find), mutant.find.size(), mutant.replace);
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("mutant_" + std::to_string(::getpid()) + "_" + mutant.name);
+    std::filesystem::create_directories((folder / mutant.path()).parent_path());
+    std::ofstream(folder / mutant.path(), std::ios::binary) << text;
+    Catalogue catalogue = Catalogue::from_directory(folder.string());
+    std::filesystem::remove_all(folder);
+    return catalogue;
+}
+
+Problem problem_of(const Mutant& mutant, const Catalogue& catalogue) {
+    std::map<std::string, std::string> options = mutant.options;
+    options.emplace("dtype", "f16");
+    return catalogue.problem({"gemm", mutant.shape, options});
+}
+
+Config config_of(const Mutant& mutant, const SearchSpace& space) {
+    Config config = space.default_config;
+    std::istringstream words(mutant.config);
+    for (std::string word; words >> word;) {
+        const std::size_t equals = word.find('=');
+        config.set(word.substr(0, equals), std::stoll(word.substr(equals + 1)));
+    }
+    const std::optional<std::string> why = space.why_not(config);
+    check(!why, mutant.name + ": " + why.value_or("") + " (" + config.to_string() + ")");
+    return config;
+}
+
+}  // namespace autotune::test

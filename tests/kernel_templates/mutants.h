@@ -1,0 +1,43 @@
+#pragma once
+
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/catalogue.h"
+
+namespace autotune::test {
+
+// A small fault planted in one of our own templates, and the candidate that shows it: what a verifier must find.
+struct Mutant {
+    std::string name{};
+    std::string family{};
+    std::string file{};  // below kernel_templates; empty: the family's kernel.cuh
+    std::string find{};  // stands there exactly once
+    std::string replace{};
+    std::string config{};  // "stages=3 split_k=2": what differs from the family's default
+    std::string shape{};
+    std::map<std::string, std::string> options{};  // of the problem, beside its shape; f16 with f32 sums unless they say more
+    bool races = false;                            // wrong by timing alone: one run may give the right answer
+
+    std::string path() const { return file.empty() ? family + "/kernel.cuh" : file; }
+};
+
+inline void PrintTo(const Mutant& mutant, std::ostream* out) {
+    *out << mutant.name;
+}
+
+const std::vector<Mutant>& mutants();
+
+// The embedded text of a file below kernel_templates.
+std::string text_of_template(const Catalogue& catalogue, const std::string& path);
+// How often `part` stands in `text`.
+int occurrences(const std::string& text, const std::string& part);
+// Templates with the mutant's fault, by way of a folder that is removed again. REQUIRES: mutant.find stands there exactly once.
+Catalogue mutated(const Mutant& mutant);
+// The mutant's problem, and its config in the family's space there; throws Error{internal} where the space has no such config.
+Problem problem_of(const Mutant& mutant, const Catalogue& catalogue);
+Config config_of(const Mutant& mutant, const SearchSpace& space);
+
+}  // namespace autotune::test

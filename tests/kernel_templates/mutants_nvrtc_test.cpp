@@ -1,0 +1,50 @@
+// The mutants without a GPU: each changes its template, and compiles. That a verifier finds them is for
+// tests/conformance/mutants_gpu_test.cpp.
+#include <gtest/gtest.h>
+
+#include "src/core/error.h"
+#include "src/jit/compiler.h"
+#include "tests/kernel_templates/mutants.h"
+
+namespace autotune::test {
+namespace {
+
+class MutantTest : public ::testing::TestWithParam<Mutant> {
+  protected:
+    static const std::shared_ptr<const gpu::Nvrtc>& nvrtc() {
+        static const std::shared_ptr<const gpu::Nvrtc> found = [] {
+            try {
+                return gpu::Nvrtc::load({});
+            } catch (const Error&) {
+                return std::shared_ptr<const gpu::Nvrtc>();
+            }
+        }();
+        return found;
+    }
+};
+
+TEST_P(MutantTest, ChangesItsTemplateAndCompiles) {
+    const Mutant& mutant = GetParam();
+    const Catalogue sound = Catalogue::embedded();
+    ASSERT_EQ(occurrences(text_of_template(sound, mutant.path()), mutant.find), 1) << mutant.path() << ": " << mutant.find;
+    ASSERT_NE(mutant.find, mutant.replace);
+    const Catalogue catalogue = mutated(mutant);
+    const Family& family = *catalogue.find_family(mutant.family);
+    const Device device = reference_device("sm_90a").value();
+    const Problem problem = problem_of(mutant, catalogue);
+    ASSERT_FALSE(family.refuses(problem, device)) << *family.refuses(problem, device);
+    const SearchSpace space = family.space(problem, device);
+    const Config config = config_of(mutant, space);
+    if (!nvrtc()) GTEST_SKIP() << "NVRTC was not found";
+    const jit::Target target = {"sm_90a", nvrtc()->version()};
+    const jit::Rendered rendered = jit::render(catalogue, family, problem, space, config, target);
+    EXPECT_NE(rendered.identity, jit::render(sound, family, problem, space, config, target).identity);
+    const jit::CompileResult result = jit::compile(*nvrtc(), jit::CubinCache(""), rendered);
+    EXPECT_TRUE(result.compiled) << result.failure;
+    EXPECT_EQ(result.rejected, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, MutantTest, ::testing::ValuesIn(mutants()), [](const auto& entry) { return entry.param.name; });
+
+}  // namespace
+}  // namespace autotune::test
