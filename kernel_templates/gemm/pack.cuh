@@ -3,46 +3,68 @@
 
 namespace {
 
-// Eight neighbouring 16-bit elements that start at any even address, from the aligned words around them. REQUIRES: the elements
-// before and after them exist (an aligned word may hold one of each).
-__device__ __forceinline__ uint4 load_eight(const unsigned short* from) {
-    const unsigned long long address = reinterpret_cast<unsigned long long>(from);
-    const unsigned int* words = reinterpret_cast<const unsigned int*>(address & ~3ull);
-    uint4 value{__ldg(words), __ldg(words + 1), __ldg(words + 2), __ldg(words + 3)};
-    if (address & 2) {
-        const unsigned int after = __ldg(words + 4);
-        value = uint4{__funnelshift_r(value.x, value.y, 16), __funnelshift_r(value.y, value.z, 16),
-                      __funnelshift_r(value.z, value.w, 16), __funnelshift_r(value.w, after, 16)};
-    }
-    return value;
+// Sixteen bytes from byte `shift` (even, below 16) of the thirty-two of `low` and `high` on.
+__device__ __forceinline__ uint4 realigned(const uint4& low, const uint4& high, u32 shift) {
+    const u32 words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    u32 by_eight[6], by_four[5];
+#pragma unroll
+    for (int i = 0; i < 6; ++i) by_eight[i] = (shift & 8) != 0 ? words[i + 2] : words[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) by_four[i] = (shift & 4) != 0 ? by_eight[i + 1] : by_eight[i];
+    const u32 bits = (shift & 2) * 8;
+    return uint4{__funnelshift_r(by_four[0], by_four[1], bits), __funnelshift_r(by_four[1], by_four[2], bits),
+                 __funnelshift_r(by_four[2], by_four[3], bits), __funnelshift_r(by_four[3], by_four[4], bits)};
 }
 
-// One thread per eight elements of a row. The padding is written as zeros.
+// The first `count` of eight 16-bit elements, the others zero.
+__device__ __forceinline__ uint4 first_of(const uint4& value, int count) {
+    const auto word = [&](u32 bits, int before) { return count >= before + 2 ? bits : count == before + 1 ? bits & 0xFFFFu : 0u; };
+    return uint4{word(value.x, 0), word(value.y, 2), word(value.z, 4), word(value.w, 6)};
+}
+
+// Eight neighbouring 16-bit elements from `from` on, of which the first `count` are wanted and the others zero. Reads the aligned 16
+// bytes around them where those lie between `begin` and `end`, the operand's own memory.
+__device__ __forceinline__ uint4 load_eight(const u16* from, int count, const u16* begin, const u16* end) {
+    const u64 address = reinterpret_cast<u64>(from);
+    const uint4* const aligned = reinterpret_cast<const uint4*>(address & ~15ull);
+    const u32 shift = static_cast<u32>(address & 15);
+    if (reinterpret_cast<u64>(aligned) >= reinterpret_cast<u64>(begin) &&
+        reinterpret_cast<u64>(aligned + (shift == 0 ? 1 : 2)) <= reinterpret_cast<u64>(end)) {
+        const uint4 low = __ldg(aligned);
+        const uint4 high = shift == 0 ? low : __ldg(aligned + 1);
+        return first_of(realigned(low, high, shift), count);
+    }
+    u32 words[4];
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+        const u32 low = 2 * word < count ? from[2 * word] : 0u;
+        const u32 high = 2 * word + 1 < count ? from[2 * word + 1] : 0u;
+        words[word] = low | high << 16;
+    }
+    return uint4{words[0], words[1], words[2], words[3]};
+}
+
+// One thread per eight elements of a row. The padding is written as zeros. REQUIRES: the grid has fewer than 2^32 threads.
 template <typename T>
 __device__ __forceinline__ void pack_rows(const T* from, T* to, int rows, int cols, long long ld, long long ld_packed, int batch,
                                           long long stride) {
     static_assert(sizeof(T) == 2);
-    const int chunks = static_cast<int>(ld_packed / 8);
-    const long long total = static_cast<long long>(chunks) * rows * batch;
-    for (long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x; i < total;
-         i += static_cast<long long>(gridDim.x) * blockDim.x) {
-        const long long row = i / chunks;
-        const int col = static_cast<int>(i - row * chunks) * 8;
-        const long long slice = row / rows;
-        const unsigned short* source = reinterpret_cast<const unsigned short*>(from) + slice * stride + (row - slice * rows) * ld + col;
-        uint4 value;
-        if (col > 0 && col + 8 < cols) {
-            value = load_eight(source);
-        } else {
-            unsigned int words[4];
-            for (int word = 0; word < 4; ++word) {
-                const unsigned int low = col + 2 * word < cols ? source[2 * word] : 0u;
-                const unsigned int high = col + 2 * word + 1 < cols ? source[2 * word + 1] : 0u;
-                words[word] = low | high << 16;
-            }
-            value = uint4{words[0], words[1], words[2], words[3]};
+    const u16* const begin = reinterpret_cast<const u16*>(from);
+    const u16* const end = begin + (batch - 1) * stride + (rows - 1) * ld + cols;
+    const u32 chunks = static_cast<u32>(ld_packed / 8);
+    const u32 first = blockIdx.x * blockDim.x + threadIdx.x;
+    const u32 threads = gridDim.x * blockDim.x;
+    u32 chunk = first % chunks;
+    for (long long row = first / chunks; row < static_cast<long long>(rows) * batch; row += threads / chunks) {
+        const long long slice = batch == 1 ? 0 : row / rows;
+        const int col = static_cast<int>(chunk) * 8;
+        const u16* const source = begin + slice * stride + (row - slice * rows) * ld + col;
+        *reinterpret_cast<uint4*>(reinterpret_cast<u16*>(to) + row * ld_packed + col) = load_eight(source, cols - col, begin, end);
+        chunk += threads % chunks;
+        if (chunk >= chunks) {
+            chunk -= chunks;
+            ++row;
         }
-        *reinterpret_cast<uint4*>(reinterpret_cast<unsigned short*>(to) + row * ld_packed + col) = value;
     }
 }
 

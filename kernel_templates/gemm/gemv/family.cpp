@@ -210,8 +210,7 @@ std::optional<std::string> Gemv::refuses(const Problem& problem, const Device& d
     if (g.out != DType::f16 && g.out != DType::bf16 && g.out != DType::f32) return "it writes f16, bf16 or f32";
     if (std::min(g.m, g.n) > kSkinny) return "C has more than 144 rows and columns: reading an operand once is not what it costs";
     if (std::max({g.m, g.n, g.k, g.batch}) > gemm::kMaxExtent) return "an extent does not fit 32-bit indices";
-    const int64_t most_tiles = (ceil_div(std::max(g.m, g.n), 16) + 8) * ceil_div(std::max<int64_t>(std::min(g.m, g.n), 1), 8);
-    if (most_tiles > gemm::kMaxBlocks / 16 / std::max<int64_t>(1, g.batch)) return "C has more tiles than a grid has blocks";
+    if (g.batch > 65535) return "a grid has at most 65,535 blocks along its third direction, one for each product";
     return std::nullopt;
 }
 
@@ -254,7 +253,8 @@ LaunchPlan Gemv::plan(const Problem& problem, const Config& config, const Device
     }
     plan.workspace_bytes = layout.bytes();
     LaunchStep step;
-    step.grid = gemm::one_dimension(grid.tiles * s.split_k);
+    step.grid = {static_cast<std::uint32_t>(grid.tiles_m * s.split_k), static_cast<std::uint32_t>(grid.tiles_n),
+                 static_cast<std::uint32_t>(g.batch)};
     step.block = gemm::one_dimension(s.threads());
     step.cluster = gemm::one_dimension(s.cluster != 0 ? s.split_k : 1);
     step.dynamic_smem_bytes = static_cast<std::size_t>(grid.smem_bytes);
@@ -262,6 +262,7 @@ LaunchPlan Gemv::plan(const Problem& problem, const Config& config, const Device
     step.arguments = gemm::arguments(problem);
     step.arguments.push_back(WorkspaceArg{partial});
     step.arguments.push_back(i32(s.split_k));
+    step.arguments.push_back(i32(grid.part_k));
     plan.steps.push_back(std::move(step));
     return plan;
 }

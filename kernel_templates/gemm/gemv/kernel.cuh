@@ -61,7 +61,7 @@ struct Shape {
     int lines, columns, k;  // of X, of Y
     i64 ldx, ldy, ldc;
     f32 alpha, beta;
-    int split_k;
+    int split_k, part_k;  // parts of K, and the k in each but the last
 };
 
 // What a block computes: lines first_line, first_line + line_step, ... and columns of C, summed over k_begin <= k < k_end.
@@ -74,7 +74,6 @@ struct Work {
     int k_low, k_high;  // k that whole 16 bytes hold; the others are added one by one
     int k_begin, k_end;
     int part;
-    int tile;
 };
 
 __device__ __forceinline__ int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -89,14 +88,12 @@ __device__ __forceinline__ void bound_k(Work& work, const Shape& s) {
         work.k_low = min(before, s.k);
         work.k_high = work.k_low + (s.k - work.k_low) / groups * groups;
     } else {
-        const int reach = grouped_k ? static_cast<int>((groups - 2 + s.ldx) / s.ldx) : s.lines % groups == 0 ? 0 : 1;
+        const int reach = grouped_k ? (s.ldx < groups - 1 ? groups - 1 : 1) : s.lines % groups == 0 ? 0 : 1;
         work.k_low = grouped_k ? min(reach, s.k) : 0;
         work.k_high = max(work.k_low, s.k - reach);
     }
-    const int units = ceil_div(work.k_high - work.k_low, unit_k);
-    const auto bound = [&](int part) { return work.k_low + static_cast<int>(static_cast<i64>(units) * part / s.split_k) * unit_k; };
-    work.k_begin = min(bound(work.part), work.k_high);
-    work.k_end = min(bound(work.part + 1), work.k_high);
+    work.k_begin = min(work.k_low + work.part * s.part_k, work.k_high);
+    work.k_end = min(work.k_begin + s.part_k, work.k_high);
 }
 
 // ---- X: global memory -> registers ----
@@ -232,26 +229,34 @@ __device__ __forceinline__ uint4 gather(const In* from, i64 distance, int left) 
 }
 
 // Starts to fill a buffer with k_begin <= k < k_begin + block_k, zeros from k_end on. Complete after a wait and a barrier.
-__device__ __forceinline__ void stage(In* to, const Work& work, const Shape& s, int k_begin) {
+// Threads go along the direction in which Y is contiguous, each through its own column or chunk of eight k.
+__device__ __forceinline__ void stage(In* buffer, const Work& work, const Shape& s, int k_begin) {
     constexpr bool asynchronous = y_along_k && align_y == 16 && !grouped_lines && !grouped_k;
     constexpr int chunks = block_k / 8;
+    constexpr int abreast = y_along_k ? smaller(threads, chunks) : block_n;  // chunks or columns that threads fill at once
+    constexpr int distance = grouped_k ? groups : 1;
     const int used = min(block_k, ceil_div(work.k_end - k_begin, round_k) * round_k) / 8;  // what the warps' rounds will read
-    const int count = (y_along_k ? work.columns : used) * (y_along_k ? chunks : block_n);
-    for (int i = threadIdx.x; i < count; i += threads) {
-        const int column = y_along_k ? i / chunks : i % block_n;
-        const int chunk = y_along_k ? i % chunks : i / block_n;
-        if (chunk >= used || column >= work.columns) continue;
-        In* const at = to + column * y_pitch + chunk * 8;
+    const int fast = threadIdx.x % abreast, slow = threadIdx.x / abreast;
+    const auto fill = [&](int column, int chunk) {
         const int k = k_begin + (grouped_k ? chunk / 32 * unit_k + chunk / 4 % groups + chunk % 4 * 64 : chunk * 8);
         const In* const from = work.y + (y_along_k ? column * s.ldy + k : k * s.ldy + column);
-        if constexpr (asynchronous) {
-            const int left = max(0, min(8, work.k_end - k));
-            ptx::cp_async<16>(ptx::shared_address(at), left > 0 ? from : work.y, left * 2);
+        In* const to = buffer + column * y_pitch + chunk * 8;
+        if (asynchronous && k + 8 <= work.k_end) {
+            ptx::cp_async<16>(ptx::shared_address(to), from, 16);
         } else {
-            constexpr int distance = grouped_k ? groups : 1;
             const int left = ceil_div(max(0, work.k_end - k), distance);
-            *reinterpret_cast<uint4*>(at) = gather(from, (y_along_k ? 1 : s.ldy) * distance, left);
+            *reinterpret_cast<uint4*>(to) = gather(from, (y_along_k ? 1 : s.ldy) * distance, left);
         }
+    };
+    if constexpr (y_along_k) {
+#pragma unroll 1
+        for (int column = slow; column < work.columns; column += threads / abreast) {
+#pragma unroll 1
+            for (int chunk = fast; chunk < used; chunk += abreast) fill(column, chunk);
+        }
+    } else {
+        if (fast < work.columns && slow < threads / abreast)
+            for (int chunk = slow; chunk < used; chunk += threads / abreast) fill(fast, chunk);
     }
     ptx::cp_async_commit();
 }
@@ -289,6 +294,7 @@ __device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Sha
     const int warp_k = threadIdx.x / 32 / warps_m;
     const int lane_k = warp_k * run * step_k + threadIdx.x % 4 * 8;
     int buffer = 0;
+#pragma unroll 1
     for (int k = work.k_begin; k < work.k_end; k += block_k) {
         ptx::cp_async_wait<0>();
         __syncthreads();
@@ -296,6 +302,7 @@ __device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Sha
         buffer ^= 1;
         if (k + block_k < work.k_end) stage(buffers + buffer * work.columns * y_pitch, work, s, k + block_k);
         const int rounds = ceil_div(min(block_k, work.k_end - k), round_k);
+#pragma unroll 1
         for (int round = 0; round < rounds; ++round) {
             stream.next_round();
 #pragma unroll
@@ -418,9 +425,13 @@ __device__ __forceinline__ void finish_in_cluster(const Work& work, const Shape&
     sync_cluster();  // a block must not leave while others read its sums
 }
 
-__device__ __forceinline__ void finish_in_memory(const Work& work, const Shape& s, const f32* partial, u32* counters) {
-    if (!is_last(counters + work.tile, s.split_k)) return;
-    const f32* const from = partial + static_cast<i64>(work.tile) * s.split_k * (block_lines * block_n);
+// Slot of a part of this block's tile in the workspace.
+__device__ __forceinline__ f32* slot(f32* partial, u32 tile, const Shape& s, int part) {
+    return partial + (static_cast<i64>(tile) * s.split_k + part) * (block_lines * block_n);
+}
+
+__device__ __forceinline__ void finish_in_memory(const Work& work, const Shape& s, const f32* from, u32* counter) {
+    if (!is_last(counter, s.split_k)) return;
     for_elements(work, threadIdx.x, threads, [&](int i, int line, int column) {
         f32 sum = 0.0F;
         for (int part = 0; part < s.split_k; ++part) sum += __ldcg(from + part * (block_lines * block_n) + i);
@@ -429,8 +440,8 @@ __device__ __forceinline__ void finish_in_memory(const Work& work, const Shape& 
 }
 
 __device__ __forceinline__ void finish(const Work& work, const Shape& s, f32* left, f32* partial, u32* counters) {
-    f32* const mine = cluster ? left + warps_k * work.columns * sum_pitch
-                              : partial + (static_cast<i64>(work.tile) * s.split_k + work.part) * (block_lines * block_n);
+    const u32 tile = (blockIdx.z * gridDim.y + blockIdx.y) * (gridDim.x / s.split_k) + blockIdx.x / s.split_k;
+    f32* const mine = cluster ? left + warps_k * work.columns * sum_pitch : slot(partial, tile, s, work.part);
     for_elements(work, threadIdx.x, threads, [&](int i, int line, int column) {
         f32 sum = collect(left, work, s, line, column);
         if (work.part == 0) sum += sum_edges(work, s, line, column);
@@ -445,7 +456,7 @@ __device__ __forceinline__ void finish(const Work& work, const Shape& s, f32* le
     if constexpr (cluster)
         finish_in_cluster(work, s, mine);
     else
-        finish_in_memory(work, s, partial, counters);
+        finish_in_memory(work, s, slot(partial, tile, s, 0), counters + tile);
 }
 
 // Waits for what the stream holds before this launch, and lets the next one be set up meanwhile.
@@ -459,27 +470,23 @@ __device__ __forceinline__ void take_turn() {
 
 extern "C" __global__ void __launch_bounds__(threads)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
-                     int batch, i64 stride_a, i64 stride_b, i64 stride_c, u32* counters, f32* partial, int split_k) {
+                     int batch, i64 stride_a, i64 stride_b, i64 stride_c, u32* counters, f32* partial, int split_k, int part_k) {
     extern __shared__ __align__(16) unsigned char shared[];
-    const Shape s = {swap_ab ? n : m, swap_ab ? m : n, k, swap_ab ? ldb : lda, swap_ab ? lda : ldb, ldc, alpha, beta, split_k};
-    // Parts of a tile are neighbours, then tiles along Y: who shares X reads it at the same time.
-    const int tiles_n = ceil_div(s.columns, block_n);
-    const int tiles_m = grouped_lines ? groups * ceil_div(ceil_div(s.lines, groups), block_lines) : ceil_div(s.lines, block_lines);
+    const Shape s = {swap_ab ? n : m,       swap_ab ? m : n, k,    swap_ab ? ldb : lda, swap_ab ? lda : ldb, ldc, alpha, beta,
+                     split_k, part_k};
+    // Blocks along x: the parts of a tile, tile after tile; along y the tiles of Y; along z the batch.
     Work work;
-    work.part = blockIdx.x % split_k;
-    work.tile = blockIdx.x / split_k;
-    const int tile_n = work.tile % tiles_n;
-    const int tile_m = work.tile / tiles_n % tiles_m;
-    const i64 slice = work.tile / tiles_n / tiles_m;  // of `batch`
+    work.part = blockIdx.x % static_cast<u32>(split_k);
+    const int tile = blockIdx.x / static_cast<u32>(split_k);
     work.line_step = grouped_lines ? groups : 1;
-    work.first_line = grouped_lines ? tile_m % groups + tile_m / groups * (groups * block_lines) : tile_m * block_lines;
+    work.first_line = grouped_lines ? tile % groups + tile / groups * (groups * block_lines) : tile * block_lines;
     work.lines = min(block_lines, ceil_div(s.lines - work.first_line, work.line_step));
     if (work.lines <= 0) return;  // all parts of the tile alike
-    work.first_column = tile_n * block_n;
+    work.first_column = blockIdx.y * block_n;
     work.columns = min(block_n, s.columns - work.first_column);
-    work.x = (swap_ab ? b : a) + slice * (swap_ab ? stride_b : stride_a);
-    work.y = (swap_ab ? a : b) + slice * (swap_ab ? stride_a : stride_b) + work.first_column * (y_along_k ? s.ldy : 1);
-    work.c = c + slice * stride_c;
+    work.x = (swap_ab ? b : a) + blockIdx.z * (swap_ab ? stride_b : stride_a);
+    work.y = (swap_ab ? a : b) + blockIdx.z * (swap_ab ? stride_a : stride_b) + work.first_column * (y_along_k ? s.ldy : 1);
+    work.c = c + blockIdx.z * stride_c;
     bound_k(work, s);
 
     take_turn();
