@@ -270,13 +270,11 @@ TEST(OpConformance, EveryOpHasExamplesThatParse) {
     }
 }
 
-TEST(SimtSpace, HasHundredsOfLegalConfigsAndTheClassicNames) {
+TEST(SimtSpace, HasHundredsOfLegalConfigs) {
     const Catalogue catalogue = Catalogue::embedded();
     const Problem problem = catalogue.problem({"hgemm", "4096x4096x4096", {}});
     const SearchSpace space = catalogue.find_family("gemm/simt")->space(problem, reference_device("sm_90a").value());
     EXPECT_GE(space.count().legal, 500U);
-    EXPECT_EQ(space.named.front().name, "naive");
-    EXPECT_EQ(space.named.size(), 6U);
 }
 
 TEST(SimtSpace, TakesEveryLayoutTypeAndAlignment) {

@@ -22,8 +22,9 @@ using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
 // Small spaces: what is proved does not depend on their size. 256 is above what the fake computes, so a launch costs it nothing.
-const std::vector<std::string> kPins = {"--param", "block_n=64", "--param",    "block_k=16", "--param",
-                                        "vec=4",   "--param",    "smem_pad=0", "--param",    "smem=1"};
+const std::vector<std::string> kPins = {"--param", "smem=1",     "--param", "block_n=64", "--param", "block_k=16",
+                                        "--param", "vec=4",      "--param", "packed=1",   "--param", "bcf=0",
+                                        "--param", "smem_pad=0", "--param", "stages=1",   "--param", "cp_async=0"};
 
 std::vector<std::string> with_pins(std::vector<std::string> words, const std::vector<std::string>& more = {}) {
     words.insert(words.end(), kPins.begin(), kPins.end());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 
@@ -16,51 +17,94 @@ constexpr std::int64_t kMostBlocks = 2147483647;
 // Registers beside the sums: a row and a column of operands, addresses, loop counters.
 constexpr std::int64_t kOtherRegisters = 48;
 
+std::int64_t tiles(std::int64_t extent, std::int64_t tile) {
+    return (extent + tile - 1) / tile;
+}
+
 std::int64_t threads_of(const Config& c) {
     return c["block_m"] / c["thread_m"] * (c["block_n"] / c["thread_n"]);
 }
 
 std::int64_t smem_bytes(const Config& c, std::int64_t element_bytes) {
-    return c["block_k"] * (c["block_m"] + c["block_n"] + 2 * c["smem_pad"]) * element_bytes;
+    return c["stages"] * c["block_k"] * (c["block_m"] + c["block_n"] + 2 * c["smem_pad"]) * element_bytes;
 }
 
-std::int64_t tiles(std::int64_t extent, std::int64_t tile) {
-    return (extent + tile - 1) / tile;
+// Registers that hold the next chunks of both tiles between reading and writing them.
+std::int64_t held_registers(const Config& c) {
+    const std::int64_t per_pass = threads_of(c) * c["vec"];
+    const std::int64_t passes = tiles(c["block_m"] * c["block_k"], per_pass) + tiles(c["block_n"] * c["block_k"], per_pass);
+    return passes * std::max<std::int64_t>(1, c["vec"] / 2);
+}
+
+// f16 sums of neighbouring columns share a register.
+std::int64_t sum_registers(const Config& c, bool is_f16) {
+    return c["thread_m"] * c["thread_n"] / (is_f16 && c["thread_n"] > 1 ? 2 : 1);
+}
+std::int64_t registers_needed(const Config& c, bool is_f16) {
+    return sum_registers(c, is_f16) + held_registers(c) + kOtherRegisters;
 }
 
 std::vector<Parameter> parameters() {
     const auto compile = ParameterKind::compile;
     return {{"smem", {0, 1}, compile, "tiles go through shared memory"},
-            {"block_m", {8, 16, 32, 64, 128}, compile, "rows of C a block"},
-            {"block_n", {16, 32, 64, 128}, compile, "columns of C a block"},
-            {"thread_m", {1, 4, 8}, compile, "rows of C a thread"},
+            {"block_m", {8, 16, 32, 64, 128, 256}, compile, "rows of C a block"},
+            {"block_n", {16, 32, 64, 128, 256}, compile, "columns of C a block"},
+            {"thread_m", {1, 4, 8, 16}, compile, "rows of C a thread"},
             {"thread_n", {1, 4, 8}, compile, "columns of C a thread"},
             {"block_k", {8, 16, 32}, compile, "depth of a tile"},
-            {"vec", {1, 2, 4, 8}, compile, "elements of one global access, as far as alignment allows"},
-            {"smem_pad", {0, 8}, compile, "unused elements after each row of a tile, against bank conflicts"}};
+            {"vec", {1, 2, 4, 8}, compile, "neighbouring elements that a thread copies together"},
+            {"packed", {0, 1}, compile, "1: they move in one access, as far as alignment allows; 0: in pairs"},
+            {"bcf", {0, 1}, compile, "1: threads take lines and elements of a tile so that banks do not conflict"},
+            {"smem_pad", {0, 8}, compile, "unused elements after each row of a tile, against bank conflicts"},
+            {"stages", {1, 2}, compile, "buffers for tiles in shared memory"},
+            {"cp_async",
+             {0, 1},
+             compile,
+             "1: operands with contiguous rows or columns are copied by cp.async; 0: through registers"}};
 }
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {
     const auto size = static_cast<std::int64_t>(size_bytes(view.in));
-    const std::int64_t widest = std::max(gemm::access_width(view.a, 8), gemm::access_width(view.b, 8));
     const std::int64_t registers = device.limits.registers_per_block;
     const std::int64_t most_threads = std::min(device.limits.threads_per_block, 1024);
+    const bool is_f16 = view.acc == DType::f16;
+    const bool transposes_both = !view.trans_a && view.trans_b;
     return {
         {"without shared memory a thread computes one element",
          {"smem", "thread_m", "thread_n"},
          [](const Config& c) { return c["smem"] == 1 || (c["thread_m"] == 1 && c["thread_n"] == 1); }},
-        {"block_k, vec and smem_pad mean nothing without shared memory",
-         {"smem", "block_k", "vec", "smem_pad"},
-         [](const Config& c) { return c["smem"] == 1 || (c["block_k"] == 8 && c["vec"] == 1 && c["smem_pad"] == 0); }},
+        {"how tiles are copied means nothing without shared memory",
+         {"smem", "block_k", "vec", "packed", "bcf", "smem_pad", "stages", "cp_async"},
+         [](const Config& c) {
+             return c["smem"] == 1 || (c["block_k"] == 8 && c["vec"] == 1 && c["packed"] == 0 && c["bcf"] == 0 &&
+                                       c["smem_pad"] == 0 && c["stages"] == 1 && c["cp_async"] == 0);
+         }},
+        {"a thread's tile is more than 4 times as long as wide",
+         {"thread_m", "thread_n"},
+         [](const Config& c) { return c["thread_m"] <= 4 * c["thread_n"] && c["thread_n"] <= 4 * c["thread_m"]; }},
+        {"one element or two are packed anyhow",
+         {"vec", "packed"},
+         [](const Config& c) { return c["packed"] == 0 || c["vec"] > 2; }},
+        {"a single element has no halves",
+         {"thread_m", "thread_n", "bcf"},
+         [](const Config& c) { return c["bcf"] == 0 || (c["thread_m"] > 1 && c["thread_n"] > 1); }},
+        {"cp.async moves at least two elements",
+         {"vec", "cp_async"},
+         [](const Config& c) { return c["cp_async"] == 0 || c["vec"] > 1; }},
+        {"cp.async cannot transpose, and both operands are contiguous along K",
+         {"cp_async"},
+         [=](const Config& c) { return c["cp_async"] == 0 || !transposes_both; }},
         {"the block needs whole warps and at most as many threads as the GPU allows",
          {"block_m", "block_n", "thread_m", "thread_n"},
          [=](const Config& c) { return threads_of(c) % 32 == 0 && threads_of(c) >= 32 && threads_of(c) <= most_threads; }},
         {"the sums exceed the register file",
-         {"block_m", "block_n", "thread_m", "thread_n"},
-         [=](const Config& c) { return threads_of(c) * (c["thread_m"] * c["thread_n"] + kOtherRegisters) <= registers; }},
-        {"vec is wider than the alignment of A and B", {"vec"}, [=](const Config& c) { return c["vec"] <= widest; }},
+         {"block_m", "block_n", "thread_m", "thread_n", "block_k", "vec"},
+         [=](const Config& c) {
+             const std::int64_t needed = registers_needed(c, is_f16);
+             return needed <= 255 && threads_of(c) * needed <= registers;
+         }},
         {"tiles exceed static shared memory",
-         {"block_m", "block_n", "block_k", "smem_pad"},
+         {"block_m", "block_n", "block_k", "smem_pad", "stages"},
          [=](const Config& c) { return smem_bytes(c, size) <= kStaticSmemBytes; }},
         {"some threads would load nothing",
          {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec"},
@@ -71,22 +115,44 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     };
 }
 
-// In declared order of parameters.
-Config config_of(const std::array<std::int64_t, 8>& values) {
-    Config config;
-    std::size_t i = 0;
-    for (const Parameter& parameter : parameters()) config.set(parameter.name, values.at(i++));
-    return config;
+// How a classic kernel copies its tiles. Its names say f16x4 or f16x8 for vec, k16 or k32 for block_k beyond 8, pack, bcf, offset
+// for smem_pad, dbuf for two buffers and async for cp.async.
+struct Copying {
+    std::int64_t block_k, vec, packed, bcf, smem_pad, stages, cp_async;
+};
+
+Config config_of(const std::array<std::int64_t, 4>& tile, const Copying& c, bool smem = true) {
+    return {{"smem", smem ? 1 : 0}, {"block_m", tile[0]},     {"block_n", tile[1]}, {"thread_m", tile[2]},
+            {"thread_n", tile[3]},  {"block_k", c.block_k},   {"vec", c.vec},       {"packed", c.packed},
+            {"bcf", c.bcf},         {"smem_pad", c.smem_pad}, {"stages", c.stages}, {"cp_async", c.cp_async}};
 }
 
 std::vector<NamedConfig> named_configs() {
-    //                         smem  bm   bn  tm tn  bk vec pad
-    return {{"naive", config_of({0, 16, 16, 1, 1, 8, 1, 0})},
-            {"sliced_k", config_of({1, 32, 32, 1, 1, 32, 1, 0})},
-            {"t_4x4_sliced_k_f16x4", config_of({1, 64, 64, 4, 4, 16, 4, 0})},
-            {"t_8x8_sliced_k_f16x4", config_of({1, 128, 128, 8, 8, 8, 4, 0})},
-            {"t_8x8_sliced_k_f16x4_offset", config_of({1, 128, 128, 8, 8, 8, 4, 8})},
-            {"t_8x8_sliced_k_k16_f16x8_offset", config_of({1, 128, 128, 8, 8, 16, 8, 8})}};
+    constexpr std::array<std::int64_t, 4> small = {64, 64, 4, 4}, large = {128, 128, 8, 8}, tall = {256, 128, 16, 8};
+    const std::string t4 = "t_4x4_sliced_k_f16x4_pack", t8x4 = "t_8x8_sliced_k_f16x4", t8x8 = "t_8x8_sliced_k_f16x8_pack";
+    std::vector<NamedConfig> named = {{"naive", config_of({16, 16, 1, 1}, {8, 1, 0, 0, 0, 1, 0}, false)},
+                                      {"sliced_k", config_of({32, 32, 1, 1}, {32, 1, 0, 0, 0, 1, 0})},
+                                      {t4 + "_bcf", config_of(small, {16, 4, 1, 1, 0, 1, 0})},
+                                      {t4 + "_bcf_offset", config_of(small, {16, 4, 1, 1, 8, 1, 0})},
+                                      {t8x4, config_of(large, {8, 4, 0, 0, 0, 1, 0})},
+                                      {t8x4 + "_bcf", config_of(large, {8, 4, 0, 1, 0, 1, 0})},
+                                      {t8x4 + "_bcf_offset", config_of(large, {8, 4, 0, 1, 8, 1, 0})},
+                                      {t8x4 + "_pack", config_of(large, {8, 4, 1, 0, 0, 1, 0})},
+                                      {t8x4 + "_pack_bcf", config_of(large, {8, 4, 1, 1, 0, 1, 0})},
+                                      {t8x4 + "_pack_bcf_offset", config_of(large, {8, 4, 1, 1, 8, 1, 0})},
+                                      {t8x8 + "_bcf", config_of(large, {8, 8, 1, 1, 0, 1, 0})},
+                                      {t8x8 + "_bcf_offset", config_of(large, {8, 8, 1, 1, 8, 1, 0})},
+                                      {t8x8 + "_bcf_dbuf", config_of(large, {8, 8, 1, 1, 0, 2, 0})}};
+    for (const std::int64_t block_k : {16, 32}) {
+        const std::string name = "t_8x8_sliced_k" + std::to_string(block_k) + "_f16x8_pack_dbuf";
+        named.push_back({name, config_of(large, {block_k, 8, 1, 0, 0, 2, 0})});
+        named.push_back({name + "_offset", config_of(large, {block_k, 8, 1, 0, 8, 2, 0})});
+        named.push_back({name + "_async", config_of(large, {block_k, 8, 1, 0, 0, 2, 1})});
+        named.push_back({name + "_async_offset", config_of(large, {block_k, 8, 1, 0, 8, 2, 1})});
+    }
+    named.push_back({"t_16x8_sliced_k32_f16x8_pack_dbuf", config_of(tall, {32, 8, 1, 0, 0, 2, 0})});
+    named.push_back({"t_16x8_sliced_k32_f16x8_pack_dbuf_async", config_of(tall, {32, 8, 1, 0, 0, 2, 1})});
+    return named;
 }
 
 class GemmSimt final : public Family {
@@ -116,9 +182,8 @@ SearchSpace GemmSimt::space(const Problem& problem, const Device& device) const 
     space.version = space_version();
     space.parameters = parameters();
     space.constraints = constraints(view, device);
-    const std::int64_t widest = std::max(gemm::access_width(view.a, 8), gemm::access_width(view.b, 8));
-    space.default_config = config_of({1, 64, 64, 4, 4, 16, std::min<std::int64_t>(4, widest), 8});
-    // A variant that is named after its wide accesses does not exist for operands that forbid them.
+    space.default_config = config_of({64, 64, 4, 4}, {16, 4, 1, 1, 8, 2, 0});
+    // cp.async variants do not exist for two operands that are both contiguous along K, nor 16x8 sums of f32 on every device.
     for (const NamedConfig& named : named_configs()) {
         if (space.contains(named.config)) space.named.push_back(named);
     }
@@ -138,22 +203,51 @@ LaunchPlan GemmSimt::plan(const Problem& problem, const Config& config, const De
     return plan;
 }
 
-// Waves of blocks, each limited by multiply-adds (one a lane and clock, less what moving operands into registers takes) or by
-// global accesses. For ranking only.
+// ---- the cost model ----
+
+// Instructions of a thread for one k of a tile: a multiply-add a sum (a pair of f16 sums takes one), a conversion (f32) or a
+// duplication (f16) of what it reads, and its share of copying.
+double instructions_a_step(const Config& c, const View& view) {
+    const bool is_f16 = view.acc == DType::f16;
+    const auto read = static_cast<double>(c["thread_m"] + c["thread_n"]);
+    const auto sums = static_cast<double>(sum_registers(c, is_f16));
+    if (c["smem"] == 0) return sums + 8 * read;
+    const double conversions = is_f16 ? static_cast<double>(c["thread_m"]) : read;
+    const double loads = read / static_cast<double>(std::min<std::int64_t>(8, c["thread_n"]));
+    const std::int64_t asked = c["packed"] == 1 ? c["vec"] : std::min<std::int64_t>(2, c["vec"]);
+    const double copied = static_cast<double>(c["block_m"] + c["block_n"]) / static_cast<double>(threads_of(c));
+    const double accesses = 1.0 / static_cast<double>(gemm::access_width(view.a, asked)) +
+                            1.0 / static_cast<double>(gemm::access_width(view.b, asked));
+    // An element that is transposed is written alone, and where threads go along K, several into one bank.
+    const double transposed = (view.trans_a ? 0.0 : 0.5) + (view.trans_b ? 0.5 : 0.0);
+    return sums + conversions + loads + copied * (2 * accesses + transposed * (c["bcf"] == 1 ? 1.0 : 3.0));
+}
+
+double blocks_per_sm(const Config& c, const View& view, const DeviceLimits& limits) {
+    const std::int64_t threads = threads_of(c);
+    const std::int64_t smem = c["smem"] == 1 ? smem_bytes(c, static_cast<std::int64_t>(size_bytes(view.in))) : 0;
+    const std::int64_t registers = registers_needed(c, view.acc == DType::f16) * threads;
+    return static_cast<double>(
+        std::max<std::int64_t>(1, std::min({limits.registers_per_sm / registers, limits.threads_per_sm / threads,
+                                            limits.smem_per_sm_bytes / (smem + 1024)})));
+}
+
+// Waves of blocks, each limited by instructions or by global accesses, plus what a tile waits for its copies. For ranking only.
 std::optional<double> GemmSimt::predict_us(const Problem& problem, const Config& config, const Device& device) const {
     const View view(problem);
     const auto sm_count = static_cast<double>(device.identity.sm_count);
-    const std::int64_t blocks = tiles(view.m, config["block_m"]) * tiles(view.n, config["block_n"]) * view.batch;
-    const auto rounds = static_cast<double>(tiles(blocks, static_cast<std::int64_t>(sm_count)));
-    const auto sums = static_cast<double>(config["thread_m"] * config["thread_n"]);
-    const auto moved = static_cast<double>(config["thread_m"] + config["thread_n"]);
+    const auto blocks = static_cast<double>(tiles(view.m, config["block_m"]) * tiles(view.n, config["block_n"]) * view.batch);
+    const double rounds = std::ceil(blocks / sm_count);
+    const double resident = std::min(blocks_per_sm(config, view, device.limits), rounds);
     const bool is_tiled = config["smem"] == 1;
-    const double instructions = sums + (is_tiled ? 2 * moved : 8 * moved);
-    const double clocks = rounds * static_cast<double>(threads_of(config)) * static_cast<double>(view.k) * instructions / 128;
+    const auto depth = static_cast<double>(view.k);
+    const double busy = static_cast<double>(threads_of(config)) * depth * instructions_a_step(config, view) / 128;
+    const double wait = (config["stages"] == 1 ? 900.0 : 300.0) / resident;
+    const double waits = is_tiled ? wait * depth / static_cast<double>(config["block_k"]) / resident : 0.0;
+    const double clocks = rounds * (busy + waits);
     const double element_bytes = static_cast<double>(size_bytes(view.in));
-    const double perimeter = static_cast<double>(config["block_m"] + config["block_n"]);
-    const double traffic =
-        static_cast<double>(blocks) * perimeter * static_cast<double>(view.k) * element_bytes / (is_tiled ? 1 : 0.25);
+    const auto perimeter = static_cast<double>(config["block_m"] + config["block_n"]);
+    const double traffic = blocks * perimeter * depth * element_bytes / (is_tiled ? 1 : 0.25);
     const double l2_bytes_per_us = sm_count * 48 * device.clock_mhz;
     return std::max(clocks / device.clock_mhz, traffic / l2_bytes_per_us) + 2;
 }

@@ -1,5 +1,6 @@
 // C = alpha A B + beta C on CUDA cores. smem = 0: one element a thread, straight from global memory. smem = 1: tiles of A and B
-// go through shared memory, and a thread keeps thread_m x thread_n sums in registers.
+// go through shared memory, sliced along K, and a thread keeps thread_m x thread_n sums in registers.
+#include "common/ptx.cuh"
 #include "common/types.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
@@ -18,9 +19,14 @@ constexpr int block_k = ${block_k};
 constexpr int thread_m = ${thread_m};
 constexpr int thread_n = ${thread_n};
 constexpr int vec = ${vec};
+constexpr bool packed = ${packed};      // a chunk of vec elements moves in one access, and not in pairs
+constexpr bool bcf = ${bcf};            // the layout that avoids bank conflicts
 constexpr int smem_pad = ${smem_pad};
+constexpr int stages = ${stages};
+constexpr bool cp_async = ${cp_async};
 // clang-format on
 // ---- end of parameters ----
+#include "gemm/store_run.cuh"
 
 namespace {
 
@@ -30,11 +36,20 @@ static_assert(block_m % thread_m == 0 && block_n % thread_n == 0, "thread tiles 
 static_assert(threads >= 32 && threads <= 1024 && threads % 32 == 0, "whole warps, at most 1024 threads");
 static_assert(smem || (thread_m == 1 && thread_n == 1), "without shared memory a thread computes one element");
 static_assert(block_k % vec == 0 && block_m % vec == 0 && block_n % vec == 0 && smem_pad % 8 == 0, "accesses stay aligned");
+static_assert(!bcf || (thread_m % 2 == 0 && thread_n % 2 == 0), "a thread's tile has two halves each way");
+static_assert(stages == 1 || stages == 2, "one buffer or two");
+
+// A thread's rows, and its columns, are neighbours; with bcf they are two runs of neighbours half a block apart, so that a warp
+// reads neighbouring words of shared memory.
+constexpr int runs = bcf ? 2 : 1;
+constexpr int run_m = thread_m / runs;
+constexpr int run_n = thread_n / runs;
 
 // Elements of one access: as many as asked, as far as the operand's alignment goes.
-constexpr int width_a = smaller(vec, align_a / static_cast<int>(sizeof(In)));
-constexpr int width_b = smaller(vec, align_b / static_cast<int>(sizeof(In)));
-constexpr int width_c = smaller(smaller(vec, thread_n), align_c / static_cast<int>(sizeof(Out)));
+constexpr int asked = packed ? vec : smaller(vec, 2);
+constexpr int width_a = smaller(asked, align_a / static_cast<int>(sizeof(In)));
+constexpr int width_b = smaller(asked, align_b / static_cast<int>(sizeof(In)));
+constexpr int width_c = smaller(smaller(asked, run_n), align_c / static_cast<int>(sizeof(Out)));
 
 struct Shape {
     i64 m, n, k;
@@ -51,74 +66,232 @@ struct Source {
     i64 k;
 };
 
-// The first `valid` of `width` elements, the others zero.
-template <int width>
-__device__ __forceinline__ Pack<In, width> fetch(const In* from, int valid) {
-    if (valid >= width) return load_pack<In, width>(from);
-    Pack<In, width> pack;
-#pragma unroll
-    for (int i = 0; i < width; ++i) pack.at[i] = i < valid ? from[i] : zero_of<In>();
-    return pack;
-}
+// ---- global memory to shared memory ----
 
 template <int lines>
 using Tile = In[block_k][lines + smem_pad];
 
 // How many of the next elements exist, as far as a tile is concerned.
-__device__ __forceinline__ int clipped(i64 left) { return static_cast<int>(smaller<i64>(left, 1024)); }
+__device__ __forceinline__ int clipped(i64 left) {
+    return static_cast<int>(smaller<i64>(left, 1024));
+}
 
-// Fills tile[k][line] for k0 <= k < k0 + block_k. The contiguous direction of the operand is k, or the lines.
-template <bool k_is_contiguous, int width, int lines>
-__device__ __forceinline__ void fill_tile(Tile<lines>& tile, const Source& from, i64 k0) {
-    constexpr int run = k_is_contiguous ? block_k : lines;
-    constexpr int chunks = block_k * lines / width;
-    const int k_left = clipped(from.k - k0);
-    const int lines_left = clipped(from.lines - from.first_line);
-    const In* const first = k_is_contiguous ? from.data + from.first_line * from.ld + k0 : from.data + k0 * from.ld + from.first_line;
-#pragma unroll 2
-    for (int i = threadIdx.x; i < chunks; i += threads) {
-        const int across = i / (run / width);
-        const int along = i % (run / width) * width;
-        const int valid = across < (k_is_contiguous ? lines_left : k_left) ? (k_is_contiguous ? k_left : lines_left) - along : 0;
-        const Pack<In, width> pack = fetch<width>(first + across * from.ld + along, valid);
-        if constexpr (k_is_contiguous) {
+// The first `valid` of vec elements, the others zero.
+template <int width>
+__device__ __forceinline__ Pack<In, vec> fetch(const In* from, int valid) {
+    Pack<In, vec> chunk;
+    if (valid >= vec) {
 #pragma unroll
-            for (int j = 0; j < width; ++j) tile[along + j][across] = pack.at[j];
-        } else {
-            store_pack<In, width>(&tile[across][along], pack);
+        for (int i = 0; i < vec; i += width) {
+            const Pack<In, width> part = load_pack<In, width>(from + i);
+#pragma unroll
+            for (int j = 0; j < width; ++j) chunk.at[i + j] = part.at[j];
         }
+    } else {
+#pragma unroll
+        for (int i = 0; i < vec; ++i) chunk.at[i] = i < valid ? from[i] : zero_of<In>();
+    }
+    return chunk;
+}
+
+// Fills tile[k][line] for k0 <= k < k0 + block_k, between begin() and end(). The contiguous direction of the operand is k, or the
+// lines. cp.async cannot transpose, so it takes operands with contiguous lines, if their rows are aligned to 4 bytes.
+template <bool k_is_contiguous, int width, int lines>
+struct Filler {
+    static constexpr bool is_async = cp_async && !k_is_contiguous && width >= 2;
+    static constexpr int run = k_is_contiguous ? block_k : lines;
+    static constexpr int chunks = block_k * lines / vec;
+    static constexpr int chunks_a_thread = (chunks + threads - 1) / threads;
+
+    Pack<In, vec> held[chunks_a_thread];
+
+    // The place of a chunk: `across` the contiguous direction, `along` it. Chunks along K are scattered over rows of the tile;
+    // with bcf neighbouring threads take neighbouring lines, which lie in different banks.
+    struct Place {
+        int across, along;
+    };
+    static __device__ __forceinline__ Place place(int i) {
+        const int chunk = static_cast<int>(threadIdx.x) + i * threads;
+        if (bcf && k_is_contiguous) return {chunk % lines, chunk / lines * vec};
+        return {chunk / (run / vec), chunk % (run / vec) * vec};
+    }
+    static __device__ __forceinline__ bool takes_part(int i) {
+        return chunks % threads == 0 || static_cast<int>(threadIdx.x) + i * threads < chunks;
+    }
+
+    __device__ __forceinline__ void begin(Tile<lines>& tile, const Source& from, i64 k0) {
+        const int k_left = clipped(from.k - k0);
+        const int lines_left = clipped(from.lines - from.first_line);
+        const In* const first =
+            k_is_contiguous ? from.data + from.first_line * from.ld + k0 : from.data + k0 * from.ld + from.first_line;
+#pragma unroll
+        for (int i = 0; i < chunks_a_thread; ++i) {
+            if (!takes_part(i)) continue;
+            const auto [across, along] = place(i);
+            const int valid =
+                across < (k_is_contiguous ? lines_left : k_left) ? (k_is_contiguous ? k_left : lines_left) - along : 0;
+            const In* const source = first + across * from.ld + along;
+            if constexpr (is_async) {
+                start(&tile[across][along], source, valid);
+            } else {
+                held[i] = fetch<width>(source, valid);
+            }
+        }
+    }
+
+    static __device__ __forceinline__ void start(In* to, const In* from, int valid) {
+#pragma unroll
+        for (int j = 0; j < vec; j += width) {
+            const int bytes = smaller(width, valid - j) * static_cast<int>(sizeof(In));
+            ptx::cp_async<width * static_cast<int>(sizeof(In))>(ptx::shared_address(to + j), from + j, bytes > 0 ? bytes : 0);
+        }
+    }
+
+    __device__ __forceinline__ void end(Tile<lines>& tile) const {
+        if constexpr (!is_async) {
+#pragma unroll
+            for (int i = 0; i < chunks_a_thread; ++i) {
+                if (!takes_part(i)) continue;
+                const auto [across, along] = place(i);
+                if constexpr (k_is_contiguous) {
+#pragma unroll
+                    for (int j = 0; j < vec; ++j) tile[along + j][across] = held[i].at[j];
+                } else {
+                    write(&tile[across][along], held[i]);
+                }
+            }
+        }
+    }
+
+    static __device__ __forceinline__ void write(In* to, const Pack<In, vec>& chunk) {
+#pragma unroll
+        for (int i = 0; i < vec; i += asked) {
+            Pack<In, asked> part;
+#pragma unroll
+            for (int j = 0; j < asked; ++j) part.at[j] = chunk.at[i + j];
+            store_pack<In, asked>(to + i, part);
+        }
+    }
+};
+using FillerA = Filler<!trans_a, width_a, block_m>;
+using FillerB = Filler<trans_b, width_b, block_n>;
+
+// ---- sums ----
+
+// A thread's element i of a direction lies at this offset from its first.
+template <int run, int block>
+__device__ __forceinline__ constexpr int spread(int i) {
+    return i / run * (block / runs) + i % run;
+}
+__device__ int thread_row() {
+    return static_cast<int>(threadIdx.x) / threads_n * run_m;
+}
+__device__ int thread_col() {
+    return static_cast<int>(threadIdx.x) % threads_n * run_n;
+}
+
+// A thread's share of a row of a tile.
+template <int count, int run, int block>
+__device__ __forceinline__ void read_share(In (&to)[count], const In* from) {
+    constexpr int step = smaller(run, 8);
+#pragma unroll
+    for (int i = 0; i < count; i += step) {
+        const Pack<In, step> pack = load_pack<In, step>(from + spread<run, block>(i));
+#pragma unroll
+        for (int j = 0; j < step; ++j) to[i + j] = pack.at[j];
     }
 }
 
-struct Sums {
+// f16 sums of neighbouring columns share a register and an instruction.
+constexpr bool paired = is_same<Acc, f16> && thread_n % 2 == 0;
+
+template <bool>
+struct SumsOf {
     Acc at[thread_m][thread_n];
+
+    __device__ __forceinline__ SumsOf() {
+#pragma unroll
+        for (int i = 0; i < thread_m * thread_n; ++i) at[i / thread_n][i % thread_n] = zero_of<Acc>();
+    }
+    __device__ __forceinline__ void add(const In (&left)[thread_m], const In (&right)[thread_n]) {
+#pragma unroll
+        for (int i = 0; i < thread_m; ++i) {
+#pragma unroll
+            for (int j = 0; j < thread_n; ++j) at[i][j] = multiply_add(left[i], right[j], at[i][j]);
+        }
+    }
+    __device__ __forceinline__ const Acc* row(int i) const { return at[i]; }
 };
 
-__device__ int thread_row() {
-    return static_cast<int>(threadIdx.x) / threads_n * thread_m;
-}
-__device__ int thread_col() {
-    return static_cast<int>(threadIdx.x) % threads_n * thread_n;
-}
+template <>
+struct SumsOf<true> {
+    static constexpr int pairs = (thread_n + 1) / 2;
+    union {
+        u32 pair[thread_m][pairs];
+        Acc at[thread_m][2 * pairs];
+    };
 
-__device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Source& b) {
-    __shared__ __align__(16) Tile<block_m> a_tile;
-    __shared__ __align__(16) Tile<block_n> b_tile;
-    for (i64 k0 = 0; k0 < a.k; k0 += block_k) {
-        fill_tile<!trans_a, width_a, block_m>(a_tile, a, k0);
-        fill_tile<trans_b, width_b, block_n>(b_tile, b, k0);
-        __syncthreads();
-#pragma unroll 4
-        for (int k = 0; k < block_k; ++k) {
-            const Pack<In, thread_m> left = load_pack<In, thread_m>(&a_tile[k][thread_row()]);
-            const Pack<In, thread_n> right = load_pack<In, thread_n>(&b_tile[k][thread_col()]);
+    __device__ __forceinline__ SumsOf() {
 #pragma unroll
-            for (int i = 0; i < thread_m; ++i) {
+        for (int i = 0; i < thread_m * pairs; ++i) pair[i / pairs][i % pairs] = 0;
+    }
+    __device__ __forceinline__ void add(const In (&left)[thread_m], const In (&right)[thread_n]) {
 #pragma unroll
-                for (int j = 0; j < thread_n; ++j) sums.at[i][j] = multiply_add(left.at[i], right.at[j], sums.at[i][j]);
+        for (int i = 0; i < thread_m; ++i) {
+            const u32 both = left[i].bits * 0x10001U;
+#pragma unroll
+            for (int j = 0; j < pairs; ++j) {
+                const u32 two = right[2 * j].bits | static_cast<u32>(right[2 * j + 1].bits) << 16;
+                asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(pair[i][j]) : "r"(both), "r"(two));
             }
         }
+    }
+    __device__ __forceinline__ const Acc* row(int i) const { return at[i]; }
+};
+using Sums = SumsOf<paired>;
+
+__device__ __forceinline__ void sum_tile(Sums& sums, const Tile<block_m>& a_tile, const Tile<block_n>& b_tile) {
+#pragma unroll 4
+    for (int k = 0; k < block_k; ++k) {
+        In left[thread_m];
+        In right[thread_n];
+        read_share<thread_m, run_m, block_m>(left, &a_tile[k][thread_row()]);
+        read_share<thread_n, run_n, block_n>(right, &b_tile[k][thread_col()]);
+        sums.add(left, right);
+    }
+}
+
+// With two buffers the next tile is on its way while this one is summed.
+__device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Source& b) {
+    __shared__ __align__(16) Tile<block_m> a_tiles[stages];
+    __shared__ __align__(16) Tile<block_n> b_tiles[stages];
+    FillerA fill_a;
+    FillerB fill_b;
+    const auto begin = [&](int stage, i64 k0) {
+        fill_a.begin(a_tiles[stage], a, k0);
+        fill_b.begin(b_tiles[stage], b, k0);
+        ptx::cp_async_commit();
+    };
+    const auto end = [&](int stage) {
+        fill_a.end(a_tiles[stage]);
+        fill_b.end(b_tiles[stage]);
+        ptx::cp_async_wait<0>();
         __syncthreads();
+    };
+    begin(0, 0);
+    end(0);
+    int stage = 0;
+#pragma unroll 1
+    for (i64 k0 = block_k;; k0 += block_k) {
+        const bool is_last = k0 >= a.k;
+        const int next = stages == 2 ? stage ^ 1 : 0;
+        if (stages == 2 && !is_last) begin(next, k0);
+        sum_tile(sums, a_tiles[stage], b_tiles[stage]);
+        if (stages == 1 || is_last) __syncthreads();
+        if (is_last) return;
+        if (stages == 1) begin(next, k0);
+        end(next);
+        stage = next;
     }
 }
 
@@ -130,28 +303,10 @@ __device__ __forceinline__ void sum_direct(Sums& sums, const Source& a, const So
     const In* right = b.data + (trans_b ? col * b.ld : col);
     const i64 step_a = trans_a ? a.ld : 1;
     const i64 step_b = trans_b ? 1 : b.ld;
-    for (i64 k = 0; k < a.k; ++k) sums.at[0][0] = multiply_add(left[k * step_a], right[k * step_b], sums.at[0][0]);
+    for (i64 k = 0; k < a.k; ++k) sums.add({left[k * step_a]}, {right[k * step_b]});
 }
 
-// One run of width_c elements of a row, of which `valid` exist. C is not read where beta is 0.
-__device__ __forceinline__ void store_run(const Acc* sums, Out* c, const Shape& shape, int valid) {
-    if (valid <= 0) return;
-    const bool is_whole = valid >= width_c;
-    Pack<Out, width_c> old;
-    if (shape.beta != 0.0F && is_whole) old = load_pack<Out, width_c>(c);
-    Pack<Out, width_c> pack;
-#pragma unroll
-    for (int j = 0; j < width_c; ++j) {
-        f32 value = shape.alpha * to_f32(sums[j]);
-        if (shape.beta != 0.0F) {
-            if (!is_whole && j < valid) old.at[j] = c[j];
-            value += shape.beta * to_f32(old.at[j]);
-        }
-        pack.at[j] = from_f32<Out>(value);
-        if (!is_whole && j < valid) c[j] = pack.at[j];
-    }
-    if (is_whole) store_pack<Out, width_c>(c, pack);
-}
+// ---- results ----
 
 __device__ __forceinline__ void store(const Sums& sums, Out* c, const Shape& shape, i64 tile_row, i64 tile_col) {
     const int rows = clipped(shape.m - tile_row) - thread_row();
@@ -159,9 +314,13 @@ __device__ __forceinline__ void store(const Sums& sums, Out* c, const Shape& sha
     Out* const first = c + (tile_row + thread_row()) * shape.ldc + tile_col + thread_col();
 #pragma unroll
     for (int i = 0; i < thread_m; ++i) {
-        if (i >= rows) return;
+        const int row = spread<run_m, block_m>(i);
+        if (row >= rows) return;
 #pragma unroll
-        for (int j = 0; j < thread_n; j += width_c) store_run(&sums.at[i][j], first + i * shape.ldc + j, shape, cols - j);
+        for (int j = 0; j < thread_n; j += width_c) {
+            const int col = spread<run_n, block_n>(j);
+            store_run<width_c>(sums.row(i) + j, first + row * shape.ldc + col, shape.alpha, shape.beta, cols - col);
+        }
     }
 }
 
@@ -178,8 +337,6 @@ extern "C" __global__ void __launch_bounds__(threads)
         const i64 row = at % tiles / tiles_n * block_m;
         const i64 col = at % tiles_n * block_n;
         Sums sums;
-#pragma unroll
-        for (int i = 0; i < thread_m * thread_n; ++i) sums.at[i / thread_n][i % thread_n] = zero_of<Acc>();
         const Source left = {a + which * stride_a, lda, row, shape.m, shape.k};
         const Source right = {b + which * stride_b, ldb, col, shape.n, shape.k};
         if constexpr (smem) {

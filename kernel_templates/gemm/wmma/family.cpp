@@ -29,7 +29,10 @@ std::vector<Parameter> parameters() {
         {"warps_m", {1, 2, 4}, compile, "warps along the rows of a block's tile"},
         {"warps_n", {1, 2, 4}, compile, "warps along its columns"},
         {"block_k", {16, 32, 64}, compile, "depth of a tile in shared memory"},
-        {"cp_async", {0, 1}, compile, "1: tiles are copied by cp.async; 0: through registers"},
+        {"cp_async",
+         {0, 1},
+         compile,
+         "1: tiles are copied by cp.async, as far as rows are aligned to 4 bytes; 0: through registers"},
         {"stages", {1, 2, 3, 4, 5}, compile, "buffers for tiles in shared memory"},
         {"smem_pad", {0, 8}, compile, "unused elements after each row of a tile, against bank conflicts"},
         {"dsmem", {0, 1}, compile, "1: dynamic shared memory, up to what the device gives on request; 0: static, up to 48 KiB"},
@@ -71,9 +74,6 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"block_k is more than twice K", {"block_k"}, rule([=](const Shape& s) {
                       return s.block_k == 16 || s.block_k < 2 * g.k;
                   })});
-    to.push_back({"cp.async moves at least 4 bytes, and the rows of A and B are aligned to 2",
-                  {"cp_async"},
-                  rule([=](const Shape& s) { return s.cp_async == 0 || std::max(g.align_a, g.align_b) >= 4; })});
     to.push_back({"tiles that pass through registers have one buffer or two", {"cp_async", "stages"}, rule([](const Shape& s) {
                       return s.cp_async != 0 || s.stages <= 2;
                   })});
