@@ -6,7 +6,7 @@
 namespace autotune::gemv {
 namespace {
 
-constexpr double kOtherRegisters = 44;          // addresses, fragments of Y, loop counters
+constexpr double kOtherRegisters = 70;          // addresses, fragments of Y, loop counters
 constexpr double kBytesInFlight = 12.0 * 1024;  // of one SM, at which memory gives half of what it can
 constexpr double kBytesPerClockOfSm = 48;       // that one SM can take from L2
 constexpr double kBytesPerClockOfL2 = 5500;
@@ -14,7 +14,9 @@ constexpr double kBytesPerClockOfL2 = 5500;
 // Blocks that run at once on one SM.
 double resident_blocks(const Grid& grid, const Shape& s, const DeviceLimits& limits) {
     const auto threads = static_cast<double>(s.threads());
-    const double registers = std::ceil((static_cast<double>(s.accumulators() + s.loaded()) + kOtherRegisters) / 8) * 8;
+    const double wanted = static_cast<double>(s.accumulators() + s.loaded()) + kOtherRegisters;
+    const double given = limits.registers_per_sm / (threads * static_cast<double>(s.min_blocks));
+    const double registers = std::floor(std::min(wanted, given) / 8) * 8;
     const double by_registers = std::floor(limits.registers_per_sm / (registers * threads));
     const double by_smem = std::floor(limits.smem_per_sm_bytes / (static_cast<double>(grid.smem_bytes) + 1024));
     const double by_threads = std::floor(limits.threads_per_sm / threads);

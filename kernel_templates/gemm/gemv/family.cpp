@@ -38,6 +38,7 @@ std::vector<Parameter> parameters() {
         {"warps_k", {1, 2, 4, 8, 16}, compile, "warps along K, whose sums are added in shared memory"},
         {"unroll", {1, 2, 4, 8}, compile, "steps of 32 k that a warp loads ahead"},
         {"block_k", {128, 256, 512, 1024, 2048, 4096}, compile, "depth of the other operand in shared memory at once"},
+        {"min_blocks", {1, 2, 3, 4}, compile, "blocks that the registers of an SM must hold"},
         {"evict_first", {0, 1}, compile, "1: L2 drops the streamed operand first"},
         {"cluster",
          {0, 1},
@@ -79,12 +80,13 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
 
 void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const Streams x(g);
-    to.push_back({"sums and what is loaded ahead exceed the registers",
-                  {"block_m", "block_n", "warps_m", "warps_k", "unroll"},
-                  rule([=](const Shape& s) {
-                      const int64_t registers = s.accumulators() + s.loaded() + kOtherRegisters;
-                      return registers <= kRegisters && registers * s.threads() <= device.limits.registers_per_block;
-                  })});
+    to.push_back(
+        {"sums and what is loaded ahead exceed the registers",
+         {"block_m", "block_n", "warps_m", "warps_k", "unroll", "min_blocks"},
+         rule([=](const Shape& s) { return s.registers() <= kRegisters && s.min_blocks <= s.most_blocks(device.limits); })});
+    to.push_back({"registers would hold more than twice as many blocks",
+                  {"block_m", "block_n", "warps_m", "warps_k", "unroll", "min_blocks"},
+                  rule([=](const Shape& s) { return s.min_blocks == 4 || 2 * s.min_blocks >= s.most_blocks(device.limits); })});
     to.push_back({"block_k is not a whole number of the warps' rounds",
                   {"warps_k", "unroll", "block_k"},
                   rule([](const Shape& s) { return s.block_k % s.round_k() == 0; })});
@@ -139,17 +141,20 @@ constexpr std::array<Point, 14> kPoints = {{{"stream_16_k16_unroll4", 16, 1, 16,
 
 Config config_at(const Point& p, const Gemm& g, const Device& device) {
     const int64_t early_launch = device.identity.cc_major >= 9 ? 1 : 0;
-    return {{"swap_ab", g.m <= g.n ? 1 : 0},
-            {"block_m", p.block_m},
-            {"block_n", Streams(g).block_n()},
-            {"warps_m", p.warps_m},
-            {"warps_k", p.warps_k},
-            {"unroll", p.unroll},
-            {"block_k", p.block_k},
-            {"evict_first", 1},
-            {"cluster", 0},
-            {"split_k", 1},
-            {"early_launch", early_launch}};
+    Config config = {{"swap_ab", g.m <= g.n ? 1 : 0},
+                     {"block_m", p.block_m},
+                     {"block_n", Streams(g).block_n()},
+                     {"warps_m", p.warps_m},
+                     {"warps_k", p.warps_k},
+                     {"unroll", p.unroll},
+                     {"block_k", p.block_k},
+                     {"min_blocks", 1},
+                     {"evict_first", 1},
+                     {"cluster", 0},
+                     {"split_k", 1},
+                     {"early_launch", early_launch}};
+    config.set("min_blocks", std::clamp<int64_t>(Shape(config).most_blocks(device.limits), 1, 4));
+    return config;
 }
 
 Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {

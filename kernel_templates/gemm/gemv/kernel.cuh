@@ -23,6 +23,7 @@ constexpr int block_k = ${block_k};           // depth of Y in shared memory at 
 constexpr int warps_m = ${warps_m};
 constexpr int warps_k = ${warps_k};
 constexpr int unroll = ${unroll};             // steps that are loaded ahead
+constexpr int min_blocks = ${min_blocks};     // that the registers of an SM must hold
 constexpr bool cluster = ${cluster};          // the parts of K are a cluster and add through its shared memory
 constexpr bool evict_first = ${evict_first};  // of X, in L2
 // clang-format on
@@ -468,7 +469,7 @@ __device__ __forceinline__ void take_turn() {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, u32* counters, f32* partial, int split_k, int part_k) {
     extern __shared__ __align__(16) unsigned char shared[];

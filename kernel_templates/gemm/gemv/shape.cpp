@@ -33,6 +33,7 @@ Shape::Shape(const Config& config) {
     warps_m = get("warps_m");
     warps_k = get("warps_k");
     unroll = get("unroll");
+    min_blocks = get("min_blocks");
     cluster = get("cluster");
     evict_first = get("evict_first");
     split_k = get("split_k");

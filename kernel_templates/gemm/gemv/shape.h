@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,7 +31,8 @@ struct Streams {
 };
 
 struct Shape {
-    std::int64_t swap_ab, block_m, block_n, block_k, warps_m, warps_k, unroll, cluster, evict_first, split_k, early_launch;
+    std::int64_t swap_ab, block_m, block_n, block_k, warps_m, warps_k, unroll, min_blocks, cluster, evict_first, split_k,
+        early_launch;
 
     explicit Shape(const Config& config);
 
@@ -40,6 +42,12 @@ struct Shape {
     std::int64_t round_k() const { return 32 * warps_k * unroll; }       // k between two turns of a warp
     std::int64_t accumulators() const { return tiles() * block_n / 2; }  // registers a thread
     std::int64_t loaded() const { return tiles() * unroll * 8; }         // registers a thread, loaded ahead
+    // The least that a thread needs: with 40 beside sums and what is loaded ahead some spilled (NVRTC 13.0).
+    std::int64_t registers() const { return accumulators() + loaded() + 44; }
+    // Blocks of that many registers and threads in an SM.
+    std::int64_t most_blocks(const DeviceLimits& limits) const {
+        return std::min(limits.registers_per_sm / (registers() * threads()), limits.threads_per_sm / threads());
+    }
     // Dynamic shared memory: `buffers` stages of `columns` lines of Y, and later the sums of the warps.
     std::int64_t smem_bytes(std::int64_t columns, std::int64_t buffers) const;
     std::int64_t block_lines(const Streams& x) const { return block_m - (x.groups_k() ? 8 * warps_m : 0); }
