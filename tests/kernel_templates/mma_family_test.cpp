@@ -37,8 +37,8 @@ TEST_F(MmaFamily, DefaultIsLegalFromTheSmallestShapeOnEveryArchitecture) {
 
 TEST_F(MmaFamily, ClassicNamesAreConfigsAt4096Cubed) {
     const SearchSpace s = space(problem("4096x4096x4096"));
-    for (const char* name : {"mma_m16n8k16_mma2x4_warp4x4", "mma_m16n8k16_mma2x4_warp4x4_stages3_dsmem",
-                             "mma_m16n8k16_mma2x4_warp4x4x2_smem_swizzle_rbuf_stages4_dsmem_swizzle2048"}) {
+    for (const char* name : {"mma_m16n8k16_mma2x4_warp4x4", "mma_m16n8k16_mma2x4_warp4x4_stage3_dsmem",
+                             "mma_m16n8k16_mma2x4_warp4x4x2_smem_swizzle_rbuf_stage4_dsmem_swizzle2048"}) {
         EXPECT_TRUE(std::any_of(s.named.begin(), s.named.end(), [&](const NamedConfig& n) { return n.name == name; })) << name;
     }
 }

@@ -64,6 +64,24 @@ TEST_P(TemplatesTest, NamedConfigsCompileWithoutSpills) {
     for (const NamedConfig& named : space.named) expect_compiles(problem, space, named.config);
 }
 
+// f16 sums take fewer registers: one architecture each will do, but for tiles that exist with them alone.
+TEST_P(TemplatesTest, NamedConfigsOfHalfPrecisionSumsCompileWithoutSpills) {
+    const Device device = reference_device(arch()).value();
+    const ProblemRequest request = examples().front();
+    if (request.op != "hgemm") GTEST_SKIP() << "no product";
+    const Problem problem = catalogue_.problem({"hgemm_f16acc", request.shape, request.options});
+    if (family().refuses(problem, device)) GTEST_SKIP() << "not for " << arch();
+    const SearchSpace space = family().space(problem, device);
+    const SearchSpace full_precision = family().space(catalogue_.problem(request), device);
+    std::size_t turn = 0;
+    std::set<std::string> texts;
+    for (const NamedConfig& named : space.named) {
+        if (!texts.insert(space.compile_part(named.config).to_string()).second) continue;
+        const bool is_my_turn = kArchs[turn++ % kArchs.size()] == arch();
+        if (is_my_turn || !full_precision.contains(named.config)) expect_compiles(problem, space, named.config);
+    }
+}
+
 // The examples that the family accepts on this architecture and that fall to it when they are dealt over all that accept them.
 std::vector<Problem> TemplatesTest::share() const {
     std::vector<Problem> mine;

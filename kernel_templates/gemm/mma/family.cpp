@@ -127,11 +127,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) 
                   rule([=](const Shape& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
     to.push_back({"a panel is narrower than two tiles, or no narrower than C",
                   {"block_m", "block_n", "raster", "swizzle_stride"},
-                  rule([=](const Shape& s) {
-                      const int64_t block = s.raster != 0 ? s.block_m : s.block_n;
-                      const int64_t extent = s.raster != 0 ? g.m : g.n;
-                      return s.swizzle_stride == 0 || (s.swizzle_stride >= 2 * block && s.swizzle_stride < extent);
-                  })});
+                  rule([=](const Shape& s) { return order_of(s).is_proper(g); })});
 }
 
 // ---- well-known points ----
@@ -163,18 +159,22 @@ void add_named(std::vector<NamedConfig>& to, const std::string& name, const Shap
     }
 }
 
+// x2 is two mma steps deep, smem_swizzle XORs shared-memory addresses where the others pad rows, rbuf loads fragments ahead.
 std::vector<NamedConfig> named_configs() {
     const std::string base = "mma_m16n8k16_mma2x4_warp4x4";
     std::vector<NamedConfig> named = {{base, config_of(classic(16, 2))}};
-    for (const int64_t stages : {2, 3, 4, 5, 6}) {
-        const std::string suffix = "_stages" + std::to_string(stages) + "_dsmem";
-        add_named(named, base + suffix, classic(16, stages));
-        add_named(named, base + "x2" + suffix, classic(32, stages));
-        Shape swizzled = classic(32, stages);
-        swizzled.smem_swizzle = 1;
-        add_named(named, base + "x2_smem_swizzle" + suffix, swizzled);
-        swizzled.reg_buffers = 2;
-        add_named(named, base + "x2_smem_swizzle_rbuf" + suffix, swizzled);
+    for (const int64_t stages : {2, 3, 4, 5}) {
+        const std::string suffix = "_stage" + std::to_string(stages) + "_dsmem";
+        for (const bool smem_swizzle : {false, true}) {
+            Shape shallow = classic(16, stages);
+            Shape deep = classic(32, stages);
+            shallow.smem_swizzle = deep.smem_swizzle = smem_swizzle ? 1 : 0;
+            const std::string swizzled = smem_swizzle ? "_smem_swizzle" : "";
+            add_named(named, base + swizzled + suffix, shallow);
+            add_named(named, base + "x2" + swizzled + suffix, deep);
+            deep.reg_buffers = 2;
+            add_named(named, base + "x2" + swizzled + "_rbuf" + suffix, deep);
+        }
     }
     return named;
 }
@@ -252,12 +252,9 @@ Workspace workspace_of(const Problem& problem, const Gemm& g, const Shape& s) {
 
 LaunchStep main_step(const Problem& problem, const Gemm& g, const Shape& s, const Workspace& w) {
     const auto& o = problem.operands;
-    const int64_t across = s.raster != 0 ? ceil_div(g.m, s.block_m) : ceil_div(g.n, s.block_n);
-    const int64_t panel = s.swizzle_stride / (s.raster != 0 ? s.block_m : s.block_n);
-    const int64_t group = s.swizzle_stride == 0 ? across : std::clamp<int64_t>(panel, 1, across);
     std::vector<Argument> arguments = gemm::arguments(problem);
     arguments.back() = WorkspaceArg{w.partial};
-    for (const int64_t value : {s.raster, group, s.split_k, std::min(k_per_split(g, s), kMaxExtent)})
+    for (const int64_t value : {s.raster, order_of(s).group(g), s.split_k, std::min(k_per_split(g, s), kMaxExtent)})
         arguments.push_back(i32(value));
     for (const Argument& argument :
          {Argument{WorkspaceArg{w.packed_a}}, Argument{I64Arg{w.packed_lda}}, Argument{I64Arg{w.packed_lda * o[0].rows}},

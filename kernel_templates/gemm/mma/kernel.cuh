@@ -25,6 +25,7 @@ constexpr bool pack = ${pack};                  // unaligned operands were copie
 constexpr bool split_barrier = ${split_barrier};  // warps tell that they have read a tile one mma step before they wait
 // ---- end of parameters ----
 // clang-format on
+#include "gemm/block_order.cuh"
 #include "gemm/pack.cuh"
 
 constexpr int threads = 32 * warps_m * warps_n;
@@ -44,12 +45,6 @@ static_assert(block_m % (16 * warps_m) == 0 && block_n % (16 * warps_n) == 0, "a
 static_assert(block_k % 16 == 0 && stages >= 2, "a ring of at least two tiles, whole mma steps");
 static_assert(reg_buffers == 1 || steps_k % 2 == 0, "fragments alternate between two buffers");
 static_assert(!split_barrier || reg_buffers == 2, "warps run ahead of the barrier on fragments that they hold already");
-
-// The order of blocks.
-struct Raster {
-    int along_m;  // 1: panels are rows of tiles, and not columns of them
-    int group;    // tiles across a panel
-};
 
 // ---- one operand's tile in shared memory ----
 
@@ -372,27 +367,16 @@ struct Place {
     int tile_row, tile_col;  // first of the block's tile
 };
 
-// Tiles are walked in panels `group` tiles wide, across a panel first, so that blocks running together share operands in the L2.
-__device__ __forceinline__ Place place(int m, int n, int split_k, Raster raster) {
-    const int count_m = (m - 1) / block_m + 1;
-    const int count_n = (n - 1) / block_n + 1;
-    const int count_across = raster.along_m ? count_m : count_n;
-    const int count_along = raster.along_m ? count_n : count_m;
-    const int tile = blockIdx.x % (count_m * count_n);
-    const int rest = blockIdx.x / (count_m * count_n);
-    const int panel = tile / (raster.group * count_along);
-    const int within = tile - panel * raster.group * count_along;
-    const int width = min(raster.group, count_across - panel * raster.group);
-    const int across = panel * raster.group + within % width;
-    const int along = within / width;
+__device__ __forceinline__ Place place(int m, int n, int split_k, BlockOrder order) {
+    const BlockTile tile = block_tile<block_m, block_n>(m, n, order);
     const int warp = threadIdx.x / 32;
     Place at;
-    at.tile_row = (raster.along_m ? across : along) * block_m;
-    at.tile_col = (raster.along_m ? along : across) * block_n;
-    at.row = at.tile_row + warp / warps_n * warp_m;
-    at.col = at.tile_col + warp % warps_n * warp_n;
-    at.split = rest % split_k;
-    at.batch = rest / split_k;
+    at.tile_row = tile.row;
+    at.tile_col = tile.col;
+    at.row = tile.row + warp / warps_n * warp_m;
+    at.col = tile.col + warp % warps_n * warp_n;
+    at.split = tile.slice % split_k;
+    at.batch = tile.slice / split_k;
     return at;
 }
 

@@ -55,6 +55,10 @@ Config config_of(const Shape& s) {
             {"swizzle_stride", s.swizzle_stride}};
 }
 
+gemm::BlockOrder order_of(const Shape& s) {
+    return {s.block_m, s.block_n, s.raster, s.swizzle_stride};
+}
+
 int64_t smem_bytes(const Gemm& g, const Shape& s) {
     const int64_t ring = s.stages * (tile_bytes(s, s.block_m, !g.trans_a) + tile_bytes(s, s.block_n, g.trans_b));
     const int64_t barrier = s.split_barrier != 0 ? 16 : 0;

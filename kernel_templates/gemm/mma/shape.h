@@ -31,6 +31,8 @@ struct Shape {
 Shape shape_of(const Config& config);
 Config config_of(const Shape& shape);
 
+gemm::BlockOrder order_of(const Shape& s);
+
 // Dynamic shared memory: the ring of tiles, or the slabs through which C leaves, which take its place.
 std::int64_t smem_bytes(const Gemm& g, const Shape& s);
 // Registers a thread needs without spilling.

@@ -1,0 +1,148 @@
+// The variants of hgemm that people learn from and compare, row by row as they are told, and the named config that each is.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/catalogue.h"
+#include "src/jit/render.h"
+
+namespace autotune {
+namespace {
+
+struct Row {
+    const char* variant;
+    const char* family;
+    std::vector<std::string> names;
+    bool is_for_f32_sums = true;  // false: its sums fit the register file in f16 alone
+};
+
+std::vector<std::string> staged(const std::string& before, const std::vector<std::string>& after) {
+    std::vector<std::string> names;
+    for (const char* stages : {"2", "3", "4", "5"}) {
+        for (const std::string& end : after) names.push_back(before + "_stage" + stages + end);
+    }
+    return names;
+}
+
+std::vector<Row> cuda_core_rows() {
+    const std::string t4 = "t_4x4_sliced_k_f16x4_pack", t8x4 = "t_8x8_sliced_k_f16x4", t8x8 = "t_8x8_sliced_k_f16x8_pack";
+    const std::string k16 = "t_8x8_sliced_k16_f16x8_pack_dbuf", k32 = "t_8x8_sliced_k32_f16x8_pack_dbuf";
+    const char* simt = "gemm/simt";
+    return {
+        {"naive", simt, {"naive"}},
+        {"sliced-K through shared memory", simt, {"sliced_k"}},
+        {"8x8 thread tile, f16x4, unpacked and packed", simt, {t8x4, t8x4 + "_pack"}},
+        {"8x8, f16x4, bank-conflict-free layout, packed or not", simt, {t8x4 + "_bcf", t8x4 + "_pack_bcf"}},
+        {"8x8, f16x4, the same with offset", simt, {t8x4 + "_bcf_offset", t8x4 + "_pack_bcf_offset"}},
+        {"4x4, f16x4, packed, bcf, with and without offset", simt, {t4 + "_bcf", t4 + "_bcf_offset"}},
+        {"8x8, f16x8, packed, bcf, with and without offset", simt, {t8x8 + "_bcf", t8x8 + "_bcf_offset"}},
+        {"8x8, f16x8, packed, bcf, double-buffered", simt, {t8x8 + "_bcf_dbuf"}},
+        {"8x8, f16x8, packed, double-buffered, K16", simt, {k16, k16 + "_offset", k16 + "_async", k16 + "_async_offset"}},
+        {"8x8, f16x8, packed, double-buffered, K32", simt, {k32, k32 + "_offset", k32 + "_async", k32 + "_async_offset"}},
+        {"16x8, K32, double-buffered", simt, {"t_16x8_sliced_k32_f16x8_pack_dbuf", "t_16x8_sliced_k32_f16x8_pack_dbuf_async"}}};
+}
+
+std::vector<Row> wmma_rows() {
+    const std::string m16 = "wmma_m16n16k16", base = m16 + "_mma4x2_warp2x4";
+    const std::vector<std::string> orders = {"_dsmem", "_dsmem_swizzle1024", "_dsmem_swizzle2048"};
+    const char* wmma = "gemm/wmma";
+    return {{"m16n16k16 naive", wmma, {m16 + "_naive"}},
+            {"mma4x2", wmma, {m16 + "_mma4x2"}},
+            {"mma4x2 + warp2x4", wmma, {base}},
+            {"the same, cp.async", wmma, {base + "_async"}},
+            {"the same, offset padding", wmma, {base + "_async_offset"}},
+            {"the same, double buffer", wmma, {base + "_dbuf_offset", base + "_dbuf_async", base + "_dbuf_async_offset"}},
+            {"stages 2..4 in static shared memory",
+             wmma,
+             {base + "_stage2", base + "_stage3", base + "_stage4", base + "_stage3_swizzle1024", base + "_stage3_swizzle2048"}},
+            {"stages 2..5, dsmem, thread-block swizzle", wmma, staged(base, orders)},
+            {"mma4x2 + warp4x4, stages", wmma, staged(m16 + "_mma4x2_warp4x4", orders)},
+            {"mma4x4 + warp4x4, stages, dsmem, swizzle", wmma, staged(m16 + "_mma4x4_warp4x4", orders), false},
+            {"m32n8k16 mma2x4 + warp2x4, double buffer, async", wmma, {"wmma_m32n8k16_mma2x4_warp2x4_dbuf_async"}}};
+}
+
+std::vector<Row> mma_rows() {
+    const std::string base = "mma_m16n8k16_mma2x4_warp4x4";
+    const std::vector<std::string> orders = {"_dsmem", "_dsmem_swizzle1024", "_dsmem_swizzle2048"};
+    const char* mma = "gemm/mma";
+    return {{"m16n8k16, mma2x4 + warp4x4", mma, {base}},
+            {"stages, padding", mma, staged(base, orders)},
+            {"stages, XOR shared-memory swizzle", mma, staged(base + "_smem_swizzle", orders)},
+            {"x2 in K", mma, staged(base + "x2", orders)},
+            {"x2 in K, XOR shared-memory swizzle", mma, staged(base + "x2_smem_swizzle", orders)},
+            {"x2 in K, register double buffering", mma, staged(base + "x2_rbuf", orders)},
+            {"x2 in K, both", mma, staged(base + "x2_smem_swizzle_rbuf", orders)}};
+}
+
+std::vector<Row> rows() {
+    std::vector<Row> all = cuda_core_rows();
+    for (const Row& row : wmma_rows()) all.push_back(row);
+    for (const Row& row : mma_rows()) all.push_back(row);
+    return all;
+}
+
+class ClassicCatalogue : public testing::TestWithParam<const char*> {
+  protected:
+    // The rows that are missing or illegal for an op on a device of this architecture, one a line.
+    std::string missing(const std::string& op) const {
+        const Problem problem = catalogue_.problem({op, "4096x4096x2048", {}});
+        const Device device = reference_device(GetParam()).value();
+        std::string lines;
+        for (const Row& row : rows()) {
+            if (op == "hgemm" && !row.is_for_f32_sums) continue;
+            const SearchSpace space = catalogue_.find_family(row.family)->space(problem, device);
+            for (const std::string& name : row.names) {
+                const bool is_there = std::any_of(space.named.begin(), space.named.end(), [&](const NamedConfig& named) {
+                    return named.name == name && space.contains(named.config);
+                });
+                if (!is_there) lines += std::string(row.variant) + ": " + name + "\n";
+            }
+        }
+        return lines;
+    }
+
+    Catalogue catalogue_ = Catalogue::embedded();
+};
+
+TEST_P(ClassicCatalogue, EveryRowIsANamedConfigWithF32Accumulation) {
+    EXPECT_EQ(missing("hgemm"), "");
+}
+
+TEST_P(ClassicCatalogue, EveryRowIsANamedConfigWithF16Accumulation) {
+    EXPECT_EQ(missing("hgemm_f16acc"), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, ClassicCatalogue, testing::Values("sm_80", "sm_90a"));
+
+// 99 KiB of shared memory hold all but five stages of the largest tile.
+class ClassicCatalogueInLittleMemory : public ClassicCatalogue {};
+
+TEST_P(ClassicCatalogueInLittleMemory, OnlyFiveStagesOf256x256AreMissing) {
+    EXPECT_EQ(missing("hgemm"), "");
+    std::istringstream lines(missing("hgemm_f16acc"));
+    for (std::string line; std::getline(lines, line);)
+        EXPECT_NE(line.find("wmma_m16n16k16_mma4x4_warp4x4_stage5"), std::string::npos) << line;
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, ClassicCatalogueInLittleMemory, testing::Values("sm_86", "sm_89", "sm_120"));
+
+TEST(ClassicCatalogueTexts, AtLeast40Differ) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = catalogue.problem({"hgemm_f16acc", "4096x4096x2048", {}});
+    const Device device = reference_device("sm_90a").value();
+    std::set<std::string> texts;
+    for (const char* name : {"gemm/simt", "gemm/wmma", "gemm/mma"}) {
+        const Family& family = *catalogue.find_family(name);
+        const SearchSpace space = family.space(problem, device);
+        for (const NamedConfig& named : space.named)
+            texts.insert(jit::render(catalogue, family, problem, space, named.config, {"sm_90a", "13.0"}).identity);
+    }
+    EXPECT_GE(texts.size(), 40U);
+}
+
+}  // namespace
+}  // namespace autotune
