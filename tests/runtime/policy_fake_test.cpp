@@ -45,7 +45,7 @@ TEST(OnMiss, NotPlannedRunsOnlyWhatWasPlanned) {
 
 TEST(OnMiss, LoadedOnlyRunsALegalKernelThatIsLoaded) {
     Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma"}}})) {
         EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
         return;
     }
