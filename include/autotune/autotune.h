@@ -48,12 +48,13 @@ typedef enum autotune_status {
     AUTOTUNE_NO_GPU = 4,              /* no driver, no device, or none that is supported (sm_80 is the least) */
     AUTOTUNE_NO_CONTEXT = 5,          /* no CUDA context is current on this thread */
     AUTOTUNE_NO_KERNEL = 6,           /* no kernel family can do this problem on this device */
-    AUTOTUNE_NOT_PLANNED = 7,    /* nothing is ready for this problem, and the policy or a stream capture forbids making it */
-    AUTOTUNE_COMPILE_FAILED = 8, /* NVRTC is missing or refused the kernel */
-    AUTOTUNE_OUT_OF_MEMORY = 9,  /* of the host or of the device */
-    AUTOTUNE_DRIVER_ERROR = 10,  /* a CUDA driver call failed; the message names it */
-    AUTOTUNE_FORKED = 11,        /* the object belongs to the parent process */
-    AUTOTUNE_INTERNAL_ERROR = 12 /* a bug of the library */
+    AUTOTUNE_NOT_PLANNED = 7,     /* nothing is ready for this problem, and the policy or a stream capture forbids making it */
+    AUTOTUNE_COMPILE_FAILED = 8,  /* NVRTC is missing or refused the kernel */
+    AUTOTUNE_OUT_OF_MEMORY = 9,   /* of the host or of the device */
+    AUTOTUNE_DRIVER_ERROR = 10,   /* a CUDA driver call failed; the message names it */
+    AUTOTUNE_FORKED = 11,         /* the object belongs to the parent process */
+    AUTOTUNE_INTERNAL_ERROR = 12, /* a bug of the library */
+    AUTOTUNE_OVERLAP = 13         /* an output lies partly over an input */
 } autotune_status;
 
 /* One sentence for a status; never NULL. */
@@ -71,12 +72,12 @@ typedef enum autotune_log_level { AUTOTUNE_LOG_DEBUG = 0, AUTOTUNE_LOG_INFO = 1,
  * the library held; may be called from several threads at once. */
 typedef void (*autotune_log_function)(void* user, autotune_log_level level, const char* message);
 
-/* What autotune_tuned_gemm() does when the problem has no plan yet. While the stream is being captured, COMPILE acts as
- * LOADED_ONLY. */
+/* What autotune_tuned_gemm() and autotune_tuned_add() do when the problem has no plan yet. While the stream is being captured,
+ * COMPILE acts as LOADED_ONLY. */
 typedef enum autotune_on_miss {
     AUTOTUNE_ON_MISS_COMPILE = 0,            /* make the plan now: look up, load or compile (up to a second or so, once) */
     AUTOTUNE_ON_MISS_LOADED_ONLY = 1,        /* run any legal kernel that is already loaded, else AUTOTUNE_NOT_PLANNED */
-    AUTOTUNE_ON_MISS_NOT_PLANNED = 2,        /* only what autotune_gemm_plan() made, else AUTOTUNE_NOT_PLANNED */
+    AUTOTUNE_ON_MISS_NOT_PLANNED = 2,        /* only what autotune_OP_plan() made, else AUTOTUNE_NOT_PLANNED */
     AUTOTUNE_ON_MISS_RANGE = -0x7fffffff - 1 /* no policy: lets a wrong number arrive and be refused, in C++ too */
 } autotune_on_miss;
 
@@ -88,7 +89,7 @@ typedef struct autotune_options {
     const char* cache_folder; /* folder of compiled kernels, private to the user (0700) */
     const char* shipped;      /* folder of *.jsonl winners; not set: share/autotune/winners beside the library */
     const char* nvrtc;        /* path of a libnvrtc; not set: searched */
-    const char* pin;          /* "gemm/mma block_m=128 ...": this config for every problem (parameters left out: default) */
+    const char* pin;          /* "gemm/mma block_m=128 ...": this config for every gemm (parameters left out: default) */
 
     autotune_on_miss on_miss;
     int read_environment; /* non-zero: AUTOTUNE_DB, AUTOTUNE_CACHE_DIR, AUTOTUNE_SHIPPED, AUTOTUNE_NVRTC, AUTOTUNE_PIN,
@@ -191,6 +192,28 @@ AUTOTUNE_API autotune_status autotune_gemm(autotune_plan plan, const void* alpha
 AUTOTUNE_API autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_problem* problem, const void* alpha,
                                                  const void* a, const void* b, const void* beta, void* c,
                                                  struct CUstream_st* stream);
+
+/* ---- add: c = a + b ---- */
+
+/* `length` elements each, without gaps; a matrix of contiguous rows is as long as all of them. Sums are rounded once.
+ * Zero-initialise it, set struct_size, length and type. */
+typedef struct autotune_add_problem {
+    size_t struct_size; /* sizeof(autotune_add_problem) */
+    int64_t length;     /* 0 to 2^40 */
+    autotune_dtype type;
+    int align_a, align_b, align_c; /* as in autotune_gemm_problem; autotune_tuned_add() looks at the addresses instead */
+} autotune_add_problem;
+
+/* As autotune_gemm_plan(). */
+AUTOTUNE_API autotune_status autotune_add_plan(autotune_handle handle, const autotune_add_problem* problem, autotune_plan* out);
+
+/* Enqueues the plan's kernel on `stream` and does nothing else; may be captured in a graph, and needs no workspace. c may be a or
+ * b; c that lies over one of them in part is AUTOTUNE_OVERLAP. A length of 0 launches nothing, whatever the addresses are. */
+AUTOTUNE_API autotune_status autotune_add(autotune_plan plan, const void* a, const void* b, void* c, struct CUstream_st* stream);
+
+/* The one-call form, as autotune_tuned_gemm(). */
+AUTOTUNE_API autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_problem* problem, const void* a,
+                                                const void* b, void* c, struct CUstream_st* stream);
 
 #ifdef __cplusplus
 }

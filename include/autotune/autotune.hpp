@@ -1,4 +1,4 @@
-// C++17 on top of autotune.h: owners, exceptions, and tuned_gemm(). Header only; the rules of autotune.h hold.
+// C++17 on top of autotune.h: owners, exceptions, tuned_gemm() and tuned_add(). Header only; the rules of autotune.h hold.
 #pragma once
 
 #include <autotune/autotune.h>
@@ -45,6 +45,15 @@ struct GemmProblem : autotune_gemm_problem {
     }
 };
 
+// autotune_add_problem with struct_size set: f32 until told otherwise.
+struct AddProblem : autotune_add_problem {
+    explicit AddProblem(std::int64_t elements, autotune_dtype element_type = AUTOTUNE_F32) : autotune_add_problem{} {
+        struct_size = sizeof(autotune_add_problem);
+        length = elements;
+        type = element_type;
+    }
+};
+
 // Owns an autotune_handle.
 class Handle {
   public:
@@ -61,15 +70,12 @@ class Handle {
     autotune_handle raw_ = nullptr;
 };
 
-// Owns an autotune_plan. The handle may be gone before it.
-class GemmPlan {
+// Owns an autotune_plan: what plans of all ops share. The handle may be gone before it.
+class PlanBase {
   public:
-    GemmPlan(const Handle& handle, const autotune_gemm_problem& problem) {
-        throw_if_failed(autotune_gemm_plan(handle.get(), &problem, &raw_), handle.get());
-    }
-    ~GemmPlan() { autotune_plan_destroy(raw_); }
-    GemmPlan(GemmPlan&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
-    GemmPlan& operator=(GemmPlan&& other) noexcept {
+    ~PlanBase() { autotune_plan_destroy(raw_); }
+    PlanBase(PlanBase&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+    PlanBase& operator=(PlanBase&& other) noexcept {
         std::swap(raw_, other.raw_);
         return *this;
     }
@@ -87,6 +93,20 @@ class GemmPlan {
     }
     const char* candidate() const noexcept { return autotune_plan_candidate(raw_); }
 
+  protected:
+    explicit PlanBase(autotune_plan raw) noexcept : raw_(raw) {}
+    static void throw_if(autotune_status status) {
+        if (status != AUTOTUNE_OK) throw StatusError(status, autotune_last_error(nullptr));
+    }
+
+  private:
+    autotune_plan raw_ = nullptr;
+};
+
+class GemmPlan : public PlanBase {
+  public:
+    GemmPlan(const Handle& handle, const autotune_gemm_problem& problem) : PlanBase(make(handle, problem)) {}
+
     // One call's operands; addresses in device memory.
     struct Call {
         const void* a = nullptr;
@@ -99,14 +119,30 @@ class GemmPlan {
     };
     void run(const Call& call, CUstream_st* stream) const {
         throw_if(
-            autotune_gemm(raw_, &call.alpha, call.a, call.b, &call.beta, call.c, call.workspace, call.workspace_bytes, stream));
+            autotune_gemm(get(), &call.alpha, call.a, call.b, &call.beta, call.c, call.workspace, call.workspace_bytes, stream));
     }
 
   private:
-    static void throw_if(autotune_status status) {
-        if (status != AUTOTUNE_OK) throw StatusError(status, autotune_last_error(nullptr));
+    static autotune_plan make(const Handle& handle, const autotune_gemm_problem& problem) {
+        autotune_plan raw = nullptr;
+        throw_if_failed(autotune_gemm_plan(handle.get(), &problem, &raw), handle.get());
+        return raw;
     }
-    autotune_plan raw_ = nullptr;
+};
+
+class AddPlan : public PlanBase {
+  public:
+    AddPlan(const Handle& handle, const autotune_add_problem& problem) : PlanBase(make(handle, problem)) {}
+
+    // Addresses in device memory; c may be a or b.
+    void run(const void* a, const void* b, void* c, CUstream_st* stream) const { throw_if(autotune_add(get(), a, b, c, stream)); }
+
+  private:
+    static autotune_plan make(const Handle& handle, const autotune_add_problem& problem) {
+        autotune_plan raw = nullptr;
+        throw_if_failed(autotune_add_plan(handle.get(), &problem, &raw), handle.get());
+        return raw;
+    }
 };
 
 // C = alpha op(A) op(B) + beta C on `stream`, by the best kernel known: see autotune_tuned_gemm(). Throws StatusError.
@@ -121,6 +157,16 @@ inline void tuned_gemm(const Handle& handle, const autotune_gemm_problem& proble
                        CUstream_st* stream) {
     throw_if_failed(autotune_tuned_gemm(handle.get(), &problem, &call.alpha, call.a, call.b, &call.beta, call.c, stream),
                     handle.get());
+}
+
+// c = a + b on `stream`, by the best kernel known: see autotune_tuned_add(). Throws StatusError.
+struct AddOperands {
+    const void* a = nullptr;
+    const void* b = nullptr;
+    void* c = nullptr;
+};
+inline void tuned_add(const Handle& handle, const autotune_add_problem& problem, const AddOperands& call, CUstream_st* stream) {
+    throw_if_failed(autotune_tuned_add(handle.get(), &problem, call.a, call.b, call.c, stream), handle.get());
 }
 
 }  // namespace autotune

@@ -5,10 +5,15 @@
 #include <string>
 #include <utility>
 
+#include "src/runtime/add_problem.h"
 #include "src/runtime/fork.h"
+#include "src/runtime/gemm_problem.h"
 #include "src/runtime/handle.h"
 
+using autotune::runtime::AddAsk;
+using autotune::runtime::Ask;
 using autotune::runtime::Caught;
+using autotune::runtime::GemmAsk;
 using autotune::runtime::LastError;
 using autotune::runtime::Plan;
 
@@ -44,6 +49,25 @@ autotune_status guarded(autotune_handle handle, Work work) noexcept {
     }
 }
 
+// Makes the plan of a problem that `AskOfOp` understands.
+template <typename AskOfOp, typename ProblemOfOp>
+autotune_status make_plan(autotune_handle handle, const ProblemOfOp* problem, autotune_plan* out) noexcept {
+    if (out == nullptr) return refuse("out is NULL");
+    *out = nullptr;
+    return guarded(handle, [&](auto& inner) {
+        const ProblemOfOp copy = autotune::runtime::read_problem(problem);
+        *out = new autotune_plan_s{inner.plan(AskOfOp(copy))};
+        return AUTOTUNE_OK;
+    });
+}
+
+// The caller's struct itself where it is as large as ours, else a copy kept in `copy`.
+template <typename ProblemOfOp>
+const ProblemOfOp& as_known(const ProblemOfOp* problem, ProblemOfOp& copy) {
+    if (problem != nullptr && problem->struct_size == sizeof(*problem)) return *problem;
+    return copy = autotune::runtime::read_problem(problem);
+}
+
 }  // namespace
 
 extern "C" {
@@ -76,6 +100,8 @@ const char* autotune_status_string(autotune_status status) {
             return "the object belongs to the parent process";
         case AUTOTUNE_INTERNAL_ERROR:
             return "internal error";
+        case AUTOTUNE_OVERLAP:
+            return "the output lies partly over an input";
     }
     return "unknown status";
 }
@@ -140,12 +166,11 @@ autotune_status autotune_flush_misses(autotune_handle handle) {
 }
 
 autotune_status autotune_gemm_plan(autotune_handle handle, const autotune_gemm_problem* problem, autotune_plan* out) {
-    if (out == nullptr) return refuse("out is NULL");
-    *out = nullptr;
-    return guarded(handle, [&](auto& inner) {
-        *out = new autotune_plan_s{inner.plan(autotune::runtime::read_problem(problem))};
-        return AUTOTUNE_OK;
-    });
+    return make_plan<GemmAsk>(handle, problem, out);
+}
+
+autotune_status autotune_add_plan(autotune_handle handle, const autotune_add_problem* problem, autotune_plan* out) {
+    return make_plan<AddAsk>(handle, problem, out);
 }
 
 autotune_status autotune_plan_workspace(autotune_plan plan, size_t* bytes) {
@@ -178,8 +203,9 @@ void autotune_plan_destroy(autotune_plan plan) {
 autotune_status autotune_gemm(autotune_plan plan, const void* alpha, const void* a, const void* b, const void* beta, void* c,
                               void* workspace, size_t workspace_bytes, struct CUstream_st* stream) {
     if (plan == nullptr) return refuse("plan is NULL");
+    if (!plan->plan->is_of("gemm")) return plan->plan->refuse_op("autotune_gemm");
     return plan->plan->run(
-        {a, b, c, static_cast<const float*>(alpha), static_cast<const float*>(beta), workspace, workspace_bytes}, stream);
+        {{a, b, c}, {static_cast<const float*>(alpha), static_cast<const float*>(beta)}, workspace, workspace_bytes}, stream);
 }
 
 autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_problem* problem, const void* alpha,
@@ -187,9 +213,28 @@ autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_
     return guarded(handle, [&](auto& inner) {
         if (alpha == nullptr || a == nullptr || b == nullptr || beta == nullptr || c == nullptr)
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "alpha, a, b, beta and c must not be NULL");
-        const Plan::Call call{a, b, c, static_cast<const float*>(alpha), static_cast<const float*>(beta)};
-        if (problem != nullptr && problem->struct_size == sizeof(*problem)) return inner.tuned(*problem, call, stream);
-        return inner.tuned(autotune::runtime::read_problem(problem), call, stream);
+        autotune_gemm_problem copy;
+        const auto* scale = static_cast<const float*>(beta);
+        const GemmAsk ask(as_known(problem, copy), {a, b, c}, *scale);
+        return inner.tuned(ask, {{a, b, c}, {static_cast<const float*>(alpha), scale}}, stream);
+    });
+}
+
+autotune_status autotune_add(autotune_plan plan, const void* a, const void* b, void* c, struct CUstream_st* stream) {
+    if (plan == nullptr) return refuse("plan is NULL");
+    if (!plan->plan->is_of("add")) return plan->plan->refuse_op("autotune_add");
+    return plan->plan->run({{a, b, c}}, stream);
+}
+
+autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_problem* problem, const void* a, const void* b,
+                                   void* c, struct CUstream_st* stream) {
+    return guarded(handle, [&](auto& inner) {
+        autotune_add_problem copy;
+        const autotune_add_problem& known = as_known(problem, copy);
+        if (known.length == 0) return AUTOTUNE_OK;  // not worth a kernel
+        if (a == nullptr || b == nullptr || c == nullptr)
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "a, b and c must not be NULL");
+        return inner.tuned(AddAsk(known, {a, b, c}), {{a, b, c}}, stream);
     });
 }
 

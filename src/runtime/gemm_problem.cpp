@@ -4,14 +4,9 @@
 #include <string>
 
 #include "src/runtime/settings.h"
-#include "src/runtime/status.h"
 
 namespace autotune::runtime {
 namespace {
-
-[[noreturn]] void refuse(const std::string& message) {
-    throw Failure(AUTOTUNE_INVALID_ARGUMENT, message);
-}
 
 // One operand of the row-major problem, with the caller's name for messages.
 struct Matrix {
@@ -22,20 +17,6 @@ struct Matrix {
     int align;                // 0: 16
     DType type;
 };
-
-DType dtype_of(autotune_dtype type, const char* member) {
-    switch (type) {
-        case AUTOTUNE_F16:
-            return DType::f16;
-        case AUTOTUNE_BF16:
-            return DType::bf16;
-        case AUTOTUNE_F32:
-            return DType::f32;
-        case AUTOTUNE_DTYPE_RANGE:
-            break;
-    }
-    refuse(std::string(member) + " is " + std::to_string(static_cast<int>(type)) + ", no value of autotune_dtype");
-}
 
 void check_members(const autotune_gemm_problem& given) {
     const std::pair<const char*, std::int64_t> extents[] = {{"m", given.m}, {"n", given.n}, {"k", given.k}};
@@ -81,17 +62,18 @@ void settle(Matrix& matrix, std::int64_t batch) {
     if (matrix.stride < used)
         refuse("stride_" + name + " is " + std::to_string(matrix.stride) + ", but one matrix spans " + std::to_string(used) +
                " elements");
-    const int align = matrix.align == 0 ? 16 : matrix.align;
-    if (align < 1 || align > 16 || (align & (align - 1)) != 0)
-        refuse("align_" + name + " is " + std::to_string(align) + "; it must be 0, 1, 2, 4, 8 or 16");
     const auto bytes = static_cast<std::int64_t>(size_bytes(matrix.type));
-    if (align < bytes) refuse("align_" + name + " is smaller than an element of " + std::to_string(bytes) + " bytes");
-    matrix.align = std::min(align, alignment_class(matrix.ld * bytes));
+    matrix.align = std::min(checked_align(matrix.align, name, bytes), alignment_class(matrix.ld * bytes));
     if (batch > 1) matrix.align = std::min(matrix.align, alignment_class(matrix.stride * bytes));
 }
 
 std::string text(std::int64_t value) {
     return std::to_string(value);
+}
+
+std::array<unsigned, 3> declared_aligns(const autotune_gemm_problem& given) {
+    const auto or_full = [](int align) { return align == 0 ? 16U : static_cast<unsigned>(align); };
+    return {or_full(given.align_a), or_full(given.align_b), or_full(given.align_c)};
 }
 
 }  // namespace
@@ -148,6 +130,36 @@ PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, con
     for (std::size_t i = 0; i < aligns.size(); ++i) flags |= std::uint64_t{aligns[i] & 31U} << (40 + 5 * i);
     return {{context_id, word(given.m), word(given.n), word(given.k), word(given.batch), word(given.lda), word(given.ldb),
              word(given.ldc), word(given.stride_a), word(given.stride_b), word(given.stride_c), flags}};
+}
+
+GemmAsk::GemmAsk(const autotune_gemm_problem& given) : given_(given), aligns_(declared_aligns(given)), beta_(given.beta) {}
+
+GemmAsk::GemmAsk(const autotune_gemm_problem& given, const std::array<const void*, 3>& operands, float beta)
+    : given_(given),
+      aligns_({alignment_of(operands[0]), alignment_of(operands[1]), alignment_of(operands[2])}),
+      beta_(beta == 0 ? AUTOTUNE_BETA_ZERO : AUTOTUNE_BETA_ANY) {}
+
+PlanKey GemmAsk::key(std::uint64_t context_id) const noexcept {
+    return key_of(given_, context_id, aligns_, beta_ == AUTOTUNE_BETA_ZERO);
+}
+
+std::optional<PlanKey> GemmAsk::wider_key(std::uint64_t context_id) const noexcept {
+    if (beta_ != AUTOTUNE_BETA_ZERO) return std::nullopt;
+    return key_of(given_, context_id, aligns_, false);
+}
+
+CallForm GemmAsk::form() const noexcept {
+    if (swaps_operands(given_)) return {.order = {1, 0, 2}};
+    return {};
+}
+
+Problem GemmAsk::problem(const Catalogue& catalogue) const {
+    autotune_gemm_problem settled = given_;
+    settled.beta = beta_;
+    settled.align_a = static_cast<int>(aligns_[0]);
+    settled.align_b = static_cast<int>(aligns_[1]);
+    settled.align_c = static_cast<int>(aligns_[2]);
+    return to_problem(settled, catalogue);
 }
 
 }  // namespace autotune::runtime

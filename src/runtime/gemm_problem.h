@@ -6,13 +6,14 @@
 
 #include "kernel_templates/catalogue.h"
 #include "src/core/problem.h"
+#include "src/runtime/ask.h"
 #include "src/runtime/plan_key.h"
 
 namespace autotune::runtime {
 
 // The public struct in the terms of this library: what is checked, and how column-major becomes row-major. A column-major
 // C = op(A) op(B) is, in the same memory, a row-major C' = op(B)' op(A)': the operands swap places, and so do m and n.
-// Address i of a call belongs to operand operand_order(...)[i] of the problem.
+// CallForm::order says which address is which.
 
 // Copies a caller's problem. Throws Failure{invalid argument} for a size that is not one of autotune_gemm_problem.
 autotune_gemm_problem read_problem(const autotune_gemm_problem* given);
@@ -29,10 +30,24 @@ inline bool swaps_operands(const autotune_gemm_problem& given) {
 PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,
                bool beta_is_zero) noexcept;
 
-// Largest power of two <= 16 that divides the address.
-inline unsigned alignment_of(const void* address) noexcept {
-    const auto bits = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address) & 15U) | 16U;
-    return bits & (~bits + 1U);
-}
+// A gemm as autotune_gemm_plan() and autotune_tuned_gemm() are asked for one. Refers to the struct: it must outlive the ask.
+class GemmAsk final : public Ask {
+  public:
+    // As the struct says; the plan is to serve every call that it allows.
+    explicit GemmAsk(const autotune_gemm_problem& given);
+    // As one call says: alignments are those of its addresses in the caller's order, beta is its own.
+    GemmAsk(const autotune_gemm_problem& given, const std::array<const void*, 3>& operands, float beta);
+
+    PlanKey key(std::uint64_t context_id) const noexcept override;
+    // A plan for any beta serves beta = 0 as well.
+    std::optional<PlanKey> wider_key(std::uint64_t context_id) const noexcept override;
+    CallForm form() const noexcept override;
+    Problem problem(const Catalogue& catalogue) const override;
+
+  private:
+    const autotune_gemm_problem& given_;
+    std::array<unsigned, 3> aligns_;
+    autotune_beta beta_;
+};
 
 }  // namespace autotune::runtime

@@ -9,11 +9,6 @@
 namespace autotune::runtime {
 namespace {
 
-std::array<unsigned, 3> declared_aligns(const autotune_gemm_problem& problem) {
-    const auto or_full = [](int align) { return align == 0 ? 16U : static_cast<unsigned>(align); };
-    return {or_full(problem.align_a), or_full(problem.align_b), or_full(problem.align_c)};
-}
-
 // A failure that another candidate would meet too.
 bool is_final(const Error& error) {
     const auto* driver = dynamic_cast<const gpu::DriverError*>(&error);
@@ -57,7 +52,7 @@ Handle::Shared Handle::bind(const std::shared_ptr<const Instance>& instance, con
     const Family* family = catalogue_.find_family(instance->candidate.family);
     check(family != nullptr, "no family " + instance->candidate.family);
     return std::make_shared<const Plan>(Plan::Parts{driver_, instance, *family, problem, device_of(wanted.context.ordinal),
-                                                    wanted.context.id, origin, swaps_operands(wanted.problem), errors_});
+                                                    wanted.context.id, origin, wanted.ask.form(), errors_});
 }
 
 // A stored winner that will not compile or load any more is a warning, and the next candidate's turn.
@@ -83,7 +78,7 @@ Handle::Shared Handle::first_that_works(const Problem& problem, const Wanted& wa
 }
 
 Handle::Shared Handle::make(const Wanted& wanted) {
-    const Problem problem = to_problem(wanted.problem, catalogue_);
+    const Problem problem = wanted.ask.problem(catalogue_);
     const std::lock_guard lock(make_mutex_);
     if (const Shared* kept = plans_.find(wanted.key); kept != nullptr && (*kept)->origin() != AUTOTUNE_ORIGIN_LOADED)
         return *kept;
@@ -91,14 +86,13 @@ Handle::Shared Handle::make(const Wanted& wanted) {
     return *plans_.assign(wanted.key, first_that_works(problem, wanted));
 }
 
-Handle::Shared Handle::plan(const autotune_gemm_problem& problem) {
+Handle::Shared Handle::plan(const Ask& ask) {
     const gpu::CurrentContext context = current_context();
-    const PlanKey key = key_of(problem, context.id, declared_aligns(problem), problem.beta == AUTOTUNE_BETA_ZERO);
-    return make({problem, key, context});
+    return make({ask, ask.key(context.id), context});
 }
 
 Handle::Shared Handle::any_loaded(const Wanted& wanted, const char* because) {
-    const Problem problem = to_problem(wanted.problem, catalogue_);
+    const Problem problem = wanted.ask.problem(catalogue_);
     const Device& device = device_of(wanted.context.ordinal);
     auto loaded = instances_.loaded_for(problem, device);
     const auto predicted = [&](const std::shared_ptr<const Instance>& instance) {
@@ -116,7 +110,7 @@ Handle::Shared Handle::any_loaded(const Wanted& wanted, const char* because) {
         }
     }
     throw Failure(AUTOTUNE_NOT_PLANNED, "no kernel that is loaded can do " + problem.key() + ", and " + because +
-                                            "; make its plan before with autotune_gemm_plan()");
+                                            "; make its plan before with autotune_" + problem.op + "_plan()");
 }
 
 // `kept`: a stand-in that was found for the key, or nullptr.
@@ -124,32 +118,23 @@ Handle::Shared Handle::on_miss(const Wanted& wanted, const Shared* kept, gpu::St
     const bool capturing = gpu::is_capturing(*driver_, stream);
     if (settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE && !capturing) return make(wanted);
     if (kept != nullptr) return *kept;
-    if (wanted.problem.beta == AUTOTUNE_BETA_ZERO) {  // a plan for any beta serves it as well
-        autotune_gemm_problem any = wanted.problem;
-        any.beta = AUTOTUNE_BETA_ANY;
-        const PlanKey key = key_of(any, wanted.context.id, declared_aligns(any), false);
-        if (const Shared* general = plans_.find(key)) return *general;
+    if (const auto wider = wanted.ask.wider_key(wanted.context.id)) {
+        if (const Shared* general = plans_.find(*wider)) return *general;
     }
     if (settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED) {
-        const std::string problem = to_problem(wanted.problem, catalogue_).key();
-        throw Failure(AUTOTUNE_NOT_PLANNED, "there is no plan for " + problem + "; make it before with autotune_gemm_plan()");
+        const Problem problem = wanted.ask.problem(catalogue_);
+        throw Failure(AUTOTUNE_NOT_PLANNED,
+                      "there is no plan for " + problem.key() + "; make it before with autotune_" + problem.op + "_plan()");
     }
     return any_loaded(wanted, capturing ? "the stream is being captured" : "options.on_miss allows no other");
 }
 
-autotune_status Handle::tuned(const autotune_gemm_problem& problem, const Plan::Call& call, gpu::StreamHandle stream) {
+autotune_status Handle::tuned(const Ask& ask, const Plan::Call& call, gpu::StreamHandle stream) {
     const gpu::CurrentContext context = current_context();
-    const bool beta_is_zero = *call.beta == 0;
-    const std::array<unsigned, 3> aligns = {alignment_of(call.a), alignment_of(call.b), alignment_of(call.c)};
-    const PlanKey key = key_of(problem, context.id, aligns, beta_is_zero);
-    const Shared* kept = plans_.find(key);
+    const Wanted wanted{ask, ask.key(context.id), context};
+    const Shared* kept = plans_.find(wanted.key);
     Shared made;
     if (kept == nullptr || ((*kept)->origin() == AUTOTUNE_ORIGIN_LOADED && settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE)) {
-        Wanted wanted{problem, key, context};
-        wanted.problem.beta = beta_is_zero ? AUTOTUNE_BETA_ZERO : AUTOTUNE_BETA_ANY;
-        wanted.problem.align_a = static_cast<int>(aligns[0]);
-        wanted.problem.align_b = static_cast<int>(aligns[1]);
-        wanted.problem.align_c = static_cast<int>(aligns[2]);
         made = on_miss(wanted, kept, stream);
         kept = &made;
     }

@@ -6,7 +6,7 @@
 
 #include "kernel_templates/catalogue.h"
 #include "src/gpu/driver.h"
-#include "src/runtime/gemm_problem.h"
+#include "src/runtime/ask.h"
 #include "src/runtime/insert_only_map.h"
 #include "src/runtime/instances.h"
 #include "src/runtime/log.h"
@@ -25,10 +25,10 @@ class Handle {
     explicit Handle(Settings settings);
 
     // Looks up, builds and keeps the plan of a problem for the current context.
-    std::shared_ptr<const Plan> plan(const autotune_gemm_problem& problem);
+    std::shared_ptr<const Plan> plan(const Ask& ask);
 
     // Runs a problem by the plan that is kept for it, or as the policy says. Failures that run() itself finds come as its status.
-    autotune_status tuned(const autotune_gemm_problem& problem, const Plan::Call& call, gpu::StreamHandle stream);
+    autotune_status tuned(const Ask& ask, const Plan::Call& call, gpu::StreamHandle stream);
 
     void flush_misses() { winners_.flush_misses(); }
     bool is_foreign() const noexcept;  // made before a fork
@@ -36,9 +36,8 @@ class Handle {
 
   private:
     using Shared = std::shared_ptr<const Plan>;
-    // A problem as a call asks for it: beta and alignments are settled, the key says so.
     struct Wanted {
-        autotune_gemm_problem problem;
+        const Ask& ask;
         PlanKey key;
         gpu::CurrentContext context;
     };

@@ -104,9 +104,10 @@ std::vector<std::shared_ptr<const Instance>> Instances::loaded_for(const Problem
         all = instances_;
     }
     const auto is_legal = [&](const std::shared_ptr<const Instance>& instance) {
+        // Families of other ops cannot even be asked.
+        if (!instance->candidate.family.starts_with(problem.op + "/")) return false;
         const Family* family = catalogue_.find_family(instance->candidate.family);
         if (family == nullptr || instance->arch != device.arch() || family->refuses(problem, device)) return false;
-        if (!instance->candidate.family.starts_with(problem.op + "/")) return false;
         if (!family->space(problem, device).contains(instance->candidate.config)) return false;
         return rendered(instance->candidate, problem, device, instance->nvrtc).identity == instance->identity;
     };

@@ -1,5 +1,7 @@
 #include "src/runtime/plan.h"
 
+#include <algorithm>
+
 #include "src/core/error.h"
 #include "src/runtime/fork.h"
 
@@ -29,6 +31,19 @@ std::string misaligned(const char* name, std::uintptr_t address, std::uintptr_t 
            std::to_string(bits + 1) + " bytes; make one with a smaller problem.align_" + name;
 }
 
+constexpr std::array<const char*, Plan::kMostOperands> kOperandNames = {"a", "b", "c"};
+
+// A scalar that the problem's class fixes at zero: its trait says so.
+bool is_zero(const Problem& problem, const std::string& scalar) {
+    return std::any_of(problem.traits.begin(), problem.traits.end(),
+                       [&](const Trait& trait) { return trait.name == scalar && trait.value == "zero"; });
+}
+
+// Two ranges of as many bytes that meet without being one.
+bool overlap_partly(std::uintptr_t x, std::uintptr_t y, std::size_t bytes) {
+    return x != y && (x - y < bytes || y - x < bytes);
+}
+
 }  // namespace
 
 Plan::Plan(const Parts& parts)
@@ -36,36 +51,79 @@ Plan::Plan(const Parts& parts)
       errors_(parts.errors),
       launch_(parts.driver, parts.instance->library, parts.instance->symbol, parts.problem,
               parts.family.plan(parts.problem, parts.instance->candidate.config, parts.device)),
-      swaps_operands_(parts.swaps_operands),
-      beta_must_be_zero_(parts.problem.trait("beta") == "zero"),
+      form_(parts.form),
+      operand_count_(parts.problem.operands.size()),
+      scalar_count_(parts.problem.scalars.size()),
+      op_(parts.problem.op),
       origin_(parts.origin),
       candidate_(parts.instance->candidate.to_string()),
       fork_generation_(fork_generation()) {
-    check(parts.problem.operands.size() == 3 && parts.problem.scalars.size() == 2, "a gemm has three operands and two scalars");
-    for (std::size_t i = 0; i < misaligned_bits_.size(); ++i) {
-        const std::size_t operand = swaps_operands_ && i < 2 ? 1 - i : i;
-        misaligned_bits_[i] = static_cast<std::uintptr_t>(parts.problem.operands[operand].alignment_bytes) - 1;
+    check(operand_count_ >= 1 && operand_count_ <= kMostOperands && scalar_count_ <= kMostScalars,
+          "op " + op_ + " has more operands or scalars than a call passes");
+    for (std::size_t i = 0; i < operand_count_; ++i)
+        misaligned_bits_[form_.order[i]] = static_cast<std::uintptr_t>(parts.problem.operands[i].alignment_bytes) - 1;
+    for (std::size_t i = 0; i < scalar_count_; ++i) {
+        scalar_names_[i] = parts.problem.scalars[i].name;
+        must_be_zero_[i] = is_zero(parts.problem, scalar_names_[i]);
     }
+    if (form_.may_be_in_place) in_place_bytes_ = static_cast<std::size_t>(parts.problem.operands.back().span_bytes());
 }
 
 bool Plan::is_foreign() const noexcept {
     return fork_generation_ != fork_generation();
 }
 
-// Which of the checks in run() a call fails; cold, so it may build a sentence.
-autotune_status Plan::refuse(const Call& call) const {
-    const std::pair<const char*, const void*> pointers[] = {
-        {"alpha", call.alpha}, {"beta", call.beta}, {"a", call.a}, {"b", call.b}, {"c", call.c}};
-    for (const auto& [name, address] : pointers)
-        if (address == nullptr) return fail(AUTOTUNE_INVALID_ARGUMENT, std::string(name) + " is NULL");
-    const std::array<std::pair<const char*, const void*>, 3> operands = {{{"a", call.a}, {"b", call.b}, {"c", call.c}}};
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-        const std::uintptr_t address = bits_of(operands[i].second);
-        if ((address & misaligned_bits_[i]) != 0)
-            return fail(AUTOTUNE_MISALIGNED, misaligned(operands[i].first, address, misaligned_bits_[i]));
+autotune_status Plan::refuse_op(const char* function) const noexcept {
+    try {
+        return fail(AUTOTUNE_INVALID_ARGUMENT, std::string(function) + "() was given a plan of op " + op_);
+    } catch (...) {
+        return AUTOTUNE_OUT_OF_MEMORY;
     }
-    if (beta_must_be_zero_ && *call.beta != 0)
-        return fail(AUTOTUNE_INVALID_ARGUMENT, "beta is not 0, but the plan was made with AUTOTUNE_BETA_ZERO and reads no C");
+}
+
+bool Plan::lies_partly_over_an_input(const Call& call) const noexcept {
+    const std::uintptr_t output = bits_of(call.operands[operand_count_ - 1]);
+    for (std::size_t i = 0; i + 1 < operand_count_; ++i)
+        if (overlap_partly(bits_of(call.operands[i]), output, in_place_bytes_)) return true;
+    return false;
+}
+
+// Whether a call may be enqueued; refuse() says what is wrong with it.
+bool Plan::is_fit(const Call& call) const noexcept {
+    bool is_good = true;
+    for (std::size_t i = 0; i < operand_count_; ++i) {
+        const std::uintptr_t address = bits_of(call.operands[i]);
+        is_good = is_good && address != 0 && (address & misaligned_bits_[i]) == 0;
+    }
+    for (std::size_t i = 0; i < scalar_count_; ++i)
+        is_good = is_good && call.scalars[i] != nullptr && (!must_be_zero_[i] || *call.scalars[i] == 0);
+    if (in_place_bytes_ != 0) is_good = is_good && !lies_partly_over_an_input(call);
+    if (workspace_bytes() != 0) {
+        is_good = is_good && call.workspace != nullptr && call.workspace_bytes >= workspace_bytes() &&
+                  (bits_of(call.workspace) & kWorkspaceMisalignedBits) == 0;
+    }
+    return is_good;
+}
+
+// Which of the checks in is_fit() a call fails; cold, so it may build a sentence.
+autotune_status Plan::refuse(const Call& call) const {
+    for (std::size_t i = 0; i < scalar_count_; ++i)
+        if (call.scalars[i] == nullptr) return fail(AUTOTUNE_INVALID_ARGUMENT, scalar_names_[i] + " is NULL");
+    for (std::size_t i = 0; i < operand_count_; ++i)
+        if (call.operands[i] == nullptr) return fail(AUTOTUNE_INVALID_ARGUMENT, std::string(kOperandNames[i]) + " is NULL");
+    for (std::size_t i = 0; i < operand_count_; ++i) {
+        const std::uintptr_t address = bits_of(call.operands[i]);
+        if ((address & misaligned_bits_[i]) != 0)
+            return fail(AUTOTUNE_MISALIGNED, misaligned(kOperandNames[i], address, misaligned_bits_[i]));
+    }
+    for (std::size_t i = 0; i < scalar_count_; ++i) {
+        if (must_be_zero_[i] && *call.scalars[i] != 0)
+            return fail(AUTOTUNE_INVALID_ARGUMENT, scalar_names_[i] + " is not 0, but the plan was made for a " +
+                                                       scalar_names_[i] + " of zero and reads no " + kOperandNames.back());
+    }
+    if (in_place_bytes_ != 0 && lies_partly_over_an_input(call))
+        return fail(AUTOTUNE_OVERLAP, std::string(kOperandNames[operand_count_ - 1]) +
+                                          " lies partly over an input; it may be an input itself, or lie beside all of them");
     const std::string needed = std::to_string(workspace_bytes()) + " bytes (autotune_plan_workspace)";
     if (call.workspace == nullptr || call.workspace_bytes < workspace_bytes())
         return fail(AUTOTUNE_WORKSPACE_TOO_SMALL, "workspace has " +
@@ -78,19 +136,13 @@ autotune_status Plan::refuse(const Call& call) const {
 autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noexcept {
     try {
         if (is_foreign()) return fail(AUTOTUNE_FORKED, "the plan was made in the parent process; CUDA does not survive a fork");
-        const bool has_null =
-            call.alpha == nullptr || call.beta == nullptr || call.a == nullptr || call.b == nullptr || call.c == nullptr;
-        const std::uintptr_t off = (bits_of(call.a) & misaligned_bits_[0]) | (bits_of(call.b) & misaligned_bits_[1]) |
-                                   (bits_of(call.c) & misaligned_bits_[2]);
-        if (has_null || off != 0 || (beta_must_be_zero_ && *call.beta != 0)) return refuse(call);
-        if (workspace_bytes() != 0 && (call.workspace == nullptr || call.workspace_bytes < workspace_bytes() ||
-                                       (bits_of(call.workspace) & kWorkspaceMisalignedBits) != 0))
-            return refuse(call);
+        if (launch_.plan().steps.empty()) return AUTOTUNE_OK;  // nothing to compute, and addresses of nothing may be NULL
+        if (!is_fit(call)) return refuse(call);
 
-        const std::array<gpu::DeviceAddress, 3> operands = {device_address(swaps_operands_ ? call.b : call.a),
-                                                            device_address(swaps_operands_ ? call.a : call.b),
-                                                            device_address(call.c)};
-        const std::array<float, 2> scalars = {*call.alpha, *call.beta};
+        std::array<gpu::DeviceAddress, kMostOperands> operands{};
+        for (std::size_t i = 0; i < operand_count_; ++i) operands[i] = device_address(call.operands[form_.order[i]]);
+        std::array<float, kMostScalars> scalars{};
+        for (std::size_t i = 0; i < scalar_count_; ++i) scalars[i] = *call.scalars[i];
         const int code =
             launch_.enqueue({.operands = operands, .scalars = scalars, .workspace = device_address(call.workspace)}, stream);
         if (code == 0) return AUTOTUNE_OK;

@@ -142,8 +142,14 @@ Found Winners::pinned(const Problem& problem, const Device& device) const {
     return {{name, config}, AUTOTUNE_ORIGIN_PINNED, ""};
 }
 
+// A pin holds for the problems of its family's op; one of no op at all is refused whatever is asked.
+bool Winners::is_pinned(const Problem& problem) const {
+    const std::string op = settings_.pin.substr(0, settings_.pin.find('/'));
+    return !settings_.pin.empty() && (op == problem.op || catalogue_.find_op(op) == nullptr);
+}
+
 std::vector<Found> Winners::find(const Problem& problem, const Device& device) {
-    if (!settings_.pin.empty()) return {pinned(problem, device)};
+    if (is_pinned(problem)) return {pinned(problem, device)};
     std::vector<Found> found = stored(problem, device);
     std::vector<Found> rest = defaults(problem, device);
     found.insert(found.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));

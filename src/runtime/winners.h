@@ -42,6 +42,7 @@ class Winners {
   private:
     std::vector<Found> stored(const Problem& problem, const Device& device);
     std::vector<Found> defaults(const Problem& problem, const Device& device) const;
+    bool is_pinned(const Problem& problem) const;
     Found pinned(const Problem& problem, const Device& device) const;
     bool legal(const db::Winner& winner, const Problem& problem, const Device& device) const;
     db::Store* store();

@@ -1,0 +1,57 @@
+#include "src/runtime/add_problem.h"
+
+#include <string>
+
+#include "src/runtime/settings.h"
+
+namespace autotune::runtime {
+namespace {
+
+constexpr std::int64_t kLongest = std::int64_t{1} << 40;
+
+// In the flags of a key: a gemm's leave it 0.
+constexpr std::uint64_t kIsAdd = std::uint64_t{1} << 63;
+
+}  // namespace
+
+autotune_add_problem read_problem(const autotune_add_problem* given) {
+    if (given == nullptr) refuse("problem is NULL");
+    autotune_add_problem problem = {};
+    if (!copy_versioned(&problem, sizeof(problem), given))
+        refuse("problem.struct_size must be sizeof(autotune_add_problem), here " + std::to_string(sizeof(problem)) + " bytes");
+    return problem;
+}
+
+AddAsk::AddAsk(const autotune_add_problem& given) : given_(given), aligns_({given.align_a, given.align_b, given.align_c}) {
+    for (int& align : aligns_)
+        if (align == 0) align = 16;
+}
+
+AddAsk::AddAsk(const autotune_add_problem& given, const std::array<const void*, 3>& operands) : given_(given) {
+    for (std::size_t i = 0; i < operands.size(); ++i) aligns_[i] = static_cast<int>(alignment_of(operands[i]));
+}
+
+PlanKey AddAsk::key(std::uint64_t context_id) const noexcept {
+    std::uint64_t flags = kIsAdd | (static_cast<std::uint64_t>(given_.type) & 0xffU);
+    for (std::size_t i = 0; i < aligns_.size(); ++i) flags |= (static_cast<std::uint64_t>(aligns_[i]) & 31U) << (40 + 5 * i);
+    return {{context_id, static_cast<std::uint64_t>(given_.length), flags}};
+}
+
+Problem AddAsk::problem(const Catalogue& catalogue) const {
+    if (given_.length < 0 || given_.length > kLongest)
+        refuse("length is " + std::to_string(given_.length) + "; it must be from 0 to 2^40");
+    const DType type = dtype_of(given_.type, "type");
+    ProblemRequest request;
+    request.op = "add";
+    request.shape = std::to_string(given_.length);
+    request.options["dtype"] = to_string(type);
+    constexpr std::array<const char*, 3> kNames = {"a", "b", "c"};
+    std::string& align = request.options["align"];
+    for (std::size_t i = 0; i < kNames.size(); ++i) {
+        const int checked = checked_align(aligns_[i], kNames[i], static_cast<std::int64_t>(size_bytes(type)));
+        align += (i == 0 ? "" : ",") + std::to_string(checked);
+    }
+    return catalogue.problem(request);
+}
+
+}  // namespace autotune::runtime

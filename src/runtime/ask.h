@@ -1,0 +1,57 @@
+#pragma once
+
+#include <autotune/autotune.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "kernel_templates/catalogue.h"
+#include "src/core/problem.h"
+#include "src/runtime/plan_key.h"
+
+namespace autotune::runtime {
+
+// How the function of an op passes a problem's operands. The last one is the output.
+struct CallForm {
+    static constexpr std::size_t kMostOperands = 3;
+
+    std::array<std::size_t, kMostOperands> order = {0, 1, 2};  // operand i of the problem is address order[i] of the call
+    bool may_be_in_place = false;  // the output may be an input, but lie over none in part; else nobody looks
+};
+
+// A problem as a caller describes it in the C struct of its op. One class for each op; lives as long as the call.
+class Ask {
+  public:
+    virtual ~Ask() = default;
+
+    // What its plan is found by before every launch: no checks, no allocation.
+    virtual PlanKey key(std::uint64_t context_id) const noexcept = 0;
+    // The key of a plan that serves more problems, this one among them.
+    virtual std::optional<PlanKey> wider_key(std::uint64_t context_id) const noexcept {
+        (void)context_id;
+        return std::nullopt;
+    }
+    virtual CallForm form() const noexcept { return {}; }
+
+    // The problem as its op knows it. Throws Failure{invalid argument} naming the member and what is allowed.
+    virtual Problem problem(const Catalogue& catalogue) const = 0;
+};
+
+// ---- what the structs of all ops share; failures are Failure{invalid argument} ----
+
+[[noreturn]] void refuse(const std::string& message);
+
+DType dtype_of(autotune_dtype type, const char* member);
+
+// The alignment that an operand's member says: 0 means 16. `name` is the operand's.
+int checked_align(int align, const std::string& name, std::int64_t element_bytes);
+
+// Largest power of two <= 16 that divides the address.
+inline unsigned alignment_of(const void* address) noexcept {
+    const auto bits = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address) & 15U) | 16U;
+    return bits & (~bits + 1U);
+}
+
+}  // namespace autotune::runtime
