@@ -77,13 +77,17 @@ bool FinalRace::out_of_time() const {
 }
 
 bool FinalRace::run() {
+    const auto begun = Clock::now();
     open_all();
     if (!somebody_can_win()) return false;
     warm();
+    before_s_ = seconds_since(begun);
+    const auto warmed = Clock::now();
     while (!rounds_->done() && somebody_can_win()) {
         play_round();
         if (out_of_time()) rounds_->stop();
     }
+    rounds_s_ = seconds_since(warmed);
     return somebody_can_win() && rounds_->rounds() > 0;
 }
 

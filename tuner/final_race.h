@@ -41,6 +41,9 @@ class FinalRace {
     const std::vector<RunOutcome>& outcomes() const { return outcomes_; }
     bool can_win(std::size_t contestant) const { return contestants_[contestant].info.may_win && outcomes_[contestant].ok(); }
     bool somebody_can_win() const;
+    // How long opening and warming took, and how long the rounds.
+    double seconds_before_rounds() const { return before_s_; }
+    double seconds_of_rounds() const { return rounds_s_; }
 
   private:
     void open(std::size_t contestant);
@@ -55,6 +58,7 @@ class FinalRace {
     Options options_;
     std::optional<FinalRounds> rounds_;
     std::vector<RunOutcome> outcomes_;
+    double before_s_ = 0, rounds_s_ = 0;
 };
 
 }  // namespace autotune::tuner

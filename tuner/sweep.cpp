@@ -8,10 +8,6 @@
 namespace autotune::tuner {
 namespace {
 
-double seconds_since(Clock::time_point from) {
-    return std::chrono::duration<double>(Clock::now() - from).count();
-}
-
 // Many problems on one pool and one bench worker: while one is on the GPU, the next one compiles.
 class Sweep {
   public:

@@ -85,8 +85,25 @@ struct TuneServices {
     const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C: keep what is measured and return
 };
 
+// Where the wall time of a tune went, in seconds, in the order of what happened.
+struct TunePhases {
+    double start_s = 0;           // GPU lock, a context, the harness and the reference compiled
+    double setup_s = 0;           // operands filled and the right answers computed
+    double first_verified_s = 0;  // from the beginning until a candidate was verified and timed: an answer to serve if need be
+    double search_s = 0;          // of this ...
+    double starved_s = 0;         // ... nothing was compiled yet that the GPU could try
+    double verify_s = 0;          // ... loading, first launch, verifying
+    double measure_s = 0;         // ... timing
+    double second_rung_s = 0;
+    double warm_s = 0;  // opening finalists and load before the rounds
+    double rounds_s = 0;
+    double neighbours_s = 0;  // the winner on awkward neighbours
+    double total_s = 0;
+};
+
 struct TuneResult {
     db::Winner winner;
+    TunePhases phases;  // all 0 if it came from the database
     Origin origin = Origin::exact;
     bool tuned = false;  // false: answered from the database
     bool stale = false;  // soft key differs from today's

@@ -32,33 +32,46 @@ Resources resources_of(const LaunchPlan& plan, const CompileReport& report) {
 TuneResult TuneRun::finish() {
     urgency_ = 1;
     try {
+        prepare_gpu();
+        search();
+        TuneResult result = decide();
+        progress(Phase::done);
+        return with_phases(std::move(result));
+    } catch (const Interrupted&) {
+        return with_phases(interrupted_result());
+    }
+}
+
+TuneResult TuneRun::with_phases(TuneResult result) {
+    phases_.total_s = seconds_since(started_at_);
+    result.phases = phases_;
+    return result;
+}
+
+void TuneRun::prepare_gpu() {
+    {
+        const PhaseTimer timer(phases_.start_s);
         shared_.engine.acquire_gpu();
         begun_ = Clock::now();  // what was compiled ahead is a gift; waiting for another tuner is nobody's debt
-        if (!shared_.journal) {
-            shared_.journal.emplace(shared_.engine.state_folder(), services().device_uuid);
-        }
+        if (!shared_.journal) shared_.journal.emplace(shared_.engine.state_folder(), services().device_uuid);
         recover_journal();
         shared_.engine.bench().start();
         shared_.engine.wait_for([&] { return harness_ != nullptr && reference_ != nullptr; });
         shared_.host.set_harness(harness_);
-        BenchSession::Options options;
-        options.l2_warm = options_.l2_warm;
-        options.seed = options_.seed;
-        options.floor_us = floor_us();
-        options.affordable_reference = affordable_reference(op_, problem_, services().device);
-        session_.emplace(shared_.host, problem_, reference_, options);
-        session_->ensure();
-        verified_in_full_ = session_->has_reference();
-        if (!verified_in_full_ && services().observer != nullptr) {
-            services().observer->on_warning("the reference answer of " + problem_.shape() +
-                                            " is too costly on this device: candidates are verified on smaller problems alone");
-        }
-        search();
-        TuneResult result = decide();
-        progress(Phase::done);
-        return result;
-    } catch (const Interrupted&) {
-        return interrupted_result();
+        shared_.host.ensure_healthy();
+    }
+    const PhaseTimer timer(phases_.setup_s);
+    BenchSession::Options options;
+    options.l2_warm = options_.l2_warm;
+    options.seed = options_.seed;
+    options.floor_us = floor_us();
+    options.affordable_reference = affordable_reference(op_, problem_, services().device);
+    session_.emplace(shared_.host, problem_, reference_, options);
+    session_->ensure();
+    verified_in_full_ = session_->has_reference();
+    if (!verified_in_full_ && services().observer != nullptr) {
+        services().observer->on_warning("the reference answer of " + problem_.shape() +
+                                        " is too costly on this device: candidates are verified on smaller problems alone");
     }
 }
 
@@ -80,6 +93,8 @@ TuneResult TuneRun::decide() {
         options.deadline = begun_ + std::chrono::milliseconds(static_cast<std::int64_t>(options_.budget.seconds * 1e3));
         FinalRace race(*session_, std::move(all), options);
         const bool decided = race.run();
+        phases_.warm_s += race.seconds_before_rounds();
+        phases_.rounds_s += race.seconds_of_rounds();
         shared_.engine.pool().resume();
         if (!decided) throw_all_failed();
         const Verdict verdict = race.rounds().verdict();
@@ -105,6 +120,7 @@ TuneResult TuneRun::decide() {
 
 // The best quarter once more, longer: what the search measured in a hurry is too noisy to choose eight from.
 void TuneRun::second_rung() {
+    const PhaseTimer timer(phases_.second_rung_s);
     constexpr int kSlot = 0;
     for (const std::size_t point : rungs_.rung2()) {
         if (elapsed_s() > options_.budget.seconds * 0.9 || !instances_.contains(point)) break;
@@ -160,6 +176,7 @@ std::vector<Contestant> TuneRun::contestants() {
 
 // What a winner alone is asked, for it takes its time: the same bits in hundreds of runs, and awkward neighbours.
 RunOutcome TuneRun::last_proof(const Candidate& candidate) {
+    const PhaseTimer timer(phases_.neighbours_s);
     constexpr int kSlot = 0;
     RunOutcome outcome = session_->open(kSlot, candidate, instances_.at(*candidates_.find(candidate)), false);
     if (outcome.ok()) outcome = session_->endure(kSlot);
@@ -188,8 +205,8 @@ db::Winner TuneRun::blank_winner(std::size_t point) const {
     winner.evidence.space_legal = candidates_.size();
     winner.evidence.seconds = elapsed_s();
     winner.evidence.compile_seconds = shared_.engine.pool().busy_seconds() - compile_busy_before_s_;
-    winner.evidence.verify_seconds = times_.verify_s;
-    winner.evidence.measure_seconds = times_.measure_s;
+    winner.evidence.verify_seconds = phases_.verify_s;
+    winner.evidence.measure_seconds = phases_.measure_s;
     winner.evidence.stopped_by = stopped_by_;
     winner.evidence.seed = options_.seed;
     std::map<std::string, int> failures;

@@ -22,6 +22,19 @@ struct RunShared {
     std::map<std::string, Instance> instances;  // harness and references, by identity
 };
 
+// Adds the time of its own life to a sum.
+class PhaseTimer {
+  public:
+    explicit PhaseTimer(double& sum_s) : sum_s_(sum_s), from_(Clock::now()) {}
+    ~PhaseTimer() { sum_s_ += seconds_since(from_); }
+    PhaseTimer(const PhaseTimer&) = delete;
+    PhaseTimer& operator=(const PhaseTimer&) = delete;
+
+  private:
+    double& sum_s_;
+    Clock::time_point from_;
+};
+
 // One problem being tuned. start() begins to compile; finish() measures, decides and stores. A sweep starts the next problem
 // while this one is on the GPU.
 class TuneRun {
@@ -44,9 +57,6 @@ class TuneRun {
         std::size_t point;
         CompileOutcome outcome;
     };
-    struct Times {
-        double verify_s = 0, measure_s = 0;
-    };
 
     // ---- search (tune_search.cpp) ----
     void plan_search();
@@ -64,6 +74,8 @@ class TuneRun {
     void progress(Phase phase);
 
     // ---- decision (tune_decide.cpp) ----
+    void prepare_gpu();
+    TuneResult with_phases(TuneResult result);
     TuneResult decide();
     void second_rung();
     std::vector<std::size_t> finalist_points();
@@ -109,7 +121,8 @@ class TuneRun {
     std::optional<double> best_us_;
     std::size_t best_point_ = 0;
     std::string stopped_by_ = "space exhausted";
-    Times times_;
+    TunePhases phases_;
+    Clock::time_point started_at_;
     double compile_busy_before_s_ = 0;
     Clock::time_point flushed_at_, told_at_;
     bool verified_in_full_ = true;

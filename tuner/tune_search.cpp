@@ -8,7 +8,6 @@
 namespace autotune::tuner {
 namespace {
 
-using std::chrono::duration;
 using std::chrono::milliseconds;
 
 constexpr auto kFlushEvery = milliseconds(250);
@@ -19,10 +18,6 @@ constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final roun
 constexpr double kMostFinals_s = 8;    // ... but not more than they need
 constexpr double kOverrun = 2;         // of the budget, while nothing at all has been verified
 constexpr double kReferenceLimit_s = 20;
-
-double seconds_since(Clock::time_point from) {
-    return duration<double>(Clock::now() - from).count();
-}
 
 bool is_known_failure(const db::StoredTrial& stored) {
     return stored.trial.status != TrialStatus::ok;
@@ -119,7 +114,7 @@ void TuneRun::plan_search() {
 }
 
 void TuneRun::start(int urgency) {
-    begun_ = flushed_at_ = Clock::now();
+    started_at_ = begun_ = flushed_at_ = Clock::now();
     urgency_ = urgency;
     compile_busy_before_s_ = shared_.engine.pool().busy_seconds();
     target_nvrtc_ = shared_.engine.nvrtc_version();
@@ -201,6 +196,7 @@ bool TuneRun::search_is_over() {
 }
 
 void TuneRun::search() {
+    const PhaseTimer timer(phases_.search_s);
     while (!search_is_over()) {
         refill();
         progress(Phase::trial);
@@ -209,6 +205,7 @@ void TuneRun::search() {
             ready_.pop_front();
             try_one(std::move(next));
         } else if (compiling_ > 0) {
+            const PhaseTimer starved(phases_.starved_s);
             shared_.engine.pump(milliseconds(100));
         } else if (strategy_->exhausted() || ready_.empty()) {
             break;  // it has nothing more, and nothing is under way that it could wait for
@@ -248,18 +245,19 @@ RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
         const int times = suspects_.contains(candidate) ? 2 : 1;
         for (int i = 0; i < times; ++i) shared_.journal->started(entry_of({candidate, {}, {}, {}, {}, {}}));
     }
-    const auto opened_at = Clock::now();
-    RunOutcome outcome = session_->open(kSlot, candidate, ready.outcome.compiled, true);
-    times_.verify_s += seconds_since(opened_at);
+    RunOutcome outcome;
+    {
+        const PhaseTimer verifying(phases_.verify_s);
+        outcome = session_->open(kSlot, candidate, ready.outcome.compiled, true);
+    }
     if (!outcome.ok()) return outcome;
-    const auto timed_at = Clock::now();
+    const PhaseTimer measuring(phases_.measure_s);
     while (const auto measurement = rungs_.next(ready.point)) {
         const RunOutcome timed = session_->sample(kSlot, *measurement);
         if (!timed.ok()) return timed;
         rungs_.report(ready.point, timed.samples_us);
     }
     session_->close(kSlot);
-    times_.measure_s += seconds_since(timed_at);
     return outcome;
 }
 
@@ -270,6 +268,7 @@ void TuneRun::record(std::size_t point, Trial trial) {
     std::optional<double> time_us;
     if (trial.status == TrialStatus::ok) {
         time_us = rungs_.estimate_us(point);
+        if (phases_.first_verified_s == 0) phases_.first_verified_s = seconds_since(started_at_);
         if (time_us && (!best_us_ || *time_us < *best_us_)) {
             if (!best_us_ || *time_us < kBetter * *best_us_) since_better_ = 0;
             best_us_ = time_us;

@@ -12,6 +12,9 @@
 namespace autotune::tuner {
 
 using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point from) {
+    return std::chrono::duration<double>(Clock::now() - from).count();
+}
 
 // A file descriptor with one owner.
 class Fd {

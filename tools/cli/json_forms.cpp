@@ -121,6 +121,21 @@ Json evidence_json(const db::Evidence& evidence) {
             {"finalists", finalists}};
 }
 
+Json phases_json(const tuner::TunePhases& phases) {
+    return {{"start_s", phases.start_s},
+            {"setup_s", phases.setup_s},
+            {"first_verified_s", phases.first_verified_s},
+            {"search_s", phases.search_s},
+            {"starved_s", phases.starved_s},
+            {"verify_s", phases.verify_s},
+            {"measure_s", phases.measure_s},
+            {"second_rung_s", phases.second_rung_s},
+            {"warm_s", phases.warm_s},
+            {"rounds_s", phases.rounds_s},
+            {"neighbours_s", phases.neighbours_s},
+            {"total_s", phases.total_s}};
+}
+
 Json winner_json(const db::Winner& winner, const Op* op, const Problem* problem) {
     Json json{{"family", winner.candidate.family}, {"config", config_json(winner.candidate.config)}};
     json.update(timing_json(winner.timing, op, problem));

@@ -38,6 +38,7 @@ Json item_json(Session& session, const tuner::SweepItem& item) {
     Json json{{"problem", problem_json(item.problem)}, {"state", state_text(item.state)}, {"seconds", item.seconds}};
     json["winner"] = item.result ? winner_json(item.result->winner, &op, &item.problem) : Json(nullptr);
     if (item.result) json["origin"] = to_string(item.result->origin);
+    if (item.result && item.result->tuned) json["phases"] = phases_json(item.result->phases);
     if (!item.detail.empty()) json["detail"] = item.detail;
     return json;
 }

@@ -46,6 +46,7 @@ void print_result(Session& session, const Gpu& gpu, const Problem& problem, cons
         if (result.stale) json["stale_because"] = result.stale_because;
         json["winner"] = winner_json(winner, &op, &problem);
         json["evidence"] = evidence_json(winner.evidence);
+        if (result.tuned) json["phases"] = phases_json(result.phases);
         print_json(session, json);
         return;
     }
