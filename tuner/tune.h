@@ -15,13 +15,17 @@
 #include "src/core/device.h"
 #include "src/core/problem.h"
 #include "src/core/trial.h"
+#include "tuner/recorded_space.h"
 
 namespace autotune::tuner {
 
-// When to stop looking. The first limit that is reached counts; final rounds come after and are part of `seconds`.
+// When to stop looking. The first limit that is reached counts. The final rounds come after, are part of `seconds`, and take no
+// longer than the search did.
 struct Budget {
     double seconds = 40;
-    int trials = 0;  // 0: no limit
+    int trials = 0;        // 0: no limit
+    int patience = 200;    // trials without a better one
+    double target_us = 0;  // fast enough; 0: nothing is
 };
 
 struct Choice {
@@ -156,6 +160,21 @@ BenchResult bench(const Problem& problem, const BenchOptions& options, TuneServi
 
 // Checks one candidate on the problem and on awkward neighbours; status and error as a Trial.
 Trial verify(const Problem& problem, const Candidate& candidate, TuneServices& services);
+
+// ---- a space in full ----
+
+struct RecordOptions {
+    Choice choice;                    // must leave one family
+    std::size_t most_points = 2'000;  // a space with more is refused: parameters are to be pinned
+    double time_us = 20'000;          // measured of each point, however slow it is
+    std::size_t refined = 32;         // the fastest, measured again in turns until each has five times as much
+    bool l2_warm = false;
+    std::uint64_t seed = 1;
+};
+
+// Compiles, verifies and times every point of a space, for replaying strategies on it (simulate.h). Nothing is stored.
+// Throws Error as tune() does, and Error{usage} if the choice leaves several families or too many points.
+RecordedSpace record(const Problem& problem, const RecordOptions& options, TuneServices& services);
 
 // ---- without a GPU ----
 

@@ -11,7 +11,16 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kShortTune_s = 4;  // below, a second of warming up would be a large part
+constexpr double kLeastFinals_s = 0.5;
+constexpr double kSecondRungShare = 0.4;  // of the time that the decision may take
+constexpr double kWarmShare = 0.1, kMostWarm_s = 1;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double>(to - from).count();
+}
+Clock::time_point after(Clock::time_point from, double seconds) {
+    return from + std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
+}
 
 std::int64_t threads_of(const LaunchPlan& plan) {
     if (plan.steps.empty()) return 0;
@@ -80,6 +89,7 @@ TuneResult TuneRun::decide() {
     if (!best_us_) throw_all_failed();
     progress(Phase::final_rounds);
     shared_.engine.pool().pause();
+    allow_finals();
     second_rung();
     std::set<Candidate> out;  // who failed the last proof
     while (true) {
@@ -89,8 +99,8 @@ TuneResult TuneRun::decide() {
         if (std::none_of(all.begin(), all.end(), [](const Contestant& one) { return one.info.may_win; })) throw_all_failed();
         FinalRace::Options options;
         options.rounds.seed = options_.seed;
-        options.warm_seconds = options_.budget.seconds < kShortTune_s ? 0.1 : 1;
-        options.deadline = begun_ + std::chrono::milliseconds(static_cast<std::int64_t>(options_.budget.seconds * 1e3));
+        options.warm_seconds = std::min(kMostWarm_s, kWarmShare * seconds_between(finals_from_, finals_until_));
+        options.deadline = finals_until_;
         FinalRace race(*session_, std::move(all), options);
         const bool decided = race.run();
         phases_.warm_s += race.seconds_before_rounds();
@@ -118,12 +128,21 @@ TuneResult TuneRun::decide() {
     }
 }
 
+// What judges the search takes no longer than the search did, so that a budget of a few trials stays a short tune.
+void TuneRun::allow_finals() {
+    finals_from_ = Clock::now();
+    const double share_s = std::clamp(phases_.search_s, kLeastFinals_s, kMostFinals_s);
+    const double left_s = options_.budget.seconds - elapsed_s();
+    finals_until_ = after(finals_from_, std::max(kLeastFinals_s, std::min(share_s, left_s)));
+}
+
 // The best quarter once more, longer: what the search measured in a hurry is too noisy to choose eight from.
 void TuneRun::second_rung() {
     const PhaseTimer timer(phases_.second_rung_s);
     constexpr int kSlot = 0;
+    const auto until = after(finals_from_, kSecondRungShare * seconds_between(finals_from_, finals_until_));
     for (const std::size_t point : rungs_.rung2()) {
-        if (elapsed_s() > options_.budget.seconds * 0.9 || !instances_.contains(point)) break;
+        if (Clock::now() > until || !instances_.contains(point)) break;
         const RunOutcome opened = session_->open(kSlot, candidates_.at(point), instances_.at(point), false);
         const RunOutcome timed = opened.ok() ? session_->sample(kSlot, rungs_.rung2_measurement()) : opened;
         if (timed.ok()) {

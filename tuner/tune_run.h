@@ -77,6 +77,7 @@ class TuneRun {
     void prepare_gpu();
     TuneResult with_phases(TuneResult result);
     TuneResult decide();
+    void allow_finals();
     void second_rung();
     std::vector<std::size_t> finalist_points();
     std::vector<Contestant> contestants();
@@ -116,6 +117,7 @@ class TuneRun {
     std::set<Candidate> suspects_;  // running when an earlier run was ended
     Instance harness_, reference_;
     std::optional<BenchSession> session_;
+    Clock::time_point finals_from_, finals_until_;
     int tried_ = 0, failed_ = 0;
     int since_better_ = 0;
     std::optional<double> best_us_;
@@ -127,6 +129,8 @@ class TuneRun {
     Clock::time_point flushed_at_, told_at_;
     bool verified_in_full_ = true;
 };
+
+constexpr double kMostFinals_s = 8;  // what the second rung and the final rounds need at most
 
 // What measuring is called in the database: raised when it changes.
 std::string measuring_method(bool l2_warm);

@@ -13,9 +13,7 @@ using std::chrono::milliseconds;
 constexpr auto kFlushEvery = milliseconds(250);
 constexpr auto kTellEvery = milliseconds(100);
 constexpr std::size_t kRetimed = 16;   // fastest known trials that are measured again
-constexpr int kPatience = 200;         // trials without a better one before the search ends
 constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final rounds ...
-constexpr double kMostFinals_s = 8;    // ... but not more than they need
 constexpr double kOverrun = 2;         // of the budget, while nothing at all has been verified
 constexpr double kReferenceLimit_s = 20;
 
@@ -188,8 +186,12 @@ bool TuneRun::search_is_over() {
         stopped_by_ = "budget";
         return true;
     }
-    if (since_better_ >= kPatience) {
-        stopped_by_ = "no better one in " + std::to_string(kPatience) + " trials";
+    if (since_better_ >= budget.patience) {
+        stopped_by_ = "no better one in " + std::to_string(budget.patience) + " trials";
+        return true;
+    }
+    if (best_us_ && *best_us_ <= budget.target_us) {
+        stopped_by_ = "target reached";
         return true;
     }
     return false;

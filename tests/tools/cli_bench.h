@@ -29,6 +29,8 @@ class FakeServices : public Services {
     tuner::CompileOptions compile_options;
     tuner::SweepOptions sweep_options;
     tuner::SimulateOptions simulate_options;
+    tuner::RecordOptions record_options;
+    tuner::RecordedSpace recorded;
     std::vector<std::string> compiled_archs;
     int versions_learned = 0;
 
@@ -141,6 +143,10 @@ class FakeServices : public Services {
             observer->on_item(items.back(), items.size(), problems.size(), std::nullopt);
         }
         return items;
+    }
+    tuner::RecordedSpace record(const Problem&, const tuner::RecordOptions& options, tuner::TuneServices&) override {
+        record_options = options;
+        return recorded;
     }
     tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) override {
         simulate_options = options;

@@ -31,6 +31,10 @@ std::vector<std::string> with_pins(std::vector<std::string> words, const std::ve
     words.insert(words.end(), more.begin(), more.end());
     return words;
 }
+std::vector<std::string> with_words(std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
 
 // Some two dozen configs, and six of them.
 const std::vector<std::string> kWide =
@@ -85,6 +89,56 @@ TEST(TuneOnFake, FindsAWinnerThenAnswersFromTheDatabase) {
     EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
     EXPECT_EQ(sandbox.count_calls("PrimaryCtxRetain"), 0);
     EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, ABudgetOfTrialsEndsTheSearch) {
+    Sandbox sandbox;
+    const Json evidence = result_of(sandbox.autotune(with_words(kTune, {"--trials", "3"}))).at("evidence");
+    EXPECT_EQ(evidence.at("tried"), 3);
+    EXPECT_EQ(evidence.at("stopped_by"), "budget");
+}
+
+TEST(TuneOnFake, PatienceEndsTheSearch) {
+    Sandbox sandbox;
+    const Json evidence = result_of(sandbox.autotune(with_words(kWide, {"--patience", "2"}))).at("evidence");
+    EXPECT_EQ(evidence.at("stopped_by"), "no better one in 2 trials");
+}
+
+TEST(TuneOnFake, ATargetThatIsReachedEndsTheSearch) {
+    Sandbox sandbox;
+    const Json evidence = result_of(sandbox.autotune(with_words(kTune, {"--target", "1000ms"}))).at("evidence");
+    EXPECT_EQ(evidence.at("stopped_by"), "target reached");
+    EXPECT_EQ(evidence.at("tried"), 1);
+}
+
+TEST(TuneOnFake, SaysWhereTheTimeWent) {
+    Sandbox sandbox;
+    const Json phases = result_of(sandbox.autotune(kTune)).at("phases");
+    double sum_s = 0;
+    for (const char* one : {"start_s", "setup_s", "search_s", "second_rung_s", "warm_s", "rounds_s", "neighbours_s"}) {
+        EXPECT_GT(phases.at(one), 0) << one;
+        sum_s += phases.at(one).get<double>();
+    }
+    EXPECT_LE(sum_s, phases.at("total_s"));
+    EXPECT_GT(sum_s, 0.8 * phases.at("total_s").get<double>());
+    EXPECT_GT(phases.at("first_verified_s"), phases.at("setup_s"));
+}
+
+TEST(TuneOnFake, ARecordedSpaceHasEveryPointAndReplays) {
+    Sandbox sandbox("rule " + kCulprit + "do=return code=700\n");
+    const std::string file = (sandbox.folder() / "space.json").string();
+    const std::vector<std::string> record =
+        with_pins({"record", "--op", "hgemm", "--shape", "256x256x256", "--family", "gemm/simt", "--out", file, "--json"},
+                  {"--param", "block_m=64"});
+    const Json recorded = result_of(sandbox.autotune(record));
+    EXPECT_EQ(recorded.at("points"), 6);
+    std::ifstream written(file);
+    const std::string text((std::istreambuf_iterator<char>(written)), {});
+    EXPECT_NE(text.find("crashed"), std::string::npos) << text;
+    const Json replayed = result_of(sandbox.autotune({"simulate", file, "--strategy", "greedy", "--json"}));
+    EXPECT_EQ(replayed.at("points"), 6);
+    EXPECT_EQ(replayed.at("failed_points"), recorded.at("failed_points"));
+    EXPECT_EQ(replayed.at("strategies").at(0).at("runs_solved_1pct"), 30);
 }
 
 TEST(TuneOnFake, TheDriverSeesNoMisuse) {

@@ -31,8 +31,14 @@ double parse_seconds(std::string_view text, const std::string& what) {
     return parse_positive(text, what) * (unit > 0 ? unit : 1);
 }
 
+double parse_time_us(std::string_view text, const std::string& what) {
+    const bool is_ms = text.ends_with("ms");
+    if (is_ms || text.ends_with("us")) text.remove_suffix(2);
+    return parse_positive(text, what) * (is_ms ? 1e3 : 1);
+}
+
 tuner::Budget parse_budget(std::string_view text) {
-    tuner::Budget budget{.seconds = 0, .trials = 0};
+    tuner::Budget budget{.seconds = 0};
     for (const std::string& part : split(text, ',')) {
         if (!part.empty() && part.back() == 't') {
             budget.trials = static_cast<int>(parse_integer(std::string_view(part).substr(0, part.size() - 1),
@@ -52,6 +58,8 @@ tuner::Budget budget_of(const Arguments& arguments) {
         budget.trials = static_cast<int>(arguments.integer("trials", 0, {.least = 1, .most = INT_MAX}));
         if (!arguments.has("budget")) budget.seconds = kNoTimeLimit_s;
     }
+    budget.patience = static_cast<int>(arguments.integer("patience", budget.patience, {.least = 1, .most = INT_MAX}));
+    if (arguments.has("target")) budget.target_us = parse_time_us(arguments.text("target"), "--target (95us or 1.2ms)");
     return budget;
 }
 

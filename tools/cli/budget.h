@@ -13,7 +13,10 @@ tuner::Budget parse_budget(std::string_view text);
 // A time alone, in seconds: "30s", "5m", "1h", "30".
 double parse_seconds(std::string_view text, const std::string& what);
 
-// --budget and --trials together.
+// A kernel's time in microseconds: "95us", "1.2ms", "95".
+double parse_time_us(std::string_view text, const std::string& what);
+
+// --budget, --trials, --patience and --target together.
 tuner::Budget budget_of(const Arguments& arguments);
 
 }  // namespace autotune::cli

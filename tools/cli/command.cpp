@@ -7,9 +7,9 @@
 namespace autotune::cli {
 
 std::vector<Command> all_commands() {
-    return {tune_command(),     sweep_command(),    bench_command(),  show_command(),      explain_command(),
-            verify_command(),   export_command(),   import_command(), merge_command(),     compile_command(),
-            families_command(), simulate_command(), doctor_command(), completion_command()};
+    return {tune_command(),     sweep_command(),  bench_command(),    show_command(),   explain_command(),
+            verify_command(),   export_command(), import_command(),   merge_command(),  compile_command(),
+            families_command(), record_command(), simulate_command(), doctor_command(), completion_command()};
 }
 
 std::vector<Flag> operator+(std::vector<Flag> left, const std::vector<Flag>& right) {
@@ -32,6 +32,8 @@ std::vector<Flag> choice_flags() {
 std::vector<Flag> search_flags() {
     return {{"budget", "TIME", "per problem: 30s, 5m, 200t (trials) or both, 30s,200t; default 40s", false, {}},
             {"trials", "N", "per problem: at most N trials", false, {}},
+            {"patience", "N", "per problem: end the search after N trials without a better one", false, {}},
+            {"target", "TIME", "per problem: end the search at a kernel this fast: 95us, 1.2ms", false, {}},
             {"seed", "N", "seed of the search and of the data", false, {}},
             {"strategy", "NAME", "how to search", false, tuner::strategy_names()},
             {"retune", "", "search even if the database has a valid winner", false, {}},

@@ -39,6 +39,7 @@ Command export_command();
 Command import_command();
 Command merge_command();
 Command families_command();
+Command record_command();
 Command simulate_command();
 Command doctor_command();
 Command completion_command();

@@ -84,6 +84,10 @@ class RealServices : public Services {
                                         tuner::TuneServices& services, tuner::SweepObserver* observer) override {
         return tuner::sweep(problems, options, services, observer);
     }
+    tuner::RecordedSpace record(const Problem& problem, const tuner::RecordOptions& options,
+                                tuner::TuneServices& services) override {
+        return tuner::record(problem, options, services);
+    }
     tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) override {
         return tuner::simulate(tuner::read_recorded_space(path), options);
     }

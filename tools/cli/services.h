@@ -58,6 +58,8 @@ class Services {
                                                            tuner::TuneServices& services) = 0;
     virtual std::vector<tuner::SweepItem> sweep(const std::vector<Problem>& problems, const tuner::SweepOptions& options,
                                                 tuner::TuneServices& services, tuner::SweepObserver* observer) = 0;
+    virtual tuner::RecordedSpace record(const Problem& problem, const tuner::RecordOptions& options,
+                                        tuner::TuneServices& services) = 0;
     virtual tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) = 0;
 };
 

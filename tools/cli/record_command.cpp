@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+#include "tools/cli/command.h"
+#include "tools/cli/json_forms.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/requests.h"
+#include "tools/cli/text_forms.h"
+
+namespace autotune::cli {
+namespace {
+
+Problem only_problem(Session& session) {
+    const std::vector<Problem> problems = problems_of(session);
+    if (problems.size() != 1) throw Error(ErrorCode::usage, "record takes one shape");
+    return problems.front();
+}
+
+tuner::RecordOptions record_options_of(Session& session, const Problem& problem, const Device& device) {
+    const Arguments& arguments = session.arguments();
+    tuner::RecordOptions options;
+    options.choice = choice_of(session, problem, device);
+    options.most_points = static_cast<std::size_t>(arguments.integer("points", 2'000, {.least = 1, .most = 2'000'000}));
+    options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
+    options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
+    return options;
+}
+
+void write(const tuner::RecordedSpace& space, const std::string& path) {
+    std::ofstream file(path, std::ios::trunc);
+    file << tuner::to_json(space) << "\n";
+    file.close();
+    if (!file) throw Error(ErrorCode::usage, "cannot write '" + path + "': " + std::strerror(errno) + "; choose another --out");
+}
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    if (!arguments.has("out")) throw Error(ErrorCode::usage, "--out is missing: where to write the space");
+    const Problem problem = only_problem(session);
+    Gpu gpu = session.need_gpu("autotune record times kernels");
+    session.services().learn_versions(gpu, session.nvrtc_path());
+    ProgressLine progress(session);
+    tuner::TuneServices services = session.tune_services(gpu, nullptr, &progress);
+    const tuner::RecordedSpace space =
+        session.services().record(problem, record_options_of(session, problem, gpu.device), services);
+    progress.clear();
+    write(space, arguments.text("out"));
+    const auto failed = std::count_if(space.rows.begin(), space.rows.end(), [](const auto& row) { return !row.time_us; });
+    const std::optional<double> best_us = space.best_us();
+    if (session.json()) {
+        Json json{
+            {"space", space.name}, {"file", arguments.text("out")}, {"points", space.rows.size()}, {"failed_points", failed}};
+        json["best_us"] = best_us ? Json(*best_us) : Json(nullptr);
+        print_json(session, json);
+    } else {
+        session.out() << fmt::format("{}: {} points, {} failed, best {} us, written to {}\n", space.name,
+                                     count_text(space.rows.size()), failed, best_us ? us_text(*best_us) : "-",
+                                     arguments.text("out"));
+    }
+    return ExitCode::done;
+}
+
+}  // namespace
+
+Command record_command() {
+    return {.name = "record",
+            .about = "time every config of a small space and write it for simulate",
+            .examples = {"autotune record --op hgemm --shape 2048x2048x2048 --family wgmma --param group=8 --out wgmma.json"},
+            .flags = problem_flags() + choice_flags() +
+                     std::vector<Flag>{{"out", "FILE", "where to write the space", false, {}},
+                                       {"points", "N", "refuse a space with more; default 2000", false, {}},
+                                       {"l2", "WHAT", "operands in rotating buffers, or warm in L2", false, {"cold", "warm"}},
+                                       {"seed", "N", "seed of the operands' values", false, {}}} +
+                     device_flags() + std::vector<Flag>{templates_flag()} + output_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run};
+}
+
+}  // namespace autotune::cli
