@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
-#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep sanitizer; default: all but the last
+#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record
 #
 # Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
 # and the rest go on. Exit 1 if one failed. Takes less than twelve minutes.
@@ -125,6 +125,24 @@ piece_sweep() {
   part sweep-again 30 0 "$autotune" "${sweep[@]}"
   part sweep-export 20 0 "$autotune" export --out "$out/winners.jsonl"
   part show 20 0 "$autotune" show --json
+}
+
+# Where the time of a tune goes: nothing compiled, everything compiled, another shape after it, a sweep, and a large problem.
+piece_speed() {
+  local problem=(--op hgemm --shape 4096x4096x2048 --json)
+  part speed-cold 100 0 "$autotune" "${problem[@]}" --db "$home/cold.db"
+  part speed-warm 100 0 "$autotune" "${problem[@]}" --db "$home/warm.db"
+  part speed-large 100 0 "$autotune" --op hgemm --shape 16384x16384x8192 --json --db "$home/large.db" --budget 12s
+  part speed-sweep 150 0 "$autotune" sweep --op hgemm --shapes 2048,4096x2048,4096x1024,4096 --json --db "$home/sweep.db"
+  python3 "$root/tools/tune_phases.py" "$out"/speed-*.out | tee "$out/phases.txt"
+}
+
+# Subspaces of two families in full, for replaying strategies on them: tests/data/search_spaces.
+piece_record() {
+  local problem=(--op hgemm --shape 2048x2048x2048)
+  part record-wgmma 200 0 "$autotune" record "${problem[@]}" --family wgmma --param raster=0 --param group=8 --out "$out/wgmma_h200.json"
+  part record-mma 200 0 "$autotune" record "${problem[@]}" --family mma --param raster=0 --param swizzle_stride=0 --param split_k=1 \
+    --param smem_swizzle=1 --param reg_buffers=2 --param min_blocks=1 --param split_barrier=0 --out "$out/mma_h200.json"
 }
 
 for piece in $pieces; do

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Prints where the wall time of tunes went: a row per tune from the JSON lines of `autotune tune|sweep --json`.
+
+    tools/tune_phases.py FILE...
+"""
+import json
+import sys
+
+COLUMNS = ["total_s", "first_verified_s", "start_s", "setup_s", "search_s", "starved_s", "verify_s", "measure_s", "second_rung_s",
+           "warm_s", "rounds_s", "neighbours_s"]
+
+
+def tunes(path):
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("{") and "phases" in (tune := json.loads(line)):
+                yield tune
+
+
+def evidence_text(tune):
+    evidence = tune.get("evidence")
+    return "" if evidence is None else f"{evidence['tried']} tried, {evidence['rounds']} rounds, {evidence['stopped_by']}"
+
+
+def main(paths):
+    print(f"{'problem':<20}" + "".join(f"{name[:-2]:>15}" for name in COLUMNS))
+    for path in paths:
+        for tune in tunes(path):
+            phases = tune["phases"]
+            print(f"{tune['problem']['shape']:<20}" + "".join(f"{phases[name]:>15.2f}" for name in COLUMNS) + "  " + evidence_text(tune))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
