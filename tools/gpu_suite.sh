@@ -133,7 +133,7 @@ piece_speed() {
   part speed-cold 100 0 "$autotune" "${problem[@]}" --db "$home/cold.db"
   part speed-warm 100 0 "$autotune" "${problem[@]}" --db "$home/warm.db"
   part speed-large 100 0 "$autotune" --op hgemm --shape 16384x16384x8192 --json --db "$home/large.db" --budget 12s
-  part speed-sweep 150 0 "$autotune" sweep --op hgemm --shapes 2048,4096x2048,4096x1024,4096 --json --db "$home/sweep.db"
+  part speed-sweep 150 0 "$autotune" sweep --op hgemm --shapes 2048,4096x4096x1024,4096 --json --db "$home/sweep.db"
   python3 "$root/tools/tune_phases.py" "$out"/speed-*.out | tee "$out/phases.txt"
 }
 
