@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""c = a + b: libautotune against torch.add, in one process, on the same buffers, in interleaved rounds. README.md tells the method.
+
+usage: tools/rivals/torch_add.py [--library FILE] [--shapes 65536,1024x1024,...] [--dtypes f32,f16] [--rounds N] [--json FILE]
+"""
+import argparse
+import ctypes
+import json
+import pathlib
+import random
+import statistics
+import sys
+import time
+
+import torch
+
+from autotune_library import Library, find_library
+
+TORCH_TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+L2_FOOTPRINTS = 8       # of a bandwidth-bound problem, as the tuner has it
+MOST_SETS = 1024        # as the tuner has it
+SAMPLE_US = 3000        # that one sample covers at least
+HOST_CALLS = 300        # fewer than a stream's queue holds, so that no call waits for the GPU
+
+
+def elements_of(shape):
+    count = 1
+    for extent in shape.split("x"):
+        count *= int(extent)
+    return count
+
+
+def make_sets(count, dtype):
+    """Sets of operands that together exceed the L2 cache `L2_FOOTPRINTS` times, N(0,1)."""
+    element_bytes = torch.empty(0, dtype=dtype).element_size()
+    l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+    sets = min(MOST_SETS, max(1, -(-L2_FOOTPRINTS * l2_bytes // (3 * count * element_bytes))))
+    a = torch.randn(sets, count, device="cuda").to(dtype)
+    b = torch.randn(sets, count, device="cuda").to(dtype)
+    c = torch.full((sets, count), float("nan"), dtype=dtype, device="cuda")
+    return a, b, c
+
+
+def graph_of(calls, least=20):
+    """A graph of all calls in turn, at least `least` of them, and how many it holds."""
+    repeats = -(-least // len(calls))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        for call in calls * repeats:
+            call()
+    return graph, len(calls) * repeats
+
+
+def time_us(graph, launches, replays):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(replays):
+        graph.replay()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) * 1e3 / (launches * replays)
+
+
+def interval(values, seed=1, draws=2000):
+    """Bootstrap 95 % interval of the median."""
+    pick = random.Random(seed)
+    medians = sorted(statistics.median(pick.choices(values, k=len(values))) for _ in range(draws))
+    return medians[draws * 25 // 1000], medians[draws * 975 // 1000]
+
+
+def race(graphs, rounds):
+    """Paired times of each graph: one sample of each in every round, in random order."""
+    replays = {}
+    for name, (graph, launches) in graphs.items():
+        graph.replay()
+        once_us = time_us(graph, launches, 3) * launches
+        replays[name] = max(1, round(SAMPLE_US / once_us))
+    times = {name: [] for name in graphs}
+    order = list(graphs)
+    shuffle = random.Random(7)
+    for _ in range(rounds):
+        shuffle.shuffle(order)
+        for name in order:
+            times[name].append(time_us(*graphs[name], replays[name]))
+    return times
+
+
+def compare_kernels(library, shape, word, rounds):
+    count, dtype = elements_of(shape), TORCH_TYPES[word]
+    a, b, c = make_sets(count, dtype)
+    plan = library.add_plan(count, word)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        ours = [plan.call(a[i].data_ptr(), b[i].data_ptr(), c[i].data_ptr(), stream.cuda_stream) for i in range(len(a))]
+        for call in ours:
+            call()
+        stream.synchronize()
+        is_equal = torch.equal(c, a + b)
+    theirs = [lambda i=i: torch.add(a[i], b[i], out=c[i]) for i in range(len(a))]
+    # A capture has a stream of its own: ours is told which when it begins.
+    def on_capture_stream():
+        current = torch.cuda.current_stream().cuda_stream
+        for i in range(len(a)):
+            plan.call(a[i].data_ptr(), b[i].data_ptr(), c[i].data_ptr(), current)()
+    graphs = {"torch": graph_of(theirs), "autotune": None}
+    graph, sets = graph_of([on_capture_stream], least=-(-20 // len(a)))
+    graphs["autotune"] = (graph, sets * len(a))
+    times = race(graphs, rounds)
+    ratios = [mine / other for mine, other in zip(times["autotune"], times["torch"])]
+    low, high = interval(ratios)
+    moved_bytes = 3 * count * c.element_size()
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    return {"shape": shape, "dtype": word, "elements": count, "sets": len(a), "rounds": rounds, "equal_to_torch": is_equal,
+            "torch_us": medians["torch"], "autotune_us": medians["autotune"],
+            "torch_gb_per_s": moved_bytes / medians["torch"] * 1e-3, "autotune_gb_per_s": moved_bytes / medians["autotune"] * 1e-3,
+            "ratio": statistics.median(ratios), "ratio_low": low, "ratio_high": high,
+            "origin": plan.origin(), "candidate": plan.candidate()}
+
+
+def host_ns(call, batches=30):
+    """Nanoseconds of one call that only enqueues: the median of batches with the GPU idle before each."""
+    found = []
+    for _ in range(batches):
+        torch.cuda.synchronize()
+        begin = time.perf_counter_ns()
+        for _ in range(HOST_CALLS):
+            call()
+        found.append((time.perf_counter_ns() - begin) / HOST_CALLS)
+    return statistics.median(found)
+
+
+def compare_hosts(library):
+    count = 1024
+    a, b = torch.randn(2, count, device="cuda")
+    c = torch.empty_like(a)
+    plan = library.add_plan(count, "f32")
+    ours = plan.call(a.data_ptr(), b.data_ptr(), c.data_ptr(), torch.cuda.current_stream().cuda_stream)
+    # What ctypes takes to call any function with five arguments: this one looks at none of them.
+    empty = library.c.autotune_version
+    arguments = tuple(ctypes.c_void_p(0) for _ in range(5))
+    calls = {"torch.add(a, b, out=c)": lambda: torch.add(a, b, out=c), "torch.add(a, b)": lambda: torch.add(a, b),
+             "autotune_add through ctypes": ours, "ctypes alone": lambda: empty(*arguments)}
+    for call in calls.values():
+        call()
+    return {name: host_ns(call) for name, call in calls.items()}
+
+
+def print_row(row):
+    print(f"{row['dtype']:5} {row['shape']:>12} {row['torch_us']:9.2f} {row['autotune_us']:9.2f} {row['torch_gb_per_s']:7.0f} "
+          f"{row['autotune_gb_per_s']:7.0f}  {row['ratio']:.3f} ({row['ratio_low']:.3f} .. {row['ratio_high']:.3f})  "
+          f"{'equal' if row['equal_to_torch'] else 'DIFFERS'}  {row['origin']}  {row['candidate']}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    root = pathlib.Path(__file__).resolve().parent.parent.parent
+    parser.add_argument("--library", default=find_library(root))
+    parser.add_argument("--shapes", default="268435456,256x256,512x512,1024x1024,2048x2048,4096x4096")
+    parser.add_argument("--dtypes", default="f32,f16")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--json", help="write everything there too")
+    options = parser.parse_args()
+    if options.library is None:
+        sys.exit("torch_add.py: no libautotune.so in build/; build it (tools/dev build autotune_shared) or name it by --library")
+    if not torch.cuda.is_available():
+        sys.exit("torch_add.py: torch sees no GPU")
+    torch.zeros(1, device="cuda")  # makes the context current
+    library = Library(options.library)
+    found = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
+             "autotune": library.version(), "host_ns": compare_hosts(library), "rows": []}
+    print(f"{found['device']}, torch {found['torch']}, CUDA {found['cuda']}, autotune {found['autotune']}")
+    for name, cost_ns in found["host_ns"].items():
+        print(f"host cost of a call: {name:30} {cost_ns:7.0f} ns")
+    print("dtype        shape  torch us   ours us   GB/s: torch, ours  time ratio")
+    for word in options.dtypes.split(","):
+        for shape in options.shapes.split(","):
+            found["rows"].append(compare_kernels(library, shape, word, options.rounds))
+            print_row(found["rows"][-1])
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
+    return 0 if all(row["equal_to_torch"] for row in found["rows"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
