@@ -42,6 +42,13 @@ std::vector<Config> points_of(const SearchSpace& space, const Choice& choice) {
     return points;
 }
 
+// An op may have problems of no elements, which the library answers without a kernel.
+void refuse_nothing(const Catalogue& catalogue, const Problem& problem) {
+    if (catalogue.op_of(problem).bytes(problem) > 0) return;
+    throw Error(ErrorCode::usage,
+                "the problem " + problem.key() + " has no elements: there is nothing to run; give a larger shape");
+}
+
 void refuse_unknown_pins(const std::vector<Candidates::Part>& parts, const Choice& choice) {
     for (const auto& [name, value] : choice.pins.values()) {
         std::vector<std::string> known;
@@ -70,6 +77,7 @@ void refuse_unknown_name(const std::vector<Candidates::Part>& parts, const Choic
 
 Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice)
     : problem_(problem), device_(device) {
+    refuse_nothing(catalogue, problem);
     std::string reasons;
     for (const Family* family : chosen_families(catalogue, problem, choice)) {
         if (const auto reason = family->refuses(problem, device)) {

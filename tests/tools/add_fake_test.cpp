@@ -97,6 +97,13 @@ TEST(AddProductFaults, AWrongSumIsNeverAWinner) {
     EXPECT_THAT(tuned.err, HasSubstr("wrong"));
 }
 
+TEST(AddProductFaults, NothingIsTunedForALengthOfZero) {
+    const Sandbox machine;
+    const Outcome tuned = run(machine, {"--op", "add", "--shape", "0"});
+    EXPECT_EQ(tuned.exit_code, 2);
+    EXPECT_THAT(tuned.err, AllOf(HasSubstr("add dtype=f32 align=16,16,16 0"), HasSubstr("larger shape")));
+}
+
 TEST(AddProductFaults, AVendorThatOnlyMultipliesIsNoRival) {
     const Sandbox machine;
     const Outcome compared = run(machine, {"bench", "--op", "add", "--shape", "1048576", "--against", "cublas"});
