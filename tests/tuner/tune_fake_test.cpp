@@ -5,72 +5,27 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
-#include <vector>
 
-#include "tests/support/fake/fake_run.h"
+#include "tests/tuner/fake_tune.h"
 
 namespace autotune {
 namespace {
 
 using fake::Outcome;
 using fake::Sandbox;
-using Json = nlohmann::json;
 using std::chrono::milliseconds;
+using test::Json;
+using test::no_orphans_soon;
+using test::result_of;
+using test::with_pins;
+using test::with_words;
 
-// Small spaces: what is proved does not depend on their size. 256 is above what the fake computes, so a launch costs it nothing.
-const std::vector<std::string> kPins = {"--param", "smem=1",     "--param", "block_n=64", "--param", "block_k=16",
-                                        "--param", "vec=4",      "--param", "packed=1",   "--param", "bcf=0",
-                                        "--param", "smem_pad=0", "--param", "stages=1",   "--param", "cp_async=0"};
-
-std::vector<std::string> with_pins(std::vector<std::string> words, const std::vector<std::string>& more = {}) {
-    words.insert(words.end(), kPins.begin(), kPins.end());
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-}
-std::vector<std::string> with_words(std::vector<std::string> words, const std::vector<std::string>& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-}
-
-// Some two dozen configs, and six of them.
-const std::vector<std::string> kWide =
-    with_pins({"tune", "--op", "hgemm", "--shape", "256x256x256", "--family", "gemm/simt", "--budget", "20s", "--json"});
-const std::vector<std::string> kTune =
-    with_pins({"tune", "--op", "hgemm", "--shape", "256x256x256", "--family", "gemm/simt", "--budget", "20s", "--json"},
-              {"--param", "block_m=64"});
+const test::Words kWide = test::wide_tune();
+const test::Words kTune = test::small_tune();
 // One of the six, in the words of a script.
 const std::string kCulprit = "symbol=^gemm_simt_ block_m=64 block_n=64 thread_m=4 thread_n=8 ";
-
-Json result_of(const Outcome& outcome) {
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
-    return Json::parse(outcome.out, nullptr, false);
-}
-
-// Worker processes of this sandbox that outlived their coordinator: by its folder in their environment.
-int orphans(const Sandbox& sandbox) {
-    const std::string folder = sandbox.folder().string();
-    int found = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-        std::ifstream environment(entry.path() / "environ", std::ios::binary);
-        const std::string text((std::istreambuf_iterator<char>(environment)), {});
-        std::ifstream command(entry.path() / "cmdline", std::ios::binary);
-        const std::string words((std::istreambuf_iterator<char>(command)), {});
-        if (text.find(folder) != std::string::npos && words.find("__worker") != std::string::npos) ++found;
-    }
-    return found;
-}
-
-bool no_orphans_soon(const Sandbox& sandbox) {
-    for (int i = 0; i < 100; ++i) {
-        if (orphans(sandbox) == 0) return true;
-        std::this_thread::sleep_for(milliseconds(20));
-    }
-    return false;
-}
 
 int failures_of(const Json& result, const std::string& status) {
     return result.at("evidence").at("failures").value(status, 0);

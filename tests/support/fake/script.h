@@ -76,7 +76,7 @@ class Script {
     std::mutex mutex_;
 };
 
-// Ends the process as the script asks: how = segv, abort, exit or kill.
+// Ends the process as the script asks: how = segv, abort, exit, kill or half_message (exits in the middle of one).
 [[noreturn]] void crash(const std::string& how);
 // Sleeps in real time, at most two minutes: a hang that a forgotten process survives must end by itself.
 void sleep_s(double seconds);

@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 extern "C" {
@@ -155,4 +157,10 @@ extern "C" [[gnu::visibility("default")]] int ioctl(int file, unsigned long requ
     va_end(rest);
     count(&RawCounts::ioctls);
     return static_cast<int>(syscall(SYS_ioctl, file, request, argument));
+}
+
+// With AUTOTUNE_UNREAPABLE a killed child never seems to go, as one that is stuck in the driver.
+extern "C" [[gnu::visibility("default")]] pid_t waitpid(pid_t child, int* status, int options) {
+    if ((options & WNOHANG) != 0 && getenv("AUTOTUNE_UNREAPABLE") != nullptr) return 0;
+    return static_cast<pid_t>(syscall(SYS_wait4, child, status, options, nullptr));
 }
