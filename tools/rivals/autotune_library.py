@@ -39,17 +39,19 @@ class Library:
     def version(self):
         return self.c.autotune_version_string().decode()
 
-    def add_plan(self, length, dtype):
-        return AddPlan(self, length, dtype)
+    def add_plan(self, length, dtype, align=16):
+        """`align`: bytes that the address of each operand is a multiple of."""
+        return AddPlan(self, length, dtype, align)
 
 
 class AddPlan:
     """A plan of c = a + b. The CUDA context must be current: a first torch call on the GPU makes it so."""
 
-    def __init__(self, library, length, dtype):
+    def __init__(self, library, length, dtype, align):
         self.library = library
         self.raw = ctypes.c_void_p()
-        problem = AddProblem(struct_size=ctypes.sizeof(AddProblem), length=length, type=ADD_TYPES[dtype])
+        problem = AddProblem(struct_size=ctypes.sizeof(AddProblem), length=length, type=ADD_TYPES[dtype], align_a=align,
+                             align_b=align, align_c=align)
         library.check(library.c.autotune_add_plan(library.handle, ctypes.byref(problem), ctypes.byref(self.raw)))
 
     def candidate(self):

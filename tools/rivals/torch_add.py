@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """c = a + b: libautotune against torch.add, in one process, on the same buffers, in interleaved rounds. README.md tells the method.
 
-usage: tools/rivals/torch_add.py [--library FILE] [--shapes 65536,1024x1024,...] [--dtypes f32,f16] [--rounds N] [--json FILE]
+usage: tools/rivals/torch_add.py [--library FILE] [--shapes 65536,1024x1024,...] [--dtypes f32,f16] [--rounds N] [--offset N]
+                                [--json FILE]
 """
 import argparse
 import ctypes
 import json
+import math
 import pathlib
 import random
 import statistics
@@ -30,14 +32,14 @@ def elements_of(shape):
     return count
 
 
-def make_sets(count, dtype):
-    """Sets of operands that together exceed the L2 cache `L2_FOOTPRINTS` times, N(0,1)."""
+def make_sets(count, dtype, offset):
+    """Sets of operands that together exceed the L2 cache `L2_FOOTPRINTS` times, N(0,1), each `offset` elements past an aligned address."""
     element_bytes = torch.empty(0, dtype=dtype).element_size()
     l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
     sets = min(MOST_SETS, max(1, -(-L2_FOOTPRINTS * l2_bytes // (3 * count * element_bytes))))
-    a = torch.randn(sets, count, device="cuda").to(dtype)
-    b = torch.randn(sets, count, device="cuda").to(dtype)
-    c = torch.full((sets, count), float("nan"), dtype=dtype, device="cuda")
+    row = (count + offset + 15) // 16 * 16
+    a, b = (torch.randn(sets, row, device="cuda").to(dtype)[:, offset:offset + count] for _ in range(2))
+    c = torch.full((sets, row), float("nan"), dtype=dtype, device="cuda")[:, offset:offset + count]
     return a, b, c
 
 
@@ -85,10 +87,10 @@ def race(graphs, rounds):
     return times
 
 
-def compare_kernels(library, shape, word, rounds):
+def compare_kernels(library, shape, word, options):
     count, dtype = elements_of(shape), TORCH_TYPES[word]
-    a, b, c = make_sets(count, dtype)
-    plan = library.add_plan(count, word)
+    a, b, c = make_sets(count, dtype, options.offset)
+    plan = library.add_plan(count, word, align=math.gcd(16, options.offset * c.element_size()))
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         ours = [plan.call(a[i].data_ptr(), b[i].data_ptr(), c[i].data_ptr(), stream.cuda_stream) for i in range(len(a))]
@@ -105,12 +107,12 @@ def compare_kernels(library, shape, word, rounds):
     graphs = {"torch": graph_of(theirs), "autotune": None}
     graph, sets = graph_of([on_capture_stream], least=-(-20 // len(a)))
     graphs["autotune"] = (graph, sets * len(a))
-    times = race(graphs, rounds)
+    times = race(graphs, options.rounds)
     ratios = [mine / other for mine, other in zip(times["autotune"], times["torch"])]
     low, high = interval(ratios)
     moved_bytes = 3 * count * c.element_size()
     medians = {name: statistics.median(values) for name, values in times.items()}
-    return {"shape": shape, "dtype": word, "elements": count, "sets": len(a), "rounds": rounds, "equal_to_torch": is_equal,
+    return {"shape": shape, "dtype": word, "elements": count, "offset": options.offset, "sets": len(a), "rounds": options.rounds, "equal_to_torch": is_equal,
             "torch_us": medians["torch"], "autotune_us": medians["autotune"],
             "torch_gb_per_s": moved_bytes / medians["torch"] * 1e-3, "autotune_gb_per_s": moved_bytes / medians["autotune"] * 1e-3,
             "ratio": statistics.median(ratios), "ratio_low": low, "ratio_high": high,
@@ -158,6 +160,7 @@ def main():
     parser.add_argument("--shapes", default="268435456,256x256,512x512,1024x1024,2048x2048,4096x4096")
     parser.add_argument("--dtypes", default="f32,f16")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--offset", type=int, default=0, help="elements between an aligned address and each operand")
     parser.add_argument("--json", help="write everything there too")
     options = parser.parse_args()
     if options.library is None:
@@ -174,7 +177,7 @@ def main():
     print("dtype        shape  torch us   ours us   GB/s: torch, ours  time ratio")
     for word in options.dtypes.split(","):
         for shape in options.shapes.split(","):
-            found["rows"].append(compare_kernels(library, shape, word, options.rounds))
+            found["rows"].append(compare_kernels(library, shape, word, options))
             print_row(found["rows"][-1])
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
