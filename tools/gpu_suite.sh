@@ -87,8 +87,7 @@ piece_tests() {
 piece_sanitizer() {
   local tool
   for tool in memcheck synccheck; do
-    part "sanitizer-$tool" 120 0 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/conformance/conformance_gpu_test" \
-      --gtest_brief=1 "--gtest_filter=*OnSmallProblems*"
+    part "sanitizer-$tool" 120 0 "$root/tests/conformance/compute_sanitizer.sh" "$tool" "$build/tests/conformance/conformance_gpu_test"
   done
 }
 
