@@ -119,6 +119,8 @@ RunOutcome BenchSession::outcome_of(const BenchReply& reply) {
         return outcome;
     }
     host_.note_success();
+    // Inputs and red zones that a candidate has written to would make the next one wrong.
+    if (reply.body.value("spoiled", false)) host_.engine().bench().stop();
     outcome.status = parse_trial_status(reply.body.value("status", "ok")).value_or(TrialStatus::crashed);
     outcome.detail = reply.body.value("detail", "");
     outcome.verified = reply.body.value("verified", false);

@@ -145,7 +145,10 @@ Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, FirstRun 
         reply["verified"] = found.right;
         reply["max_error"] = std::isfinite(found.max_error) ? Json(found.max_error) : Json(nullptr);
         reply["sample_values"] = found.sample_values;
-        if (!found.right && how.judge) return reply;
+        if (!found.right && how.judge) {
+            reply["spoiled"] = !found.intact;
+            return reply;
+        }
     }
     bench.slots.erase(slot);
     bench.slots.emplace(slot, std::move(runnable));
@@ -181,7 +184,8 @@ Json BenchWorker::endure(const Json& request) {
     stage("verify", slot);
     Bench& bench = bench_of(request);
     const std::string wrong = tuner::endure(gpu_, *harness_, *bench.workbench, slot_of(bench, slot));
-    return {{"status", wrong.empty() ? "ok" : "wrong_result"}, {"detail", wrong}};
+    // Who is wrong now and then may have written elsewhere then.
+    return {{"status", wrong.empty() ? "ok" : "wrong_result"}, {"detail", wrong}, {"spoiled", !wrong.empty()}};
 }
 
 Meter::Wanted wanted_of(const Json& request) {

@@ -90,7 +90,9 @@ Verification verify_on_device(BenchGpu& gpu, Harness& harness, Workbench& bench,
     for (TestBench& test : bench.tests()) {
         found.detail = check_one(gpu, harness, bench, test, runnable, found);
         found.right = found.detail.empty();
-        if (!found.right) break;
+        if (found.right) continue;
+        found.intact = not_intact(bench.problem(), test, runnable, harness).empty();
+        break;
     }
     return found;
 }

@@ -11,6 +11,7 @@ namespace autotune::tuner {
 // What the tests said of something that was run.
 struct Verification {
     bool right = true;
+    bool intact = true;                 // false: it wrote where it must not, and what lies on the device serves nobody else
     std::string detail;                 // the first thing that was wrong, in one sentence
     double max_error = 0;               // of the numeric test: largest |error| / allowed error
     std::vector<double> sample_values;  // first and last element of the answer
