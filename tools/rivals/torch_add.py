@@ -91,6 +91,7 @@ def compare_kernels(library, shape, word, options):
     count, dtype = elements_of(shape), TORCH_TYPES[word]
     a, b, c = make_sets(count, dtype, options.offset)
     plan = library.add_plan(count, word, align=math.gcd(16, options.offset * c.element_size()))
+    torch.cuda.synchronize()  # the sets are filled on another stream
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         ours = [plan.call(a[i].data_ptr(), b[i].data_ptr(), c[i].data_ptr(), stream.cuda_stream) for i in range(len(a))]
@@ -136,15 +137,34 @@ def compare_hosts(library):
     a, b = torch.randn(2, count, device="cuda")
     c = torch.empty_like(a)
     plan = library.add_plan(count, "f32")
-    ours = plan.call(a.data_ptr(), b.data_ptr(), c.data_ptr(), torch.cuda.current_stream().cuda_stream)
-    # What ctypes takes to call any function with five arguments: this one looks at none of them.
-    empty = library.c.autotune_version
-    arguments = tuple(ctypes.c_void_p(0) for _ in range(5))
+    stream = torch.cuda.current_stream().cuda_stream
+    empty = library.c.autotune_version  # looks at no argument
     calls = {"torch.add(a, b, out=c)": lambda: torch.add(a, b, out=c), "torch.add(a, b)": lambda: torch.add(a, b),
-             "autotune_add through ctypes": ours, "ctypes alone": lambda: empty(*arguments)}
+             "autotune_add through ctypes": plan.call(a.data_ptr(), b.data_ptr(), c.data_ptr(), stream),
+             "ctypes alone, 5 arguments": bound(empty, [None] * 5),
+             "raw launch through ctypes": empty_launch(stream), "ctypes alone, 11 arguments": bound(empty, [None] * 11)}
     for call in calls.values():
         call()
     return {name: host_ns(call) for name, call in calls.items()}
+
+
+def bound(function, arguments):
+    """A function of no arguments. Those of the other are turned into C once, here."""
+    arguments = tuple(x if isinstance(x, ctypes.c_uint) else ctypes.c_void_p(x) for x in arguments)
+    return lambda: function(*arguments)
+
+
+def empty_launch(stream):
+    """A launch of a kernel without parameters that does nothing, by the driver alone: what no library can go below."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    text = b".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }\n\0"
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    status = driver.cuModuleLoadData(ctypes.byref(module), text)
+    status = status or driver.cuModuleGetFunction(ctypes.byref(function), module, b"nothing")
+    if status != 0:
+        raise RuntimeError(f"the driver does not load an empty kernel: {status}")
+    one, threads, none = ctypes.c_uint(1), ctypes.c_uint(32), ctypes.c_uint(0)
+    return bound(driver.cuLaunchKernel, [function.value, one, one, one, threads, one, one, none, stream, None, None])
 
 
 def print_row(row):
