@@ -45,6 +45,7 @@ std::vector<Parameter> parameters() {
         {"raster", {0, 1}, launch, "tiles in sequence go along 0: M, 1: N"},
         {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances"},
         {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
+        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
     };
 }
 
@@ -135,10 +136,10 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                   })});
 }
 
-Config make_config(const std::array<int64_t, 14>& v) {
+Config make_config(const std::array<int64_t, 15>& v) {
     return {{"block_m", v[0]},   {"block_n", v[1]},   {"block_k", v[2]}, {"math_groups", v[3]}, {"pingpong", v[4]},
             {"cluster_m", v[5]}, {"cluster_n", v[6]}, {"swap_ab", v[7]}, {"tma_store", v[8]},   {"stages", v[9]},
-            {"split_k", v[10]},  {"raster", v[11]},   {"group", v[12]},  {"evict_first", v[13]}};
+            {"split_k", v[10]},  {"raster", v[11]},   {"group", v[12]},  {"evict_first", v[13]}, {"pdl", v[14]}};
 }
 
 struct Tile {
@@ -172,7 +173,7 @@ struct Corner {
 
 Config corner_config(const Tile& t, const Corner& corner, const Device& device) {
     Config config = make_config({t.block_m, t.block_n, t.block_k, t.math_groups, t.pingpong, corner.cluster_m, 1, corner.swap_ab,
-                                 corner.tma_store, 2, corner.split_k, 0, corner.group, 0});
+                                 corner.tma_store, 2, corner.split_k, 0, corner.group, 0, 1});
     config.set("stages", deepest_ring(Shape(config), device));
     return config;
 }
@@ -284,6 +285,7 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
     step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
     step.cluster = {static_cast<std::uint32_t>(s.cluster_blocks()), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
+    step.programmatic_dependent = s.pdl != 0;
     step.arguments = {swap ? map_b(s.block_m, 64, s.cluster_n) : map_a(s.block_m, 64, s.cluster_n),
                       swap ? map_a(s.block_n, s.span(), s.cluster_m) : map_b(s.block_n, s.span(), s.cluster_m),
                       map_c,

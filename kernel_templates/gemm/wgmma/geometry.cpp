@@ -24,6 +24,7 @@ Shape::Shape(const Config& c) {
     raster = get("raster");
     split_k = get("split_k");
     evict_first = get("evict_first");
+    pdl = get("pdl");
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
@@ -114,7 +115,7 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     }
     const double compute_us = (clocks + 1500.0) / clocks_per_us;
     const double memory = memory_us(g, s, grid, device);
-    return 2.0 + std::pow(std::pow(compute_us, 6) + std::pow(memory, 6), 1.0 / 6) + pack_us(g, device);
+    return (s.pdl != 0 ? 1.0 : 2.0) + std::pow(std::pow(compute_us, 6) + std::pow(memory, 6), 1.0 / 6) + pack_us(g, device);
 }
 
 }  // namespace autotune::wgmma

@@ -17,7 +17,7 @@ using gemm::round_up;
 
 struct Shape {
     std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, tma_store, swap_ab;
-    std::int64_t stages, group, raster, split_k, evict_first;
+    std::int64_t stages, group, raster, split_k, evict_first, pdl;
 
     explicit Shape(const Config& config);
 

@@ -440,6 +440,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     const u32 flags = ring.order + math_groups * 8;
     const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
     if (threadIdx.x == 0) {
+        prefetch_map(&map_x);
+        prefetch_map(&map_y);
         for (int stage = 0; stage < stages; ++stage) {
             barrier_init(ring.full + stage * 8, 1);
             barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * cluster_blocks);  // one arrival per math warp
@@ -452,6 +454,10 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     else
         __syncthreads();
 
+    // All that other grids may have written is read below this line. The next grid's prologue runs under this one's tiles.
+    wait_for_earlier_grids();
+    let_next_grid_start();
+
     constexpr bool reallocate = math_groups > 1;  // one math group has all the registers it needs
     const int warpgroup = threadIdx.x / 128;
     if (warpgroup == 0) {
@@ -459,8 +465,6 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         if (threadIdx.x == 0) {
             const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
             const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
-            prefetch_map(&map_x);
-            prefetch_map(&map_y);
             produce(ring, Schedule(shape, rank), x, y, rank);
         }
         __syncwarp();
