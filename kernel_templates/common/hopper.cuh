@@ -47,6 +47,15 @@ __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
         "r"(parity)
         : "memory");
 }
+// The same for what other blocks of the cluster wrote with st.async: once, not in a loop (see above).
+__device__ __forceinline__ void barrier_wait_cluster(u32 barrier, u32 parity) {
+    asm volatile(
+        "{\n .reg .pred done;\n"
+        "again:\n mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n @done bra finished;\n bra again;\n"
+        "finished:\n}" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
 
 // ---- programmatic dependent launch; both do nothing in a grid that was launched without it ----
 
@@ -140,6 +149,32 @@ __device__ __forceinline__ void store_matrices(u32 address, u32 r0, u32 r1, u32 
                  "r"(r3)
                  : "memory");
 }
+
+// The same with each 8x8 matrix transposed: a lane's address is that of one column.
+__device__ __forceinline__ void store_matrices_transposed(u32 address, u32 r0, u32 r1, u32 r2, u32 r3) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1),
+                 "r"(r2), "r"(r3)
+                 : "memory");
+}
+
+// ---- between the blocks of a cluster ----
+
+// Four floats to `address` in block `rank`, counted as 16 bytes by the barrier there; both are offsets that hold in every block.
+__device__ __forceinline__ void send_remote(u32 address, u32 barrier, u32 rank, const float* values) {
+    asm volatile(
+        "{\n .reg .b32 to, counter;\n mapa.shared::cluster.u32 to, %0, %2;\n mapa.shared::cluster.u32 counter, %1, %2;\n"
+        " st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [to], {%3, %4, %5, %6}, [counter];\n}" ::"r"(address),
+        "r"(barrier), "r"(rank), "f"(values[0]), "f"(values[1]), "f"(values[2]), "f"(values[3])
+        : "memory");
+}
+__device__ __forceinline__ void load_shared(u32 address, float* values) {
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// ---- multiplications ----
 
 // d[n / 2] = A(64 x 16) B(16 x n) + (accumulate ? d : 0), A and B in shared memory. One specialisation for each n in 16, 32, ..., 256:
 // inline PTX needs its register list spelled out, which the macros below do in blocks of eight.

@@ -33,17 +33,19 @@ std::vector<Parameter> parameters() {
     return {
         {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
         {"block_n", widths, compile, "columns of a tile, on wgmma's N side"},
-        {"block_k", {64, 128}, compile, "depth of a stage"},
+        {"block_k", {32, 64, 128}, compile, "depth of a stage"},
         {"math_groups", {1, 2, 3}, compile, "warpgroups that multiply"},
         {"pingpong", {0, 1}, compile, "0: math groups share a tile; 1: each has its own"},
-        {"cluster_m", {1, 2}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
-        {"cluster_n", {1, 2}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
+        {"cluster_m", {1, 2, 4}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
+        {"cluster_n", {1, 2, 4}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
+        {"cluster_k", {1, 2, 4, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
         {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
         {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
+        {"tma_swizzle", {32, 64, 128}, compile, "bytes of an operand's row that a swizzle pattern spans"},
         {"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 12}, launch, "stages of the ring"},
         {"split_k", {0, 1, 2, 3, 4, 6, 8, 12, 16}, launch, "parts of K; 0: stream-K"},
-        {"raster", {0, 1}, launch, "tiles in sequence go along 0: M, 1: N"},
-        {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances"},
+        {"raster", {0, 1, 2}, launch, "tiles in sequence go along 0: M, 1: N, 2: a Hilbert curve in squares"},
+        {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances, or a square's side"},
         {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
         {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
     };
@@ -64,12 +66,9 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"accumulators exceed the registers that setmaxnreg can give",
                   {"block_m", "math_groups", "pingpong", "block_n"},
                   rule([](const Shape& s) { return s.accumulators() <= (s.math_groups == 3 ? 96 : 192); })});
-    to.push_back({"blocks share tiles along one direction only", {"cluster_m", "cluster_n"}, rule([](const Shape& s) {
-                      return s.cluster_blocks() <= 2;
+    to.push_back({"the swizzle spans more than block_k, or less with no need", {"block_k", "tma_swizzle"}, rule([](const Shape& s) {
+                      return s.block_k == 32 ? s.tma_swizzle <= 64 : s.tma_swizzle == 128;
                   })});
-    to.push_back({"exchanging the operands helps only where C has at most 256 rows and more columns than rows",
-                  {"swap_ab"},
-                  rule([=](const Shape& s) { return s.swap_ab == 0 || (g.m <= 256 && g.m < g.n); })});
     to.push_back({"fewer than 64 rows fill wgmma's M side only with swap_ab", {"swap_ab"}, rule([=](const Shape& s) {
                       return s.swap_ab == 1 || g.m > 32 || g.m >= g.n;
                   })});
@@ -84,18 +83,68 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"TMA stores rows of a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
                       return s.tma_store == 0 || g.align_c == 16;
                   })});
-    to.push_back({"the transpose is stored directly", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
-                      return s.tma_store == 0 || s.swap_ab == 0;
+    to.push_back({"large outputs that TMA can store are stored by TMA", {"tma_store"}, rule([=](const Shape& s) {
+                      return s.tma_store == 1 || g.align_c < 16 || g.m * g.n * g.batch <= (1 << 21);
                   })});
-    to.push_back({"large outputs that TMA can store are stored by TMA", {"swap_ab", "tma_store"}, rule([=](const Shape& s) {
-                      return s.tma_store == 1 || g.align_c < 16 || s.swap_ab == 1 || g.m * g.n * g.batch <= (1 << 20);
+}
+
+void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const std::vector<std::string> grid = {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab"};
+    to.push_back({"a cluster has at most 8 blocks, which either share tiles or divide K",
+                  {"cluster_m", "cluster_n", "cluster_k"},
+                  rule([](const Shape& s) { return s.sharing_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1); })});
+    to.push_back({"blocks that divide K work at one tile", {"pingpong", "cluster_k"}, rule([](const Shape& s) {
+                      return s.cluster_k == 1 || s.pingpong == 0;
+                  })});
+    to.push_back({"a block's share of a tile is not whole swizzle patterns",
+                  {"block_m", "block_n", "block_k", "cluster_m", "cluster_n"},
+                  rule([](const Shape& s) {
+                      return s.block_m % (8 * s.cluster_n) == 0 && s.block_n % (8 * s.cluster_m) == 0 &&
+                             s.block_k % (8 * std::max(s.cluster_m, s.cluster_n)) == 0;
+                  })});
+    to.push_back({"accumulators do not divide among the cluster's blocks",
+                  {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "tma_store"},
+                  rule([](const Shape& s) {
+                      if (s.cluster_k == 1) return true;
+                      if (s.tma_store != 0) return s.bands() == 1 && s.block_n / s.span_c() % s.cluster_k == 0;
+                      return s.bands() * s.block_n / 8 % s.cluster_k == 0;
+                  })});
+    to.push_back({"clusters of 4 and more are for problems of at most four waves of tiles", grid, rule([=](const Shape& s) {
+                      return s.sharing_blocks() <= 2 ||
+                             Grid(g, s, device).tiles * s.sharing_blocks() <= int64_t{4} * device.identity.sm_count;
+                  })});
+    to.push_back({"more than half of a cluster's tiles lie outside of C",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+                      const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+                      return (s.cluster_m == 1 || rows > s.block_m * s.cluster_m / 2) &&
+                             (s.cluster_n == 1 || columns > s.block_n * s.cluster_n / 2);
+                  })});
+    to.push_back({"blocks divide K where all of them run at once, with at least 4 steps each", grid, rule([=](const Shape& s) {
+                      if (s.cluster_k == 1) return true;
+                      const Grid at(g, s, device);
+                      return at.tiles * s.cluster_k <= device.identity.sm_count && at.steps >= 4 * s.cluster_k;
+                  })});
+    to.push_back({"exchanging the operands fits tiles to C where they fill at most six waves",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      return s.swap_ab == 0 || std::min(g.m, g.n) <= 256 ||
+                             Grid(g, s, device).tiles * s.sharing_blocks() <= int64_t{6} * device.identity.sm_count;
                   })});
 }
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const std::vector<std::string> tile = {"block_m", "block_n", "block_k", "math_groups", "pingpong", "tma_store", "stages"};
+    const std::vector<std::string> tile = {"block_m",     "block_n", "block_k",   "math_groups", "pingpong",
+                                           "cluster_k", "stages",  "tma_store"};
     to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
-                      return s.block_k == 64 || s.block_k < 2 * g.k;
+                      return s.block_k <= 64 || s.block_k < 2 * g.k;
+                  })});
+    to.push_back({"steps of 32 are for tiles of which four deeper steps do not fit, or for short K",
+                  {"block_m", "block_n", "block_k"},
+                  rule([=](const Shape& s) {
+                      return s.block_k != 32 || g.k <= 256 ||
+                             8 * 64 * (s.block_m + s.block_n) > device.limits.smem_per_block_bytes;
                   })});
     to.push_back({"the ring exceeds shared memory", tile,
                   rule([=](const Shape& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
@@ -106,7 +155,10 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const std::vector<std::string> grid = {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab", "split_k"};
+    const std::vector<std::string> grid = {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "split_k"};
+    to.push_back({"K is divided within clusters or among them", {"cluster_k", "split_k"}, rule([](const Shape& s) {
+                      return s.cluster_k == 1 || s.split_k == 1;
+                  })});
     to.push_back({"a part of K would have fewer than 4 steps", grid,
                   rule([=](const Shape& s) { return s.split_k <= 1 || Grid(g, s, device).steps >= 4 * s.split_k; })});
     to.push_back({"split-K only where tiles alone leave SMs idle", grid, rule([=](const Shape& s) {
@@ -118,28 +170,23 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                       const Grid at(g, s, device);
                       return at.tiles % at.clusters != 0 && at.tiles * at.steps >= 4 * at.clusters;
                   })});
-    to.push_back({"tiles do not reach across a group",
-                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"},
-                  rule([=](const Shape& s) {
+    const std::vector<std::string> order = {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"};
+    to.push_back({"tiles do not reach across a group", order, rule([=](const Shape& s) {
                       const Grid at(g, s, device);
-                      const int64_t along = s.raster == 0 ? at.count_m : at.count_n;
-                      return s.group == 1 || s.group <= along;
+                      return s.group == 1 || s.group <= (s.raster == 1 ? at.count_n : at.count_m);
                   })});
-    to.push_back({"one direction has a single tile: the order is the same",
-                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"},
-                  rule([=](const Shape& s) {
+    to.push_back({"one direction has a single tile: the order is the same", order, rule([=](const Shape& s) {
                       const Grid at(g, s, device);
                       return (at.count_m > 1 && at.count_n > 1) || (s.raster == 0 && s.group == 1);
+                  })});
+    to.push_back({"Hilbert's curve is for squares of tiles of which more than one wave is to come", order, rule([=](const Shape& s) {
+                      if (s.raster != 2) return true;
+                      const Grid at(g, s, device);
+                      return s.group >= 4 && at.count_n >= s.group && at.tiles * s.sharing_blocks() > device.identity.sm_count;
                   })});
     to.push_back({"L2 hints are for operands that are read once", {"evict_first"}, rule([=](const Shape& s) {
                       return s.evict_first == 0 || std::min(g.m, g.n) <= kSkinny;
                   })});
-}
-
-Config make_config(const std::array<int64_t, 15>& v) {
-    return {{"block_m", v[0]},   {"block_n", v[1]},   {"block_k", v[2]}, {"math_groups", v[3]}, {"pingpong", v[4]},
-            {"cluster_m", v[5]}, {"cluster_n", v[6]}, {"swap_ab", v[7]}, {"tma_store", v[8]},   {"stages", v[9]},
-            {"split_k", v[10]},  {"raster", v[11]},   {"group", v[12]},  {"evict_first", v[13]}, {"pdl", v[14]}};
 }
 
 struct Tile {
@@ -168,15 +215,33 @@ int64_t deepest_ring(const Shape& shape, const Device& device) {
 }
 
 struct Corner {
-    int64_t cluster_m, swap_ab, tma_store, split_k, group;
+    int64_t cluster_m, cluster_k, swap_ab, tma_store, split_k, group;
 };
 
 Config corner_config(const Tile& t, const Corner& corner, const Device& device) {
-    Config config = make_config({t.block_m, t.block_n, t.block_k, t.math_groups, t.pingpong, corner.cluster_m, 1, corner.swap_ab,
-                                 corner.tma_store, 2, corner.split_k, 0, corner.group, 0, 1});
+    Config config = {{"block_m", t.block_m},
+                     {"block_n", t.block_n},
+                     {"block_k", t.block_k},
+                     {"math_groups", t.math_groups},
+                     {"pingpong", t.pingpong},
+                     {"cluster_m", corner.cluster_m},
+                     {"cluster_n", 1},
+                     {"cluster_k", corner.cluster_k},
+                     {"swap_ab", corner.swap_ab},
+                     {"tma_store", corner.tma_store},
+                     {"tma_swizzle", 128},
+                     {"stages", 2},
+                     {"split_k", corner.split_k},
+                     {"raster", 0},
+                     {"group", corner.group},
+                     {"evict_first", 0},
+                     {"pdl", 1}};
     config.set("stages", deepest_ring(Shape(config), device));
     return config;
 }
+
+// {cluster_k, split_k}: ways to divide K.
+constexpr std::array<std::array<int64_t, 2>, 6> kDivisions = {{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {1, 4}, {1, 8}}};
 
 Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
     std::optional<Config> best;
@@ -184,9 +249,9 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
     for (const Tile& tile : kTiles) {
         for (const int64_t swap_ab : {0, 1}) {
             for (const int64_t tma_store : {1, 0}) {
-                for (const int64_t split_k : {1, 2, 4, 8}) {
+                for (const auto& [cluster_k, split_k] : kDivisions) {
                     for (const int64_t group : {8, 1}) {
-                        const Config config = corner_config(tile, {1, swap_ab, tma_store, split_k, group}, device);
+                        const Config config = corner_config(tile, {1, cluster_k, swap_ab, tma_store, split_k, group}, device);
                         const double us = wgmma::predict(g, Shape(config), device);
                         if (us < best_us && space.contains(config)) {
                             best = config;
@@ -209,8 +274,7 @@ void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
         for (const int64_t cluster : {1, 2}) {
             const std::string name = std::string("wgmma_") + tile.name + (cluster == 2 ? "_cluster2x1" : "");
             for (const int64_t swap_ab : {0, 1}) {
-                const Config config =
-                    corner_config(tile, {cluster, swap_ab, swap_ab != 0 ? 0 : tma_store, 1, swap_ab != 0 ? 1 : 8}, device);
+                const Config config = corner_config(tile, {cluster, 1, swap_ab, tma_store, 1, swap_ab != 0 ? 1 : 8}, device);
                 if (space.contains(config)) space.named.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config});
             }
         }
@@ -260,34 +324,35 @@ TensorMapArg map_of(const Operand& o, int index, std::size_t packed, std::array<
     return map;
 }
 
-// K-major tiles: spans of 64 along K by a share of the tile's rows. MN-major: spans along M or N by a share of block_k.
-std::array<int64_t, 2> box_of(bool k_major, int64_t extent, int64_t span, const std::array<int64_t, 2>& depth_and_shares) {
-    const auto [block_k, shares] = depth_and_shares;
-    return k_major ? std::array<int64_t, 2>{64, extent / shares} : std::array<int64_t, 2>{span, block_k / shares};
+// What one TMA load brings of a tile that `shares` blocks load together. K-major: a span along K by a share of the tile's rows.
+// MN-major: a span along M or N by a share of block_k.
+std::array<int64_t, 2> box_of(const Shape& s, bool k_major, int64_t extent, int64_t shares) {
+    return k_major ? std::array<int64_t, 2>{s.widest_span(), extent / shares}
+                   : std::array<int64_t, 2>{s.span(extent), s.block_k / shares};
 }
 
 LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w) {
     const Gemm g(problem);
     const auto& o = problem.operands;
     const bool swap = s.swap_ab != 0;
-    const bool a_k_major = !g.trans_a, b_k_major = g.trans_b;
-    const auto map_a = [&](int64_t extent, int64_t span, int64_t shares) {
-        return map_of(o[0], 0, w.packed_a, box_of(a_k_major, extent, span, {s.block_k, shares}));
+    const auto map_a = [&](int64_t extent, int64_t shares) {
+        return map_of(o[0], 0, w.packed_a, box_of(s, !g.trans_a, extent, shares));
     };
-    const auto map_b = [&](int64_t extent, int64_t span, int64_t shares) {
-        return map_of(o[1], 1, w.packed_b, box_of(b_k_major, extent, span, {s.block_k, shares}));
+    const auto map_b = [&](int64_t extent, int64_t shares) {
+        return map_of(o[1], 1, w.packed_b, box_of(s, g.trans_b, extent, shares));
     };
-    TensorMapArg map_c =
-        map_of(o[0], 0, w.packed_a, box_of(a_k_major, s.block_m, 64, {s.block_k, 1}));  // not read without tma_store
-    if (s.tma_store != 0) map_c = map_of(o[2], 2, 0, {s.span(), 64 * s.bands()});
+    const TensorMapArg map_x = swap ? map_b(s.block_m, s.cluster_n) : map_a(s.block_m, s.cluster_n);
+    TensorMapArg map_c = map_x;  // not read without tma_store
+    if (s.tma_store != 0 && swap) map_c = map_of(o[2], 2, 0, {64, s.span_c()});
+    if (s.tma_store != 0 && !swap) map_c = map_of(o[2], 2, 0, {s.span_c(), 64 * s.bands()});
     LaunchStep step;
     step.grid = {static_cast<std::uint32_t>(grid.clusters * s.cluster_blocks()), 1, 1};
     step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
     step.cluster = {static_cast<std::uint32_t>(s.cluster_blocks()), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
     step.programmatic_dependent = s.pdl != 0;
-    step.arguments = {swap ? map_b(s.block_m, 64, s.cluster_n) : map_a(s.block_m, 64, s.cluster_n),
-                      swap ? map_a(s.block_n, s.span(), s.cluster_m) : map_b(s.block_n, s.span(), s.cluster_m),
+    step.arguments = {map_x,
+                      swap ? map_a(s.block_n, s.cluster_m) : map_b(s.block_n, s.cluster_m),
                       map_c,
                       OperandArg{2},
                       ScalarArg{0},
@@ -301,6 +366,9 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
                       WorkspaceArg{w.counters},
                       WorkspaceArg{w.partial},
                       i32(s.stages),
+                      i32(grid.count_m),
+                      i32(grid.count_n),
+                      i32(grid.whole),
                       i32(s.group),
                       i32(s.raster),
                       i32(grid.parts),
@@ -335,6 +403,7 @@ class Wgmma final : public Family {
         SearchSpace space;
         space.parameters = parameters();
         add_tile_rules(space.constraints, g);
+        add_cluster_rules(space.constraints, g, device);
         add_store_rules(space.constraints, g);
         add_pipeline_rules(space.constraints, g, device);
         add_launch_rules(space.constraints, g, device);

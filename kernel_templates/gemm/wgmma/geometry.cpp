@@ -17,7 +17,9 @@ Shape::Shape(const Config& c) {
     pingpong = get("pingpong");
     cluster_m = get("cluster_m");
     cluster_n = get("cluster_n");
+    cluster_k = get("cluster_k");
     tma_store = get("tma_store");
+    tma_swizzle = get("tma_swizzle");
     swap_ab = get("swap_ab");
     stages = get("stages");
     group = get("group");
@@ -34,9 +36,13 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     count_n = ceil_div(ceil_div(columns, s.block_n), s.cluster_n);
     tiles = count_m * count_n * g.batch;
     steps = ceil_div(g.k, s.block_k);
-    parts = std::min(s.split_k, steps);
-    const int64_t room = std::max<int64_t>(1, device.identity.sm_count / s.cluster_blocks());
-    clusters = std::min(room, parts == 0 ? tiles * steps : tiles * parts);
+    // With cluster_k a cluster has one tile; otherwise blocks stay and walk over tiles. GPCs of 18 SMs have no room for a fifth
+    // cluster of four or a third of eight.
+    const int64_t unusable = s.cluster_blocks() <= 2 ? 0 : 4;
+    const int64_t room = std::max<int64_t>(1, (device.identity.sm_count - unusable) / s.cluster_blocks());
+    parts = s.cluster_k > 1 ? 1 : std::min(s.split_k, steps);
+    clusters = s.cluster_k > 1 ? tiles : std::min(room, parts == 0 ? tiles * steps : tiles * parts);
+    whole = parts != 0 || tiles % clusters == 0 ? tiles : std::max<int64_t>(0, tiles / clusters - 1) * clusters;
 }
 
 namespace {

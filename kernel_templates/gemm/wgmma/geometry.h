@@ -16,7 +16,7 @@ using gemm::Gemm;
 using gemm::round_up;
 
 struct Shape {
-    std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, tma_store, swap_ab;
+    std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, tma_swizzle, swap_ab;
     std::int64_t stages, group, raster, split_k, evict_first, pdl;
 
     explicit Shape(const Config& config);
@@ -24,15 +24,22 @@ struct Shape {
     std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : math_groups; }
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
     std::int64_t accumulators() const { return bands() * block_n / 2; }  // registers a thread
-    std::int64_t cluster_blocks() const { return cluster_m * cluster_n; }
+    std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
+    std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
     std::int64_t threads() const { return 128 * (math_groups + 1); }
     std::int64_t stage_bytes() const { return (block_m + block_n) * block_k * 2; }
-    // Widest of 64, 32, 16 columns that divides block_n: what one swizzle span holds.
-    std::int64_t span() const { return block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16; }
-    std::int64_t staging_bytes() const { return tma_store != 0 ? 2 * math_groups * 64 * bands() * span() * 2 : 0; }
+    // Elements of one swizzle span, the widest that divides a tile's extent: of an operand, and of C on its way out.
+    std::int64_t widest_span() const { return tma_swizzle / 2; }
+    std::int64_t span(std::int64_t extent) const {
+        return extent % widest_span() == 0 ? widest_span() : extent % 32 == 0 && widest_span() > 32 ? 32 : 16;
+    }
+    std::int64_t span_c() const { return block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16; }
+    std::int64_t staging_bytes() const { return tma_store != 0 ? 2 * math_groups * 64 * bands() * span_c() * 2 : 0; }
+    // What the peers of a cluster along K send.
+    std::int64_t received_bytes() const { return (cluster_k - 1) * (block_m * block_n / cluster_k) * 4; }
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
-        return 1024 + count * stage_bytes() + staging_bytes() + count * 16 + math_groups * 12;
+        return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + count * 16 + math_groups * 12 + 8;
     }
 };
 
@@ -40,6 +47,7 @@ struct Shape {
 struct Grid {
     std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
     std::int64_t tiles;             // cluster tiles of all batches
+    std::int64_t whole;             // the first of them, which stream-K does not cut
     std::int64_t steps;             // of the K loop
     std::int64_t parts;             // of every tile; 0: stream-K
     std::int64_t clusters;          // that run at once

@@ -4,7 +4,8 @@
 // X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T), so that a problem
 // of few rows fills the 64 rows of a multiplication with the other operand.
 // K is divided among blocks by split-K (split_k parts of every tile) or stream-K (split_k = 0: whole waves of tiles, then the rest cut
-// into equal runs of K steps). The part that finishes last adds all parts in their order: the result does not depend on timing.
+// into equal runs of K steps). The part that finishes last adds all parts in their order: the result does not depend on timing. Or the
+// `cluster_k` blocks of a cluster divide K, and each adds its share of the tile from what its peers send to its shared memory.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 using In = ${in_type};
@@ -23,7 +24,9 @@ constexpr int math_groups = ${math_groups};
 constexpr int pingpong = ${pingpong};
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
+constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
 constexpr int tma_store = ${tma_store};
+constexpr int tma_swizzle = ${tma_swizzle};  // bytes of an operand's row that a swizzle pattern spans, at most
 // ---- end of parameters ----
 #include "common/hopper.cuh"
 #include "gemm/pack.cuh"
@@ -36,19 +39,24 @@ constexpr int x_mn_major = swap_ab ? 1 - trans_b : trans_a;
 constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
 
 static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && sizeof(Acc) == 4);
-static_assert(!tma_store || (align_c == 16 && !swap_ab), "a TMA store needs rows of a multiple of 16 bytes, in C's own direction");
-static_assert(block_k % 64 == 0 && block_n % 16 == 0 && block_n <= 256);
+static_assert(!tma_store || align_c == 16, "a TMA store needs rows of a multiple of 16 bytes");
+static_assert(block_k % (tma_swizzle / 2) == 0 && block_n % 16 == 0 && block_n <= 256);
 static_assert(block_m % (pingpong ? 64 : 64 * math_groups) == 0 && block_m <= 256);
 
 constexpr int groups_per_tile = pingpong ? 1 : math_groups;
 constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per math group
 constexpr int group_rows = 64 * bands;
 constexpr int accumulators = block_n / 2;                // registers of one band
-constexpr int cluster_blocks = cluster_m * cluster_n;
+constexpr int sharing_blocks = cluster_m * cluster_n;
+constexpr int cluster_blocks = sharing_blocks * cluster_k;
 constexpr int math_threads = 128 * math_groups;
+static_assert(cluster_k == 1 || (sharing_blocks == 1 && !pingpong), "blocks either share tiles or divide the K of one");
 
-// Operand tiles. K-major: rows of 128 swizzled bytes, `block_k / 64` slabs. MN-major: one slab of block_k rows per swizzle span.
-constexpr int span_y = y_k_major ? 64 : block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16;
+// Operand tiles, in slabs one swizzle span wide. K-major: slabs of rows along K. MN-major: slabs of block_k rows.
+constexpr int widest_span = tma_swizzle / 2;
+__device__ constexpr int span_of(int extent) { return extent % widest_span == 0 ? widest_span : extent % 32 == 0 && widest_span > 32 ? 32 : 16; }
+constexpr int span_x = x_mn_major ? span_of(64) : widest_span;
+constexpr int span_y = y_k_major ? widest_span : span_of(block_n);
 constexpr u32 bytes_x = block_m * block_k * 2;
 constexpr u32 bytes_y = block_n * block_k * 2;
 constexpr u32 stage_bytes = bytes_x + bytes_y;
@@ -58,104 +66,144 @@ static_assert(stage_bytes % 1024 == 0, "swizzled tiles start at multiples of 102
 constexpr int span_c = block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16;
 constexpr u32 staging_bytes = tma_store ? group_rows * span_c * 2 : 0;
 
-// M and N as the multiplication sees them (exchanged with swap_ab).
-struct Shape {
-    int m, n, k, batch, split_k, group, raster;
-};
+// With cluster_k, a tile's accumulators are divided among the blocks in groups of four registers, and each block receives its peers'.
+constexpr int quads = bands * block_n / 8;
+constexpr int quads_each = quads / cluster_k;
+constexpr u32 received_bytes = (cluster_k - 1) * quads_each * math_threads * 16;
+static_assert(quads % cluster_k == 0);
+static_assert(cluster_k == 1 || !tma_store || (bands == 1 && block_n / span_c % cluster_k == 0), "a block stores whole spans");
+// The block of the cluster that adds and stores the accumulators of column group j of a band.
+__device__ __forceinline__ constexpr int owner_of(int band, int j) { return (band * (block_n / 8) + j) / quads_each; }
 
-__device__ __forceinline__ int ceil_div(int a, int b) { return (a + b - 1) / b; }
+// M and N as the multiplication sees them (exchanged with swap_ab), and the tiles of a whole cluster. The first `whole` tiles are not
+// cut by stream-K.
+struct Shape {
+    int m, n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster;
+    __device__ __forceinline__ int steps() const { return (k + block_k - 1) / block_k; }
+    __device__ __forceinline__ int tiles() const { return tiles_m * tiles_n * batch; }
+};
 
 // A run of K steps of one tile.
 struct Work {
-    int m0, n0, batch;
-    int first, steps;   // of the K loop
-    int part, parts;    // this run among those of its tile
-    int tile;           // number of the tile, this block's rank included
-    int unit;           // stream-K: the cluster that has part 0
+    int index;         // of the tile in the order of work
+    int first, steps;  // of the K loop
+    int part, parts;   // this run among those of its tile
+    int unit;          // stream-K: the cluster that has part 0
 };
 
-// Walks a cluster's work. Producer and math groups each walk the same sequence.
+// Where a block's part of a tile lies.
+struct Tile {
+    int m0, n0, batch, number;
+};
+
+__device__ __forceinline__ int cluster_count() { return static_cast<int>(gridDim.x) / cluster_blocks; }
+__device__ __forceinline__ int cluster_index() { return static_cast<int>(blockIdx.x) / cluster_blocks; }
+
+// Walks a cluster's work. Producer and math groups each walk the same sequence. What follows from the launch's constants is computed
+// where it is needed: next to the accumulators there are no registers to keep it.
 class Schedule {
   public:
-    __device__ __forceinline__ Schedule(const Shape& shape, int rank) : s(shape), rank_(rank) {
-        count_m = ceil_div(ceil_div(s.m, block_m), cluster_m);
-        count_n = ceil_div(ceil_div(s.n, block_n), cluster_n);
-        steps = ceil_div(s.k, block_k);
-        clusters = gridDim.x / cluster_blocks;
-        cluster = blockIdx.x / cluster_blocks;
-        tiles = count_m * count_n * s.batch;
-        whole = tiles;
-        if (s.split_k == 0) {  // stream-K over the last, incomplete wave and the one before
-            whole = tiles % clusters == 0 ? tiles : max(0, tiles / clusters - 1) * clusters;
-            const long long rest = static_cast<long long>(tiles - whole) * steps;
-            run = run_start(cluster);
-            run_end = rest * (cluster + 1) / clusters;
-        }
-        next_index = cluster;
-    }
+    __device__ __forceinline__ Schedule(const Shape& shape, int rank) : s(shape), rank_(rank), next_(cluster_index()) {}
 
     __device__ __forceinline__ bool next(Work& work) {
-        const int parts = max(s.split_k, 1);
-        if (next_index < whole * parts) {
-            const int index = next_index / parts;
-            work.part = next_index - index * parts;
-            work.parts = parts;
-            work.first = static_cast<int>(static_cast<long long>(steps) * work.part / parts);
-            work.steps = static_cast<int>(static_cast<long long>(steps) * (work.part + 1) / parts) - work.first;
-            place(work, index);
-            next_index += clusters;
+        const int steps = s.steps();
+        if constexpr (cluster_k > 1) {
+            if (next_ >= s.tiles()) return false;
+            divide(work, steps, next_, rank_, cluster_k);
+            next_ += cluster_count();
             return true;
         }
-        if (s.split_k != 0 || run >= run_end) return false;
-        const int index = static_cast<int>(run / steps);
-        const long long tile_start = static_cast<long long>(index) * steps;
-        work.first = static_cast<int>(run - tile_start);
-        work.steps = static_cast<int>(min(run_end, tile_start + steps) - run);
-        work.unit = owner(tile_start);
-        work.part = cluster - work.unit;
-        work.parts = owner(tile_start + steps - 1) - work.unit + 1;
-        place(work, whole + index);
-        run += work.steps;
-        return true;
+        const int parts = max(s.split_k, 1);
+        if (next_ < s.whole * parts) {
+            const int index = next_ / parts;
+            divide(work, steps, index, next_ - index * parts, parts);
+            next_ += cluster_count();
+            return true;
+        }
+        return s.split_k == 0 && next_streamed(work, steps);
+    }
+
+    // Groups of `group` tiles along one direction keep the operands of concurrent blocks in L2.
+    __device__ __forceinline__ Tile tile(const Work& work) const {
+        const int rank = cluster_k > 1 ? 0 : rank_;
+        const int plane = s.tiles_m * s.tiles_n;
+        const int batch = work.index / plane;
+        const int in_plane = work.index - batch * plane;
+        const int fast_count = s.raster == 1 ? s.tiles_n : s.tiles_m;
+        const int slow_count = s.raster == 1 ? s.tiles_m : s.tiles_n;
+        const int strip = in_plane / (s.group * slow_count);
+        const int in_strip = in_plane - strip * s.group * slow_count;
+        const int width = min(s.group, fast_count - strip * s.group);
+        int slow = in_strip / width;
+        int in_width = in_strip - slow * width;
+        if (s.raster == 2 && width == s.group && slow / s.group < slow_count / s.group) along_hilbert_curve(in_strip, slow, in_width);
+        const int fast = strip * s.group + in_width;
+        return {((s.raster == 1 ? slow : fast) * cluster_m + rank % cluster_m) * block_m,
+                ((s.raster == 1 ? fast : slow) * cluster_n + rank / cluster_m) * block_n, batch, work.index * sharing_blocks + rank};
     }
 
     // Number of the workspace slot that holds part `part` of the tile.
     __device__ __forceinline__ long long slot(const Work& work, int part) const {
-        if (s.split_k != 0) return static_cast<long long>(work.tile) * s.split_k + part;
-        const long long tile_start = static_cast<long long>(work.tile / cluster_blocks - whole) * steps;
+        if (s.split_k != 0) return static_cast<long long>(work.index * sharing_blocks + rank_) * s.split_k + part;
+        const long long tile_start = static_cast<long long>(work.index - s.whole) * s.steps();
         const int unit = work.unit + part;
         return static_cast<long long>(unit * 2 + (run_start(unit) > tile_start ? 0 : 1)) * cluster_blocks + rank_;
     }
 
   private:
-    __device__ __forceinline__ long long run_start(int unit) const {
-        return static_cast<long long>(tiles - whole) * steps * unit / clusters;
+    __device__ __forceinline__ static void divide(Work& work, int steps, int index, int part, int parts) {
+        work.index = index;
+        work.part = part;
+        work.parts = parts;
+        work.first = static_cast<int>(static_cast<long long>(steps) * part / parts);
+        work.steps = static_cast<int>(static_cast<long long>(steps) * (part + 1) / parts) - work.first;
     }
+
+    // Stream-K over the last, incomplete wave and the one before: each cluster has an equal run of their K steps.
+    __device__ __forceinline__ bool next_streamed(Work& work, int steps) {
+        const int cluster = cluster_index();
+        const long long run = run_start(cluster) + streamed_;
+        const long long run_end = run_start(cluster + 1);
+        if (run >= run_end) return false;
+        const int index = static_cast<int>(run / steps);
+        const long long tile_start = static_cast<long long>(index) * steps;
+        work.index = s.whole + index;
+        work.first = static_cast<int>(run - tile_start);
+        work.steps = static_cast<int>(min(run_end, tile_start + steps) - run);
+        work.unit = owner(tile_start);
+        work.part = cluster - work.unit;
+        work.parts = owner(tile_start + steps - 1) - work.unit + 1;
+        streamed_ += work.steps;
+        return true;
+    }
+    __device__ __forceinline__ long long streamed_steps() const { return static_cast<long long>(s.tiles() - s.whole) * s.steps(); }
+    __device__ __forceinline__ long long run_start(int unit) const { return streamed_steps() * unit / cluster_count(); }
     // The cluster whose run contains that step of the streamed tiles.
     __device__ __forceinline__ int owner(long long step) const {
-        const long long rest = static_cast<long long>(tiles - whole) * steps;
-        return static_cast<int>(((step + 1) * clusters - 1) / rest);
+        return static_cast<int>(((step + 1) * cluster_count() - 1) / streamed_steps());
     }
-    // Groups of `group` tiles along one direction keep the operands of concurrent blocks in L2.
-    __device__ __forceinline__ void place(Work& work, int index) const {
-        const int plane = count_m * count_n;
-        work.batch = index / plane;
-        const int in_plane = index - work.batch * plane;
-        const int fast_count = s.raster == 0 ? count_m : count_n;
-        const int slow_count = s.raster == 0 ? count_n : count_m;
-        const int strip = in_plane / (s.group * slow_count);
-        const int in_strip = in_plane - strip * s.group * slow_count;
-        const int width = min(s.group, fast_count - strip * s.group);
-        const int slow = in_strip / width;
-        const int fast = strip * s.group + in_strip - slow * width;
-        work.m0 = ((s.raster == 0 ? fast : slow) * cluster_m + rank_ % cluster_m) * block_m;
-        work.n0 = ((s.raster == 0 ? slow : fast) * cluster_n + rank_ / cluster_m) * block_n;
-        work.tile = index * cluster_blocks + rank_;
+
+    // Squares of group x group tiles, group a power of two, each walked along Hilbert's curve, which ends beside the next square.
+    __device__ __forceinline__ void along_hilbert_curve(int in_strip, int& slow, int& fast) const {
+        int rest = in_strip % (s.group * s.group), x = 0, y = 0;
+        for (int side = 1; side < s.group; side *= 2) {
+            const int right = rest / 2 & 1, up = (rest ^ right) & 1;
+            if (up == 0) {
+                const int old_x = right ? side - 1 - x : x;
+                x = right ? side - 1 - y : y;
+                y = old_x;
+            }
+            x += side * right;
+            y += side * up;
+            rest /= 4;
+        }
+        slow = slow / s.group * s.group + x;
+        fast = y;
     }
 
     const Shape& s;
-    int rank_, count_m, count_n, steps, clusters, cluster, tiles, whole, next_index;
-    long long run = 0, run_end = 0;
+    int rank_, next_;
+    int streamed_ = 0;
 };
 
 // A place in the ring: which stage, and the parity of the barrier phase there.
@@ -193,13 +241,13 @@ template <bool k_major, int extent, int span, int shares>
 __device__ __forceinline__ void load_operand(u32 destination, const Operand& from, u32 barrier, int mn, int k, int batch, int share,
                                              unsigned short mask) {
     constexpr int rows = (k_major ? extent : block_k) / shares;
-    constexpr int row_bytes = k_major ? 128 : span * 2;
-    constexpr int slabs = k_major ? block_k / 64 : extent / span;
+    constexpr int row_bytes = span * 2;
+    constexpr int slabs = (k_major ? block_k : extent) / span;
     constexpr int slab_bytes = (k_major ? extent : block_k) * row_bytes;
 #pragma unroll
     for (int slab = 0; slab < slabs; ++slab) {
         const u32 to = destination + slab * slab_bytes + share * rows * row_bytes;
-        const int column = k_major ? k + slab * 64 : mn + slab * span;
+        const int column = (k_major ? k : mn) + slab * span;
         const int row = (k_major ? mn : k) + share * rows;
         if constexpr (shares > 1)
             load_box_multicast(to, from.map, barrier, column, row, batch, from.policy, mask);
@@ -211,27 +259,30 @@ __device__ __forceinline__ void load_operand(u32 destination, const Operand& fro
 __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, const Operand& x, const Operand& y, int rank) {
     const int share_x = rank / cluster_m;  // blocks along N share X
     const int share_y = rank % cluster_m;
-    const unsigned short mask_x = cluster_n == 2 ? static_cast<unsigned short>((1 | 1 << cluster_m) << (rank % cluster_m)) : 0;
-    const unsigned short mask_y = cluster_m == 2 ? static_cast<unsigned short>(3 << (rank / cluster_m * cluster_m)) : 0;
+    unsigned mask_x = 0;
+#pragma unroll
+    for (int i = 0; i < cluster_n; ++i) mask_x |= 1u << (i * cluster_m + rank % cluster_m);
+    const unsigned mask_y = ((1u << cluster_m) - 1) << (rank / cluster_m * cluster_m);
     Position at;
     Work work;
     while (schedule.next(work)) {
+        const Tile tile = schedule.tile(work);
         for (int step = work.first; step < work.first + work.steps; ++step) {
             const u32 full = ring.full + at.stage * 8;
             barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
             barrier_expect(full, stage_bytes);
-            load_operand<!x_mn_major, block_m, 64, cluster_n>(ring.x(at.stage), x, full, work.m0, step * block_k, work.batch, share_x,
-                                                              mask_x);
-            load_operand<y_k_major, block_n, span_y, cluster_m>(ring.y(at.stage), y, full, work.n0, step * block_k, work.batch,
-                                                                share_y, mask_y);
+            load_operand<!x_mn_major, block_m, span_x, cluster_n>(ring.x(at.stage), x, full, tile.m0, step * block_k, tile.batch,
+                                                                  share_x, static_cast<unsigned short>(mask_x));
+            load_operand<y_k_major, block_n, span_y, cluster_m>(ring.y(at.stage), y, full, tile.n0, step * block_k, tile.batch,
+                                                                share_y, static_cast<unsigned short>(mask_y));
             at.next(ring.stages);
         }
     }
 }
 
 __device__ __forceinline__ void release(const Ring& ring, int stage, int lane) {
-    if constexpr (cluster_blocks > 1) {
-        if (lane < cluster_blocks) barrier_arrive_remote(ring.empty + stage * 8, lane);
+    if constexpr (sharing_blocks > 1) {
+        if (lane < sharing_blocks) barrier_arrive_remote(ring.empty + stage * 8, lane);
     } else {
         if (lane == 0) barrier_arrive(ring.empty + stage * 8);
     }
@@ -242,15 +293,15 @@ __device__ __forceinline__ void multiply(float (&acc)[bands][accumulators], u32 
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < block_k / 16; ++kk) {
-        const u32 y = y_k_major ? tile_y + kk / 4 * (block_n * 128) + kk % 4 * 32 : tile_y + kk * 16 * span_y * 2;
-        const u64 desc_y = y_k_major ? matrix_descriptor(y, 16, 1024, 128)
-                                     : matrix_descriptor(y, block_k * span_y * 2, 8 * span_y * 2, span_y * 2);
+        const int slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // of a K-major tile
+        const u32 y = y_k_major ? tile_y + slab * (block_n * span_y * 2) + in_slab : tile_y + kk * 16 * span_y * 2;
+        const u64 desc_y = matrix_descriptor(y, y_k_major ? 16 : block_k * span_y * 2, 8 * span_y * 2, span_y * 2);
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
             const int row = row0 + band * 64;
-            const u32 x = x_mn_major ? tile_x + row / 64 * (block_k * 128) + kk * 16 * 128
-                                     : tile_x + kk / 4 * (block_m * 128) + row * 128 + kk % 4 * 32;
-            const u64 desc_x = x_mn_major ? matrix_descriptor(x, block_k * 128, 1024, 128) : matrix_descriptor(x, 16, 1024, 128);
+            const u32 x = x_mn_major ? tile_x + row / span_x * (block_k * span_x * 2) + kk * 16 * span_x * 2
+                                     : tile_x + slab * (block_m * span_x * 2) + row * span_x * 2 + in_slab;
+            const u64 desc_x = matrix_descriptor(x, x_mn_major ? block_k * span_x * 2 : 16, 8 * span_x * 2, span_x * 2);
             Wgmma<block_n, In, x_mn_major, 1 - y_k_major>::run(acc[band], desc_x, desc_y, fresh && kk == 0 ? 0 : 1);
         }
     }
@@ -274,42 +325,44 @@ __device__ __forceinline__ u32 pack2(float low, float high) {
     return static_cast<u32>(from_f32<Out>(low).bits) | static_cast<u32>(from_f32<Out>(high).bits) << 16;
 }
 
-__device__ __forceinline__ void store_one(const Output& out, const Shape& s, const Work& work, int row, int col, float value) {
+__device__ __forceinline__ void store_one(const Output& out, const Shape& s, const Tile& tile, int row, int col, float value) {
     if (row >= s.m || col >= s.n) return;
-    Out* to = out.c + work.batch * out.stride_c + (swap_ab ? col * out.ldc + row : row * out.ldc + col);
+    Out* to = out.c + tile.batch * out.stride_c + (swap_ab ? col * out.ldc + row : row * out.ldc + col);
     *to = from_f32<Out>(scaled(out, to, value));
 }
 
 // Two neighbouring columns at (row, col), scaled, with bounds.
-__device__ __forceinline__ void store_pair(const Output& out, const Shape& s, const Work& work, int row, int col, float v0, float v1) {
+__device__ __forceinline__ void store_pair(const Output& out, const Shape& s, const Tile& tile, int row, int col, float v0, float v1) {
     if (!swap_ab && align_c >= 4 && row < s.m && col + 1 < s.n) {
-        Out* to = out.c + work.batch * out.stride_c + row * out.ldc + col;
+        Out* to = out.c + tile.batch * out.stride_c + row * out.ldc + col;
         const float first = scaled(out, to, v0);
         const float second = scaled(out, to + 1, v1);
         *reinterpret_cast<u32*>(to) = pack2(first, second);
     } else {
-        store_one(out, s, work, row, col, v0);
-        store_one(out, s, work, row, col + 1, v1);
+        store_one(out, s, tile, row, col, v0);
+        store_one(out, s, tile, row, col + 1, v1);
     }
 }
 
-__device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Work& work, int row0,
+__device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Tile& tile, int row0, int rank,
                                              const float (&acc)[bands][accumulators]) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll
     for (int band = 0; band < bands; ++band) {
-        const int row = work.m0 + row0 + band * 64 + warp * 16 + lane / 4;
+        const int row = tile.m0 + row0 + band * 64 + warp * 16 + lane / 4;
 #pragma unroll
         for (int j = 0; j < block_n / 8; ++j) {
-            const int col = work.n0 + j * 8 + lane % 4 * 2;
-            store_pair(out, s, work, row, col, acc[band][4 * j], acc[band][4 * j + 1]);
-            store_pair(out, s, work, row + 8, col, acc[band][4 * j + 2], acc[band][4 * j + 3]);
+            if (cluster_k > 1 && owner_of(band, j) != rank) continue;
+            const int col = tile.n0 + j * 8 + lane % 4 * 2;
+            store_pair(out, s, tile, row, col, acc[band][4 * j], acc[band][4 * j + 1]);
+            store_pair(out, s, tile, row + 8, col, acc[band][4 * j + 2], acc[band][4 * j + 3]);
         }
     }
 }
 
-// Accumulators -> staging buffer -> TMA store, span by span; the stores run under the next tile's multiplications.
-__device__ __forceinline__ void store_staged(const Output& out, const Work& work, int row0, u32 staging, int group,
+// Accumulators -> staging buffer -> TMA store, span by span; the stores run under the next tile's multiplications. A buffer has a row of
+// span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band after band.
+__device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
                                              const float (&acc)[bands][accumulators]) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
@@ -317,6 +370,7 @@ __device__ __forceinline__ void store_staged(const Output& out, const Work& work
     constexpr int chunk_mask = span_c / 8 - 1;
 #pragma unroll
     for (int part = 0; part < block_n / span_c; ++part) {
+        if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
         const u32 buffer = staging + part % 2 * staging_bytes;
         // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
         if (thread == 0) store_wait_read<1>();
@@ -327,20 +381,64 @@ __device__ __forceinline__ void store_staged(const Output& out, const Work& work
 #pragma unroll
             for (int j = 0; j < span_c / 8; j += 2) {
                 const float* v = &acc[band][4 * (part * span_c / 8 + j)];
-                const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
-                store_matrices(buffer + row * span_c * 2 + chunk * 16, pack2(out.alpha * v[0], out.alpha * v[1]),
-                               pack2(out.alpha * v[2], out.alpha * v[3]), pack2(out.alpha * v[4], out.alpha * v[5]),
-                               pack2(out.alpha * v[6], out.alpha * v[7]));
+                const u32 r0 = pack2(out.alpha * v[0], out.alpha * v[1]), r1 = pack2(out.alpha * v[2], out.alpha * v[3]);
+                const u32 r2 = pack2(out.alpha * v[4], out.alpha * v[5]), r3 = pack2(out.alpha * v[6], out.alpha * v[7]);
+                if constexpr (swap_ab) {
+                    const int column = (j + lane / 16) * 8 + lane % 8;
+                    const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
+                    store_matrices_transposed(buffer + band * (64 * span_c * 2) + column * 128 + chunk * 16, r0, r1, r2, r3);
+                } else {
+                    const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
+                    store_matrices(buffer + row * span_c * 2 + chunk * 16, r0, r1, r2, r3);
+                }
             }
         }
         fence_async_proxy();
         named_barrier(1 + group, 128);
         if (thread == 0) {
-            store_box(out.map, buffer, work.n0 + part * span_c, work.m0 + row0, work.batch);
+            const int column = tile.n0 + part * span_c, first_row = tile.m0 + row0;
+            if constexpr (swap_ab) {
+#pragma unroll
+                for (int band = 0; band < bands; ++band)
+                    store_box(out.map, buffer + band * (64 * span_c * 2), first_row + band * 64, column, tile.batch);
+            } else {
+                store_box(out.map, buffer, column, first_row, tile.batch);
+            }
             store_commit();
         }
     }
     if (block_n / span_c % 2 == 1 && thread == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
+}
+
+// Sends each peer in the cluster its share of this block's sums, and adds to the own share what the peers sent, in the order of the blocks.
+__device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, float (&acc)[bands][accumulators]) {
+    const int thread = threadIdx.x - 128;
+    if (thread == 0) barrier_expect(barrier, received_bytes);
+#pragma unroll
+    for (int q = 0; q < quads; ++q) {
+        const int owner = q / quads_each;
+        if (owner == rank) continue;
+        const int slot = rank < owner ? rank : rank - 1;
+        const u32 to = received + ((slot * quads_each + q % quads_each) * math_threads + thread) * 16;
+        send_remote(to, barrier, owner, &acc[q / (block_n / 8)][q % (block_n / 8) * 4]);
+    }
+    barrier_wait_cluster(barrier, 0);
+#pragma unroll
+    for (int q = 0; q < quads; ++q) {
+        if (q / quads_each != rank) continue;
+        float* own = &acc[q / (block_n / 8)][q % (block_n / 8) * 4];
+        float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+        for (int block = 0; block < cluster_k; ++block) {
+            float from[4] = {own[0], own[1], own[2], own[3]};
+            const int slot = block < rank ? block : block - 1;
+            if (block != rank) load_shared(received + ((slot * quads_each + q % quads_each) * math_threads + thread) * 16, from);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sum[i] += from[i];
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) own[i] = sum[i];
+    }
 }
 
 // Leaves this part in the workspace. True in the group that finds all parts there: its `acc` is then their sum, in order.
@@ -355,7 +453,7 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     __threadfence();
     named_barrier(1 + group, 128);
     if (thread == 0) {
-        u32* counter = out.counters + work.tile * groups_per_tile + group_in_tile;
+        u32* counter = out.counters + schedule.tile(work).number * groups_per_tile + group_in_tile;
         const u32 before = atomicAdd(counter, 1u);
         const bool last = before + 1 == static_cast<u32>(work.parts);
         if (last) *counter = 0;
@@ -377,7 +475,8 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
 }
 
 struct Areas {
-    u32 staging, flag;  // of this math group
+    u32 staging, flag;       // of this math group
+    u32 received, exchange;  // what peers of the cluster send, and the barrier that counts it
 };
 
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
@@ -402,6 +501,10 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             order_parity ^= 1;
         }
         int previous = 0;
+        if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
+#pragma unroll
+            for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
+        }
         for (int step = 0; step < work.steps; ++step) {
             barrier_wait(ring.full + at.stage * 8, at.parity);
             multiply(acc, ring.x(at.stage), ring.y(at.stage), row0, step == 0);
@@ -414,12 +517,14 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
         wgmma_wait<0>();
-        release(ring, previous, lane);
-        if (work.parts > 1 && !combine(out, schedule, work, group, areas.flag, acc)) continue;
+        if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane);
+        if constexpr (cluster_k > 1)
+            exchange(areas.received, areas.exchange, rank, acc);
+        else if (work.parts > 1 && !combine(out, schedule, work, group, areas.flag, acc)) continue;
         if (tma_store && out.beta == 0.0f)
-            store_staged(out, work, row0, areas.staging, group, acc);
+            store_staged(out, schedule.tile(work), row0, rank, areas.staging, group, acc);
         else
-            store_direct(out, s, work, row0, acc);
+            store_direct(out, s, schedule.tile(work), row0, rank, acc);
     }
     if (tma_store && threadIdx.x % 128 == 0) store_wait_all();
 }
@@ -429,23 +534,26 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
 extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y,
                     const __grid_constant__ TensorMap map_c, Out* c, float alpha, float beta, int m, int n, int k, long long ldc,
-                    int batch, long long stride_c, u32* counters, float* partial, int stages, int group, int raster, int split_k,
-                    int evict_first) {
+                    int batch, long long stride_c, u32* counters, float* partial, int stages, int tiles_m, int tiles_n, int whole,
+                    int group, int raster, int split_k, int evict_first) {
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
-    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, split_k, group, raster};
+    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
     const u32 staging = base + stages * stage_bytes;
-    const u32 barriers = staging + math_groups * 2 * staging_bytes;
+    const u32 received = staging + math_groups * 2 * staging_bytes;
+    const u32 barriers = received + received_bytes;
     const Ring ring{base, barriers, barriers + stages * 8, barriers + stages * 16, stages};
-    const u32 flags = ring.order + math_groups * 8;
+    const u32 exchanged = ring.order + math_groups * 8;
+    const u32 flags = exchanged + 8;
     const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
     if (threadIdx.x == 0) {
         prefetch_map(&map_x);
         prefetch_map(&map_y);
         for (int stage = 0; stage < stages; ++stage) {
             barrier_init(ring.full + stage * 8, 1);
-            barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * cluster_blocks);  // one arrival per math warp
+            barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * sharing_blocks);  // one arrival per math warp
         }
+        barrier_init(exchanged, 1);
         for (int turn = 0; turn < math_groups; ++turn) barrier_init(ring.order + turn * 8, 4);
         fence_barrier_init();
     }
@@ -461,18 +569,19 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     constexpr bool reallocate = math_groups > 1;  // one math group has all the registers it needs
     const int warpgroup = threadIdx.x / 128;
     if (warpgroup == 0) {
-        if constexpr (reallocate) give_registers<math_groups == 2 ? 56 : 32>();
+        if constexpr (reallocate) give_registers<math_groups == 2 ? 48 : 56>();
         if (threadIdx.x == 0) {
             const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
             const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
-            produce(ring, Schedule(shape, rank), x, y, rank);
+            produce(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank);
         }
         __syncwarp();
     } else {
-        if constexpr (reallocate) take_registers<math_groups == 2 ? 224 : 160>();
+        if constexpr (reallocate) take_registers<math_groups == 2 ? 232 : 152>();
         const Output out{c, &map_c, alpha, beta, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
-        consume(ring, shape, out, {staging + math_group * 2 * staging_bytes, flags + math_group * 4}, math_group, rank);
+        const Areas areas{staging + math_group * 2 * staging_bytes, flags + math_group * 4, received, exchanged};
+        consume(ring, shape, out, areas, math_group, rank);
     }
     // A block must not leave while a peer may still arrive on its barriers or write to its shared memory.
     if constexpr (cluster_blocks > 1) cluster_sync();
