@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace autotune::wgmma {
 
@@ -40,7 +41,9 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     // cluster of four or a third of eight.
     const int64_t unusable = s.cluster_blocks() <= 2 ? 0 : 4;
     const int64_t room = std::max<int64_t>(1, (device.identity.sm_count - unusable) / s.cluster_blocks());
-    parts = s.cluster_k > 1 ? 1 : std::min(s.split_k, steps);
+    // Stream-K counts steps of up to two waves times clusters in 32 bits; with more, tiles stay whole.
+    const bool countable = 2 * room * steps <= std::numeric_limits<std::int32_t>::max() / room;
+    parts = s.cluster_k > 1 || (s.split_k == 0 && !countable) ? 1 : std::min(s.split_k, steps);
     clusters = s.cluster_k > 1 ? tiles : std::min(room, parts == 0 ? tiles * steps : tiles * parts);
     whole = parts != 0 || tiles % clusters == 0 ? tiles : std::max<int64_t>(0, tiles / clusters - 1) * clusters;
 }

@@ -115,7 +115,7 @@ class Schedule {
         }
         const int parts = max(s.split_k, 1);
         if (next_ < s.whole * parts) {
-            const int index = next_ / parts;
+            const int index = parts == 1 ? next_ : next_ / parts;
             divide(work, steps, index, next_ - index * parts, parts);
             next_ += cluster_count();
             return true;
@@ -127,7 +127,7 @@ class Schedule {
     __device__ __forceinline__ Tile tile(const Work& work) const {
         const int rank = cluster_k > 1 ? 0 : rank_;
         const int plane = s.tiles_m * s.tiles_n;
-        const int batch = work.index / plane;
+        const int batch = s.batch == 1 ? 0 : work.index / plane;
         const int in_plane = work.index - batch * plane;
         const int fast_count = s.raster == 1 ? s.tiles_n : s.tiles_m;
         const int slow_count = s.raster == 1 ? s.tiles_m : s.tiles_n;
@@ -145,7 +145,7 @@ class Schedule {
     // Number of the workspace slot that holds part `part` of the tile.
     __device__ __forceinline__ long long slot(const Work& work, int part) const {
         if (s.split_k != 0) return static_cast<long long>(work.index * sharing_blocks + rank_) * s.split_k + part;
-        const long long tile_start = static_cast<long long>(work.index - s.whole) * s.steps();
+        const int tile_start = (work.index - s.whole) * s.steps();
         const int unit = work.unit + part;
         return static_cast<long long>(unit * 2 + (run_start(unit) > tile_start ? 0 : 1)) * cluster_blocks + rank_;
     }
@@ -155,33 +155,32 @@ class Schedule {
         work.index = index;
         work.part = part;
         work.parts = parts;
-        work.first = static_cast<int>(static_cast<long long>(steps) * part / parts);
-        work.steps = static_cast<int>(static_cast<long long>(steps) * (part + 1) / parts) - work.first;
+        work.first = parts == 1 ? 0 : steps * part / parts;
+        work.steps = parts == 1 ? steps : steps * (part + 1) / parts - work.first;
     }
 
-    // Stream-K over the last, incomplete wave and the one before: each cluster has an equal run of their K steps.
+    // Stream-K over the last, incomplete wave and the one before: each cluster has an equal run of their K steps. Products of steps
+    // and clusters fit 32 bits: the host sees to it.
     __device__ __forceinline__ bool next_streamed(Work& work, int steps) {
         const int cluster = cluster_index();
-        const long long run = run_start(cluster) + streamed_;
-        const long long run_end = run_start(cluster + 1);
+        const int run = run_start(cluster) + streamed_;
+        const int run_end = run_start(cluster + 1);
         if (run >= run_end) return false;
-        const int index = static_cast<int>(run / steps);
-        const long long tile_start = static_cast<long long>(index) * steps;
+        const int index = run / steps;
+        const int tile_start = index * steps;
         work.index = s.whole + index;
-        work.first = static_cast<int>(run - tile_start);
-        work.steps = static_cast<int>(min(run_end, tile_start + steps) - run);
+        work.first = run - tile_start;
+        work.steps = min(run_end, tile_start + steps) - run;
         work.unit = owner(tile_start);
         work.part = cluster - work.unit;
         work.parts = owner(tile_start + steps - 1) - work.unit + 1;
         streamed_ += work.steps;
         return true;
     }
-    __device__ __forceinline__ long long streamed_steps() const { return static_cast<long long>(s.tiles() - s.whole) * s.steps(); }
-    __device__ __forceinline__ long long run_start(int unit) const { return streamed_steps() * unit / cluster_count(); }
+    __device__ __forceinline__ int streamed_steps() const { return (s.tiles() - s.whole) * s.steps(); }
+    __device__ __forceinline__ int run_start(int unit) const { return streamed_steps() * unit / cluster_count(); }
     // The cluster whose run contains that step of the streamed tiles.
-    __device__ __forceinline__ int owner(long long step) const {
-        return static_cast<int>(((step + 1) * cluster_count() - 1) / streamed_steps());
-    }
+    __device__ __forceinline__ int owner(int step) const { return ((step + 1) * cluster_count() - 1) / streamed_steps(); }
 
     // Squares of group x group tiles, group a power of two, each walked along Hilbert's curve, which ends beside the next square.
     __device__ __forceinline__ void along_hilbert_curve(int in_strip, int& slow, int& fast) const {
@@ -267,6 +266,7 @@ __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, con
     Work work;
     while (schedule.next(work)) {
         const Tile tile = schedule.tile(work);
+#pragma unroll 1
         for (int step = work.first; step < work.first + work.steps; ++step) {
             const u32 full = ring.full + at.stage * 8;
             barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
@@ -442,7 +442,7 @@ __device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, fl
 }
 
 // Leaves this part in the workspace. True in the group that finds all parts there: its `acc` is then their sum, in order.
-__device__ __forceinline__ bool combine(const Output& out, const Schedule& schedule, const Work& work, int group, u32 flag,
+__device__ __forceinline__ bool combine(const Output& out, const Schedule& schedule, const Work& work, int number, int group, u32 flag,
                                         float (&acc)[bands][accumulators]) {
     const int thread = threadIdx.x % 128;
     const int group_in_tile = pingpong ? 0 : group;
@@ -453,7 +453,7 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     __threadfence();
     named_barrier(1 + group, 128);
     if (thread == 0) {
-        u32* counter = out.counters + schedule.tile(work).number * groups_per_tile + group_in_tile;
+        u32* counter = out.counters + number * groups_per_tile + group_in_tile;
         const u32 before = atomicAdd(counter, 1u);
         const bool last = before + 1 == static_cast<u32>(work.parts);
         if (last) *counter = 0;
@@ -516,15 +516,16 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             at.next(ring.stages);
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
+        const Tile tile = schedule.tile(work);  // its divisions run under the last multiplications
         wgmma_wait<0>();
         if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane);
         if constexpr (cluster_k > 1)
             exchange(areas.received, areas.exchange, rank, acc);
-        else if (work.parts > 1 && !combine(out, schedule, work, group, areas.flag, acc)) continue;
+        else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
         if (tma_store && out.beta == 0.0f)
-            store_staged(out, schedule.tile(work), row0, rank, areas.staging, group, acc);
+            store_staged(out, tile, row0, rank, areas.staging, group, acc);
         else
-            store_direct(out, s, schedule.tile(work), row0, rank, acc);
+            store_direct(out, s, tile, row0, rank, acc);
     }
     if (tma_store && threadIdx.x % 128 == 0) store_wait_all();
 }
@@ -566,10 +567,11 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     wait_for_earlier_grids();
     let_next_grid_start();
 
+    // What the groups hold may not exceed what the block was given: 3 x 168 or 4 x 128 registers for each of 128 threads.
     constexpr bool reallocate = math_groups > 1;  // one math group has all the registers it needs
     const int warpgroup = threadIdx.x / 128;
     if (warpgroup == 0) {
-        if constexpr (reallocate) give_registers<math_groups == 2 ? 48 : 56>();
+        if constexpr (reallocate) give_registers<math_groups == 2 ? 40 : 56>();
         if (threadIdx.x == 0) {
             const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
             const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
