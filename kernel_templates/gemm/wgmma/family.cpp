@@ -66,9 +66,9 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"accumulators exceed the registers that setmaxnreg can give",
                   {"block_m", "math_groups", "pingpong", "block_n"},
                   rule([](const Shape& s) { return s.accumulators() <= (s.math_groups == 3 ? 96 : 192); })});
-    to.push_back({"the swizzle spans more than block_k, or less with no need", {"block_k", "tma_swizzle"}, rule([](const Shape& s) {
-                      return s.block_k == 32 ? s.tma_swizzle <= 64 : s.tma_swizzle == 128;
-                  })});
+    to.push_back({"the swizzle spans more than block_k, or less with no need",
+                  {"block_k", "tma_swizzle"},
+                  rule([](const Shape& s) { return s.block_k == 32 ? s.tma_swizzle <= 64 : s.tma_swizzle == 128; })});
     to.push_back({"fewer than 64 rows fill wgmma's M side only with swap_ab", {"swap_ab"}, rule([=](const Shape& s) {
                       return s.swap_ab == 1 || g.m > 32 || g.m >= g.n;
                   })});
@@ -135,8 +135,8 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
 }
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const std::vector<std::string> tile = {"block_m",     "block_n", "block_k",   "math_groups", "pingpong",
-                                           "cluster_k", "stages",  "tma_store"};
+    const std::vector<std::string> tile = {"block_m",  "block_n",   "block_k", "math_groups",
+                                           "pingpong", "cluster_k", "stages",  "tma_store"};
     to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
                       return s.block_k <= 64 || s.block_k < 2 * g.k;
                   })});
@@ -155,7 +155,8 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const std::vector<std::string> grid = {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "split_k"};
+    const std::vector<std::string> grid = {"block_m",   "block_n",   "block_k", "cluster_m",
+                                           "cluster_n", "cluster_k", "swap_ab", "split_k"};
     to.push_back({"K is divided within clusters or among them", {"cluster_k", "split_k"}, rule([](const Shape& s) {
                       return s.cluster_k == 1 || s.split_k == 1;
                   })});
@@ -179,11 +180,12 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                       const Grid at(g, s, device);
                       return (at.count_m > 1 && at.count_n > 1) || (s.raster == 0 && s.group == 1);
                   })});
-    to.push_back({"Hilbert's curve is for squares of tiles of which more than one wave is to come", order, rule([=](const Shape& s) {
-                      if (s.raster != 2) return true;
-                      const Grid at(g, s, device);
-                      return s.group >= 4 && at.count_n >= s.group && at.tiles * s.sharing_blocks() > device.identity.sm_count;
-                  })});
+    to.push_back(
+        {"Hilbert's curve is for squares of tiles of which more than one wave is to come", order, rule([=](const Shape& s) {
+             if (s.raster != 2) return true;
+             const Grid at(g, s, device);
+             return s.group >= 4 && at.count_n >= s.group && at.tiles * s.sharing_blocks() > device.identity.sm_count;
+         })});
     to.push_back({"L2 hints are for operands that are read once", {"evict_first"}, rule([=](const Shape& s) {
                       return s.evict_first == 0 || std::min(g.m, g.n) <= kSkinny;
                   })});

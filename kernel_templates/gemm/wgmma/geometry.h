@@ -16,14 +16,15 @@ using gemm::Gemm;
 using gemm::round_up;
 
 struct Shape {
-    std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, tma_swizzle, swap_ab;
+    std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, tma_swizzle,
+        swap_ab;
     std::int64_t stages, group, raster, split_k, evict_first, pdl;
 
     explicit Shape(const Config& config);
 
     std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : math_groups; }
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
-    std::int64_t accumulators() const { return bands() * block_n / 2; }  // registers a thread
+    std::int64_t accumulators() const { return bands() * block_n / 2; }    // registers a thread
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
     std::int64_t threads() const { return 128 * (math_groups + 1); }

@@ -312,6 +312,7 @@ struct Output {
     Out* c;
     const TensorMap* map;
     float alpha, beta;
+    bool staged;  // C leaves through shared memory and TMA
     long long ldc, stride_c;
     float* partial;     // slots of block_m * block_n
     u32* counters;      // parts finished, one per tile and math group; zero between launches
@@ -522,7 +523,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         if constexpr (cluster_k > 1)
             exchange(areas.received, areas.exchange, rank, acc);
         else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
-        if (tma_store && out.beta == 0.0f)
+        if (out.staged)
             store_staged(out, tile, row0, rank, areas.staging, group, acc);
         else
             store_direct(out, s, tile, row0, rank, acc);
@@ -580,7 +581,9 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         __syncwarp();
     } else {
         if constexpr (reallocate) take_registers<math_groups == 2 ? 232 : 152>();
-        const Output out{c, &map_c, alpha, beta, ldc, stride_c, partial, counters};
+        // A TMA store writes whole chunks of 16 bytes: past the end of a row that is not a multiple of them.
+        const bool staged = tma_store && beta == 0.0f && n % 8 == 0;
+        const Output out{c, &map_c, alpha, beta, staged, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
         const Areas areas{staging + math_group * 2 * staging_bytes, flags + math_group * 4, received, exchanged};
         consume(ring, shape, out, areas, math_group, rank);
