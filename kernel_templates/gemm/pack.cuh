@@ -30,8 +30,8 @@ __device__ __forceinline__ uint4 load_eight(const u16* from, int count, const u1
     const u32 shift = static_cast<u32>(address & 15);
     if (reinterpret_cast<u64>(aligned) >= reinterpret_cast<u64>(begin) &&
         reinterpret_cast<u64>(aligned + (shift == 0 ? 1 : 2)) <= reinterpret_cast<u64>(end)) {
-        const uint4 low = __ldg(aligned);
-        const uint4 high = shift == 0 ? low : __ldg(aligned + 1);
+        const uint4 low = aligned[0];
+        const uint4 high = shift == 0 ? low : aligned[1];
         return first_of(realigned(low, high, shift), count);
     }
     u32 words[4];

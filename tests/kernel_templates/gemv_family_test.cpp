@@ -55,7 +55,7 @@ TEST_F(GemvFamily, EveryPlanCoversCWithItsTilesAndKWithItsParts) {
         ASSERT_GE(tiles / 8 * config["block_m"], (x.lines + 7) / 8) << config.to_string();
         ASSERT_EQ(step.grid.x, tiles * config["split_k"]);
         ASSERT_GE(step.grid.y * config["block_n"], x.columns);
-        const auto part_k = std::get<I32Arg>(step.arguments.back()).value;
+        const auto part_k = std::get<I32Arg>(step.arguments.at(step.arguments.size() - 2)).value;
         ASSERT_GE(part_k * config["split_k"], x.k);
         ASSERT_LT(part_k * (config["split_k"] - 1), x.k + 64 * config["split_k"]);
     }
@@ -83,11 +83,11 @@ TEST_F(GemvFamily, PartsOfKThatAClusterAddsNeedNoWorkspace) {
     EXPECT_GE(in_memory.workspace_bytes, std::size_t{4} * 4096 * 16 * 4);
 }
 
-TEST_F(GemvFamily, ClustersAndEarlyLaunchAreForHopperAndLater) {
+TEST_F(GemvFamily, ClustersAndPrefetchBeforeTheTurnAreForHopperAndLater) {
     const Problem p = problem("16x4096x4096", {{"layout", "nt"}});
     for (const Config& config : family_.space(p, *reference_device("sm_80")).enumerate({}, 20'000)) {
         ASSERT_EQ(config["cluster"], 0);
-        ASSERT_EQ(config["early_launch"], 0);
+        ASSERT_EQ(config["prefetch_k"], 0);
     }
 }
 

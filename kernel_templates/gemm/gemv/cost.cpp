@@ -6,10 +6,13 @@
 namespace autotune::gemv {
 namespace {
 
-constexpr double kOtherRegisters = 70;          // addresses, fragments of Y, loop counters
+constexpr double kOtherRegisters = 70;  // addresses, fragments of Y, loop counters, where nothing keeps the compiler from them
 constexpr double kBytesInFlight = 12.0 * 1024;  // of one SM, at which memory gives half of what it can
 constexpr double kBytesPerClockOfSm = 48;       // that one SM can take from L2
-constexpr double kBytesPerClockOfL2 = 5500;
+// That L2 gives to blocks which all read the same Y: 33 MB of it made a problem of 13 us last 27 (H200, 16x4096x4096).
+constexpr double kBytesPerClockOfY = 1700;
+constexpr double kClocksOfMultiply = 6;  // of a quarter of an SM
+constexpr double kClocksOfStep = 150;    // that a warp waits for shared memory and its own sums
 
 // Blocks that run at once on one SM.
 double resident_blocks(const Grid& grid, const Shape& s, const DeviceLimits& limits) {
@@ -23,12 +26,20 @@ double resident_blocks(const Grid& grid, const Shape& s, const DeviceLimits& lim
     return std::max(1.0, std::min({by_registers, by_smem, by_threads, static_cast<double>(limits.blocks_per_sm)}));
 }
 
+// The steps of a warp one after the other, or the multiplications of an SM, whichever takes longer.
+double multiply_clocks(const Grid& grid, const Shape& s, double waves, double blocks_of_sm) {
+    const double steps = std::ceil(static_cast<double>(grid.part_k) / static_cast<double>(32 * s.warps_k));
+    const auto multiplies = static_cast<double>(2 * s.tiles() * (s.block_n / 8));
+    const double warp = std::ceil(waves) * steps * (kClocksOfStep + multiplies * kClocksOfMultiply);
+    return std::max(warp, blocks_of_sm * static_cast<double>(s.warps()) * steps * multiplies * kClocksOfMultiply / 4);
+}
+
 // Between the last byte of X and the end of the kernel.
 double reduction_us(const Streams& x, const Grid& grid, const Shape& s, double bytes_per_us) {
-    double us = 0.2 + 0.02 * static_cast<double>(s.warps_k);
+    const double us = 0.2 + 0.02 * static_cast<double>(s.warps_k);
     if (s.split_k == 1) return us;
     const auto partial = static_cast<double>(grid.tiles * s.split_k * s.block_lines(x) * grid.columns * 4);
-    return us + (s.cluster != 0 ? 0.9 : 1.8 + 2 * partial / bytes_per_us) + 0.05 * static_cast<double>(s.split_k);
+    return us + (s.cluster != 0 ? 1.0 : 1.8 + 2 * partial / bytes_per_us) + 0.05 * static_cast<double>(s.split_k);
 }
 
 }  // namespace
@@ -39,25 +50,24 @@ double predict(const Streams& x, const Shape& s, const Device& device) {
     const double clock = device.clock_mhz * 0.9;
     const auto blocks = static_cast<double>(grid.tiles * s.split_k);
     const double slots = resident_blocks(grid, s, device.limits) * sms;
-    const double running = std::min(blocks, slots);
+    const double waves = blocks / slots;
 
     const double lines =
         static_cast<double>(grid.tiles_m * s.block_m);  // those of the last block that do not exist cost a little
-    const double x_bytes = (0.9 * static_cast<double>(x.lines) + 0.1 * lines) * static_cast<double>(x.k * x.batch * 2);
+    const double x_bytes =
+        (0.9 * static_cast<double>(x.lines) + 0.1 * lines) * static_cast<double>(x.k * x.batch * 2 * grid.tiles_n);
     const double y_bytes = blocks * static_cast<double>(grid.columns * grid.part_k * 2);
-    const double in_flight = running * static_cast<double>(s.threads() * s.loaded() * 4) / sms;
+    const double in_flight = std::min(blocks, slots) * static_cast<double>(s.threads() * s.loaded() * 4) / sms;
     const double memory = device.memory_gb_per_s * 0.97 * 1e3 * in_flight / (in_flight + kBytesInFlight);
-    const double busy = std::min(blocks, sms);
-    const double l2 = std::min(busy * kBytesPerClockOfSm, kBytesPerClockOfL2) * clock;
-    const double streaming =
-        std::max(x_bytes * static_cast<double>(grid.tiles_n > 1 ? 1.1 : 1.0) / memory, (x_bytes + y_bytes) / l2);
+    const double reading = x_bytes / std::min(memory, std::min(blocks, sms) * kBytesPerClockOfSm * clock);
+    const double multiplying = multiply_clocks(grid, s, waves, blocks / sms) / clock;
+    const double sharing = y_bytes / (kBytesPerClockOfY * clock);
     // Blocks that run together share the bandwidth and end together; a last wave that is not full has it for itself.
-    const double waves = blocks / slots;
-    const double uneven = waves <= 1.0 ? 1.0 : 1.0 + 0.3 * (std::ceil(waves) - waves) / waves;
-    const double start =
-        (s.early_launch != 0 ? 1.6 : 2.4) + static_cast<double>(grid.columns * std::min(grid.part_k, s.block_k)) * 4e-6;
-    const double hint = s.evict_first != 0 ? 0.0 : 0.02;
-    return start + streaming * uneven + reduction_us(x, grid, s, l2) + hint;
+    const double uneven = waves <= 1.0 ? 1.0 : 1.0 + 0.5 * (std::ceil(waves) - waves) / waves;
+    // A kernel that finds room beside the one before it reads while that one ends.
+    const double start = s.prefetch_k > 0 && waves <= 0.5 ? 2.2 : 3.2;
+    const double streaming = std::max(reading, multiplying) + 0.3 * std::min(reading, multiplying) + sharing;
+    return start + streaming * uneven + reduction_us(x, grid, s, kBytesPerClockOfY * clock) + (s.evict_first != 0 ? 0.0 : 0.02);
 }
 
 }  // namespace autotune::gemv

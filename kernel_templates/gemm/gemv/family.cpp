@@ -45,7 +45,10 @@ std::vector<Parameter> parameters() {
          compile,
          "1: the parts of K are a cluster and add through its shared memory; 0: through the workspace"},
         {"split_k", {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, launch, "parts of K"},
-        {"early_launch", {0, 1}, launch, "1: the kernel is set up while the one before it in the stream ends"},
+        {"prefetch_k",
+         {0, 512, 2048, 8192},
+         launch,
+         "k of each part that are fetched into L2 while the kernel before this one ends"},
     };
 }
 
@@ -106,8 +109,11 @@ void add_split_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
     to.push_back({"clusters exist from sm_90 on, of 2, 4 or 8 blocks", {"cluster", "split_k"}, rule([=](const Shape& s) {
                       return s.cluster == 0 || (hopper && (s.split_k == 2 || s.split_k == 4 || s.split_k == kClusterBlocks));
                   })});
-    to.push_back({"early launch exists from sm_90 on", {"early_launch"}, rule([=](const Shape& s) {
-                      return s.early_launch == 0 || hopper;
+    to.push_back({"kernels start before their turn from sm_90 on", {"prefetch_k"}, rule([=](const Shape& s) {
+                      return s.prefetch_k == 0 || hopper;
+                  })});
+    to.push_back({"prefetch_k is at least twice a part of K", {"split_k", "prefetch_k"}, rule([=](const Shape& s) {
+                      return s.prefetch_k < std::max<int64_t>(2 * ceil_div(x.k, s.split_k), 513);
                   })});
     to.push_back({"a part of K would have fewer than 128 k", {"split_k"}, rule([=](const Shape& s) {
                       return s.split_k == 1 || x.k >= 128 * s.split_k;
@@ -140,7 +146,6 @@ constexpr std::array<Point, 14> kPoints = {{{"stream_16_k16_unroll4", 16, 1, 16,
                                             {"stream_64_k2_unroll2", 64, 1, 2, 2, 128}}};
 
 Config config_at(const Point& p, const Gemm& g, const Device& device) {
-    const int64_t early_launch = device.identity.cc_major >= 9 ? 1 : 0;
     Config config = {{"swap_ab", g.m <= g.n ? 1 : 0},
                      {"block_m", p.block_m},
                      {"block_n", Streams(g).block_n()},
@@ -152,9 +157,20 @@ Config config_at(const Point& p, const Gemm& g, const Device& device) {
                      {"evict_first", 1},
                      {"cluster", 0},
                      {"split_k", 1},
-                     {"early_launch", early_launch}};
+                     {"prefetch_k", 0}};
     config.set("min_blocks", std::clamp<int64_t>(Shape(config).most_blocks(device.limits), 1, 4));
     return config;
+}
+
+// As much as a quarter of L2 holds.
+int64_t prefetch_of(const Gemm& g, int64_t split_k, const Device& device) {
+    if (device.identity.cc_major < 9) return 0;
+    const double lines = static_cast<double>(std::max(g.m, g.n) * g.batch);
+    const double most = device.identity.l2_mib * 0.25e6 / (lines * static_cast<double>(split_k * gemm::kElementBytes));
+    const int64_t part_k = ceil_div(g.k, split_k);
+    for (const int64_t k : {8192, 2048, 512})
+        if (static_cast<double>(std::min(k, part_k)) <= most && k < std::max<int64_t>(2 * part_k, 513)) return k;
+    return 0;
 }
 
 Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
@@ -166,6 +182,7 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
                 Config config = config_at(point, g, device);
                 config.set("split_k", split_k);
                 config.set("cluster", cluster);
+                config.set("prefetch_k", prefetch_of(g, split_k, device));
                 const double us = gemv::predict(Streams(g), Shape(config), device);
                 if (us < best_us && space.contains(config)) {
                     best = config;
@@ -242,7 +259,7 @@ std::vector<Binding> Gemv::facts(const Problem& problem) const {
             {"align_b", int64_t{g.align_b}}};
 }
 
-LaunchPlan Gemv::plan(const Problem& problem, const Config& config, const Device&) const {
+LaunchPlan Gemv::plan(const Problem& problem, const Config& config, const Device& device) const {
     const Gemm g(problem);
     LaunchPlan plan;
     if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
@@ -263,11 +280,12 @@ LaunchPlan Gemv::plan(const Problem& problem, const Config& config, const Device
     step.block = gemm::one_dimension(s.threads());
     step.cluster = gemm::one_dimension(s.cluster != 0 ? s.split_k : 1);
     step.dynamic_smem_bytes = static_cast<std::size_t>(grid.smem_bytes);
-    step.programmatic_dependent = s.early_launch != 0;
+    step.programmatic_dependent = device.identity.cc_major >= 9;
     step.arguments = gemm::arguments(problem);
     step.arguments.push_back(WorkspaceArg{partial});
     step.arguments.push_back(i32(s.split_k));
     step.arguments.push_back(i32(grid.part_k));
+    step.arguments.push_back(i32(s.prefetch_k));
     plan.steps.push_back(std::move(step));
     return plan;
 }

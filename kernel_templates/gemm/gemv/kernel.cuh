@@ -29,6 +29,7 @@ constexpr bool evict_first = ${evict_first};  // of X, in L2
 // clang-format on
 // ---- end of parameters ----
 #include "common/ptx.cuh"
+#include "gemm/pack.cuh"
 
 namespace {
 
@@ -63,6 +64,7 @@ struct Shape {
     i64 ldx, ldy, ldc;
     f32 alpha, beta;
     int split_k, part_k;  // parts of K, and the k in each but the last
+    int prefetch_k;       // of a part, fetched into L2 early
 };
 
 // What a block computes: lines first_line, first_line + line_step, ... and columns of C, summed over k_begin <= k < k_end.
@@ -99,19 +101,19 @@ __device__ __forceinline__ void bound_k(Work& work, const Shape& s) {
 
 // ---- X: global memory -> registers ----
 
-// Whole 16 bytes, or zeros.
+// Whole 16 bytes, or zeros. Not through the read-only path: the kernel may be running while the one before it writes X.
 __device__ __forceinline__ uint4 load_streamed(const In* from, bool exists, u64 policy) {
     uint4 value;
     if constexpr (evict_first) {
         asm volatile(
             "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
-            "@p ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4], %6;\n}"
+            "@p ld.global.L1::no_allocate.L2::cache_hint.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4], %6;\n}"
             : "=&r"(value.x), "=&r"(value.y), "=&r"(value.z), "=&r"(value.w)
             : "l"(from), "r"(static_cast<int>(exists)), "l"(policy));
     } else {
         asm volatile(
             "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
-            "@p ld.global.nc.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+            "@p ld.global.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
             : "=&r"(value.x), "=&r"(value.y), "=&r"(value.z), "=&r"(value.w)
             : "l"(from), "r"(static_cast<int>(exists)));
     }
@@ -188,76 +190,126 @@ class Stream {
     i64 ldx_;
 };
 
-// The rows of tile `tile` for multiplication `half` of a step.
-__device__ __forceinline__ void fragment_of(u32 (&a)[4], const Raw& raw, int tile, int half) {
-    if constexpr (x_along_k) {
-        const uint4& upper = raw.at[2 * tile];
-        const uint4& lower = raw.at[2 * tile + 1];
-        a[0] = half == 0 ? upper.x : upper.z;
-        a[1] = half == 0 ? lower.x : lower.z;
-        a[2] = half == 0 ? upper.y : upper.w;
-        a[3] = half == 0 ? lower.y : lower.w;
-    } else {
-        const auto pair_of = [&](int k, u32 selector) {
-            const uint4& even = raw.at[4 * half + k];
-            const uint4& odd = raw.at[4 * half + k + 1];
-            return tile == 0   ? __byte_perm(even.x, odd.x, selector)
-                   : tile == 1 ? __byte_perm(even.y, odd.y, selector)
-                   : tile == 2 ? __byte_perm(even.z, odd.z, selector)
-                               : __byte_perm(even.w, odd.w, selector);
-        };
-        a[0] = pair_of(0, 0x5410);
-        a[1] = pair_of(0, 0x7632);
-        a[2] = pair_of(2, 0x5410);
-        a[3] = pair_of(2, 0x7632);
+// The rows of a step for its two multiplications, as they take them.
+struct Fragments {
+    u32 at[2][tiles][4];
+};
+
+__device__ __forceinline__ void arrange(Fragments& a, const Raw& raw) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int tile = 0; tile < tiles; ++tile) {
+            u32(&rows)[4] = a.at[half][tile];
+            if constexpr (x_along_k) {
+                const uint4& upper = raw.at[2 * tile];
+                const uint4& lower = raw.at[2 * tile + 1];
+                rows[0] = half == 0 ? upper.x : upper.z;
+                rows[1] = half == 0 ? lower.x : lower.z;
+                rows[2] = half == 0 ? upper.y : upper.w;
+                rows[3] = half == 0 ? lower.y : lower.w;
+            } else {
+                const auto lines_of = [&](int k) {  // two neighbouring lines at one k
+                    const uint4& eight = raw.at[4 * half + k];
+                    return tile == 0 ? eight.x : tile == 1 ? eight.y : tile == 2 ? eight.z : eight.w;
+                };
+                rows[0] = __byte_perm(lines_of(0), lines_of(1), 0x5410);
+                rows[1] = __byte_perm(lines_of(0), lines_of(1), 0x7632);
+                rows[2] = __byte_perm(lines_of(2), lines_of(3), 0x5410);
+                rows[3] = __byte_perm(lines_of(2), lines_of(3), 0x7632);
+            }
+        }
     }
 }
 
 // ---- Y: global memory -> shared memory, k contiguous, in the order in which steps take it ----
 
-__device__ __forceinline__ u32 bits_at(const In* from, bool exists) {
-    return exists ? static_cast<u32>(__ldg(reinterpret_cast<const u16*>(from))) : 0U;
+// Where a block's part of Y lies: eight k of one column make a chunk.
+struct Staging {
+    In* buffer;
+    const Work& work;
+    const Shape& s;
+    int k_begin;  // of the buffer
+
+    __device__ __forceinline__ uint4* at(int column, int chunk) const {
+        return reinterpret_cast<uint4*>(buffer + column * y_pitch + chunk * 8);
+    }
+    __device__ __forceinline__ const u16* source(int column, int k) const {
+        return reinterpret_cast<const u16*>(work.y + (y_along_k ? column * s.ldy + k : k * s.ldy + column));
+    }
+    // The first `count` of eight neighbouring k of any alignment, then zeros.
+    __device__ __forceinline__ uint4 eight(int column, int k) const {
+        return load_eight(source(column, k), work.k_end - k, source(0, 0), source(work.columns - 1, s.k));
+    }
+};
+
+// Eight k `distance` apart, one by one: columns are contiguous, and neighbouring threads take neighbouring columns.
+__device__ __forceinline__ uint4 gather(const Staging& to, int column, int k, int distance) {
+    u32 words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int even = k + 2 * i * distance, odd = even + distance;
+        const u32 low = even < to.work.k_end ? *to.source(column, even) : 0U;
+        const u32 high = odd < to.work.k_end ? *to.source(column, odd) : 0U;
+        words[i] = low | high << 16;
+    }
+    return uint4{words[0], words[1], words[2], words[3]};
 }
 
-// Eight values from `from` on, `distance` of k apart; zeros from `left` on.
-__device__ __forceinline__ uint4 gather(const In* from, i64 distance, int left) {
-    uint4 value;
-    value.x = bits_at(from, left > 0) | bits_at(from + distance, left > 1) << 16;
-    value.y = bits_at(from + 2 * distance, left > 2) | bits_at(from + 3 * distance, left > 3) << 16;
-    value.z = bits_at(from + 4 * distance, left > 4) | bits_at(from + 5 * distance, left > 5) << 16;
-    value.w = bits_at(from + 6 * distance, left > 6) | bits_at(from + 7 * distance, left > 7) << 16;
-    return value;
+// 64 neighbouring k, dealt to the eight groups: an 8x8 transpose of 16-bit elements, two rows at a time to save registers.
+__device__ __forceinline__ void deal(const Staging& to, int column, int block_of_64) {
+    u32* const words = reinterpret_cast<u32*>(to.at(column, block_of_64 / 4 * (unit_k / 8) + block_of_64 % 4));
+    constexpr int group_words = step_k / 2;  // from one group to the next
+    const int k = to.k_begin + block_of_64 * 64;
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+        const uint4 even = to.eight(column, k + i * 16);
+        const uint4 odd = to.eight(column, k + i * 16 + 8);
+        const auto put = [&](int group, u32 even_pair, u32 odd_pair) {
+            words[group * group_words + i] = __byte_perm(even_pair, odd_pair, 0x5410);
+            words[(group + 1) * group_words + i] = __byte_perm(even_pair, odd_pair, 0x7632);
+        };
+        put(0, even.x, odd.x);
+        put(2, even.y, odd.y);
+        put(4, even.z, odd.z);
+        put(6, even.w, odd.w);
+    }
 }
 
 // Starts to fill a buffer with k_begin <= k < k_begin + block_k, zeros from k_end on. Complete after a wait and a barrier.
-// Threads go along the direction in which Y is contiguous, each through its own column or chunk of eight k.
+// Threads go along the direction in which Y is contiguous.
 __device__ __forceinline__ void stage(In* buffer, const Work& work, const Shape& s, int k_begin) {
     constexpr bool asynchronous = y_along_k && align_y == 16 && !grouped_lines && !grouped_k;
-    constexpr int chunks = block_k / 8;
+    constexpr int chunk_k = y_along_k && grouped_k ? 64 : 8;  // k that a thread takes at once
+    constexpr int chunks = block_k / chunk_k;
     constexpr int abreast = y_along_k ? smaller(threads, chunks) : block_n;  // chunks or columns that threads fill at once
-    constexpr int distance = grouped_k ? groups : 1;
-    const int used = min(block_k, ceil_div(work.k_end - k_begin, round_k) * round_k) / 8;  // what the warps' rounds will read
+    const Staging to = {buffer, work, s, k_begin};
+    const int used = min(block_k, ceil_div(work.k_end - k_begin, round_k) * round_k) / chunk_k;  // what the warps' rounds will read
     const int fast = threadIdx.x % abreast, slow = threadIdx.x / abreast;
-    const auto fill = [&](int column, int chunk) {
-        const int k = k_begin + (grouped_k ? chunk / 32 * unit_k + chunk / 4 % groups + chunk % 4 * 64 : chunk * 8);
-        const In* const from = work.y + (y_along_k ? column * s.ldy + k : k * s.ldy + column);
-        In* const to = buffer + column * y_pitch + chunk * 8;
-        if (asynchronous && k + 8 <= work.k_end) {
-            ptx::cp_async<16>(ptx::shared_address(to), from, 16);
-        } else {
-            const int left = ceil_div(max(0, work.k_end - k), distance);
-            *reinterpret_cast<uint4*>(to) = gather(from, (y_along_k ? 1 : s.ldy) * distance, left);
-        }
-    };
     if constexpr (y_along_k) {
+        // Blocks start at different columns: all at once in the same one, they would wait for the same few slices of L2.
+        const int turn = static_cast<int>(blockIdx.x % static_cast<u32>(work.columns));
 #pragma unroll 1
-        for (int column = slow; column < work.columns; column += threads / abreast) {
+        for (int i = slow; i < work.columns; i += threads / abreast) {
+            const int column = i + turn < work.columns ? i + turn : i + turn - work.columns;
 #pragma unroll 1
-            for (int chunk = fast; chunk < used; chunk += abreast) fill(column, chunk);
+            for (int chunk = fast; chunk < used; chunk += abreast) {
+                const int k = k_begin + chunk * 8;
+                if constexpr (grouped_k)
+                    deal(to, column, chunk);
+                else if (asynchronous && k + 8 <= work.k_end)
+                    ptx::cp_async<16>(ptx::shared_address(to.at(column, chunk)), to.source(column, k), 16);
+                else
+                    *to.at(column, chunk) = to.eight(column, k);
+            }
         }
     } else {
-        if (fast < work.columns && slow < threads / abreast)
-            for (int chunk = slow; chunk < used; chunk += threads / abreast) fill(fast, chunk);
+        if (fast < work.columns && slow < threads / abreast) {
+            for (int chunk = slow; chunk < used; chunk += threads / abreast) {
+                const int k = grouped_k ? chunk / 32 * unit_k + chunk / 4 % groups + chunk % 4 * 64 : chunk * 8;
+                *to.at(fast, chunk) = gather(to, fast, k_begin + k, grouped_k ? groups : 1);
+            }
+        }
     }
     ptx::cp_async_commit();
 }
@@ -269,19 +321,29 @@ struct Sums {
 };
 
 // y: this lane's k of the step, in the first column. Columns that do not exist take those of the last one and are never stored.
+// Multiplications into the same sums lie as far apart as registers allow: each waits for the one before it.
 __device__ __forceinline__ void multiply(Sums& sums, const Raw& raw, const In* y, int columns) {
+    constexpr int abreast = smaller(block_n / 8, 4);
     const int lane_column = threadIdx.x % 32 / 4;
+    Fragments a;
+    arrange(a, raw);
 #pragma unroll
-    for (int j = 0; j < block_n / 8; ++j) {
-        const int column = min(j * 8 + lane_column, columns - 1);
-        const uint4 b = *reinterpret_cast<const uint4*>(y + column * y_pitch);
+    for (int first = 0; first < block_n / 8; first += abreast) {
+        uint4 b[abreast];
 #pragma unroll
-        for (int tile = 0; tile < tiles; ++tile) {
-            u32 a[4];
-            fragment_of(a, raw, tile, 0);
-            ptx::mma_m16n8k16<In>(sums.at[tile][j], a, b.x, b.y);
-            fragment_of(a, raw, tile, 1);
-            ptx::mma_m16n8k16<In>(sums.at[tile][j], a, b.z, b.w);
+        for (int j = 0; j < abreast; ++j) {
+            if (first + j < block_n / 8)
+                b[j] = *reinterpret_cast<const uint4*>(y + min((first + j) * 8 + lane_column, columns - 1) * y_pitch);
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+            for (int j = 0; j < abreast && first + j < block_n / 8; ++j) {
+#pragma unroll
+                for (int tile = 0; tile < tiles; ++tile)
+                    ptx::mma_m16n8k16<In>(sums.at[tile][first + j], a.at[half][tile], half == 0 ? b[j].x : b[j].z,
+                                          half == 0 ? b[j].y : b[j].w);
+            }
         }
     }
 }
@@ -460,10 +522,38 @@ __device__ __forceinline__ void finish(const Work& work, const Shape& s, f32* le
         finish_in_memory(work, s, slot(partial, tile, s, 0), counters + tile);
 }
 
-// Waits for what the stream holds before this launch, and lets the next one be set up meanwhile.
-__device__ __forceinline__ void take_turn() {
+// ---- before this kernel's turn in the stream ----
+
+// Fetches the first k of the block's part of X into L2. That is allowed before the turn: L2 is where all writes meet.
+__device__ __forceinline__ void prefetch(const Work& work, const Shape& s) {
+    constexpr int line_elements = 64;  // 128 bytes
+    const int depth = min(s.prefetch_k, work.k_end - work.k_begin);
+    const int along = ceil_div(x_along_k ? depth : work.lines, line_elements);
+    const int across = x_along_k ? work.lines : depth;
+    if constexpr (x_along_k) {
+        const int lane = threadIdx.x % 8, first = threadIdx.x / 8;
+#pragma unroll 1
+        for (int line = first; line < across; line += threads / 8) {
+            const In* const from = work.x + (work.first_line + static_cast<i64>(line) * work.line_step) * s.ldx + work.k_begin;
+#pragma unroll 1
+            for (int i = lane; i < along; i += 8) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i * line_elements));
+        }
+    } else {
+#pragma unroll 1
+        for (int k = threadIdx.x; k < across; k += threads) {
+            const In* const from = work.x + (work.k_begin + k) * s.ldx + work.first_line;
+#pragma unroll 1
+            for (int i = 0; i < along; ++i) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i * line_elements));
+        }
+    }
+}
+
+// Lets the next launch be set up, and waits for what the stream holds before this one.
+__device__ __forceinline__ void take_turn(const Work& work, const Shape& s) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    if (s.prefetch_k > 0) prefetch(work, s);
+    asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
@@ -471,10 +561,11 @@ __device__ __forceinline__ void take_turn() {
 
 extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
-                     int batch, i64 stride_a, i64 stride_b, i64 stride_c, u32* counters, f32* partial, int split_k, int part_k) {
+                     int batch, i64 stride_a, i64 stride_b, i64 stride_c, u32* counters, f32* partial, int split_k, int part_k,
+                     int prefetch_k) {
     extern __shared__ __align__(16) unsigned char shared[];
     const Shape s = {swap_ab ? n : m,       swap_ab ? m : n, k,    swap_ab ? ldb : lda, swap_ab ? lda : ldb, ldc, alpha, beta,
-                     split_k, part_k};
+                     split_k, part_k, prefetch_k};
     // Blocks along x: the parts of a tile, tile after tile; along y the tiles of Y; along z the batch.
     Work work;
     work.part = blockIdx.x % static_cast<u32>(split_k);
@@ -490,7 +581,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     work.c = c + blockIdx.z * stride_c;
     bound_k(work, s);
 
-    take_turn();
+    take_turn(work, s);
     Sums sums = {};
     sum_part(sums, work, s, reinterpret_cast<In*>(shared));
     f32* const left = reinterpret_cast<f32*>(shared);

@@ -37,7 +37,7 @@ Shape::Shape(const Config& config) {
     cluster = get("cluster");
     evict_first = get("evict_first");
     split_k = get("split_k");
-    early_launch = get("early_launch");
+    prefetch_k = get("prefetch_k");
 }
 
 int64_t Shape::smem_bytes(int64_t columns, int64_t buffers) const {

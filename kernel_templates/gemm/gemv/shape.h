@@ -32,7 +32,7 @@ struct Streams {
 
 struct Shape {
     std::int64_t swap_ab, block_m, block_n, block_k, warps_m, warps_k, unroll, min_blocks, cluster, evict_first, split_k,
-        early_launch;
+        prefetch_k;
 
     explicit Shape(const Config& config);
 
