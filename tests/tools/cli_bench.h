@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -58,7 +59,10 @@ class FakeServices : public Services {
     }
 
     static db::Winner winner_of(const Problem& problem, const tuner::TuneServices& services) {
-        const Family* family = services.catalogue.families_of(problem.op).front();
+        const std::vector<const Family*> families = services.catalogue.families_of(problem.op);
+        const Family* family = *std::find_if(families.begin(), families.end(), [&](const Family* candidate) {
+            return !candidate->refuses(problem, services.device);
+        });
         db::Winner winner;
         winner.op = problem.op;
         winner.class_key = problem.class_key();

@@ -389,7 +389,7 @@ TEST(Explain, SaysWhyPinnedValuesAreNotLegal) {
     CliBench autotune;
     const auto json = autotune(on("explain", {"--json"})).json();
     ASSERT_FALSE(json["families"].empty());
-    EXPECT_TRUE(json["families"][0].contains("dropped"));
+    for (const auto& family : json["families"]) EXPECT_TRUE(family.contains("refused") || family.contains("dropped")) << family;
     EXPECT_TRUE(json["winner"].is_null());
 }
 
