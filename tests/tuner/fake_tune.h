@@ -25,8 +25,8 @@ inline Words with_words(Words words, const Words& more) {
 
 // Small spaces: what is proved does not depend on their size.
 inline Words with_pins(Words words, const Words& more = {}) {
-    for (const char* pin :
-         {"smem=1", "block_n=64", "block_k=16", "vec=4", "packed=1", "bcf=0", "smem_pad=0", "stages=1", "cp_async=0"})
+    for (const char* pin : {"smem=1", "block_n=64", "block_k=16", "vec=4", "packed=1", "bcf=0", "smem_pad=0", "stages=1",
+                            "cp_async=0", "min_blocks=1"})
         words.insert(words.end(), {"--param", pin});
     return with_words(std::move(words), more);
 }

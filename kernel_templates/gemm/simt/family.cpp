@@ -22,21 +22,20 @@ constexpr std::int64_t kStaticSmemBytes = 48 * 1024;
 
 std::vector<Parameter> parameters() {
     const auto compile = ParameterKind::compile;
-    return {{"smem", {0, 1}, compile, "tiles go through shared memory"},
-            {"block_m", {8, 16, 32, 64, 128, 256}, compile, "rows of C a block"},
-            {"block_n", {16, 32, 64, 128, 256}, compile, "columns of C a block"},
-            {"thread_m", {1, 4, 8, 16}, compile, "rows of C a thread"},
-            {"thread_n", {1, 4, 8}, compile, "columns of C a thread"},
-            {"block_k", {8, 16, 32}, compile, "depth of a tile"},
-            {"vec", {1, 2, 4, 8}, compile, "neighbouring elements that a thread copies together"},
-            {"packed", {0, 1}, compile, "1: they move in one access, as far as alignment allows; 0: in pairs"},
-            {"bcf", {0, 1}, compile, "1: threads take lines and elements of a tile so that banks do not conflict"},
-            {"smem_pad", {0, 8}, compile, "unused elements after each row of a tile, against bank conflicts"},
-            {"stages", {1, 2}, compile, "buffers for tiles in shared memory"},
-            {"cp_async",
-             {0, 1},
-             compile,
-             "1: operands with contiguous rows or columns are copied by cp.async; 0: through registers"}};
+    return {
+        {"smem", {0, 1}, compile, "tiles go through shared memory"},
+        {"block_m", {8, 16, 32, 64, 128, 256}, compile, "rows of C a block"},
+        {"block_n", {16, 32, 64, 128, 256}, compile, "columns of C a block"},
+        {"thread_m", {1, 4, 8, 16}, compile, "rows of C a thread"},
+        {"thread_n", {1, 4, 8}, compile, "columns of C a thread"},
+        {"block_k", {8, 16, 32}, compile, "depth of a tile"},
+        {"vec", {1, 2, 4, 8}, compile, "neighbouring elements that a thread copies together"},
+        {"packed", {0, 1}, compile, "1: they move in one access, as far as alignment allows; 0: in pairs"},
+        {"bcf", {0, 1}, compile, "1: threads take lines and elements of a tile so that banks do not conflict"},
+        {"smem_pad", {0, 8}, compile, "unused elements after each row of a tile, against bank conflicts"},
+        {"stages", {1, 2}, compile, "buffers for tiles in shared memory"},
+        {"cp_async", {0, 1}, compile, "1: operands with contiguous rows or columns are copied by cp.async; 0: through registers"},
+        {"min_blocks", {1, 2}, compile, "blocks that must fit an SM, which bounds registers"}};
 }
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {
@@ -50,10 +49,10 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
          {"smem", "thread_m", "thread_n"},
          [](const Config& c) { return c["smem"] == 1 || (c["thread_m"] == 1 && c["thread_n"] == 1); }},
         {"how tiles are copied means nothing without shared memory",
-         {"smem", "block_k", "vec", "packed", "bcf", "smem_pad", "stages", "cp_async"},
+         {"smem", "block_k", "vec", "packed", "bcf", "smem_pad", "stages", "cp_async", "min_blocks"},
          [](const Config& c) {
              return c["smem"] == 1 || (c["block_k"] == 8 && c["vec"] == 1 && c["packed"] == 0 && c["bcf"] == 0 &&
-                                       c["smem_pad"] == 0 && c["stages"] == 1 && c["cp_async"] == 0);
+                                       c["smem_pad"] == 0 && c["stages"] == 1 && c["cp_async"] == 0 && c["min_blocks"] == 1);
          }},
         {"a thread's tile is more than 4 times as long as wide",
          {"thread_m", "thread_n"},
@@ -74,10 +73,15 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
          {"block_m", "block_n", "thread_m", "thread_n"},
          [=](const Config& c) { return threads_of(c) % 32 == 0 && threads_of(c) >= 32 && threads_of(c) <= most_threads; }},
         {"the sums exceed the register file",
-         {"block_m", "block_n", "thread_m", "thread_n", "block_k", "vec"},
+         {"block_m", "block_n", "thread_m", "thread_n", "block_k", "vec", "min_blocks"},
          [=](const Config& c) {
              const std::int64_t needed = registers_needed(c, is_f16);
-             return needed <= 255 && threads_of(c) * needed <= registers;
+             return needed <= 255 && threads_of(c) * needed * c["min_blocks"] <= registers;
+         }},
+        {"min_blocks does not bind: two blocks have the threads, or the registers, anyhow",
+         {"block_m", "block_n", "thread_m", "thread_n", "min_blocks"},
+         [=](const Config& c) {
+             return c["min_blocks"] == 1 || (threads_of(c) >= 256 && threads_of(c) * 2 <= most_threads && c["thread_m"] >= 8);
          }},
         {"tiles exceed static shared memory",
          {"block_m", "block_n", "block_k", "smem_pad", "stages"},
@@ -100,7 +104,8 @@ struct Copying {
 Config config_of(const std::array<std::int64_t, 4>& tile, const Copying& c, bool smem = true) {
     return {{"smem", smem ? 1 : 0}, {"block_m", tile[0]},     {"block_n", tile[1]}, {"thread_m", tile[2]},
             {"thread_n", tile[3]},  {"block_k", c.block_k},   {"vec", c.vec},       {"packed", c.packed},
-            {"bcf", c.bcf},         {"smem_pad", c.smem_pad}, {"stages", c.stages}, {"cp_async", c.cp_async}};
+            {"bcf", c.bcf},         {"smem_pad", c.smem_pad}, {"stages", c.stages}, {"cp_async", c.cp_async},
+            {"min_blocks", 1}};
 }
 
 std::vector<NamedConfig> named_configs() {

@@ -24,6 +24,7 @@ constexpr bool bcf = ${bcf};            // the layout that avoids bank conflicts
 constexpr int smem_pad = ${smem_pad};
 constexpr int stages = ${stages};
 constexpr bool cp_async = ${cp_async};
+constexpr int min_blocks = ${min_blocks};
 // clang-format on
 // ---- end of parameters ----
 #include "gemm/store_run.cuh"
@@ -326,7 +327,7 @@ __device__ __forceinline__ void store(const Sums& sums, Out* c, const Shape& sha
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, void*) {
     const Shape shape = {m, n, k, lda, ldb, ldc, alpha, beta};
