@@ -36,15 +36,15 @@ class Laboratory {
           target_{gpu_.device.arch(), nvrtc_->version()},
           harness_(driver_, library_of(compile(jit::render_harness(sound_, target_))), gpu_.stream) {
         for (const Mutant& mutant : mutants()) {
-            subjects_.push_back(subject(mutant, mutated(mutant)));
-            subjects_.push_back(subject(mutant, sound_));
+            subjects_.push_back(subject(mutant, true));
+            subjects_.push_back(subject(mutant, false));
         }
         std::atomic<std::size_t> next = 0;
         std::vector<std::jthread> threads;
         for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
             threads.emplace_back([&] {
                 for (std::size_t at = next++; at < subjects_.size(); at = next++)
-                    if (!subjects_[at].rendered.source.empty()) subjects_[at].compiled = compile(subjects_[at].rendered);
+                    if (!subjects_[at].rendered.symbol.empty()) subjects_[at].compiled = compile(subjects_[at].rendered);
             });
         }
     }
@@ -77,8 +77,18 @@ class Laboratory {
         check(result.compiled.has_value(), result.failure);
         return std::make_shared<const gpu::Library>(driver_, result.compiled->cubin);
     }
-    // Without a source where the device does not have the family.
-    Subject subject(const Mutant& mutant, Catalogue catalogue) const {
+    // Without a source where the device does not have the family; with a failure where the template has moved on from the mutant.
+    Subject subject(const Mutant& mutant, bool is_mutated) const {
+        try {
+            return rendered(mutant, is_mutated ? mutated(mutant) : sound_);
+        } catch (const Error& error) {
+            Subject none{sound_, {}, {}, {}, {}};
+            none.rendered.source = "none";
+            none.compiled.failure = error.what();
+            return none;
+        }
+    }
+    Subject rendered(const Mutant& mutant, Catalogue catalogue) const {
         const Family& family = *catalogue.find_family(mutant.family);
         Problem problem = problem_of(mutant, catalogue);
         if (family.refuses(problem, gpu_.device)) return {std::move(catalogue), std::move(problem), {}, {}, {}};

@@ -189,19 +189,6 @@ TEST(Product, VerifyRunsStoredWinnersAgain) {
     EXPECT_EQ(run(machine, {"verify"}).exit_code, 6);
 }
 
-TEST(Product, AFullDiskIsExit5AndLosesNothing) {
-    Sandbox machine;
-    ASSERT_EQ(run(machine, kTune).exit_code, 0);
-    // Files of at most 4 KiB: the database can be read and not grow, as on a full disk.
-    const Outcome full =
-        machine.run({"/bin/bash", "-c", "ulimit -f 4; exec \"$0\" --op hgemm --shape 64x64x64 --family gemm/simt --budget 5s,2t",
-                     fake::autotune_binary()});
-    EXPECT_EQ(full.exit_code, 5) << full.err;
-    EXPECT_THAT(full.err, HasSubstr("autotune.db"));
-    EXPECT_EQ(run(machine, {"verify", "--database-only"}).exit_code, 0);
-    EXPECT_EQ(winners_in(machine), 1);
-}
-
 TEST(Product, ADatabaseThatIsNoDatabaseIsExit5BeforeAnyGpuWork) {
     Sandbox machine;
     const std::string path = (machine.folder() / "notes.db").string();

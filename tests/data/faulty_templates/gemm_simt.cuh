@@ -94,7 +94,7 @@ __device__ void misbehave_before(const In* a) {
     if constexpr (fault == Fault::spin) wait_us(kLongest_us);
     if constexpr (fault == Fault::barrier) wait_for_nobody();
     // The one that is rarely wrong is the fastest, so that nothing but a proof of many runs stands between it and the win.
-    if constexpr (fault != Fault::one_in_a_hundred) wait_us(40);
+    if constexpr (fault != Fault::one_in_a_hundred) wait_us(500);
 }
 
 // What is added to the element in the middle.
