@@ -2,13 +2,23 @@
 import ctypes
 import pathlib
 
-ADD_TYPES = {"f16": 0, "bf16": 1, "f32": 2}
+TYPES = {"f16": 0, "bf16": 1, "f32": 2}
 
 
 class AddProblem(ctypes.Structure):
     """autotune_add_problem."""
     _fields_ = [("struct_size", ctypes.c_size_t), ("length", ctypes.c_int64), ("type", ctypes.c_int),
                 ("align_a", ctypes.c_int), ("align_b", ctypes.c_int), ("align_c", ctypes.c_int)]
+
+
+class GemmProblem(ctypes.Structure):
+    """autotune_gemm_problem."""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
+                ("batch", ctypes.c_int64), ("ab_type", ctypes.c_int), ("c_type", ctypes.c_int), ("accumulator", ctypes.c_int),
+                ("order", ctypes.c_int), ("trans_a", ctypes.c_int), ("trans_b", ctypes.c_int), ("lda", ctypes.c_int64),
+                ("ldb", ctypes.c_int64), ("ldc", ctypes.c_int64), ("stride_a", ctypes.c_int64), ("stride_b", ctypes.c_int64),
+                ("stride_c", ctypes.c_int64), ("beta", ctypes.c_int), ("align_a", ctypes.c_int), ("align_b", ctypes.c_int),
+                ("align_c", ctypes.c_int)]
 
 
 def find_library(root):
@@ -43,16 +53,17 @@ class Library:
         """`align`: bytes that the address of each operand is a multiple of."""
         return AddPlan(self, length, dtype, align)
 
+    def gemm_plan(self, shape, dtype, layout):
+        """C = A B, beta = 0, f32 sums, dense rows; `shape` is (m, n, k), `layout` two letters as in `autotune --layout`."""
+        return GemmPlan(self, shape, dtype, layout)
 
-class AddPlan:
-    """A plan of c = a + b. The CUDA context must be current: a first torch call on the GPU makes it so."""
 
-    def __init__(self, library, length, dtype, align):
+class Plan:
+    """What plans of all ops have. The CUDA context must be current: a first torch call on the GPU makes it so."""
+
+    def __init__(self, library):
         self.library = library
         self.raw = ctypes.c_void_p()
-        problem = AddProblem(struct_size=ctypes.sizeof(AddProblem), length=length, type=ADD_TYPES[dtype], align_a=align,
-                             align_b=align, align_c=align)
-        library.check(library.c.autotune_add_plan(library.handle, ctypes.byref(problem), ctypes.byref(self.raw)))
 
     def candidate(self):
         return self.library.c.autotune_plan_candidate(self.raw).decode()
@@ -61,6 +72,40 @@ class AddPlan:
         origin = ctypes.c_int()
         self.library.check(self.library.c.autotune_plan_origin(self.raw, ctypes.byref(origin)))
         return self.library.c.autotune_origin_string(origin).decode()
+
+
+class GemmPlan(Plan):
+    """A plan of C = A B."""
+
+    def __init__(self, library, shape, dtype, layout):
+        super().__init__(library)
+        m, n, k = shape
+        problem = GemmProblem(struct_size=ctypes.sizeof(GemmProblem), m=m, n=n, k=k, ab_type=TYPES[dtype], c_type=TYPES[dtype],
+                              accumulator=TYPES["f32"], trans_a=layout[0] == "t", trans_b=layout[1] == "t", beta=1)
+        library.check(library.c.autotune_gemm_plan(library.handle, ctypes.byref(problem), ctypes.byref(self.raw)))
+
+    def workspace_bytes(self):
+        """Bytes that a call needs; zeroed before the first."""
+        size = ctypes.c_size_t()
+        self.library.check(self.library.c.autotune_plan_workspace(self.raw, ctypes.byref(size)))
+        return size.value
+
+    def run(self, a, b, c, workspace, stream):
+        """Enqueues C = A B; addresses, and `workspace` as (address, bytes)."""
+        one, zero = ctypes.c_float(1), ctypes.c_float(0)
+        self.library.check(self.library.c.autotune_gemm(
+            self.raw, ctypes.byref(one), ctypes.c_void_p(a), ctypes.c_void_p(b), ctypes.byref(zero), ctypes.c_void_p(c),
+            ctypes.c_void_p(workspace[0]), ctypes.c_size_t(workspace[1]), ctypes.c_void_p(stream)))
+
+
+class AddPlan(Plan):
+    """A plan of c = a + b."""
+
+    def __init__(self, library, length, dtype, align):
+        super().__init__(library)
+        problem = AddProblem(struct_size=ctypes.sizeof(AddProblem), length=length, type=TYPES[dtype], align_a=align,
+                             align_b=align, align_c=align)
+        library.check(library.c.autotune_add_plan(library.handle, ctypes.byref(problem), ctypes.byref(self.raw)))
 
     def call(self, a, b, c, stream):
         """A function of no arguments that enqueues c = a + b. Arguments are turned into C once, here."""

@@ -37,10 +37,10 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     count_n = ceil_div(ceil_div(columns, s.block_n), s.cluster_n);
     tiles = count_m * count_n * g.batch;
     steps = ceil_div(g.k, s.block_k);
-    // With cluster_k a cluster has one tile; otherwise blocks stay and walk over tiles. A GPC of 16 or 18 SMs, of which some are
-    // off, leaves SMs over where clusters are of four and more; a cluster that has to wait for another's end would double the
-    // time.
-    const int64_t unusable = s.cluster_blocks() <= 2 ? 0 : s.cluster_blocks() == 4 ? 12 : 20;
+    // With cluster_k a cluster has one tile; otherwise blocks stay and walk over tiles. All clusters must run at once: one that waits
+    // for another's end doubles the time. 132 SMs have room for 66 clusters of two, 30 of four and 15 of eight
+    // (cudaOccupancyMaxActiveClusters on an H200).
+    const int64_t unusable = s.cluster_blocks() <= 2 ? 0 : 12;
     const int64_t room = std::max<int64_t>(1, (device.identity.sm_count - unusable) / s.cluster_blocks());
     // Stream-K counts steps of up to two waves times clusters in 32 bits; with more, tiles stay whole.
     const bool countable = 2 * room * steps <= std::numeric_limits<std::int32_t>::max() / room;
