@@ -83,8 +83,10 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"TMA stores rows of a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
                       return s.tma_store == 0 || g.align_c == 16;
                   })});
-    to.push_back({"large outputs that TMA can store are stored by TMA", {"tma_store"}, rule([=](const Shape& s) {
-                      return s.tma_store == 1 || g.align_c < 16 || g.m * g.n * g.batch <= (1 << 21);
+    to.push_back({"outputs that TMA can store are, but for small ones and blocks that divide K",
+                  {"cluster_k", "tma_store"},
+                  rule([=](const Shape& s) {
+                      return s.tma_store == 1 || g.align_c < 16 || s.cluster_k > 1 || g.m * g.n * g.batch <= (1 << 18);
                   })});
 }
 
@@ -166,10 +168,10 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                       return s.split_k <= 1 ||
                              Grid(g, s, device).tiles * s.cluster_blocks() * s.split_k <= 2 * device.identity.sm_count;
                   })});
-    to.push_back({"stream-K only where the last wave is not full, over runs of at least 4 steps", grid, rule([=](const Shape& s) {
+    to.push_back({"stream-K only where a last wave, after a full one, is not full", grid, rule([=](const Shape& s) {
                       if (s.split_k != 0) return true;
                       const Grid at(g, s, device);
-                      return at.tiles % at.clusters != 0 && at.tiles * at.steps >= 4 * at.clusters;
+                      return at.tiles > at.clusters && at.tiles % at.clusters != 0;
                   })});
     const std::vector<std::string> order = {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"};
     to.push_back({"tiles do not reach across a group", order, rule([=](const Shape& s) {
@@ -185,6 +187,10 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
              if (s.raster != 2) return true;
              const Grid at(g, s, device);
              return s.group >= 4 && at.count_n >= s.group && at.tiles * s.sharing_blocks() > device.identity.sm_count;
+         })});
+    to.push_back(
+        {"a kernel of a few microseconds always starts under the end of the one before", {"pdl"}, rule([=](const Shape& s) {
+             return s.pdl == 1 || static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch) >= 3e10;
          })});
     to.push_back({"L2 hints are for operands that are read once", {"evict_first"}, rule([=](const Shape& s) {
                       return s.evict_first == 0 || std::min(g.m, g.n) <= kSkinny;
