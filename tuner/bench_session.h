@@ -48,6 +48,13 @@ struct RunOutcome {
     bool died() const { return status == TrialStatus::crashed || status == TrialStatus::timed_out; }
 };
 
+// What `run` gave; if the worker died of it, what it gives in a fresh worker: once may be somebody else's doing.
+template <class Run>
+RunOutcome with_second_look(const Run& run) {
+    const RunOutcome outcome = run();
+    return outcome.died() ? run() : outcome;
+}
+
 // One problem on the bench worker: operands, right answers, opened candidates. Set up again by itself after the worker was
 // replaced; what was opened before is then gone (lost()).
 class BenchSession {

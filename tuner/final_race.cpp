@@ -5,7 +5,11 @@
 namespace autotune::tuner {
 
 FinalRace::FinalRace(BenchSession& session, std::vector<Contestant> contestants, const Options& options)
-    : session_(session), contestants_(std::move(contestants)), options_(options), outcomes_(contestants_.size()) {
+    : session_(session),
+      contestants_(std::move(contestants)),
+      options_(options),
+      outcomes_(contestants_.size()),
+      deaths_(contestants_.size()) {
     std::vector<FinalistInfo> infos;
     for (const Contestant& contestant : contestants_) infos.push_back(contestant.info);
     rounds_.emplace(std::move(infos), options_.rounds);
@@ -23,6 +27,7 @@ void FinalRace::open(std::size_t contestant) {
     const int slot = static_cast<int>(contestant);
     const RunOutcome opened = who.candidate ? session_.open(slot, *who.candidate, who.instance, !who.verified)
                                             : session_.open_vendor(slot, who.info.name, options_.verify_rivals);
+    if (opened.died() && is_forgiven(contestant)) return;
     if (!opened.ok()) return fail(contestant, opened);
     if (!who.verified) outcomes_[contestant] = opened;
     who.verified = true;
@@ -64,11 +69,13 @@ void FinalRace::play_round() {
         rounds_->report_round(round.times_us, round.conditions);
         return;
     }
-    const int culprit = round.failed_slot >= 0 ? round.failed_slot : slots.front();
-    RunOutcome outcome;
-    outcome.status = TrialStatus::crashed;
-    outcome.detail = round.detail + " in the final rounds";
-    fail(static_cast<std::size_t>(culprit), outcome);
+    const auto culprit = static_cast<std::size_t>(round.failed_slot >= 0 ? round.failed_slot : slots.front());
+    if (!is_forgiven(culprit)) {
+        RunOutcome outcome;
+        outcome.status = TrialStatus::crashed;
+        outcome.detail = round.detail + " in the final rounds";
+        fail(culprit, outcome);
+    }
     open_all();
 }
 

@@ -49,6 +49,8 @@ class FinalRace {
     void open(std::size_t contestant);
     void open_all();
     void fail(std::size_t contestant, const RunOutcome& outcome);
+    // Whether this is the first time: once, the worker's death may be somebody else's doing.
+    bool is_forgiven(std::size_t contestant) { return deaths_[contestant]++ == 0; }
     void warm();
     void play_round();
     bool out_of_time() const;
@@ -58,6 +60,7 @@ class FinalRace {
     Options options_;
     std::optional<FinalRounds> rounds_;
     std::vector<RunOutcome> outcomes_;
+    std::vector<int> deaths_;  // of the worker, in each one's turn
     double before_s_ = 0, rounds_s_ = 0;
 };
 

@@ -109,7 +109,7 @@ TuneResult TuneRun::decide() {
         if (!decided) throw_all_failed();
         const Verdict verdict = race.rounds().verdict();
         const Candidate winner = *race.contestants()[verdict.winner].candidate;
-        const RunOutcome proof = last_proof(winner);
+        const RunOutcome proof = with_second_look([&] { return last_proof(winner); });
         if (proof.ok()) {
             TuneResult result;
             result.winner = winner_from(race, verdict);
@@ -143,8 +143,10 @@ void TuneRun::second_rung() {
     const auto until = after(finals_from_, kSecondRungShare * seconds_between(finals_from_, finals_until_));
     for (const std::size_t point : rungs_.rung2()) {
         if (Clock::now() > until || !instances_.contains(point)) break;
-        const RunOutcome opened = session_->open(kSlot, candidates_.at(point), instances_.at(point), false);
-        const RunOutcome timed = opened.ok() ? session_->sample(kSlot, rungs_.rung2_measurement()) : opened;
+        const RunOutcome timed = with_second_look([&] {
+            const RunOutcome opened = session_->open(kSlot, candidates_.at(point), instances_.at(point), false);
+            return opened.ok() ? session_->sample(kSlot, rungs_.rung2_measurement()) : opened;
+        });
         if (timed.ok()) {
             rungs_.report(point, timed.samples_us);
         } else {

@@ -71,15 +71,16 @@ void write_templates(const std::string& folder) {
         << sound.substr(0, sound.find(mark)) << mark << read_file(data_folder() + "/faulty_templates/gemm_simt.cuh");
 }
 
-// Everything but what chooses a fault, at values that mean nothing to the faulty template.
+// Everything but what chooses a fault, at the least values: they mean nothing to the faulty template.
 Config pins(const Family& family, const Problem& problem, const Device& device) {
     Config pinned;
     const SearchSpace space = family.space(problem, device);
     const std::set<std::string> open = {"block_k", "smem_pad", "vec", "stages"};
     for (const Parameter& parameter : space.parameters) {
-        if (!open.contains(parameter.name)) pinned.set(parameter.name, 0);
+        const bool has_zero = std::find(parameter.values.begin(), parameter.values.end(), 0) != parameter.values.end();
+        if (!open.contains(parameter.name)) pinned.set(parameter.name, has_zero ? 0 : parameter.values.front());
     }
-    const Config tile = {{"smem", 1}, {"block_m", 128}, {"block_n", 64}, {"thread_m", 4}, {"thread_n", 4}};
+    const Config tile = {{"smem", 1}, {"block_m", 64}, {"block_n", 64}, {"thread_m", 4}, {"thread_n", 4}};
     for (const auto& [name, value] : tile.values()) pinned.set(name, value);
     return pinned;
 }

@@ -82,8 +82,8 @@ __device__ void wait_for_nobody() {
 }
 
 __device__ void misbehave_before(const In* a) {
-    if constexpr (fault == Fault::out_of_resources || fault == Fault::spill) {
-        if (hold_registers<150>(a) < 0) asm volatile("trap;");
+    if constexpr (fault == Fault::spill) {
+        if (hold_registers<280>(a) < 0) asm volatile("trap;");
     }
     if constexpr (fault == Fault::illegal_address) *reinterpret_cast<volatile u32*>(16) = 1;
     if constexpr (fault == Fault::misaligned_address) {
