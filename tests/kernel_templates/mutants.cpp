@@ -171,7 +171,7 @@ std::vector<Mutant> mma() {
 std::vector<Mutant> wgmma() {
     return of_family("gemm/wgmma",
                      "block_m=64 block_n=64 block_k=64 math_groups=1 pingpong=0 cluster_m=1 cluster_n=1 cluster_k=1 "
-                     "swap_ab=0 tma_store=1 tma_swizzle=128 stages=12 split_k=1", {
+                     "swap_ab=0 tma_store=1 store_buffers=2 tma_swizzle=128 stages=12 split_k=1", {
         {.name = "k_tail_dropped",
          .find = "return (k + block_k - 1) / block_k;",
          .replace = "return k / block_k;",
@@ -185,7 +185,7 @@ std::vector<Mutant> wgmma() {
          .replace = "(j + lane / 16)",
          .shape = "64x64x64"},
         {.name = "staging_buffer_not_waited_for",
-         .find = "        if (thread == 0) store_wait_read<1>();\n",
+         .find = "        if (thread == 0) store_wait_read<store_buffers - 1>();\n",
          .replace = "",
          .config = "block_n=256 stages=5", .shape = "1024x2048x64", .races = true},
         {.name = "alpha_dropped",

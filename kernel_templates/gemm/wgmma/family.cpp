@@ -41,6 +41,7 @@ std::vector<Parameter> parameters() {
         {"cluster_k", {1, 2, 4, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
         {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
         {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
+        {"store_buffers", {2, 3, 4}, compile, "spans of C that may be on their way to memory by TMA"},
         {"tma_swizzle", {32, 64, 128}, compile, "bytes of an operand's row that a swizzle pattern spans"},
         {"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 12}, launch, "stages of the ring"},
         {"split_k", {0, 1, 2, 3, 4, 6, 8, 12, 16}, launch, "parts of K; 0: stream-K"},
@@ -82,6 +83,12 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
 void add_store_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"TMA stores rows of a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
                       return s.tma_store == 0 || g.align_c == 16;
+                  })});
+    to.push_back({"more than two buffers take all spans of a tile whose groups wait for each other",
+                  {"block_n", "pingpong", "cluster_k", "tma_store", "store_buffers"},
+                  rule([](const Shape& s) {
+                      return s.store_buffers == 2 || (s.tma_store == 1 && s.pingpong == 0 && s.cluster_k == 1 &&
+                                                      s.block_n / s.span_c() == s.store_buffers);
                   })});
     to.push_back({"outputs that TMA can store are, but for small ones and blocks that divide K",
                   {"cluster_k", "tma_store"},
@@ -137,16 +144,16 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
 }
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const std::vector<std::string> tile = {"block_m",  "block_n",   "block_k", "math_groups",
-                                           "pingpong", "cluster_k", "stages",  "tma_store"};
+    const std::vector<std::string> tile = {"block_m",   "block_n",   "block_k",       "math_groups", "pingpong",
+                                           "cluster_k", "tma_store", "store_buffers", "stages"};
     to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
                       return s.block_k <= 64 || s.block_k < 2 * g.k;
                   })});
-    to.push_back({"steps of 32 are for tiles of which four deeper steps do not fit, or for short K",
+    to.push_back({"steps of 32 are for tiles of which few deeper steps fit, or for short K",
                   {"block_m", "block_n", "block_k"},
                   rule([=](const Shape& s) {
                       return s.block_k != 32 || g.k <= 256 ||
-                             8 * 64 * (s.block_m + s.block_n) > device.limits.smem_per_block_bytes;
+                             8 * 64 * (s.block_m + s.block_n) > device.limits.smem_per_block_bytes * 3 / 4;
                   })});
     to.push_back({"the ring exceeds shared memory", tile,
                   rule([=](const Shape& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
@@ -237,6 +244,7 @@ Config corner_config(const Tile& t, const Corner& corner, const Device& device) 
                      {"cluster_k", corner.cluster_k},
                      {"swap_ab", corner.swap_ab},
                      {"tma_store", corner.tma_store},
+                     {"store_buffers", 2},
                      {"tma_swizzle", 128},
                      {"stages", 2},
                      {"split_k", corner.split_k},

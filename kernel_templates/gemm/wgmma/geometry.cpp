@@ -20,6 +20,7 @@ Shape::Shape(const Config& c) {
     cluster_n = get("cluster_n");
     cluster_k = get("cluster_k");
     tma_store = get("tma_store");
+    store_buffers = get("store_buffers");
     tma_swizzle = get("tma_swizzle");
     swap_ab = get("swap_ab");
     stages = get("stages");
@@ -37,8 +38,8 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     count_n = ceil_div(ceil_div(columns, s.block_n), s.cluster_n);
     tiles = count_m * count_n * g.batch;
     steps = ceil_div(g.k, s.block_k);
-    // With cluster_k a cluster has one tile; otherwise blocks stay and walk over tiles. All clusters must run at once: one that waits
-    // for another's end doubles the time. 132 SMs have room for 66 clusters of two, 30 of four and 15 of eight
+    // With cluster_k a cluster has one tile; otherwise blocks stay and walk over tiles. All clusters must run at once: one that
+    // waits for another's end doubles the time. 132 SMs have room for 66 clusters of two, 30 of four and 15 of eight
     // (cudaOccupancyMaxActiveClusters on an H200).
     const int64_t unusable = s.cluster_blocks() <= 2 ? 0 : 12;
     const int64_t room = std::max<int64_t>(1, (device.identity.sm_count - unusable) / s.cluster_blocks());
@@ -67,14 +68,15 @@ double step_clocks(const Shape& s, const Grid& grid) {
     const double busy = static_cast<double>(grid.clusters * s.cluster_blocks());
     const double l2 = (x + y) / std::min(149.0, 9190.0 / busy);  // few busy SMs get more each
     const double latency = 2190.0 + (s.sharing_blocks() > 1 ? 250.0 : 0.0);
-    const double overhead = 163.0;
+    const double overhead = s.tma_swizzle == 32 ? 180.0 : 163.0;  // twice the loads
     return std::max(std::max({multiply, shared, l2}) + overhead,
                     latency / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 
 // Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
 double tile_clocks(const Shape& s) {
-    return 1780.0 + static_cast<double>(s.block_m * s.block_n) / (s.tma_store != 0 ? 8.0 : 2.3);
+    const double area_per_clock = s.tma_store == 0 ? 2.3 : s.store_buffers == s.block_n / s.span_c() ? 16.0 : 8.0;
+    return 1780.0 + static_cast<double>(s.block_m * s.block_n) / area_per_clock;
 }
 // Clocks to leave a part in the workspace and to add the parts.
 double combine_clocks(const Shape& s) {

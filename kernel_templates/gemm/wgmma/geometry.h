@@ -16,8 +16,8 @@ using gemm::Gemm;
 using gemm::round_up;
 
 struct Shape {
-    std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, tma_swizzle,
-        swap_ab;
+    std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, store_buffers,
+        tma_swizzle, swap_ab;
     std::int64_t stages, group, raster, split_k, evict_first, pdl;
 
     explicit Shape(const Config& config);
@@ -35,7 +35,7 @@ struct Shape {
         return extent % widest_span() == 0 ? widest_span() : extent % 32 == 0 && widest_span() > 32 ? 32 : 16;
     }
     std::int64_t span_c() const { return block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16; }
-    std::int64_t staging_bytes() const { return tma_store != 0 ? 2 * math_groups * 64 * bands() * span_c() * 2 : 0; }
+    std::int64_t staging_bytes() const { return tma_store != 0 ? store_buffers * math_groups * 64 * bands() * span_c() * 2 : 0; }
     // What the peers of a cluster along K send.
     std::int64_t received_bytes() const { return (cluster_k - 1) * (block_m * block_n / cluster_k) * 4; }
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.

@@ -26,6 +26,7 @@ constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of 
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
 constexpr int tma_store = ${tma_store};
+constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};  // bytes of an operand's row that a swizzle pattern spans, at most
 // ---- end of parameters ----
 #include "common/hopper.cuh"
@@ -62,7 +63,7 @@ constexpr u32 bytes_y = block_n * block_k * 2;
 constexpr u32 stage_bytes = bytes_x + bytes_y;
 static_assert(stage_bytes % 1024 == 0, "swizzled tiles start at multiples of 1024 bytes");
 
-// Output tiles go to memory through two staging buffers per math group, one swizzle span of columns at a time.
+// Output tiles go to memory through staging buffers of each math group, one swizzle span of columns at a time.
 constexpr int span_c = block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16;
 constexpr u32 staging_bytes = tma_store ? group_rows * span_c * 2 : 0;
 
@@ -372,9 +373,9 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
 #pragma unroll
     for (int part = 0; part < block_n / span_c; ++part) {
         if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
-        const u32 buffer = staging + part % 2 * staging_bytes;
+        const u32 buffer = staging + part % store_buffers * staging_bytes;
         // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
-        if (thread == 0) store_wait_read<1>();
+        if (thread == 0) store_wait_read<store_buffers - 1>();
         named_barrier(1 + group, 128);
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
@@ -408,7 +409,7 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
             store_commit();
         }
     }
-    if (block_n / span_c % 2 == 1 && thread == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
+    if (block_n / span_c % store_buffers != 0 && thread == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
 }
 
 // Sends each peer in the cluster its share of this block's sums, and adds to the own share what the peers sent, in the order of the blocks.
@@ -542,7 +543,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
     const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
     const u32 staging = base + stages * stage_bytes;
-    const u32 received = staging + math_groups * 2 * staging_bytes;
+    const u32 received = staging + math_groups * store_buffers * staging_bytes;
     const u32 barriers = received + received_bytes;
     const Ring ring{base, barriers, barriers + stages * 8, barriers + stages * 16, stages};
     const u32 exchanged = ring.order + math_groups * 8;
@@ -585,7 +586,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         const bool staged = tma_store && beta == 0.0f && n % 8 == 0;
         const Output out{c, &map_c, alpha, beta, staged, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
-        const Areas areas{staging + math_group * 2 * staging_bytes, flags + math_group * 4, received, exchanged};
+        const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, received, exchanged};
         consume(ring, shape, out, areas, math_group, rank);
     }
     // A block must not leave while a peer may still arrive on its barriers or write to its shared memory.
