@@ -524,27 +524,32 @@ __device__ __forceinline__ void finish(const Work& work, const Shape& s, f32* le
 
 // ---- before this kernel's turn in the stream ----
 
-// Fetches the first k of the block's part of X into L2. That is allowed before the turn: L2 is where all writes meet.
-__device__ __forceinline__ void prefetch(const Work& work, const Shape& s) {
-    constexpr int line_elements = 64;  // 128 bytes
+__device__ __forceinline__ void prefetch(const In* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+
+constexpr int sector_elements = 64;  // 128 bytes, what L2 fetches at once
+
+// This block's share of the whole of Y. All blocks want all of it at the same time: what is not there yet by then makes each of them wait
+// in the same queues.
+__device__ __forceinline__ void prefetch_y(const Work& work, const Shape& s) {
+    const int along = ceil_div(y_along_k ? s.k : work.columns, sector_elements);
+    const int across = y_along_k ? work.columns : s.k;
+#pragma unroll 1
+    for (u32 i = blockIdx.x * threads + threadIdx.x; i < static_cast<u32>(along) * across; i += gridDim.x * threads)
+        prefetch(work.y + i / along * s.ldy + i % along * sector_elements);
+}
+
+// The first k of the block's part of X.
+__device__ __forceinline__ void prefetch_x(const Work& work, const Shape& s) {
     const int depth = min(s.prefetch_k, work.k_end - work.k_begin);
-    const int along = ceil_div(x_along_k ? depth : work.lines, line_elements);
+    const int along = ceil_div(x_along_k ? depth : work.lines, sector_elements);
     const int across = x_along_k ? work.lines : depth;
-    if constexpr (x_along_k) {
-        const int lane = threadIdx.x % 8, first = threadIdx.x / 8;
+    constexpr int abreast = x_along_k ? 8 : 1;
 #pragma unroll 1
-        for (int line = first; line < across; line += threads / 8) {
-            const In* const from = work.x + (work.first_line + static_cast<i64>(line) * work.line_step) * s.ldx + work.k_begin;
+    for (int i = threadIdx.x / abreast; i < across; i += threads / abreast) {
+        const i64 line = x_along_k ? work.first_line + static_cast<i64>(i) * work.line_step : work.k_begin + i;
+        const In* const from = work.x + line * s.ldx + (x_along_k ? work.k_begin : work.first_line);
 #pragma unroll 1
-            for (int i = lane; i < along; i += 8) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i * line_elements));
-        }
-    } else {
-#pragma unroll 1
-        for (int k = threadIdx.x; k < across; k += threads) {
-            const In* const from = work.x + (work.k_begin + k) * s.ldx + work.first_line;
-#pragma unroll 1
-            for (int i = 0; i < along; ++i) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i * line_elements));
-        }
+        for (int j = threadIdx.x % abreast; j < along; j += abreast) prefetch(from + j * sector_elements);
     }
 }
 
@@ -552,7 +557,10 @@ __device__ __forceinline__ void prefetch(const Work& work, const Shape& s) {
 __device__ __forceinline__ void take_turn(const Work& work, const Shape& s) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    if (s.prefetch_k > 0) prefetch(work, s);
+    if (s.prefetch_k > 0) {  // allowed before the turn: L2 is where all writes meet
+        prefetch_y(work, s);
+        prefetch_x(work, s);
+    }
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
