@@ -91,6 +91,16 @@ TEST_F(GemvFamily, ClustersAndPrefetchBeforeTheTurnAreForHopperAndLater) {
     }
 }
 
+TEST_F(GemvFamily, StepsThatWaitInSharedMemoryTakeItInsteadOfRegisters) {
+    Config config{{"block_m", 32},  {"warps_m", 1}, {"warps_k", 8}, {"block_n", 8},
+                  {"block_k", 256}, {"unroll", 8},  {"x_smem", 0},  {"cluster", 0}};
+    const gemv::Shape in_registers(config);
+    config.set("x_smem", 1);
+    const gemv::Shape in_smem(config);
+    EXPECT_EQ(in_smem.smem_bytes(1, 1) - (256 + 32) * 2, 8 * 8 * 2048);  // 8 warps, 8 steps of 32 lines by 32 k
+    EXPECT_LT(in_smem.registers(), in_registers.registers());
+}
+
 TEST_F(GemvFamily, HasHundredsOfInstancesForADecodeProblem) {
     const SpaceCount count = space(problem("16x4096x4096", {{"layout", "nt"}})).count();
     EXPECT_GE(count.instances, 100U);

@@ -37,6 +37,7 @@ std::vector<Parameter> parameters() {
         {"warps_m", {1, 2, 4, 8}, compile, "warps along the lines"},
         {"warps_k", {1, 2, 4, 8, 16}, compile, "warps along K, whose sums are added in shared memory"},
         {"unroll", {1, 2, 4, 8}, compile, "steps of 32 k that a warp loads ahead"},
+        {"x_smem", {0, 1}, compile, "they wait in 0: registers, 1: shared memory"},
         {"block_k", {128, 256, 512, 1024, 2048, 4096}, compile, "depth of the other operand in shared memory at once"},
         {"min_blocks", {1, 2, 3, 4}, compile, "blocks that the registers of an SM must hold"},
         {"evict_first", {0, 1}, compile, "1: L2 drops the streamed operand first"},
@@ -85,10 +86,10 @@ void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
     const Streams x(g);
     to.push_back(
         {"sums and what is loaded ahead exceed the registers",
-         {"block_m", "block_n", "warps_m", "warps_k", "unroll", "min_blocks"},
+         {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "min_blocks"},
          rule([=](const Shape& s) { return s.registers() <= kRegisters && s.min_blocks <= s.most_blocks(device.limits); })});
     to.push_back({"registers would hold more than twice as many blocks",
-                  {"block_m", "block_n", "warps_m", "warps_k", "unroll", "min_blocks"},
+                  {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "min_blocks"},
                   rule([=](const Shape& s) { return s.min_blocks == 4 || 2 * s.min_blocks >= s.most_blocks(device.limits); })});
     to.push_back({"block_k is not a whole number of the warps' rounds",
                   {"warps_k", "unroll", "block_k"},
@@ -99,7 +100,7 @@ void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
                   })});
     // For any columns and parts of the class: the same instance serves them all.
     to.push_back({"shared memory is too small",
-                  {"block_m", "block_n", "warps_k", "block_k", "cluster"},
+                  {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "block_k", "cluster"},
                   rule([=](const Shape& s) { return s.smem_bytes(s.block_n, 2) <= device.limits.smem_per_block_bytes; })});
 }
 
@@ -145,13 +146,14 @@ constexpr std::array<Point, 14> kPoints = {{{"stream_16_k16_unroll4", 16, 1, 16,
                                             {"stream_64_k4_unroll2", 64, 1, 4, 2, 256},
                                             {"stream_64_k2_unroll2", 64, 1, 2, 2, 128}}};
 
-Config config_at(const Point& p, const Gemm& g, const Device& device) {
+Config config_at(const Point& p, int64_t x_smem, const Gemm& g, const Device& device) {
     Config config = {{"swap_ab", g.m <= g.n ? 1 : 0},
                      {"block_m", p.block_m},
                      {"block_n", Streams(g).block_n()},
                      {"warps_m", p.warps_m},
                      {"warps_k", p.warps_k},
                      {"unroll", p.unroll},
+                     {"x_smem", x_smem},
                      {"block_k", p.block_k},
                      {"min_blocks", 1},
                      {"evict_first", 1},
@@ -178,10 +180,10 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
     double best_us = std::numeric_limits<double>::infinity();
     for (const Point& point : kPoints) {
         for (const int64_t split_k : {1, 2, 3, 4, 6, 8, 16}) {
-            for (const int64_t cluster : {0, 1}) {
-                Config config = config_at(point, g, device);
+            for (const int64_t variant : {0, 1, 2, 3}) {
+                Config config = config_at(point, variant / 2, g, device);
                 config.set("split_k", split_k);
-                config.set("cluster", cluster);
+                config.set("cluster", variant % 2);
                 config.set("prefetch_k", prefetch_of(g, split_k, device));
                 const double us = gemv::predict(Streams(g), Shape(config), device);
                 if (us < best_us && space.contains(config)) {
@@ -199,8 +201,10 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
 
 void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
     for (const Point& point : kPoints) {
-        const Config config = config_at(point, g, device);
-        if (space.contains(config)) space.named.push_back({point.name, config});
+        for (const int64_t x_smem : {0, 1}) {
+            const Config config = config_at(point, x_smem, g, device);
+            if (space.contains(config)) space.named.push_back({point.name + std::string(x_smem != 0 ? "_smem" : ""), config});
+        }
     }
 }
 

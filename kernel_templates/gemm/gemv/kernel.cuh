@@ -23,6 +23,7 @@ constexpr int block_k = ${block_k};           // depth of Y in shared memory at 
 constexpr int warps_m = ${warps_m};
 constexpr int warps_k = ${warps_k};
 constexpr int unroll = ${unroll};             // steps that are loaded ahead
+constexpr bool x_smem = ${x_smem};            // they wait in shared memory, not in registers
 constexpr int min_blocks = ${min_blocks};     // that the registers of an SM must hold
 constexpr bool cluster = ${cluster};          // the parts of K are a cluster and add through its shared memory
 constexpr bool evict_first = ${evict_first};  // of X, in L2
@@ -120,6 +121,23 @@ __device__ __forceinline__ uint4 load_streamed(const In* from, bool exists, u64 
     return value;
 }
 
+// The same, to shared memory.
+__device__ __forceinline__ void copy_streamed(u32 to, const In* from, bool exists, u64 policy) {
+    if constexpr (evict_first) {
+        asm volatile(
+            "{\n.reg .pred missing;\nsetp.eq.b32 missing, %2, 0;\n"
+            "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, missing, %3;\n}" ::"r"(to),
+            "l"(from), "r"(static_cast<int>(exists)), "l"(policy)
+            : "memory");
+    } else {
+        asm volatile(
+            "{\n.reg .pred missing;\nsetp.eq.b32 missing, %2, 0;\n"
+            "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, missing;\n}" ::"r"(to),
+            "l"(from), "r"(static_cast<int>(exists))
+            : "memory");
+    }
+}
+
 __device__ __forceinline__ u64 streaming_policy() {
     u64 policy = 0;
     if constexpr (evict_first) asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -161,21 +179,24 @@ class Stream {
         k_end_ = work.k_end;
     }
 
-    // Zeros where X ends.
-    __device__ __forceinline__ void load(Raw& raw, int turn) const {
+    // Calls fetch(i, address, whether it exists) for each 16 bytes of step `turn` of this round.
+    template <typename Fetch>
+    __device__ __forceinline__ void visit(int turn, const Fetch& fetch) const {
         const int k = k_ + offset_of(turn);
         if constexpr (x_along_k) {
 #pragma unroll
-            for (int i = 0; i < loads; ++i) raw.at[i] = load_streamed(from_[i] + offset_of(turn), k < k_end_, policy_);
+            for (int i = 0; i < loads; ++i) fetch(i, from_[i] + offset_of(turn), k < k_end_);
         } else {
             constexpr int distance = grouped_k ? groups : 1;
 #pragma unroll
             for (int i = 0; i < loads; ++i) {
                 const int ahead = offset_of(turn) + i * distance;
-                raw.at[i] = load_streamed(from_[0] + ahead * ldx_, k_ + ahead < k_end_, policy_);
+                fetch(i, from_[0] + ahead * ldx_, k_ + ahead < k_end_);
             }
         }
     }
+
+    __device__ __forceinline__ u64 policy() const { return policy_; }
 
     __device__ __forceinline__ void next_round() {
         k_ += round_k;
@@ -188,6 +209,36 @@ class Stream {
     int k_, k_end_;
     u64 policy_;
     i64 ldx_;
+};
+
+// Where steps wait until their turn: in registers, or in shared memory, where each thread reads back what it fetched itself. What
+// waits in registers is waited for all at once (the compiler has six scoreboards for all loads); copies are waited for step by step.
+class WaitingRoom {
+  public:
+    __device__ __forceinline__ explicit WaitingRoom(const void* shared)
+        : own_(static_cast<const unsigned char*>(shared) + threadIdx.x / 32 * (unroll * loads * 512) + threadIdx.x % 32 * 16) {}
+
+    __device__ __forceinline__ void fetch(const Stream& stream, int turn) {
+        stream.visit(turn, [&](int i, const In* from, bool exists) {
+            if constexpr (x_smem)
+                copy_streamed(ptx::shared_address(own_ + (turn * loads + i) * 512), from, exists, stream.policy());
+            else
+                raw_[turn].at[i] = load_streamed(from, exists, stream.policy());
+        });
+    }
+
+    // REQUIRES: the group of copies of that step is complete.
+    __device__ __forceinline__ Raw take(int turn) const {
+        if constexpr (!x_smem) return raw_[turn];
+        Raw raw;
+#pragma unroll
+        for (int i = 0; i < loads; ++i) raw.at[i] = *reinterpret_cast<const uint4*>(own_ + (turn * loads + i) * 512);
+        return raw;
+    }
+
+  private:
+    const unsigned char* own_;
+    Raw raw_[x_smem ? 1 : unroll];
 };
 
 // The rows of a step for its two multiplications, as they take them.
@@ -311,7 +362,6 @@ __device__ __forceinline__ void stage(In* buffer, const Work& work, const Shape&
             }
         }
     }
-    ptx::cp_async_commit();
 }
 
 // ---- sums ----
@@ -348,33 +398,52 @@ __device__ __forceinline__ void multiply(Sums& sums, const Raw& raw, const In* y
     }
 }
 
-__device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Shape& s, In* buffers) {
+// Copies form one group a step; those of Y join the group of the step that follows them.
+__device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Shape& s, unsigned char* shared) {
+    constexpr int pending = x_smem ? unroll - 1 : 0;
+    constexpr int x_bytes = x_smem ? threads * unroll * loads * 16 : 0;
+    In* const buffers = reinterpret_cast<In*>(shared + x_bytes);
     Stream stream(work, s);
-    Raw raw[unroll];
+    WaitingRoom room(shared);
+    room.fetch(stream, 0);
+    if constexpr (x_smem) {
+        stage(buffers, work, s, work.k_begin);
+        ptx::cp_async_commit();
+    }
 #pragma unroll
-    for (int turn = 0; turn < unroll; ++turn) stream.load(raw[turn], turn);
-    stage(buffers, work, s, work.k_begin);
+    for (int turn = 1; turn < unroll; ++turn) {
+        room.fetch(stream, turn);
+        if constexpr (x_smem) ptx::cp_async_commit();
+    }
+    if constexpr (!x_smem) {
+        stage(buffers, work, s, work.k_begin);
+        ptx::cp_async_commit();
+    }
     const int warp_k = threadIdx.x / 32 / warps_m;
     const int lane_k = warp_k * run * step_k + threadIdx.x % 4 * 8;
     int buffer = 0;
 #pragma unroll 1
     for (int k = work.k_begin; k < work.k_end; k += block_k) {
-        ptx::cp_async_wait<0>();
+        ptx::cp_async_wait<pending>();
         __syncthreads();
         const In* const y = buffers + buffer * work.columns * y_pitch + lane_k;
         buffer ^= 1;
         if (k + block_k < work.k_end) stage(buffers + buffer * work.columns * y_pitch, work, s, k + block_k);
+        if constexpr (!x_smem) ptx::cp_async_commit();
         const int rounds = ceil_div(min(block_k, work.k_end - k), round_k);
 #pragma unroll 1
         for (int round = 0; round < rounds; ++round) {
             stream.next_round();
 #pragma unroll
             for (int turn = 0; turn < unroll; ++turn) {
-                multiply(sums, raw[turn], y + round * round_k + offset_of(turn), work.columns);
-                stream.load(raw[turn], turn);
+                if constexpr (x_smem) ptx::cp_async_wait<pending>();
+                multiply(sums, room.take(turn), y + round * round_k + offset_of(turn), work.columns);
+                room.fetch(stream, turn);
+                if constexpr (x_smem) ptx::cp_async_commit();
             }
         }
     }
+    ptx::cp_async_wait<0>();  // sums take the place of what was fetched beyond the end
 }
 
 // Row of a warp's fragments that holds a line of its window, and the other way round.
@@ -591,7 +660,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
 
     take_turn(work, s);
     Sums sums = {};
-    sum_part(sums, work, s, reinterpret_cast<In*>(shared));
+    sum_part(sums, work, s, shared);
     f32* const left = reinterpret_cast<f32*>(shared);
     __syncthreads();
     leave(left, sums, work.columns);

@@ -33,6 +33,7 @@ Shape::Shape(const Config& config) {
     warps_m = get("warps_m");
     warps_k = get("warps_k");
     unroll = get("unroll");
+    x_smem = get("x_smem");
     min_blocks = get("min_blocks");
     cluster = get("cluster");
     evict_first = get("evict_first");
@@ -41,7 +42,8 @@ Shape::Shape(const Config& config) {
 }
 
 int64_t Shape::smem_bytes(int64_t columns, int64_t buffers) const {
-    const int64_t staged = buffers * columns * (block_k + 32) * gemm::kElementBytes;
+    const int64_t waiting = x_smem != 0 ? waiting_bytes() : 0;
+    const int64_t staged = waiting + buffers * columns * (block_k + 32) * gemm::kElementBytes;
     const int64_t own_sums = cluster != 0 ? columns * block_m * 4 : 0;
     return std::max(staged, warps_k * columns * (block_m + 4) * 4 + own_sums);
 }

@@ -31,7 +31,7 @@ struct Streams {
 };
 
 struct Shape {
-    std::int64_t swap_ab, block_m, block_n, block_k, warps_m, warps_k, unroll, min_blocks, cluster, evict_first, split_k,
+    std::int64_t swap_ab, block_m, block_n, block_k, warps_m, warps_k, unroll, x_smem, min_blocks, cluster, evict_first, split_k,
         prefetch_k;
 
     explicit Shape(const Config& config);
@@ -41,9 +41,10 @@ struct Shape {
     std::int64_t tiles() const { return block_m / (16 * warps_m); }      // multiplications along M in a warp
     std::int64_t round_k() const { return 32 * warps_k * unroll; }       // k between two turns of a warp
     std::int64_t accumulators() const { return tiles() * block_n / 2; }  // registers a thread
-    std::int64_t loaded() const { return tiles() * unroll * 8; }         // registers a thread, loaded ahead
+    std::int64_t loaded() const { return tiles() * unroll * 8; }         // registers a thread, where steps wait in them
+    std::int64_t waiting_bytes() const { return threads() * loaded() * 4; }
     // The least that a thread needs: with 40 beside sums and what is loaded ahead some spilled (NVRTC 13.0).
-    std::int64_t registers() const { return accumulators() + loaded() + 44; }
+    std::int64_t registers() const { return accumulators() + (x_smem != 0 ? 2 * tiles() * 8 : loaded()) + 44; }
     // Blocks of that many registers and threads in an SM.
     std::int64_t most_blocks(const DeviceLimits& limits) const {
         return std::min(limits.registers_per_sm / (registers() * threads()), limits.threads_per_sm / threads());
