@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
-#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record
+#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record meter
 #
 # Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
 # and the rest go on. Exit 1 if one failed. Takes less than twelve minutes.
@@ -136,12 +136,34 @@ piece_speed() {
   python3 "$root/tools/tune_phases.py" "$out"/speed-*.out | tee "$out/phases.txt"
 }
 
-# Subspaces of two families in full, for replaying strategies on them: tests/data/search_spaces.
+# A subspace in full, for replaying strategies on it (tests/data/search_spaces), and a tune of the same subspace.
+record_and_tune() { # FAMILY PIN...
+  local family=$1 space=(--op hgemm --shape 2048x2048x2048 --family "$1")
+  shift
+  for pin in "$@"; do space+=(--param "$pin"); done
+  part "record-$family" 200 0 "$autotune" record "${space[@]}" --out "$out/${family}_h200.json"
+  part "recorded-tune-$family" 60 0 "$autotune" "${space[@]}" --json --db "$home/$family.db"
+}
 piece_record() {
-  local problem=(--op hgemm --shape 2048x2048x2048)
-  part record-wgmma 200 0 "$autotune" record "${problem[@]}" --family wgmma --param raster=0 --param group=8 --out "$out/wgmma_h200.json"
-  part record-mma 200 0 "$autotune" record "${problem[@]}" --family mma --param raster=0 --param swizzle_stride=0 --param split_k=1 \
-    --param smem_swizzle=1 --param reg_buffers=2 --param min_blocks=1 --param split_barrier=0 --out "$out/mma_h200.json"
+  record_and_tune wgmma raster=0 group=8
+  record_and_tune mma raster=0 swizzle_stride=0 split_k=1 smem_swizzle=1 reg_buffers=2 min_blocks=1 split_barrier=0
+  record_and_tune wmma wmma_m=16 raster=0 swizzle_stride=0 min_blocks=1 dsmem=1 smem_pad=8
+  python3 "$root/tools/meter_report.py" regret "$out"/recorded-tune-*.out -- "$out"/*_h200.json | tee "$out/regret.txt"
+}
+
+# Whether the meter can be believed: equal and slower twins, two tunes of eight shapes, a winner beside the vendor's library in a
+# process of its own.
+piece_meter() {
+  local shapes=1024,2048x2048,4096x1024,4096
+  part meter-twins 150 0 "$build/benchmarks/meter_proof"
+  for seed in 1 2; do
+    part "meter-sweep-$seed" 100 0 "$autotune" sweep --op hgemm --shapes "$shapes" --seed "$seed" --json --db "$home/meter$seed.db"
+    part "meter-export-$seed" 20 0 "$autotune" export --db "$home/meter$seed.db"
+  done
+  part meter-bench 40 0 "$autotune" bench --op hgemm --shape 4096x2048x4096 --against cublas --json --db "$home/meter1.db"
+  python3 "$root/tools/tune_phases.py" "$out"/meter-sweep-[12].out | tee "$out/meter-phases.txt"
+  python3 "$root/tools/meter_report.py" agreement "$out"/meter-export-[12].out | tee "$out/agreement.txt"
+  python3 "$root/tools/meter_report.py" fresh "$out/meter-export-1.out" "$out/meter-bench.out" | tee -a "$out/agreement.txt"
 }
 
 for piece in $pieces; do

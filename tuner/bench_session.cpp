@@ -96,15 +96,15 @@ void BenchSession::ensure() {
                   {"l2_warm", options_.l2_warm},
                   {"seed", options_.seed},
                   {"symbol", ""}};
-        const bool with_reference = options_.affordable_reference && reference_ != nullptr;
-        const Message request = with_reference ? with_code(std::move(body), reference_) : Message{std::move(body), {}};
+        body["affordable"] = options_.affordable_reference;
+        const Message request = reference_ != nullptr ? with_code(std::move(body), reference_) : Message{std::move(body), {}};
         const BenchReply reply = host_.ask(request, limits());
         if (reply.kind != BenchReply::Kind::answered) continue;
         if (reply.body.contains("error")) {
             throw Error(ErrorCode::driver,
                         "the problem " + problem_.shape() + " cannot be set up on the device: " + reply.body.value("error", ""));
         }
-        has_reference_ = reply.body.value("reference", false);
+        known_ = static_cast<Reference>(reply.body.value("reference", 0));
         generation_ = generation;
         return;
     }

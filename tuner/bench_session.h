@@ -9,6 +9,7 @@
 #include "src/jit/cubin_cache.h"
 #include "tuner/engine.h"
 #include "tuner/racing.h"
+#include "tuner/reference.h"
 
 namespace autotune::tuner {
 
@@ -94,8 +95,8 @@ class BenchSession {
     void ensure();
     // Whether everything opened before is gone because the worker was replaced.
     bool lost() const;
-    // Whether candidates are compared with the right answers in full.
-    bool has_reference() const { return has_reference_; }
+    // With how much of the right answer candidates are compared.
+    Reference known() const { return known_; }
 
   private:
     RunOutcome outcome_of(const BenchReply& reply);
@@ -106,7 +107,7 @@ class BenchSession {
     Instance reference_;
     Options options_;
     int generation_ = 0;
-    bool has_reference_ = false;
+    Reference known_ = Reference::none;
 };
 
 }  // namespace autotune::tuner

@@ -29,7 +29,7 @@ namespace {
 struct Bench {
     std::unique_ptr<Workbench> workbench;
     std::map<int, Runnable> slots;
-    bool has_reference = false;
+    Reference reference = Reference::none;
 };
 
 class BenchWorker {
@@ -116,9 +116,12 @@ Json BenchWorker::set_up(const Message& request) {
     bench.slots.clear();
     bench.workbench.reset();  // its memory goes before the next one's comes
     bench.workbench = std::make_unique<Workbench>(gpu_, *harness_, op, std::move(problem), options);
-    bench.has_reference = !request.payload.empty() &&
-                          bench.workbench->compute_reference({load(request), request.body.at("symbol").get<std::string>()});
-    return {{"reference", bench.has_reference}, {"footprint_bytes", bench.workbench->footprint_bytes()}};
+    bench.reference = Reference::none;
+    if (!request.payload.empty()) {
+        bench.reference = bench.workbench->compute_reference({load(request), request.body.at("symbol").get<std::string>()},
+                                                             request.body.at("affordable").get<bool>());
+    }
+    return {{"reference", static_cast<int>(bench.reference)}, {"footprint_bytes", bench.workbench->footprint_bytes()}};
 }
 
 Runnable BenchWorker::bind(Workbench& bench, const Message& request) {
@@ -137,7 +140,7 @@ Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, FirstRun 
     runnable.enqueue(test.operands.addresses);
     gpu_.stream.synchronize();
     Json reply{{"status", "ok"}, {"detail", ""}, {"verified", false}};
-    if (how.verify && bench.has_reference) {
+    if (how.verify && bench.reference != Reference::none) {
         stage("verify", slot);
         const Verification found = verify_on_device(gpu_, *harness_, *bench.workbench, runnable);
         reply["status"] = found.right || !how.judge ? "ok" : "wrong_result";

@@ -35,6 +35,7 @@ Harness::Harness(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<cons
       checksum_(library_->function("autotune_checksum")),
       redzone_(library_->function("autotune_redzone_check")),
       gap_(library_->function("autotune_gap_check")),
+      project_(library_->function("autotune_project")),
       canary_(library_->function("autotune_canary")),
       answer_(driver_, sizeof(CompareResult)) {}
 
@@ -105,6 +106,27 @@ std::uint64_t Harness::checksum(Region region) {
     std::array<void*, 3> parameters{&region.address, &bytes, &result};
     launch(checksum_, {blocks_for(bytes / 8), kHarnessThreads}, parameters.data());
     return read_answer();
+}
+
+Harness::Projection Harness::project(const Operand& operand, gpu::DeviceAddress address, bool transposed,
+                                     const std::vector<std::int64_t>& x) {
+    clear_answer();
+    Matrix matrix(operand);
+    Projection result;
+    result.values.resize(static_cast<std::size_t>((transposed ? matrix.cols : matrix.rows) * matrix.batch));
+    gpu::Buffer from(driver_, std::max<std::size_t>(x.size() * sizeof(x[0]), 8));
+    gpu::Buffer to(driver_, std::max<std::size_t>(result.values.size() * sizeof(x[0]), 8));
+    from.upload(std::as_bytes(std::span(x)));
+    to.fill_bytes(0);
+    int dtype = harness_code(operand.dtype);
+    int is_transposed = transposed ? 1 : 0;
+    gpu::DeviceAddress x_address = from.address(), y_address = to.address(), odd = answer_.address();
+    std::array<void*, 11> parameters{&address,     &dtype,       &is_transposed, &x_address,    &y_address,          &odd,
+                                     &matrix.rows, &matrix.cols, &matrix.ld,     &matrix.batch, &matrix.batch_stride};
+    launch(project_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
+    result.odd = read_answer();
+    to.download(std::as_writable_bytes(std::span(result.values)));
+    return result;
 }
 
 std::uint64_t Harness::altered_bytes(const std::vector<Region>& zones) {

@@ -30,6 +30,12 @@ class Harness {
     CompareResult compare(const Operand& operand, gpu::DeviceAddress address, gpu::DeviceAddress expected,
                           gpu::DeviceAddress bound);
     std::uint64_t checksum(Region region);
+    // The operand, or its transpose, times the vector x, batch by batch, in integers. `odd` counts elements that are no integers.
+    struct Projection {
+        std::vector<std::int64_t> values;
+        std::uint64_t odd = 0;
+    };
+    Projection project(const Operand& operand, gpu::DeviceAddress address, bool transposed, const std::vector<std::int64_t>& x);
     // How many bytes of the regions differ from the red zones' pattern.
     std::uint64_t altered_bytes(const std::vector<Region>& zones);
     // How many bytes between the rows of a poisoned operand were written since.
@@ -48,7 +54,7 @@ class Harness {
     std::shared_ptr<const gpu::Driver> driver_;
     std::shared_ptr<const gpu::Library> library_;
     const gpu::Stream& stream_;
-    gpu::Function fill_, poison_, compare_, checksum_, redzone_, gap_, canary_;
+    gpu::Function fill_, poison_, compare_, checksum_, redzone_, gap_, project_, canary_;
     gpu::Buffer answer_;
 };
 

@@ -20,8 +20,8 @@ struct RungOptions {
     double drop_ratio = 2.0;        // rung 0 ends a candidate slower than this times the best
     double rung1_us = 20'000;       // measured time
     double rung1_piece_us = 4'000;  // first piece of it, after which a candidate that is clearly behind stops
-    double behind_ratio = 1.15;     // "clearly behind": the low end of its interval is above this times the best
-    double rung2_us = 100'000;
+    double behind_ratio = 1.08;     // "clearly behind": the low end of its interval is above this times the best
+    double rung2_us = 30'000;
     double keep_fraction = 0.25;  // of those that finished rung 1, how many rung 2 takes, best first ...
     std::size_t keep_least = 8;   // ... but never fewer than this
     std::size_t keep_most = 16;   // ... nor more
@@ -103,7 +103,8 @@ struct FinalOptions {
     double tie_gap = 0.01;      // a smaller gap between medians is a tie
     double confidence = 0.95;
     int eliminate_after = 10;       // rounds; 0: never. From then on ...
-    double eliminate_ratio = 1.10;  // ... a finalist whose 99.9 % interval is above this leaves the race
+    double eliminate_ratio = 1.03;  // ... a finalist whose 99.9 % interval is above this leaves the race
+    double narrow = 0.005;          // an interval of this width settles on which side of the tie gap a rival is
     std::uint64_t voiding_throttle_reasons = 0x8 | 0x20 | 0x40 | 0x80;  // hardware slowdown, thermal (both), power brake
     std::uint64_t seed = 1;
 };

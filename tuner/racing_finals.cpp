@@ -139,14 +139,16 @@ FinalRow FinalRounds::row(std::size_t finalist, std::size_t baseline, double con
     return result;
 }
 
-// More rounds would not change the verdict: each rival of the leader is surely within the tie gap, or surely beyond it.
+// More rounds would not change the verdict: each rival of the leader is surely within the tie gap or surely beyond it, or known
+// so well that it lies on the gap's edge.
 bool FinalRounds::decided() const {
     const std::vector<std::size_t> racing = contenders();
     const std::size_t leader = fastest(racing);
     return std::all_of(racing.begin(), racing.end(), [&](std::size_t other) {
         if (other == leader) return true;
         const FinalRow against = row(other, leader, options_.confidence);
-        return against.ratio_high < 1 + options_.tie_gap || against.ratio_low > 1 + options_.tie_gap;
+        return against.ratio_high < 1 + options_.tie_gap || against.ratio_low > 1 + options_.tie_gap ||
+               against.ratio_high - against.ratio_low < options_.narrow;
     });
 }
 

@@ -24,7 +24,7 @@ namespace autotune::tuner {
 struct Budget {
     double seconds = 40;
     int trials = 0;        // 0: no limit
-    int patience = 200;    // trials without a better one
+    int patience = 100;    // trials without a better one
     double target_us = 0;  // fast enough; 0: nothing is
 };
 

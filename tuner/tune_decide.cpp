@@ -12,8 +12,10 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kLeastFinals_s = 0.5;
-constexpr double kSecondRungShare = 0.4;  // of the time that the decision may take
-constexpr double kWarmShare = 0.1, kMostWarm_s = 1;
+constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // of the time that the decision may take
+// Load before the rounds, so that clocks and power are as they will be: the second rung is load too.
+constexpr double kMostWarm_s = 1;
+constexpr double kLeastWarm_s = 0.1;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double>(to - from).count();
@@ -39,6 +41,7 @@ Resources resources_of(const LaunchPlan& plan, const CompileReport& report) {
 }  // namespace
 
 TuneResult TuneRun::finish() {
+    if (urgency_ > 1) started_at_ = Clock::now();  // its phases begin when the problem before it is done
     urgency_ = 1;
     try {
         prepare_gpu();
@@ -77,8 +80,8 @@ void TuneRun::prepare_gpu() {
     options.affordable_reference = affordable_reference(op_, problem_, services().device);
     session_.emplace(shared_.host, problem_, reference_, options);
     session_->ensure();
-    verified_in_full_ = session_->has_reference();
-    if (!verified_in_full_ && services().observer != nullptr) {
+    judged_by_ = session_->known();
+    if (judged_by_ == Reference::none && services().observer != nullptr) {
         services().observer->on_warning("the reference answer of " + problem_.shape() +
                                         " is too costly on this device: candidates are verified on smaller problems alone");
     }
@@ -99,7 +102,8 @@ TuneResult TuneRun::decide() {
         if (std::none_of(all.begin(), all.end(), [](const Contestant& one) { return one.info.may_win; })) throw_all_failed();
         FinalRace::Options options;
         options.rounds.seed = options_.seed;
-        options.warm_seconds = std::min(kMostWarm_s, kWarmShare * seconds_between(finals_from_, finals_until_));
+        options.warm_seconds = std::clamp(kWarmShare * seconds_between(finals_from_, finals_until_) - phases_.second_rung_s,
+                                          kLeastWarm_s, kMostWarm_s);
         options.deadline = finals_until_;
         FinalRace race(*session_, std::move(all), options);
         const bool decided = race.run();
@@ -243,7 +247,8 @@ void TuneRun::fill_evidence(db::Winner& winner, const FinalRace& race, const Ver
     evidence.rounds = verdict.rounds;
     evidence.decided_by = verdict.decided_by;
     if (verdict.throttled) evidence.decided_by += "; the card was throttled";
-    if (!verified_in_full_) evidence.decided_by += "; verified on smaller problems alone";
+    if (judged_by_ == Reference::none) evidence.decided_by += "; verified on smaller problems alone";
+    if (judged_by_ == Reference::sampled) evidence.decided_by += "; verified on sampled rows and columns and as a product";
     evidence.conditions = verdict.conditions;
     for (const FinalRow& row : verdict.rows) {
         if (row.rounds == 0) continue;

@@ -127,7 +127,7 @@ class TuneRun {
     Clock::time_point started_at_;
     double compile_busy_before_s_ = 0;
     Clock::time_point flushed_at_, told_at_;
-    bool verified_in_full_ = true;
+    Reference judged_by_ = Reference::full;
 };
 
 constexpr double kMostFinals_s = 8;  // what the second rung and the final rounds need at most

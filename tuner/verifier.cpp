@@ -1,5 +1,6 @@
 #include "tuner/verifier.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <sstream>
@@ -13,6 +14,13 @@ std::string place_of(const Operand& out, std::uint64_t index) {
     std::string place = "row " + std::to_string(index / cols % rows) + ", column " + std::to_string(index % cols);
     if (out.batch > 1) place += ", batch " + std::to_string(index / cols / rows);
     return place;
+}
+
+// A part's judgement counts from where the part begins.
+std::string counted_from(const Answer& part) {
+    if (part.first == 0) return "";
+    return " (counted from row " + std::to_string(part.first / part.out.ld) + ", column " +
+           std::to_string(part.first % part.out.ld) + ")";
 }
 
 std::string not_intact(const Problem& problem, TestBench& test, Runnable& runnable, Harness& harness) {
@@ -53,9 +61,16 @@ std::string check_one(BenchGpu& gpu, Harness& harness, Workbench& bench, TestBen
     const auto index = static_cast<std::size_t>(test.check.operand);
     const Operand& out = bench.problem().operands[index];
     const GuardedBuffer& answer = test.operands.buffers[index];
-    const CompareResult comparison = harness.compare(out, answer.address(), test.expected.address(), test.bound.address());
-    if (test.kind == TestKind::numeric) found.max_error = comparison.max_ratio;
-    if (std::string wrong = judge(test.check, test.kind, out, comparison); !wrong.empty()) return wrong;
+    for (const Answer& part : test.answers) {
+        const gpu::DeviceAddress at = answer.address() + static_cast<std::size_t>(part.first) * size_bytes(out.dtype);
+        const CompareResult comparison = harness.compare(part.out, at, part.expected.address(), part.bound.address());
+        if (test.kind == TestKind::numeric) found.max_error = std::max(found.max_error, comparison.max_ratio);
+        const std::string wrong = judge(test.check, test.kind, part.out, comparison);
+        if (!wrong.empty()) return wrong + counted_from(part);
+    }
+    if (test.product) {
+        if (const std::string wrong = test.product->judge(answer.address()); !wrong.empty()) return "product check: " + wrong;
+    }
     if (std::string wrong = not_intact(bench.problem(), test, runnable, harness); !wrong.empty()) return wrong;
     if (test.kind == TestKind::exact) return "";
     found.sample_values = {element(test.operands, index, out, false), element(test.operands, index, out, true)};

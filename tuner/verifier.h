@@ -17,9 +17,9 @@ struct Verification {
     std::vector<double> sample_values;  // first and last element of the answer
 };
 
-// Runs both tests in full: the exact one bit for bit, the numeric one within its bound; no element unwritten, red zones whole,
-// inputs untouched, and the same bits again unless atomics are declared. Throws DriverError. REQUIRES: the workbench has its
-// right answers.
+// Runs both tests on every part whose answer is known: the exact one bit for bit, the numeric one within its bound, the product
+// check where there is one; no element unwritten, red zones whole, inputs untouched, and the same bits again unless atomics are
+// declared. Throws DriverError. REQUIRES: the workbench has its right answers.
 Verification verify_on_device(BenchGpu& gpu, Harness& harness, Workbench& bench, Runnable& runnable);
 
 // The judgement of one test's comparison alone: empty if right. Pure.

@@ -69,25 +69,61 @@ void Workbench::restore_outputs(TestBench& test) {
     }
 }
 
-bool Workbench::compute_reference(const Code& reference) {
-    for (TestBench& test : tests_) {
-        const Operand& out = problem_.operands[static_cast<std::size_t>(test.check.operand)];
-        const auto bytes = static_cast<std::size_t>(out.rows * out.cols * out.batch) * sizeof(double);
-        if (2 * bytes > gpu_.context.free_bytes() / 10 * 9) return false;
-        test.expected = gpu::Buffer(gpu_.driver, std::max<std::size_t>(bytes, 8));
-        test.bound = gpu::Buffer(gpu_.driver, std::max<std::size_t>(bytes, 8));
-        restore_outputs(test);
-        const jit::BoundLaunch launch(gpu_.driver, reference.library, reference.symbol, problem_,
-                                      op_.reference_plan(problem_, test.kind));
-        jit::LaunchInputs inputs;
-        inputs.operands = test.operands.addresses;
-        inputs.scalars = scalars_;
-        inputs.expected = test.expected.address();
-        inputs.bound = test.bound.address();
-        gpu::throw_if_failed(*gpu_.driver, launch.enqueue(inputs, gpu_.stream.handle()), "launch of the reference");
-        gpu_.stream.synchronize();
+Reference Workbench::compute_reference(const Code& reference, bool affordable) {
+    if (affordable && std::all_of(tests_.begin(), tests_.end(), [&](const TestBench& test) { return fits(test); })) {
+        const Excerpt whole{problem_, std::vector<std::int64_t>(problem_.operands.size(), 0)};
+        for (TestBench& test : tests_) compute_answer(test, whole, reference);
+        return Reference::full;
     }
-    return true;
+    const std::vector<Excerpt> parts = op_.excerpts(problem_, seed_);
+    if (parts.empty()) return Reference::none;
+    for (TestBench& test : tests_) {
+        if (test.kind == TestKind::exact) make_product_check(test);
+        for (const Excerpt& part : parts) compute_answer(test, part, reference);
+    }
+    return Reference::sampled;
+}
+
+// Expected values and bounds of all tests, beside what else is to live there.
+bool Workbench::fits(const TestBench& test) const {
+    const Operand& out = problem_.operands[static_cast<std::size_t>(test.check.operand)];
+    const auto bytes = static_cast<std::size_t>(out.rows * out.cols * out.batch) * sizeof(double);
+    return 2 * bytes * tests_.size() <= gpu_.context.free_bytes() / 10 * 9;
+}
+
+void Workbench::compute_answer(TestBench& test, const Excerpt& part, const Code& reference) {
+    const auto index = static_cast<std::size_t>(test.check.operand);
+    Answer answer{part.problem.operands[index], part.first[index], {}, {}};
+    const auto bytes = static_cast<std::size_t>(answer.out.rows * answer.out.cols * answer.out.batch) * sizeof(double);
+    answer.expected = gpu::Buffer(gpu_.driver, std::max<std::size_t>(bytes, 8));
+    answer.bound = gpu::Buffer(gpu_.driver, std::max<std::size_t>(bytes, 8));
+    std::vector<gpu::DeviceAddress> addresses;
+    for (std::size_t i = 0; i < part.first.size(); ++i) {
+        const auto first = static_cast<std::size_t>(part.first[i]) * size_bytes(problem_.operands[i].dtype);
+        addresses.push_back(test.operands.addresses[i] + first);
+    }
+    restore_outputs(test);
+    const jit::BoundLaunch launch(gpu_.driver, reference.library, reference.symbol, part.problem,
+                                  op_.reference_plan(part.problem, test.kind));
+    jit::LaunchInputs inputs;
+    inputs.operands = addresses;
+    inputs.scalars = scalars_;
+    inputs.expected = answer.expected.address();
+    inputs.bound = answer.bound.address();
+    gpu::throw_if_failed(*gpu_.driver, launch.enqueue(inputs, gpu_.stream.handle()), "launch of the reference");
+    gpu_.stream.synchronize();
+    test.answers.push_back(std::move(answer));
+}
+
+// The exact test's numbers give way to those with which the whole answer can be checked as a product.
+void Workbench::make_product_check(TestBench& test) {
+    const std::optional<ProductForm> form = op_.product_form(problem_);
+    if (!form) return;
+    test.check.fills = form->fills;
+    test.operands.checksums.clear();
+    fill_set(test.operands, test.check);
+    restore_outputs(test);
+    test.product.emplace(harness_, problem_, *form, test.operands.addresses, seed_);
 }
 
 Runnable Workbench::bind(const Code& code, LaunchPlan plan) {

@@ -11,6 +11,8 @@
 #include "src/jit/kernel.h"
 #include "tuner/guarded_buffer.h"
 #include "tuner/harness.h"
+#include "tuner/product_check.h"
+#include "tuner/reference.h"
 
 namespace autotune::tuner {
 
@@ -29,12 +31,20 @@ struct OperandSet {
     std::vector<std::uint64_t> checksums;  // of the inputs, as filled
 };
 
+// The right answer of a part of the output, or of all of it.
+struct Answer {
+    Operand out;             // the part: rows, columns and distances
+    std::int64_t first = 0;  // element of the output at which it begins
+    gpu::Buffer expected, bound;
+};
+
 // A test with its right answers.
 struct TestBench {
     TestKind kind = TestKind::exact;
     Check check;
     OperandSet operands;
-    gpu::Buffer expected, bound;
+    std::vector<Answer> answers;
+    std::optional<ProductCheck> product;  // of an exact test whose answers are parts
 };
 
 // Something that can be run on a set of operands: a candidate or a vendor's library.
@@ -65,8 +75,9 @@ class Workbench {
     };
 
     Workbench(BenchGpu& gpu, Harness& harness, const Op& op, Problem problem, const Options& options);
-    // Computes the right answers. False if they do not fit in memory.
-    bool compute_reference(const Code& reference);
+    // Computes the right answers; only those of the op's excerpts, and a product check, where they do not fit in memory or are
+    // not `affordable`. Returns what is known now.
+    Reference compute_reference(const Code& reference, bool affordable);
     // A candidate that can be run on this problem's operands, with a workspace of its own between red zones. REQUIRES: the
     // workbench outlives it.
     Runnable bind(const Code& code, LaunchPlan plan);
@@ -83,6 +94,9 @@ class Workbench {
 
   private:
     void make_tests();
+    bool fits(const TestBench& test) const;
+    void compute_answer(TestBench& test, const Excerpt& part, const Code& reference);
+    void make_product_check(TestBench& test);
     void make_rotation(const Options& options);
     void fill_set(OperandSet& set, const Check& check);
     std::size_t bytes_of_set() const;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_templates/add/add_problem.h"
+#include "src/core/random.h"
 
 namespace autotune {
 namespace {
@@ -30,6 +31,7 @@ class AddOp final : public Op {
     Check check(const Problem& problem, TestKind kind) const override;
     std::vector<Binding> reference_facts(const Problem& problem) const override;
     LaunchPlan reference_plan(const Problem& problem, TestKind kind) const override;
+    std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed) const override;
     void reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,
                            std::vector<double>& expected, std::vector<double>& bound) const override;
     std::vector<Problem> awkward_neighbours(const Problem& problem, const Config& config) const override {
@@ -106,6 +108,26 @@ LaunchPlan AddOp::reference_plan(const Problem& problem, TestKind kind) const {
                       F32Arg{static_cast<float>(least_bound(view, kind))},
                       I64Arg{view.n}};
     return {.steps = {step}};
+}
+
+// Ranges at both ends, in the middle and at random.
+std::vector<Excerpt> AddOp::excerpts(const Problem& problem, std::uint64_t seed) const {
+    constexpr std::int64_t kRange = 1 << 16;
+    constexpr int kRandomRanges = 8;
+    const std::int64_t n = View(problem).n;
+    const std::int64_t last = std::max<std::int64_t>(n - kRange, 0);
+    std::vector<std::int64_t> starts = {0, last / 2, last};
+    Random random(seed);
+    for (int i = 0; i < kRandomRanges; ++i)
+        starts.push_back(static_cast<std::int64_t>(random.uniform() * static_cast<double>(last)));
+    std::vector<Excerpt> parts;
+    for (const std::int64_t start : starts) {
+        Excerpt part{problem, std::vector<std::int64_t>(problem.operands.size(), start)};
+        part.problem.extents.front().value = std::min(kRange, n - start);
+        for (Operand& operand : part.problem.operands) operand.cols = operand.ld = part.problem.extents.front().value;
+        parts.push_back(std::move(part));
+    }
+    return parts;
 }
 
 void AddOp::reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,

@@ -45,6 +45,16 @@ bool passes(const Check& check, const CompareResult& result) {
     return check.max_norm_ratio == 0 || norm_ratio(result) <= check.max_norm_ratio;
 }
 
+std::vector<std::int64_t> freivalds_weights(std::uint64_t seed, std::size_t count) {
+    std::vector<std::int64_t> weights;
+    weights.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t bits = autotune_random::mix(autotune_random::mix(seed) ^ i);
+        weights.push_back(static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(kWeights)));
+    }
+    return weights;
+}
+
 std::uint64_t canary_sum(std::uint32_t rounds) {
     // Every fresh bench worker waits for this. A chain of hashes is all latency, so several run side by side.
     constexpr std::uint32_t kLanes = 8;

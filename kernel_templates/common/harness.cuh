@@ -226,6 +226,41 @@ extern "C" __global__ void autotune_compare(const void* out, int dtype, const f6
     publish(mine, result);
 }
 
+// y += M x, or y += M^T x where `transposed`, batch by batch, in 64-bit integers; x and y dense. Adds to `odd` the elements that are
+// no integers, which count as 0. A warp takes a stretch of a row, or 32 columns of a stretch of rows.
+extern "C" __global__ void autotune_project(const void* data, int dtype, int transposed, const i64* x, i64* y, u64* odd, i64 rows,
+                                            i64 cols, i64 ld, i64 batch, i64 batch_stride) {
+    const Matrix matrix = {rows, cols, ld, batch, batch_stride};
+    const i64 along = transposed != 0 ? rows : cols;
+    const i64 across = transposed != 0 ? (cols + 31) / 32 : rows;
+    const i64 stretch = transposed != 0 ? 128 : 4096;
+    const i64 stretches = (along + stretch - 1) / stretch;
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    u64 mine_odd = 0;
+    for (i64 i = first_index() / 32; i < stretches * across * batch; i += index_step() / 32) {
+        const i64 b = i / (stretches * across);
+        const i64 line = i / stretches % across;
+        const i64 first = i % stretches * stretch;
+        const i64 last = first + stretch < along ? first + stretch : along;
+        const i64 col = line * 32 + lane;
+        i64 sum = 0;
+        for (i64 at = transposed != 0 ? first : first + lane; at < last; at += transposed != 0 ? 1 : 32) {
+            if (transposed != 0 && col >= cols) break;
+            const i64 from = transposed != 0 ? matrix.offset(b, at, col) : matrix.offset(b, line, at);
+            const f64 value = load_value(data, dtype, from);
+            const bool is_integer = value == static_cast<f64>(static_cast<i64>(value)) && fabs(value) < 9e15;
+            if (is_integer) sum += static_cast<i64>(value) * x[b * along + at];
+            mine_odd += is_integer ? 0 : 1;
+        }
+        if (transposed == 0) {
+            for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFU, sum, step);
+        }
+        u64* const to = reinterpret_cast<u64*>(y) + (transposed != 0 ? b * cols + col : b * rows + line);
+        if (transposed != 0 ? col < cols : lane == 0) atomicAdd(to, static_cast<u64>(sum));
+    }
+    if (mine_odd != 0) atomicAdd(odd, mine_odd);
+}
+
 // Known-good fixed work: every thread hashes its number `rounds` times.
 extern "C" __global__ void autotune_canary(u64* sum, u32 rounds) {
     u64 x = static_cast<u64>(first_index());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "src/core/dtype.h"
 #include "src/core/op.h"
@@ -17,13 +18,14 @@ namespace autotune {
 //   autotune_gap_check      (const void* data, int dtype, u32 byte, u64* changed, MATRIX)  the same for the gaps between rows
 //   autotune_checksum       (const void* data, u64 bytes, u64* sum)                 adds a position-dependent hash of all bytes
 //   autotune_compare        (const void* out, int dtype, const f64* expected, const f64* bound, CompareResult* result, MATRIX)
+//   autotune_project        (const void* data, int dtype, int transposed, const i64* x, i64* y, u64* odd, MATRIX)   y += M x
 //   autotune_canary         (u64* sum, u32 rounds)                                  fixed work: canary_sum() for any launch shape
 //   of
 //                                                                                   exactly kCanaryThreads threads in all
 //   autotune_spin_bounded   (u64 nanoseconds, u64* spins)                           keeps the device busy, then ends by itself
 //   with MATRIX = i64 rows, i64 cols, i64 ld, i64 batch, i64 batch_stride
 //
-// `changed`, `sum`, `spins` and CompareResult must be zero before the launch: kernels add to them.
+// `changed`, `sum`, `spins`, `odd`, `y` and CompareResult must be zero before the launch: kernels add to them.
 
 constexpr int kHarnessThreads = 256;
 constexpr std::uint32_t kCanaryThreads = 64 * 256;
@@ -63,6 +65,11 @@ void compare_element(CompareResult& result, DType type, std::uint64_t bits, doub
 double norm_ratio(const CompareResult& result);
 // Whether a whole comparison satisfies the check: no wrong element, and the norm ratio within its bound where one is asked.
 bool passes(const Check& check, const CompareResult& result);
+
+// Freivalds' check multiplies both sides by vectors of independent weights, uniform in {0 .. kWeights - 1}: a wrong answer passes
+// one of them with a probability of at most 1 / kWeights.
+constexpr std::int64_t kWeights = 1 << 16;
+std::vector<std::int64_t> freivalds_weights(std::uint64_t seed, std::size_t count);
 
 // What autotune_canary leaves in `sum`.
 std::uint64_t canary_sum(std::uint32_t rounds);

@@ -53,6 +53,10 @@ struct Tolerance {
 Tolerance tolerance(const Problem& problem, TestKind kind);
 Check make_check(const Problem& problem, TestKind kind);
 
+// Bands of rows and columns of C (Op::excerpts), and the whole as a product of integers (Op::product_form).
+std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed);
+std::optional<ProductForm> product_form(const Problem& problem);
+
 std::vector<Problem> awkward_neighbours(const Op& op, const Problem& problem, const Config& config);
 
 }  // namespace autotune::gemm

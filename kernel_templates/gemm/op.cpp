@@ -33,6 +33,10 @@ class GemmOp final : public Op {
     Check check(const Problem& problem, TestKind kind) const override { return gemm::make_check(problem, kind); }
     std::vector<Binding> reference_facts(const Problem& problem) const override;
     LaunchPlan reference_plan(const Problem& problem, TestKind kind) const override;
+    std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed) const override {
+        return gemm::excerpts(problem, seed);
+    }
+    std::optional<ProductForm> product_form(const Problem& problem) const override { return gemm::product_form(problem); }
     void reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,
                            std::vector<double>& expected, std::vector<double>& bound) const override;
     std::vector<Problem> awkward_neighbours(const Problem& problem, const Config& config) const override {

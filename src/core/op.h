@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +51,22 @@ struct Check {
     double max_norm_ratio = 0;  // bound on ||out - expected|| / ||expected||; 0: not asked
 };
 
+// A part of a problem's answer as a problem of its own, on the same arrays: operand i begins at element first[i] of the whole's.
+struct Excerpt {
+    Problem problem;
+    std::vector<std::int64_t> first;
+};
+
+// An answer that is a matrix product of integers: out = product_factor * left * right + out_factor * out. Operands that are
+// stored transposed say so. Filled as told, every sum is exact in any order and in the output's type, so that Freivalds' check
+// (1977) holds without a tolerance.
+struct ProductForm {
+    int left = 0, right = 1, out = 2;
+    bool left_transposed = false, right_transposed = false;
+    std::int64_t product_factor = 1, out_factor = 0;
+    std::vector<Fill> fills = {};  // one per operand
+};
+
 // What an op computes, costs and tolerates. Stateless, pure, thread-safe, like Family.
 class Op {
   public:
@@ -78,6 +96,12 @@ class Op {
     // answer and the allowed absolute error (0 everywhere for TestKind::exact), both f64 and dense.
     virtual std::vector<Binding> reference_facts(const Problem& problem) const = 0;
     virtual LaunchPlan reference_plan(const Problem& problem, TestKind kind) const = 0;
+
+    // Where the whole reference costs too much: parts that cost little and touch the first, the last, tile-edge and random rows
+    // and columns. Empty: the op has none.
+    virtual std::vector<Excerpt> excerpts(const Problem&, std::uint64_t /*seed*/) const { return {}; }
+    // nullopt: the answer is no product, or its scalars are no integers.
+    virtual std::optional<ProductForm> product_form(const Problem&) const { return std::nullopt; }
 
     // The same on the host in double, for small shapes: operands as values in stored order (span() elements each).
     virtual void reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,

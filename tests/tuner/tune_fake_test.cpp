@@ -66,6 +66,16 @@ TEST(TuneOnFake, ATargetThatIsReachedEndsTheSearch) {
     EXPECT_EQ(evidence.at("tried"), 1);
 }
 
+TEST(TuneOnFake, WinnersOfNearShapesAndOfOtherDevicesAreTriedFirst) {
+    Sandbox sandbox;
+    const Json first = result_of(sandbox.autotune(kTune)).at("winner");
+    std::vector<std::string> near = with_words(kTune, {"--trials", "1"});
+    *std::find(near.begin(), near.end(), "256x256x256") = "256x512x256";
+    EXPECT_EQ(result_of(sandbox.autotune(near)).at("winner").at("config"), first.at("config"));
+    sandbox.script("device name=other sms=100\n");
+    EXPECT_EQ(result_of(sandbox.autotune(with_words(kTune, {"--trials", "1"}))).at("winner").at("config"), first.at("config"));
+}
+
 TEST(TuneOnFake, SaysWhereTheTimeWent) {
     Sandbox sandbox;
     const Json phases = result_of(sandbox.autotune(kTune)).at("phases");

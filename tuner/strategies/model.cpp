@@ -15,9 +15,9 @@ namespace autotune::tuner {
 namespace {
 
 // Chosen on the recorded spaces and on ten synthetic ones (docs/results/simulate.md); none is sensitive to a factor of 1.5.
-constexpr std::size_t kStarts = 8;    // points before the model has a say
+constexpr std::size_t kStarts = 5;    // points before the model has a say
 constexpr double kRefitGrowth = 1.3;  // rates are learned again when there are so many times as many observations
-constexpr std::size_t kMostObservations = 256, kMostColumns = 6'000;  // an ask stays near 2 ms
+constexpr std::size_t kMostObservations = 256, kMostColumns = 20'000;  // an ask stays near 3 ms
 constexpr double kKnownInstanceBonus = 1.0;  // logarithm of how much cheaper a point is whose instance is compiled
 constexpr double kFailureStep = 0.1;         // a failed point counts as this much slower than was believed of it
 constexpr std::size_t kPatience = 60;        // evaluations without progress, after which every second point is a walk's

@@ -1,6 +1,7 @@
 // The kernels of kernel_templates/common/harness.cuh on the host, by the functions that the product itself has for the host.
 #include "kernel_templates/common/harness.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "kernel_templates/common/fill.h"
@@ -157,6 +158,34 @@ CUresult compare(const Launch& launch) {
     return CUDA_SUCCESS;
 }
 
+CUresult project(const Launch& launch) {
+    const Matrix matrix = matrix_of(launch);
+    if (matrix.elements() > kMostElements) return CUDA_SUCCESS;
+    const bool transposed = launch.integer("transposed", 0) != 0;
+    const DType type = type_of(launch);
+    const std::size_t size = size_bytes(type);
+    const std::int64_t along = transposed ? matrix.rows : matrix.cols;
+    const std::int64_t across = transposed ? matrix.cols : matrix.rows;
+    const auto* data = pointer<std::byte>(launch, "data", static_cast<std::uint64_t>(matrix.span()) * size);
+    const auto* x = pointer<std::int64_t>(launch, "x", static_cast<std::uint64_t>(along * matrix.batch));
+    auto* y = pointer<std::int64_t>(launch, "y", static_cast<std::uint64_t>(across * matrix.batch));
+    auto* odd = pointer<std::uint64_t>(launch, "odd", 1);
+    if (data == nullptr || x == nullptr || y == nullptr || odd == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (std::int64_t i = 0; i < matrix.elements(); ++i) {
+        std::uint64_t bits = 0;
+        std::memcpy(&bits, data + static_cast<std::size_t>(matrix.offset(i)) * size, size);
+        const double value = decode(type, bits);
+        const std::int64_t batch = i / matrix.cols / matrix.rows;
+        const std::int64_t row = i / matrix.cols % matrix.rows, col = i % matrix.cols;
+        if (value != std::nearbyint(value)) {
+            ++*odd;
+        } else {
+            y[batch * across + (transposed ? col : row)] += std::llround(value) * x[batch * along + (transposed ? row : col)];
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
 CUresult canary(const Launch& launch) {
     auto* sum = pointer<std::uint64_t>(launch, "sum", 1);
     if (sum == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -188,6 +217,7 @@ std::optional<CUresult> compute_harness(const Launch& launch) {
     if (symbol == "autotune_gap_check") return gap_check(launch);
     if (symbol == "autotune_checksum") return checksum(launch);
     if (symbol == "autotune_compare") return compare(launch);
+    if (symbol == "autotune_project") return project(launch);
     if (symbol == "autotune_canary") return canary(launch);
     if (symbol == "autotune_spin_bounded") return spin(launch);
     return std::nullopt;

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "src/core/error.h"
+#include "src/core/random.h"
+
+namespace autotune::gemm {
+namespace {
+
+constexpr std::int64_t kBand = 16;
+constexpr int kRandomBands = 4;
+// Edges of tiles of every family: multiples of 256 are multiples of all smaller tiles, and of 192 those that are not.
+constexpr std::int64_t kTile = 256, kOddTile = 192;
+
+void set_extent(Problem& problem, std::string_view name, std::int64_t value) {
+    const auto found =
+        std::find_if(problem.extents.begin(), problem.extents.end(), [&](const Extent& extent) { return extent.name == name; });
+    check(found != problem.extents.end(), "a gemm without extent " + std::string(name));
+    found->value = value;
+}
+
+// First lines of bands: the ends, both sides of a tile's edge near the middle, and some at random.
+std::vector<std::int64_t> band_starts(std::int64_t extent, Random& random) {
+    const std::int64_t last = std::max<std::int64_t>(extent - kBand, 0);
+    const std::int64_t middle = extent / 2;
+    std::vector<std::int64_t> starts = {0, last, middle / kTile * kTile - kBand / 2, middle / kOddTile * kOddTile - kBand / 2};
+    for (int i = 0; i < kRandomBands; ++i)
+        starts.push_back(static_cast<std::int64_t>(random.below(static_cast<std::size_t>(last) + 1)));
+    for (std::int64_t& start : starts) start = std::clamp<std::int64_t>(start, 0, last);
+    std::sort(starts.begin(), starts.end());
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    return starts;
+}
+
+Excerpt rows_of(const Problem& problem, std::int64_t start) {
+    const View view(problem);
+    const std::int64_t count = std::min(kBand, view.m - start);
+    Excerpt part{problem, {view.trans_a ? start : start * view.a.ld, 0, start * view.c.ld}};
+    set_extent(part.problem, "m", count);
+    Operand& a = part.problem.operands[kA];
+    (view.trans_a ? a.cols : a.rows) = count;
+    part.problem.operands[kC].rows = count;
+    return part;
+}
+
+Excerpt columns_of(const Problem& problem, std::int64_t start) {
+    const View view(problem);
+    const std::int64_t count = std::min(kBand, view.n - start);
+    Excerpt part{problem, {0, view.trans_b ? start * view.b.ld : start, start}};
+    set_extent(part.problem, "n", count);
+    Operand& b = part.problem.operands[kB];
+    (view.trans_b ? b.rows : b.cols) = count;
+    part.problem.operands[kC].cols = count;
+    return part;
+}
+
+// Largest integer up to which the type has every one.
+std::int64_t exact_integers(DType type) {
+    return std::int64_t{1} << (type == DType::bf16 ? 8 : type == DType::f16 ? 11 : 24);
+}
+
+bool is_small_integer(double value) {
+    return value == std::nearbyint(value) && std::fabs(value) <= 2;
+}
+
+}  // namespace
+
+std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed) {
+    const View view(problem);
+    if (view.m == 0 || view.n == 0) return {};
+    Random random(seed);
+    std::vector<Excerpt> parts;
+    for (const std::int64_t start : band_starts(view.m, random)) parts.push_back(rows_of(problem, start));
+    for (const std::int64_t start : band_starts(view.n, random)) parts.push_back(columns_of(problem, start));
+    return parts;
+}
+
+// |alpha| 4 T + 2 |beta| must stay exact in the output and in the accumulator, with T the non-zero k per row of A.
+std::optional<ProductForm> product_form(const Problem& problem) {
+    const View view(problem);
+    const double alpha = problem.scalars[kAlpha].value;
+    const double beta = problem.scalars[kBeta].value;
+    if (!is_small_integer(alpha) || !is_small_integer(beta) || alpha == 0) return std::nullopt;
+    ProductForm form{.left = kA, .right = kB, .out = kC, .left_transposed = view.trans_a, .right_transposed = view.trans_b};
+    form.product_factor = std::llround(alpha);
+    form.out_factor = view.reads_c ? std::llround(beta) : 0;
+    const std::int64_t most = std::min(exact_integers(view.out), exact_integers(view.acc)) - 2 * std::llabs(form.out_factor);
+    const std::int64_t terms = most / (4 * std::llabs(form.product_factor));
+    const std::int64_t every = (view.k + terms - 1) / terms;
+    form.fills = {{Fill::Kind::integers, std::max<std::int64_t>(every, 1)},
+                  {Fill::Kind::integers, 1},
+                  {view.reads_c ? Fill::Kind::integers : Fill::Kind::nan, 1}};
+    return form;
+}
+
+}  // namespace autotune::gemm

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Reads what the meter piece of gpu_suite.sh wrote and says how far its numbers can be believed.
+
+    tools/meter_report.py agreement EXPORT EXPORT     two tunes of the same shapes: same winner, a tie, or not
+    tools/meter_report.py fresh EXPORT BENCH          a winner's time in a fresh process, alone and over the vendor's
+    tools/meter_report.py regret TUNE... -- SPACE...  winners against the best of a recorded space
+"""
+import json
+import sys
+
+
+def json_lines(path):
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def extents_of(row):
+    return "x".join(str(row["problem"]["extents"][name]) for name in ("m", "n", "k"))
+
+
+def name_of(row):
+    return (row["family"], tuple(sorted(row["config"].items())))
+
+
+def finalist(row, name):
+    for one in row["evidence"]["finalists"]:
+        if one.get("family") and name_of(one) == name:
+            return one
+    return None
+
+
+def verdict(first, second):
+    """What the second tune says of the first one's winner."""
+    if name_of(first) == name_of(second):
+        return "same winner"
+    rival = finalist(second, name_of(first)) or finalist(first, name_of(second))
+    if rival is None:
+        gap = first["timing"]["median_us"] / second["timing"]["median_us"] - 1
+        return f"another winner, never raced against; times differ by {100 * gap:+.1f} %"
+    return "tie" if rival["tie"] else f"another winner, {100 * (rival['ratio'] - 1):+.1f} %"
+
+
+def agreement(paths):
+    first, second = ({extents_of(row): row for row in json_lines(path)} for path in paths)
+    for shape in sorted(first.keys() & second.keys()):
+        print(f"{shape:<18} {verdict(first[shape], second[shape])}")
+
+
+def fresh(paths):
+    rows = {extents_of(row): row for row in json_lines(paths[0])}
+    bench = json_lines(paths[1])[0]
+    shape = bench["problem"]["shape"]
+    by_name = {row["name"]: row for row in bench["rows"]}
+    told, now = rows[shape], by_name["winner"]
+    told_us, now_us = told["timing"]["median_us"], now["timing"]["median_us"]
+    told_ratio = next(one["ratio"] for one in told["evidence"]["finalists"] if one["name"] == "cublas")
+    now_ratio = by_name["cublas"]["timing"]["median_us"] / now_us
+    print(f"{shape}: told {told_us:.2f} us, fresh process {now_us:.2f} us: {100 * (now_us / told_us - 1):+.2f} %; "
+          f"over cuBLAS {1 / told_ratio:.4f} and {1 / now_ratio:.4f}: {100 * (told_ratio / now_ratio - 1):+.2f} %")
+
+
+def regret(words):
+    tunes, spaces = words[: words.index("--")], words[words.index("--") + 1 :]
+    recorded = {}
+    for path in spaces:
+        space = json_lines(path)[0]
+        names = [one["name"] for one in space["parameters"]]
+        recorded[space["name"].split()[0]] = {tuple(sorted(zip(names, row))): row[len(names)] for row in space["rows"]}
+    for path in tunes:
+        tune = json_lines(path)[0]
+        family, evidence, times = tune["winner"]["family"], tune["evidence"], recorded[tune["winner"]["family"]]
+        best_us = min(time for time in times.values() if not isinstance(time, str))
+        found_us = times[tuple(sorted(tune["winner"]["config"].items()))]
+        timed = evidence["tried"] - evidence["failed"]
+        spent_s = tune["phases"]["measure_s"] + tune["phases"]["second_rung_s"]
+        print(f"{family}: {len(times)} points, best {best_us:.2f} us; the tune's winner {found_us:.2f} us: "
+              f"{100 * (found_us / best_us - 1):+.2f} % after {evidence['tried']} trials; measuring took {spent_s:.2f} s, "
+              f"{timed * 0.1 / spent_s:.1f} times less than 100 ms for each")
+
+
+if __name__ == "__main__":
+    {"agreement": agreement, "fresh": fresh, "regret": regret}[sys.argv[1]](sys.argv[2:])
