@@ -131,16 +131,21 @@ struct Point {
     int64_t block_m, warps_m, warps_k, unroll, block_k;
 };
 // Points worth knowing; the default is the best of them by prediction.
-constexpr std::array<Point, 14> kPoints = {{{"stream_16_k16_unroll4", 16, 1, 16, 4, 2048},
+constexpr std::array<Point, 19> kPoints = {{{"stream_16_k16_unroll4", 16, 1, 16, 4, 2048},
                                             {"stream_16_k16_unroll2", 16, 1, 16, 2, 1024},
                                             {"stream_16_k8_unroll4", 16, 1, 8, 4, 1024},
                                             {"stream_16_k8_unroll2", 16, 1, 8, 2, 512},
                                             {"stream_32_k8_unroll2", 32, 1, 8, 2, 512},
+                                            {"stream_32_m2_k8_unroll4", 32, 2, 8, 4, 1024},
                                             {"stream_32_k4_unroll4", 32, 1, 4, 4, 512},
                                             {"stream_64_m4_k4_unroll4", 64, 4, 4, 4, 512},
                                             {"stream_64_m2_k4_unroll2", 64, 2, 4, 2, 256},
+                                            {"stream_64_m2_k8_unroll2", 64, 2, 8, 2, 512},
                                             {"stream_128_m4_k2_unroll4", 128, 4, 2, 4, 256},
                                             {"stream_128_m4_k4_unroll2", 128, 4, 4, 2, 256},
+                                            {"stream_128_m8_k2_unroll4", 128, 8, 2, 4, 256},
+                                            {"stream_256_m8_k1_unroll4", 256, 8, 1, 4, 256},
+                                            {"stream_256_m8_k2_unroll4", 256, 8, 2, 4, 256},
                                             {"stream_64_k8_unroll1", 64, 1, 8, 1, 256},
                                             {"stream_64_k8_unroll2", 64, 1, 8, 2, 512},
                                             {"stream_64_k4_unroll2", 64, 1, 4, 2, 256},

@@ -43,8 +43,9 @@ struct Shape {
     std::int64_t accumulators() const { return tiles() * block_n / 2; }  // registers a thread
     std::int64_t loaded() const { return tiles() * unroll * 8; }         // registers a thread, where steps wait in them
     std::int64_t waiting_bytes() const { return threads() * loaded() * 4; }
-    // The least that a thread needs: with 40 beside sums and what is loaded ahead some spilled (NVRTC 13.0).
-    std::int64_t registers() const { return accumulators() + (x_smem != 0 ? 2 * tiles() * 8 : loaded()) + 44; }
+    // The least that a thread needs: with less some spilled (NVRTC 13.0). The compiler reads a whole round of Y ahead where X
+    // waits in registers.
+    std::int64_t registers() const { return accumulators() + 44 + (x_smem != 0 ? 2 * tiles() * 8 : loaded() + block_n / 2); }
     // Blocks of that many registers and threads in an SM.
     std::int64_t most_blocks(const DeviceLimits& limits) const {
         return std::min(limits.registers_per_sm / (registers() * threads()), limits.threads_per_sm / threads());
