@@ -1,5 +1,5 @@
 // C = alpha A B + beta C where C has few rows or few columns: bound by reading one operand once. That one, X, is streamed from global memory
-// straight into the fragments of mma.sync m16n8k16; the other, Y, goes through shared memory. X is A, or with swap_ab B.
+// into the fragments of mma.sync m16n8k16 with no change of its layout; the other, Y, is staged in shared memory. X is A, or with swap_ab B.
 // A sum does not care about the order of its terms, so a thread may hold any k as long as X and Y agree. A step of a warp is 32 k:
 // thread t of a quad holds k = 8t .. 8t + 7 of its lines, which serve as the k of two multiplications.
 // - k contiguous in X: 16 bytes of a line are a thread's share of it. Rows of the fragments are lines.
@@ -100,7 +100,7 @@ __device__ __forceinline__ void bound_k(Work& work, const Shape& s) {
     work.k_end = min(work.k_begin + s.part_k, work.k_high);
 }
 
-// ---- X: global memory -> registers ----
+// ---- X: global memory -> registers, or shared memory on the way ----
 
 // Whole 16 bytes, or zeros. Not through the read-only path: the kernel may be running while the one before it writes X.
 __device__ __forceinline__ uint4 load_streamed(const In* from, bool exists, u64 policy) {
@@ -446,7 +446,7 @@ __device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Sha
     ptx::cp_async_wait<0>();  // sums take the place of what was fetched beyond the end
 }
 
-// Row of a warp's fragments that holds a line of its window, and the other way round.
+// Row of a warp's fragments that holds a line of its window.
 __device__ __forceinline__ int row_of(int line) {
     if constexpr (x_along_k) return line;
     return line % 8 / 2 * 16 + line % 2 * 8 + line / 8;
