@@ -9,10 +9,6 @@ namespace autotune::db {
 
 using Json = nlohmann::ordered_json;
 
-Error bad_record(const std::string& why) {
-    return Error(ErrorCode::database, "a record is not valid: " + why);
-}
-
 Json parse_line(std::string_view line) {
     if (line.size() > kMaxLineBytes) throw bad_record("it is longer than 1 MiB");
     std::vector<std::set<std::string>> names;  // of the objects being parsed; a repeated name would silently win or lose

@@ -16,7 +16,13 @@ inline constexpr std::size_t kMaxLineBytes = 1 << 20;
 inline constexpr int kMaxLineDepth = 8;
 
 // Error{database}: "a record is not valid: WHY".
-Error bad_record(const std::string& why);
+class BadRecord : public Error {
+  public:
+    explicit BadRecord(const std::string& why) : Error(ErrorCode::database, "a record is not valid: " + why) {}
+};
+inline BadRecord bad_record(const std::string& why) {
+    return BadRecord(why);
+}
 
 // One JSON value of limited length and depth, with no name twice in an object. Throws bad_record().
 nlohmann::ordered_json parse_line(std::string_view line);

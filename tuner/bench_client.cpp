@@ -75,7 +75,16 @@ void BenchClient::serve() {
     if (process_ == nullptr) return;
     process_->flush();
     for (const Message& message : process_->receive()) {
-        if (process_ != nullptr) handle(message);
+        try {
+            handle(message);
+        } catch (const Json::exception&) {
+            put_down();
+            finish({BenchReply::Kind::crashed,
+                    {},
+                    stage_,
+                    slot_,
+                    "the bench worker sent a message that makes no sense during " + stage_});
+        }
         if (process_ == nullptr) return;
     }
     if (process_->closed()) {

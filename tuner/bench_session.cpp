@@ -21,6 +21,20 @@ std::vector<double> numbers(const Json& list) {
     return values;
 }
 
+constexpr const char* kNonsense = "the bench worker's reply makes no sense";
+
+// Throws Json::exception if the reply is not what a worker writes.
+RunOutcome read_outcome(const Json& body) {
+    RunOutcome outcome;
+    outcome.status = parse_trial_status(body.value("status", "ok")).value_or(TrialStatus::crashed);
+    outcome.detail = body.value("detail", "");
+    outcome.verified = body.value("verified", false);
+    if (body.contains("max_error") && body["max_error"].is_number()) outcome.max_error = body["max_error"];
+    if (body.contains("sample_values")) outcome.sample_values = numbers(body["sample_values"]);
+    if (body.contains("samples")) outcome.samples_us = body["samples"].get<std::vector<double>>();
+    return outcome;
+}
+
 Message with_code(Json body, const Instance& instance) {
     body["symbol"] = instance->symbol;
     return {std::move(body), instance->cubin};
@@ -119,14 +133,15 @@ RunOutcome BenchSession::outcome_of(const BenchReply& reply) {
         return outcome;
     }
     host_.note_success();
-    // Inputs and red zones that a candidate has written to would make the next one wrong.
-    if (reply.body.value("spoiled", false)) host_.engine().bench().stop();
-    outcome.status = parse_trial_status(reply.body.value("status", "ok")).value_or(TrialStatus::crashed);
-    outcome.detail = reply.body.value("detail", "");
-    outcome.verified = reply.body.value("verified", false);
-    if (reply.body.contains("max_error") && reply.body["max_error"].is_number()) outcome.max_error = reply.body["max_error"];
-    if (reply.body.contains("sample_values")) outcome.sample_values = numbers(reply.body["sample_values"]);
-    if (reply.body.contains("samples")) outcome.samples_us = reply.body["samples"].get<std::vector<double>>();
+    try {
+        outcome = read_outcome(reply.body);
+        // Inputs and red zones that a candidate has written to would make the next one wrong.
+        if (reply.body.value("spoiled", false)) host_.engine().bench().stop();
+    } catch (const Json::exception&) {
+        host_.engine().bench().stop();
+        outcome.status = TrialStatus::crashed;
+        outcome.detail = kNonsense;
+    }
     return outcome;
 }
 
@@ -183,9 +198,14 @@ BenchSession::Round BenchSession::round(const std::vector<int>& slots, double tu
         round.detail = reply.body.value("error", "");
         return round;
     }
-    round.times_us = reply.body.at("times_us").get<std::vector<double>>();
-    round.conditions = db::read_whole<Conditions>(reply.body.at("conditions"), "conditions");
-    round.ok = round.times_us.size() == slots.size();
+    try {
+        round.times_us = reply.body.at("times_us").get<std::vector<double>>();
+        round.conditions = db::read_whole<Conditions>(reply.body.at("conditions"), "conditions");
+        round.ok = round.times_us.size() == slots.size();
+    } catch (const std::exception&) {
+        host_.engine().bench().stop();
+        round.detail = kNonsense;
+    }
     return round;
 }
 

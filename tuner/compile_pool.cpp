@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "db/json_fields.h"
 #include "src/core/error.h"
 #include "tuner/wire.h"
 
@@ -131,6 +132,8 @@ bool CompilePool::take_messages(Slot& slot) {
     try {
         for (const Message& message : slot.process->receive()) handle(slot, message);
     } catch (const Json::exception&) {
+        return false;
+    } catch (const db::BadRecord&) {
         return false;
     }
     return true;

@@ -6,8 +6,9 @@
 #include "src/jit/render.h"
 #include "tuner/protocol.h"
 
-// Plain values as JSON, for messages between our own processes and for the journal. Readers throw Json::exception or Error for
-// anything that is not what the writer made: whoever reads treats the peer, or the line, as broken.
+// Plain values as JSON, for messages between our own processes and for the journal. Readers throw Json::exception,
+// db::BadRecord or Error{internal} for anything that is not what the writer made: whoever reads treats the peer, or the line, as
+// broken.
 namespace autotune::tuner::wire {
 
 Json write(const Candidate& candidate);

@@ -1,0 +1,146 @@
+#include "tests/fuzz/targets.h"
+
+#include <array>
+#include <sstream>
+
+#include "db/store.h"
+#include "db/transfer.h"
+#include "kernel_templates/catalogue.h"
+#include "src/core/error.h"
+#include "src/jit/render.h"
+#include "tools/cli/shapes.h"
+#include "tuner/recorded_space.h"
+#include "tuner/wire.h"
+
+namespace autotune::fuzz {
+namespace {
+
+// Runs `act`; lets an Error of one of these classes pass.
+template <class Act>
+void expecting(std::initializer_list<ErrorCode> codes, const Act& act) {
+    try {
+        act();
+    } catch (const Error& error) {
+        for (const ErrorCode code : codes) {
+            if (error.code() == code) return;
+        }
+        throw;
+    }
+}
+
+const Catalogue& catalogue() {
+    static const Catalogue embedded = Catalogue::embedded();
+    return embedded;
+}
+
+// "4096x4096x2048" as an argument, and each problem that comes out of it.
+void shape(std::string_view input) {
+    expecting({ErrorCode::usage}, [&] {
+        const auto shapes = cli::expand_shapes(input, 3);
+        for (std::size_t i = 0; i < std::min<std::size_t>(shapes.size(), 20); ++i) {
+            expecting({ErrorCode::usage}, [&] { (void)catalogue().problem({"hgemm", shapes[i], {}}); });
+        }
+    });
+}
+
+// A sweep file in either format: lines of words, or TOML.
+void sweep_file(std::string_view input) {
+    expecting({ErrorCode::usage}, [&] { (void)cli::parse_shapes_text(input, "fuzz.txt"); });
+    expecting({ErrorCode::usage}, [&] { (void)cli::parse_shapes_toml(input, "fuzz.toml"); });
+}
+
+// One winner as a line of JSON.
+void winner_line(std::string_view input) {
+    expecting({ErrorCode::database}, [&] {
+        const db::Winner winner = db::from_json_line(input);
+        const std::string written = db::to_json_line(winner);
+        check(db::to_json_line(db::from_json_line(written)) == written, "a line that was taken changes when it is written again");
+    });
+}
+
+// Many lines into a store.
+void database_import(std::string_view input) {
+    db::Store store = db::Store::open({.path = ":memory:"});
+    std::istringstream stream{std::string(input)};
+    db::import_lines(store, stream, {});
+    check(store.verify_integrity().empty(), "an import left a store that fails its checks");
+}
+
+template <class Read>
+void read_as(const Read& read) {
+    try {
+        (void)read();
+    } catch (const tuner::Json::exception&) {
+    } catch (const Error&) {  // wire.h: whatever a reader throws, its peer is broken
+    }
+}
+
+// Each member of a message as everything that a message may hold.
+void read_as_everything(const tuner::Json& body) {
+    namespace wire = tuner::wire;
+    for (const tuner::Json& json : body) {
+        read_as([&] { return wire::read_problem(json); });
+        read_as([&] { return wire::read_candidate(json); });
+        read_as([&] { return wire::read_report(json); });
+        read_as([&] { return wire::read_trial(json); });
+        read_as([&] { return wire::read_device(json); });
+        read_as([&] { return wire::read_rendered(json); });
+    }
+}
+
+// Bytes from a worker; and, since few changes of them keep the checksum, the body of a message, framed as it should be.
+void worker_protocol(std::string_view input) {
+    tuner::Decoder decoder;
+    decoder.feed(std::as_bytes(std::span(input)));
+    while (const auto message = decoder.next()) read_as_everything(message->body);
+    const tuner::Json body = tuner::Json::parse(input, nullptr, false);
+    if (!body.is_object()) return;
+    tuner::Decoder framed;
+    framed.feed(tuner::encode({body, {}}));
+    const auto message = framed.next();
+    check(message.has_value(), "a message that was encoded does not come out");
+    read_as_everything(message->body);
+}
+
+// A template's text, with values that stand in it and some that may not.
+void template_text(std::string_view input) {
+    const std::vector<Binding> bindings = {
+        {"block_m", std::int64_t{128}}, {"stages", std::int64_t{-3}}, {"in_type", DType::bf16}};
+    expecting({ErrorCode::internal}, [&] { (void)jit::fill(std::string(input), "fuzz.cuh", bindings, "gemm_fuzz_0"); });
+}
+
+void recorded_space(std::string_view input) {
+    expecting({ErrorCode::usage}, [&] {
+        const tuner::RecordedSpace space = tuner::parse_recorded_space(input, "fuzz.json");
+        if (!space.rows.empty()) (void)tuner::parse_recorded_space(tuner::to_json(space), "again.json");
+    });
+}
+
+constexpr std::array<Target, 7> kTargets = {{{"shape", shape},
+                                             {"sweep_file", sweep_file},
+                                             {"winner_line", winner_line},
+                                             {"database_import", database_import},
+                                             {"worker_protocol", worker_protocol},
+                                             {"template_text", template_text},
+                                             {"recorded_space", recorded_space}}};
+
+}  // namespace
+
+std::span<const Target> targets() {
+    return kTargets;
+}
+
+}  // namespace autotune::fuzz
+
+// For clang's libFuzzer: `-fsanitize=fuzzer`, without driver.cpp, and the target's name in AUTOTUNE_FUZZ_TARGET.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
+    static const autotune::fuzz::Target* const chosen = [] {
+        const char* name = std::getenv("AUTOTUNE_FUZZ_TARGET");
+        for (const auto& target : autotune::fuzz::targets()) {
+            if (name != nullptr && target.name == name) return &target;
+        }
+        return autotune::fuzz::targets().data();
+    }();
+    chosen->feed({reinterpret_cast<const char*>(data), bytes});
+    return 0;
+}
