@@ -1,188 +1,298 @@
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "src/core/error.h"
-#include "tuner/recall.h"
+#include "src/core/statistics.h"
+#include "tuner/bench_entries.h"
 #include "tuner/tune.h"
 #include "tuner/tune_run.h"
 
 namespace autotune::tuner {
 namespace {
 
-// What stands in a row before it is timed.
-struct Entry {
-    std::string name;
-    std::optional<Candidate> candidate;
-    Instance instance;
-    std::string failure;  // why it cannot be timed
-    TrialStatus status = TrialStatus::ok;
-};
+using std::chrono::duration;
+using std::chrono::milliseconds;
 
-void add(std::vector<Entry>& entries, const std::string& name, const Candidate& candidate) {
-    const bool there = std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.name == name; });
-    if (!there) entries.push_back({name, candidate, nullptr, ""});
+constexpr double kPatience = 1000;  // times the floor: a naive kernel takes some 300 times as long as tensor cores would
+constexpr double kSurvey_us = 20'000;
+constexpr double kSlow_us = 50'000;       // one launch of such a kernel is enough for a survey
+constexpr std::size_t kShortlisted = 3;   // of each family, by best_of_family
+constexpr const char* kLeftOut = "not measured: the survey's time was used up";
+
+double seconds_since(Clock::time_point from) {
+    return duration<double>(Clock::now() - from).count();
 }
 
-std::string family_of(const Candidates::Part& part) {
-    return std::string(part.family->name());
-}
-
-// The stored winner, what the choice names, the default, the named ones, the rivals.
-std::vector<Entry> entries_of(const Problem& problem, const BenchOptions& options, const TuneServices& services) {
-    std::vector<Entry> entries;
-    const Candidates chosen(services.catalogue, problem, services.device, options.choice);
-    if (!options.choice.named.empty()) {
-        for (std::size_t point = 0; point < chosen.size(); ++point) add(entries, options.choice.named, chosen.at(point));
-    } else if (!options.choice.pins.empty()) {
-        if (chosen.size() == 1) add(entries, "pinned", chosen.at(0));
-    }
-    if (const auto winner = valid_winner(problem, services)) {
-        const Candidates::Part* part = chosen.part(winner->candidate.family);
-        if (part != nullptr) add(entries, "winner", {winner->candidate.family, part->space.canonical(winner->candidate.config)});
-    }
-    const bool many = chosen.parts().size() > 1;
-    for (const Candidates::Part& part : chosen.parts()) {
-        const std::string suffix = many ? " " + family_of(part) : "";
-        add(entries, "default" + suffix, {family_of(part), part.space.canonical(part.space.default_config)});
-        if (!options.named) continue;
-        for (const NamedConfig& named : part.space.named) {
-            const Config config = part.space.canonical(named.config);
-            if (part.space.contains(config)) add(entries, named.name, {family_of(part), config});
-        }
-    }
-    for (const std::string& rival : options.against) entries.push_back({rival, std::nullopt, nullptr, ""});
-    return entries;
-}
-
-class SideBySide {
+// One problem's table on the run's shared processes.
+class Table {
   public:
-    SideBySide(const Problem& problem, const BenchOptions& options, TuneServices& services)
-        : problem_(problem),
+    Table(RunShared& shared, const Problem& problem, const BenchOptions& options, std::vector<BenchEntry> entries)
+        : shared_(shared),
+          problem_(problem),
           options_(options),
-          services_(services),
-          engine_(services),
-          host_(engine_),
-          shared_{engine_, host_, {}, {}},
-          entries_(entries_of(problem, options, services)) {}
-    BenchResult run();
+          entries_(std::move(entries)),
+          owner_(shared.engine.new_owner()),
+          has_survey_(options.best_of_family || survey_order(entries_).size() > options.racers) {}
+    ~Table() {
+        shared_.engine.pool().cancel(owner_);  // closing the session still serves the loop
+        session_.reset();
+        shared_.engine.pool().resume();
+    }
+    Table(const Table&) = delete;
+    Table& operator=(const Table&) = delete;
+
+    BenchResult make();
+    // Each family's best in the survey.
+    const std::set<Candidate>& shortlist() const { return shortlist_; }
 
   private:
+    void submit(std::size_t entry);
     void compile_all();
-    FinalRace race(BenchSession& session);
-    BenchResult table(FinalRace& race);
+    void open_session();
+    void survey();
+    void survey_one(BenchEntry& entry);
+    void keep_best_of_families();
+    FinalRace race();
+    BenchRow row_of(const BenchEntry& entry) const;
+    BenchResult result_of(FinalRace& race);
+    void progress(std::size_t left);
+    TuneServices& services() const { return shared_.engine.services(); }
 
+    RunShared& shared_;
     const Problem& problem_;
     const BenchOptions& options_;
-    TuneServices& services_;
-    Engine engine_;
-    BenchHost host_;
-    RunShared shared_;
-    std::vector<Entry> entries_;
+    std::vector<BenchEntry> entries_;
+    int owner_;
+    bool has_survey_;  // few candidates need none: everybody races
+    Clock::time_point begun_ = Clock::now();
+    std::size_t compiling_ = 0, surveyed_ = 0;
+    std::optional<BenchSession> session_;
     std::vector<std::size_t> raced_;  // entry of each contestant
+    std::set<Candidate> shortlist_;
 };
 
-void SideBySide::compile_all() {
-    const jit::Target target{services_.device.arch(), engine_.nvrtc_version()};
-    std::size_t missing = 0;
-    for (Entry& entry : entries_) {
-        if (!entry.candidate) continue;
-        const Family& family = *services_.catalogue.find_family(entry.candidate->family);
-        const SearchSpace space = family.space(problem_, services_.device);
-        ++missing;
-        engine_.pool().submit(
-            {jit::render(services_.catalogue, family, problem_, space, entry.candidate->config, target), 1, 0, ""},
-            [&entry, &missing](const CompileOutcome& outcome) {
-                --missing;
-                entry.instance = outcome.compiled;  // spills or not: here the user asked for it
-                entry.failure = outcome.failure;
-                if (!outcome.failure.empty()) entry.status = TrialStatus::compile_failed;
-            });
-    }
-    host_.set_harness(compile_now(shared_, jit::render_harness(services_.catalogue, target)));
-    engine_.wait_for([&] { return missing == 0; });
+void Table::submit(std::size_t index) {
+    const Candidate& candidate = *entries_[index].candidate;
+    const Family& family = *services().catalogue.find_family(candidate.family);
+    const SearchSpace space = family.space(problem_, services().device);
+    const jit::Target target{services().device.arch(), shared_.engine.nvrtc_version()};
+    ++compiling_;
+    shared_.engine.pool().submit(
+        {jit::render(services().catalogue, family, problem_, space, candidate.config, target), 1, owner_, ""},
+        [this, index](const CompileOutcome& outcome) {
+            --compiling_;
+            BenchEntry& entry = entries_[index];
+            entry.instance = outcome.compiled;  // spills or not: here the user asked for it
+            if (outcome.failure.empty()) return;
+            entry.outcome.status = TrialStatus::compile_failed;
+            entry.outcome.detail = outcome.failure;
+        });
 }
 
-FinalRace SideBySide::race(BenchSession& session) {
-    std::vector<Contestant> contestants;
+void Table::compile_all() {
+    for (const std::size_t index : survey_order(entries_)) submit(index);
+    for (std::size_t index = 0; index < entries_.size(); ++index) {
+        if (entries_[index].candidate && entries_[index].must_race) submit(index);
+    }
+}
+
+void Table::open_session() {
+    const jit::Target target{services().device.arch(), shared_.engine.nvrtc_version()};
+    const Op& op = services().catalogue.op_of(problem_);
+    shared_.host.set_harness(compile_now(shared_, jit::render_harness(services().catalogue, target)));
+    const Instance reference = compile_now(shared_, jit::render_reference(services().catalogue, op, problem_, target));
+    shared_.engine.acquire_gpu();
+    BenchSession::Options options;
+    options.l2_warm = options_.l2_warm;
+    options.seed = options_.seed;
+    options.floor_us = floor_us(op, problem_, services().device);
+    options.patience = kPatience;
+    options.affordable_reference = affordable_reference(op, problem_, services().device);
+    session_.emplace(shared_.host, problem_, reference, options);
+}
+
+// Each alone, as it comes out of the compiler, while others still compile.
+void Table::survey() {
+    const auto from = Clock::now();
+    std::vector<std::size_t> waiting = survey_order(entries_);
+    while (!waiting.empty()) {
+        progress(waiting.size());
+        const auto ready = std::find_if(waiting.begin(), waiting.end(), [&](std::size_t i) {
+            return entries_[i].instance != nullptr || !entries_[i].outcome.ok();
+        });
+        if (ready == waiting.end()) {
+            shared_.engine.pump(milliseconds(100));
+            continue;
+        }
+        BenchEntry& entry = entries_[*ready];
+        waiting.erase(ready);
+        const bool out_of_time = options_.survey_seconds > 0 && seconds_since(from) > options_.survey_seconds;
+        if (out_of_time) entry.outcome.detail = kLeftOut;
+        if (!out_of_time && entry.outcome.ok()) survey_one(entry);
+    }
+}
+
+void Table::survey_one(BenchEntry& entry) {
+    constexpr int kSlot = 0;
+    ++surveyed_;
+    entry.outcome = session_->open(kSlot, *entry.candidate, entry.instance, true);
+    if (!entry.outcome.ok()) return;
+    RunOutcome timed = session_->sample(kSlot, {.rung = 0, .samples = 1, .time_us = 0, .most_samples = 1});
+    if (timed.ok() && timed.samples_us.front() < kSlow_us)
+        timed = session_->sample(kSlot, {.rung = 0, .samples = 3, .time_us = kSurvey_us, .most_samples = 100});
+    session_->close(kSlot);
+    if (!timed.ok()) {
+        entry.outcome.status = timed.status;
+        entry.outcome.detail = timed.detail;
+        return;
+    }
+    entry.surveyed = stats::summarize(timed.samples_us);
+}
+
+// Of a family of which nothing works, one failure is left to say why.
+void Table::keep_best_of_families() {
+    const std::vector<std::size_t> best = best_of_families(entries_, 1);
+    std::set<std::string> shown;
+    for (const std::size_t index : best) shown.insert(entries_[index].candidate->family);
+    std::vector<BenchEntry> kept;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-        if (entries_[i].status != TrialStatus::ok) continue;
+        const bool is_best = std::find(best.begin(), best.end(), i) != best.end();
+        if (is_best || entries_[i].must_race || shown.insert(entries_[i].candidate->family).second)
+            kept.push_back(std::move(entries_[i]));
+    }
+    entries_ = std::move(kept);
+}
+
+FinalRace Table::race() {
+    if (has_survey_) raced_ = racers_of(entries_, options_.racers);
+    for (std::size_t i = 0; !has_survey_ && i < entries_.size(); ++i) {
+        if (entries_[i].can_run()) raced_.push_back(i);
+    }
+    std::vector<Contestant> contestants;
+    for (const std::size_t i : raced_) {
         Contestant contestant;
         contestant.info.name = entries_[i].name;
         contestant.candidate = entries_[i].candidate;
         contestant.instance = entries_[i].instance;
+        contestant.verified = entries_[i].surveyed.has_value();
         contestants.push_back(std::move(contestant));
-        raced_.push_back(i);
     }
-    if (contestants.empty()) throw Error(ErrorCode::no_valid_config, "nothing to time: " + entries_.front().failure);
+    if (contestants.empty()) throw Error(ErrorCode::no_valid_config, "nothing to time: " + entries_.front().outcome.detail);
     FinalRace::Options options;
     options.rounds.least_rounds = options.rounds.most_rounds = std::max(options_.rounds, 1);
     options.rounds.eliminate_after = 0;  // a table shows everybody
     options.rounds.seed = options_.seed;
     options.warm_seconds = options_.warm_seconds;
     options.verify_rivals = true;
-    return FinalRace(session, std::move(contestants), options);
+    return FinalRace(*session_, std::move(contestants), options);
 }
 
-BenchResult SideBySide::table(FinalRace& race) {
+BenchRow Table::row_of(const BenchEntry& entry) const {
+    BenchRow row;
+    row.name = entry.name;
+    row.candidate = entry.candidate;
+    row.status = entry.outcome.status;
+    row.detail = entry.outcome.detail;
+    row.max_error = entry.outcome.max_error;
+    row.sample_values = entry.outcome.sample_values;
+    row.timing = entry.surveyed;
+    return row;
+}
+
+BenchResult Table::result_of(FinalRace& race) {
     BenchResult result;
     result.sustained = options_.warm_seconds > 0;
     result.rounds = race.rounds().rounds();
     result.conditions = race.rounds().conditions();
-    for (const Entry& entry : entries_) {
-        BenchRow row;
-        row.name = entry.name;
-        row.candidate = entry.candidate;
-        row.status = entry.status;
-        row.detail = entry.failure;
-        result.rows.push_back(std::move(row));
-    }
+    result.surveyed = surveyed_;
+    result.seconds = seconds_since(begun_);
+    std::vector<std::size_t> timed;
     for (std::size_t i = 0; i < raced_.size(); ++i) {
-        BenchRow& row = result.rows[raced_[i]];
         const RunOutcome& outcome = race.outcomes()[i];
-        row.status = outcome.status;
-        row.detail = outcome.detail;
-        row.max_error = outcome.max_error;
-        row.sample_values = outcome.sample_values;
+        BenchEntry& entry = entries_[raced_[i]];
+        if (outcome.ok()) timed.push_back(raced_[i]);
+        if (outcome.ok() && entry.surveyed) continue;  // it was not verified again
+        entry.outcome = outcome;
+        entry.surveyed.reset();
     }
-    std::size_t first = 0;
-    while (first < raced_.size() && !race.outcomes()[first].ok()) ++first;
-    if (first == raced_.size() || result.rounds == 0) return result;
-    for (const FinalRow& timed : race.rounds().rows_against(first)) {
-        BenchRow& row = result.rows[raced_[timed.finalist]];
-        row.timing = timed.timing;
-        row.ratio_to_first = timed.ratio;
-        row.ratio_low = timed.ratio_low;
-        row.ratio_high = timed.ratio_high;
+    for (const BenchEntry& entry : entries_) result.rows.push_back(row_of(entry));
+    result.first = baseline_of(entries_, timed);
+    if (!result.first || result.rounds == 0) return result;
+    const auto first = std::find(raced_.begin(), raced_.end(), *result.first) - raced_.begin();
+    for (const FinalRow& times : race.rounds().rows_against(static_cast<std::size_t>(first))) {
+        BenchRow& row = result.rows[raced_[times.finalist]];
+        row.timing = times.timing;
+        row.interleaved = true;
+        row.ratio_to_first = times.ratio;
+        row.ratio_low = times.ratio_low;
+        row.ratio_high = times.ratio_high;
     }
     return result;
 }
 
-BenchResult SideBySide::run() {
-    engine_.bench().start();
+BenchResult Table::make() {
     compile_all();
-    const jit::Target target{services_.device.arch(), engine_.nvrtc_version()};
-    const Op& op = services_.catalogue.op_of(problem_);
-    const Instance reference = compile_now(shared_, jit::render_reference(services_.catalogue, op, problem_, target));
-    engine_.acquire_gpu();
-    engine_.pool().pause();
-    BenchSession::Options options;
-    options.l2_warm = options_.l2_warm;
-    options.seed = options_.seed;
-    options.floor_us = floor_us(op, problem_, services_.device);
-    options.affordable_reference = affordable_reference(op, problem_, services_.device);
-    BenchSession session(host_, problem_, reference, options);
-    FinalRace running = race(session);
+    open_session();
+    if (has_survey_) survey();
+    shared_.engine.wait_for([&] { return compiling_ == 0; });
+    for (const std::size_t index : best_of_families(entries_, kShortlisted)) shortlist_.insert(*entries_[index].candidate);
+    if (options_.best_of_family) keep_best_of_families();
+    shared_.engine.pool().pause();
+    FinalRace running = race();
     running.run();
-    return table(running);
+    return result_of(running);
+}
+
+void Table::progress(std::size_t left) {
+    if (services().observer == nullptr) return;
+    Progress now;
+    now.phase = Phase::trial;
+    now.compiled = shared_.engine.pool().compiled();
+    now.tried = static_cast<int>(surveyed_);
+    now.waiting = static_cast<int>(left);
+    now.elapsed_s = seconds_since(begun_);
+    services().observer->on_progress(now);
+}
+
+class SharedBenchRun : public BenchRun {
+  public:
+    explicit SharedBenchRun(TuneServices& services) : engine_(services), host_(engine_), shared_{engine_, host_, {}, {}} {}
+    BenchResult table(const Problem& problem, const BenchOptions& options) override;
+
+  private:
+    NamedFilter filter(const Problem& problem, const BenchOptions& options) const;
+
+    Engine engine_;
+    BenchHost host_;
+    RunShared shared_;
+    std::map<std::string, std::set<Candidate>> shortlists_;  // by class of problems
+};
+
+NamedFilter SharedBenchRun::filter(const Problem& problem, const BenchOptions& options) const {
+    const auto shortlist = shortlists_.find(problem.class_key());
+    if (!options.best_of_family || shortlist == shortlists_.end()) return [](const Candidate&) { return true; };
+    return [&listed = shortlist->second](const Candidate& candidate) { return listed.contains(candidate); };
+}
+
+BenchResult SharedBenchRun::table(const Problem& problem, const BenchOptions& options) {
+    try {
+        // What cannot be is refused before any process is started.
+        std::vector<BenchEntry> entries = bench_entries(problem, options, engine_.services(), filter(problem, options));
+        engine_.bench().start();
+        Table table(shared_, problem, options, std::move(entries));
+        BenchResult result = table.make();
+        if (options.best_of_family) shortlists_.emplace(problem.class_key(), table.shortlist());  // the first one's stays
+        return result;
+    } catch (const Interrupted&) {
+        throw Error(ErrorCode::interrupted, "stopped before the rounds were done");
+    }
 }
 
 }  // namespace
 
-BenchResult bench(const Problem& problem, const BenchOptions& options, TuneServices& services) {
-    try {
-        return SideBySide(problem, options, services).run();
-    } catch (const Interrupted&) {
-        throw Error(ErrorCode::interrupted, "stopped before the rounds were done");
-    }
+std::unique_ptr<BenchRun> start_bench(TuneServices& services) {
+    return std::make_unique<SharedBenchRun>(services);
 }
 
 }  // namespace autotune::tuner

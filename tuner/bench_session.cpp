@@ -11,7 +11,6 @@ namespace {
 
 constexpr int kMostDeathsInARow = 8;  // different candidates; one bad family kills a few, a broken card all
 constexpr int kStarts = 3;            // tries to get a healthy worker
-constexpr double kFloorFactor = 50;   // a candidate slower than this times the floor is of no use
 
 // A NaN or an infinity travels as null.
 std::vector<double> numbers(const Json& list) {
@@ -84,7 +83,7 @@ BenchSession::~BenchSession() {
 
 StageLimits BenchSession::limits() const {
     StageLimits limits;
-    const double slowest_s = kFloorFactor * options_.floor_us / 1e6;
+    const double slowest_s = options_.patience * options_.floor_us / 1e6;
     const double launch_s = host_.engine().services().workers.launch_timeout_s;
     limits.launch_s = launch_s + slowest_s;
     // A verification runs the candidate three times among the harness kernels; a measurement some tens of times at most, since

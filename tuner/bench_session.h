@@ -65,7 +65,8 @@ class BenchSession {
         bool timing = true;
         bool l2_warm = false;
         std::uint64_t seed = 1;
-        double floor_us = 0;  // no kernel can be faster: sets the limits
+        double floor_us = 0;   // no kernel can be faster: sets the limits
+        double patience = 50;  // times the floor: a candidate slower than this is of no use
         bool affordable_reference = true;
     };
     BenchSession(BenchHost& host, const Problem& problem, Instance reference, const Options& options);

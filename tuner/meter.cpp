@@ -9,6 +9,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kGraphBelow_us = 20;  // below, the host cannot launch as fast as the card runs
+constexpr double kLong_us = 20'000;  // a launch that takes this long is not worth repeating to know it
 constexpr double kBatch_us = 200;      // events resolve about 0.5 us: 0.25 % of this
 constexpr int kLeastGraphLaunches = 20;
 constexpr std::size_t kLongestChain = 32;  // samples enqueued before the host waits
@@ -45,12 +46,18 @@ void Meter::warm(Workbench& bench, Runnable& runnable, double seconds) {
     }
 }
 
-// One launch to warm caches and code, a few to learn how long one takes.
+// One launch to warm caches and code, a few to learn how long one takes. Of a long one the first says enough.
 void Meter::get_to_know(Workbench& bench, Runnable& runnable) {
     if (runnable.single_us > 0) return;
-    launch(bench, runnable, 1);
-    gpu_.stream.synchronize();
     gpu::Event from(gpu_.driver), to(gpu_.driver);
+    from.record(gpu_.stream.handle());
+    launch(bench, runnable, 1);
+    to.record(gpu_.stream.handle());
+    to.synchronize();
+    if (const double first_us = gpu::elapsed_us(from, to); first_us > kLong_us) {
+        runnable.single_us = first_us;
+        return;
+    }
     constexpr int kLaunches = 3;
     from.record(gpu_.stream.handle());
     launch(bench, runnable, kLaunches);

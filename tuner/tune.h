@@ -131,17 +131,21 @@ struct BenchRow {
     TrialStatus status = TrialStatus::ok;
     std::string detail;  // why it has no timing
     std::optional<Timing> timing;
-    double ratio_to_first = 1;  // median of paired rounds: this row's time over the first row's
+    bool interleaved = false;   // timed in the rounds; else alone, in the survey before them: too rough to compare closely
+    double ratio_to_first = 1;  // median of paired rounds: this row's time over BenchResult::first's. Only if interleaved
     double ratio_low = 1, ratio_high = 1;
     std::optional<double> max_error;
-    std::vector<double> sample_values;  // two output values
+    std::vector<double> sample_values;  // two output values, the first and the last
 };
 
 struct BenchOptions {
     Choice choice;
     bool named = false;                // every named config of the chosen families
+    bool best_of_family = false;       // of those only each family's best
     std::vector<std::string> against;  // "cublas", "cublaslt"
     int rounds = 30;
+    std::size_t racers = 8;     // candidates that go on from the survey to the rounds; all, if there are no more than this
+    double survey_seconds = 0;  // nothing more is surveyed after this, slow ones are left out first; 0: no limit
     double warm_seconds = 1.0;  // load before the rounds: sustained figures. 0: burst
     bool l2_warm = false;
     std::uint64_t seed = 1;
@@ -149,14 +153,28 @@ struct BenchOptions {
 
 struct BenchResult {
     std::vector<BenchRow> rows;
-    Conditions conditions;  // median over the rounds
+    std::optional<std::size_t> first;  // the row that ratios are to: the winner or what the choice names, else any that raced
+    Conditions conditions;             // median over the rounds
     bool sustained = true;
     int rounds = 0;
+    std::size_t surveyed = 0;  // candidates that were timed alone before the rounds
+    double seconds = 0;
 };
 
-// Verifies and times rows in interleaved rounds of random order. Row 0 is the stored winner (or the choice's config) where there
-// is one.
-BenchResult bench(const Problem& problem, const BenchOptions& options, TuneServices& services);
+// Tables of one run. Problems share the worker processes and the compiled instances.
+class BenchRun {
+  public:
+    virtual ~BenchRun() = default;
+    // Verifies and times rows: naive to best (families by Family::ladder_rung, configs in their order), then the winner, then rivals;
+    // without `named` the winner or the choice's config is row 0. Many candidates are first surveyed, each alone with a few
+    // launches; the fastest, the winner and the rivals are then timed in interleaved rounds of random order.
+    //
+    // With best_of_family, the first problem of a class surveys every named config and later ones each family's best three of
+    // it: that bounds a table of many shapes.
+    virtual BenchResult table(const Problem& problem, const BenchOptions& options) = 0;
+};
+// REQUIRES: services outlive it.
+std::unique_ptr<BenchRun> start_bench(TuneServices& services);
 
 // Checks one candidate on the problem and on awkward neighbours; status and error as a Trial.
 Trial verify(const Problem& problem, const Candidate& candidate, TuneServices& services);

@@ -70,9 +70,7 @@ class RealServices : public Services {
     tuner::TuneResult tune(const Problem& problem, const tuner::TuneOptions& options, tuner::TuneServices& services) override {
         return tuner::tune(problem, options, services);
     }
-    tuner::BenchResult bench(const Problem& problem, const tuner::BenchOptions& options, tuner::TuneServices& services) override {
-        return tuner::bench(problem, options, services);
-    }
+    std::unique_ptr<tuner::BenchRun> start_bench(tuner::TuneServices& services) override { return tuner::start_bench(services); }
     Trial verify(const Problem& problem, const Candidate& candidate, tuner::TuneServices& services) override {
         return tuner::verify(problem, candidate, services);
     }

@@ -51,8 +51,7 @@ class Services {
 
     virtual std::optional<tuner::TuneResult> recall(const Problem& problem, const tuner::TuneServices& services) = 0;
     virtual tuner::TuneResult tune(const Problem& problem, const tuner::TuneOptions& options, tuner::TuneServices& services) = 0;
-    virtual tuner::BenchResult bench(const Problem& problem, const tuner::BenchOptions& options,
-                                     tuner::TuneServices& services) = 0;
+    virtual std::unique_ptr<tuner::BenchRun> start_bench(tuner::TuneServices& services) = 0;
     virtual Trial verify(const Problem& problem, const Candidate& candidate, tuner::TuneServices& services) = 0;
     virtual std::vector<tuner::CompiledRow> compile_ranked(const Problem& problem, const tuner::CompileOptions& options,
                                                            tuner::TuneServices& services) = 0;

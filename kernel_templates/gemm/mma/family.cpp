@@ -300,6 +300,7 @@ class Mma final : public Family {
             return "C has more tiles than a grid has blocks";
         return std::nullopt;
     }
+    int ladder_rung() const override { return 30; }
 
     SearchSpace space(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);

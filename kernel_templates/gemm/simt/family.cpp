@@ -142,6 +142,7 @@ class GemmSimt final : public Family {
     std::string_view about() const override {
         return "CUDA cores: naive, and tiles through shared memory; any layout and alignment";
     }
+    int ladder_rung() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     SearchSpace space(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }

@@ -413,6 +413,7 @@ class Wgmma final : public Family {
         if (tiles > 1e9 / 16) return "C has more tiles than 32-bit numbers count";
         return std::nullopt;
     }
+    int ladder_rung() const override { return 40; }
 
     SearchSpace space(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
