@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 
 constexpr double kPatience = 1000;  // times the floor: a naive kernel takes some 300 times as long as tensor cores would
 constexpr double kSurvey_us = 20'000;
-constexpr double kSlow_us = 50'000;       // one launch of such a kernel is enough for a survey
-constexpr std::size_t kShortlisted = 3;   // of each family, by best_of_family
+constexpr double kSlow_us = 50'000;      // one launch of such a kernel is enough for a survey
+constexpr std::size_t kShortlisted = 3;  // of each family, by best_of_family
 constexpr const char* kLeftOut = "not measured: the survey's time was used up";
 
 double seconds_since(Clock::time_point from) {

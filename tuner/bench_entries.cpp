@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 
+#include "src/core/error.h"
 #include "tuner/candidates.h"
 #include "tuner/recall.h"
 
@@ -56,7 +58,8 @@ void add_defaults(std::vector<BenchEntry>& entries, const Candidates& chosen) {
     }
 }
 
-void add_winner(std::vector<BenchEntry>& entries, const Candidates& chosen, const Problem& problem, const TuneServices& services) {
+void add_winner(std::vector<BenchEntry>& entries, const Candidates& chosen, const Problem& problem,
+                const TuneServices& services) {
     const auto winner = valid_winner(problem, services);
     const Candidates::Part* part = winner ? chosen.part(winner->candidate.family) : nullptr;
     if (part == nullptr) return;
@@ -75,6 +78,9 @@ std::vector<BenchEntry> bench_entries(const Problem& problem, const BenchOptions
     if (named) add_named(entries, chosen, wanted);
     add_winner(entries, chosen, problem, services);
     if (!named) add_defaults(entries, chosen);
+    if (entries.empty() && options.against.empty())
+        throw Error(ErrorCode::no_valid_config,
+                    "no named config fits " + problem.key() + "; without --named the defaults are timed");
     for (BenchEntry& entry : entries) {
         const Family* family = services.catalogue.find_family(entry.candidate->family);
         entry.predicted_us = family->predict_us(problem, entry.candidate->config, services.device);
@@ -85,8 +91,8 @@ std::vector<BenchEntry> bench_entries(const Problem& problem, const BenchOptions
 
 std::optional<std::size_t> baseline_of(const std::vector<BenchEntry>& entries, const std::vector<std::size_t>& raced) {
     if (raced.empty()) return std::nullopt;
-    const auto found = std::find_if(raced.begin(), raced.end(),
-                                    [&](std::size_t i) { return entries[i].candidate && entries[i].must_race; });
+    const auto found =
+        std::find_if(raced.begin(), raced.end(), [&](std::size_t i) { return entries[i].candidate && entries[i].must_race; });
     return found == raced.end() ? raced.front() : *found;
 }
 
@@ -125,8 +131,11 @@ std::vector<std::size_t> best_of_families(const std::vector<BenchEntry>& entries
         std::stable_sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
             return entries[a].surveyed->median_us < entries[b].surveyed->median_us;
         });
-        members.resize(std::min(count, members.size()));
-        best.insert(best.end(), members.begin(), members.end());
+        // One config may have two names: it counts once.
+        std::set<Candidate> seen;
+        for (const std::size_t member : members) {
+            if (seen.size() < count && seen.insert(*entries[member].candidate).second) best.push_back(member);
+        }
     }
     return best;
 }

@@ -35,11 +35,11 @@ std::optional<std::size_t> baseline_of(const std::vector<BenchEntry>& entries, c
 // Indices of those to be surveyed, the fastest predicted first: if time runs out, what is left is what matters least.
 std::vector<std::size_t> survey_order(const std::vector<BenchEntry>& entries);
 
-// Indices of those that go on to the rounds, in order: all that must, and of the surveyed the fastest that are within reach of the
-// best one, at most `racers`.
+// Indices of those that go on to the rounds, in order: all that must, and of the surveyed the fastest that are within reach of
+// the best one, at most `racers`.
 std::vector<std::size_t> racers_of(const std::vector<BenchEntry>& entries, std::size_t racers);
 
-// Of each family's surveyed named configs the fastest `count`, fastest first.
+// Of each family's surveyed named configs the fastest `count` different ones, fastest first.
 std::vector<std::size_t> best_of_families(const std::vector<BenchEntry>& entries, std::size_t count);
 
 }  // namespace autotune::tuner

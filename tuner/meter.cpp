@@ -9,7 +9,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kGraphBelow_us = 20;  // below, the host cannot launch as fast as the card runs
-constexpr double kLong_us = 20'000;  // a launch that takes this long is not worth repeating to know it
+constexpr double kLong_us = 20'000;    // a launch that takes this long is not worth repeating to know it
 constexpr double kBatch_us = 200;      // events resolve about 0.5 us: 0.25 % of this
 constexpr int kLeastGraphLaunches = 20;
 constexpr std::size_t kLongestChain = 32;  // samples enqueued before the host waits

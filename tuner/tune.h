@@ -165,9 +165,9 @@ struct BenchResult {
 class BenchRun {
   public:
     virtual ~BenchRun() = default;
-    // Verifies and times rows: naive to best (families by Family::ladder_rung, configs in their order), then the winner, then rivals;
-    // without `named` the winner or the choice's config is row 0. Many candidates are first surveyed, each alone with a few
-    // launches; the fastest, the winner and the rivals are then timed in interleaved rounds of random order.
+    // Verifies and times rows: naive to best (families by Family::ladder_rung, configs in their order), then the winner, then
+    // rivals; without `named` the winner or the choice's config is row 0. Many candidates are first surveyed, each alone with a
+    // few launches; the fastest, the winner and the rivals are then timed in interleaved rounds of random order.
     //
     // With best_of_family, the first problem of a class surveys every named config and later ones each family's best three of
     // it: that bounds a table of many shapes.

@@ -98,19 +98,44 @@ class FakeServices : public Services {
         if (services.store != nullptr) services.store->put(result.winner);
         return result;
     }
-    tuner::BenchResult bench(const Problem& problem, const tuner::BenchOptions& options, tuner::TuneServices&) override {
-        benched.push_back(problem);
-        bench_options = options;
-        tuner::BenchResult result;
-        result.rounds = options.rounds;
-        tuner::BenchRow good, bad;
-        good.name = "winner";
-        good.timing = Timing{.median_us = 100, .low_us = 99, .high_us = 101, .min_us = 98, .samples = 30};
-        bad.name = "cublas";
-        bad.status = TrialStatus::launch_refused;
-        bad.detail = "the library is not found";
-        result.rows = {good, bad};
-        return result;
+    // A table that is there at once; `services` remembers what was asked.
+    class FakeBenchRun : public tuner::BenchRun {
+      public:
+        explicit FakeBenchRun(FakeServices& services) : services_(services) {}
+        tuner::BenchResult table(const Problem& problem, const tuner::BenchOptions& options) override {
+            services_.benched.push_back(problem);
+            services_.bench_options = options;
+            tuner::BenchResult result;
+            result.rounds = options.rounds;
+            result.rows = services_.bench_rows;
+            result.first = 0;
+            return result;
+        }
+
+      private:
+        FakeServices& services_;
+    };
+    static tuner::BenchRow timed_row(const std::string& name, double us) {
+        tuner::BenchRow row;
+        row.name = name;
+        row.timing = Timing{.median_us = us, .low_us = us - 1, .high_us = us + 1, .min_us = us - 2, .samples = 30};
+        row.interleaved = true;
+        return row;
+    }
+    static tuner::BenchRow failed_row(const std::string& name, TrialStatus status, const std::string& detail) {
+        tuner::BenchRow row;
+        row.name = name;
+        row.status = status;
+        row.detail = detail;
+        return row;
+    }
+    std::vector<tuner::BenchRow> bench_rows = {timed_row("winner", 100),
+                                               failed_row("cublas", TrialStatus::launch_refused, "the library is not found")};
+    int bench_runs = 0;
+
+    std::unique_ptr<tuner::BenchRun> start_bench(tuner::TuneServices&) override {
+        ++bench_runs;
+        return std::make_unique<FakeBenchRun>(*this);
     }
     Trial verify(const Problem&, const Candidate& candidate, tuner::TuneServices&) override {
         Trial trial;

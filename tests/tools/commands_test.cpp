@@ -226,11 +226,63 @@ TEST(Bench, SeveralShapesGiveOneJsonLineEach) {
 
 TEST(Bench, FlagsReachTheTuner) {
     CliBench autotune;
-    autotune(on("bench", {"--against", "cublas,cublaslt", "--named", "--rounds", "50", "--burst"}));
+    autotune(on("bench", {"--against", "cublas,cublaslt", "--named", "--rounds", "50", "--burst", "--best-of-family", "--racers",
+                          "3", "--budget", "2m"}));
     EXPECT_THAT(autotune.services.bench_options.against, testing::ElementsAre("cublas", "cublaslt"));
     EXPECT_TRUE(autotune.services.bench_options.named);
     EXPECT_EQ(autotune.services.bench_options.rounds, 50);
     EXPECT_EQ(autotune.services.bench_options.warm_seconds, 0);
+    EXPECT_TRUE(autotune.services.bench_options.best_of_family);
+    EXPECT_EQ(autotune.services.bench_options.racers, 3u);
+    EXPECT_EQ(autotune.services.bench_options.survey_seconds, 120);
+}
+
+TEST(Bench, SeveralShapesShareOneRun) {
+    CliBench autotune;
+    const std::string path = autotune.file("shapes.txt", "8x8x8\n16x16x16 op=bgemm\n");
+    EXPECT_EQ(autotune({"bench", "--op", "hgemm", "--shapes", path, "--shape", "4,5x4x4"}).code, ExitCode::done);
+    EXPECT_THAT(autotune.services.benched, SizeIs(4));
+    EXPECT_EQ(autotune.services.bench_runs, 1);
+}
+
+TEST(Bench, GainIsOverTheFastestBefore) {
+    CliBench autotune;
+    autotune.services.bench_rows = {
+        FakeServices::timed_row("naive", 200), FakeServices::timed_row("tiled", 100), FakeServices::timed_row("detour", 125),
+        FakeServices::failed_row("broken", TrialStatus::wrong_result, "row 0 is wrong"), FakeServices::timed_row("winner", 50)};
+    const auto rows = autotune(on("bench", {"--named", "--json"})).json()["rows"];
+    EXPECT_EQ(rows[0]["gain_percent"], 0);
+    EXPECT_EQ(rows[1]["gain_percent"], 100);
+    EXPECT_NEAR(rows[2]["gain_percent"].get<double>(), -20, 1e-9);
+    EXPECT_TRUE(rows[3]["gain_percent"].is_null());
+    EXPECT_EQ(rows[4]["gain_percent"], 100);
+}
+
+TEST(Bench, AWrongRowIsShownWithItsReasonAndIsExit6) {
+    CliBench autotune;
+    autotune.services.bench_rows.push_back(FakeServices::failed_row("broken", TrialStatus::wrong_result, "row 0 is wrong"));
+    const Said said = autotune(on("bench", {"--named"}));
+    EXPECT_EQ(said.code, ExitCode::verification);
+    EXPECT_THAT(said.out, HasSubstr("wrong_result: row 0 is wrong"));
+}
+
+TEST(Bench, TheClassicTableHasSamplesSwizzleAndGain) {
+    CliBench autotune;
+    tuner::BenchRow row = FakeServices::timed_row("mma_swizzle2048", 100);
+    row.candidate = Candidate{"gemm/mma", Config({{"block_m", 128}, {"swizzle_stride", 2048}})};
+    row.sample_values = {1.5, -2.25};
+    autotune.services.bench_rows = {row};
+    const std::string text = autotune(on("bench", {"--named"})).out;
+    EXPECT_THAT(text, AllOf(HasSubstr("swizzle_stride"), HasSubstr("gain %"), HasSubstr("TFLOP/s"), HasSubstr("  1.5  "),
+                            HasSubstr("  -2.25  "), HasSubstr("  2048  ")));
+}
+
+TEST(Bench, CsvHasOneHeaderForAllShapesAndTheNamesOfTheJson) {
+    CliBench autotune;
+    const Said said = autotune({"bench", "--op", "hgemm", "--shape", "8x8x8", "--shape", "16x16x16", "--csv"});
+    EXPECT_THAT(said.out, testing::StartsWith("class,shape,name,status,measured,median_us,"));
+    EXPECT_EQ(std::count(said.out.begin(), said.out.end(), '\n'), 5);
+    EXPECT_THAT(said.out, HasSubstr(",16x16x16,winner,ok,rounds,100"));
 }
 
 // ---- sweep ----

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
 #include "tools/cli/budget.h"
+#include "tools/cli/csv.h"
 #include "tools/cli/each_problem.h"
 #include "tools/cli/environment.h"
 #include "tools/cli/exit_codes.h"
@@ -18,6 +20,21 @@ namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+
+TEST(Csv, QuotesWhatWouldBreakALineAndFlattensMembers) {
+    using Json = nlohmann::ordered_json;
+    const std::vector<Json> rows = {
+        {{"name", "a,b"}, {"compile", {{"registers", 64}}}, {"config", {{"block_m", 128}, {"stages", 2}}}},
+        {{"name", "say \"x\""}, {"us", 1.5}, {"values", {1, 2}}}};
+    EXPECT_EQ(csv_of(rows),
+              "name,compile.registers,config,us,values\n"
+              "\"a,b\",64,block_m=128 stages=2,,\n"
+              "\"say \"\"x\"\"\",,,1.5,1 2\n");
+}
+
+TEST(Csv, NoRowsAreNoText) {
+    EXPECT_EQ(csv_of({}), "");
+}
 
 TEST(Budget, ReadsSecondsMinutesHoursAndTrials) {
     EXPECT_DOUBLE_EQ(parse_budget("30s").seconds, 30);

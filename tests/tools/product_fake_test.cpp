@@ -181,6 +181,55 @@ TEST(Product, BenchPutsTheWinnerBesideANamedConfig) {
     EXPECT_TRUE(rows[0].contains("tflops"));
 }
 
+TEST(Product, BenchNamedGoesFromThePlainestFamilyToTheWinnerAndTheRivals) {
+    Sandbox machine;
+    ASSERT_EQ(run(machine, kTune).exit_code, 0);
+    const Outcome said =
+        run(machine, plus({"bench", "--named", "--racers", "2", "--against", "cublas"},
+                          plus(kAsk, {"--family", "simt", "--family", "mma", "--json", "--rounds", "3", "--burst"})));
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    const json table = json::parse(said.out);
+    const json& rows = table["rows"];
+    ASSERT_GT(rows.size(), 4u);
+    EXPECT_EQ(table["surveyed"], rows.size() - 2);
+    EXPECT_EQ(table["first"], "winner");
+    EXPECT_EQ(rows[0]["family"], "gemm/simt");
+    EXPECT_EQ(rows[rows.size() - 3]["family"], "gemm/mma");
+    EXPECT_EQ(rows[rows.size() - 2]["name"], "winner");
+    EXPECT_EQ(rows[rows.size() - 1]["name"], "cublas");
+    EXPECT_EQ(rows[0]["sample_values"].size(), 2u);
+    const auto interleaved = std::count_if(rows.begin(), rows.end(), [](const json& row) { return row["measured"] == "rounds"; });
+    EXPECT_LE(interleaved, 3) << "two racers and the winner";
+}
+
+TEST(Product, BestOfFamilySurveysAllOnceAndThenThreeOfEachFamily) {
+    Sandbox machine;
+    const Outcome said = run(machine, {"bench", "--op", "hgemm", "--shape", "64x64x32", "--shape", "64x64x16", "--family", "simt",
+                                       "--best-of-family", "--json", "--rounds", "3", "--burst"});
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    const std::vector<json> tables = lines_of(said.out);
+    ASSERT_EQ(tables.size(), 2u);
+    EXPECT_GT(tables[0]["surveyed"], 3);
+    EXPECT_EQ(tables[1]["surveyed"], 3);
+    for (const json& table : tables) EXPECT_EQ(table["rows"].size(), 1u);
+}
+
+TEST(Product, ANamedConfigThatIsWrongStandsInTheTableWithItsReason) {
+    Sandbox machine("rule family=simt thread_m=4 do=wrong how=element\n");
+    const Outcome said = run(machine, {"bench", "--op", "hgemm", "--shape", "64x64x32", "--family", "simt", "--named", "--racers",
+                                       "2", "--json", "--rounds", "3", "--burst"});
+    EXPECT_EQ(said.exit_code, 6) << said.err;
+    const json table = json::parse(said.out);
+    int wrong = 0;
+    for (const json& row : table["rows"]) {
+        if (row["status"] != "wrong_result") continue;
+        ++wrong;
+        EXPECT_TRUE(row["median_us"].is_null());
+        EXPECT_THAT(row["detail"].get<std::string>(), HasSubstr("wrong, the first at"));
+    }
+    EXPECT_GT(wrong, 0);
+}
+
 TEST(Product, VerifyRunsStoredWinnersAgain) {
     Sandbox machine;
     ASSERT_EQ(run(machine, kTune).exit_code, 0);

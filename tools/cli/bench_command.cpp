@@ -5,13 +5,17 @@
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
+#include "tools/cli/bench_forms.h"
+#include "tools/cli/budget.h"
 #include "tools/cli/command.h"
+#include "tools/cli/csv.h"
 #include "tools/cli/each_problem.h"
 #include "tools/cli/json_forms.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/requests.h"
 #include "tools/cli/text_forms.h"
 #include "tools/cli/without_gpu.h"
+#include "tuner/dates.h"
 
 namespace autotune::cli {
 namespace {
@@ -32,8 +36,11 @@ tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, c
     tuner::BenchOptions options;
     options.choice = choice_of(session, problem, device);
     options.named = arguments.has("named");
+    options.best_of_family = arguments.has("best-of-family");
     options.against = rivals_of(arguments);
     options.rounds = static_cast<int>(arguments.integer("rounds", options.rounds, {.least = 3, .most = 100'000}));
+    options.racers = static_cast<std::size_t>(arguments.integer("racers", 8, {.least = 1, .most = 64}));
+    if (arguments.has("budget")) options.survey_seconds = parse_seconds(arguments.text("budget"), "--budget");
     if (arguments.has("burst")) options.warm_seconds = 0;
     if (arguments.has("warm")) options.warm_seconds = arguments.positive_number("warm", options.warm_seconds);
     options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
@@ -41,78 +48,76 @@ tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, c
     return options;
 }
 
-std::string sample_text(const std::vector<double>& values) {
-    std::string text;
-    for (const double value : values) text += (text.empty() ? "" : " ") + fmt::format("{:.4g}", value);
-    return text;
-}
-
-std::string rows_table(const tuner::BenchResult& result, const Op& op, const Problem& problem) {
-    Table table({{"name", Table::Align::left},
-                 {"median us"},
-                 {"95 % interval"},
-                 {rate_title(op)},
-                 {"time ratio"},
-                 {"samples of the answer", Table::Align::left},
-                 {"", Table::Align::left}});
-    for (const tuner::BenchRow& row : result.rows) {
-        if (row.timing) {
-            table.add({row.name, us_text(row.timing->median_us), interval_text(*row.timing),
-                       rate_text(op, problem, row.timing->median_us),
-                       fmt::format("{:.3f} ({:.3f} .. {:.3f})", row.ratio_to_first, row.ratio_low, row.ratio_high),
-                       sample_text(row.sample_values), row.detail});
-        } else {
-            table.add({row.name, "-", "-", "-", "-", "", std::string(to_string(row.status)) + ": " + row.detail});
-        }
-    }
-    return table.to_string();
-}
-
 std::string conditions_text(const tuner::BenchResult& result) {
     std::string text = fmt::format("{} interleaved rounds, {}", result.rounds,
                                    result.sustained ? "sustained (warmed before)" : "burst (not warmed)");
+    if (result.surveyed > 0) text += fmt::format(", after a survey of {} configs", result.surveyed);
     if (result.conditions.sm_clock_mhz) text += fmt::format(", {} MHz", *result.conditions.sm_clock_mhz);
     if (result.conditions.power_w) text += fmt::format(", {} W", *result.conditions.power_w);
     return text + "\n";
 }
 
-void print_bench(Session& session, const Gpu& gpu, const Problem& problem, const tuner::BenchResult& result) {
-    const Op& op = session.catalogue().op_of(problem);
-    if (!session.json()) {
-        session.out() << problem_text(problem) << "\n"
-                      << device_text(gpu.device.identity) << "\n"
-                      << conditions_text(result) << "\n"
-                      << rows_table(result, op, problem) << "\n";
-        return;
+// One table after the other on the run's shared processes; what comes of all of them together is printed at the end.
+class BenchPrinter {
+  public:
+    BenchPrinter(Session& session, const Gpu& gpu, db::Store& store)
+        : session_(session),
+          gpu_(gpu),
+          progress_(session),
+          services_(session.tune_services(gpu, &store, &progress_)),
+          run_(session.services().start_bench(services_)) {
+        services_.provenance.date = tuner::today_utc();
     }
-    Json rows = Json::array();
-    for (const tuner::BenchRow& row : result.rows) rows.push_back(bench_row_json(row, op, problem));
-    print_json(session, {{"problem", problem_json(problem)},
-                         {"device", device_json(gpu.device)},
-                         {"rounds", result.rounds},
-                         {"sustained", result.sustained},
-                         {"conditions", conditions_json(result.conditions)},
-                         {"provenance", provenance_json(gpu.provenance)},
-                         {"rows", rows}});
-}
 
-ExitCode bench_one(Session& session, const Gpu& gpu, db::Store& store, const Problem& problem) {
-    ProgressLine progress(session);
-    tuner::TuneServices services = session.tune_services(gpu, &store, &progress);
-    const tuner::BenchResult result = session.services().bench(problem, bench_options_of(session, problem, gpu.device), services);
-    progress.clear();
-    print_bench(session, gpu, problem, result);
-    if (session.stopped()) return ExitCode::interrupted;
-    const auto has = [&](TrialStatus status) {
-        return std::any_of(result.rows.begin(), result.rows.end(), [&](const auto& row) { return row.status == status; });
-    };
-    if (has(TrialStatus::wrong_result)) return ExitCode::verification;
-    const bool any = std::any_of(result.rows.begin(), result.rows.end(), [](const auto& row) { return row.timing.has_value(); });
+    ExitCode bench(const Problem& problem);
+    void print_csv();
+
+  private:
+    void print(const Benched& benched);
+
+    Session& session_;
+    const Gpu& gpu_;
+    ProgressLine progress_;
+    tuner::TuneServices services_;
+    std::unique_ptr<tuner::BenchRun> run_;
+    std::vector<Benched> done_;
+};
+
+ExitCode BenchPrinter::bench(const Problem& problem) {
+    const tuner::BenchOptions options = bench_options_of(session_, problem, gpu_.device);
+    done_.push_back({problem, run_->table(problem, options)});
+    progress_.clear();
+    print(done_.back());
+    if (session_.stopped()) return ExitCode::interrupted;
+    const std::vector<tuner::BenchRow>& rows = done_.back().result.rows;
+    if (std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.status == TrialStatus::wrong_result; }))
+        return ExitCode::verification;
+    const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.timing.has_value(); });
     return any ? ExitCode::done : ExitCode::no_valid_config;
 }
 
+void BenchPrinter::print(const Benched& benched) {
+    const Op& op = session_.catalogue().op_of(benched.problem);
+    if (session_.json()) print_json(session_, bench_json(benched, services_, op));
+    if (session_.plain()) {
+        session_.out() << problem_text(benched.problem) << "\n"
+                       << device_text(gpu_.device.identity) << "\n"
+                       << conditions_text(benched.result) << "\n"
+                       << bench_table(benched, op) << "\n";
+    }
+    session_.out().flush();
+}
+
+void BenchPrinter::print_csv() {
+    std::vector<Json> rows;
+    for (const Benched& benched : done_) {
+        for (Json& row : bench_csv_rows(benched, session_.catalogue().op_of(benched.problem))) rows.push_back(std::move(row));
+    }
+    session_.out() << csv_of(rows);
+}
+
 ExitCode run(Session& session, const Arguments& arguments) {
-    const std::vector<Problem> problems = problems_of(session);
+    const std::vector<Problem> problems = arguments.has("shapes") ? sweep_problems_of(session) : problems_of(session);
     rivals_of(arguments);
     if (arguments.has("dry-run")) {
         const Device device = devices_of_archs(arguments, {"sm_90a"}).front();
@@ -122,32 +127,40 @@ ExitCode run(Session& session, const Arguments& arguments) {
     Gpu gpu = session.need_gpu("autotune bench times kernels");
     db::Store store = session.open_store();
     session.services().learn_versions(gpu, session.nvrtc_path());
-    return each_problem(session, problems, [&](const Problem& problem) { return bench_one(session, gpu, store, problem); });
+    BenchPrinter printer(session, gpu, store);
+    const ExitCode code = each_problem(session, problems, [&](const Problem& problem) { return printer.bench(problem); });
+    if (session.csv()) printer.print_csv();
+    return code;
 }
 
 }  // namespace
 
 Command bench_command() {
-    return {
-        .name = "bench",
-        .about = "time the winner, named configs and the vendor library side by side",
-        .examples = {"autotune bench --op hgemm --shape 4096x4096x2048 --against cublas,cublaslt",
-                     "autotune bench --op hgemm --shape 8192x8192x8192 --named --json",
-                     "autotune bench --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=4"},
-        .flags = problem_flags() +
-                 std::vector<Flag>{{"against", "LIST", "rivals: cublas,cublaslt", true, {"cublas", "cublaslt"}},
-                                   {"named", "", "every named config of the families", false, {}},
-                                   {"rounds", "N", "interleaved rounds; default 30", false, {}},
-                                   {"warm", "SECONDS", "load before the rounds; default 1", false, {}},
-                                   {"burst", "", "no load before the rounds: what a cold card does", false, {}},
-                                   {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
-                                   {"seed", "N", "seed of data and order", false, {}}} +
-                 choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} +
-                 store_flags() + output_flags(),
-        .takes_op_options = true,
-        .words = "",
-        .fewest_words = 0,
-        .run = run};
+    return {.name = "bench",
+            .about = "time the winner, named configs and the vendor library side by side",
+            .examples = {"autotune bench --op hgemm --shape 4096x4096x2048 --against cublas,cublaslt",
+                         "autotune bench --op hgemm --shape 4096x4096x2048 --named --against cublas,cublaslt",
+                         "autotune bench --op hgemm --shapes shapes.txt --best-of-family --against cublaslt --csv",
+                         "autotune bench --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=4"},
+            .flags =
+                problem_flags() +
+                std::vector<Flag>{{"shapes", "FILE|RANGES", "problems from a file, one a line, or ranges; repeatable", true, {}},
+                                  {"against", "LIST", "rivals: cublas,cublaslt", true, {"cublas", "cublaslt"}},
+                                  {"named", "", "every named config of the families, from naive to best", false, {}},
+                                  {"best-of-family", "", "of the named configs only each family's best", false, {}},
+                                  {"racers", "N", "named configs that go on from the survey to the rounds; default 8", false, {}},
+                                  {"budget", "TIME", "per problem: end the survey of named configs after 30s, 5m", false, {}},
+                                  {"rounds", "N", "interleaved rounds; default 30", false, {}},
+                                  {"warm", "SECONDS", "load before the rounds; default 1", false, {}},
+                                  {"burst", "", "no load before the rounds: what a cold card does", false, {}},
+                                  {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
+                                  {"seed", "N", "seed of data and order", false, {}}} +
+                choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} +
+                store_flags() + table_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run};
 }
 
 }  // namespace autotune::cli

@@ -54,6 +54,10 @@ std::vector<Flag> output_flags() {
     return {{"json", "", "print JSON", false, {}}};
 }
 
+std::vector<Flag> table_flags() {
+    return output_flags() + std::vector<Flag>{{"csv", "", "print the rows as comma-separated values", false, {}}};
+}
+
 Flag arch_flag() {
     return {"arch", "LIST", "architectures to compile for: sm_80,sm_90a", false, known_archs()};
 }

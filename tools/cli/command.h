@@ -52,6 +52,7 @@ std::vector<Flag> search_flags();   // --budget --trials --seed --strategy --ret
 std::vector<Flag> device_flags();   // --device --require-gpu
 std::vector<Flag> store_flags();    // --db
 std::vector<Flag> output_flags();   // --json
+std::vector<Flag> table_flags();    // --json --csv
 Flag arch_flag();
 Flag templates_flag();
 Flag dry_run_flag();

@@ -146,27 +146,6 @@ Json winner_json(const db::Winner& winner, const Op* op, const Problem* problem)
     return json;
 }
 
-Json bench_row_json(const tuner::BenchRow& row, const Op& op, const Problem& problem) {
-    const std::string unit(op.rate_unit());
-    Json json{{"name", row.name}, {"status", to_string(row.status)}};
-    for (const char* name : {"median_us", "low_us", "high_us"}) json[name] = nullptr;
-    json[unit] = nullptr;
-    if (row.timing) json.update(timing_json(*row.timing, &op, &problem));
-    if (row.timing) {
-        json["ratio_to_first"] = row.ratio_to_first;
-        json["ratio_low"] = row.ratio_low;
-        json["ratio_high"] = row.ratio_high;
-    }
-    if (row.candidate) {
-        json["family"] = row.candidate->family;
-        json["config"] = config_json(row.candidate->config);
-    }
-    json["max_error"] = or_null(row.max_error);
-    json["sample_values"] = row.sample_values;
-    if (!row.detail.empty()) json["detail"] = row.detail;
-    return json;
-}
-
 Json compiled_row_json(const tuner::CompiledRow& row) {
     Json json{{"family", row.candidate.family}, {"config", config_json(row.candidate.config)}, {"status", to_string(row.status)}};
     json["registers"] = known_or_null(row.report.registers);

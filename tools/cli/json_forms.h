@@ -25,7 +25,6 @@ Json winner_json(const db::Winner& winner, const Op* op, const Problem* problem)
 Json evidence_json(const db::Evidence& evidence);
 // Seconds of each phase, by name.
 Json phases_json(const tuner::TunePhases& phases);
-Json bench_row_json(const tuner::BenchRow& row, const Op& op, const Problem& problem);
 Json compiled_row_json(const tuner::CompiledRow& row);
 
 // One line.

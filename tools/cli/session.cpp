@@ -23,10 +23,12 @@ Session::Session(Streams streams, const Environment& environment, Services& serv
       services_(services),
       program_(program),
       arguments_(arguments),
-      paths_(default_paths(environment)) {}
+      paths_(default_paths(environment)) {
+    if (json() && csv()) throw Error(ErrorCode::usage, "--json and --csv exclude each other; give one of them");
+}
 
 bool Session::colour() const {
-    return streams_.out_is_terminal && !json() && !environment_.get("NO_COLOR");
+    return streams_.out_is_terminal && plain() && !environment_.get("NO_COLOR");
 }
 
 std::string Session::bold(const std::string& text) const {

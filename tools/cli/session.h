@@ -31,7 +31,8 @@ struct Program {
     const std::atomic<bool>* stop = nullptr;   // set by Ctrl-C
 };
 
-// One run of one command: what it was given and what commands share. Throws Error with a sentence for the user.
+// One run of one command: what it was given and what commands share. Throws Error with a sentence for the user; the
+// constructor, too, for --json with --csv.
 class Session {
   public:
     Session(Streams streams, const Environment& environment, Services& services, const Program& program,
@@ -46,6 +47,9 @@ class Session {
     const Environment& environment() const { return environment_; }
     const Paths& paths() const { return paths_; }
     bool json() const { return arguments_.has("json"); }
+    bool csv() const { return arguments_.has("csv"); }
+    // For people: neither JSON nor comma-separated values.
+    bool plain() const { return !json() && !csv(); }
     bool stopped() const { return program_.stop != nullptr && program_.stop->load(); }
     bool colour() const;  // on a terminal, unless NO_COLOR
     std::string bold(const std::string& text) const;

@@ -1,0 +1,138 @@
+#include "tools/cli/bench_forms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/cli/text_forms.h"
+
+namespace autotune::cli {
+namespace {
+
+// A word of the house for the order of thread blocks; classic tables have a column for it.
+constexpr const char* kSwizzleStride = "swizzle_stride";
+
+std::string swizzle_text(const tuner::BenchRow& row) {
+    const auto stride = row.candidate ? row.candidate->config.find(kSwizzleStride) : std::nullopt;
+    return stride ? std::to_string(*stride) : "";
+}
+
+std::string sample_text(const tuner::BenchRow& row, std::size_t index) {
+    return index < row.sample_values.size() ? fmt::format("{:.4g}", row.sample_values[index]) : "";
+}
+
+std::string ratio_text(const tuner::BenchRow& row) {
+    if (!row.interleaved) return "survey";
+    return fmt::format("{:.3f} ({:.3f} .. {:.3f})", row.ratio_to_first, row.ratio_low, row.ratio_high);
+}
+
+// What a name does not say: why there is no time, or which config the winner is.
+std::string note_text(const tuner::BenchRow& row) {
+    if (!row.timing) return row.status == TrialStatus::ok ? row.detail : std::string(to_string(row.status)) + ": " + row.detail;
+    return row.name == "winner" && row.candidate ? row.candidate->to_string() : row.detail;
+}
+
+Json row_json(const tuner::BenchRow& row, std::optional<double> gain, const Op& op, const Problem& problem) {
+    const auto number_or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+    const std::string unit(op.rate_unit());
+    Json json{{"name", row.name}, {"status", bench_status_text(row)}, {"measured", measured_in(row)}};
+    for (const char* name : {"median_us", "low_us", "high_us", "min_us", "samples"}) json[name] = nullptr;
+    json[unit] = nullptr;
+    if (row.timing) json.update(timing_json(*row.timing, &op, &problem));
+    json["gain_percent"] = number_or_null(gain);
+    json["ratio_to_first"] = row.interleaved ? Json(row.ratio_to_first) : Json(nullptr);
+    json["ratio_low"] = row.interleaved ? Json(row.ratio_low) : Json(nullptr);
+    json["ratio_high"] = row.interleaved ? Json(row.ratio_high) : Json(nullptr);
+    json["family"] = row.candidate ? Json(row.candidate->family) : Json(nullptr);
+    json["config"] = row.candidate ? config_json(row.candidate->config) : Json(nullptr);
+    json["max_error"] = number_or_null(row.max_error);
+    json["sample_values"] = row.sample_values;
+    json["detail"] = row.detail;
+    return json;
+}
+
+std::vector<Json> row_jsons(const Benched& benched, const Op& op) {
+    const std::vector<std::optional<double>> gains = gains_percent(benched.result.rows);
+    std::vector<Json> rows;
+    for (std::size_t i = 0; i < gains.size(); ++i)
+        rows.push_back(row_json(benched.result.rows[i], gains[i], op, benched.problem));
+    return rows;
+}
+
+}  // namespace
+
+std::string bench_status_text(const tuner::BenchRow& row) {
+    return row.status == TrialStatus::ok && !row.timing ? "not_measured" : std::string(to_string(row.status));
+}
+
+std::string measured_in(const tuner::BenchRow& row) {
+    if (!row.timing) return "";
+    return row.interleaved ? "rounds" : "survey";
+}
+
+std::vector<std::optional<double>> gains_percent(const std::vector<tuner::BenchRow>& rows) {
+    std::vector<std::optional<double>> gains;
+    std::optional<double> best_us;
+    for (const tuner::BenchRow& row : rows) {
+        gains.emplace_back();
+        if (!row.timing) continue;
+        const double time_us = row.timing->median_us;
+        gains.back() = best_us ? (*best_us / time_us - 1) * 100 : 0;
+        best_us = best_us ? std::min(*best_us, time_us) : time_us;
+    }
+    return gains;
+}
+
+std::string bench_table(const Benched& benched, const Op& op) {
+    const std::vector<tuner::BenchRow>& rows = benched.result.rows;
+    const bool has_swizzle =
+        std::any_of(rows.begin(), rows.end(), [](const tuner::BenchRow& row) { return !swizzle_text(row).empty(); });
+    std::vector<Table::Column> columns = {
+        {"name", Table::Align::left}, {"first value"}, {"last value"}, {"median us"}, {"95 % interval"}};
+    if (has_swizzle) columns.push_back({kSwizzleStride});
+    for (Table::Column column :
+         std::vector<Table::Column>{{rate_title(op)}, {"gain %"}, {"time ratio"}, {"", Table::Align::left}})
+        columns.push_back(std::move(column));
+    Table table(std::move(columns));
+    const std::vector<std::optional<double>> gains = gains_percent(rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const tuner::BenchRow& row = rows[i];
+        std::vector<std::string> cells = {row.name, sample_text(row, 0), sample_text(row, 1),
+                                          row.timing ? us_text(row.timing->median_us) : "-",
+                                          row.timing ? interval_text(*row.timing) : "-"};
+        if (has_swizzle) cells.push_back(swizzle_text(row));
+        cells.push_back(row.timing ? rate_text(op, benched.problem, row.timing->median_us) : "-");
+        cells.push_back(gains[i] ? fmt::format("{:+.1f}", *gains[i]) : "-");
+        cells.push_back(row.timing ? ratio_text(row) : "-");
+        cells.push_back(note_text(row));
+        table.add(std::move(cells));
+    }
+    return table.to_string();
+}
+
+Json bench_json(const Benched& benched, const tuner::TuneServices& services, const Op& op) {
+    const tuner::BenchResult& result = benched.result;
+    return {{"problem", problem_json(benched.problem)},
+            {"device", device_json(services.device)},
+            {"rounds", result.rounds},
+            {"surveyed", result.surveyed},
+            {"first", result.first ? Json(result.rows[*result.first].name) : Json(nullptr)},
+            {"sustained", result.sustained},
+            {"seconds", result.seconds},
+            {"conditions", conditions_json(result.conditions)},
+            {"provenance", provenance_json(services.provenance)},
+            {"rows", row_jsons(benched, op)}};
+}
+
+std::vector<Json> bench_csv_rows(const Benched& benched, const Op& op) {
+    std::vector<Json> rows;
+    for (Json& row : row_jsons(benched, op)) {
+        Json whole{{"class", benched.problem.class_key()}, {"shape", benched.problem.shape()}};
+        whole.update(row);
+        rows.push_back(std::move(whole));
+    }
+    return rows;
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace autotune::cli {
+
+// JSON objects as comma-separated values (RFC 4180): a line of names, then one line an object. What --csv prints is what --json
+// prints of the same rows. A member of a member is "compile.registers"; a list, and a member "config", is one cell of words; null
+// and what an object does not have are empty. Columns stand in the order in which they first appear.
+std::string csv_of(const std::vector<nlohmann::ordered_json>& rows);
+
+}  // namespace autotune::cli
