@@ -85,6 +85,7 @@ class AddBulk final : public Family {
     std::string_view about() const override {
         return "bulk copies through shared memory, tiles asked for ahead; aligned operands";
     }
+    int ladder_rung() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     SearchSpace space(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }

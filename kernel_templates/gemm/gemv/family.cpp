@@ -221,6 +221,7 @@ class Gemv final : public Family {
     std::string_view about() const override {
         return "few rows or columns: the other operand is streamed once into mma.sync, any layout and alignment";
     }
+    int ladder_rung() const override { return 5; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     SearchSpace space(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override;

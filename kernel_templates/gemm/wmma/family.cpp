@@ -238,6 +238,7 @@ class Wmma final : public Family {
             return "C has more tiles than a grid has blocks";
         return std::nullopt;
     }
+    int ladder_rung() const override { return 20; }
 
     SearchSpace space(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
