@@ -74,6 +74,7 @@ struct StoredTrial {
     Trial trial{};
     std::string template_identity{};
     std::string nvrtc{};
+    std::string date{};  // when it was recorded, as trials() gives it; record() sets it
 };
 
 // Which rows a listing wants; empty strings match all.
@@ -143,6 +144,7 @@ class Store {
     // destructor. Who waits for long after a trial calls flush() first: then kill -9 loses nothing that was recorded.
     void record(const Problem& problem, const DeviceIdentity& device, const StoredTrial& trial);
     void flush();
+    // In the order in which they were last recorded.
     std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const;
 
     // A problem that a library call had no winner for; counts up.

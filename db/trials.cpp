@@ -23,6 +23,7 @@ std::optional<StoredTrial> read_trial(Query& query) {
     trial.max_error = query.maybe_real();
     trial.compile = read_compile(query);
     trial.detail = query.text();
+    stored.date = cleaned(query.text());
     if (!config || !status) return std::nullopt;
     trial.status = *status;
     for (const auto& [name, value] : *config) trial.candidate.config.set(name, value);
@@ -75,7 +76,7 @@ std::vector<StoredTrial> read_trials(Connection& connection, const Subject& subj
         "SELECT t.family, t.identity, r.nvrtc, r.config, r.status, r.median_us, r.low_us, r.high_us, r.min_us, r.samples, "
         "r.max_error, "
         "r.registers, r.spill_bytes, r.static_smem_bytes, r.wgmma_serialised, r.setmaxnreg_ignored, r.compile_ms, r.cubin_bytes, "
-        "r.detail FROM trial r INDEXED BY trial_key JOIN template t ON t.id = r.template_id WHERE r.class_id = ?1 AND "
+        "r.detail, r.date FROM trial r INDEXED BY trial_key JOIN template t ON t.id = r.template_id WHERE r.class_id = ?1 AND "
         "r.device_id = ?2 AND r.e0 = ?3 "
         "AND "
         "r.e1 = ?4 AND r.e2 = ?5 AND r.e3 = ?6 AND r.e4 = ?7 AND r.e5 = ?8 AND r.e6 = ?9 AND r.e7 = ?10 ORDER BY r.id");

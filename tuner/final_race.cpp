@@ -3,6 +3,37 @@
 #include <algorithm>
 
 namespace autotune::tuner {
+namespace {
+
+std::int64_t threads_of(const LaunchPlan& plan) {
+    if (plan.steps.empty()) return 0;
+    const Dim3& block = plan.steps.front().block;
+    return std::int64_t{1} * block.x * block.y * block.z;
+}
+
+}  // namespace
+
+Resources resources_of(const LaunchPlan& plan, const CompileReport& report) {
+    Resources resources;
+    if (!plan.steps.empty()) resources.dynamic_smem_bytes = static_cast<std::int64_t>(plan.steps.front().dynamic_smem_bytes);
+    resources.registers = std::max(report.registers, 0) * threads_of(plan);
+    resources.tile = threads_of(plan);
+    return resources;
+}
+
+void note_verdict(db::Evidence& evidence, const FinalRace& race, const Verdict& verdict) {
+    evidence.rounds = verdict.rounds;
+    evidence.decided_by = verdict.decided_by;
+    if (verdict.throttled) evidence.decided_by += "; the card was throttled";
+    evidence.conditions = verdict.conditions;
+    evidence.finalists.clear();
+    for (const FinalRow& row : verdict.rows) {
+        if (row.rounds == 0) continue;
+        const Contestant& who = race.contestants()[row.finalist];
+        evidence.finalists.push_back(
+            {who.info.name, who.candidate, row.timing, row.ratio, row.ratio_low, row.ratio_high, row.tie});
+    }
+}
 
 FinalRace::FinalRace(BenchSession& session, std::vector<Contestant> contestants, const Options& options)
     : session_(session),

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "db/store.h"
+#include "src/core/launch_plan.h"
 #include "tuner/bench_session.h"
 #include "tuner/racing.h"
 
@@ -63,5 +65,10 @@ class FinalRace {
     std::vector<int> deaths_;  // of the worker, in each one's turn
     double before_s_ = 0, rounds_s_ = 0;
 };
+
+// What a launch takes of an SM, for breaking ties.
+Resources resources_of(const LaunchPlan& plan, const CompileReport& report);
+// Writes rounds, reason, conditions and finalists of a verdict into a winner's evidence, in place of what stood there.
+void note_verdict(db::Evidence& evidence, const FinalRace& race, const Verdict& verdict);
 
 }  // namespace autotune::tuner

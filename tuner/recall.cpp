@@ -5,14 +5,6 @@
 namespace autotune::tuner {
 namespace {
 
-bool is_valid(const db::Winner& winner, const Problem& problem, const TuneServices& services) {
-    const Family* family = services.catalogue.find_family(winner.candidate.family);
-    if (family == nullptr || services.catalogue.template_identity(*family) != winner.template_identity) return false;
-    if (family->refuses(problem, services.device)) return false;
-    const SearchSpace space = family->space(problem, services.device);
-    return space.contains(space.canonical(winner.candidate.config));
-}
-
 // "final-rounds-1" of "final-rounds-1 l2=cold data=normal": how was measured, whatever was asked for.
 std::string scheme(const std::string& method) {
     return method.substr(0, method.find(' '));
@@ -28,6 +20,14 @@ std::string watts(int value) {
 }
 
 }  // namespace
+
+bool is_valid(const db::Winner& winner, const Problem& problem, const TuneServices& services) {
+    const Family* family = services.catalogue.find_family(winner.candidate.family);
+    if (family == nullptr || services.catalogue.template_identity(*family) != winner.template_identity) return false;
+    if (family->refuses(problem, services.device)) return false;
+    const SearchSpace space = family->space(problem, services.device);
+    return space.contains(space.canonical(winner.candidate.config));
+}
 
 std::string measuring_method(bool l2_warm) {
     return std::string("final-rounds-1 l2=") + (l2_warm ? "warm" : "cold") + " data=normal";

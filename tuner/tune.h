@@ -179,6 +179,21 @@ std::unique_ptr<BenchRun> start_bench(TuneServices& services);
 // Checks one candidate on the problem and on awkward neighbours; status and error as a Trial.
 Trial verify(const Problem& problem, const Candidate& candidate, TuneServices& services);
 
+struct RaceAgainOptions {
+    int rounds = 30;
+    double warm_seconds = 1;
+    std::uint64_t seed = 1;
+};
+struct RaceAgainResult {
+    std::optional<db::Winner> winner;  // with today's provenance and the new race's evidence; nullopt: nobody's answer is right
+    std::vector<Trial> out;            // who could not race or gave a wrong answer, and why
+};
+// Verifies a stored winner and those it beat, and races them again, as after a driver or toolkit change: the same rounds and the
+// same tie rule as in a tune, so a tie stays with the stored winner. Stores nothing.
+// REQUIRES: the winner's family is in the catalogue and accepts the problem.
+RaceAgainResult race_again(const Problem& problem, const db::Winner& stored, const RaceAgainOptions& options,
+                           TuneServices& services);
+
 // ---- a space in full ----
 
 struct RecordOptions {

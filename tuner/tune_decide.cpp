@@ -24,20 +24,6 @@ Clock::time_point after(Clock::time_point from, double seconds) {
     return from + std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
 }
 
-std::int64_t threads_of(const LaunchPlan& plan) {
-    if (plan.steps.empty()) return 0;
-    const Dim3& block = plan.steps.front().block;
-    return std::int64_t{1} * block.x * block.y * block.z;
-}
-
-Resources resources_of(const LaunchPlan& plan, const CompileReport& report) {
-    Resources resources;
-    if (!plan.steps.empty()) resources.dynamic_smem_bytes = static_cast<std::int64_t>(plan.steps.front().dynamic_smem_bytes);
-    resources.registers = std::max(report.registers, 0) * threads_of(plan);
-    resources.tile = threads_of(plan);
-    return resources;
-}
-
 }  // namespace
 
 TuneResult TuneRun::finish() {
@@ -243,19 +229,10 @@ db::Winner TuneRun::blank_winner(std::size_t point) const {
 }
 
 void TuneRun::fill_evidence(db::Winner& winner, const FinalRace& race, const Verdict& verdict) const {
-    db::Evidence& evidence = winner.evidence;
-    evidence.rounds = verdict.rounds;
-    evidence.decided_by = verdict.decided_by;
-    if (verdict.throttled) evidence.decided_by += "; the card was throttled";
-    if (judged_by_ == Reference::none) evidence.decided_by += "; verified on smaller problems alone";
-    if (judged_by_ == Reference::sampled) evidence.decided_by += "; verified on sampled rows and columns and as a product";
-    evidence.conditions = verdict.conditions;
-    for (const FinalRow& row : verdict.rows) {
-        if (row.rounds == 0) continue;
-        const Contestant& who = race.contestants()[row.finalist];
-        evidence.finalists.push_back(
-            {who.info.name, who.candidate, row.timing, row.ratio, row.ratio_low, row.ratio_high, row.tie});
-    }
+    note_verdict(winner.evidence, race, verdict);
+    std::string& decided_by = winner.evidence.decided_by;
+    if (judged_by_ == Reference::none) decided_by += "; verified on smaller problems alone";
+    if (judged_by_ == Reference::sampled) decided_by += "; verified on sampled rows and columns and as a product";
 }
 
 db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) const {

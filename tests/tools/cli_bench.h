@@ -18,6 +18,7 @@ namespace autotune::cli {
 class FakeServices : public Services {
   public:
     bool has_driver = true;
+    std::string driver = "580.1";
     bool is_known = false;  // recall finds a winner
     std::function<void(const Problem&)> on_tune = [](const Problem&) {};
     std::function<void()> on_open = [] {};
@@ -45,7 +46,7 @@ class FakeServices : public Services {
         gpu.device = *reference_device("sm_90a");
         gpu.uuid = "GPU-00000000-0000-0000-0000-000000000000";
         gpu.cuda_version = 13000;
-        gpu.provenance.driver = "580.1";
+        gpu.provenance.driver = driver;
         return gpu;
     }
     void learn_versions(Gpu& gpu, const std::string&) override {
@@ -142,6 +143,24 @@ class FakeServices : public Services {
         trial.candidate = candidate;
         trial.status = verdict;
         return trial;
+    }
+    std::function<void(db::Winner&)> on_race = [](db::Winner&) {};  // changes the row that comes out of a race
+    bool somebody_is_right = true;
+    int races = 0;
+    tuner::RaceAgainResult race_again(const Problem&, const db::Winner& stored, const tuner::RaceAgainOptions&,
+                                      tuner::TuneServices& services) override {
+        ++races;
+        tuner::RaceAgainResult result;
+        if (!somebody_is_right) {
+            result.out.push_back({stored.candidate, TrialStatus::wrong_result, {}, {}, {}, "row 0 is wrong"});
+            return result;
+        }
+        result.winner = stored;
+        result.winner->provenance = services.provenance;
+        result.winner->provenance.method = stored.provenance.method;
+        result.winner->provenance.date = "2026-02-03T04:05:06Z";
+        on_race(*result.winner);
+        return result;
     }
     std::vector<tuner::CompiledRow> compile_ranked(const Problem& problem, const tuner::CompileOptions& options,
                                                    tuner::TuneServices& services) override {

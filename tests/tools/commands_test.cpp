@@ -20,6 +20,11 @@ std::vector<std::string> on(const std::string& command, std::vector<std::string>
     return words;
 }
 
+std::string text_of(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // ---- tune ----
 
 TEST(Tune, IsWhatALineOfFlagsMeans) {
@@ -285,6 +290,34 @@ TEST(Bench, CsvHasOneHeaderForAllShapesAndTheNamesOfTheJson) {
     EXPECT_THAT(said.out, HasSubstr(",16x16x16,winner,ok,rounds,100"));
 }
 
+TEST(Bench, APlotOfOneProblemIsItsLadder) {
+    CliBench autotune;
+    const std::string path = autotune.folder + "/ladder.svg";
+    EXPECT_EQ(autotune(on("bench", {"--named", "--plot", path})).code, ExitCode::done);
+    const std::string svg = text_of(path);
+    EXPECT_THAT(svg, AllOf(HasSubstr("<svg"), HasSubstr(">winner<"), HasSubstr(">launch_refused<")));
+}
+
+TEST(Bench, APlotOfSeveralProblemsHasRooflineRatesAndRatios) {
+    CliBench autotune;
+    tuner::BenchRow winner = FakeServices::timed_row("winner", 100), rival = FakeServices::timed_row("cublas", 105);
+    winner.candidate = Candidate{"gemm/mma", Config({{"block_m", 128}})};
+    rival.ratio_to_first = rival.ratio_low = rival.ratio_high = 1.05;
+    autotune.services.bench_rows = {winner, rival};
+    const std::string path = autotune.folder + "/set.svg";
+    EXPECT_EQ(autotune({"bench", "--op", "hgemm", "--shape", "512,1024x512x512", "--plot", path}).code, ExitCode::done);
+    EXPECT_THAT(text_of(path),
+                AllOf(HasSubstr("under the roofline"), HasSubstr(">1024x512x512<"), HasSubstr("cublas (geometric mean 1.050)")));
+}
+
+TEST(Bench, APlotOfSeveralOpsIsRefusedBeforeAnythingIsTimed) {
+    CliBench autotune;
+    const std::string shapes = autotune.file("shapes.txt", "8x8x8 op=hgemm\n64 op=add\n");
+    const Said said = autotune({"bench", "--shapes", shapes, "--plot", autotune.folder + "/set.svg"});
+    EXPECT_EQ(said.code, ExitCode::usage);
+    EXPECT_THAT(autotune.services.benched, IsEmpty());
+}
+
 // ---- sweep ----
 
 TEST(Sweep, TakesAFileWithWordsPerLine) {
@@ -429,12 +462,97 @@ TEST(Verify, AWrongAnswerIsExit6) {
     EXPECT_EQ(autotune({"verify"}).code, ExitCode::verification);
 }
 
+TEST(Verify, AFreshWinnerIsCheckedAndAStaleOneRacesAgain) {
+    CliBench autotune;
+    autotune(on(""));
+    EXPECT_THAT(autotune({"verify"}).out, HasSubstr("right"));
+    EXPECT_EQ(autotune.services.races, 0);
+    autotune.services.driver = "590.2";
+    EXPECT_THAT(autotune({"verify"}).out, AllOf(HasSubstr("confirmed"), HasSubstr("driver was 580.1 and is 590.2")));
+    EXPECT_EQ(autotune.services.races, 1);
+    EXPECT_THAT(autotune({"verify"}).out, HasSubstr("right")) << "a race makes it fresh";
+    EXPECT_EQ(autotune.services.races, 1);
+}
+
+TEST(Verify, WhoLosesTheRaceIsDemotedAndAnotherAnswersFromThenOn) {
+    CliBench autotune;
+    autotune(on(""));
+    autotune.services.on_race = [](db::Winner& winner) { winner.candidate.config.set("stages", 2); };
+    const Said said = autotune({"verify", "--race"});
+    EXPECT_EQ(said.code, ExitCode::done);
+    EXPECT_THAT(said.out, AllOf(HasSubstr("demoted"), HasSubstr("promoted")));
+    EXPECT_EQ(autotune({"show", "--json"}).json()["winners"][0]["config"]["stages"], 2);
+}
+
+TEST(Verify, ARaceThatNobodySurvivesIsExit6) {
+    CliBench autotune;
+    autotune(on(""));
+    autotune.services.somebody_is_right = false;
+    const Said said = autotune({"verify", "--race"});
+    EXPECT_EQ(said.code, ExitCode::verification);
+    EXPECT_THAT(said.out, AllOf(HasSubstr("demoted"), HasSubstr("row 0 is wrong"), HasSubstr("--retune")));
+}
+
+TEST(Verify, NoRaceChecksAnswersAlone) {
+    CliBench autotune;
+    autotune(on(""));
+    autotune.services.driver = "590.2";
+    EXPECT_THAT(autotune({"verify", "--no-race"}).out, HasSubstr("right"));
+    EXPECT_EQ(autotune.services.races, 0);
+}
+
+TEST(Csv, ShowSweepAndSimulatePrintRowsWithTheNamesOfTheirJson) {
+    CliBench autotune;
+    autotune(on(""));
+    EXPECT_THAT(autotune({"show", "--csv"}).out,
+                AllOf(testing::StartsWith("op,class_key,shape,device.name,"), HasSubstr("512x512x512")));
+    EXPECT_THAT(autotune({"sweep", "--op", "hgemm", "--shapes", "8x8x8", "--csv"}).out,
+                AllOf(testing::StartsWith("problem.op,problem.shape,"), HasSubstr(",tuned,")));
+    const std::string simulated = autotune({"simulate", "space.json", "--csv"}).out;
+    EXPECT_THAT(simulated,
+                AllOf(testing::StartsWith("space,name,runs,"), HasSubstr("median_evaluations_to_5pct"), Not(HasSubstr("curve"))));
+}
+
+TEST(Simulate, APlotHasACurveForEachStrategy) {
+    CliBench autotune;
+    const std::string path = autotune.folder + "/curves.svg";
+    EXPECT_EQ(autotune({"simulate", "space.json", "--plot", path}).code, ExitCode::done);
+    EXPECT_THAT(text_of(path), AllOf(HasSubstr(">random<"), HasSubstr("evaluations")));
+}
+
 TEST(Explain, TellsTheWinnerAndWhatWasDropped) {
     CliBench autotune;
     autotune(on(""));
     const Said said = autotune(on("explain"));
     EXPECT_THAT(said.out,
                 AllOf(HasSubstr("wins with 100.0 us"), HasSubstr("30 interleaved rounds"), HasSubstr("configs are legal")));
+}
+
+TEST(Explain, AnotherDriverMakesItStaleAndSaysWhatHelps) {
+    CliBench autotune;
+    autotune(on(""));
+    EXPECT_EQ(autotune(on("explain", {"--json"})).json()["stale"], false);
+    autotune.services.driver = "590.2";
+    const auto json = autotune(on("explain", {"--json"})).json();
+    EXPECT_EQ(json["stale"], true);
+    EXPECT_EQ(json["stale_because"], "driver was 580.1 and is 590.2");
+    EXPECT_THAT(json["remedy"].get<std::string>(), HasSubstr("autotune verify --op gemm --shape 512x512x512"));
+    EXPECT_THAT(autotune(on("explain")).out, HasSubstr("stale: driver was 580.1 and is 590.2"));
+}
+
+TEST(Explain, WithoutAGpuNothingIsSaidOfStaleness) {
+    CliBench autotune;
+    autotune(on(""));
+    autotune.services.has_driver = false;
+    EXPECT_TRUE(autotune(on("explain", {"--json"})).json()["stale"].is_null());
+}
+
+TEST(Explain, ARemedyNamesWhatTheOpWouldNotChooseByItself) {
+    CliBench autotune;
+    autotune(on("", {"--layout", "nt"}));
+    autotune.services.driver = "590.2";
+    EXPECT_THAT(autotune(on("explain", {"--layout", "nt", "--json"})).json()["remedy"].get<std::string>(),
+                HasSubstr("--shape 512x512x512 --layout nt"));
 }
 
 TEST(Explain, SaysWhyPinnedValuesAreNotLegal) {

@@ -26,6 +26,10 @@ using testing::Not;
 // Small enough that the fake computes every answer; few trials, so that a tune takes seconds.
 const std::vector<std::string> kTune = {"--op", "hgemm", "--shape", "128x128x64", "--family", "gemm/simt", "--budget", "5s,4t"};
 const std::vector<std::string> kAsk = {"--op", "hgemm", "--shape", "128x128x64"};
+// For what needs a winner and runs several commands on it.
+const std::vector<std::string> kSmallTune = {"--op",     "hgemm",     "--shape",  "64x64x32",
+                                             "--family", "gemm/simt", "--budget", "4s,4t"};
+const std::vector<std::string> kSmallAsk = {"--op", "hgemm", "--shape", "64x64x32"};
 
 std::vector<std::string> plus(std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
@@ -236,6 +240,67 @@ TEST(Product, VerifyRunsStoredWinnersAgain) {
     EXPECT_EQ(run(machine, {"verify"}).exit_code, 0);
     machine.script("rule family=simt do=wrong how=element\n");
     EXPECT_EQ(run(machine, {"verify"}).exit_code, 6);
+}
+
+// A rule of the script that holds for a winner's instance alone.
+std::string rule_for(const json& winner, const std::string& what) {
+    std::string rule = "rule family=simt";
+    for (const auto& [name, value] : winner["config"].items()) rule += " " + name + "=" + value.dump();
+    return rule + " " + what + "\n";
+}
+
+json explained(const Sandbox& machine) {
+    return json::parse(run(machine, plus({"explain", "--json"}, kSmallAsk)).out);
+}
+
+TEST(Product, AnotherDriverMakesAWinnerStaleUntilVerifyHasRacedItAgain) {
+    Sandbox machine;
+    ASSERT_EQ(run(machine, kSmallTune).exit_code, 0);
+    EXPECT_EQ(explained(machine)["stale"], false);
+    machine.script("nvml driver=590.9\n");
+    EXPECT_EQ(explained(machine)["stale"], true);
+    const Outcome raced = run(machine, {"verify", "--rounds", "5", "--json"});
+    ASSERT_EQ(raced.exit_code, 0) << raced.err;
+    EXPECT_EQ(lines_of(raced.out).back()["verdict"], "confirmed") << raced.out;
+    EXPECT_EQ(explained(machine)["stale"], false);
+    EXPECT_EQ(explained(machine)["winner"]["provenance"]["driver"], "590.9");
+}
+
+TEST(Product, AWinnerThatANewDriverMakesSlowIsDemotedForAnother) {
+    Sandbox machine;
+    ASSERT_EQ(run(machine, kSmallTune).exit_code, 0);
+    const json before = explained(machine)["winner"];
+    machine.script("nvml driver=590.9\n" + rule_for(before, "do=slow factor=5"));
+    const Outcome raced = run(machine, {"verify", "--rounds", "5", "--json"});
+    ASSERT_EQ(raced.exit_code, 0) << raced.err;
+    const std::vector<json> said = lines_of(raced.out);
+    ASSERT_EQ(said.size(), 2u) << raced.out;
+    EXPECT_EQ(said[0]["verdict"], "demoted");
+    EXPECT_EQ(said[1]["verdict"], "promoted");
+    EXPECT_NE(explained(machine)["winner"]["config"], before["config"]);
+}
+
+TEST(Product, AWinnerThatANewDriverMakesWrongIsDemotedWithItsReason) {
+    Sandbox machine;
+    ASSERT_EQ(run(machine, kSmallTune).exit_code, 0);
+    const json before = explained(machine)["winner"];
+    machine.script("nvml driver=590.9\n" + rule_for(before, "do=wrong how=element"));
+    const std::vector<json> said = lines_of(run(machine, {"verify", "--rounds", "5", "--json"}).out);
+    ASSERT_EQ(said.size(), 2u);
+    EXPECT_EQ(said[0]["verdict"], "demoted");
+    EXPECT_THAT(said[0]["detail"].get<std::string>(), HasSubstr("wrong_result"));
+    EXPECT_NE(explained(machine)["winner"]["config"], before["config"]);
+}
+
+TEST(Product, AReportOfATuneIsOnePage) {
+    Sandbox machine;
+    ASSERT_EQ(run(machine, kSmallTune).exit_code, 0);
+    const std::string path = (machine.folder() / "report.html").string();
+    const Outcome said = run(machine, {"report", "--html", path});
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    std::ifstream file(path);
+    const std::string page((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_THAT(page, AllOf(HasSubstr("Search progress"), HasSubstr("Final rounds"), Not(HasSubstr("<script"))));
 }
 
 TEST(Product, ADatabaseThatIsNoDatabaseIsExit5BeforeAnyGpuWork) {

@@ -6,11 +6,13 @@
 
 #include "src/core/error.h"
 #include "tools/cli/bench_forms.h"
+#include "tools/cli/bench_plots.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/command.h"
 #include "tools/cli/csv.h"
 #include "tools/cli/each_problem.h"
 #include "tools/cli/json_forms.h"
+#include "tools/cli/output_file.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/requests.h"
 #include "tools/cli/text_forms.h"
@@ -71,6 +73,7 @@ class BenchPrinter {
 
     ExitCode bench(const Problem& problem);
     void print_csv();
+    void plot(const std::string& path);
 
   private:
     void print(const Benched& benched);
@@ -116,6 +119,23 @@ void BenchPrinter::print_csv() {
     session_.out() << csv_of(rows);
 }
 
+// Of one problem the ladder, of several the set under the roofline: they must be of one op, whose rate the axis has.
+void BenchPrinter::plot(const std::string& path) {
+    if (done_.empty()) return;
+    const Op& op = session_.catalogue().op_of(done_.front().problem);
+    const std::string svg = done_.size() == 1 ? ladder_svg(done_.front(), gpu_.device, op) : problems_svg(done_, gpu_.device, op);
+    write_output(path, svg, "plot");
+    if (session_.plain()) session_.out() << "plot written to " << path << "\n";
+}
+
+void check_plot(const Arguments& arguments, const std::vector<Problem>& problems) {
+    if (!arguments.has("plot")) return;
+    require_writable(arguments.text("plot"), "plot");
+    const bool one_op =
+        std::all_of(problems.begin(), problems.end(), [&](const Problem& problem) { return problem.op == problems.front().op; });
+    if (!one_op) throw Error(ErrorCode::usage, "--plot shows problems of one op; split them over several runs");
+}
+
 ExitCode run(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = arguments.has("shapes") ? sweep_problems_of(session) : problems_of(session);
     rivals_of(arguments);
@@ -124,12 +144,14 @@ ExitCode run(Session& session, const Arguments& arguments) {
         for (const Problem& problem : problems) print_spaces(session, problem, device, default_options(session, problem, device));
         return ExitCode::done;
     }
+    check_plot(arguments, problems);
     Gpu gpu = session.need_gpu("autotune bench times kernels");
     db::Store store = session.open_store();
     session.services().learn_versions(gpu, session.nvrtc_path());
     BenchPrinter printer(session, gpu, store);
     const ExitCode code = each_problem(session, problems, [&](const Problem& problem) { return printer.bench(problem); });
     if (session.csv()) printer.print_csv();
+    if (arguments.has("plot")) printer.plot(arguments.text("plot"));
     return code;
 }
 
@@ -139,7 +161,7 @@ Command bench_command() {
     return {.name = "bench",
             .about = "time the winner, named configs and the vendor library side by side",
             .examples = {"autotune bench --op hgemm --shape 4096x4096x2048 --against cublas,cublaslt",
-                         "autotune bench --op hgemm --shape 4096x4096x2048 --named --against cublas,cublaslt",
+                         "autotune bench --op hgemm --shape 4096x4096x2048 --named --against cublas,cublaslt --plot ladder.svg",
                          "autotune bench --op hgemm --shapes shapes.txt --best-of-family --against cublaslt --csv",
                          "autotune bench --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=4"},
             .flags =
@@ -150,6 +172,7 @@ Command bench_command() {
                                   {"best-of-family", "", "of the named configs only each family's best", false, {}},
                                   {"racers", "N", "named configs that go on from the survey to the rounds; default 8", false, {}},
                                   {"budget", "TIME", "per problem: end the survey of named configs after 30s, 5m", false, {}},
+                                  {"plot", "FILE", "SVG: one problem as a ladder of bars, several under the roofline", false, {}},
                                   {"rounds", "N", "interleaved rounds; default 30", false, {}},
                                   {"warm", "SECONDS", "load before the rounds; default 1", false, {}},
                                   {"burst", "", "no load before the rounds: what a cold card does", false, {}},

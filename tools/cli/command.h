@@ -34,6 +34,7 @@ Command bench_command();
 Command compile_command();
 Command show_command();
 Command explain_command();
+Command report_command();
 Command verify_command();
 Command export_command();
 Command import_command();

@@ -5,6 +5,7 @@
 
 #include "src/core/error.h"
 #include "tools/cli/command.h"
+#include "tools/cli/evidence_text.h"
 #include "tools/cli/json_forms.h"
 #include "tools/cli/requests.h"
 #include "tools/cli/text_forms.h"
@@ -26,67 +27,49 @@ std::optional<db::Winner> find_winner(const db::Store& store, const Problem& pro
     return best;
 }
 
-std::string how_sure(const db::Evidence& evidence) {
-    if (evidence.finalists.size() < 2) return "It was the only finalist.";
-    const db::Finalist& second = evidence.finalists[1];
-    if (second.tie) {
-        return fmt::format("The runner-up, {}, is a tie: it takes {:.3f} of the winner's time (95 % interval {:.3f} .. {:.3f}).",
-                           second.name, second.ratio, second.ratio_low, second.ratio_high);
-    }
-    return fmt::format("The runner-up, {}, takes {:.1f} % longer (95 % interval {:.1f} .. {:.1f} %).", second.name,
-                       (second.ratio - 1) * 100, (second.ratio_low - 1) * 100, (second.ratio_high - 1) * 100);
+void print_drops(Session& session, const std::vector<Drop>& drops) {
+    if (drops.empty()) return;
+    session.out() << "\nDropped on the way to it, of the legal configs:\n";
+    for (const Drop& drop : drops)
+        session.out() << fmt::format("  {:>12}  {}: {}\n", count_text(drop.count), drop.stage, drop.why);
 }
 
-std::string conditions_text(const Conditions& conditions) {
-    std::string text;
-    if (conditions.sm_clock_mhz) text += fmt::format(" at {} MHz", *conditions.sm_clock_mhz);
-    if (conditions.power_w) text += fmt::format(", {} W", *conditions.power_w);
-    if (conditions.temperature_c) text += fmt::format(", {} C", *conditions.temperature_c);
-    return text;
-}
-
-std::string failures_text(const db::Evidence& evidence) {
-    std::string text;
-    for (const auto& [status, count] : evidence.failures) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, status);
-    return text.empty() ? "none failed" : text;
-}
-
-std::string stale_text(Session& session, const db::Winner& winner) {
-    const Family* family = session.catalogue().find_family(winner.candidate.family);
-    if (family == nullptr) return "Its family is not part of this version: it is not used.";
-    if (session.catalogue().template_identity(*family) != winner.template_identity)
-        return "Its template has changed since: it is not used; tune again.";
-    return fmt::format(
-        "It stays exact while {} keeps its template; another driver, NVRTC or power limit makes it stale, and --retune fresh.",
-        winner.candidate.family);
-}
-
-void explain_winner(Session& session, const db::Winner& winner, const Op& op, const Problem& problem) {
+void explain_winner(Session& session, const db::Winner& winner, const Freshness& freshness, bool compared,
+                    const Problem& problem) {
+    const Op& op = session.catalogue().op_of(problem);
     const db::Evidence& evidence = winner.evidence;
-    const db::Provenance& from = winner.provenance;
     std::ostream& out = session.out();
-    out << fmt::format("{} wins with {} us (95 % interval {}), {} {}.\n", session.bold(winner.candidate.to_string()),
-                       us_text(winner.timing.median_us), interval_text(winner.timing),
-                       rate_text(op, problem, winner.timing.median_us), rate_title(op));
-    out << fmt::format("Decided in {} interleaved rounds: {}. {}\n", evidence.rounds,
-                       evidence.decided_by.empty() ? "not recorded" : evidence.decided_by, how_sure(evidence));
+    out << session.bold(winner.candidate.to_string()) << " " << wins_text(winner, op, problem) << "\n";
+    out << decided_text(evidence) << "\n";
+    if (const std::string rivals = rivals_text(evidence); !rivals.empty()) out << rivals << "\n";
     if (evidence.max_error)
         out << fmt::format("Verified: its largest error is {:.2f} of what is allowed.\n", *evidence.max_error);
-    out << fmt::format(
-        "Looked for among {} legal configs: {} tried, {}; stopped by {} after {} (compiling {}, verifying {}, measuring {}), "
-        "seed {}.\n",
-        count_text(evidence.space_legal), evidence.tried, failures_text(evidence),
-        evidence.stopped_by.empty() ? "nothing" : evidence.stopped_by, seconds_text(evidence.seconds),
-        seconds_text(evidence.compile_seconds), seconds_text(evidence.verify_seconds), seconds_text(evidence.measure_seconds),
-        evidence.seed);
-    out << fmt::format("Measured on {}{}, driver {}, NVRTC {}, {}, {} ({}).\n", device_text(winner.device),
-                       conditions_text(evidence.conditions), from.driver, from.nvrtc, from.method, from.date,
-                       winner.shipped ? "shipped with autotune " + from.tool_version : "by autotune " + from.tool_version);
+    out << fmt::format("Looked for among {} legal configs: {} tried, {} failed. ", count_text(evidence.space_legal),
+                       evidence.tried, evidence.failed)
+        << phases_text(evidence) << "\n";
+    out << measured_text(winner) << "\n";
     if (winner.compile.registers >= 0)
         out << fmt::format("It takes {} registers and spills {} bytes.\n", winner.compile.registers, winner.compile.spill_bytes);
-    out << stale_text(session, winner) << "\n";
+    out << freshness_text(freshness, compared) << "\n";
+    print_drops(session, drops_of(evidence));
     if (!evidence.finalists.empty()) out << "\n" << finalists_table(evidence, op, problem);
     out << "\n";
+}
+
+Json drops_json(const std::vector<Drop>& drops) {
+    Json list = Json::array();
+    for (const Drop& drop : drops) list.push_back({{"stage", drop.stage}, {"count", drop.count}, {"why", drop.why}});
+    return list;
+}
+
+// What the evidence says beside the winner itself.
+void add_winner_json(Json& json, const db::Winner& winner, const Freshness& freshness, bool compared) {
+    json["evidence"] = evidence_json(winner.evidence);
+    json["dropped"] = drops_json(drops_of(winner.evidence));
+    json["usable"] = freshness.usable;
+    json["stale"] = compared ? Json(freshness.stale) : Json(nullptr);
+    json["stale_because"] = freshness.because;
+    json["remedy"] = freshness.remedy;
 }
 
 Json trials_json(const std::vector<db::StoredTrial>& trials) {
@@ -141,35 +124,52 @@ void explain_spaces(Session& session, const Problem& problem, const Device& devi
     json["families"] = families;
 }
 
-void explain_one(Session& session, const db::Store& store, const Device& device, bool is_this_gpu, const Problem& problem) {
+// A device to explain for; `today` where it is the GPU at hand.
+struct Subject {
+    Device device;
+    std::optional<db::Provenance> today;
+};
+
+void explain_one(Session& session, const db::Store& store, const Subject& subject, const Problem& problem) {
     const Op& op = session.catalogue().op_of(problem);
-    const tuner::Choice choice = choice_of(session, problem, device);
-    const std::optional<db::Winner> winner = find_winner(store, problem, device, is_this_gpu);
-    Json json{{"problem", problem_json(problem)}, {"device", device_json(device)}};
+    const tuner::Choice choice = choice_of(session, problem, subject.device);
+    const bool is_this_gpu = subject.today.has_value();
+    const std::optional<db::Winner> winner = find_winner(store, problem, subject.device, is_this_gpu);
+    Json json{{"problem", problem_json(problem)}, {"device", device_json(subject.device)}};
     json["winner"] = winner ? winner_json(*winner, &op, &problem) : Json(nullptr);
-    if (winner) json["evidence"] = evidence_json(winner->evidence);
-    if (!session.json()) {
-        session.out() << problem_text(problem) << "\n" << device_text(device.identity) << "\n\n";
-        if (winner) explain_winner(session, *winner, op, problem);
-        if (!winner)
-            session.out() << "No winner is on record; `autotune --op " << problem.op << " --shape " << problem.shape()
-                          << " ...` finds one.\n\n";
+    if (!session.json()) session.out() << problem_text(problem) << "\n" << device_text(subject.device.identity) << "\n\n";
+    if (winner) {
+        const Freshness freshness = freshness_of(session.catalogue(), *winner, problem, subject.today);
+        add_winner_json(json, *winner, freshness, is_this_gpu);
+        if (!session.json()) explain_winner(session, *winner, freshness, is_this_gpu, problem);
+    } else if (!session.json()) {
+        session.out() << "No winner is on record; `autotune --op " << problem.op << " --shape " << problem.shape()
+                      << " ...` finds one.\n\n";
     }
-    explain_spaces(session, problem, device, choice, json);
+    explain_spaces(session, problem, subject.device, choice, json);
     if (!session.json()) return;
-    json["trials"] = trials_json(store.trials(problem, device.identity));
+    json["trials"] = trials_json(store.trials(problem, subject.device.identity));
     print_json(session, json);
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+// Asked for an architecture, or without a GPU: a card of that architecture stands in.
+std::vector<Subject> subjects_of(Session& session) {
+    std::vector<Subject> subjects;
+    std::optional<Gpu> gpu;
+    if (!session.arguments().has("arch")) gpu = session.find_gpu();
+    if (gpu) {
+        session.learn_versions(*gpu);
+        return {{gpu->device, gpu->provenance}};
+    }
+    for (const Device& device : devices_of_archs(session.arguments(), {"sm_90a"})) subjects.push_back({device, std::nullopt});
+    return subjects;
+}
+
+ExitCode run(Session& session, const Arguments&) {
     const std::vector<Problem> problems = problems_of(session);
     const db::Store store = session.open_store_to_read();
-    // Asked for an architecture, or without a GPU: a card of that architecture stands in.
-    std::optional<Gpu> gpu;
-    if (!arguments.has("arch")) gpu = session.find_gpu();
-    const std::vector<Device> devices = gpu ? std::vector<Device>{gpu->device} : devices_of_archs(arguments, {"sm_90a"});
-    for (const Device& device : devices) {
-        for (const Problem& problem : problems) explain_one(session, store, device, gpu.has_value(), problem);
+    for (const Subject& subject : subjects_of(session)) {
+        for (const Problem& problem : problems) explain_one(session, store, subject, problem);
     }
     return ExitCode::done;
 }
@@ -178,7 +178,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
 
 Command explain_command() {
     return {.name = "explain",
-            .about = "why the winner won, how sure that is, and what was dropped and why",
+            .about = "why the winner won, how sure that is, what was dropped and why, and whether it is stale",
             .examples = {"autotune explain --op hgemm --shape 4096x4096x2048",
                          "autotune explain --op hgemm --shape 4096x4096x2048 --arch sm_80 --param stages=6"},
             .flags = problem_flags() + choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag()} +

@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/json_forms.h"
+#include "tools/cli/output_file.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/requests.h"
 #include "tools/cli/text_forms.h"
@@ -31,15 +29,9 @@ tuner::RecordOptions record_options_of(Session& session, const Problem& problem,
     return options;
 }
 
-void write(const tuner::RecordedSpace& space, const std::string& path) {
-    std::ofstream file(path, std::ios::trunc);
-    file << tuner::to_json(space) << "\n";
-    file.close();
-    if (!file) throw Error(ErrorCode::usage, "cannot write '" + path + "': " + std::strerror(errno) + "; choose another --out");
-}
-
 ExitCode run(Session& session, const Arguments& arguments) {
     if (!arguments.has("out")) throw Error(ErrorCode::usage, "--out is missing: where to write the space");
+    require_writable(arguments.text("out"), "out");
     const Problem problem = only_problem(session);
     Gpu gpu = session.need_gpu("autotune record times kernels");
     session.services().learn_versions(gpu, session.nvrtc_path());
@@ -48,7 +40,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
     const tuner::RecordedSpace space =
         session.services().record(problem, record_options_of(session, problem, gpu.device), services);
     progress.clear();
-    write(space, arguments.text("out"));
+    write_output(arguments.text("out"), tuner::to_json(space) + "\n", "out");
     const auto failed = std::count_if(space.rows.begin(), space.rows.end(), [](const auto& row) { return !row.time_us; });
     const std::optional<double> best_us = space.best_us();
     if (session.json()) {

@@ -74,6 +74,10 @@ class RealServices : public Services {
     Trial verify(const Problem& problem, const Candidate& candidate, tuner::TuneServices& services) override {
         return tuner::verify(problem, candidate, services);
     }
+    tuner::RaceAgainResult race_again(const Problem& problem, const db::Winner& stored, const tuner::RaceAgainOptions& options,
+                                      tuner::TuneServices& services) override {
+        return tuner::race_again(problem, stored, options, services);
+    }
     std::vector<tuner::CompiledRow> compile_ranked(const Problem& problem, const tuner::CompileOptions& options,
                                                    tuner::TuneServices& services) override {
         return tuner::compile_ranked(problem, options, services);

@@ -101,6 +101,14 @@ Gpu Session::need_gpu(const std::string& purpose) {
     return *find_gpu();
 }
 
+void Session::learn_versions(Gpu& gpu) {
+    try {
+        services_.learn_versions(gpu, nvrtc_path());
+    } catch (const Error& error) {
+        warn(error.what());
+    }
+}
+
 void Session::make_folders() {
     warn_of_fallback();
     make_private_folder(paths_.cache_folder);

@@ -74,6 +74,9 @@ class Session {
     // Throws Error{no_gpu} where there is none. `purpose`: "autotune bench times kernels".
     Gpu need_gpu(const std::string& purpose);
 
+    // What can be known of the toolchain; a machine without NVRTC is no reason to fail.
+    void learn_versions(Gpu& gpu);
+
     // What the tuner is given. `device` may stand in for an absent GPU. The caller keeps store and observer alive.
     tuner::TuneServices tune_services(const Device& device, db::Store* store, tuner::TuneObserver* observer);
     tuner::TuneServices tune_services(const Gpu& gpu, db::Store* store, tuner::TuneObserver* observer);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/cli/command.h"
+#include "tools/cli/csv.h"
 #include "tools/cli/json_forms.h"
 #include "tools/cli/requests.h"
 #include "tools/cli/rows.h"
@@ -47,8 +48,8 @@ std::string rows_table(Session& session, const std::vector<db::Winner>& winners)
 
 ExitCode show_misses(Session& session, const db::Store& store) {
     const std::vector<db::MissRow> misses = store.misses();
-    if (session.json()) {
-        Json rows = Json::array();
+    if (!session.plain()) {
+        std::vector<Json> rows;
         for (const auto& miss : misses) {
             rows.push_back({{"op", miss.op},
                             {"class_key", miss.class_key},
@@ -57,7 +58,8 @@ ExitCode show_misses(Session& session, const db::Store& store) {
                             {"count", miss.count},
                             {"date", miss.date}});
         }
-        print_json(session, {{"database", store.path()}, {"misses", rows}});
+        if (session.csv()) session.out() << csv_of(rows);
+        if (session.json()) print_json(session, {{"database", store.path()}, {"misses", rows}});
         return ExitCode::done;
     }
     Table table({{"shape", Table::Align::left},
@@ -78,9 +80,13 @@ ExitCode run(Session& session, const Arguments& arguments) {
     if (arguments.has("misses")) return show_misses(session, store);
     const std::size_t most = limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit);
     const MatchingRows rows = matching_rows(store, filter, most);
-    if (session.json()) {
-        Json list = Json::array();
+    if (!session.plain()) {
+        std::vector<Json> list;
         for (const db::Winner& winner : rows.winners) list.push_back(row_json(session, winner));
+        if (session.csv()) {
+            session.out() << csv_of(list);
+            return ExitCode::done;
+        }
         print_json(session,
                    {{"database", store.path()}, {"total", rows.total}, {"shown", rows.winners.size()}, {"winners", list}});
         return ExitCode::done;
@@ -107,7 +113,7 @@ Command show_command() {
                      std::vector<Flag>{{"device-key", "KEY", "only rows of this device, as --json names it", false, {}},
                                        {"limit", "N", "rows at most; 0: all; default 50", false, {}},
                                        {"misses", "", "problems the library was asked for and had no winner", false, {}}} +
-                     store_flags() + output_flags(),
+                     store_flags() + table_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,

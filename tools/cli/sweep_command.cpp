@@ -6,6 +6,7 @@
 #include "src/core/error.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/command.h"
+#include "tools/cli/csv.h"
 #include "tools/cli/json_forms.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/requests.h"
@@ -101,6 +102,12 @@ void print_summary(Session& session, const std::vector<tuner::SweepItem>& items)
         print_json(session, {{"summary", counts}, {"seconds", seconds}});
         return;
     }
+    if (session.csv()) {
+        std::vector<Json> rows;
+        for (const tuner::SweepItem& item : items) rows.push_back(item_json(session, item));
+        session.out() << csv_of(rows);
+        return;
+    }
     session.out() << summary_table(session, items)
                   << fmt::format(
                          "\n{} problems: {} tuned, {} fresh already, {} failed, {} left for lack of time; {}\n", items.size(),
@@ -172,7 +179,7 @@ Command sweep_command() {
                  std::vector<Flag>{{"shapes", "FILE|RANGES", "problems from a file, one a line, or ranges; repeatable", true, {}},
                                    {"total-budget", "TIME", "stop starting problems after this time: 30m, 2h", false, {}}} +
                  choice_flags() + search_flags() + device_flags() +
-                 std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} + store_flags() + output_flags(),
+                 std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} + store_flags() + table_flags(),
         .takes_op_options = true,
         .words = "",
         .fewest_words = 0,

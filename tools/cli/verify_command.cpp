@@ -9,6 +9,7 @@
 #include "tools/cli/requests.h"
 #include "tools/cli/rows.h"
 #include "tools/cli/text_forms.h"
+#include "tuner/recall.h"
 
 namespace autotune::cli {
 namespace {
@@ -49,6 +50,44 @@ ExitCode check_rows(Session& session, const db::Store& store, const RowFilter& f
     return unusable == 0 ? ExitCode::done : ExitCode::some_failed;
 }
 
+// What became of one row.
+ExitCode check_answer(Session& session, const Problem& problem, const db::Winner& row, tuner::TuneServices& services) {
+    const Trial trial = session.services().verify(problem, row.candidate, services);
+    report(session, row, trial.status == TrialStatus::ok ? "right" : std::string(to_string(trial.status)), trial.detail);
+    if (trial.status == TrialStatus::ok) return ExitCode::done;
+    return trial.status == TrialStatus::wrong_result ? ExitCode::verification : ExitCode::some_failed;
+}
+
+std::string why_out(const tuner::RaceAgainResult& result, const Candidate& candidate) {
+    for (const Trial& trial : result.out) {
+        if (trial.candidate == candidate) return std::string(to_string(trial.status)) + ": " + trial.detail;
+    }
+    return "";
+}
+
+// The winner against those it beat, on today's driver and compiler: what comes out of it is stored.
+ExitCode race_again(Session& session, const Problem& problem, const db::Winner& row, const std::string& why,
+                    tuner::TuneServices& services) {
+    tuner::RaceAgainOptions options;
+    options.rounds = static_cast<int>(session.arguments().integer("rounds", options.rounds, {.least = 3, .most = 100'000}));
+    const tuner::RaceAgainResult result = session.services().race_again(problem, row, options, services);
+    if (!result.winner) {
+        report(session, row, "demoted",
+               "nobody's answer is right now, " + why_out(result, row.candidate) + "; tune again with --retune");
+        return ExitCode::verification;
+    }
+    services.store->put(*result.winner);
+    const std::string now = us_text(result.winner->timing.median_us) + " us" + (why.empty() ? "" : "; " + why);
+    if (result.winner->candidate == row.candidate) {
+        report(session, row, "confirmed", now);
+        return ExitCode::done;
+    }
+    const std::string fault = why_out(result, row.candidate);
+    report(session, row, "demoted", fault.empty() ? "slower than another now; " + why : fault);
+    report(session, *result.winner, "promoted", now);
+    return ExitCode::done;
+}
+
 ExitCode verify_row(Session& session, const Gpu& gpu, db::Store& store, const db::Winner& row) {
     const auto problem = problem_of(session.catalogue(), row);
     if (const std::string reason = why_unusable(session.catalogue(), row); !reason.empty() || !problem) {
@@ -57,14 +96,19 @@ ExitCode verify_row(Session& session, const Gpu& gpu, db::Store& store, const db
     }
     ProgressLine progress(session);
     tuner::TuneServices services = session.tune_services(gpu, &store, &progress);
-    const Trial trial = session.services().verify(*problem, row.candidate, services);
-    progress.clear();
-    report(session, row, trial.status == TrialStatus::ok ? "right" : std::string(to_string(trial.status)), trial.detail);
-    if (trial.status == TrialStatus::ok) return ExitCode::done;
-    return trial.status == TrialStatus::wrong_result ? ExitCode::verification : ExitCode::some_failed;
+    const std::string stale = tuner::why_stale(row.provenance, gpu.provenance);
+    const bool races = session.arguments().has("race") || (!stale.empty() && !session.arguments().has("no-race"));
+    if (!races) return check_answer(session, *problem, row, services);
+    if (const auto served = tuner::valid_winner(*problem, services); served && served->candidate != row.candidate) {
+        report(session, row, "superseded", "the answer is " + served->candidate.to_string());
+        return ExitCode::done;
+    }
+    return race_again(session, *problem, with_evidence(store, session.catalogue(), row), stale, services);
 }
 
 ExitCode run(Session& session, const Arguments& arguments) {
+    if (arguments.has("race") && arguments.has("no-race"))
+        throw Error(ErrorCode::usage, "--race and --no-race exclude each other; give one of them");
     RowFilter filter = row_filter_of(session);
     if (arguments.has("database-only")) {
         const db::Store store = session.open_store_to_read();
@@ -91,18 +135,22 @@ ExitCode run(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Command verify_command() {
-    return {
-        .name = "verify",
-        .about = "check stored winners again: their answers on this GPU, or the rows alone",
-        .examples = {"autotune verify", "autotune verify --op hgemm --shape 4096x4096x2048", "autotune verify --database-only"},
-        .flags =
-            problem_flags() +
-            std::vector<Flag>{{"database-only", "", "check the file and its rows; needs no GPU", false, {}}, templates_flag()} +
-            device_flags() + store_flags() + output_flags(),
-        .takes_op_options = true,
-        .words = "",
-        .fewest_words = 0,
-        .run = run};
+    return {.name = "verify",
+            .about = "check stored winners again, and race those of another driver or compiler: promotes and demotes",
+            .examples = {"autotune verify", "autotune verify --op hgemm --shape 4096x4096x2048",
+                         "autotune verify --race --op hgemm", "autotune verify --database-only"},
+            .flags = problem_flags() +
+                     std::vector<Flag>{
+                         {"database-only", "", "check the file and its rows; needs no GPU", false, {}},
+                         {"race", "", "race every winner again, not only those of another driver or compiler", false, {}},
+                         {"no-race", "", "only check answers", false, {}},
+                         {"rounds", "N", "interleaved rounds of a race at least; default 30", false, {}},
+                         templates_flag()} +
+                     device_flags() + store_flags() + output_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run};
 }
 
 }  // namespace autotune::cli

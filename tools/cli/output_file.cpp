@@ -1,0 +1,29 @@
+#include "tools/cli/output_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "src/core/error.h"
+
+namespace autotune::cli {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, const std::string& flag) {
+    throw Error(ErrorCode::usage, "cannot write '" + path + "': " + std::strerror(errno) + "; choose another --" + flag);
+}
+
+}  // namespace
+
+void require_writable(const std::string& path, const std::string& flag) {
+    if (!std::ofstream(path, std::ios::app)) refuse(path, flag);
+}
+
+void write_output(const std::string& path, const std::string& text, const std::string& flag) {
+    std::ofstream file(path, std::ios::trunc);
+    file << text;
+    file.close();
+    if (!file) refuse(path, flag);
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+namespace autotune::cli {
+
+// Throws Error{usage} naming `flag` if the file could not be written: before the work whose result it is to hold. An existing
+// file is left as it is.
+void require_writable(const std::string& path, const std::string& flag);
+
+// Replaces the file. Throws Error{usage} naming `flag`.
+void write_output(const std::string& path, const std::string& text, const std::string& flag);
+
+}  // namespace autotune::cli

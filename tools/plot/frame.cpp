@@ -1,0 +1,56 @@
+#include "tools/plot/frame.h"
+
+namespace autotune::plot {
+namespace {
+
+constexpr double kLeft = 16;
+constexpr double kLine = 18;
+
+// Where each entry of the legend stands, line by line.
+std::vector<Point> legend_places(double width, double top, const std::vector<LegendEntry>& legend) {
+    std::vector<Point> places;
+    Point at{kLeft, top};
+    for (const LegendEntry& entry : legend) {
+        const double needed = 24 + text_width(entry.name);
+        if (at.x > kLeft && at.x + needed > width - kLeft) at = {kLeft, at.y + kLine};
+        places.push_back(at);
+        at.x += needed + 14;
+    }
+    return places;
+}
+
+double heading_lines(const Heading& heading) {
+    return 24 + (heading.subtitle.empty() ? 0 : kLine);
+}
+
+void draw_key(Svg& svg, const LegendEntry& entry, Point at) {
+    const std::string colour = entry.mark == Mark::limit ? "limit" : series_class(entry.series);
+    if (entry.mark == Mark::dots) {
+        svg.circle({at.x + 8, at.y - 4}, 4, colour + " mark");
+    } else {
+        svg.path({{at.x, at.y - 4}, {at.x + 16, at.y - 4}}, colour + (entry.mark == Mark::limit ? "" : " curve"));
+    }
+    svg.text({at.x + 22, at.y}, entry.name, "words");
+}
+
+}  // namespace
+
+double text_width(const std::string& words, double font_px) {
+    return static_cast<double>(words.size()) * font_px * 0.62;
+}
+
+double heading_height(double width, const Heading& heading, const std::vector<LegendEntry>& legend) {
+    const double top = heading_lines(heading);
+    if (legend.empty()) return top + 8;
+    return legend_places(width, top + kLine, legend).back().y + 10;
+}
+
+double draw_heading(Svg& svg, const Heading& heading, const std::vector<LegendEntry>& legend) {
+    svg.text({kLeft, 22}, heading.title, "words title");
+    if (!heading.subtitle.empty()) svg.text({kLeft, 22 + kLine}, heading.subtitle, "muted");
+    const std::vector<Point> places = legend_places(svg.width(), heading_lines(heading) + kLine, legend);
+    for (std::size_t i = 0; i < legend.size(); ++i) draw_key(svg, legend[i], places[i]);
+    return heading_height(svg.width(), heading, legend);
+}
+
+}  // namespace autotune::plot

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace autotune::plot {
+
+// Values onto a stretch of the drawing, linearly or by their logarithm.
+class Scale {
+  public:
+    // REQUIRES: low < high, both finite; positive if logarithmic.
+    Scale(double low, double high, bool logarithmic);
+    Scale onto(double from, double to) const;
+
+    double at(double value) const;
+    // Round values within the range, some five of them; a logarithmic range of less than two decades gets 1, 2 and 5.
+    std::vector<double> ticks() const;
+    double low() const { return low_; }
+    double high() const { return high_; }
+
+  private:
+    double low_, high_;
+    bool logarithmic_;
+    double from_ = 0, to_ = 1;
+};
+
+// The range that shows all values: round ends, and 0 if that is near enough; for the logarithm a little air at both ends.
+Scale scale_for(const std::vector<double>& values, bool logarithmic);
+
+// "0.5", "1200", "16k": a tick or a value in few characters.
+std::string short_text(double value);
+
+}  // namespace autotune::plot

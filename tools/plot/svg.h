@@ -1,0 +1,63 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Values to SVG text. Pure: nothing here reads, writes or knows what is drawn.
+namespace autotune::plot {
+
+struct Point {
+    double x = 0;
+    double y = 0;
+};
+
+struct Box {
+    double x = 0, y = 0, width = 0, height = 0;
+};
+
+enum class Anchor { start, middle, end };
+
+// Colours of a data series, repeated after this many; legible on white and on black.
+constexpr std::size_t kSeriesColours = 8;
+
+// A drawing under construction. Elements carry classes of stylesheet(), so that one text reads well in light and dark. Words are
+// escaped; coordinates are finite numbers (throws Error{internal} otherwise).
+class Svg {
+  public:
+    Svg(double width, double height) : width_(width), height_(height) {}
+
+    double width() const { return width_; }
+    double height() const { return height_; }
+
+    void line(Point from, Point to, std::string_view classes);
+    void path(const std::vector<Point>& points, std::string_view classes);
+    // `title`: what a pointer that rests on it is shown; empty: nothing.
+    void rect(const Box& box, std::string_view classes, const std::string& title = "");
+    void circle(Point centre, double radius, std::string_view classes, const std::string& title = "");
+    // `degrees`: turned about its anchor.
+    void text(Point at, const std::string& words, std::string_view classes, Anchor anchor = Anchor::start, double degrees = 0);
+    void place(const Svg& inner, Point at);
+
+    // An element for a page that has stylesheet() once.
+    std::string element() const;
+    // A file of its own: with styles and background, and nothing that is fetched from elsewhere.
+    std::string document() const;
+
+  private:
+    double width_, height_;
+    std::string body_;
+};
+
+// One below the other, as wide as the widest.
+Svg stacked(const std::vector<Svg>& drawings);
+
+// Styles of every class that drawings use, for light and for dark.
+std::string stylesheet();
+// "series-3": the classes of a series' colour.
+std::string series_class(std::size_t series);
+
+// For text between tags and in attributes. Control characters become spaces.
+std::string escaped(std::string_view text);
+
+}  // namespace autotune::plot

@@ -1,0 +1,179 @@
+#include <algorithm>
+
+#include "src/core/error.h"
+#include "tuner/dates.h"
+#include "tuner/neighbours.h"
+#include "tuner/recall.h"
+#include "tuner/tune.h"
+#include "tuner/tune_run.h"
+
+namespace autotune::tuner {
+namespace {
+
+// The stored winner first, then whom it beat; each config that is still legal once.
+std::vector<Candidate> field_of(const db::Winner& stored, const Problem& problem, const TuneServices& services) {
+    std::vector<Candidate> field = {stored.candidate};
+    for (const db::Finalist& finalist : stored.evidence.finalists) {
+        if (!finalist.candidate || std::find(field.begin(), field.end(), *finalist.candidate) != field.end()) continue;
+        db::Winner row;
+        row.candidate = *finalist.candidate;
+        const Family* family = services.catalogue.find_family(row.candidate.family);
+        if (family == nullptr) continue;
+        row.template_identity = services.catalogue.template_identity(*family);
+        if (is_valid(row, problem, services)) field.push_back(row.candidate);
+    }
+    return field;
+}
+
+class RaceAgain {
+  public:
+    RaceAgain(const Problem& problem, const db::Winner& stored, const RaceAgainOptions& options, TuneServices& services)
+        : problem_(problem),
+          stored_(stored),
+          options_(options),
+          services_(services),
+          engine_(services),
+          host_(engine_),
+          shared_{engine_, host_, {}, {}} {}
+    RaceAgainResult run();
+
+  private:
+    std::vector<Contestant> contestants();
+    std::optional<Contestant> contestant_of(const Candidate& candidate);
+    BenchSession::Options session_options() const;
+    bool is_settled(BenchSession& session, std::vector<Contestant>& field);
+    db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
+    void drop(const Candidate& candidate, TrialStatus status, const std::string& detail);
+
+    const Problem& problem_;
+    const db::Winner& stored_;
+    const RaceAgainOptions& options_;
+    TuneServices& services_;
+    Engine engine_;
+    BenchHost host_;
+    RunShared shared_;
+    RaceAgainResult result_;
+};
+
+void RaceAgain::drop(const Candidate& candidate, TrialStatus status, const std::string& detail) {
+    result_.out.push_back({candidate, status, {}, {}, {}, detail});
+}
+
+std::optional<Contestant> RaceAgain::contestant_of(const Candidate& candidate) {
+    const Family& family = *services_.catalogue.find_family(candidate.family);
+    const SearchSpace space = family.space(problem_, services_.device);
+    const Config config = space.canonical(candidate.config);
+    const jit::Target target{services_.device.arch(), engine_.nvrtc_version()};
+    Contestant contestant;
+    try {
+        contestant.instance = compile_now(shared_, jit::render(services_.catalogue, family, problem_, space, config, target));
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::compile_failed) throw;
+        drop(candidate, TrialStatus::compile_failed, error.what());
+        return std::nullopt;
+    }
+    contestant.candidate = Candidate{candidate.family, config};
+    contestant.info.name = contestant.candidate->to_string();
+    contestant.info.resources = resources_of(family.plan(problem_, config, services_.device), contestant.instance->report);
+    contestant.info.is_previous_winner = candidate == stored_.candidate;
+    return contestant;
+}
+
+std::vector<Contestant> RaceAgain::contestants() {
+    std::vector<Contestant> field;
+    for (const Candidate& candidate : field_of(stored_, problem_, services_)) {
+        if (auto contestant = contestant_of(candidate)) field.push_back(std::move(*contestant));
+    }
+    return field;
+}
+
+BenchSession::Options RaceAgain::session_options() const {
+    const Op& op = services_.catalogue.op_of(problem_);
+    BenchSession::Options options;
+    options.l2_warm = stored_.provenance.method.find("l2=warm") != std::string::npos;
+    options.seed = options_.seed;
+    options.floor_us = floor_us(op, problem_, services_.device);
+    options.affordable_reference = affordable_reference(op, problem_, services_.device);
+    return options;
+}
+
+db::Winner RaceAgain::winner_from(const FinalRace& race, const Verdict& verdict) const {
+    const Contestant& who = race.contestants()[verdict.winner];
+    db::Winner winner = stored_;
+    winner.shipped = false;
+    winner.device = services_.device.identity;
+    winner.candidate = *who.candidate;
+    winner.template_identity = services_.catalogue.template_identity(*services_.catalogue.find_family(who.candidate->family));
+    winner.timing = verdict.rows.front().timing;
+    winner.compile = who.instance->report;
+    winner.provenance = services_.provenance;
+    winner.provenance.nvrtc = shared_.engine.nvrtc_version();
+    winner.provenance.method = measuring_method(session_options().l2_warm);
+    winner.provenance.date = today_utc();
+    winner.evidence.max_error = race.outcomes()[verdict.winner].max_error;
+    note_verdict(winner.evidence, race, verdict);
+    winner.evidence.decided_by += "; raced again";
+    return winner;
+}
+
+// One race. False if its winner is wrong on a neighbour and the others are to race without it.
+bool RaceAgain::is_settled(BenchSession& session, std::vector<Contestant>& field) {
+    std::vector<Contestant> all = field;
+    Contestant vendor;
+    vendor.info.name = "cublas";
+    vendor.info.may_win = false;
+    all.push_back(std::move(vendor));
+    FinalRace::Options options;
+    options.rounds.least_rounds = options_.rounds;
+    options.rounds.most_rounds = std::max(options.rounds.most_rounds, options_.rounds);
+    options.rounds.seed = options_.seed;
+    options.warm_seconds = options_.warm_seconds;
+    FinalRace race(session, std::move(all), options);
+    const bool decided = race.run();
+    for (std::size_t i = 0; i < field.size(); ++i) {
+        const RunOutcome& outcome = race.outcomes()[i];
+        if (!outcome.ok()) drop(*race.contestants()[i].candidate, outcome.status, outcome.detail);
+    }
+    if (!decided) return true;
+    const Verdict verdict = race.rounds().verdict();
+    const Candidate& winner = *race.contestants()[verdict.winner].candidate;
+    const RunOutcome outcome = verify_on_neighbours(shared_, problem_, winner);
+    if (outcome.ok()) {
+        result_.winner = winner_from(race, verdict);
+        return true;
+    }
+    drop(winner, outcome.status, outcome.detail);
+    std::erase_if(field, [&](const Contestant& one) {
+        return std::any_of(result_.out.begin(), result_.out.end(),
+                           [&](const Trial& trial) { return trial.candidate == *one.candidate; });
+    });
+    return field.empty();
+}
+
+RaceAgainResult RaceAgain::run() {
+    engine_.bench().start();
+    const jit::Target target{services_.device.arch(), engine_.nvrtc_version()};
+    const Op& op = services_.catalogue.op_of(problem_);
+    host_.set_harness(compile_now(shared_, jit::render_harness(services_.catalogue, target)));
+    const Instance reference = compile_now(shared_, jit::render_reference(services_.catalogue, op, problem_, target));
+    std::vector<Contestant> field = contestants();
+    if (field.empty()) return std::move(result_);
+    engine_.acquire_gpu();
+    BenchSession session(host_, problem_, reference, session_options());
+    while (!is_settled(session, field)) {
+    }
+    return std::move(result_);
+}
+
+}  // namespace
+
+RaceAgainResult race_again(const Problem& problem, const db::Winner& stored, const RaceAgainOptions& options,
+                           TuneServices& services) {
+    try {
+        return RaceAgain(problem, stored, options, services).run();
+    } catch (const Interrupted&) {
+        throw Error(ErrorCode::interrupted, "stopped before the race was over");
+    }
+}
+
+}  // namespace autotune::tuner
