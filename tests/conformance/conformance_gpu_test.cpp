@@ -228,7 +228,7 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
         const Op& op = catalogue_.op_of(group.problem);
         const jit::Compiled reference = compiled(jit::render_reference(catalogue_, op, group.problem, target_));
         tuner::Workbench bench(*gpu_, *harness_, op, group.problem, {.timing = false});
-        ASSERT_TRUE(bench.compute_reference({library_of(reference), reference.symbol}));
+        ASSERT_EQ(bench.compute_reference({library_of(reference), reference.symbol}, true), tuner::Reference::full);
         const SearchSpace space = family.space(group.problem, device());
         for (const Config& config : group.configs) {
             const auto& result = results_.at(jit::render(catalogue_, family, group.problem, space, config, target_).identity);
