@@ -28,10 +28,9 @@ constexpr double kTurn_us = 3'000;  // as in a tune
 constexpr double kCalibration_us = 100'000;
 constexpr int kCalibrations = 6;
 
-constexpr int kRaces = 100;
-
 struct Options {
     std::string op = "hgemm", shape = "8192x4096x4096", family;
+    int races = 100;
 };
 
 // A kernel with its twin, which is the same kernel and a wait.
@@ -43,7 +42,7 @@ class Proof {
         int races = 0, ties = 0, lost = 0, won = 0, rounds = 0;
     };
     // Races against a twin that is slower by this share; 0: the same. The twin would be preferred in a tie, or the original.
-    Count race(double slower, bool prefers_twin);
+    Count race(double slower, bool prefers_twin, int races);
     double kernel_us() const { return kernel_us_; }
     double planted() const { return planted_; }
     const Candidate& candidate() const { return candidate_; }
@@ -150,10 +149,10 @@ Verdict Proof::one_race(std::uint64_t seed, bool prefers_twin) {
     return rounds.verdict();
 }
 
-Proof::Count Proof::race(double slower, bool prefers_twin) {
+Proof::Count Proof::race(double slower, bool prefers_twin, int races) {
     plant(slower);
     Count count;
-    for (int i = 0; i < kRaces; ++i) {
+    for (int i = 0; i < races; ++i) {
         const Verdict verdict = one_race(static_cast<std::uint64_t>(i) + 1, prefers_twin);
         const auto twin = std::find_if(verdict.rows.begin(), verdict.rows.end(),
                                        [&](const FinalRow& row) { return row.finalist != verdict.winner; });
@@ -179,13 +178,13 @@ int run(const Options& options) {
     Proof proof(gpu, Catalogue::embedded(), options);
     std::printf("%s %s on %s: %s, %.1f us\n", options.op.c_str(), options.shape.c_str(), gpu.device.identity.name.c_str(),
                 proof.candidate().to_string().c_str(), proof.kernel_us());
-    const Proof::Count same = proof.race(0, true);
+    const Proof::Count same = proof.race(0, true, options.races);
     print("the same kernel twice", proof, same);
-    const Proof::Count three = proof.race(0.03, true);
+    const Proof::Count three = proof.race(0.03, true, options.races);
     print("3 % slower, preferred in a tie", proof, three);
-    const Proof::Count one = proof.race(0.01, false);
+    const Proof::Count one = proof.race(0.01, false, options.races);
     print("1 % slower", proof, one);
-    return same.ties >= 95 && three.lost >= 99 && one.won == 0 ? 0 : 1;
+    return 100 * same.ties >= 95 * options.races && 100 * three.lost >= 99 * options.races && one.won == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -198,6 +197,7 @@ int main(int count, char** words) {
         if (std::strcmp(words[i], "--op") == 0) options.op = words[i + 1];
         if (std::strcmp(words[i], "--shape") == 0) options.shape = words[i + 1];
         if (std::strcmp(words[i], "--family") == 0) options.family = words[i + 1];
+        if (std::strcmp(words[i], "--races") == 0) options.races = std::max(1, std::atoi(words[i + 1]));
     }
     try {
         return autotune::tuner::run(options);

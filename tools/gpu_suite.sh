@@ -145,9 +145,9 @@ record_and_tune() { # FAMILY PIN...
   part "recorded-tune-$family" 60 0 "$autotune" "${space[@]}" --json --db "$home/$family.db"
 }
 piece_record() {
-  record_and_tune wgmma raster=0 group=8
-  record_and_tune mma raster=0 swizzle_stride=0 split_k=1 smem_swizzle=1 reg_buffers=2 min_blocks=1 split_barrier=0
-  record_and_tune wmma wmma_m=16 raster=0 swizzle_stride=0 min_blocks=1 dsmem=1 smem_pad=8
+  record_and_tune wgmma raster=0 group=8 split_k=1 block_k=64 cluster_n=1 pdl=1
+  record_and_tune mma raster=0 swizzle_stride=0 split_k=1 smem_swizzle=1 reg_buffers=2 min_blocks=1 split_barrier=0 block_k=32
+  record_and_tune wmma wmma_m=16 raster=0 swizzle_stride=0 min_blocks=1 dsmem=1 smem_pad=8 block_k=32 cp_async=1
   python3 "$root/tools/meter_report.py" regret "$out"/recorded-tune-*.out -- "$out"/*_h200.json | tee "$out/regret.txt"
 }
 

@@ -200,7 +200,7 @@ struct RecordOptions {
     Choice choice;                    // must leave one family
     std::size_t most_points = 2'000;  // a space with more is refused: parameters are to be pinned
     double time_us = 10'000;          // measured of each point, however slow it is
-    std::size_t refined = 48;         // the fastest, measured again in turns until each has five times as much
+    std::size_t refined = 24;         // the fastest, measured again in turns until each has five times as much
     bool l2_warm = false;
     std::uint64_t seed = 1;
 };

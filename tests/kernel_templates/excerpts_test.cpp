@@ -78,6 +78,7 @@ TEST_P(Excerpts, CostLittleOfALargeProblem) {
     ProblemRequest large = GetParam();
     large.shape = large.op == "hadd" ? "1073741824" : "16384x16384x8192";
     large.options.erase("batch");
+    large.options.erase("ldc");
     const Problem problem = catalogue_.problem(large);
     double flops = 0;
     for (const Excerpt& part : op_.excerpts(problem, 7)) flops += op_.flops(part.problem);

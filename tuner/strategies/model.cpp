@@ -15,8 +15,8 @@ namespace autotune::tuner {
 namespace {
 
 // Chosen on the recorded spaces and on ten synthetic ones (docs/results/simulate.md); none is sensitive to a factor of 1.5.
-constexpr std::size_t kStarts = 5;    // points before the model has a say
-constexpr double kRefitGrowth = 1.3;  // rates are learned again when there are so many times as many observations
+constexpr std::size_t kStarts = 5;     // points before the model has a say
+constexpr double kRefitGrowth = 1.15;  // rates are learned again when there are so many times as many observations
 constexpr std::size_t kMostObservations = 256, kMostColumns = 20'000;  // an ask stays near 3 ms
 constexpr double kKnownInstanceBonus = 1.0;  // logarithm of how much cheaper a point is whose instance is compiled
 constexpr double kFailureStep = 0.1;         // a failed point counts as this much slower than was believed of it

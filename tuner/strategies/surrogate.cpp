@@ -14,8 +14,8 @@ namespace {
 constexpr double kNoise = 0.01;
 constexpr double kLeastRate = 0.03, kMostRate = 6, kTypicalRate = 0.2;
 constexpr double kRatePrecision = 0.5;  // of the log-normal prior of a rate around the typical one
-constexpr std::array<double, 2> kRateSteps{0.4, 2.5};
-constexpr int kLearningSweeps = 2;
+constexpr std::array<double, 2> kRateSteps{0.6, 1.67};
+constexpr int kLearningSweeps = 4;
 // The likelihood is cubic in observations, and rates do not get better by more of them.
 constexpr std::size_t kMostLearnedFrom = 80;
 constexpr double kLeastVariance = 1e-8;
