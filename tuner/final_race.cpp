@@ -58,7 +58,7 @@ void FinalRace::open(std::size_t contestant) {
     const int slot = static_cast<int>(contestant);
     const RunOutcome opened = who.candidate ? session_.open(slot, *who.candidate, who.instance, !who.verified)
                                             : session_.open_vendor(slot, who.info.name, options_.verify_rivals);
-    if (opened.died() && is_forgiven(contestant)) return;
+    if (session_.lost() && opened.died() && is_forgiven(contestant)) return;
     if (!opened.ok()) return fail(contestant, opened);
     if (!who.verified) outcomes_[contestant] = opened;
     who.verified = true;

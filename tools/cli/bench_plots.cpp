@@ -37,7 +37,8 @@ std::size_t place_in(std::vector<T>& list, const T& value) {
 
 std::string measured_text(const Benched& benched, const Device& device) {
     return fmt::format("{}, {} interleaved rounds{}", device_text(device.identity), benched.result.rounds,
-                       benched.result.sustained ? ", sustained" : ", burst");
+                       benched.result.sustained ? ", sustained" : ", burst") +
+           (benched.result.surveyed > 0 ? "; * timed alone in the survey before them" : "");
 }
 
 plot::Bar bar_of(const tuner::BenchRow& row, const Benched& benched, const Op& op) {
@@ -48,7 +49,7 @@ plot::Bar bar_of(const tuner::BenchRow& row, const Benched& benched, const Op& o
         return bar;
     }
     bar.value = rate(op, benched.problem, row.timing->median_us);
-    bar.text = rate_text(op, benched.problem, row.timing->median_us) + (row.interleaved ? "" : " (survey)");
+    bar.text = rate_text(op, benched.problem, row.timing->median_us) + (row.interleaved ? "" : " *");
     bar.title = fmt::format("{}: {} us{}{}", row.name, us_text(row.timing->median_us), row.candidate ? ", " : "",
                             row.candidate ? row.candidate->to_string() : "");
     return bar;
