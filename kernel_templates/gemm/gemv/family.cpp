@@ -98,6 +98,9 @@ void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
                       return s.block_k == 128 || s.block_k < 2 * ceil_div(x.k, s.split_k) ||
                              (x.groups_k() && s.block_k == s.round_k() && s.unroll == 1);
                   })});
+    to.push_back({"cp.async that may be ignored does not take an L2 policy: an illegal instruction on an H200",
+                  {"x_smem", "evict_first"},
+                  rule([](const Shape& s) { return s.x_smem == 0 || s.evict_first == 0; })});
     // For any columns and parts of the class: the same instance serves them all.
     to.push_back({"shared memory is too small",
                   {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "block_k", "cluster"},
@@ -161,7 +164,7 @@ Config config_at(const Point& p, int64_t x_smem, const Gemm& g, const Device& de
                      {"x_smem", x_smem},
                      {"block_k", p.block_k},
                      {"min_blocks", 1},
-                     {"evict_first", 1},
+                     {"evict_first", 1 - x_smem},
                      {"cluster", 0},
                      {"split_k", 1},
                      {"prefetch_k", 0}};
@@ -185,10 +188,10 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
     double best_us = std::numeric_limits<double>::infinity();
     for (const Point& point : kPoints) {
         for (const int64_t split_k : {1, 2, 3, 4, 6, 8, 16}) {
-            for (const int64_t variant : {0, 1, 2, 3}) {
-                Config config = config_at(point, variant / 2, g, device);
+            for (const int64_t cluster : {0, 1}) {
+                Config config = config_at(point, 0, g, device);
                 config.set("split_k", split_k);
-                config.set("cluster", variant % 2);
+                config.set("cluster", cluster);
                 config.set("prefetch_k", prefetch_of(g, split_k, device));
                 const double us = gemv::predict(Streams(g), Shape(config), device);
                 if (us < best_us && space.contains(config)) {

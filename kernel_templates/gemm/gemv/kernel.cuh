@@ -121,21 +121,14 @@ __device__ __forceinline__ uint4 load_streamed(const In* from, bool exists, u64 
     return value;
 }
 
-// The same, to shared memory.
-__device__ __forceinline__ void copy_streamed(u32 to, const In* from, bool exists, u64 policy) {
-    if constexpr (evict_first) {
-        asm volatile(
-            "{\n.reg .pred missing;\nsetp.eq.b32 missing, %2, 0;\n"
-            "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, missing, %3;\n}" ::"r"(to),
-            "l"(from), "r"(static_cast<int>(exists)), "l"(policy)
-            : "memory");
-    } else {
-        asm volatile(
-            "{\n.reg .pred missing;\nsetp.eq.b32 missing, %2, 0;\n"
-            "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, missing;\n}" ::"r"(to),
-            "l"(from), "r"(static_cast<int>(exists))
-            : "memory");
-    }
+// The same, to shared memory; with a policy beside the predicate this is an illegal instruction on an H200.
+static_assert(!(x_smem && evict_first));
+__device__ __forceinline__ void copy_streamed(u32 to, const In* from, bool exists) {
+    asm volatile(
+        "{\n.reg .pred missing;\nsetp.eq.b32 missing, %2, 0;\n"
+        "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, missing;\n}" ::"r"(to),
+        "l"(from), "r"(static_cast<int>(exists))
+        : "memory");
 }
 
 __device__ __forceinline__ u64 streaming_policy() {
@@ -221,7 +214,7 @@ class WaitingRoom {
     __device__ __forceinline__ void fetch(const Stream& stream, int turn) {
         stream.visit(turn, [&](int i, const In* from, bool exists) {
             if constexpr (x_smem)
-                copy_streamed(ptx::shared_address(own_ + (turn * loads + i) * 512), from, exists, stream.policy());
+                copy_streamed(ptx::shared_address(own_ + (turn * loads + i) * 512), from, exists);
             else
                 raw_[turn].at[i] = load_streamed(from, exists, stream.policy());
         });
