@@ -31,7 +31,7 @@ TEST(Device, RefusesGpusOlderThanAmpere) {
 
 TEST(Device, KeyHoldsTheSiliconAndNotTheName) {
     const DeviceIdentity h200 = reference_device("sm_90a").value().identity;
-    EXPECT_EQ(h200.key(), "cc9.0-sm132-l2_60-mem140-bus6144");
+    EXPECT_EQ(h200.key(), "cc9.0-sm132-l2_60-mem140-bus6016");
 }
 
 TEST(Device, EveryKnownArchHasAReferenceDeviceOfThatArch) {
