@@ -29,6 +29,17 @@ Gemm::Gemm(const Problem& problem)
       in(problem.operands[kA].dtype),
       out(problem.operands[kC].dtype) {}
 
+std::optional<std::string> refuses_half_product(const Problem& problem) {
+    const Gemm g(problem);
+    if (g.in != problem.operands[1].dtype || (g.in != DType::f16 && g.in != DType::bf16))
+        return "it multiplies f16 by f16 or bf16 by bf16";
+    if (problem.trait("compute") != to_string(g.in)) return "it computes in the type of its inputs";
+    if (g.acc_f16 && g.in != DType::f16) return "f16 accumulation is for f16 inputs";
+    if (g.out != DType::f16 && g.out != DType::bf16 && g.out != DType::f32) return "it writes f16, bf16 or f32";
+    if (std::max({g.m, g.n, g.k, g.batch}) > kMaxExtent) return "an extent does not fit 32-bit indices";
+    return std::nullopt;
+}
+
 I32Arg i32(int64_t value) {
     return {static_cast<std::int32_t>(value)};
 }

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "src/core/dtype.h"
 #include "src/core/launch_plan.h"
@@ -31,6 +33,9 @@ struct Gemm {
     explicit Gemm(const Problem& problem);
     bool packs_any() const { return align_a < kChunkBytes || align_b < kChunkBytes; }
 };
+
+// Why a kernel that multiplies 16-bit types on tensor cores and counts in 32 bits cannot do the problem; nullopt if it can.
+std::optional<std::string> refuses_half_product(const Problem& problem);
 
 I32Arg i32(std::int64_t value);
 Dim3 one_dimension(std::int64_t count);

@@ -238,13 +238,9 @@ class Gemv final : public Family {
 std::optional<std::string> Gemv::refuses(const Problem& problem, const Device& device) const {
     const Gemm g(problem);
     if (device.identity.cc() < 80) return "mma.sync m16n8k16 needs sm_80 or later";
-    if (g.in != problem.operands[gemm::kB].dtype || (g.in != DType::f16 && g.in != DType::bf16))
-        return "it multiplies f16 by f16 or bf16 by bf16";
-    if (problem.trait("compute") != to_string(g.in)) return "it computes in the type of its inputs";
+    if (auto reason = gemm::refuses_half_product(problem)) return reason;
     if (g.acc_f16) return "it accumulates in f32";
-    if (g.out != DType::f16 && g.out != DType::bf16 && g.out != DType::f32) return "it writes f16, bf16 or f32";
     if (std::min(g.m, g.n) > kSkinny) return "C has more than 144 rows and columns: reading an operand once is not what it costs";
-    if (std::max({g.m, g.n, g.k, g.batch}) > gemm::kMaxExtent) return "an extent does not fit 32-bit indices";
     if (g.batch > 65535) return "a grid has at most 65,535 blocks along its third direction, one for each product";
     return std::nullopt;
 }

@@ -12,7 +12,6 @@ namespace autotune {
 namespace {
 
 using gemm::i32;
-using gemm::kMaxExtent;
 using gemm::pack_step;
 using gemm::packed_ld;
 using std::int64_t;
@@ -400,15 +399,10 @@ class Wgmma final : public Family {
 
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
-        const DType in = problem.operands[0].dtype;
-        const DType out = problem.operands[2].dtype;
-        if (in != problem.operands[1].dtype || (in != DType::f16 && in != DType::bf16))
-            return "it multiplies f16 by f16 or bf16 by bf16";
-        if (problem.trait("compute") != to_string(in)) return "it computes in the type of its inputs";
-        if (problem.trait("acc") != "f32") return "it accumulates in f32";
-        if (out != DType::f16 && out != DType::bf16) return "it writes f16 or bf16";
+        if (auto reason = gemm::refuses_half_product(problem)) return reason;
         const Gemm g(problem);
-        if (std::max({g.m, g.n, g.k, g.batch}) > kMaxExtent) return "an extent does not fit 32-bit indices";
+        if (g.acc_f16) return "it accumulates in f32";
+        if (g.out == DType::f32) return "it writes f16 or bf16";
         const double tiles =
             static_cast<double>(ceil_div(g.m, 64)) * static_cast<double>(ceil_div(g.n, 16)) * static_cast<double>(g.batch);
         if (tiles > 1e9 / 16) return "C has more tiles than 32-bit numbers count";

@@ -228,12 +228,7 @@ class Wmma final : public Family {
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         if (device.identity.cc() < 80) return "wmma of bf16 and cp.async need sm_80 or later";
-        if (g.in != problem.operands[gemm::kB].dtype || (g.in != DType::f16 && g.in != DType::bf16))
-            return "it multiplies f16 by f16 or bf16 by bf16";
-        if (problem.trait("compute") != to_string(g.in)) return "it computes in the type of its inputs";
-        if (g.acc_f16 && g.in != DType::f16) return "f16 accumulation is for f16 inputs";
-        if (g.out != DType::f16 && g.out != DType::bf16 && g.out != DType::f32) return "it writes f16, bf16 or f32";
-        if (std::max({g.m, g.n, g.k, g.batch}) > gemm::kMaxExtent) return "an extent does not fit 32-bit indices";
+        if (auto reason = gemm::refuses_half_product(problem)) return reason;
         if (ceil_div(g.m, 16) * ceil_div(g.n, 16) > gemm::kMaxBlocks / std::max<int64_t>(1, g.batch))
             return "C has more tiles than a grid has blocks";
         return std::nullopt;
