@@ -41,6 +41,7 @@ TEST(Budget, ReadsSecondsMinutesHoursAndTrials) {
     EXPECT_DOUBLE_EQ(parse_budget("2m").seconds, 120);
     EXPECT_DOUBLE_EQ(parse_budget("1h").seconds, 3600);
     EXPECT_DOUBLE_EQ(parse_budget("1.5").seconds, 1.5);
+    EXPECT_DOUBLE_EQ(parse_budget("1500ms").seconds, 1.5);
     EXPECT_EQ(parse_budget("200t").trials, 200);
 }
 

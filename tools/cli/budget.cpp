@@ -26,6 +26,7 @@ double unit_s(char unit) {
 }  // namespace
 
 double parse_seconds(std::string_view text, const std::string& what) {
+    if (text.ends_with("ms")) return parse_positive(text.substr(0, text.size() - 2), what) * 1e-3;
     const double unit = text.empty() ? 0 : unit_s(text.back());
     if (unit > 0) text.remove_suffix(1);
     return parse_positive(text, what) * (unit > 0 ? unit : 1);
