@@ -36,8 +36,12 @@ std::vector<Config> points_of(const SearchSpace& space, const Choice& choice) {
     if (choice.named.empty()) return space.enumerate(choice.pins, kMostPointsPerFamily);
     std::vector<Config> points;
     for (const NamedConfig& named : space.named) {
-        const Config config = space.canonical(named.config);
-        if (named.name == choice.named && space.contains(config)) points.push_back(config);
+        if (named.name != choice.named) continue;
+        Config config = named.config;
+        for (const auto& [name, value] : choice.pins.values())
+            if (config.find(name)) config.set(name, value);
+        config = space.canonical(config);
+        if (space.contains(config)) points.push_back(config);
     }
     return points;
 }

@@ -31,7 +31,7 @@ struct Budget {
 struct Choice {
     std::vector<std::string> families;  // full names; empty: every family of the op that accepts the problem
     Config pins;                        // parameters held at one value
-    std::string named;                  // a named config; empty: search
+    std::string named;                  // a named config, but for what the pins say; empty: search
 };
 
 struct TuneOptions {

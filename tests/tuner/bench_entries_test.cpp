@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/core/error.h"
+#include "tuner/candidates.h"
 
 namespace autotune::tuner {
 namespace {
@@ -54,6 +55,21 @@ TEST(BenchEntries, FamiliesStandFromThePlainestToTheOneThatUsesMost) {
         EXPECT_LE(rung, next) << entry.name;
         rung = next;
     }
+}
+
+TEST(Candidates, APinChangesOneParameterOfANamedConfig) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = catalogue.problem({.op = "hgemm", .shape = "8192x8192x8192", .options = {}});
+    Choice choice{.families = {"gemm/wgmma"}, .pins = {}, .named = "wgmma_coop_128x256x64"};
+    const Candidates plain(catalogue, problem, *reference_device("sm_90a"), choice);
+    choice.pins.set("pdl", 0);
+    const Candidates pinned(catalogue, problem, *reference_device("sm_90a"), choice);
+    ASSERT_EQ(plain.size(), 1U);
+    ASSERT_EQ(pinned.size(), 1U);
+    Config expected = plain.at(0).config;
+    EXPECT_EQ(expected["pdl"], 1);
+    expected.set("pdl", 0);
+    EXPECT_EQ(pinned.at(0).config, expected);
 }
 
 TEST(BenchEntries, RivalsComeLast) {
