@@ -14,7 +14,8 @@ constexpr auto kFlushEvery = milliseconds(250);
 constexpr auto kTellEvery = milliseconds(100);
 constexpr std::size_t kRetimed = 16;   // fastest known trials that are measured again
 constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final rounds ...
-constexpr double kOverrun = 2;         // of the budget, while nothing at all has been verified
+constexpr double kOverrun = 2;         // of the budget, while nothing has been verified, or next to nothing tried:
+constexpr int kFewTried = 8;           // two seconds from a cold start are over when the first candidates are compiled
 constexpr double kReferenceLimit_s = 5;
 
 bool is_known_failure(const db::StoredTrial& stored) {
@@ -188,7 +189,7 @@ void TuneRun::submit(std::size_t point) {
 }
 
 bool TuneRun::search_is_over() {
-    const bool nothing_yet = !best_us_;
+    const bool few_yet = !best_us_ || tried_ < kFewTried;
     const bool one_was_tried = tried_ > 0;  // no machine is so slow that a tune ends without a verdict on anything
     const Budget& budget = options_.budget;
     if (budget.trials > 0 && tried_ >= budget.trials) {
@@ -196,7 +197,7 @@ bool TuneRun::search_is_over() {
         return true;
     }
     const double search_s = budget.seconds - std::min(kFinalsShare * budget.seconds, kMostFinals_s);
-    if (one_was_tried && elapsed_s() > (nothing_yet ? kOverrun * budget.seconds : search_s)) {
+    if (one_was_tried && elapsed_s() > (few_yet ? kOverrun * budget.seconds : search_s)) {
         stopped_by_ = "budget";
         return true;
     }
