@@ -194,6 +194,8 @@ std::vector<std::string> Sandbox::environment(const RunOptions& options) const {
     all["LD_LIBRARY_PATH"] = library_path(options) + before;
     all["HOME"] = (folder_ / "home").string();
     all["XDG_DATA_HOME"] = (folder_ / "data").string();
+    all["AUTOTUNE_SHIPPED"] =
+        (folder_ / "home").string();  // an empty folder: what comes with the product is none of a test's answers
     all["XDG_CACHE_HOME"] = (folder_ / "cache").string();
     all["XDG_STATE_HOME"] = (folder_ / "state").string();
     all["AUTOTUNE_FAKE_SCRIPT"] = (folder_ / "script").string();
