@@ -69,8 +69,8 @@ TEST_F(WmmaFamily, AStaticRingBeyond48KiBIsIllegal) {
 TEST_F(WmmaFamily, PanelsAreAsWideAsTheirNamesSay) {
     const Problem p = problem("4096x8192x2048");
     const Config config = named(p, "wmma_m16n16k16_mma4x2_warp2x4_stage2_swizzle2048");
-    const auto& arguments = family_.plan(p, config, device_).steps.front().arguments;
-    EXPECT_EQ(std::get<I32Arg>(arguments.back()).value, 2048 / 128);
+    const LaunchPlan plan = family_.plan(p, config, device_);
+    EXPECT_EQ(std::get<I32Arg>(plan.steps.front().arguments.back()).value, 2048 / 128);
 }
 
 TEST_F(WmmaFamily, NamedConfigsServeRowsOfAnyAlignment) {
