@@ -65,6 +65,18 @@ bool BlockOrder::is_proper(const Gemm& g) const {
     return swizzle_stride == 0 || (swizzle_stride >= 2 * block && swizzle_stride < (raster != 0 ? g.m : g.n));
 }
 
+int64_t registers_allowed(const DeviceLimits& limits, int64_t threads, int64_t min_blocks) {
+    return std::min<int64_t>(255, limits.registers_per_sm / (threads * min_blocks) / 8 * 8);
+}
+
+int64_t blocks_per_sm(const DeviceLimits& limits, int64_t smem_bytes, int64_t threads, int64_t registers) {
+    const int64_t reserved = 1024;  // shared memory the system keeps for each block
+    const int64_t block_registers = round_up(registers, 8) * threads;
+    return std::max<int64_t>(
+        1, std::min({limits.smem_per_sm_bytes / (smem_bytes + reserved), limits.registers_per_sm / block_registers,
+                     limits.threads_per_sm / threads, static_cast<int64_t>(limits.blocks_per_sm)}));
+}
+
 int64_t packed_ld(const Operand& operand) {
     return round_up(operand.cols, kChunkBytes / kElementBytes);
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "src/core/device.h"
 #include "src/core/dtype.h"
 #include "src/core/launch_plan.h"
 #include "src/core/problem.h"
@@ -61,6 +62,12 @@ struct BlockOrder {
     // Whether there are no panels, or each has at least two tiles and less than C.
     bool is_proper(const Gemm& g) const;
 };
+
+// Registers that a thread may have if an SM is to hold `min_blocks` blocks of `threads` threads.
+std::int64_t registers_allowed(const DeviceLimits& limits, std::int64_t threads, std::int64_t min_blocks);
+// Blocks that an SM holds at once, each of `smem_bytes` of shared memory and `threads` threads of `registers` registers; at
+// least 1.
+std::int64_t blocks_per_sm(const DeviceLimits& limits, std::int64_t smem_bytes, std::int64_t threads, std::int64_t registers);
 
 // The copy of a 16-bit operand with rows padded to whole chunks: its leading dimension in elements, and its size.
 std::int64_t packed_ld(const Operand& operand);

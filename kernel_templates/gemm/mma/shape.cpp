@@ -77,7 +77,7 @@ int64_t registers_needed(const Gemm& g, const Shape& s) {
 }
 
 int64_t registers_allowed(const Shape& s, const DeviceLimits& limits) {
-    return std::min<int64_t>(255, limits.registers_per_sm / (s.threads() * s.min_blocks) / 8 * 8);
+    return gemm::registers_allowed(limits, s.threads(), s.min_blocks);
 }
 
 bool copies_evenly(const Gemm& g, const Shape& s) {
@@ -85,11 +85,8 @@ bool copies_evenly(const Gemm& g, const Shape& s) {
 }
 
 int64_t blocks_per_sm(const Gemm& g, const Shape& s, const DeviceLimits& limits) {
-    const int64_t reserved = 1024;  // shared memory the system keeps for each block
-    const int64_t registers = round_up(std::min(registers_needed(g, s), registers_allowed(s, limits)), 8) * s.threads();
-    return std::max<int64_t>(
-        1, std::min({limits.smem_per_sm_bytes / (smem_bytes(g, s) + reserved), limits.registers_per_sm / registers,
-                     limits.threads_per_sm / s.threads(), static_cast<int64_t>(limits.blocks_per_sm)}));
+    const int64_t registers = std::min(registers_needed(g, s), registers_allowed(s, limits));
+    return gemm::blocks_per_sm(limits, smem_bytes(g, s), s.threads(), registers);
 }
 
 int64_t tiles(const Gemm& g, const Shape& s) {
