@@ -8,6 +8,7 @@
 
 #include "src/core/error.h"
 #include "src/core/random.h"
+#include "tests/support/sanitizer.h"
 #include "tuner/search_domain.h"
 
 namespace autotune::tuner {
@@ -44,12 +45,6 @@ std::optional<double> bowl_with_holes(const Domain& domain, std::size_t point) {
     if (point % 7 == 3) return std::nullopt;
     return bowl(domain.coordinates(point));
 }
-
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kIsInstrumented = true;
-#else
-constexpr bool kIsInstrumented = false;
-#endif
 
 // ---- one suite for every strategy ----
 
@@ -190,7 +185,7 @@ TEST(Search, AnUnknownStrategyIsAUsageErrorThatListsTheKnownOnes) {
 }
 
 TEST(Search, AnAskIsCheapAtTwentyThousandPoints) {
-    if (kIsInstrumented) GTEST_SKIP() << "times mean nothing under a sanitizer";
+    if (test::kIsSanitized) GTEST_SKIP() << "times mean nothing under a sanitizer";
     const Domain domain = make_domain({grid({10, 10, 10, 5, 4})});
     for (const std::string& name : strategy_names()) {
         const auto strategy = make_strategy(name, domain, 1);

@@ -21,6 +21,9 @@ constexpr std::size_t kMostLearnedFrom = 80;
 constexpr double kLeastVariance = 1e-8;
 // Sum of squares assumed before anything is seen, so that equal times do not make the process certain.
 constexpr double kVarianceGuess = 0.1;
+// Columns taken together: what hundreds of observations hold of them stays in the L2 while a fit goes over them row by row.
+constexpr std::size_t kBlock = 256;
+using Block = std::array<float, kBlock>;
 
 double factor_of(double rate, int left, int right, int extent) {
     if (left == right) return 1;
@@ -31,8 +34,35 @@ double dot(const std::vector<double>& left, const std::vector<double>& right) {
     return std::inner_product(left.begin(), left.end(), right.begin(), 0.0);
 }
 
-void add_scaled(std::vector<float>& sum, float scale, const std::vector<float>& terms) {
+void add_scaled(std::span<float> sum, float scale, const float* terms) {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += scale * terms[i];
+}
+
+// Compiled for wider vectors too and chosen when the program starts. Without fused multiply-adds (avx2 has none), so that a
+// search takes the same course on every machine.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define AUTOTUNE_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define AUTOTUNE_WIDE_VECTORS
+#endif
+
+// white -= row[0] * solved[0] + row[1] * solved[1] + ..., in this order; four terms at a time, so that `white` is read and
+// written once for the four. REQUIRES: every one of `solved` holds the columns from `first` to the end of the block.
+AUTOTUNE_WIDE_VECTORS
+void subtract_projections(Block& white, std::size_t first, std::size_t width, const std::vector<double>& row,
+                          const std::vector<std::vector<float>>& solved, std::size_t terms) {
+    std::size_t i = 0;
+    for (; i + 4 <= terms; i += 4) {
+        const float *a = &solved[i][first], *b = &solved[i + 1][first], *c = &solved[i + 2][first], *d = &solved[i + 3][first];
+        const float at_a = static_cast<float>(row[i]), at_b = static_cast<float>(row[i + 1]);
+        const float at_c = static_cast<float>(row[i + 2]), at_d = static_cast<float>(row[i + 3]);
+        for (std::size_t k = 0; k < width; ++k) white[k] = white[k] - at_a * a[k] - at_b * b[k] - at_c * c[k] - at_d * d[k];
+    }
+    for (; i < terms; ++i) {
+        const float scale = static_cast<float>(row[i]);
+        const float* one = &solved[i][first];
+        for (std::size_t k = 0; k < width; ++k) white[k] -= scale * one[k];
+    }
 }
 
 // Next entry of the solution of lower * x = b.
@@ -82,13 +112,15 @@ void Surrogate::fit(std::vector<Observation> observations, std::vector<std::size
     whitened_.clear();
     observed_failed_ = observed_known_ = 0;
     is_revised_ = false;
-    for (const Observation& observation : observations_) append(observation);
+    for (const Observation& observation : observations_) append_row(observation);
+    append_columns(0);
     solve_mean();
 }
 
 void Surrogate::observe(const Observation& observation) {
     observations_.push_back(observation);
-    append(observation);
+    append_row(observation);
+    append_columns(cholesky_.size() - 1);
     solve_mean();
 }
 
@@ -97,37 +129,47 @@ void Surrogate::revise(const Observation& observation) {
                                    [&](const Observation& one) { return one.point == observation.point; });
     check(last != observations_.rend(), "a point that was never observed is revised");
     *last = observation;
-    vote(observation, covariance_with_columns(observation.point));
+    count(observation);
+    Block covariances;
+    for (std::size_t first = 0; first < columns_.size(); first += kBlock) {
+        const std::size_t width = std::min(kBlock, columns_.size() - first);
+        covariance_with_columns(observation.point, first, std::span(covariances).first(width));
+        vote(observation, first, std::span(covariances).first(width));
+    }
     is_revised_ = true;
 }
 
-std::vector<float> Surrogate::covariance_with_columns(std::size_t point) const {
-    std::vector<float> result(columns_.size(), 1);
+void Surrogate::covariance_with_columns(std::size_t point, std::size_t first, std::span<float> result) const {
+    std::fill(result.begin(), result.end(), 1.0f);
     const auto position = coordinates_.of(point);
     for (std::size_t d = 0; d < position.size(); ++d) {
         const float* factor = &factors_[d][position[d] * static_cast<std::size_t>(coordinates_.extents()[d])];
-        const std::uint16_t* other = positions_[d].data();
+        const std::uint16_t* other = &positions_[d][first];
         for (std::size_t c = 0; c < result.size(); ++c) result[c] *= factor[other[c]];
     }
-    return result;
+}
+
+void Surrogate::count(const Observation& observation) {
+    if (observation.kind == Observation::Kind::pending) return;
+    observed_known_ += 1;
+    if (observation.kind == Observation::Kind::failed) observed_failed_ += 1;
 }
 
 // Whether a point works is decided by rules sharper than those of its time: votes weigh the eighth power of the covariance.
-void Surrogate::vote(const Observation& observation, const std::vector<float>& covariances) {
+void Surrogate::vote(const Observation& observation, std::size_t first, std::span<const float> covariances) {
     if (observation.kind == Observation::Kind::pending) return;
     const float failed = observation.kind == Observation::Kind::failed ? 1.0f : 0.0f;
-    observed_known_ += 1;
-    observed_failed_ += static_cast<double>(failed);
+    float *votes = &votes_[first], *failed_votes = &failed_votes_[first];
     for (std::size_t c = 0; c < covariances.size(); ++c) {
         const float squared = covariances[c] * covariances[c];
         const float weight = squared * squared * squared * squared;
-        votes_[c] += weight;
-        failed_votes_[c] += failed * weight;
+        votes[c] += weight;
+        failed_votes[c] += failed * weight;
     }
 }
 
-// One more row of the Cholesky factor, and its share of every column's sums.
-void Surrogate::append(const Observation& observation) {
+// One more row of the Cholesky factor and of the whitened right-hand sides.
+void Surrogate::append_row(const Observation& observation) {
     const std::size_t n = cholesky_.size();
     std::vector<double> row;
     double variance = 1 + kNoise;
@@ -136,22 +178,38 @@ void Surrogate::append(const Observation& observation) {
         variance -= row[i] * row[i];
     }
     row.push_back(std::sqrt(std::max(variance, kNoise / 2)));
-    std::vector<float> white = covariance_with_columns(observation.point);
-    vote(observation, white);
-    for (std::size_t i = 0; i < n; ++i) add_scaled(white, -static_cast<float>(row[i]), whitened_[i]);
-    const float scale = static_cast<float>(1 / row[n]);
-    for (std::size_t c = 0; c < white.size(); ++c) {
-        white[c] *= scale;
-        square_sum_[c] += white[c] * white[c];
-    }
     white_value_.push_back(whiten(observation.log_time, row, white_value_));
     white_one_.push_back(whiten(1, row, white_one_));
     white_trend_.push_back(trend_.empty() ? 0 : whiten(static_cast<double>(trend_[observation.point]), row, white_trend_));
-    add_scaled(value_sum_, static_cast<float>(white_value_[n]), white);
-    add_scaled(one_sum_, static_cast<float>(white_one_[n]), white);
-    if (!trend_.empty()) add_scaled(trend_sum_, static_cast<float>(white_trend_[n]), white);
     cholesky_.push_back(std::move(row));
-    whitened_.push_back(std::move(white));
+    count(observation);
+}
+
+// What the rows from `from` on add to every column's sums, block by block of columns.
+void Surrogate::append_columns(std::size_t from) {
+    const std::size_t rows = cholesky_.size();
+    whitened_.resize(rows, std::vector<float>(columns_.size()));
+    Block white;
+    for (std::size_t first = 0; first < columns_.size(); first += kBlock) {
+        const std::size_t width = std::min(kBlock, columns_.size() - first);
+        const std::span<float> used = std::span(white).first(width);
+        for (std::size_t n = from; n < rows; ++n) {
+            covariance_with_columns(observations_[n].point, first, used);
+            vote(observations_[n], first, used);
+            subtract_projections(white, first, width, cholesky_[n], whitened_, n);
+            const float scale = static_cast<float>(1 / cholesky_[n][n]);
+            float* squares = &square_sum_[first];
+            for (std::size_t c = 0; c < width; ++c) {
+                white[c] *= scale;
+                squares[c] += white[c] * white[c];
+            }
+            std::copy(used.begin(), used.end(), &whitened_[n][first]);
+            add_scaled(std::span(value_sum_).subspan(first, width), static_cast<float>(white_value_[n]), white.data());
+            add_scaled(std::span(one_sum_).subspan(first, width), static_cast<float>(white_one_[n]), white.data());
+            if (!trend_.empty())
+                add_scaled(std::span(trend_sum_).subspan(first, width), static_cast<float>(white_trend_[n]), white.data());
+        }
+    }
 }
 
 // Constant mean and slope of the trend by generalised least squares, the slope held near 0 by one pseudo-observation; the scale
@@ -179,7 +237,7 @@ void Surrogate::resum_values() {
     white_value_.clear();
     for (std::size_t i = 0; i < observations_.size(); ++i) {
         white_value_.push_back(whiten(observations_[i].log_time, cholesky_[i], white_value_));
-        add_scaled(value_sum_, static_cast<float>(white_value_[i]), whitened_[i]);
+        add_scaled(value_sum_, static_cast<float>(white_value_[i]), whitened_[i].data());
     }
     solve_mean();
 }

@@ -55,9 +55,12 @@ class Surrogate {
     double log_likelihood(std::span<const std::size_t> rows) const;
     void set_rate(std::size_t dimension, double rate);
     double covariance(std::size_t left, std::size_t right) const;
-    void append(const Observation& observation);
-    void vote(const Observation& observation, const std::vector<float>& covariances);
-    std::vector<float> covariance_with_columns(std::size_t point) const;
+    void append_row(const Observation& observation);
+    void append_columns(std::size_t from);
+    void count(const Observation& observation);
+    // Of the columns from `first` on, as many as there are covariances.
+    void vote(const Observation& observation, std::size_t first, std::span<const float> covariances);
+    void covariance_with_columns(std::size_t point, std::size_t first, std::span<float> result) const;
     void resum_values();
     void solve_mean();
 

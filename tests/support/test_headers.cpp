@@ -1,0 +1,1 @@
+// Carries the precompiled headers of all tests; has none of its own.
