@@ -63,6 +63,7 @@ class Table {
     const Problem& problem_;
     const BenchOptions& options_;
     std::vector<BenchEntry> entries_;
+    std::map<std::string, SearchSpace> spaces_;  // by family
     int owner_;
     bool has_survey_;  // few candidates need none: everybody races
     Clock::time_point begun_ = Clock::now();
@@ -75,7 +76,9 @@ class Table {
 void Table::submit(std::size_t index) {
     const Candidate& candidate = *entries_[index].candidate;
     const Family& family = *services().catalogue.find_family(candidate.family);
-    const SearchSpace space = family.space(problem_, services().device);
+    const auto [known, is_new] = spaces_.try_emplace(candidate.family);
+    if (is_new) known->second = family.space(problem_, services().device);
+    const SearchSpace& space = known->second;
     const jit::Target target{services().device.arch(), shared_.engine.nvrtc_version()};
     ++compiling_;
     shared_.engine.pool().submit(
@@ -98,17 +101,12 @@ void Table::compile_all() {
 }
 
 void Table::open_session() {
-    const jit::Target target{services().device.arch(), shared_.engine.nvrtc_version()};
-    const Op& op = services().catalogue.op_of(problem_);
-    shared_.host.set_harness(compile_now(shared_, jit::render_harness(services().catalogue, target)));
-    const Instance reference = compile_now(shared_, jit::render_reference(services().catalogue, op, problem_, target));
+    const Instance reference = compile_judges(shared_, problem_);
     shared_.engine.acquire_gpu();
-    BenchSession::Options options;
+    BenchSession::Options options = session_options(problem_, services());
     options.l2_warm = options_.l2_warm;
     options.seed = options_.seed;
-    options.floor_us = floor_us(op, problem_, services().device);
     options.patience = kPatience;
-    options.affordable_reference = affordable_reference(op, problem_, services().device);
     session_.emplace(shared_.host, problem_, reference, options);
 }
 

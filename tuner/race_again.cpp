@@ -40,7 +40,8 @@ class RaceAgain {
   private:
     std::vector<Contestant> contestants();
     std::optional<Contestant> contestant_of(const Candidate& candidate);
-    BenchSession::Options session_options() const;
+    // As the stored winner was measured.
+    bool l2_warm() const { return stored_.provenance.method.find("l2=warm") != std::string::npos; }
     bool is_settled(BenchSession& session, std::vector<Contestant>& field);
     db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
     void drop(const Candidate& candidate, TrialStatus status, const std::string& detail);
@@ -87,16 +88,6 @@ std::vector<Contestant> RaceAgain::contestants() {
     return field;
 }
 
-BenchSession::Options RaceAgain::session_options() const {
-    const Op& op = services_.catalogue.op_of(problem_);
-    BenchSession::Options options;
-    options.l2_warm = stored_.provenance.method.find("l2=warm") != std::string::npos;
-    options.seed = options_.seed;
-    options.floor_us = floor_us(op, problem_, services_.device);
-    options.affordable_reference = affordable_reference(op, problem_, services_.device);
-    return options;
-}
-
 db::Winner RaceAgain::winner_from(const FinalRace& race, const Verdict& verdict) const {
     const Contestant& who = race.contestants()[verdict.winner];
     db::Winner winner = stored_;
@@ -108,7 +99,7 @@ db::Winner RaceAgain::winner_from(const FinalRace& race, const Verdict& verdict)
     winner.compile = who.instance->report;
     winner.provenance = services_.provenance;
     winner.provenance.nvrtc = shared_.engine.nvrtc_version();
-    winner.provenance.method = measuring_method(session_options().l2_warm);
+    winner.provenance.method = measuring_method(l2_warm());
     winner.provenance.date = today_utc();
     winner.evidence.max_error = race.outcomes()[verdict.winner].max_error;
     note_verdict(winner.evidence, race, verdict);
@@ -152,14 +143,14 @@ bool RaceAgain::is_settled(BenchSession& session, std::vector<Contestant>& field
 
 RaceAgainResult RaceAgain::run() {
     engine_.bench().start();
-    const jit::Target target{services_.device.arch(), engine_.nvrtc_version()};
-    const Op& op = services_.catalogue.op_of(problem_);
-    host_.set_harness(compile_now(shared_, jit::render_harness(services_.catalogue, target)));
-    const Instance reference = compile_now(shared_, jit::render_reference(services_.catalogue, op, problem_, target));
+    const Instance reference = compile_judges(shared_, problem_);
     std::vector<Contestant> field = contestants();
     if (field.empty()) return std::move(result_);
     engine_.acquire_gpu();
-    BenchSession session(host_, problem_, reference, session_options());
+    BenchSession::Options options = session_options(problem_, services_);
+    options.l2_warm = l2_warm();
+    options.seed = options_.seed;
+    BenchSession session(host_, problem_, reference, options);
     while (!is_settled(session, field)) {
     }
     return std::move(result_);

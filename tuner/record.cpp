@@ -70,16 +70,11 @@ Recorder::Recorder(const Problem& problem, const RecordOptions& options, TuneSer
 
 void Recorder::set_up() {
     engine_.bench().start();
-    const jit::Target target{services_.device.arch(), engine_.nvrtc_version()};
-    const Op& op = services_.catalogue.op_of(problem_);
+    const Instance reference = compile_judges(shared_, problem_);
     engine_.acquire_gpu();
-    host_.set_harness(compile_now(shared_, jit::render_harness(services_.catalogue, target)));
-    BenchSession::Options options;
+    BenchSession::Options options = session_options(problem_, services_);
     options.l2_warm = options_.l2_warm;
     options.seed = options_.seed;
-    options.floor_us = floor_us(op, problem_, services_.device);
-    options.affordable_reference = affordable_reference(op, problem_, services_.device);
-    const Instance reference = compile_now(shared_, jit::render_reference(services_.catalogue, op, problem_, target));
     session_.emplace(host_, problem_, reference, options);
     session_->ensure();
 }

@@ -59,11 +59,9 @@ void TuneRun::prepare_gpu() {
         shared_.host.ensure_healthy();
     }
     const PhaseTimer timer(phases_.setup_s);
-    BenchSession::Options options;
+    BenchSession::Options options = session_options(problem_, services());
     options.l2_warm = options_.l2_warm;
     options.seed = options_.seed;
-    options.floor_us = floor_us();
-    options.affordable_reference = affordable_reference(op_, problem_, services().device);
     session_.emplace(shared_.host, problem_, reference_, options);
     session_->ensure();
     judged_by_ = session_->known();

@@ -91,7 +91,6 @@ class TuneRun {
     [[noreturn]] void throw_all_failed() const;
 
     double elapsed_s() const;
-    double floor_us() const;
     TuneServices& services() const { return shared_.engine.services(); }
 
     RunShared& shared_;
@@ -134,11 +133,11 @@ constexpr double kMostFinals_s = 8;  // what the second rung and the final round
 
 // What measuring is called in the database: raised when it changes.
 std::string measuring_method(bool l2_warm);
-// The time that no kernel can beat, by the device's peak rates.
-double floor_us(const Op& op, const Problem& problem, const Device& device);
+// Options of a session with what follows from the problem and the device: its limits, and which reference is worth its time.
+BenchSession::Options session_options(const Problem& problem, TuneServices& services);
 // Renders with what the services hold, compiles with urgency 0 and waits.
 Instance compile_now(RunShared& shared, const jit::Rendered& rendered);
-// Whether the naive reference is worth its time at this size.
-bool affordable_reference(const Op& op, const Problem& problem, const Device& device);
+// What judges candidates: compiles the harness, which the bench worker gets, and the problem's reference, which is returned.
+Instance compile_judges(RunShared& shared, const Problem& problem);
 
 }  // namespace autotune::tuner

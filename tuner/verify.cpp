@@ -20,10 +20,8 @@ Trial verify_here(const Problem& problem, const Candidate& candidate, TuneServic
     BenchHost host(engine);
     RunShared shared{engine, host, {}, {}};
     engine.bench().start();
+    const Instance reference = compile_judges(shared, problem);
     const jit::Target target{services.device.arch(), engine.nvrtc_version()};
-    const Op& op = services.catalogue.op_of(problem);
-    host.set_harness(compile_now(shared, jit::render_harness(services.catalogue, target)));
-    const Instance reference = compile_now(shared, jit::render_reference(services.catalogue, op, problem, target));
     Trial trial{tried, TrialStatus::ok, {}, {}, {}, ""};
     Instance instance;
     try {
@@ -35,10 +33,8 @@ Trial verify_here(const Problem& problem, const Candidate& candidate, TuneServic
         return trial;
     }
     trial.compile = instance->report;
-    BenchSession::Options options;
+    BenchSession::Options options = session_options(problem, services);
     options.timing = false;
-    options.floor_us = floor_us(op, problem, services.device);
-    options.affordable_reference = affordable_reference(op, problem, services.device);
     BenchSession session(host, problem, reference, options);
     RunOutcome outcome = session.open(0, tried, instance, true);
     trial.max_error = outcome.max_error;

@@ -1,8 +1,10 @@
 #include "kernel_templates/gemm/family_parts.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "src/core/error.h"
 
 namespace autotune::gemm {
 
@@ -75,6 +77,19 @@ int64_t blocks_per_sm(const DeviceLimits& limits, int64_t smem_bytes, int64_t th
     return std::max<int64_t>(
         1, std::min({limits.smem_per_sm_bytes / (smem_bytes + reserved), limits.registers_per_sm / block_registers,
                      limits.threads_per_sm / threads, static_cast<int64_t>(limits.blocks_per_sm)}));
+}
+
+void DefaultChoice::offer(const Config& config, double predicted_us) {
+    if (predicted_us >= best_us_ || !space_.contains(config)) return;
+    best_ = config;
+    best_us_ = predicted_us;
+}
+
+Config DefaultChoice::choose() const {
+    if (best_) return *best_;
+    const std::vector<Config> first = space_.enumerate({}, 1);
+    check(!first.empty(), "a family has no config for a problem that it does not refuse");
+    return first.front();
 }
 
 int64_t packed_ld(const Operand& operand) {

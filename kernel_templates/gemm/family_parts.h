@@ -10,6 +10,7 @@
 #include "src/core/dtype.h"
 #include "src/core/launch_plan.h"
 #include "src/core/problem.h"
+#include "src/core/search_space.h"
 
 // What the tensor-core families of gemm share on the host: a problem's numbers, the layout of a workspace, and the copy of
 // operands whose rows are not aligned (the device's side of it is pack.cuh).
@@ -68,6 +69,21 @@ std::int64_t registers_allowed(const DeviceLimits& limits, std::int64_t threads,
 // Blocks that an SM holds at once, each of `smem_bytes` of shared memory and `threads` threads of `registers` registers; at
 // least 1.
 std::int64_t blocks_per_sm(const DeviceLimits& limits, std::int64_t smem_bytes, std::int64_t threads, std::int64_t registers);
+
+// How a family finds its default: the legal one of least predicted time among those offered, the space's first if none is legal.
+class DefaultChoice {
+  public:
+    // REQUIRES: `space` outlives this.
+    explicit DefaultChoice(const SearchSpace& space) : space_(space) {}
+    void offer(const Config& config, double predicted_us);
+    // REQUIRES: the space is not empty.
+    Config choose() const;
+
+  private:
+    const SearchSpace& space_;
+    std::optional<Config> best_;
+    double best_us_ = std::numeric_limits<double>::infinity();
+};
 
 // The copy of a 16-bit operand with rows padded to whole chunks: its leading dimension in elements, and its size.
 std::int64_t packed_ld(const Operand& operand);

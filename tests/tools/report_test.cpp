@@ -137,6 +137,40 @@ TEST(Report, AnEmptyDatabaseIsAPageThatSaysSo) {
     EXPECT_THAT(slurp(path), HasSubstr("nothing to show yet"));
 }
 
+TEST(Report, AnEmptyDatabaseHasNothingToDraw) {
+    CliBench autotune;
+    const Said said = autotune({"report", "--plot", autotune.folder + "/set.svg"});
+    EXPECT_EQ(said.code, ExitCode::usage);
+    EXPECT_THAT(said.err, HasSubstr("no winner matches"));
+}
+
+TEST(Report, PlotsTheWinnersOfASetUnderOneRoofline) {
+    CliBench autotune;
+    for (const char* shape : {"512x512x512", "512x512x1024", "512x512x2048"}) autotune({"--op", "hgemm", "--shape", shape});
+    const std::string set = autotune.folder + "/set.txt", path = autotune.folder + "/set.svg";
+    std::ofstream(set) << "512x512x512 op=hgemm\n512x512x2048 op=hgemm\n";
+    const Said said = autotune({"report", "--shapes", set, "--plot", path});
+    EXPECT_EQ(said.code, ExitCode::done) << said.err;
+    EXPECT_THAT(said.out, HasSubstr("2 of 2 winners"));
+    EXPECT_THAT(slurp(path), AllOf(HasSubstr("under the roofline"), HasSubstr("512x512x2048"), Not(HasSubstr("512x512x1024"))));
+}
+
+TEST(Report, PlotsNoWinnersOfTwoOpsTogether) {
+    CliBench autotune;
+    autotune({"--op", "hgemm", "--shape", "512x512x512"});
+    autotune({"--op", "hadd", "--shape", "4096"});
+    const Said said = autotune({"report", "--plot", autotune.folder + "/set.svg"});
+    EXPECT_EQ(said.code, ExitCode::usage);
+    EXPECT_THAT(said.err, HasSubstr("one op on one device"));
+}
+
+TEST(Report, WithoutAFileToWriteSaysWhichFlagsThereAre) {
+    CliBench autotune;
+    const Said said = autotune({"report"});
+    EXPECT_EQ(said.code, ExitCode::usage);
+    EXPECT_THAT(said.err, AllOf(HasSubstr("--html"), HasSubstr("--plot")));
+}
+
 TEST(Report, NeedsNoGpu) {
     CliBench autotune;
     autotune.services.has_driver = false;

@@ -166,7 +166,7 @@ Command bench_command() {
                          "autotune bench --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=4"},
             .flags =
                 problem_flags() +
-                std::vector<Flag>{{"shapes", "FILE|RANGES", "problems from a file, one a line, or ranges; repeatable", true, {}},
+                std::vector<Flag>{shapes_flag(),
                                   {"against", "LIST", "rivals: cublas,cublaslt", true, {"cublas", "cublaslt"}},
                                   {"named", "", "every named config of the families, from naive to best", false, {}},
                                   {"best-of-family", "", "of the named configs only each family's best", false, {}},

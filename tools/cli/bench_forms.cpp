@@ -62,6 +62,31 @@ std::vector<Json> row_jsons(const Benched& benched, const Op& op) {
 
 }  // namespace
 
+Benched benched_of(const Problem& problem, const db::Winner& winner) {
+    Benched benched{.problem = problem, .result = {}};
+    tuner::BenchRow first;
+    first.name = "winner";
+    first.candidate = winner.candidate;
+    first.timing = winner.timing;
+    first.interleaved = true;
+    benched.result.rows.push_back(first);
+    for (const db::Finalist& finalist : winner.evidence.finalists) {
+        if (finalist.candidate) continue;
+        tuner::BenchRow rival;
+        rival.name = finalist.name;
+        rival.timing = finalist.timing;
+        rival.interleaved = true;
+        rival.ratio_to_first = finalist.ratio;
+        rival.ratio_low = finalist.ratio_low;
+        rival.ratio_high = finalist.ratio_high;
+        benched.result.rows.push_back(rival);
+    }
+    benched.result.first = 0;
+    benched.result.rounds = winner.evidence.rounds;
+    benched.result.sustained = true;
+    return benched;
+}
+
 std::string bench_status_text(const tuner::BenchRow& row) {
     return row.status == TrialStatus::ok && !row.timing ? "not_measured" : std::string(to_string(row.status));
 }

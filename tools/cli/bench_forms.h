@@ -15,6 +15,9 @@ struct Benched {
     tuner::BenchResult result;
 };
 
+// A stored winner and the rivals of its final rounds, which came after load. `winner` has its evidence.
+Benched benched_of(const Problem& problem, const db::Winner& winner);
+
 // "ok", another status, or "not_measured" for a row that nothing is wrong with and that has no time.
 std::string bench_status_text(const tuner::BenchRow& row);
 // "rounds", "survey" or, without a time, "".

@@ -35,10 +35,14 @@ std::size_t place_in(std::vector<T>& list, const T& value) {
     return list.size() - 1;
 }
 
-std::string measured_text(const Benched& benched, const Device& device) {
-    return fmt::format("{}, {} interleaved rounds{}", device_text(device.identity), benched.result.rounds,
-                       benched.result.sustained ? ", sustained" : ", burst") +
-           (benched.result.surveyed > 0 ? "; * timed alone in the survey before them" : "");
+std::string measured_text(const std::vector<Benched>& benched, const Device& device) {
+    const auto by_rounds = [](const Benched& a, const Benched& b) { return a.result.rounds < b.result.rounds; };
+    const auto [least, most] = std::minmax_element(benched.begin(), benched.end(), by_rounds);
+    const int fewest = least->result.rounds, all = most->result.rounds;
+    return fmt::format("{}, {} interleaved rounds{}", device_text(device.identity),
+                       fewest == all ? std::to_string(all) : fmt::format("{} to {}", fewest, all),
+                       benched.front().result.sustained ? ", sustained" : ", burst") +
+           (benched.front().result.surveyed > 0 ? "; * timed alone in the survey before them" : "");
 }
 
 plot::Bar bar_of(const tuner::BenchRow& row, const Benched& benched, const Op& op) {
@@ -217,7 +221,7 @@ Svg ratios_chart(const std::vector<Benched>& benched) {
 
 std::string ladder_svg(const Benched& benched, const Device& device, const Op& op) {
     plot::BarChart chart{
-        .heading = {problem_text(benched.problem), measured_text(benched, device)}, .value_title = rate_title(op), .bars = {}};
+        .heading = {problem_text(benched.problem), measured_text({benched}, device)}, .value_title = rate_title(op), .bars = {}};
     for (const tuner::BenchRow& row : benched.result.rows) {
         plot::Bar bar = bar_of(row, benched, op);
         bar.series = place_in(chart.series, group_of(row));
@@ -235,7 +239,7 @@ std::vector<Svg> problem_charts(const std::vector<Benched>& benched, const Devic
 std::string problems_svg(const std::vector<Benched>& benched, const Device& device, const Op& op) {
     Svg heading(900, 56);
     heading.text({16, 24}, shared_class(benched), "words title");
-    heading.text({16, 44}, measured_text(benched.front(), device), "muted");
+    heading.text({16, 44}, measured_text(benched, device), "muted");
     std::vector<Svg> panels = problem_charts(benched, device, op);
     panels.insert(panels.begin(), heading);
     return plot::stacked(panels).document();

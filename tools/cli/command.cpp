@@ -58,6 +58,10 @@ std::vector<Flag> table_flags() {
     return output_flags() + std::vector<Flag>{{"csv", "", "print the rows as comma-separated values", false, {}}};
 }
 
+Flag shapes_flag() {
+    return {"shapes", "FILE|RANGES", "problems from a file, one a line, or ranges; repeatable", true, {}};
+}
+
 Flag arch_flag() {
     return {"arch", "LIST", "architectures to compile for: sm_80,sm_90a", false, known_archs()};
 }

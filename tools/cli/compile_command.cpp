@@ -18,23 +18,22 @@ ExitCode run(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Command compile_command() {
-    return {
-        .name = "compile",
-        .about = "rank and compile candidates for any architecture, without a GPU",
-        .examples = {"autotune compile --op hgemm --shape 4096x4096x2048 --arch sm_80,sm_90a",
-                     "autotune compile --op hgemm --shape 4096x4096x4096 --count 200 --json",
-                     "autotune compile --op hgemm --shape 512x512x512 --family gemm/mma --keep kept"},
-        .flags = problem_flags() +
-                 std::vector<Flag>{{"shapes", "FILE|RANGES", "problems from a file, one a line, or ranges; repeatable", true, {}},
-                                   arch_flag(),
-                                   {"count", "N", "compile the N best predicted; default 24", false, {}},
-                                   {"seed", "N", "seed of the choice among equals", false, {}},
-                                   {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}} +
-                 choice_flags() + std::vector<Flag>{templates_flag(), dry_run_flag()} + store_flags() + output_flags(),
-        .takes_op_options = true,
-        .words = "",
-        .fewest_words = 0,
-        .run = run};
+    return {.name = "compile",
+            .about = "rank and compile candidates for any architecture, without a GPU",
+            .examples = {"autotune compile --op hgemm --shape 4096x4096x2048 --arch sm_80,sm_90a",
+                         "autotune compile --op hgemm --shape 4096x4096x4096 --count 200 --json",
+                         "autotune compile --op hgemm --shape 512x512x512 --family gemm/mma --keep kept"},
+            .flags = problem_flags() +
+                     std::vector<Flag>{shapes_flag(),
+                                       arch_flag(),
+                                       {"count", "N", "compile the N best predicted; default 24", false, {}},
+                                       {"seed", "N", "seed of the choice among equals", false, {}},
+                                       {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}} +
+                     choice_flags() + std::vector<Flag>{templates_flag(), dry_run_flag()} + store_flags() + output_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run};
 }
 
 }  // namespace autotune::cli

@@ -54,7 +54,8 @@ Command export_command() {
             .about = "write winners as text, one JSON object a line",
             .examples = {"autotune export --out winners.jsonl", "autotune export --op hgemm > hgemm.jsonl"},
             .flags = problem_flags() +
-                     std::vector<Flag>{{"out", "FILE", "write here instead of standard output", false, {}},
+                     std::vector<Flag>{shapes_flag(),
+                                       {"out", "FILE", "write here instead of standard output", false, {}},
                                        {"device-key", "KEY", "only rows of this device, as show --json names it", false, {}}} +
                      store_flags() + output_flags(),
             .takes_op_options = true,

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
+#include "tools/cli/bench_plots.h"
 #include "tools/cli/command.h"
 #include "tools/cli/json_forms.h"
 #include "tools/cli/output_file.h"
@@ -69,18 +71,54 @@ Report report_of(Session& session, const db::Store& store) {
     return report;
 }
 
+// Of a problem that was tuned here and has a shipped winner too, the one tuned here.
+std::vector<const ReportedProblem*> one_each(const Report& report) {
+    std::vector<const ReportedProblem*> chosen;
+    for (const ReportedProblem& one : report.problems) {
+        const auto same = std::find_if(chosen.begin(), chosen.end(),
+                                       [&](const ReportedProblem* other) { return other->problem.key() == one.problem.key(); });
+        if (same == chosen.end()) {
+            chosen.push_back(&one);
+        } else if ((*same)->winner.shipped && !one.winner.shipped) {
+            *same = &one;
+        }
+    }
+    return chosen;
+}
+
+// Everything that is shown, under one roofline.
+std::string overview_svg(const Report& report, const Catalogue& catalogue) {
+    if (report.problems.empty()) throw Error(ErrorCode::usage, "--plot: no winner matches, so there is nothing to draw");
+    const ReportedProblem& first = report.problems.front();
+    for (const ReportedProblem& one : report.problems) {
+        if (one.problem.op != first.problem.op || one.winner.device.key() != first.winner.device.key())
+            throw Error(ErrorCode::usage, "--plot shows winners of one op on one device; choose with --op and --device-key");
+    }
+    std::vector<Benched> benched;
+    for (const ReportedProblem* one : one_each(report)) benched.push_back(benched_of(one->problem, one->winner));
+    return problems_svg(benched, first.device, catalogue.op_of(first.problem));
+}
+
 ExitCode run(Session& session, const Arguments& arguments) {
-    if (!arguments.has("html"))
-        throw Error(ErrorCode::usage, "--html is missing: where to write the page, for example report.html");
-    const std::string path = arguments.text("html");
-    require_writable(path, "html");
+    const std::vector<std::string> kinds = {"html", "plot"};
+    std::vector<std::string> files;
+    for (const std::string& kind : kinds) {
+        if (!arguments.has(kind)) continue;
+        require_writable(arguments.text(kind), kind);
+        files.push_back(arguments.text(kind));
+    }
+    if (files.empty())
+        throw Error(ErrorCode::usage, "--html or --plot is missing: where to write, for example --html report.html");
     const db::Store store = session.open_store_to_read();
     const Report report = report_of(session, store);
-    write_output(path, report_html(report, session.catalogue()), "html");
+    if (arguments.has("plot")) write_output(arguments.text("plot"), overview_svg(report, session.catalogue()), "plot");
+    if (arguments.has("html")) write_output(arguments.text("html"), report_html(report, session.catalogue()), "html");
     if (session.json()) {
-        print_json(session, {{"file", path}, {"shown", report.problems.size()}, {"winners", report.winners}});
+        print_json(session,
+                   {{"file", files.front()}, {"files", files}, {"shown", report.problems.size()}, {"winners", report.winners}});
     } else {
-        session.out() << fmt::format("{}: {} of {} winners\n", path, report.problems.size(), count_text(report.winners));
+        for (const std::string& file : files)
+            session.out() << fmt::format("{}: {} of {} winners\n", file, report.problems.size(), count_text(report.winners));
     }
     return ExitCode::done;
 }
@@ -88,18 +126,22 @@ ExitCode run(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Command report_command() {
-    return {.name = "report",
-            .about = "one self-contained page of winners, rivals and searches",
-            .examples = {"autotune report --html report.html",
-                         "autotune report --op hgemm --shape 4096x4096x2048 --html report.html"},
-            .flags = std::vector<Flag>{{"html", "FILE", "where to write the page", false, {}}} + problem_flags() +
-                     std::vector<Flag>{{"device-key", "KEY", "only winners of this device, as show --json names it", false, {}},
-                                       {"limit", "N", "winners at most, newest first; 0: all; default 40", false, {}}} +
-                     device_flags() + store_flags() + output_flags(),
-            .takes_op_options = true,
-            .words = "",
-            .fewest_words = 0,
-            .run = run};
+    return {
+        .name = "report",
+        .about = "one self-contained page of winners, rivals and searches",
+        .examples = {"autotune report --html report.html", "autotune report --op hgemm --shape 4096x4096x2048 --html report.html",
+                     "autotune report --shapes benchmarks/sets/classic.txt --limit 0 --plot classic.svg"},
+        .flags = std::vector<Flag>{{"html", "FILE", "where to write the page", false, {}},
+                                   {"plot", "FILE", "SVG: winners and their rivals under the roofline", false, {}}} +
+                 problem_flags() +
+                 std::vector<Flag>{shapes_flag(),
+                                   {"device-key", "KEY", "only winners of this device, as show --json names it", false, {}},
+                                   {"limit", "N", "winners at most, newest first; 0: all; default 40", false, {}}} +
+                 device_flags() + store_flags() + output_flags(),
+        .takes_op_options = true,
+        .words = "",
+        .fewest_words = 0,
+        .run = run};
 }
 
 }  // namespace autotune::cli

@@ -62,31 +62,6 @@ class HtmlTable {
     std::string rows_;
 };
 
-// A stored winner and the rivals of its rounds, as a side by side table has them.
-Benched benched_of(const ReportedProblem& one) {
-    Benched benched{.problem = one.problem, .result = {}};
-    tuner::BenchRow winner;
-    winner.name = "winner";
-    winner.candidate = one.winner.candidate;
-    winner.timing = one.winner.timing;
-    winner.interleaved = true;
-    benched.result.rows.push_back(winner);
-    for (const db::Finalist& finalist : one.winner.evidence.finalists) {
-        if (finalist.candidate) continue;
-        tuner::BenchRow rival;
-        rival.name = finalist.name;
-        rival.timing = finalist.timing;
-        rival.interleaved = true;
-        rival.ratio_to_first = finalist.ratio;
-        rival.ratio_low = finalist.ratio_low;
-        rival.ratio_high = finalist.ratio_high;
-        benched.result.rows.push_back(rival);
-    }
-    benched.result.first = 0;
-    benched.result.rounds = one.winner.evidence.rounds;
-    return benched;
-}
-
 std::string finalists_html(const ReportedProblem& one, const Op& op) {
     HtmlTable table({"#", "#median us", "#95 % interval", "#" + rate_title(op), "#time ratio", "", "candidate"});
     int place = 0;
@@ -152,7 +127,7 @@ std::string overview_html(const Report& report, const Catalogue& catalogue) {
     std::string html;
     for (const auto& [key, members] : groups) {
         std::vector<Benched> benched;
-        for (const ReportedProblem* one : members) benched.push_back(benched_of(*one));
+        for (const ReportedProblem* one : members) benched.push_back(benched_of(one->problem, one->winner));
         html += paragraph(members.front()->problem.op + " on " + device_text(members.front()->winner.device));
         html += charts(problem_charts(benched, members.front()->device, catalogue.op_of(members.front()->problem)));
     }

@@ -9,7 +9,7 @@
 
 namespace autotune::cli {
 
-// Which stored winners a command is about: --op, --shape with the op's options, --device-key.
+// Which stored winners a command is about: --op, --shape with the op's options, --shapes, --device-key.
 struct RowFilter {
     std::string op;
     std::string device_key;

@@ -110,7 +110,8 @@ Command show_command() {
             .about = "list the winners of the database",
             .examples = {"autotune show", "autotune show --op hgemm --shape 4096x4096x2048 --json", "autotune show --misses"},
             .flags = problem_flags() +
-                     std::vector<Flag>{{"device-key", "KEY", "only rows of this device, as --json names it", false, {}},
+                     std::vector<Flag>{shapes_flag(),
+                                       {"device-key", "KEY", "only rows of this device, as --json names it", false, {}},
                                        {"limit", "N", "rows at most; 0: all; default 50", false, {}},
                                        {"misses", "", "problems the library was asked for and had no winner", false, {}}} +
                      store_flags() + table_flags(),

@@ -169,21 +169,20 @@ ExitCode run(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Command sweep_command() {
-    return {
-        .name = "sweep",
-        .about = "tune many problems ahead of time; stopped or killed, the same command goes on",
-        .examples = {"autotune sweep --op hgemm --shapes 1024:4096:1024x4096x2048",
-                     "autotune sweep --op hgemm --shapes shapes.txt --budget 20s --total-budget 1h",
-                     "autotune sweep --shapes shapes.txt     (lines such as: 4096x4096x2048 op=hgemm layout=nt)"},
-        .flags = problem_flags() +
-                 std::vector<Flag>{{"shapes", "FILE|RANGES", "problems from a file, one a line, or ranges; repeatable", true, {}},
-                                   {"total-budget", "TIME", "stop starting problems after this time: 30m, 2h", false, {}}} +
-                 choice_flags() + search_flags() + device_flags() +
-                 std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} + store_flags() + table_flags(),
-        .takes_op_options = true,
-        .words = "",
-        .fewest_words = 0,
-        .run = run};
+    return {.name = "sweep",
+            .about = "tune many problems ahead of time; stopped or killed, the same command goes on",
+            .examples = {"autotune sweep --op hgemm --shapes 1024:4096:1024x4096x2048",
+                         "autotune sweep --op hgemm --shapes shapes.txt --budget 20s --total-budget 1h",
+                         "autotune sweep --shapes shapes.txt     (lines such as: 4096x4096x2048 op=hgemm layout=nt)"},
+            .flags = problem_flags() +
+                     std::vector<Flag>{shapes_flag(),
+                                       {"total-budget", "TIME", "stop starting problems after this time: 30m, 2h", false, {}}} +
+                     choice_flags() + search_flags() + device_flags() +
+                     std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} + store_flags() + table_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run};
 }
 
 }  // namespace autotune::cli

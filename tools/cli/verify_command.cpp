@@ -141,6 +141,7 @@ Command verify_command() {
                          "autotune verify --race --op hgemm", "autotune verify --database-only"},
             .flags = problem_flags() +
                      std::vector<Flag>{
+                         shapes_flag(),
                          {"database-only", "", "check the file and its rows; needs no GPU", false, {}},
                          {"race", "", "race every winner again, not only those of another driver or compiler", false, {}},
                          {"no-race", "", "only check answers", false, {}},

@@ -1,17 +1,16 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <limits>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/gemv/shape.h"
 #include "kernel_templates/registry.h"
-#include "src/core/error.h"
 
 namespace autotune {
 namespace {
 
 using gemm::ceil_div;
+using gemm::DefaultChoice;
 using gemm::Gemm;
 using gemm::i32;
 using gemv::Grid;
@@ -184,8 +183,7 @@ int64_t prefetch_of(const Gemm& g, int64_t split_k, const Device& device) {
 }
 
 Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
-    std::optional<Config> best;
-    double best_us = std::numeric_limits<double>::infinity();
+    DefaultChoice choice(space);
     for (const Point& point : kPoints) {
         for (const int64_t split_k : {1, 2, 3, 4, 6, 8, 16}) {
             for (const int64_t cluster : {0, 1}) {
@@ -193,18 +191,11 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
                 config.set("split_k", split_k);
                 config.set("cluster", cluster);
                 config.set("prefetch_k", prefetch_of(g, split_k, device));
-                const double us = gemv::predict(Streams(g), Shape(config), device);
-                if (us < best_us && space.contains(config)) {
-                    best = config;
-                    best_us = us;
-                }
+                choice.offer(config, gemv::predict(Streams(g), Shape(config), device));
             }
         }
     }
-    if (best) return *best;
-    const auto first = space.enumerate({}, 1);
-    check(!first.empty(), "gemm/gemv has no config for a problem that it does not refuse");
-    return first.front();
+    return choice.choose();
 }
 
 void add_named(SearchSpace& space, const Gemm& g, const Device& device) {

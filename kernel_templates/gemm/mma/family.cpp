@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/mma/cost.h"
 #include "kernel_templates/gemm/mma/shape.h"
-#include "src/core/error.h"
 
 namespace autotune {
 namespace {
 
 using namespace mma;
+using gemm::DefaultChoice;
 using gemm::i32;
 using gemm::kMaxBlocks;
 using gemm::kMaxExtent;
@@ -195,8 +194,7 @@ constexpr std::array<std::array<int64_t, 6>, 12> kGoodTiles = {{{128, 256, 2, 4,
 
 Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
     const int64_t pack = std::min(g.align_a, g.align_b) < kChunkBytes && g.m * g.n * g.k > (int64_t{1} << 24) ? 1 : 0;
-    std::optional<Config> best;
-    double best_us = std::numeric_limits<double>::infinity();
+    DefaultChoice choice(space);
     for (const auto& t : kGoodTiles) {
         for (const int64_t split_k : {1, 2, 4, 8}) {
             for (const int64_t stride : {0, 1024}) {
@@ -215,18 +213,11 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
                                  .raster = 0,
                                  .swizzle_stride = stride};
                 const Config config = config_of(s);
-                const double us = mma::predict_us(g, s, device);
-                if (us < best_us && space.contains(config)) {
-                    best = config;
-                    best_us = us;
-                }
+                choice.offer(config, mma::predict_us(g, s, device));
             }
         }
     }
-    if (best) return *best;
-    const auto first = space.enumerate({}, 1);
-    check(!first.empty(), "gemm/mma has no config for a problem that it does not refuse");
-    return first.front();
+    return choice.choose();
 }
 
 // ---- the launch ----

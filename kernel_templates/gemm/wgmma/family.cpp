@@ -1,16 +1,15 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <limits>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/wgmma/geometry.h"
 #include "kernel_templates/registry.h"
-#include "src/core/error.h"
 
 namespace autotune {
 namespace {
 
+using gemm::DefaultChoice;
 using gemm::i32;
 using gemm::pack_step;
 using gemm::packed_ld;
@@ -260,28 +259,20 @@ Config corner_config(const Tile& t, const Corner& corner, const Device& device) 
 constexpr std::array<std::array<int64_t, 2>, 6> kDivisions = {{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {1, 4}, {1, 8}}};
 
 Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
-    std::optional<Config> best;
-    double best_us = std::numeric_limits<double>::infinity();
+    DefaultChoice choice(space);
     for (const Tile& tile : kTiles) {
         for (const int64_t swap_ab : {0, 1}) {
             for (const int64_t tma_store : {1, 0}) {
                 for (const auto& [cluster_k, split_k] : kDivisions) {
                     for (const int64_t group : {8, 1}) {
                         const Config config = corner_config(tile, {1, cluster_k, swap_ab, tma_store, split_k, group}, device);
-                        const double us = wgmma::predict(g, Shape(config), device);
-                        if (us < best_us && space.contains(config)) {
-                            best = config;
-                            best_us = us;
-                        }
+                        choice.offer(config, wgmma::predict(g, Shape(config), device));
                     }
                 }
             }
         }
     }
-    if (best) return *best;
-    const auto first = space.enumerate({}, 1);
-    check(!first.empty(), "gemm/wgmma has no config for a problem that it does not refuse");
-    return first.front();
+    return choice.choose();
 }
 
 void add_named(SearchSpace& space, const Gemm& g, const Device& device) {

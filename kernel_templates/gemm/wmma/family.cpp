@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/wmma/cost.h"
 #include "kernel_templates/gemm/wmma/shape.h"
-#include "src/core/error.h"
 
 namespace autotune {
 namespace {
 
 using namespace wmma;
+using gemm::DefaultChoice;
 using std::int64_t;
 
 constexpr int64_t kStaticSmemBytes = 48 * 1024;  // what a kernel may declare
@@ -190,8 +189,7 @@ constexpr std::array<std::array<int64_t, 6>, 7> kGoodTiles = {{{128, 256, 2, 4, 
                                                                {16, 16, 1, 1, 16, 1}}};
 
 Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
-    std::optional<Config> best;
-    double best_us = std::numeric_limits<double>::infinity();
+    DefaultChoice choice(space);
     for (const auto& t : kGoodTiles) {
         for (const int64_t stride : {0, 1024}) {
             const bool is_aligned = std::min(g.align_a, g.align_b) >= 4;
@@ -209,15 +207,10 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
                              .raster = 0,
                              .swizzle_stride = stride};
             const Config config = config_of(s);
-            const double us = wmma::predict_us(g, s, device);
-            if (us < best_us && space.contains(config)) {
-                best = config;
-                best_us = us;
-            }
+            choice.offer(config, wmma::predict_us(g, s, device));
         }
     }
-    check(best.has_value(), "gemm/wmma has no config for a problem that it does not refuse");
-    return *best;
+    return choice.choose();
 }
 
 class Wmma final : public Family {
