@@ -178,7 +178,7 @@ void Surrogate::append_row(const Observation& observation) {
         variance -= row[i] * row[i];
     }
     row.push_back(std::sqrt(std::max(variance, kNoise / 2)));
-    white_value_.push_back(whiten(observation.log_time, row, white_value_));
+    white_value_.push_back(whiten(observation.value, row, white_value_));
     white_one_.push_back(whiten(1, row, white_one_));
     white_trend_.push_back(trend_.empty() ? 0 : whiten(static_cast<double>(trend_[observation.point]), row, white_trend_));
     cholesky_.push_back(std::move(row));
@@ -236,7 +236,7 @@ void Surrogate::resum_values() {
     std::fill(value_sum_.begin(), value_sum_.end(), 0.0f);
     white_value_.clear();
     for (std::size_t i = 0; i < observations_.size(); ++i) {
-        white_value_.push_back(whiten(observations_[i].log_time, cholesky_[i], white_value_));
+        white_value_.push_back(whiten(observations_[i].value, cholesky_[i], white_value_));
         add_scaled(value_sum_, static_cast<float>(white_value_[i]), whitened_[i].data());
     }
     solve_mean();
@@ -259,9 +259,8 @@ std::vector<std::size_t> Surrogate::most_telling() const {
     std::vector<std::size_t> rows(observations_.size());
     std::iota(rows.begin(), rows.end(), std::size_t{0});
     if (rows.size() <= kMostLearnedFrom) return rows;
-    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t left, std::size_t right) {
-        return observations_[left].log_time < observations_[right].log_time;
-    });
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](std::size_t left, std::size_t right) { return observations_[left].value < observations_[right].value; });
     const std::size_t half = kMostLearnedFrom / 2;
     std::vector<std::size_t> chosen(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(half));
     for (std::size_t i = 0; i < half; ++i) chosen.push_back(rows[half + i * (rows.size() - half) / half]);
@@ -281,7 +280,7 @@ double Surrogate::log_likelihood(std::span<const std::size_t> rows) const {
         }
         row.push_back(std::sqrt(std::max(variance, kNoise / 2)));
         log_determinant += std::log(row.back());
-        value.push_back(whiten(observations_[observed].log_time, row, value));
+        value.push_back(whiten(observations_[observed].value, row, value));
         one.push_back(whiten(1, row, one));
         lower.push_back(std::move(row));
     }

@@ -9,18 +9,18 @@
 
 namespace autotune::tuner {
 
-// What a surrogate believes of a point: mean and standard deviation of the logarithm of its time.
+// What a surrogate believes of a point: mean and standard deviation of its value, the smaller the better.
 struct Belief {
     double mean = 0;
     double deviation = 0;
     double failure = 0;  // probability that the point does not work at all, from how those near it fared
 };
 
-// `log_time` of a point that failed, or that is not yet reported, is a guess.
+// `value` of a point that failed, or that is not yet reported, is a guess.
 struct Observation {
     enum class Kind : std::uint8_t { worked, failed, pending };
     std::size_t point = 0;
-    double log_time = 0;
+    double value = 0;
     Kind kind = Kind::worked;
 };
 
