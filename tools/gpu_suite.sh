@@ -1,12 +1,14 @@
 #!/bin/bash
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
-#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record meter
+#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record meter,
+#                                         catalogue add sets rivals (the last three go on from the winners in OUT/suite.db)
 #
 # Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
 # and the rest go on. Exit 1 if one failed. Takes less than twelve minutes.
 #   AUTOTUNE_SUITE_BUILD    build folder; default build/portable, else build/release
 #   AUTOTUNE_SUITE_SECONDS  time for everything; default 700
+#   AUTOTUNE_SUITE_SETS     sets of benchmarks/sets for `sets` and `rivals`; default all
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -164,6 +166,51 @@ piece_meter() {
   python3 "$root/tools/tune_phases.py" "$out"/meter-sweep-[12].out | tee "$out/meter-phases.txt"
   python3 "$root/tools/meter_report.py" agreement "$out"/meter-export-[12].out | tee "$out/agreement.txt"
   python3 "$root/tools/meter_report.py" fresh "$out/meter-export-1.out" "$out/meter-bench.out" | tee -a "$out/agreement.txt"
+}
+
+# Each family's best named config for the classic 27 shapes, both sums, beside the vendor's.
+piece_catalogue() {
+  local op
+  for op in hgemm hgemm_f16acc; do
+    part "catalogue-$op" 400 0 "$autotune" bench --op "$op" --shapes "4096,8192,16384x4096,8192,16384x2048,4096,8192" --best-of-family \
+      --against cublas,cublaslt --rounds 10 --warm 0.3 --budget 12s --csv
+  done
+}
+
+# What these leave goes on where a run before them ended: bring OUT/suite.db back, and name the same OUT.
+suite_db=$out/suite.db
+
+# Op add: a winner for each length that torch is compared at, then the comparison.
+piece_add() {
+  local op
+  for op in sadd hadd; do
+    part "add-sweep-$op" 120 0 "$autotune" sweep --op "$op" --budget 4s --json --db "$suite_db" \
+      --shapes 65536,131072,262144,524288,1048576,2097152,4194304,8388608,16777216,268435456
+  done
+  AUTOTUNE_DB=$suite_db part add-torch 200 0 python3 "$root/tools/rivals/torch_add.py" --json "$out/add.json" \
+    --shapes 268435456,256x256,256x512,512x512,512x1024,1024x1024,1024x2048,2048x2048,2048x4096,4096x4096
+}
+
+sets=${AUTOTUNE_SUITE_SETS:-classic prefill decode decode_large small adverse}
+
+# Winners for the sets, then all of each set beside the vendor's libraries, and its plot.
+piece_sets() {
+  local set
+  for set in $sets; do
+    part "sets-sweep-$set" 300 0 "$autotune" sweep --shapes "$root/benchmarks/sets/$set.txt" --budget 3s --json --db "$suite_db"
+    part "sets-bench-$set" 200 0 "$autotune" bench --shapes "$root/benchmarks/sets/$set.txt" --against cublas,cublaslt --rounds 8 \
+      --warm 0.3 --json --plot "$out/$set.svg" --db "$suite_db"
+  done
+  part sets-export 20 0 "$autotune" export --out "$out/winners.jsonl" --db "$suite_db"
+}
+
+# The same beside torch and Triton, which take minutes to tune: name few sets.
+piece_rivals() {
+  local set
+  for set in $sets; do
+    AUTOTUNE_DB=$suite_db part "rivals-$set" 500 0 python3 "$root/tools/rivals/gemm.py" --shapes "$root/benchmarks/sets/$set.txt" \
+      --json "$out/rivals-$set.json"
+  done
 }
 
 for piece in $pieces; do

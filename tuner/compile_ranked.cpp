@@ -1,5 +1,9 @@
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "src/core/error.h"
 #include "tuner/candidates.h"
@@ -10,7 +14,7 @@
 namespace autotune::tuner {
 namespace {
 
-// The best predicted, with the families' defaults and, where nothing is predicted, in the order of enumeration.
+// The best predicted and, where nothing is predicted, in the order of enumeration; of those that launch the same instance, the first.
 std::vector<std::size_t> ranked(const Candidates& candidates, std::size_t count) {
     std::vector<std::pair<double, std::size_t>> order;
     for (std::size_t point = 0; point < candidates.size(); ++point) {
@@ -18,7 +22,14 @@ std::vector<std::size_t> ranked(const Candidates& candidates, std::size_t count)
     }
     std::stable_sort(order.begin(), order.end());
     std::vector<std::size_t> best;
-    for (std::size_t i = 0; i < std::min(count, order.size()); ++i) best.push_back(order[i].second);
+    std::set<std::pair<const Family*, std::string>> instances;
+    for (const auto& [predicted_us, point] : order) {
+        if (best.size() == count) break;
+        const Candidates::Part& part = candidates.part_of(point);
+        const bool is_new =
+            instances.emplace(part.family, part.space.compile_part(candidates.at(point).config).to_string()).second;
+        if (is_new) best.push_back(point);
+    }
     return best;
 }
 

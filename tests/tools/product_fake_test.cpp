@@ -5,6 +5,7 @@
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -130,6 +131,22 @@ TEST(Product, WithoutADriverItCompilesForRealAndTimesNothing) {
     const Outcome again =
         run(machine, {"--op", "hgemm", "--shape", "256x256x256", "--arch", "sm_80", "--json", "--family", "gemm/simt"}, options);
     EXPECT_EQ(json::parse(again.out)["candidates"][0]["from_cache"], true);
+}
+
+TEST(Product, ARankedListHasEachInstanceOnce) {
+    Sandbox machine;
+    const Outcome said = run(machine, {"compile", "--op", "hgemm", "--shape", "4096x4096x2048", "--arch", "sm_80", "--family",
+                                       "gemm/mma", "--count", "12", "--json"});
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    std::set<std::string> instances;
+    const json rows = json::parse(said.out)["candidates"];
+    for (const json& row : rows) {
+        json config = row["config"];
+        for (const char* passed_at_launch : {"split_k", "raster", "swizzle_stride"}) config.erase(passed_at_launch);
+        instances.insert(config.dump());
+    }
+    EXPECT_EQ(rows.size(), 12U);
+    EXPECT_EQ(instances.size(), 12U);
 }
 
 TEST(Product, WithoutADriverWhatTimesIsExit3) {
