@@ -14,7 +14,8 @@
 namespace autotune::tuner {
 namespace {
 
-// The best predicted and, where nothing is predicted, in the order of enumeration; of those that launch the same instance, the first.
+// The best predicted and, where nothing is predicted, in the order of enumeration; of those that launch the same instance, the
+// first.
 std::vector<std::size_t> ranked(const Candidates& candidates, std::size_t count) {
     std::vector<std::pair<double, std::size_t>> order;
     for (std::size_t point = 0; point < candidates.size(); ++point) {
