@@ -18,7 +18,14 @@ def squared(values, centre, scale):
     return sum(((value - middle) / scale) ** 2 for value, middle in zip(values, centre))
 
 
-class Bowl:
+class Space:
+    """Points of `extents`, and the `time` of one: microseconds, why it fails, or None where there is no such point."""
+
+    def __init__(self, dice):
+        """A space that is the same everywhere needs no dice."""
+
+
+class Bowl(Space):
     """A smooth basin, its five parameters interacting in pairs."""
     extents = (8, 8, 8, 6, 4)
 
@@ -33,12 +40,9 @@ class Bowl:
         return 100 * math.exp(alone + sum(weight * off[i] * off[j] for (i, j), weight in self.together.items()))
 
 
-class Gemm:
+class Gemm(Space):
     """4096^3 by tiles: waves, occupancy, shared memory; configs that spill fail, those beyond shared memory do not exist."""
     extents = (5, 5, 3, 3, 3, 4, 4, 4)  # block_m, block_n, block_k, warps_m, warps_n, stages, swizzle, vec
-
-    def __init__(self, dice):
-        del dice
 
     def time(self, point):
         block_m, block_n = 16 << point[0], 16 << point[1]
@@ -73,7 +77,7 @@ class ShuffledGemm(Gemm):
         return super().time(tuple(order[value] for order, value in zip(self.order, point)))
 
 
-class Landscape:
+class Landscape(Space):
     """An NK landscape: each parameter's share depends on `neighbours` others, at random."""
 
     def __init__(self, dice, extents, neighbours):
@@ -102,7 +106,7 @@ class Pairwise(Landscape):
         super().__init__(dice, (6, 5, 4, 4, 3, 3, 3), 1)
 
 
-class Needle:
+class Needle(Space):
     """One pair of values halves the time; nothing near it tells."""
     extents = (8, 8, 8, 8)
 
@@ -114,12 +118,9 @@ class Needle:
         return 100 * math.exp(0.3 * abs(c - 5) / 7 + 0.2 * abs(d - 2) / 7 + self.bump[a * 8 + b]) * (0.5 if (a, b) == (6, 3) else 1)
 
 
-class Cliff:
+class Cliff(Space):
     """Some four points in ten fail, and the best stand at the edge."""
     extents = (8, 8, 8, 8)
-
-    def __init__(self, dice):
-        del dice
 
     def time(self, point):
         a, b, c, d = point
@@ -128,7 +129,7 @@ class Cliff:
         return 100 * math.exp(0.3 * (9 - a - b) / 9 + 0.5 * ((c - 3) / 7) ** 2 + 0.4 * ((d - 6) / 7) ** 2 + 0.2 * abs(a - b - 3) / 7)
 
 
-class Flags:
+class Flags(Space):
     """Eight switches that interact a little, and three sizes."""
     extents = (2,) * 8 + (5, 5, 3)
 
@@ -142,24 +143,18 @@ class Flags:
         return 100 * math.exp(switches + 0.5 * (point[8] / 4 - 0.7) ** 2 + 0.6 * (point[9] / 4 - 0.3) ** 2 + 0.2 * abs(point[10] - 1))
 
 
-class Deceptive:
+class Deceptive(Space):
     """A broad basin, and a narrow deeper one far from it."""
     extents = (10, 10, 10, 5)
-
-    def __init__(self, dice):
-        del dice
 
     def time(self, point):
         broad = 110 * math.exp(squared(point, (7, 7, 7, 2), 9))
         return min(broad, 90 * math.exp(0.35 * sum(abs(value - middle) for value, middle in zip(point, (1, 1, 2, 4)))))
 
 
-class Small:
+class Small(Space):
     """Three hundred points."""
     extents = (6, 5, 5, 2)
-
-    def __init__(self, dice):
-        del dice
 
     def time(self, point):
         a, b, c, d = point

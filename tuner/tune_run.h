@@ -134,7 +134,7 @@ constexpr double kMostFinals_s = 8;  // what the second rung and the final round
 // What measuring is called in the database: raised when it changes.
 std::string measuring_method(bool l2_warm);
 // Options of a session with what follows from the problem and the device: its limits, and which reference is worth its time.
-BenchSession::Options session_options(const Problem& problem, TuneServices& services);
+BenchSession::Options session_options(const Problem& problem, const TuneServices& services);
 // Renders with what the services hold, compiles with urgency 0 and waits.
 Instance compile_now(RunShared& shared, const jit::Rendered& rendered);
 // What judges candidates: compiles the harness, which the bench worker gets, and the problem's reference, which is returned.

@@ -65,7 +65,7 @@ bool affordable_reference(const Op& op, const Problem& problem, const Device& de
 
 }  // namespace
 
-BenchSession::Options session_options(const Problem& problem, TuneServices& services) {
+BenchSession::Options session_options(const Problem& problem, const TuneServices& services) {
     const Op& op = services.catalogue.op_of(problem);
     BenchSession::Options options;
     options.floor_us = floor_us(op, problem, services.device);

@@ -147,8 +147,8 @@ TEST(Report, AnEmptyDatabaseHasNothingToDraw) {
 TEST(Report, PlotsTheWinnersOfASetUnderOneRoofline) {
     CliBench autotune;
     for (const char* shape : {"512x512x512", "512x512x1024", "512x512x2048"}) autotune({"--op", "hgemm", "--shape", shape});
-    const std::string set = autotune.folder + "/set.txt", path = autotune.folder + "/set.svg";
-    std::ofstream(set) << "512x512x512 op=hgemm\n512x512x2048 op=hgemm\n";
+    const std::string set = autotune.file("set.txt", "512x512x512 op=hgemm\n512x512x2048 op=hgemm\n");
+    const std::string path = autotune.folder + "/set.svg";
     const Said said = autotune({"report", "--shapes", set, "--plot", path});
     EXPECT_EQ(said.code, ExitCode::done) << said.err;
     EXPECT_THAT(said.out, HasSubstr("2 of 2 winners"));

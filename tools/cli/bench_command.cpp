@@ -131,9 +131,7 @@ void BenchPrinter::plot(const std::string& path) {
 void check_plot(const Arguments& arguments, const std::vector<Problem>& problems) {
     if (!arguments.has("plot")) return;
     require_writable(arguments.text("plot"), "plot");
-    const bool one_op =
-        std::all_of(problems.begin(), problems.end(), [&](const Problem& problem) { return problem.op == problems.front().op; });
-    if (!one_op) throw Error(ErrorCode::usage, "--plot shows problems of one op; split them over several runs");
+    if (!are_of_one_op(problems)) throw Error(ErrorCode::usage, "--plot shows problems of one op; split them over several runs");
 }
 
 ExitCode run(Session& session, const Arguments& arguments) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "tools/cli/roofline.h"
 #include "tools/cli/text_forms.h"
@@ -35,7 +36,7 @@ std::size_t place_in(std::vector<T>& list, const T& value) {
     return list.size() - 1;
 }
 
-std::string measured_text(const std::vector<Benched>& benched, const Device& device) {
+std::string measured_text(std::span<const Benched> benched, const Device& device) {
     const auto by_rounds = [](const Benched& a, const Benched& b) { return a.result.rounds < b.result.rounds; };
     const auto [least, most] = std::minmax_element(benched.begin(), benched.end(), by_rounds);
     const int fewest = least->result.rounds, all = most->result.rounds;
@@ -220,8 +221,9 @@ Svg ratios_chart(const std::vector<Benched>& benched) {
 }  // namespace
 
 std::string ladder_svg(const Benched& benched, const Device& device, const Op& op) {
-    plot::BarChart chart{
-        .heading = {problem_text(benched.problem), measured_text({benched}, device)}, .value_title = rate_title(op), .bars = {}};
+    plot::BarChart chart{.heading = {problem_text(benched.problem), measured_text({&benched, 1}, device)},
+                         .value_title = rate_title(op),
+                         .bars = {}};
     for (const tuner::BenchRow& row : benched.result.rows) {
         plot::Bar bar = bar_of(row, benched, op);
         bar.series = place_in(chart.series, group_of(row));

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
@@ -74,13 +74,13 @@ Report report_of(Session& session, const db::Store& store) {
 // Of a problem that was tuned here and has a shipped winner too, the one tuned here.
 std::vector<const ReportedProblem*> one_each(const Report& report) {
     std::vector<const ReportedProblem*> chosen;
+    std::map<std::string, std::size_t> places;  // in `chosen`, by problem
     for (const ReportedProblem& one : report.problems) {
-        const auto same = std::find_if(chosen.begin(), chosen.end(),
-                                       [&](const ReportedProblem* other) { return other->problem.key() == one.problem.key(); });
-        if (same == chosen.end()) {
+        const auto [known, is_new] = places.emplace(one.problem.key(), chosen.size());
+        if (is_new) {
             chosen.push_back(&one);
-        } else if ((*same)->winner.shipped && !one.winner.shipped) {
-            *same = &one;
+        } else if (chosen[known->second]->winner.shipped && !one.winner.shipped) {
+            chosen[known->second] = &one;
         }
     }
     return chosen;

@@ -162,6 +162,11 @@ std::vector<Problem> sweep_problems_of(Session& session) {
     return problems;
 }
 
+bool are_of_one_op(const std::vector<Problem>& problems) {
+    return std::all_of(problems.begin(), problems.end(),
+                       [&](const Problem& problem) { return problem.op == problems.front().op; });
+}
+
 std::vector<const Family*> families_for(Session& session, const Problem& problem, const Device& device,
                                         const tuner::Choice& choice) {
     std::vector<const Family*> families;

@@ -13,6 +13,8 @@ namespace autotune::cli {
 std::vector<Problem> problems_of(Session& session);
 // The same, from --shapes too: a file or ranges. Words of a line go before flags.
 std::vector<Problem> sweep_problems_of(Session& session);
+// Whether they share an op, and so a unit and a table of rows.
+bool are_of_one_op(const std::vector<Problem>& problems);
 
 // --family, --config and --param, held against the families of `op`: an unknown name is refused before anything is compiled.
 // `problem` and `device` give the spaces that names and values are looked up in.

@@ -27,9 +27,8 @@ RowFilter row_filter_of(Session& session) {
     RowFilter filter{.op = "", .device_key = arguments.text("device-key"), .problems = {}};
     if (arguments.has("shape") || arguments.has("shapes")) {
         filter.problems = sweep_problems_of(session);
-        const bool one_op = std::all_of(filter.problems.begin(), filter.problems.end(),
-                                        [&](const Problem& problem) { return problem.op == filter.problems.front().op; });
-        if (!one_op) throw Error(ErrorCode::usage, "--shapes names problems of several ops; stored rows are asked for by op");
+        if (!are_of_one_op(filter.problems))
+            throw Error(ErrorCode::usage, "--shapes names problems of several ops; stored rows are asked for by op");
         filter.op = filter.problems.front().op;
     } else if (arguments.has("op")) {
         const Op* op = session.catalogue().find_op(arguments.text("op"));

@@ -46,11 +46,13 @@ void add_scaled(std::span<float> sum, float scale, const float* terms) {
 #define AUTOTUNE_WIDE_VECTORS
 #endif
 
-// white -= row[0] * solved[0] + row[1] * solved[1] + ..., in this order; four terms at a time, so that `white` is read and
-// written once for the four. REQUIRES: every one of `solved` holds the columns from `first` to the end of the block.
+// white -= row[0] * solved[0] + row[1] * solved[1] + ..., but for the diagonal that ends the row, in this order; four terms at a
+// time, so that `white` is read and written once for the four. `white` holds the columns from `first` on, which so many of
+// `solved` hold too.
 AUTOTUNE_WIDE_VECTORS
-void subtract_projections(Block& white, std::size_t first, std::size_t width, const std::vector<double>& row,
-                          const std::vector<std::vector<float>>& solved, std::size_t terms) {
+void subtract_projections(std::span<float> white, std::size_t first, const std::vector<double>& row,
+                          const std::vector<std::vector<float>>& solved) {
+    const std::size_t terms = row.size() - 1, width = white.size();
     std::size_t i = 0;
     for (; i + 4 <= terms; i += 4) {
         const float *a = &solved[i][first], *b = &solved[i + 1][first], *c = &solved[i + 2][first], *d = &solved[i + 3][first];
@@ -130,11 +132,11 @@ void Surrogate::revise(const Observation& observation) {
     check(last != observations_.rend(), "a point that was never observed is revised");
     *last = observation;
     count(observation);
-    Block covariances;
+    Block block;
     for (std::size_t first = 0; first < columns_.size(); first += kBlock) {
-        const std::size_t width = std::min(kBlock, columns_.size() - first);
-        covariance_with_columns(observation.point, first, std::span(covariances).first(width));
-        vote(observation, first, std::span(covariances).first(width));
+        const std::span<float> covariances = std::span(block).first(std::min(kBlock, columns_.size() - first));
+        covariance_with_columns(observation.point, first, covariances);
+        vote(observation, first, covariances);
     }
     is_revised_ = true;
 }
@@ -188,22 +190,22 @@ void Surrogate::append_row(const Observation& observation) {
 // What the rows from `from` on add to every column's sums, block by block of columns.
 void Surrogate::append_columns(std::size_t from) {
     const std::size_t rows = cholesky_.size();
-    whitened_.resize(rows, std::vector<float>(columns_.size()));
-    Block white;
+    while (whitened_.size() < rows) whitened_.emplace_back(columns_.size());
+    Block block;
     for (std::size_t first = 0; first < columns_.size(); first += kBlock) {
         const std::size_t width = std::min(kBlock, columns_.size() - first);
-        const std::span<float> used = std::span(white).first(width);
+        const std::span<float> white = std::span(block).first(width);
         for (std::size_t n = from; n < rows; ++n) {
-            covariance_with_columns(observations_[n].point, first, used);
-            vote(observations_[n], first, used);
-            subtract_projections(white, first, width, cholesky_[n], whitened_, n);
+            covariance_with_columns(observations_[n].point, first, white);
+            vote(observations_[n], first, white);
+            subtract_projections(white, first, cholesky_[n], whitened_);
             const float scale = static_cast<float>(1 / cholesky_[n][n]);
             float* squares = &square_sum_[first];
             for (std::size_t c = 0; c < width; ++c) {
                 white[c] *= scale;
                 squares[c] += white[c] * white[c];
             }
-            std::copy(used.begin(), used.end(), &whitened_[n][first]);
+            std::copy(white.begin(), white.end(), &whitened_[n][first]);
             add_scaled(std::span(value_sum_).subspan(first, width), static_cast<float>(white_value_[n]), white.data());
             add_scaled(std::span(one_sum_).subspan(first, width), static_cast<float>(white_one_[n]), white.data());
             if (!trend_.empty())
