@@ -88,7 +88,8 @@ Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const
             reasons += (reasons.empty() ? "" : "; ") + std::string(family->name()) + ": " + *reason;
             continue;
         }
-        Part part{family, family->space(problem, device), {}, 0, catalogue.template_identity(*family)};
+        Part part{family, family->space(problem, device),       {},
+                  0,      catalogue.template_identity(*family), family->predictor(problem, device)};
         part.points = points_of(part.space, choice);
         part.first = size_;
         if (part.points.empty()) reasons += (reasons.empty() ? "" : "; ") + std::string(family->name()) + ": no legal config";
@@ -135,7 +136,7 @@ std::optional<std::size_t> Candidates::find(const Candidate& candidate) const {
 
 std::optional<double> Candidates::predict_us(std::size_t point) const {
     const Part& part = part_of(point);
-    return part.family->predict_us(problem_, part.points[point - part.first], device_);
+    return part.predictor(part.points[point - part.first]);
 }
 
 LaunchPlan Candidates::plan(std::size_t point) const {

@@ -20,6 +20,7 @@ class Candidates {
         std::vector<Config> points;
         std::size_t first = 0;  // number of points[0]
         std::string template_identity;
+        Predictor predictor;
     };
 
     // Throws Error{usage} for an unknown family, parameter, value or named config, listing the known ones; Error{no_valid_config}

@@ -1,8 +1,10 @@
 #include "tuner/search_domain.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -12,47 +14,80 @@
 namespace autotune::tuner {
 namespace {
 
+// Where a value stands among a parameter's.
 using Position = std::vector<int>;
 
-struct PositionHash {
-    std::size_t operator()(const Position& position) const {
-        std::uint64_t hash = 0xcbf29ce484222325u;
-        for (const int one : position) hash = (hash ^ static_cast<std::uint64_t>(one + 1)) * 0x100000001b3u;
-        return hash;
-    }
-};
+// A part's points as positions in its own parameters' domains, each written as one number with a digit a parameter.
+class PartTable {
+  public:
+    PartTable(std::size_t first, const std::vector<Parameter>& parameters);
 
-// A part's points as positions in its own parameters' domains.
-struct PartTable {
-    std::size_t first = 0;  // number of its first point
-    std::vector<Position> positions;
-    std::vector<int> domain_sizes;     // by parameter
-    std::vector<std::size_t> columns;  // of the coordinates, by parameter
-    std::unordered_map<Position, std::size_t, PositionHash> numbers;
-
-    void reach(Position position, std::vector<std::size_t>& found) const {
-        const auto hit = numbers.find(position);
-        if (hit != numbers.end()) found.push_back(hit->second);
-    }
+    std::size_t first() const { return first_; }
+    std::uint64_t number_of(const Position& position) const;
+    void add(std::uint64_t number);
+    // After the last add().
+    void sort() { std::sort(by_number_.begin(), by_number_.end()); }
     std::vector<std::size_t> neighbours(std::size_t point) const;
+
+  private:
+    std::int64_t digit(std::uint64_t number, std::size_t p) const {
+        return static_cast<std::int64_t>(number / weights_[p] % static_cast<std::uint64_t>(sizes_[p]));
+    }
+    void reach(std::uint64_t number, std::vector<std::size_t>& found) const;
+
+    std::size_t first_;                                             // number of its first point
+    std::vector<std::int64_t> sizes_;                               // of the domains, by parameter
+    std::vector<std::uint64_t> weights_;                            // of the digits, by parameter
+    std::vector<std::uint64_t> numbers_;                            // by point
+    std::vector<std::pair<std::uint64_t, std::size_t>> by_number_;  // and the points, found by their numbers
 };
+
+PartTable::PartTable(std::size_t first, const std::vector<Parameter>& parameters) : first_(first) {
+    std::uint64_t combinations = 1;
+    for (const Parameter& parameter : parameters) {
+        sizes_.push_back(static_cast<std::int64_t>(parameter.values.size()));
+        weights_.push_back(combinations);
+        check(combinations <= UINT64_MAX / std::max<std::size_t>(1, parameter.values.size()),
+              "a space has more combinations than 64 bits count");
+        combinations *= parameter.values.size();
+    }
+}
+
+std::uint64_t PartTable::number_of(const Position& position) const {
+    std::uint64_t number = 0;
+    for (std::size_t p = 0; p < position.size(); ++p) number += weights_[p] * static_cast<std::uint64_t>(position[p]);
+    return number;
+}
+
+void PartTable::add(std::uint64_t number) {
+    by_number_.emplace_back(number, first_ + numbers_.size());
+    numbers_.push_back(number);
+}
+
+void PartTable::reach(std::uint64_t number, std::vector<std::size_t>& found) const {
+    const auto hit = std::lower_bound(by_number_.begin(), by_number_.end(), std::pair(number, std::size_t{0}));
+    if (hit != by_number_.end() && hit->first == number) found.push_back(hit->second);
+}
 
 std::vector<std::size_t> PartTable::neighbours(std::size_t point) const {
-    const Position& from = positions[point - first];
+    const std::uint64_t from = numbers_[point - first_];
     std::vector<std::size_t> found;
-    for (std::size_t p = 0; p < from.size(); ++p) {
-        Position to = from;
-        for (to[p] = 0; to[p] < domain_sizes[p]; ++to[p]) {
-            if (to[p] != from[p]) reach(to, found);
+    for (std::size_t p = 0; p < sizes_.size(); ++p) {
+        const std::int64_t own = digit(from, p);
+        for (std::int64_t to = 0; to < sizes_[p]; ++to) {
+            if (to != own) reach(from + weights_[p] * static_cast<std::uint64_t>(to - own), found);
         }
     }
-    for (std::size_t p = 0; p < from.size(); ++p) {
-        for (std::size_t q = p + 1; q < from.size(); ++q) {
+    const auto step = [&](std::uint64_t number, std::size_t p, std::int64_t by) {
+        const std::int64_t to = digit(from, p) + by;
+        return to < 0 || to >= sizes_[p] ? std::nullopt : std::optional(number + weights_[p] * static_cast<std::uint64_t>(by));
+    };
+    for (std::size_t p = 0; p < sizes_.size(); ++p) {
+        for (std::size_t q = p + 1; q < sizes_.size(); ++q) {
             for (const auto& [step_p, step_q] : {std::pair{-1, -1}, {-1, 1}, {1, -1}, {1, 1}}) {
-                Position to = from;
-                to[p] += step_p;
-                to[q] += step_q;
-                reach(to, found);
+                const std::optional<std::uint64_t> half = step(from, p, step_p);
+                const std::optional<std::uint64_t> to = half ? step(*half, q, step_q) : std::nullopt;
+                if (to) reach(*to, found);
             }
         }
     }
@@ -66,7 +101,7 @@ struct Tables {
 
     const PartTable& part_of(std::size_t point) const {
         const auto after = std::upper_bound(parts.begin(), parts.end(), point,
-                                            [](std::size_t number, const PartTable& part) { return number < part.first; });
+                                            [](std::size_t number, const PartTable& part) { return number < part.first(); });
         return *std::prev(after);
     }
 };
@@ -99,30 +134,39 @@ int position_of(const std::vector<std::int64_t>& values, std::int64_t value) {
     return static_cast<int>(found - values.begin());
 }
 
+// A value of a point by its parameter: in declared order it stands where the parameter does, and nothing is searched for.
+std::int64_t value_of(const Config& config, std::size_t p, const std::string& name) {
+    const auto& values = config.values();
+    return p < values.size() && values[p].first == name ? values[p].second : config[name];
+}
+
 void add_part(const DomainPart& part, const std::map<std::string, Column>& columns, Tables& tables) {
-    PartTable table;
-    table.first = tables.coordinates.size();
+    PartTable table(tables.coordinates.size(), part.parameters);
+    std::vector<const Column*> column_of;
+    std::vector<std::vector<int>> shared_positions;  // of a parameter's values among those of its column
     for (const Parameter& parameter : part.parameters) {
-        table.domain_sizes.push_back(static_cast<int>(parameter.values.size()));
-        table.columns.push_back(columns.at(parameter.name).index);
+        column_of.push_back(&columns.at(parameter.name));
+        std::vector<int>& shared = shared_positions.emplace_back();
+        for (const std::int64_t value : parameter.values) shared.push_back(position_of(column_of.back()->values, value));
     }
-    std::unordered_map<Position, std::size_t, PositionHash> instances;
+    std::unordered_map<std::uint64_t, std::size_t> instances;  // first point of each compile part
+    Position own(part.parameters.size()), compile_part(part.parameters.size());
+    tables.coordinates.reserve(tables.coordinates.size() + part.points.size());
     for (const Config& config : part.points) {
-        Position own, compile_part, coordinates(columns.size() + 1, -1);
+        Position coordinates(columns.size() + 1, -1);
         coordinates[0] = static_cast<int>(tables.parts.size());
         for (std::size_t p = 0; p < part.parameters.size(); ++p) {
             const Parameter& parameter = part.parameters[p];
-            const std::int64_t value = config[parameter.name];
-            own.push_back(position_of(parameter.values, value));
-            if (parameter.kind == ParameterKind::compile) compile_part.push_back(own.back());
-            coordinates[table.columns[p]] = position_of(columns.at(parameter.name).values, value);
+            own[p] = position_of(parameter.values, value_of(config, p, parameter.name));
+            compile_part[p] = parameter.kind == ParameterKind::compile ? own[p] : 0;
+            coordinates[column_of[p]->index] = shared_positions[p][static_cast<std::size_t>(own[p])];
         }
         const std::size_t number = tables.coordinates.size();
-        tables.instances.push_back(instances.try_emplace(std::move(compile_part), number).first->second);
+        tables.instances.push_back(instances.try_emplace(table.number_of(compile_part), number).first->second);
         tables.coordinates.push_back(std::move(coordinates));
-        table.numbers.emplace(own, number);
-        table.positions.push_back(std::move(own));
+        table.add(table.number_of(own));
     }
+    table.sort();
     tables.parts.push_back(std::move(table));
 }
 

@@ -25,6 +25,7 @@ Gemm::Gemm(const Problem& problem)
       trans_a(problem.trait("layout")[0] == 't'),
       trans_b(problem.trait("layout")[1] == 't'),
       acc_f16(problem.trait("acc") == "f16"),
+      reads_c(problem.trait("beta") != "zero"),
       align_a(problem.operands[kA].alignment_bytes),
       align_b(problem.operands[kB].alignment_bytes),
       align_c(problem.operands[kC].alignment_bytes),

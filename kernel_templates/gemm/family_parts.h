@@ -28,7 +28,7 @@ std::int64_t round_up(std::int64_t a, std::int64_t b);
 // keep it.
 struct Gemm {
     std::int64_t m, n, k, batch;
-    bool trans_a, trans_b, acc_f16;
+    bool trans_a, trans_b, acc_f16, reads_c;
     int align_a, align_b, align_c;
     DType in, out;
 

@@ -39,7 +39,8 @@ std::vector<Binding> facts(const Problem& problem) {
             {"trans_b", view.trans_b ? 1 : 0},
             {"align_a", view.a.alignment_bytes},
             {"align_b", view.b.alignment_bytes},
-            {"align_c", view.c.alignment_bytes}};
+            {"align_c", view.c.alignment_bytes},
+            {"reads_c", view.reads_c ? 1 : 0}};
 }
 
 std::vector<Argument> arguments(const Problem& problem) {

@@ -29,7 +29,8 @@ struct View {
     const Operand& c;
 };
 
-// The facts that every gemm family binds: in_type, out_type, acc_type, trans_a, trans_b, align_a, align_b, align_c (bytes).
+// The facts that every gemm family binds: in_type, out_type, acc_type, trans_a, trans_b, align_a, align_b, align_c (bytes),
+// reads_c.
 std::vector<Binding> facts(const Problem& problem);
 
 // The arguments that every gemm kernel takes first, in this order: a, b, c, alpha, beta, m, n, k, lda, ldb, ldc, batch, stride_a,

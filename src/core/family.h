@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ struct Binding {
     std::string name;
     std::variant<std::int64_t, DType> value;
 };
+
+// Time expected of a config, in microseconds, for ranking only; nullopt: no opinion.
+using Predictor = std::function<std::optional<double>(const Config&)>;
 
 // One kernel template for an op. Implementations are stateless: every member is a pure function of its arguments, callable from
 // any thread, and never touches a GPU.
@@ -54,10 +58,14 @@ class Family {
     // REQUIRES: the space contains config. Pure geometry: works for any extents >= 0 of the problem's class.
     virtual LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const = 0;
 
-    // Time expected of a config, in microseconds, for ranking only; nullopt: no opinion.
-    virtual std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const {
-        (void)problem, (void)config, (void)device;
-        return std::nullopt;
+    // The cost model for one problem on one device; it refers to neither. A space has hundreds of thousands of configs, so what
+    // depends on the problem alone is computed once.
+    virtual Predictor predictor(const Problem& problem, const Device& device) const {
+        (void)problem, (void)device;
+        return [](const Config&) { return std::nullopt; };
+    }
+    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const {
+        return predictor(problem, device)(config);
     }
 };
 

@@ -39,6 +39,7 @@ SpaceWalk::SpaceWalk(const SearchSpace& space, const Config& pins) : space_(spac
     const bool is_empty = !knows_all(space, pins);
     for (const Parameter& parameter : space.parameters) {
         choices_.push_back(is_empty ? std::vector<std::size_t>{} : allowed_positions(parameter, pins));
+        names_.set(parameter.name, 0);
     }
     positions_.resize(depth);
     rules_.resize(depth + 1);
@@ -166,10 +167,8 @@ std::uint64_t SpaceWalk::points_below(std::size_t level) const {
 }
 
 Config SpaceWalk::config_at(const std::vector<std::size_t>& positions) const {
-    Config config;
-    for (std::size_t i = 0; i < positions.size(); ++i) {
-        config.set(space_.parameters[i].name, space_.parameters[i].values[positions[i]]);
-    }
+    Config config = names_;
+    for (std::size_t i = 0; i < positions.size(); ++i) config.set_at(i, space_.parameters[i].values[positions[i]]);
     return config;
 }
 

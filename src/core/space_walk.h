@@ -53,6 +53,7 @@ class SpaceWalk {
     std::vector<std::vector<Rule>> rules_;           // level l: decidable once parameters 0..l-1 are set
     std::vector<std::size_t> least_rule_from_;       // lowest declared index among rules of level l and deeper
     std::vector<std::size_t> positions_;
+    Config names_;                              // every parameter, at any value: what config_at() fills in
     std::vector<std::uint64_t> dropped_;        // per constraint
     std::vector<std::uint64_t> instance_keys_;  // of legal configs, one number per compile part
     std::uint64_t legal_ = 0;

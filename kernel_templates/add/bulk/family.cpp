@@ -79,6 +79,15 @@ std::int64_t blocks_of(const Config& c, const View& view, const Device& device) 
     return std::min({tiles, wanted, kMostGridX});
 }
 
+double predicted_us(const View& view, const Config& config, const Device& device) {
+    add::Traffic traffic;
+    traffic.blocks = blocks_of(config, view, device);
+    traffic.resident_blocks = resident_blocks(config, device);
+    traffic.block_bytes = static_cast<double>(smem_bytes(config));
+    constexpr double kHandOver_us = 0.7;  // barrier, shared memory and back, which a load into registers does not have
+    return add::predict_us(view, traffic, device) + kHandOver_us;
+}
+
 class AddBulk final : public Family {
   public:
     std::string_view name() const override { return "add/bulk"; }
@@ -90,7 +99,9 @@ class AddBulk final : public Family {
     SearchSpace space(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
-    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [view = View(problem), device](const Config& config) { return predicted_us(view, config, device); };
+    }
 };
 
 std::optional<std::string> AddBulk::refuses(const Problem& problem, const Device& device) const {
@@ -119,16 +130,6 @@ LaunchPlan AddBulk::plan(const Problem& problem, const Config& config, const Dev
     step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(config));
     step.arguments = add::arguments(problem);
     return {.steps = {step}};
-}
-
-std::optional<double> AddBulk::predict_us(const Problem& problem, const Config& config, const Device& device) const {
-    const View view(problem);
-    add::Traffic traffic;
-    traffic.blocks = blocks_of(config, view, device);
-    traffic.resident_blocks = resident_blocks(config, device);
-    traffic.block_bytes = static_cast<double>(smem_bytes(config));
-    constexpr double kHandOver_us = 0.7;  // barrier, shared memory and back, which a load into registers does not have
-    return add::predict_us(view, traffic, device) + kHandOver_us;
 }
 
 }  // namespace

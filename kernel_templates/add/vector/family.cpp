@@ -117,6 +117,19 @@ std::int64_t blocks_of(const Config& c, const View& view, const Device& device) 
     return std::min(tiles, device.identity.sm_count * resident_blocks(c, view, device) * c["waves"]);
 }
 
+double predicted_us(const View& view, const Config& config, const Device& device) {
+    const std::int64_t run_bytes = config["vec"] * view.element_bytes;
+    const std::int64_t access = std::min<std::int64_t>(config["access_bytes"], view.narrowest_align());
+    add::Traffic traffic;
+    traffic.blocks = blocks_of(config, view, device);
+    traffic.resident_blocks = resident_blocks(config, view, device);
+    traffic.block_bytes = static_cast<double>(2 * tile_elements(config) * view.element_bytes);
+    traffic.access_bytes = static_cast<double>(access);
+    // Lanes that are a run apart fetch lines of which each access takes a part.
+    traffic.l1_share = static_cast<double>(access) / static_cast<double>(std::max<std::int64_t>(run_bytes, 4));
+    return add::predict_us(view, traffic, device);
+}
+
 class AddVector final : public Family {
   public:
     std::string_view name() const override { return "add/vector"; }
@@ -127,7 +140,9 @@ class AddVector final : public Family {
     SearchSpace space(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
-    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [view = View(problem), device](const Config& config) { return predicted_us(view, config, device); };
+    }
 };
 
 std::optional<std::string> AddVector::refuses(const Problem&, const Device&) const {
@@ -157,20 +172,6 @@ LaunchPlan AddVector::plan(const Problem& problem, const Config& config, const D
     step.block.x = static_cast<std::uint32_t>(config["threads"]);
     step.arguments = add::arguments(problem);
     return {.steps = {step}};
-}
-
-std::optional<double> AddVector::predict_us(const Problem& problem, const Config& config, const Device& device) const {
-    const View view(problem);
-    const std::int64_t run_bytes = config["vec"] * view.element_bytes;
-    const std::int64_t access = std::min<std::int64_t>(config["access_bytes"], view.narrowest_align());
-    add::Traffic traffic;
-    traffic.blocks = blocks_of(config, view, device);
-    traffic.resident_blocks = resident_blocks(config, view, device);
-    traffic.block_bytes = static_cast<double>(2 * tile_elements(config) * view.element_bytes);
-    traffic.access_bytes = static_cast<double>(access);
-    // Lanes that are a run apart fetch lines of which each access takes a part.
-    traffic.l1_share = static_cast<double>(access) / static_cast<double>(std::max<std::int64_t>(run_bytes, 4));
-    return add::predict_us(view, traffic, device);
 }
 
 }  // namespace

@@ -220,9 +220,11 @@ class Gemv final : public Family {
     SearchSpace space(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override;
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
-    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override {
-        const Shape s(config);
-        return gemv::predict(Streams(Gemm(problem), s.swap_ab != 0), s, device);
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) {
+            const Shape s(config);
+            return gemv::predict(Streams(g, s.swap_ab != 0), s, device);
+        };
     }
 };
 

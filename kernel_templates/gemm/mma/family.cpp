@@ -319,8 +319,8 @@ class Mma final : public Family {
         return plan;
     }
 
-    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override {
-        return mma::predict_us(Gemm(problem), shape_of(config), device);
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) { return mma::predict_us(g, shape_of(config), device); };
     }
 };
 

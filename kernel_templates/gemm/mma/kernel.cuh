@@ -12,6 +12,7 @@ constexpr bool trans_b = ${trans_b};  // B is stored [N, K]
 constexpr int align_a = ${align_a};   // bytes; divides every row's address
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
+constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
@@ -476,6 +477,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
                     long long ldc, int batch, long long stride_a, long long stride_b, long long stride_c, float* workspace,
                     int raster, int group, int split_k, int k_per_split, const In* packed_a, long long packed_lda,
                     long long packed_stride_a, const In* packed_b, long long packed_ldb, long long packed_stride_b) {
+    if constexpr (!reads_c) beta = 0;
     extern __shared__ uint4 shared[];
     const Place at = place(m, n, split_k, {raster, group});
     const int k_first = at.split * k_per_split;
@@ -522,6 +524,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
 extern "C" __global__ void __launch_bounds__(256)
     AUTOTUNE_ENTRY(_reduce)(const float* partial, Out* c, float alpha, float beta, int m, int n, long long ldc, int batch,
                             long long stride_c, int split_k) {
+    if constexpr (!reads_c) beta = 0;
     const int quads = partial_ld(n) / 4;
     const long long count = static_cast<long long>(batch) * m * quads;
     const long long index = blockIdx.x * 256ll + threadIdx.x;

@@ -147,8 +147,8 @@ class GemmSimt final : public Family {
     SearchSpace space(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
-    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override {
-        return simt::predict_us(View(problem), config, device);
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [problem, device](const Config& config) { return simt::predict_us(View(problem), config, device); };
     }
 };
 

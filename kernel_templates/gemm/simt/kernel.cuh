@@ -12,6 +12,7 @@ constexpr bool trans_b = ${trans_b};
 constexpr int align_a = ${align_a};
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
+constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
 constexpr bool smem = ${smem};
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
@@ -330,6 +331,7 @@ __device__ __forceinline__ void store(const Sums& sums, Out* c, const Shape& sha
 extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, void*) {
+    if constexpr (!reads_c) beta = 0;
     const Shape shape = {m, n, k, lda, ldb, ldc, alpha, beta};
     const i64 tiles_n = (shape.n + block_n - 1) / block_n;
     const i64 tiles = (shape.m + block_m - 1) / block_m * tiles_n;

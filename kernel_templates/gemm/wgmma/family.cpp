@@ -78,10 +78,16 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                   })});
 }
 
+// Whole chunks of 16 bytes leave: past the end of a row that is not a multiple of them. The template compiles one way out for C,
+// since another takes as long to compile as all the rest.
+bool tma_can_store(const Gemm& g) {
+    return g.align_c == gemm::kChunkBytes && !g.reads_c && g.n * gemm::kElementBytes % gemm::kChunkBytes == 0;
+}
+
 void add_store_rules(std::vector<Constraint>& to, const Gemm& g) {
-    to.push_back({"TMA stores rows of a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
-                      return s.tma_store == 0 || g.align_c == 16;
-                  })});
+    to.push_back({"TMA stores rows of a multiple of 16 bytes, and adds nothing to what is there",
+                  {"tma_store"},
+                  rule([=](const Shape& s) { return s.tma_store == 0 || tma_can_store(g); })});
     to.push_back({"more than two buffers take all spans of a tile whose groups wait for each other",
                   {"block_n", "pingpong", "cluster_k", "tma_store", "store_buffers"},
                   rule([](const Shape& s) {
@@ -91,7 +97,7 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"outputs that TMA can store are, but for small ones and blocks that divide K",
                   {"cluster_k", "tma_store"},
                   rule([=](const Shape& s) {
-                      return s.tma_store == 1 || g.align_c < 16 || s.cluster_k > 1 || g.m * g.n * g.batch <= (1 << 18);
+                      return s.tma_store == 1 || !tma_can_store(g) || s.cluster_k > 1 || g.m * g.n * g.batch <= (1 << 18);
                   })});
 }
 
@@ -276,7 +282,7 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
 }
 
 void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
-    const int64_t tma_store = g.align_c == 16 ? 1 : 0;
+    const int64_t tma_store = tma_can_store(g) ? 1 : 0;
     for (const Tile& tile : kTiles) {
         for (const int64_t cluster : {1, 2}) {
             const std::string name = std::string("wgmma_") + tile.name + (cluster == 2 ? "_cluster2x1" : "");
@@ -432,8 +438,8 @@ class Wgmma final : public Family {
         return plan;
     }
 
-    std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override {
-        return wgmma::predict(Gemm(problem), Shape(config), device);
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) { return wgmma::predict(g, Shape(config), device); };
     }
 };
 

@@ -16,6 +16,7 @@ constexpr int trans_b = ${trans_b};  // 1: B is stored [N, K]
 constexpr int align_a = ${align_a};  // bytes; below 16 the operand is packed into the workspace first
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
+constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
 constexpr int swap_ab = ${swap_ab};
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
@@ -40,7 +41,7 @@ constexpr int x_mn_major = swap_ab ? 1 - trans_b : trans_a;
 constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
 
 static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && sizeof(Acc) == 4);
-static_assert(!tma_store || align_c == 16, "a TMA store needs rows of a multiple of 16 bytes");
+static_assert(!tma_store || (align_c == 16 && !reads_c), "a TMA store takes rows of a multiple of 16 bytes, and adds nothing");
 static_assert(block_k % (tma_swizzle / 2) == 0 && block_n % 16 == 0 && block_n <= 256);
 static_assert(block_m % (pingpong ? 64 : 64 * math_groups) == 0 && block_m <= 256);
 
@@ -313,14 +314,13 @@ struct Output {
     Out* c;
     const TensorMap* map;
     float alpha, beta;
-    bool staged;  // C leaves through shared memory and TMA
     long long ldc, stride_c;
     float* partial;     // slots of block_m * block_n
     u32* counters;      // parts finished, one per tile and math group; zero between launches
 };
 
 __device__ __forceinline__ float scaled(const Output& out, const Out* c, float sum) {
-    return out.beta == 0.0f ? out.alpha * sum : out.alpha * sum + out.beta * to_f32(*c);
+    return !reads_c || out.beta == 0.0f ? out.alpha * sum : out.alpha * sum + out.beta * to_f32(*c);
 }
 
 __device__ __forceinline__ u32 pack2(float low, float high) {
@@ -448,10 +448,14 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
                                         float (&acc)[bands][accumulators]) {
     const int thread = threadIdx.x % 128;
     const int group_in_tile = pingpong ? 0 : group;
-    const int mine = group_in_tile * bands * accumulators * 128 + thread;
-    float* own = out.partial + schedule.slot(work, work.part) * (block_m * block_n) + mine;
+    const int mine = group_in_tile * quads * 128 + thread;
+    float4* const slots = reinterpret_cast<float4*>(out.partial);
+    float4* own = slots + schedule.slot(work, work.part) * (block_m * block_n / 4) + mine;
 #pragma unroll
-    for (int i = 0; i < bands * accumulators; ++i) __stcg(own + i * 128, acc[i / accumulators][i % accumulators]);
+    for (int q = 0; q < quads; ++q) {
+        const float* sum = &acc[q / (block_n / 8)][q % (block_n / 8) * 4];
+        __stcg(own + q * 128, make_float4(sum[0], sum[1], sum[2], sum[3]));
+    }
     __threadfence();
     named_barrier(1 + group, 128);
     if (thread == 0) {
@@ -469,9 +473,16 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
 #pragma unroll
     for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
     for (int part = 0; part < work.parts; ++part) {
-        const float* from = out.partial + schedule.slot(work, part) * (block_m * block_n) + mine;
+        const float4* from = slots + schedule.slot(work, part) * (block_m * block_n / 4) + mine;
 #pragma unroll
-        for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] += __ldcg(from + i * 128);
+        for (int q = 0; q < quads; ++q) {
+            const float4 sum = __ldcg(from + q * 128);
+            float* to = &acc[q / (block_n / 8)][q % (block_n / 8) * 4];
+            to[0] += sum.x;
+            to[1] += sum.y;
+            to[2] += sum.z;
+            to[3] += sum.w;
+        }
     }
     return true;
 }
@@ -524,7 +535,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         if constexpr (cluster_k > 1)
             exchange(areas.received, areas.exchange, rank, acc);
         else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
-        if (out.staged)
+        if constexpr (tma_store)
             store_staged(out, tile, row0, rank, areas.staging, group, acc);
         else
             store_direct(out, s, tile, row0, rank, acc);
@@ -582,9 +593,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         __syncwarp();
     } else {
         if constexpr (reallocate) take_registers<math_groups == 2 ? 232 : 152>();
-        // A TMA store writes whole chunks of 16 bytes: past the end of a row that is not a multiple of them.
-        const bool staged = tma_store && beta == 0.0f && n % 8 == 0;
-        const Output out{c, &map_c, alpha, beta, staged, ldc, stride_c, partial, counters};
+        const Output out{c, &map_c, alpha, beta, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, received, exchanged};
         consume(ring, shape, out, areas, math_group, rank);

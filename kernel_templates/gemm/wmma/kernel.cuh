@@ -14,6 +14,7 @@ constexpr bool trans_b = ${trans_b};  // B is stored [N, K]
 constexpr int align_a = ${align_a};   // bytes; divides every row's address
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
+constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
 constexpr int wmma_m = ${wmma_m};
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
@@ -223,6 +224,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, void* workspace, int raster, int group) {
     char* const shared = shared_memory();
+    if constexpr (!reads_c) beta = 0;
     const BlockTile at = block_tile<block_m, block_n>(m, n, {raster, group});
     WarpTile tile;
     Copies copies = {{a + at.slice * stride_a, lda, at.row, m, k}, {b + at.slice * stride_b, ldb, at.col, n, k}};
