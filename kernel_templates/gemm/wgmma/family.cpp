@@ -39,7 +39,7 @@ std::vector<Parameter> parameters() {
         {"cluster_k", {1, 2, 4, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
         {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
         {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
-        {"store_buffers", {2, 3, 4}, compile, "spans of C that may be on their way to memory by TMA"},
+        {"store_buffers", {1, 2, 3, 4}, compile, "spans of C that may be on their way to memory by TMA"},
         {"tma_swizzle", {32, 64, 128}, compile, "bytes of an operand's row that a swizzle pattern spans"},
         {"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 12}, launch, "stages of the ring"},
         {"split_k", {0, 1, 2, 3, 4, 6, 8, 12, 16}, launch, "parts of K; 0: stream-K"},
@@ -51,11 +51,15 @@ std::vector<Parameter> parameters() {
 }
 
 using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
+// Makes rules of what is asked of a config's shape on the problem.
+auto rules_on(const Gemm& g) {
+    return [g](std::function<bool(const Shape&)> holds) -> Rule {
+        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
+    };
 }
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
+    const auto rule = rules_on(g);
     to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
                       return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() <= 2;
                   })});
@@ -78,15 +82,31 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                   })});
 }
 
-void add_store_rules(std::vector<Constraint>& to, const Gemm& g) {
+int64_t deepest_ring(const Shape& shape, const Device& device) {
+    for (const int64_t stages : {12, 10, 9, 8, 7, 6, 5, 4, 3})
+        if (shape.smem_bytes(stages) <= device.limits.smem_per_block_bytes) return stages;
+    return 2;
+}
+
+void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
     to.push_back({"TMA stores rows of a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
                       return s.tma_store == 0 || g.align_c == 16;
                   })});
     to.push_back({"more than two buffers take all spans of a tile whose groups wait for each other",
                   {"block_n", "pingpong", "cluster_k", "tma_store", "store_buffers"},
                   rule([](const Shape& s) {
-                      return s.store_buffers == 2 || (s.tma_store == 1 && s.pingpong == 0 && s.cluster_k == 1 &&
+                      return s.store_buffers <= 2 || (s.tma_store == 1 && s.pingpong == 0 && s.cluster_k == 1 &&
                                                       s.block_n / s.span_c() == s.store_buffers);
+                  })});
+    to.push_back({"one buffer is for tiles whose ring it makes deeper than two leave it, which is less than 256 k",
+                  {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_k", "tma_store", "store_buffers"},
+                  rule([=](const Shape& s) {
+                      if (s.store_buffers != 1) return true;
+                      Shape with_two = s;
+                      with_two.store_buffers = 2;
+                      const int64_t left = deepest_ring(with_two, device);
+                      return s.tma_store == 1 && left * s.block_k < 256 && left < deepest_ring(s, device);
                   })});
     to.push_back({"outputs that TMA can store are, but for small ones and blocks that divide K",
                   {"cluster_k", "tma_store"},
@@ -96,6 +116,7 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g) {
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
     const std::vector<std::string> grid = {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab"};
     to.push_back({"a cluster has at most 8 blocks, which either share tiles or divide K",
                   {"cluster_m", "cluster_n", "cluster_k"},
@@ -142,6 +163,7 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
 }
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
     const std::vector<std::string> tile = {"block_m",   "block_n",   "block_k",       "math_groups", "pingpong",
                                            "cluster_k", "tma_store", "store_buffers", "stages"};
     to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
@@ -162,6 +184,7 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
     const std::vector<std::string> grid = {"block_m",   "block_n",   "block_k", "cluster_m",
                                            "cluster_n", "cluster_k", "swap_ab", "split_k"};
     to.push_back({"K is divided within clusters or among them", {"cluster_k", "split_k"}, rule([](const Shape& s) {
@@ -204,7 +227,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
 
 struct Tile {
     const char* name;
-    int64_t block_m, block_n, block_k, math_groups, pingpong;
+    int64_t block_m, block_n, block_k, math_groups, pingpong, store_buffers = 2;
 };
 // Tiles worth knowing, large to small. Not among them: ping-pong 128x176 (spills 36 bytes with clusters in some layouts under
 // NVRTC 13.0, though it wins products of short K) and 128x192 (spills 288).
@@ -221,18 +244,24 @@ constexpr std::array<Tile, 13> kTiles = {{{"coop_128x256x64", 128, 256, 64, 2, 0
                                           {"single_64x64x128", 64, 64, 128, 1, 0},
                                           {"single_64x32x128", 64, 32, 128, 1, 0},
                                           {"single_64x16x128", 64, 16, 128, 1, 0}}};
+// Tiles of which the registers hold sums in f16 alone.
+constexpr std::array<Tile, 4> kHalfSumTiles = {{{"coop_256x256x64", 256, 256, 64, 2, 0, 1},
+                                                {"coop_256x192x64", 256, 192, 64, 2, 0, 1},
+                                                {"pingpong_128x256x64", 128, 256, 64, 2, 1, 1},
+                                                {"pingpong_128x192x64", 128, 192, 64, 2, 1}}};
 
-int64_t deepest_ring(const Shape& shape, const Device& device) {
-    for (const int64_t stages : {12, 10, 9, 8, 7, 6, 5, 4, 3})
-        if (shape.smem_bytes(stages) <= device.limits.smem_per_block_bytes) return stages;
-    return 2;
+std::vector<Tile> tiles_for(const Gemm& g) {
+    std::vector<Tile> tiles;
+    if (g.acc_f16) tiles.assign(kHalfSumTiles.begin(), kHalfSumTiles.end());
+    tiles.insert(tiles.end(), kTiles.begin(), kTiles.end());
+    return tiles;
 }
 
 struct Corner {
     int64_t cluster_m, cluster_k, swap_ab, tma_store, split_k, group;
 };
 
-Config corner_config(const Tile& t, const Corner& corner, const Device& device) {
+Config corner_config(const Tile& t, const Corner& corner, const Gemm& g, const Device& device) {
     Config config = {{"block_m", t.block_m},
                      {"block_n", t.block_n},
                      {"block_k", t.block_k},
@@ -243,7 +272,7 @@ Config corner_config(const Tile& t, const Corner& corner, const Device& device) 
                      {"cluster_k", corner.cluster_k},
                      {"swap_ab", corner.swap_ab},
                      {"tma_store", corner.tma_store},
-                     {"store_buffers", 2},
+                     {"store_buffers", corner.tma_store != 0 ? t.store_buffers : 2},
                      {"tma_swizzle", 128},
                      {"stages", 2},
                      {"split_k", corner.split_k},
@@ -251,7 +280,7 @@ Config corner_config(const Tile& t, const Corner& corner, const Device& device) 
                      {"group", corner.group},
                      {"evict_first", 0},
                      {"pdl", 1}};
-    config.set("stages", deepest_ring(Shape(config), device));
+    config.set("stages", deepest_ring(Shape(config, g), device));
     return config;
 }
 
@@ -260,13 +289,13 @@ constexpr std::array<std::array<int64_t, 2>, 6> kDivisions = {{{1, 1}, {2, 1}, {
 
 Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
     DefaultChoice choice(space);
-    for (const Tile& tile : kTiles) {
+    for (const Tile& tile : tiles_for(g)) {
         for (const int64_t swap_ab : {0, 1}) {
             for (const int64_t tma_store : {1, 0}) {
                 for (const auto& [cluster_k, split_k] : kDivisions) {
                     for (const int64_t group : {8, 1}) {
-                        const Config config = corner_config(tile, {1, cluster_k, swap_ab, tma_store, split_k, group}, device);
-                        choice.offer(config, wgmma::predict(g, Shape(config), device));
+                        const Config config = corner_config(tile, {1, cluster_k, swap_ab, tma_store, split_k, group}, g, device);
+                        choice.offer(config, wgmma::predict(g, Shape(config, g), device));
                     }
                 }
             }
@@ -277,11 +306,11 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
 
 void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
     const int64_t tma_store = g.align_c == 16 ? 1 : 0;
-    for (const Tile& tile : kTiles) {
+    for (const Tile& tile : tiles_for(g)) {
         for (const int64_t cluster : {1, 2}) {
             const std::string name = std::string("wgmma_") + tile.name + (cluster == 2 ? "_cluster2x1" : "");
             for (const int64_t swap_ab : {0, 1}) {
-                const Config config = corner_config(tile, {cluster, 1, swap_ab, tma_store, 1, swap_ab != 0 ? 1 : 8}, device);
+                const Config config = corner_config(tile, {cluster, 1, swap_ab, tma_store, 1, swap_ab != 0 ? 1 : 8}, g, device);
                 if (space.contains(config)) space.named.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config});
             }
         }
@@ -303,7 +332,7 @@ Workspace workspace_of(const Problem& problem, const Shape& s, const Grid& grid)
         w.counters = layout.take(counters * 4);
         w.zero_bytes = static_cast<std::size_t>(counters) * 4;
         const int64_t slots = s.cluster_blocks() * (grid.parts == 0 ? 2 * grid.clusters : grid.tiles * grid.parts);
-        w.partial = layout.take(slots * s.block_m * s.block_n * 4);
+        w.partial = layout.take(slots * s.block_m * s.block_n * s.sum_bytes);
     }
     const Operand& a = problem.operands[gemm::kA];
     const Operand& b = problem.operands[gemm::kB];
@@ -392,7 +421,6 @@ class Wgmma final : public Family {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
         if (auto reason = gemm::refuses_half_product(problem)) return reason;
         const Gemm g(problem);
-        if (g.acc_f16) return "it accumulates in f32";
         if (g.out == DType::f32) return "it writes f16 or bf16";
         const double tiles =
             static_cast<double>(ceil_div(g.m, 64)) * static_cast<double>(ceil_div(g.n, 16)) * static_cast<double>(g.batch);
@@ -407,7 +435,7 @@ class Wgmma final : public Family {
         space.parameters = parameters();
         add_tile_rules(space.constraints, g);
         add_cluster_rules(space.constraints, g, device);
-        add_store_rules(space.constraints, g);
+        add_store_rules(space.constraints, g, device);
         add_pipeline_rules(space.constraints, g, device);
         add_launch_rules(space.constraints, g, device);
         space.default_config = default_config(space, g, device);
@@ -421,7 +449,7 @@ class Wgmma final : public Family {
         const Gemm g(problem);
         LaunchPlan plan;
         if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
-        const Shape s(config);
+        const Shape s(config, g);
         const Grid grid(g, s, device);
         const Workspace w = workspace_of(problem, s, grid);
         plan.workspace_bytes = w.bytes;
@@ -433,7 +461,8 @@ class Wgmma final : public Family {
     }
 
     std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const override {
-        return wgmma::predict(Gemm(problem), Shape(config), device);
+        const Gemm g(problem);
+        return wgmma::predict(g, Shape(config, g), device);
     }
 };
 
