@@ -89,6 +89,11 @@ __device__ __forceinline__ void load_box_multicast(u32 destination, const Tensor
         "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(mask), "l"(policy)
         : "memory");
 }
+// Into L2 alone.
+__device__ __forceinline__ void prefetch_box(const TensorMap* map, int x, int y, int z) {
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
 __device__ __forceinline__ void store_box(const TensorMap* map, u32 source, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(source),
                  "r"(x), "r"(y), "r"(z)

@@ -24,6 +24,8 @@ class WgmmaFamily : public testing::Test {
         if (found == space.named.end()) return std::nullopt;
         return found->config;
     }
+    // A tile of 64x32 on one SM each: legal for few rows.
+    Config few_rows(const SearchSpace& space) const { return named(space, "wgmma_single_64x32x128_swapab").value(); }
 
     Catalogue catalogue_ = Catalogue::embedded();
     const Family& family_ = *catalogue_.find_family("gemm/wgmma");
@@ -91,6 +93,72 @@ TEST_F(WgmmaFamily, BlocksThatDivideKReceiveHalfAsMuchOfSumsInF16) {
         return family_.plan(p, config, device_).steps.front().dynamic_smem_bytes;
     };
     EXPECT_EQ(smem("hgemm") - smem("hgemm_f16acc"), 64U * 64 / 2 * 2);
+}
+
+TEST_F(WgmmaFamily, TheDefaultOfFewRowsFetchesEightStepsEarly) {
+    EXPECT_EQ(space(problem("hgemm", "16x4096x4096")).default_config["prefetch_steps"], 8);
+    EXPECT_EQ(space(problem("hgemm", "4096x4096x4096")).default_config["prefetch_steps"], 0);
+}
+
+TEST_F(WgmmaFamily, AnEarlyFetchNeedsAnEarlyStart) {
+    const SearchSpace s = space(problem("bgemm", "128x16384x32768"));
+    const Config config = few_rows(s);
+    EXPECT_TRUE(s.contains(with(config, "prefetch_steps", 16)));
+    EXPECT_TRUE(s.contains(with(config, "pdl", 0)));
+    EXPECT_FALSE(s.contains(with(with(config, "pdl", 0), "prefetch_steps", 16)));
+}
+
+TEST_F(WgmmaFamily, BlocksThatShareTilesDoNotFetchEarly) {
+    const SearchSpace s = space(problem("hgemm", "512x512x4096"));
+    const Config config = named(s, "wgmma_single_64x64x128_swapab").value();
+    EXPECT_TRUE(s.contains(with(config, "prefetch_steps", 8)));
+    EXPECT_TRUE(s.contains(with(config, "cluster_m", 2)));
+    EXPECT_FALSE(s.contains(with(with(config, "cluster_m", 2), "prefetch_steps", 8)));
+}
+
+TEST_F(WgmmaFamily, NothingIsFetchedEarlyOfWhatTheLaunchPacks) {
+    const SearchSpace s = space(problem("hgemm", "16x4096x4095", {{"layout", "nt"}}));
+    const Config config = few_rows(s);
+    EXPECT_TRUE(s.contains(config));
+    EXPECT_FALSE(s.contains(with(config, "prefetch_steps", 8)));
+}
+
+// 512x512 in tiles of 64x64 is 64 blocks, 2048x2048 is 1,024.
+TEST_F(WgmmaFamily, SquareProblemsFetchEarlyWhereAllBlocksRunAtOnce) {
+    const SearchSpace small = space(problem("hgemm", "512x512x4096")), large = space(problem("hgemm", "2048x2048x4096"));
+    const char* const name = "wgmma_single_64x64x128";
+    EXPECT_TRUE(small.contains(with(named(small, name).value(), "prefetch_steps", 8)));
+    EXPECT_TRUE(large.contains(named(large, name).value()));
+    EXPECT_FALSE(large.contains(with(named(large, name).value(), "prefetch_steps", 8)));
+}
+
+// 1024 k are eight steps of 128.
+TEST_F(WgmmaFamily, FetchesLessThanTwiceTheStepsOfABlock) {
+    const SearchSpace s = space(problem("hgemm", "16x4096x1024", {{"layout", "nt"}}));
+    EXPECT_TRUE(s.contains(with(few_rows(s), "prefetch_steps", 8)));
+    EXPECT_FALSE(s.contains(with(few_rows(s), "prefetch_steps", 16)));
+    EXPECT_FALSE(s.contains(with(with(few_rows(s), "prefetch_steps", 8), "split_k", 2)));
+}
+
+// 24 KiB a stage: nine in a block's 227 KiB, four in half of an SM's 228.
+TEST_F(WgmmaFamily, AShortRingLeavesRoomForTheNextKernelWhereRowsAreFew) {
+    const SearchSpace few = space(problem("hgemm", "32x4096x4096", {{"layout", "nt"}}));
+    const Config config = few_rows(few);
+    std::set<std::int64_t> legal;
+    for (const std::int64_t stages : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12})
+        if (few.contains(with(config, "stages", stages))) legal.insert(stages);
+    EXPECT_EQ(legal, (std::set<std::int64_t>{4, 8, 9}));
+    const SearchSpace many = space(problem("hgemm", "512x4096x4096", {{"layout", "nt"}}));
+    EXPECT_FALSE(many.contains(with(config, "stages", 4)));
+}
+
+TEST_F(WgmmaFamily, AnEarlyFetchIsPredictedToSaveALittle) {
+    const Problem p = problem("hgemm", "16x4096x4096", {{"layout", "nt"}});
+    const Config config = few_rows(space(p));
+    const double plain = family_.predict_us(p, config, device_).value();
+    const double early = family_.predict_us(p, with(config, "prefetch_steps", 8), device_).value();
+    EXPECT_LT(early, plain);
+    EXPECT_GT(early, plain - 1.0);
 }
 
 }  // namespace

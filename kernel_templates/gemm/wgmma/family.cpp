@@ -19,7 +19,10 @@ using wgmma::Gemm;
 using wgmma::Grid;
 using wgmma::Shape;
 
-constexpr int64_t kSkinny = 128;  // rows or columns from which a problem is no longer bound by reading the other operand
+// Whether reading the one large operand bounds the problem.
+bool has_few_rows(const Gemm& g) {
+    return std::min(g.m, g.n) <= 128;
+}
 
 // ---- the space ----
 
@@ -47,6 +50,10 @@ std::vector<Parameter> parameters() {
         {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances, or a square's side"},
         {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
         {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
+        {"prefetch_steps",
+         {0, 4, 8, 16, 32},
+         launch,
+         "K steps of a block's first tile that are fetched into L2 before the kernel's turn"},
     };
 }
 
@@ -162,6 +169,12 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
                   })});
 }
 
+// Whether the ring is the deepest with which two blocks fit on an SM: those of the next kernel then fetch while this one's work.
+bool leaves_room_for_the_next_kernel(const Shape& s, const Device& device) {
+    const int64_t deeper = s.stages == 10 ? 12 : s.stages + 1;
+    return fits_twice(s, s.stages, device) && !fits_twice(s, deeper, device);
+}
+
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = rules_on(g);
     const std::vector<std::string> tile = {"block_m",   "block_n",   "block_k",       "math_groups", "pingpong",
@@ -179,7 +192,8 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
                   rule([=](const Shape& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
     to.push_back({"a ring with two more stages fits: a short one only waits more", tile, rule([=](const Shape& s) {
                       const int64_t deeper = s.stages + 2;
-                      return deeper > 12 || s.smem_bytes(deeper) > device.limits.smem_per_block_bytes;
+                      return deeper > 12 || s.smem_bytes(deeper) > device.limits.smem_per_block_bytes ||
+                             (has_few_rows(g) && leaves_room_for_the_next_kernel(s, device));
                   })});
 }
 
@@ -221,7 +235,31 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
              return s.pdl == 1 || static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch) >= 3e10;
          })});
     to.push_back({"L2 hints are for operands that are read once", {"evict_first"}, rule([=](const Shape& s) {
-                      return s.evict_first == 0 || std::min(g.m, g.n) <= kSkinny;
+                      return s.evict_first == 0 || has_few_rows(g);
+                  })});
+}
+
+void add_prefetch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    const std::vector<std::string> grid = {"block_m",   "block_n", "block_k", "cluster_m",     "cluster_n",
+                                           "cluster_k", "swap_ab", "split_k", "prefetch_steps"};
+    to.push_back({"what is packed is not there before the kernel's turn", {"prefetch_steps"}, rule([=](const Shape& s) {
+                      return s.prefetch_steps == 0 || !g.packs_any();
+                  })});
+    to.push_back({"blocks that share tiles have no registers to fetch early",
+                  {"cluster_m", "cluster_n", "prefetch_steps"},
+                  rule([](const Shape& s) { return s.prefetch_steps == 0 || s.sharing_blocks() == 1; })});
+    to.push_back({"only a kernel that starts before its turn fetches early", {"pdl", "prefetch_steps"}, rule([](const Shape& s) {
+                      return s.prefetch_steps == 0 || s.pdl == 1;
+                  })});
+    to.push_back(
+        {"an early fetch is for few rows or columns, or for blocks that all run at once", grid, rule([=](const Shape& s) {
+             if (s.prefetch_steps == 0 || has_few_rows(g)) return true;
+             const Grid at(g, s, device);
+             return at.parts != 0 && at.tiles * at.parts * s.cluster_blocks() <= device.identity.sm_count;
+         })});
+    to.push_back({"prefetch_steps is at least twice what a block has", grid, rule([=](const Shape& s) {
+                      return s.prefetch_steps == 0 || s.prefetch_steps < 2 * Grid(g, s, device).steps_each(s);
                   })});
 }
 
@@ -279,7 +317,8 @@ Config corner_config(const Tile& t, const Corner& corner, const Gemm& g, const D
                      {"raster", 0},
                      {"group", corner.group},
                      {"evict_first", 0},
-                     {"pdl", 1}};
+                     {"pdl", 1},
+                     {"prefetch_steps", 0}};
     config.set("stages", deepest_ring(Shape(config, g), device));
     return config;
 }
@@ -301,7 +340,10 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
             }
         }
     }
-    return choice.choose();
+    const Config chosen = choice.choose();
+    Config early = chosen;
+    early.set("prefetch_steps", 8);
+    return has_few_rows(g) && space.contains(early) ? early : chosen;
 }
 
 void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
@@ -408,7 +450,8 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
                       i32(s.group),
                       i32(s.raster),
                       i32(grid.parts),
-                      i32(s.evict_first)};
+                      i32(s.evict_first),
+                      i32(s.prefetch_steps)};
     return step;
 }
 
@@ -438,6 +481,7 @@ class Wgmma final : public Family {
         add_store_rules(space.constraints, g, device);
         add_pipeline_rules(space.constraints, g, device);
         add_launch_rules(space.constraints, g, device);
+        add_prefetch_rules(space.constraints, g, device);
         space.default_config = default_config(space, g, device);
         add_named(space, g, device);
         return space;

@@ -29,6 +29,7 @@ Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
     split_k = get("split_k");
     evict_first = get("evict_first");
     pdl = get("pdl");
+    prefetch_steps = get("prefetch_steps");
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
@@ -48,6 +49,18 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     parts = s.cluster_k > 1 || (s.split_k == 0 && !countable) ? 1 : std::min(s.split_k, steps);
     clusters = s.cluster_k > 1 ? tiles : std::min(room, parts == 0 ? tiles * steps : tiles * parts);
     whole = parts != 0 || tiles % clusters == 0 ? tiles : std::max<int64_t>(0, tiles / clusters - 1) * clusters;
+}
+
+int64_t Grid::steps_each(const Shape& s) const {
+    return parts == 0 ? ceil_div(tiles * steps, clusters) : ceil_div(steps, parts * s.cluster_k);
+}
+
+bool fits_twice(const Shape& s, int64_t stages, const Device& device) {
+    // Two math groups or three hold all registers. One with up to 32 accumulators takes at most 128 a thread (116 under
+    // NVRTC 13.0).
+    const int64_t registers = 128;
+    return s.math_groups == 1 && s.accumulators() <= 32 &&
+           gemm::blocks_per_sm(device.limits, s.smem_bytes(stages), s.threads(), registers) >= 2;
 }
 
 namespace {
@@ -144,13 +157,21 @@ double power_us(const Shape& s, const Grid& grid, const Device& device) {
     return at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2);
 }
 
+// From a kernel's turn to its first operands. What an early fetch saves is a guess, not measured: more where the next kernel's
+// blocks have room beside this one's and so can begin before those end.
+double launch_us(const Shape& s, const Device& device) {
+    if (s.pdl == 0) return 3.3;
+    if (s.prefetch_steps == 0) return 1.75;
+    return fits_twice(s, s.stages, device) ? 1.2 : 1.5;
+}
+
 }  // namespace
 
 double predict(const Gemm& g, const Shape& s, const Device& device) {
     const Grid grid(g, s, device);
     const double compute = clocks_of(s, grid) / (device.clock_mhz * 0.86);
     const double memory = memory_us(g, s, grid, device);
-    const double launch = s.pdl != 0 ? 1.75 : 3.3;
+    const double launch = launch_us(s, device);
     const double alone = launch + std::pow(std::pow(compute, 6) + std::pow(memory, 6), 1.0 / 6);
     return std::pow(std::pow(alone, 8) + std::pow(power_us(s, grid, device), 8), 1.0 / 8) + pack_us(g, device);
 }

@@ -18,7 +18,7 @@ using gemm::round_up;
 struct Shape {
     std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, store_buffers,
         tma_swizzle, swap_ab;
-    std::int64_t stages, group, raster, split_k, evict_first, pdl;
+    std::int64_t stages, group, raster, split_k, evict_first, pdl, prefetch_steps;
     std::int64_t sum_bytes;  // of an element of the accumulators: the problem's, not the config's
 
     Shape(const Config& config, const Gemm& g);
@@ -45,6 +45,10 @@ struct Shape {
     }
 };
 
+// Whether an SM has room for a second block beside one with such a ring: with programmatic dependent launch, one of the next
+// kernel.
+bool fits_twice(const Shape& s, std::int64_t stages, const Device& device);
+
 // How a config's tiles and parts lie on a device.
 struct Grid {
     std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
@@ -53,6 +57,9 @@ struct Grid {
     std::int64_t steps;             // of the K loop
     std::int64_t parts;             // of every tile; 0: stream-K
     std::int64_t clusters;          // that run at once
+
+    // K steps of a cluster's share of a tile, or of all its tiles' shares on average with stream-K.
+    std::int64_t steps_each(const Shape& s) const;
 
     Grid(const Gemm& g, const Shape& s, const Device& device);
 };

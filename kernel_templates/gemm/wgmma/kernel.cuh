@@ -292,6 +292,22 @@ __device__ __forceinline__ void load_operand(u32 destination, const Operand& fro
     });
 }
 
+// Fetches the first `steps` K steps of a block's first tile into L2, which is where all writes meet: allowed before the kernel's turn.
+__device__ __forceinline__ void fetch_early(Schedule schedule, const TensorMap* x, const TensorMap* y, int steps) {
+    Work work;
+    if (!schedule.next(work)) return;
+    const Tile tile = schedule.tile(work);
+#pragma unroll 1
+    for (int step = work.first; step < work.first + min(steps, work.steps); ++step) {
+        for_each_box<!x_mn_major, block_m, span_x, 1>(tile.m0, step * block_k, 0, [&](u32, int column, int row) {
+            prefetch_box(x, column, row, tile.batch);
+        });
+        for_each_box<y_k_major, block_n, span_y, 1>(tile.n0, step * block_k, 0, [&](u32, int column, int row) {
+            prefetch_box(y, column, row, tile.batch);
+        });
+    }
+}
+
 __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, const Operand& x, const Operand& y, int rank) {
     const int share_x = rank / cluster_m;  // blocks along N share X
     const int share_y = rank % cluster_m;
@@ -604,7 +620,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y,
                     const __grid_constant__ TensorMap map_c, Out* c, float alpha, float beta, int m, int n, int k, long long ldc,
                     int batch, long long stride_c, u32* counters, Register* partial, int stages, int tiles_m, int tiles_n, int whole,
-                    int group, int raster, int split_k, int evict_first) {
+                    int group, int raster, int split_k, int evict_first, int prefetch_steps) {
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
     const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
@@ -631,6 +647,10 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     else
         __syncthreads();
 
+    // Not where blocks share tiles: beside the masks of a multicast, the producer's 40 registers then spill.
+    if constexpr (sharing_blocks == 1) {
+        if (prefetch_steps > 0 && threadIdx.x == 0) fetch_early(Schedule(shape, rank), &map_x, &map_y, prefetch_steps);
+    }
     // All that other grids may have written is read below this line. The next grid's prologue runs under this one's tiles.
     wait_for_earlier_grids();
     let_next_grid_start();
