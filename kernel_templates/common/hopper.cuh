@@ -89,6 +89,11 @@ __device__ __forceinline__ void load_box_multicast(u32 destination, const Tensor
         "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(mask), "l"(policy)
         : "memory");
 }
+// Into L2 alone.
+__device__ __forceinline__ void prefetch_box(const TensorMap* map, int x, int y, int z) {
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
 __device__ __forceinline__ void store_box(const TensorMap* map, u32 source, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(source),
                  "r"(x), "r"(y), "r"(z)
@@ -167,18 +172,30 @@ __device__ __forceinline__ void send_remote(u32 address, u32 barrier, u32 rank, 
         "r"(barrier), "r"(rank), "f"(values[0]), "f"(values[1]), "f"(values[2]), "f"(values[3])
         : "memory");
 }
+// Two registers of f16 pairs, counted as 8 bytes.
+__device__ __forceinline__ void send_remote(u32 address, u32 barrier, u32 rank, const u32* pairs) {
+    asm volatile(
+        "{\n .reg .b32 to, counter;\n mapa.shared::cluster.u32 to, %0, %2;\n mapa.shared::cluster.u32 counter, %1, %2;\n"
+        " st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [to], {%3, %4}, [counter];\n}" ::"r"(address),
+        "r"(barrier), "r"(rank), "r"(pairs[0]), "r"(pairs[1])
+        : "memory");
+}
 __device__ __forceinline__ void load_shared(u32 address, float* values) {
     asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
                  : "r"(address)
                  : "memory");
 }
+__device__ __forceinline__ void load_shared(u32 address, u32* pairs) {
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(pairs[0]), "=r"(pairs[1]) : "r"(address) : "memory");
+}
 
 // ---- multiplications ----
 
-// d[n / 2] = A(64 x 16) B(16 x n) + (accumulate ? d : 0), A and B in shared memory. One specialisation for each n in 16, 32, ..., 256:
-// inline PTX needs its register list spelled out, which the macros below do in blocks of eight.
-template <int n, typename In, int trans_a, int trans_b>
+// d = A(64 x 16) B(16 x n) + (accumulate ? d : 0), A and B in shared memory; d is n / 2 registers of f32, or n / 4 of f16 pairs in the
+// same places. One specialisation for each n in 16, 32, ..., 256: inline PTX needs its register list spelled out, which the macros
+// below do in blocks of eight; lists with an h end in half a block.
+template <int n, typename In, typename Acc, int trans_a, int trans_b>
 struct Wgmma;
 
 #define AT_R0 "%0,%1,%2,%3,%4,%5,%6,%7"
@@ -197,39 +214,62 @@ struct Wgmma;
 #define AT_R13 AT_R12 "," "%104,%105,%106,%107,%108,%109,%110,%111"
 #define AT_R14 AT_R13 "," "%112,%113,%114,%115,%116,%117,%118,%119"
 #define AT_R15 AT_R14 "," "%120,%121,%122,%123,%124,%125,%126,%127"
-#define AT_EIGHT(i) \
-    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-#define AT_C0 AT_EIGHT(0)
-#define AT_C1 AT_C0, AT_EIGHT(8)
-#define AT_C2 AT_C1, AT_EIGHT(16)
-#define AT_C3 AT_C2, AT_EIGHT(24)
-#define AT_C4 AT_C3, AT_EIGHT(32)
-#define AT_C5 AT_C4, AT_EIGHT(40)
-#define AT_C6 AT_C5, AT_EIGHT(48)
-#define AT_C7 AT_C6, AT_EIGHT(56)
-#define AT_C8 AT_C7, AT_EIGHT(64)
-#define AT_C9 AT_C8, AT_EIGHT(72)
-#define AT_C10 AT_C9, AT_EIGHT(80)
-#define AT_C11 AT_C10, AT_EIGHT(88)
-#define AT_C12 AT_C11, AT_EIGHT(96)
-#define AT_C13 AT_C12, AT_EIGHT(104)
-#define AT_C14 AT_C13, AT_EIGHT(112)
-#define AT_C15 AT_C14, AT_EIGHT(120)
-#define AT_ISSUE(n, type, blocks, a, b, keep, ta, tb)                                                                   \
-    asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, " keep                                                             \
-                 ", 0;\n wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" AT_R##blocks "}, " a ", " b \
-                 ", p, 1, 1, " ta ", " tb ";\n}"                                                                        \
-                 : AT_C##blocks                                                                                         \
+#define AT_R0h "%0,%1,%2,%3"
+#define AT_R1h AT_R0 "," "%8,%9,%10,%11"
+#define AT_R2h AT_R1 "," "%16,%17,%18,%19"
+#define AT_R3h AT_R2 "," "%24,%25,%26,%27"
+#define AT_R4h AT_R3 "," "%32,%33,%34,%35"
+#define AT_R5h AT_R4 "," "%40,%41,%42,%43"
+#define AT_R6h AT_R5 "," "%48,%49,%50,%51"
+#define AT_R7h AT_R6 "," "%56,%57,%58,%59"
+#define AT_FOUR(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
+#define AT_EIGHT(c, i) AT_FOUR(c, i), AT_FOUR(c, i + 4)
+#define AT_C0(c) AT_EIGHT(c, 0)
+#define AT_C1(c) AT_C0(c), AT_EIGHT(c, 8)
+#define AT_C2(c) AT_C1(c), AT_EIGHT(c, 16)
+#define AT_C3(c) AT_C2(c), AT_EIGHT(c, 24)
+#define AT_C4(c) AT_C3(c), AT_EIGHT(c, 32)
+#define AT_C5(c) AT_C4(c), AT_EIGHT(c, 40)
+#define AT_C6(c) AT_C5(c), AT_EIGHT(c, 48)
+#define AT_C7(c) AT_C6(c), AT_EIGHT(c, 56)
+#define AT_C8(c) AT_C7(c), AT_EIGHT(c, 64)
+#define AT_C9(c) AT_C8(c), AT_EIGHT(c, 72)
+#define AT_C10(c) AT_C9(c), AT_EIGHT(c, 80)
+#define AT_C11(c) AT_C10(c), AT_EIGHT(c, 88)
+#define AT_C12(c) AT_C11(c), AT_EIGHT(c, 96)
+#define AT_C13(c) AT_C12(c), AT_EIGHT(c, 104)
+#define AT_C14(c) AT_C13(c), AT_EIGHT(c, 112)
+#define AT_C15(c) AT_C14(c), AT_EIGHT(c, 120)
+#define AT_C0h(c) AT_FOUR(c, 0)
+#define AT_C1h(c) AT_C0(c), AT_FOUR(c, 8)
+#define AT_C2h(c) AT_C1(c), AT_FOUR(c, 16)
+#define AT_C3h(c) AT_C2(c), AT_FOUR(c, 24)
+#define AT_C4h(c) AT_C3(c), AT_FOUR(c, 32)
+#define AT_C5h(c) AT_C4(c), AT_FOUR(c, 40)
+#define AT_C6h(c) AT_C5(c), AT_FOUR(c, 48)
+#define AT_C7h(c) AT_C6(c), AT_FOUR(c, 56)
+#define AT_ISSUE(n, types, c, blocks, a, b, keep, ta, tb)                                                           \
+    asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, " keep                                                         \
+                 ", 0;\n wgmma.mma_async.sync.aligned.m64n" #n "k16." types " {" AT_R##blocks "}, " a ", " b ", p, 1, 1, " ta ", " tb \
+                 ";\n}"                                                                                             \
+                 : AT_C##blocks(c)                                                                                  \
                  : "l"(desc_a), "l"(desc_b), "r"(accumulate), "n"(trans_a), "n"(trans_b))
 #define AT_WGMMA(n, blocks, a, b, keep, ta, tb)                                                        \
     template <typename In, int trans_a, int trans_b>                                                   \
-    struct Wgmma<n, In, trans_a, trans_b> {                                                            \
+    struct Wgmma<n, In, f32, trans_a, trans_b> {                                                       \
         static __device__ __forceinline__ void run(float* d, u64 desc_a, u64 desc_b, int accumulate) { \
             if constexpr (is_same<In, bf16>)                                                           \
-                AT_ISSUE(n, "bf16", blocks, a, b, keep, ta, tb);                                       \
+                AT_ISSUE(n, "f32.bf16.bf16", "+f", blocks, a, b, keep, ta, tb);                        \
             else                                                                                       \
-                AT_ISSUE(n, "f16", blocks, a, b, keep, ta, tb);                                        \
+                AT_ISSUE(n, "f32.f16.f16", "+f", blocks, a, b, keep, ta, tb);                          \
         }                                                                                              \
+    };
+#define AT_WGMMA_F16(n, blocks, a, b, keep, ta, tb)                                                  \
+    template <int trans_a, int trans_b>                                                              \
+    struct Wgmma<n, f16, f16, trans_a, trans_b> {                                                    \
+        static __device__ __forceinline__ void run(u32* d, u64 desc_a, u64 desc_b, int accumulate) { \
+            AT_ISSUE(n, "f16.f16.f16", "+r", blocks, a, b, keep, ta, tb);                            \
+        }                                                                                            \
     };
 
 AT_WGMMA(16, 0, "%8", "%9", "%10", "%11", "%12")
@@ -248,6 +288,23 @@ AT_WGMMA(208, 12, "%104", "%105", "%106", "%107", "%108")
 AT_WGMMA(224, 13, "%112", "%113", "%114", "%115", "%116")
 AT_WGMMA(240, 14, "%120", "%121", "%122", "%123", "%124")
 AT_WGMMA(256, 15, "%128", "%129", "%130", "%131", "%132")
+
+AT_WGMMA_F16(16, 0h, "%4", "%5", "%6", "%7", "%8")
+AT_WGMMA_F16(32, 0, "%8", "%9", "%10", "%11", "%12")
+AT_WGMMA_F16(48, 1h, "%12", "%13", "%14", "%15", "%16")
+AT_WGMMA_F16(64, 1, "%16", "%17", "%18", "%19", "%20")
+AT_WGMMA_F16(80, 2h, "%20", "%21", "%22", "%23", "%24")
+AT_WGMMA_F16(96, 2, "%24", "%25", "%26", "%27", "%28")
+AT_WGMMA_F16(112, 3h, "%28", "%29", "%30", "%31", "%32")
+AT_WGMMA_F16(128, 3, "%32", "%33", "%34", "%35", "%36")
+AT_WGMMA_F16(144, 4h, "%36", "%37", "%38", "%39", "%40")
+AT_WGMMA_F16(160, 4, "%40", "%41", "%42", "%43", "%44")
+AT_WGMMA_F16(176, 5h, "%44", "%45", "%46", "%47", "%48")
+AT_WGMMA_F16(192, 5, "%48", "%49", "%50", "%51", "%52")
+AT_WGMMA_F16(208, 6h, "%52", "%53", "%54", "%55", "%56")
+AT_WGMMA_F16(224, 6, "%56", "%57", "%58", "%59", "%60")
+AT_WGMMA_F16(240, 7h, "%60", "%61", "%62", "%63", "%64")
+AT_WGMMA_F16(256, 7, "%64", "%65", "%66", "%67", "%68")
 
 #undef AT_R0
 #undef AT_C0
@@ -281,8 +338,26 @@ AT_WGMMA(256, 15, "%128", "%129", "%130", "%131", "%132")
 #undef AT_C14
 #undef AT_R15
 #undef AT_C15
+#undef AT_R0h
+#undef AT_C0h
+#undef AT_R1h
+#undef AT_C1h
+#undef AT_R2h
+#undef AT_C2h
+#undef AT_R3h
+#undef AT_C3h
+#undef AT_R4h
+#undef AT_C4h
+#undef AT_R5h
+#undef AT_C5h
+#undef AT_R6h
+#undef AT_C6h
+#undef AT_R7h
+#undef AT_C7h
+#undef AT_FOUR
 #undef AT_EIGHT
 #undef AT_ISSUE
 #undef AT_WGMMA
+#undef AT_WGMMA_F16
 
 }  // namespace hopper

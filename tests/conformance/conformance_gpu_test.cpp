@@ -62,7 +62,12 @@ Requests gemm_requests() {
                            {{"dtype", "bf16"}, {"layout", layout}, {"ldb", layout == "nn" ? "504" : "2048"}, {"ldc", "504"}}));
         all.push_back(gemm("512x512x4096", {{"dtype", "f16"}, {"layout", layout}}));
         all.push_back(gemm("128x96x160", {{"dtype", "f16"}, {"layout", layout}, {"batch", "3"}}));
-        all.push_back(gemm("192x264x320", {{"dtype", "f16"}, {"layout", layout}, {"acc", "f16"}}));
+        for (const std::string shape :
+             {"192x264x320", "129x257x131", "16x1024x4096", "130x2x258", "512x512x4096", "2048x1536x1024"})
+            all.push_back(gemm(shape, {{"dtype", "f16"}, {"layout", layout}, {"acc", "f16"}}));
+        all.push_back(
+            gemm("264x136x1032",
+                 {{"dtype", "f16"}, {"layout", layout}, {"acc", "f16"}, {"beta", "0.5"}, {"alpha", "0.75"}, {"batch", "2"}}));
         all.push_back(gemm("2048x1536x1024", {{"dtype", "f16"}, {"layout", layout}}));
     }
     return all;

@@ -19,7 +19,10 @@ using wgmma::Gemm;
 using wgmma::Grid;
 using wgmma::Shape;
 
-constexpr int64_t kSkinny = 128;  // rows or columns from which a problem is no longer bound by reading the other operand
+// Whether reading the one large operand bounds the problem.
+bool has_few_rows(const Gemm& g) {
+    return std::min(g.m, g.n) <= 128;
+}
 
 // ---- the space ----
 
@@ -39,7 +42,7 @@ std::vector<Parameter> parameters() {
         {"cluster_k", {1, 2, 4, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
         {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
         {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
-        {"store_buffers", {2, 3, 4}, compile, "spans of C that may be on their way to memory by TMA"},
+        {"store_buffers", {1, 2, 3, 4}, compile, "spans of C that may be on their way to memory by TMA"},
         {"tma_swizzle", {32, 64, 128}, compile, "bytes of an operand's row that a swizzle pattern spans"},
         {"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 12}, launch, "stages of the ring"},
         {"split_k", {0, 1, 2, 3, 4, 6, 8, 12, 16}, launch, "parts of K; 0: stream-K"},
@@ -47,15 +50,23 @@ std::vector<Parameter> parameters() {
         {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances, or a square's side"},
         {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
         {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
+        {"prefetch_steps",
+         {0, 4, 8, 16, 32},
+         launch,
+         "K steps of a block's first tile that are fetched into L2 before the kernel's turn"},
     };
 }
 
 using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
+// Makes rules of what is asked of a config's shape on the problem.
+auto rules_on(const Gemm& g) {
+    return [g](std::function<bool(const Shape&)> holds) -> Rule {
+        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
+    };
 }
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
+    const auto rule = rules_on(g);
     to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
                       return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() <= 2;
                   })});
@@ -84,15 +95,31 @@ bool tma_can_store(const Gemm& g) {
     return g.align_c == gemm::kChunkBytes && !g.reads_c && g.n * gemm::kElementBytes % gemm::kChunkBytes == 0;
 }
 
-void add_store_rules(std::vector<Constraint>& to, const Gemm& g) {
+int64_t deepest_ring(const Shape& shape, const Device& device) {
+    for (const int64_t stages : {12, 10, 9, 8, 7, 6, 5, 4, 3})
+        if (shape.smem_bytes(stages) <= device.limits.smem_per_block_bytes) return stages;
+    return 2;
+}
+
+void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
     to.push_back({"TMA stores rows of a multiple of 16 bytes, and adds nothing to what is there",
                   {"tma_store"},
                   rule([=](const Shape& s) { return s.tma_store == 0 || tma_can_store(g); })});
     to.push_back({"more than two buffers take all spans of a tile whose groups wait for each other",
                   {"block_n", "pingpong", "cluster_k", "tma_store", "store_buffers"},
                   rule([](const Shape& s) {
-                      return s.store_buffers == 2 || (s.tma_store == 1 && s.pingpong == 0 && s.cluster_k == 1 &&
+                      return s.store_buffers <= 2 || (s.tma_store == 1 && s.pingpong == 0 && s.cluster_k == 1 &&
                                                       s.block_n / s.span_c() == s.store_buffers);
+                  })});
+    to.push_back({"one buffer is for tiles whose ring it makes deeper than two leave it, which is less than 256 k",
+                  {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_k", "tma_store", "store_buffers"},
+                  rule([=](const Shape& s) {
+                      if (s.store_buffers != 1) return true;
+                      Shape with_two = s;
+                      with_two.store_buffers = 2;
+                      const int64_t left = deepest_ring(with_two, device);
+                      return s.tma_store == 1 && left * s.block_k < 256 && left < deepest_ring(s, device);
                   })});
     to.push_back({"outputs that TMA can store are, but for small ones and blocks that divide K",
                   {"cluster_k", "tma_store"},
@@ -102,6 +129,7 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g) {
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
     const std::vector<std::string> grid = {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab"};
     to.push_back({"a cluster has at most 8 blocks, which either share tiles or divide K",
                   {"cluster_m", "cluster_n", "cluster_k"},
@@ -147,7 +175,14 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
                   })});
 }
 
+// Whether the ring is the deepest with which two blocks fit on an SM: those of the next kernel then fetch while this one's work.
+bool leaves_room_for_the_next_kernel(const Shape& s, const Device& device) {
+    const int64_t deeper = s.stages == 10 ? 12 : s.stages + 1;
+    return fits_twice(s, s.stages, device) && !fits_twice(s, deeper, device);
+}
+
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
     const std::vector<std::string> tile = {"block_m",   "block_n",   "block_k",       "math_groups", "pingpong",
                                            "cluster_k", "tma_store", "store_buffers", "stages"};
     to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
@@ -163,11 +198,13 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
                   rule([=](const Shape& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
     to.push_back({"a ring with two more stages fits: a short one only waits more", tile, rule([=](const Shape& s) {
                       const int64_t deeper = s.stages + 2;
-                      return deeper > 12 || s.smem_bytes(deeper) > device.limits.smem_per_block_bytes;
+                      return deeper > 12 || s.smem_bytes(deeper) > device.limits.smem_per_block_bytes ||
+                             (has_few_rows(g) && leaves_room_for_the_next_kernel(s, device));
                   })});
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
     const std::vector<std::string> grid = {"block_m",   "block_n",   "block_k", "cluster_m",
                                            "cluster_n", "cluster_k", "swap_ab", "split_k"};
     to.push_back({"K is divided within clusters or among them", {"cluster_k", "split_k"}, rule([](const Shape& s) {
@@ -204,13 +241,37 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
              return s.pdl == 1 || static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch) >= 3e10;
          })});
     to.push_back({"L2 hints are for operands that are read once", {"evict_first"}, rule([=](const Shape& s) {
-                      return s.evict_first == 0 || std::min(g.m, g.n) <= kSkinny;
+                      return s.evict_first == 0 || has_few_rows(g);
+                  })});
+}
+
+void add_prefetch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    const std::vector<std::string> grid = {"block_m",   "block_n", "block_k", "cluster_m",     "cluster_n",
+                                           "cluster_k", "swap_ab", "split_k", "prefetch_steps"};
+    to.push_back({"what is packed is not there before the kernel's turn", {"prefetch_steps"}, rule([=](const Shape& s) {
+                      return s.prefetch_steps == 0 || !g.packs_any();
+                  })});
+    to.push_back({"blocks that share tiles have no registers to fetch early",
+                  {"cluster_m", "cluster_n", "prefetch_steps"},
+                  rule([](const Shape& s) { return s.prefetch_steps == 0 || s.sharing_blocks() == 1; })});
+    to.push_back({"only a kernel that starts before its turn fetches early", {"pdl", "prefetch_steps"}, rule([](const Shape& s) {
+                      return s.prefetch_steps == 0 || s.pdl == 1;
+                  })});
+    to.push_back(
+        {"an early fetch is for few rows or columns, or for blocks that all run at once", grid, rule([=](const Shape& s) {
+             if (s.prefetch_steps == 0 || has_few_rows(g)) return true;
+             const Grid at(g, s, device);
+             return at.parts != 0 && at.tiles * at.parts * s.cluster_blocks() <= device.identity.sm_count;
+         })});
+    to.push_back({"prefetch_steps is at least twice what a block has", grid, rule([=](const Shape& s) {
+                      return s.prefetch_steps == 0 || s.prefetch_steps < 2 * Grid(g, s, device).steps_each(s);
                   })});
 }
 
 struct Tile {
     const char* name;
-    int64_t block_m, block_n, block_k, math_groups, pingpong;
+    int64_t block_m, block_n, block_k, math_groups, pingpong, store_buffers = 2;
 };
 // Tiles worth knowing, large to small. Not among them: ping-pong 128x176 (spills 36 bytes with clusters in some layouts under
 // NVRTC 13.0, though it wins products of short K) and 128x192 (spills 288).
@@ -227,18 +288,24 @@ constexpr std::array<Tile, 13> kTiles = {{{"coop_128x256x64", 128, 256, 64, 2, 0
                                           {"single_64x64x128", 64, 64, 128, 1, 0},
                                           {"single_64x32x128", 64, 32, 128, 1, 0},
                                           {"single_64x16x128", 64, 16, 128, 1, 0}}};
+// Tiles of which the registers hold sums in f16 alone.
+constexpr std::array<Tile, 4> kHalfSumTiles = {{{"coop_256x256x64", 256, 256, 64, 2, 0, 1},
+                                                {"coop_256x192x64", 256, 192, 64, 2, 0, 1},
+                                                {"pingpong_128x256x64", 128, 256, 64, 2, 1, 1},
+                                                {"pingpong_128x192x64", 128, 192, 64, 2, 1}}};
 
-int64_t deepest_ring(const Shape& shape, const Device& device) {
-    for (const int64_t stages : {12, 10, 9, 8, 7, 6, 5, 4, 3})
-        if (shape.smem_bytes(stages) <= device.limits.smem_per_block_bytes) return stages;
-    return 2;
+std::vector<Tile> tiles_for(const Gemm& g) {
+    std::vector<Tile> tiles;
+    if (g.acc_f16) tiles.assign(kHalfSumTiles.begin(), kHalfSumTiles.end());
+    tiles.insert(tiles.end(), kTiles.begin(), kTiles.end());
+    return tiles;
 }
 
 struct Corner {
     int64_t cluster_m, cluster_k, swap_ab, tma_store, split_k, group;
 };
 
-Config corner_config(const Tile& t, const Corner& corner, const Device& device) {
+Config corner_config(const Tile& t, const Corner& corner, const Gemm& g, const Device& device) {
     Config config = {{"block_m", t.block_m},
                      {"block_n", t.block_n},
                      {"block_k", t.block_k},
@@ -249,15 +316,16 @@ Config corner_config(const Tile& t, const Corner& corner, const Device& device) 
                      {"cluster_k", corner.cluster_k},
                      {"swap_ab", corner.swap_ab},
                      {"tma_store", corner.tma_store},
-                     {"store_buffers", 2},
+                     {"store_buffers", corner.tma_store != 0 ? t.store_buffers : 2},
                      {"tma_swizzle", 128},
                      {"stages", 2},
                      {"split_k", corner.split_k},
                      {"raster", 0},
                      {"group", corner.group},
                      {"evict_first", 0},
-                     {"pdl", 1}};
-    config.set("stages", deepest_ring(Shape(config), device));
+                     {"pdl", 1},
+                     {"prefetch_steps", 0}};
+    config.set("stages", deepest_ring(Shape(config, g), device));
     return config;
 }
 
@@ -266,28 +334,31 @@ constexpr std::array<std::array<int64_t, 2>, 6> kDivisions = {{{1, 1}, {2, 1}, {
 
 Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
     DefaultChoice choice(space);
-    for (const Tile& tile : kTiles) {
+    for (const Tile& tile : tiles_for(g)) {
         for (const int64_t swap_ab : {0, 1}) {
             for (const int64_t tma_store : {1, 0}) {
                 for (const auto& [cluster_k, split_k] : kDivisions) {
                     for (const int64_t group : {8, 1}) {
-                        const Config config = corner_config(tile, {1, cluster_k, swap_ab, tma_store, split_k, group}, device);
-                        choice.offer(config, wgmma::predict(g, Shape(config), device));
+                        const Config config = corner_config(tile, {1, cluster_k, swap_ab, tma_store, split_k, group}, g, device);
+                        choice.offer(config, wgmma::predict(g, Shape(config, g), device));
                     }
                 }
             }
         }
     }
-    return choice.choose();
+    const Config chosen = choice.choose();
+    Config early = chosen;
+    early.set("prefetch_steps", 8);
+    return has_few_rows(g) && space.contains(early) ? early : chosen;
 }
 
 void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
     const int64_t tma_store = tma_can_store(g) ? 1 : 0;
-    for (const Tile& tile : kTiles) {
+    for (const Tile& tile : tiles_for(g)) {
         for (const int64_t cluster : {1, 2}) {
             const std::string name = std::string("wgmma_") + tile.name + (cluster == 2 ? "_cluster2x1" : "");
             for (const int64_t swap_ab : {0, 1}) {
-                const Config config = corner_config(tile, {cluster, 1, swap_ab, tma_store, 1, swap_ab != 0 ? 1 : 8}, device);
+                const Config config = corner_config(tile, {cluster, 1, swap_ab, tma_store, 1, swap_ab != 0 ? 1 : 8}, g, device);
                 if (space.contains(config)) space.named.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config});
             }
         }
@@ -309,7 +380,7 @@ Workspace workspace_of(const Problem& problem, const Shape& s, const Grid& grid)
         w.counters = layout.take(counters * 4);
         w.zero_bytes = static_cast<std::size_t>(counters) * 4;
         const int64_t slots = s.cluster_blocks() * (grid.parts == 0 ? 2 * grid.clusters : grid.tiles * grid.parts);
-        w.partial = layout.take(slots * s.block_m * s.block_n * 4);
+        w.partial = layout.take(slots * s.block_m * s.block_n * s.sum_bytes);
     }
     const Operand& a = problem.operands[gemm::kA];
     const Operand& b = problem.operands[gemm::kB];
@@ -385,7 +456,8 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
                       i32(s.group),
                       i32(s.raster),
                       i32(grid.parts),
-                      i32(s.evict_first)};
+                      i32(s.evict_first),
+                      i32(s.prefetch_steps)};
     return step;
 }
 
@@ -398,7 +470,6 @@ class Wgmma final : public Family {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
         if (auto reason = gemm::refuses_half_product(problem)) return reason;
         const Gemm g(problem);
-        if (g.acc_f16) return "it accumulates in f32";
         if (g.out == DType::f32) return "it writes f16 or bf16";
         const double tiles =
             static_cast<double>(ceil_div(g.m, 64)) * static_cast<double>(ceil_div(g.n, 16)) * static_cast<double>(g.batch);
@@ -413,9 +484,10 @@ class Wgmma final : public Family {
         space.parameters = parameters();
         add_tile_rules(space.constraints, g);
         add_cluster_rules(space.constraints, g, device);
-        add_store_rules(space.constraints, g);
+        add_store_rules(space.constraints, g, device);
         add_pipeline_rules(space.constraints, g, device);
         add_launch_rules(space.constraints, g, device);
+        add_prefetch_rules(space.constraints, g, device);
         space.default_config = default_config(space, g, device);
         add_named(space, g, device);
         return space;
@@ -427,7 +499,7 @@ class Wgmma final : public Family {
         const Gemm g(problem);
         LaunchPlan plan;
         if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
-        const Shape s(config);
+        const Shape s(config, g);
         const Grid grid(g, s, device);
         const Workspace w = workspace_of(problem, s, grid);
         plan.workspace_bytes = w.bytes;
@@ -439,7 +511,7 @@ class Wgmma final : public Family {
     }
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& config) { return wgmma::predict(g, Shape(config), device); };
+        return [g = Gemm(problem), device](const Config& config) { return wgmma::predict(g, Shape(config, g), device); };
     }
 };
 

@@ -9,7 +9,7 @@ namespace autotune::wgmma {
 using std::int64_t;
 
 // Rules see configs in which not every parameter has a value yet, and read only those that they name.
-Shape::Shape(const Config& c) {
+Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
     const auto get = [&c](std::string_view name) { return c.find(name).value_or(1); };
     block_m = get("block_m");
     block_n = get("block_n");
@@ -29,6 +29,7 @@ Shape::Shape(const Config& c) {
     split_k = get("split_k");
     evict_first = get("evict_first");
     pdl = get("pdl");
+    prefetch_steps = get("prefetch_steps");
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
@@ -48,6 +49,18 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     parts = s.cluster_k > 1 || (s.split_k == 0 && !countable) ? 1 : std::min(s.split_k, steps);
     clusters = s.cluster_k > 1 ? tiles : std::min(room, parts == 0 ? tiles * steps : tiles * parts);
     whole = parts != 0 || tiles % clusters == 0 ? tiles : std::max<int64_t>(0, tiles / clusters - 1) * clusters;
+}
+
+int64_t Grid::steps_each(const Shape& s) const {
+    return parts == 0 ? ceil_div(tiles * steps, clusters) : ceil_div(steps, parts * s.cluster_k);
+}
+
+bool fits_twice(const Shape& s, int64_t stages, const Device& device) {
+    // Two math groups or three hold all registers. One with up to 32 accumulators takes at most 128 a thread (116 under
+    // NVRTC 13.0).
+    const int64_t registers = 128;
+    return s.math_groups == 1 && s.accumulators() <= 32 &&
+           gemm::blocks_per_sm(device.limits, s.smem_bytes(stages), s.threads(), registers) >= 2;
 }
 
 namespace {
@@ -75,7 +88,11 @@ double step_clocks(const Shape& s, const Grid& grid) {
 
 // Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
 double tile_clocks(const Shape& s) {
-    const double area_per_clock = s.tma_store == 0 ? 2.3 : s.store_buffers == s.block_n / s.span_c() ? 16.0 : 8.0;
+    // With one buffer each span waits for the one before: a guess, not measured.
+    const double area_per_clock = s.tma_store == 0                            ? 2.3
+                                  : s.store_buffers == s.block_n / s.span_c() ? 16.0
+                                  : s.store_buffers == 1                      ? 6.0
+                                                                              : 8.0;
     return 1780.0 + static_cast<double>(s.block_m * s.block_n) / area_per_clock;
 }
 // Clocks to leave a part in the workspace and to add the parts.
@@ -104,7 +121,7 @@ double clocks_of(const Shape& s, const Grid& grid) {
 
 double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
     const auto once = static_cast<double>((g.m * g.k + g.k * g.n + g.m * g.n) * g.batch * 2);
-    const auto partial = grid.parts > 1 ? static_cast<double>(grid.parts * g.m * g.n * g.batch) * 8.0 : 0.0;
+    const auto partial = grid.parts > 1 ? static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes) : 0.0;
     // Operands larger than the L2 are read again for each band of tiles that does not fit.
     const double wave_rows = static_cast<double>(std::max<int64_t>(1, s.group) * s.block_m * s.cluster_m);
     const double rows = static_cast<double>(s.swap_ab != 0 ? g.n : g.m);
@@ -135,7 +152,17 @@ double power_us(const Shape& s, const Grid& grid, const Device& device) {
     const double y = static_cast<double>(s.block_n) / static_cast<double>(s.cluster_m);
     const double l2 = 128.0 * (x + y) * static_cast<double>(s.block_k) / tile_mac;
     const double at_full_rate = mac / (device.identity.sm_count * 2048.0 * device.clock_mhz * 0.96);
-    return at_full_rate * (0.58 + 0.142 * shared + 0.078 * l2);
+    // Sums in f16 cost less: cuBLAS sustains 703 TFLOP/s with them and 599 with f32 at one power limit.
+    const double of_sums = s.sum_bytes == 2 ? 0.85 : 1.0;
+    return at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2);
+}
+
+// From a kernel's turn to its first operands. What an early fetch saves is a guess, not measured: more where the next kernel's
+// blocks have room beside this one's and so can begin before those end.
+double launch_us(const Shape& s, const Device& device) {
+    if (s.pdl == 0) return 3.3;
+    if (s.prefetch_steps == 0) return 1.75;
+    return fits_twice(s, s.stages, device) ? 1.2 : 1.5;
 }
 
 }  // namespace
@@ -144,7 +171,7 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const Grid grid(g, s, device);
     const double compute = clocks_of(s, grid) / (device.clock_mhz * 0.86);
     const double memory = memory_us(g, s, grid, device);
-    const double launch = s.pdl != 0 ? 1.75 : 3.3;
+    const double launch = launch_us(s, device);
     const double alone = launch + std::pow(std::pow(compute, 6) + std::pow(memory, 6), 1.0 / 6);
     return std::pow(std::pow(alone, 8) + std::pow(power_us(s, grid, device), 8), 1.0 / 8) + pack_us(g, device);
 }

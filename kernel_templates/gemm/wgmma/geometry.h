@@ -18,14 +18,15 @@ using gemm::round_up;
 struct Shape {
     std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, store_buffers,
         tma_swizzle, swap_ab;
-    std::int64_t stages, group, raster, split_k, evict_first, pdl;
+    std::int64_t stages, group, raster, split_k, evict_first, pdl, prefetch_steps;
+    std::int64_t sum_bytes;  // of an element of the accumulators: the problem's, not the config's
 
-    explicit Shape(const Config& config);
+    Shape(const Config& config, const Gemm& g);
 
     std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : math_groups; }
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
-    std::int64_t accumulators() const { return bands() * block_n / 2; }    // registers a thread
-    std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
+    std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
+    std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }            // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
     std::int64_t threads() const { return 128 * (math_groups + 1); }
     std::int64_t stage_bytes() const { return (block_m + block_n) * block_k * 2; }
@@ -37,12 +38,16 @@ struct Shape {
     std::int64_t span_c() const { return block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16; }
     std::int64_t staging_bytes() const { return tma_store != 0 ? store_buffers * math_groups * 64 * bands() * span_c() * 2 : 0; }
     // What the peers of a cluster along K send.
-    std::int64_t received_bytes() const { return (cluster_k - 1) * (block_m * block_n / cluster_k) * 4; }
+    std::int64_t received_bytes() const { return (cluster_k - 1) * (block_m * block_n / cluster_k) * sum_bytes; }
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
         return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + count * 16 + math_groups * 12 + 8;
     }
 };
+
+// Whether an SM has room for a second block beside one with such a ring: with programmatic dependent launch, one of the next
+// kernel.
+bool fits_twice(const Shape& s, std::int64_t stages, const Device& device);
 
 // How a config's tiles and parts lie on a device.
 struct Grid {
@@ -52,6 +57,9 @@ struct Grid {
     std::int64_t steps;             // of the K loop
     std::int64_t parts;             // of every tile; 0: stream-K
     std::int64_t clusters;          // that run at once
+
+    // K steps of a cluster's share of a tile, or of all its tiles' shares on average with stream-K.
+    std::int64_t steps_each(const Shape& s) const;
 
     Grid(const Gemm& g, const Shape& s, const Device& device);
 };

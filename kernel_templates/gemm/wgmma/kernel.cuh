@@ -40,7 +40,7 @@ using namespace hopper;
 constexpr int x_mn_major = swap_ab ? 1 - trans_b : trans_a;
 constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
 
-static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && sizeof(Acc) == 4);
+static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && (is_same<Acc, f32> || (is_same<Acc, f16> && is_same<In, f16>)));
 static_assert(!tma_store || (align_c == 16 && !reads_c), "a TMA store takes rows of a multiple of 16 bytes, and adds nothing");
 static_assert(block_k % (tma_swizzle / 2) == 0 && block_n % 16 == 0 && block_n <= 256);
 static_assert(block_m % (pingpong ? 64 : 64 * math_groups) == 0 && block_m <= 256);
@@ -48,7 +48,8 @@ static_assert(block_m % (pingpong ? 64 : 64 * math_groups) == 0 && block_m <= 25
 constexpr int groups_per_tile = pingpong ? 1 : math_groups;
 constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per math group
 constexpr int group_rows = 64 * bands;
-constexpr int accumulators = block_n / 2;                // registers of one band
+constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;     // in a register
+constexpr int accumulators = block_n / 2 / sums_each;    // registers of one band
 constexpr int sharing_blocks = cluster_m * cluster_n;
 constexpr int cluster_blocks = sharing_blocks * cluster_k;
 constexpr int math_threads = 128 * math_groups;
@@ -68,14 +69,41 @@ static_assert(stage_bytes % 1024 == 0, "swizzled tiles start at multiples of 102
 constexpr int span_c = block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16;
 constexpr u32 staging_bytes = tma_store ? group_rows * span_c * 2 : 0;
 
-// With cluster_k, a tile's accumulators are divided among the blocks in groups of four registers, and each block receives its peers'.
+// With cluster_k, a tile's accumulators are divided among the blocks in quads, a thread's four sums of eight columns, and each block
+// receives its peers'.
+constexpr int quad_registers = 4 / sums_each;
 constexpr int quads = bands * block_n / 8;
 constexpr int quads_each = quads / cluster_k;
-constexpr u32 received_bytes = (cluster_k - 1) * quads_each * math_threads * 16;
+constexpr u32 received_bytes = (cluster_k - 1) * quads_each * math_threads * quad_registers * 4;
 static_assert(quads % cluster_k == 0);
 static_assert(cluster_k == 1 || !tma_store || (bands == 1 && block_n / span_c % cluster_k == 0), "a block stores whole spans");
 // The block of the cluster that adds and stores the accumulators of column group j of a band.
 __device__ __forceinline__ constexpr int owner_of(int band, int j) { return (band * (block_n / 8) + j) / quads_each; }
+
+// A register of sums: an f32, or the f16 of two neighbouring columns.
+template <typename Sum>
+struct RegisterOf {
+    using Type = float;
+};
+template <>
+struct RegisterOf<f16> {
+    using Type = u32;
+};
+using Register = RegisterOf<Acc>::Type;
+using Sums = Register[bands][accumulators];
+
+// Two neighbouring columns: pair `i` of a run of registers.
+struct Pair {
+    float low, high;
+};
+__device__ __forceinline__ Pair pair_of(const float* registers, int i) { return {registers[2 * i], registers[2 * i + 1]}; }
+__device__ __forceinline__ Pair pair_of(const u32* registers, int i) {
+    return {to_f32(f16{static_cast<u16>(registers[i])}), to_f32(f16{static_cast<u16>(registers[i] >> 16)})};
+}
+template <typename To>
+__device__ __forceinline__ u32 pack2(float low, float high) {
+    return static_cast<u32>(from_f32<To>(low).bits) | static_cast<u32>(from_f32<To>(high).bits) << 16;
+}
 
 // M and N as the multiplication sees them (exchanged with swap_ab), and the tiles of a whole cluster. The first `whole` tiles are not
 // cut by stream-K.
@@ -237,23 +265,47 @@ struct Operand {
     u64 policy;
 };
 
-// One operand's share of a stage. `share` of `shares` blocks load a part each, and multicast it where shares > 1.
-template <bool k_major, int extent, int span, int shares>
-__device__ __forceinline__ void load_operand(u32 destination, const Operand& from, u32 barrier, int mn, int k, int batch, int share,
-                                             unsigned short mask) {
+// One operand's part of a stage, of which each of `shares` blocks takes one: `visit` gets each box's offset in the tile and its place.
+template <bool k_major, int extent, int span, int shares, typename Visit>
+__device__ __forceinline__ void for_each_box(int mn, int k, int share, Visit visit) {
     constexpr int rows = (k_major ? extent : block_k) / shares;
     constexpr int row_bytes = span * 2;
     constexpr int slabs = (k_major ? block_k : extent) / span;
     constexpr int slab_bytes = (k_major ? extent : block_k) * row_bytes;
 #pragma unroll
     for (int slab = 0; slab < slabs; ++slab) {
-        const u32 to = destination + slab * slab_bytes + share * rows * row_bytes;
+        const u32 offset = slab * slab_bytes + share * rows * row_bytes;
         const int column = (k_major ? k : mn) + slab * span;
         const int row = (k_major ? mn : k) + share * rows;
+        visit(offset, column, row);
+    }
+}
+
+// Multicast to the blocks of `mask` where they share.
+template <bool k_major, int extent, int span, int shares>
+__device__ __forceinline__ void load_operand(u32 destination, const Operand& from, u32 barrier, int mn, int k, int batch, int share,
+                                             unsigned short mask) {
+    for_each_box<k_major, extent, span, shares>(mn, k, share, [&](u32 offset, int column, int row) {
         if constexpr (shares > 1)
-            load_box_multicast(to, from.map, barrier, column, row, batch, from.policy, mask);
+            load_box_multicast(destination + offset, from.map, barrier, column, row, batch, from.policy, mask);
         else
-            load_box(to, from.map, barrier, column, row, batch, from.policy);
+            load_box(destination + offset, from.map, barrier, column, row, batch, from.policy);
+    });
+}
+
+// Fetches the first `steps` K steps of a block's first tile into L2, which is where all writes meet: allowed before the kernel's turn.
+__device__ __forceinline__ void fetch_early(Schedule schedule, const TensorMap* x, const TensorMap* y, int steps) {
+    Work work;
+    if (!schedule.next(work)) return;
+    const Tile tile = schedule.tile(work);
+#pragma unroll 1
+    for (int step = work.first; step < work.first + min(steps, work.steps); ++step) {
+        for_each_box<!x_mn_major, block_m, span_x, 1>(tile.m0, step * block_k, 0, [&](u32, int column, int row) {
+            prefetch_box(x, column, row, tile.batch);
+        });
+        for_each_box<y_k_major, block_n, span_y, 1>(tile.n0, step * block_k, 0, [&](u32, int column, int row) {
+            prefetch_box(y, column, row, tile.batch);
+        });
     }
 }
 
@@ -291,7 +343,7 @@ __device__ __forceinline__ void release(const Ring& ring, int stage, int lane) {
 }
 
 // The multiplications of one stage, issued and committed as one group.
-__device__ __forceinline__ void multiply(float (&acc)[bands][accumulators], u32 tile_x, u32 tile_y, int row0, bool fresh) {
+__device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < block_k / 16; ++kk) {
@@ -304,7 +356,7 @@ __device__ __forceinline__ void multiply(float (&acc)[bands][accumulators], u32 
             const u32 x = x_mn_major ? tile_x + row / span_x * (block_k * span_x * 2) + kk * 16 * span_x * 2
                                      : tile_x + slab * (block_m * span_x * 2) + row * span_x * 2 + in_slab;
             const u64 desc_x = matrix_descriptor(x, x_mn_major ? block_k * span_x * 2 : 16, 8 * span_x * 2, span_x * 2);
-            Wgmma<block_n, In, x_mn_major, 1 - y_k_major>::run(acc[band], desc_x, desc_y, fresh && kk == 0 ? 0 : 1);
+            Wgmma<block_n, In, Acc, x_mn_major, 1 - y_k_major>::run(acc[band], desc_x, desc_y, fresh && kk == 0 ? 0 : 1);
         }
     }
     wgmma_commit();
@@ -315,16 +367,12 @@ struct Output {
     const TensorMap* map;
     float alpha, beta;
     long long ldc, stride_c;
-    float* partial;     // slots of block_m * block_n
+    uint4* partial;     // slots of block_m * block_n sums
     u32* counters;      // parts finished, one per tile and math group; zero between launches
 };
 
 __device__ __forceinline__ float scaled(const Output& out, const Out* c, float sum) {
     return !reads_c || out.beta == 0.0f ? out.alpha * sum : out.alpha * sum + out.beta * to_f32(*c);
-}
-
-__device__ __forceinline__ u32 pack2(float low, float high) {
-    return static_cast<u32>(from_f32<Out>(low).bits) | static_cast<u32>(from_f32<Out>(high).bits) << 16;
 }
 
 __device__ __forceinline__ void store_one(const Output& out, const Shape& s, const Tile& tile, int row, int col, float value) {
@@ -334,20 +382,20 @@ __device__ __forceinline__ void store_one(const Output& out, const Shape& s, con
 }
 
 // Two neighbouring columns at (row, col), scaled, with bounds.
-__device__ __forceinline__ void store_pair(const Output& out, const Shape& s, const Tile& tile, int row, int col, float v0, float v1) {
+__device__ __forceinline__ void store_pair(const Output& out, const Shape& s, const Tile& tile, int row, int col, const Pair& sums) {
     if (!swap_ab && align_c >= 4 && row < s.m && col + 1 < s.n) {
         Out* to = out.c + tile.batch * out.stride_c + row * out.ldc + col;
-        const float first = scaled(out, to, v0);
-        const float second = scaled(out, to + 1, v1);
-        *reinterpret_cast<u32*>(to) = pack2(first, second);
+        const float first = scaled(out, to, sums.low);
+        const float second = scaled(out, to + 1, sums.high);
+        *reinterpret_cast<u32*>(to) = pack2<Out>(first, second);
     } else {
-        store_one(out, s, tile, row, col, v0);
-        store_one(out, s, tile, row, col + 1, v1);
+        store_one(out, s, tile, row, col, sums.low);
+        store_one(out, s, tile, row, col + 1, sums.high);
     }
 }
 
 __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Tile& tile, int row0, int rank,
-                                             const float (&acc)[bands][accumulators]) {
+                                             const Sums& acc) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll
     for (int band = 0; band < bands; ++band) {
@@ -356,8 +404,8 @@ __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, 
         for (int j = 0; j < block_n / 8; ++j) {
             if (cluster_k > 1 && owner_of(band, j) != rank) continue;
             const int col = tile.n0 + j * 8 + lane % 4 * 2;
-            store_pair(out, s, tile, row, col, acc[band][4 * j], acc[band][4 * j + 1]);
-            store_pair(out, s, tile, row + 8, col, acc[band][4 * j + 2], acc[band][4 * j + 3]);
+            store_pair(out, s, tile, row, col, pair_of(acc[band], 2 * j));
+            store_pair(out, s, tile, row + 8, col, pair_of(acc[band], 2 * j + 1));
         }
     }
 }
@@ -365,7 +413,7 @@ __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, 
 // Accumulators -> staging buffer -> TMA store, span by span; the stores run under the next tile's multiplications. A buffer has a row of
 // span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band after band.
 __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
-                                             const float (&acc)[bands][accumulators]) {
+                                             const Sums& acc) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
     constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
@@ -382,16 +430,19 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
             const int row = band * 64 + row_in_band;
 #pragma unroll
             for (int j = 0; j < span_c / 8; j += 2) {
-                const float* v = &acc[band][4 * (part * span_c / 8 + j)];
-                const u32 r0 = pack2(out.alpha * v[0], out.alpha * v[1]), r1 = pack2(out.alpha * v[2], out.alpha * v[3]);
-                const u32 r2 = pack2(out.alpha * v[4], out.alpha * v[5]), r3 = pack2(out.alpha * v[6], out.alpha * v[7]);
+                u32 r[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const Pair sums = pair_of(acc[band], 2 * (part * span_c / 8 + j) + i);
+                    r[i] = pack2<Out>(out.alpha * sums.low, out.alpha * sums.high);
+                }
                 if constexpr (swap_ab) {
                     const int column = (j + lane / 16) * 8 + lane % 8;
                     const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
-                    store_matrices_transposed(buffer + band * (64 * span_c * 2) + column * 128 + chunk * 16, r0, r1, r2, r3);
+                    store_matrices_transposed(buffer + band * (64 * span_c * 2) + column * 128 + chunk * 16, r[0], r[1], r[2], r[3]);
                 } else {
                     const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
-                    store_matrices(buffer + row * span_c * 2 + chunk * 16, r0, r1, r2, r3);
+                    store_matrices(buffer + row * span_c * 2 + chunk * 16, r[0], r[1], r[2], r[3]);
                 }
             }
         }
@@ -412,8 +463,18 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
     if (block_n / span_c % store_buffers != 0 && thread == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
 }
 
+// Parts of a sum are added in f32, whatever they are kept in, and rounded once: a register at a time.
+__device__ __forceinline__ void add_to(float* sum, float part) { sum[0] += part; }
+__device__ __forceinline__ void add_to(float* sum, u32 part) {
+    const Pair pair = pair_of(&part, 0);
+    sum[0] += pair.low;
+    sum[1] += pair.high;
+}
+__device__ __forceinline__ void round_to(float& to, const float* sum) { to = sum[0]; }
+__device__ __forceinline__ void round_to(u32& to, const float* sum) { to = pack2<f16>(sum[0], sum[1]); }
+
 // Sends each peer in the cluster its share of this block's sums, and adds to the own share what the peers sent, in the order of the blocks.
-__device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, float (&acc)[bands][accumulators]) {
+__device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, Sums& acc) {
     const int thread = threadIdx.x - 128;
     if (thread == 0) barrier_expect(barrier, received_bytes);
 #pragma unroll
@@ -421,40 +482,75 @@ __device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, fl
         const int owner = q / quads_each;
         if (owner == rank) continue;
         const int slot = rank < owner ? rank : rank - 1;
-        const u32 to = received + ((slot * quads_each + q % quads_each) * math_threads + thread) * 16;
-        send_remote(to, barrier, owner, &acc[q / (block_n / 8)][q % (block_n / 8) * 4]);
+        const u32 to = received + ((slot * quads_each + q % quads_each) * math_threads + thread) * (quad_registers * 4);
+        send_remote(to, barrier, owner, &acc[q / (block_n / 8)][q % (block_n / 8) * quad_registers]);
     }
     barrier_wait_cluster(barrier, 0);
 #pragma unroll
     for (int q = 0; q < quads; ++q) {
         if (q / quads_each != rank) continue;
-        float* own = &acc[q / (block_n / 8)][q % (block_n / 8) * 4];
+        Register* own = &acc[q / (block_n / 8)][q % (block_n / 8) * quad_registers];
         float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
         for (int block = 0; block < cluster_k; ++block) {
-            float from[4] = {own[0], own[1], own[2], own[3]};
-            const int slot = block < rank ? block : block - 1;
-            if (block != rank) load_shared(received + ((slot * quads_each + q % quads_each) * math_threads + thread) * 16, from);
+            Register from[quad_registers];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) sum[i] += from[i];
+            for (int i = 0; i < quad_registers; ++i) from[i] = own[i];
+            const int slot = block < rank ? block : block - 1;
+            if (block != rank)
+                load_shared(received + ((slot * quads_each + q % quads_each) * math_threads + thread) * (quad_registers * 4), from);
+#pragma unroll
+            for (int i = 0; i < quad_registers; ++i) add_to(&sum[i * sums_each], from[i]);
         }
 #pragma unroll
-        for (int i = 0; i < 4; ++i) own[i] = sum[i];
+        for (int i = 0; i < quad_registers; ++i) round_to(own[i], &sum[i * sums_each]);
     }
+}
+
+// Registers go to the workspace and come back four at a time.
+constexpr int quarters = bands * accumulators / 4;
+constexpr int slot_quarters = block_m * block_n / sums_each / 4;
+__device__ __forceinline__ u32 bits_of(float value) { return __float_as_uint(value); }
+__device__ __forceinline__ u32 bits_of(u32 value) { return value; }
+__device__ __forceinline__ void add_bits(float* sum, u32 bits) {
+    if constexpr (sums_each == 1)
+        add_to(sum, __uint_as_float(bits));
+    else
+        add_to(sum, bits);
+}
+
+// The sum of all parts, in their order, of `count` quarters from place `at` of a slot on.
+template <int count>
+__device__ __forceinline__ void add_parts(const Output& out, const Schedule& schedule, const Work& work, int at, Register* to) {
+    float sum[count * 4 * sums_each];
+#pragma unroll
+    for (int i = 0; i < count * 4 * sums_each; ++i) sum[i] = 0.0f;
+    for (int part = 0; part < work.parts; ++part) {
+        const uint4* from = out.partial + schedule.slot(work, part) * slot_quarters + at;
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            const uint4 bits = __ldcg(from + i * 128);
+            add_bits(&sum[(i * 4 + 0) * sums_each], bits.x);
+            add_bits(&sum[(i * 4 + 1) * sums_each], bits.y);
+            add_bits(&sum[(i * 4 + 2) * sums_each], bits.z);
+            add_bits(&sum[(i * 4 + 3) * sums_each], bits.w);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < count * 4; ++i) round_to(to[i], &sum[i * sums_each]);
 }
 
 // Leaves this part in the workspace. True in the group that finds all parts there: its `acc` is then their sum, in order.
 __device__ __forceinline__ bool combine(const Output& out, const Schedule& schedule, const Work& work, int number, int group, u32 flag,
-                                        float (&acc)[bands][accumulators]) {
+                                        Sums& acc) {
     const int thread = threadIdx.x % 128;
     const int group_in_tile = pingpong ? 0 : group;
-    const int mine = group_in_tile * quads * 128 + thread;
-    float4* const slots = reinterpret_cast<float4*>(out.partial);
-    float4* own = slots + schedule.slot(work, work.part) * (block_m * block_n / 4) + mine;
+    const int mine = group_in_tile * quarters * 128 + thread;
+    uint4* own = out.partial + schedule.slot(work, work.part) * slot_quarters + mine;
 #pragma unroll
-    for (int q = 0; q < quads; ++q) {
-        const float* sum = &acc[q / (block_n / 8)][q % (block_n / 8) * 4];
-        __stcg(own + q * 128, make_float4(sum[0], sum[1], sum[2], sum[3]));
+    for (int q = 0; q < quarters; ++q) {
+        const Register* from = &acc[q * 4 / accumulators][q * 4 % accumulators];
+        __stcg(own + q * 128, make_uint4(bits_of(from[0]), bits_of(from[1]), bits_of(from[2]), bits_of(from[3])));
     }
     __threadfence();
     named_barrier(1 + group, 128);
@@ -470,20 +566,11 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     u32 last;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(last) : "r"(flag) : "memory");
     if (last == 0) return false;
+    // Sums of half a register each: so many at a time that in f32 they find registers.
+    constexpr int at_once = sums_each == 1 ? quarters : quarters % 4 == 0 ? 4 : quarters % 2 == 0 ? 2 : 1;
 #pragma unroll
-    for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
-    for (int part = 0; part < work.parts; ++part) {
-        const float4* from = slots + schedule.slot(work, part) * (block_m * block_n / 4) + mine;
-#pragma unroll
-        for (int q = 0; q < quads; ++q) {
-            const float4 sum = __ldcg(from + q * 128);
-            float* to = &acc[q / (block_n / 8)][q % (block_n / 8) * 4];
-            to[0] += sum.x;
-            to[1] += sum.y;
-            to[2] += sum.z;
-            to[3] += sum.w;
-        }
-    }
+    for (int q = 0; q < quarters; q += at_once)
+        add_parts<at_once>(out, schedule, work, mine + q * 128, &acc[q * 4 / accumulators][q * 4 % accumulators]);
     return true;
 }
 
@@ -495,7 +582,7 @@ struct Areas {
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32;
     const int row0 = pingpong ? 0 : group * group_rows;
-    float acc[bands][accumulators];
+    Sums acc;
     Schedule schedule(s, rank);
     Position at;
     Work work;
@@ -516,7 +603,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         int previous = 0;
         if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
 #pragma unroll
-            for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
+            for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
         }
         for (int step = 0; step < work.steps; ++step) {
             barrier_wait(ring.full + at.stage * 8, at.parity);
@@ -548,8 +635,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
 extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y,
                     const __grid_constant__ TensorMap map_c, Out* c, float alpha, float beta, int m, int n, int k, long long ldc,
-                    int batch, long long stride_c, u32* counters, float* partial, int stages, int tiles_m, int tiles_n, int whole,
-                    int group, int raster, int split_k, int evict_first) {
+                    int batch, long long stride_c, u32* counters, uint4* partial, int stages, int tiles_m, int tiles_n, int whole,
+                    int group, int raster, int split_k, int evict_first, int prefetch_steps) {
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
     const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
@@ -576,6 +663,10 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     else
         __syncthreads();
 
+    // Not where blocks share tiles: beside the masks of a multicast, the producer's 40 registers then spill.
+    if constexpr (sharing_blocks == 1) {
+        if (prefetch_steps > 0 && threadIdx.x == 0) fetch_early(Schedule(shape, rank), &map_x, &map_y, prefetch_steps);
+    }
     // All that other grids may have written is read below this line. The next grid's prologue runs under this one's tiles.
     wait_for_earlier_grids();
     let_next_grid_start();

@@ -1,0 +1,165 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/catalogue.h"
+
+namespace autotune {
+namespace {
+
+class WgmmaFamily : public testing::Test {
+  protected:
+    Problem problem(const std::string& op, const std::string& shape, std::map<std::string, std::string> options = {}) const {
+        return catalogue_.problem({.op = op, .shape = shape, .options = std::move(options)});
+    }
+    SearchSpace space(const Problem& problem) const { return family_.space(problem, device_); }
+    // The named config, nullopt if there is none of that name.
+    std::optional<Config> named(const SearchSpace& space, const std::string& name) const {
+        const auto found = std::find_if(space.named.begin(), space.named.end(), [&](const auto& n) { return n.name == name; });
+        if (found == space.named.end()) return std::nullopt;
+        return found->config;
+    }
+    // A tile of 64x32 on one SM each: legal for few rows.
+    Config few_rows(const SearchSpace& space) const { return named(space, "wgmma_single_64x32x128_swapab").value(); }
+
+    Catalogue catalogue_ = Catalogue::embedded();
+    const Family& family_ = *catalogue_.find_family("gemm/wgmma");
+    Device device_ = *reference_device("sm_90a");
+};
+
+Config with(Config config, const std::string& name, std::int64_t value) {
+    config.set(name, value);
+    return config;
+}
+
+TEST_F(WgmmaFamily, HasAtLeast500LegalConfigsAt4096CubedWithEitherSum) {
+    for (const char* op : {"hgemm", "hgemm_f16acc"}) EXPECT_GE(space(problem(op, "4096x4096x4096")).count().legal, 500U) << op;
+}
+
+TEST_F(WgmmaFamily, TakesSumsInF16OnHopperAlone) {
+    const Problem p = problem("hgemm_f16acc", "512x512x512");
+    EXPECT_EQ(family_.refuses(p, device_), std::nullopt);
+    EXPECT_NE(family_.refuses(p, *reference_device("sm_80")), std::nullopt);
+}
+
+TEST_F(WgmmaFamily, TilesOf256By256AreForSumsInF16) {
+    const SearchSpace half = space(problem("hgemm_f16acc", "4096x4096x4096"));
+    const SearchSpace full = space(problem("hgemm", "4096x4096x4096"));
+    for (const char* name : {"wgmma_coop_256x256x64", "wgmma_coop_256x192x64", "wgmma_pingpong_128x256x64",
+                             "wgmma_pingpong_128x192x64", "wgmma_coop_256x256x64_cluster2x1"}) {
+        EXPECT_TRUE(named(half, name)) << name;
+        EXPECT_FALSE(named(full, name)) << name;
+    }
+    EXPECT_FALSE(full.contains(named(half, "wgmma_coop_256x256x64").value()));
+}
+
+TEST_F(WgmmaFamily, EveryNamedConfigOfF32SumsIsOneOfF16Sums) {
+    const SearchSpace half = space(problem("hgemm_f16acc", "4096x4096x4096"));
+    for (const NamedConfig& config : space(problem("hgemm", "4096x4096x4096")).named)
+        EXPECT_EQ(named(half, config.name), config.config) << config.name;
+}
+
+// 3 stages of 64 KiB, and 32 KiB on the way out.
+TEST_F(WgmmaFamily, ATileOf256By256KeepsThreeStagesBesideOneStoreBuffer) {
+    const SearchSpace s = space(problem("hgemm_f16acc", "4096x4096x4096"));
+    const Config config = named(s, "wgmma_coop_256x256x64").value();
+    EXPECT_EQ(config["store_buffers"], 1);
+    EXPECT_EQ(config["stages"], 3);
+    EXPECT_TRUE(s.contains(with(with(config, "store_buffers", 2), "stages", 2)));
+    EXPECT_FALSE(s.contains(with(with(config, "store_buffers", 2), "stages", 3)));
+}
+
+TEST_F(WgmmaFamily, PartsOfSumsInF16TakeHalfTheWorkspace) {
+    const auto bytes = [&](const char* op) {
+        const Problem p = problem(op, "512x512x8192");
+        const Config config = named(space(p), "wgmma_coop_128x128x128_swapab").value();
+        const LaunchPlan plan = family_.plan(p, with(config, "split_k", 4), device_);
+        return plan.workspace_bytes - plan.workspace_zero_bytes;
+    };
+    const std::size_t full = bytes("hgemm"), half = bytes("hgemm_f16acc");
+    EXPECT_NEAR(static_cast<double>(full), 4.0 * 512 * 512 * 4, 256.0);
+    EXPECT_NEAR(static_cast<double>(half), 4.0 * 512 * 512 * 2, 256.0);
+}
+
+TEST_F(WgmmaFamily, BlocksThatDivideKReceiveHalfAsMuchOfSumsInF16) {
+    const auto smem = [&](const char* op) {
+        const Problem p = problem(op, "512x512x8192");
+        const Config config = with(named(space(p), "wgmma_single_64x64x128").value(), "cluster_k", 2);
+        return family_.plan(p, config, device_).steps.front().dynamic_smem_bytes;
+    };
+    EXPECT_EQ(smem("hgemm") - smem("hgemm_f16acc"), 64U * 64 / 2 * 2);
+}
+
+TEST_F(WgmmaFamily, TheDefaultOfFewRowsFetchesEightStepsEarly) {
+    EXPECT_EQ(space(problem("hgemm", "16x4096x4096")).default_config["prefetch_steps"], 8);
+    EXPECT_EQ(space(problem("hgemm", "4096x4096x4096")).default_config["prefetch_steps"], 0);
+}
+
+TEST_F(WgmmaFamily, AnEarlyFetchNeedsAnEarlyStart) {
+    const SearchSpace s = space(problem("bgemm", "128x16384x32768"));
+    const Config config = few_rows(s);
+    EXPECT_TRUE(s.contains(with(config, "prefetch_steps", 16)));
+    EXPECT_TRUE(s.contains(with(config, "pdl", 0)));
+    EXPECT_FALSE(s.contains(with(with(config, "pdl", 0), "prefetch_steps", 16)));
+}
+
+TEST_F(WgmmaFamily, BlocksThatShareTilesDoNotFetchEarly) {
+    const SearchSpace s = space(problem("hgemm", "512x512x4096"));
+    const Config config = named(s, "wgmma_single_64x64x128_swapab").value();
+    EXPECT_TRUE(s.contains(with(config, "prefetch_steps", 8)));
+    EXPECT_TRUE(s.contains(with(config, "cluster_m", 2)));
+    EXPECT_FALSE(s.contains(with(with(config, "cluster_m", 2), "prefetch_steps", 8)));
+}
+
+TEST_F(WgmmaFamily, NothingIsFetchedEarlyOfWhatTheLaunchPacks) {
+    const SearchSpace s = space(problem("hgemm", "16x4096x4095", {{"layout", "nt"}}));
+    const Config config = few_rows(s);
+    EXPECT_TRUE(s.contains(config));
+    EXPECT_FALSE(s.contains(with(config, "prefetch_steps", 8)));
+}
+
+// 512x512 in tiles of 64x64 is 64 blocks, 2048x2048 is 1,024.
+TEST_F(WgmmaFamily, SquareProblemsFetchEarlyWhereAllBlocksRunAtOnce) {
+    const SearchSpace small = space(problem("hgemm", "512x512x4096")), large = space(problem("hgemm", "2048x2048x4096"));
+    const char* const name = "wgmma_single_64x64x128";
+    EXPECT_TRUE(small.contains(with(named(small, name).value(), "prefetch_steps", 8)));
+    EXPECT_TRUE(large.contains(named(large, name).value()));
+    EXPECT_FALSE(large.contains(with(named(large, name).value(), "prefetch_steps", 8)));
+}
+
+// 1024 k are eight steps of 128.
+TEST_F(WgmmaFamily, FetchesLessThanTwiceTheStepsOfABlock) {
+    const SearchSpace s = space(problem("hgemm", "16x4096x1024", {{"layout", "nt"}}));
+    EXPECT_TRUE(s.contains(with(few_rows(s), "prefetch_steps", 8)));
+    EXPECT_FALSE(s.contains(with(few_rows(s), "prefetch_steps", 16)));
+    EXPECT_FALSE(s.contains(with(with(few_rows(s), "prefetch_steps", 8), "split_k", 2)));
+}
+
+// 24 KiB a stage: nine in a block's 227 KiB, four in half of an SM's 228.
+TEST_F(WgmmaFamily, AShortRingLeavesRoomForTheNextKernelWhereRowsAreFew) {
+    const SearchSpace few = space(problem("hgemm", "32x4096x4096", {{"layout", "nt"}}));
+    const Config config = few_rows(few);
+    std::set<std::int64_t> legal;
+    for (const std::int64_t stages : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12})
+        if (few.contains(with(config, "stages", stages))) legal.insert(stages);
+    EXPECT_EQ(legal, (std::set<std::int64_t>{4, 8, 9}));
+    const SearchSpace many = space(problem("hgemm", "512x4096x4096", {{"layout", "nt"}}));
+    EXPECT_FALSE(many.contains(with(config, "stages", 4)));
+}
+
+TEST_F(WgmmaFamily, AnEarlyFetchIsPredictedToSaveALittle) {
+    const Problem p = problem("hgemm", "16x4096x4096", {{"layout", "nt"}});
+    const Config config = few_rows(space(p));
+    const double plain = family_.predict_us(p, config, device_).value();
+    const double early = family_.predict_us(p, with(config, "prefetch_steps", 8), device_).value();
+    EXPECT_LT(early, plain);
+    EXPECT_GT(early, plain - 1.0);
+}
+
+}  // namespace
+}  // namespace autotune
