@@ -131,8 +131,8 @@ piece_sweep() {
 # Where the time of a tune goes: nothing compiled, everything compiled, another shape after it, a sweep, and a large problem.
 piece_speed() {
   local problem=(--op hgemm --shape 4096x4096x2048 --json)
-  part speed-cold 100 0 "$autotune" "${problem[@]}" --db "$home/cold.db"
-  part speed-warm 100 0 "$autotune" "${problem[@]}" --db "$home/warm.db"
+  AUTOTUNE_CACHE_DIR=$home/cold part speed-cold 100 0 "$autotune" "${problem[@]}" --db "$home/cold.db"
+  AUTOTUNE_CACHE_DIR=$home/cold part speed-warm 100 0 "$autotune" "${problem[@]}" --db "$home/warm.db"
   part speed-large 100 0 "$autotune" --op hgemm --shape 16384x16384x8192 --json --db "$home/large.db" --budget 12s
   part speed-sweep 150 0 "$autotune" sweep --op hgemm --shapes 2048,4096x4096x1024,4096 --json --db "$home/sweep.db"
   python3 "$root/tools/tune_phases.py" "$out"/speed-*.out | tee "$out/phases.txt"
@@ -162,7 +162,7 @@ piece_meter() {
     part "meter-sweep-$seed" 100 0 "$autotune" sweep --op hgemm --shapes "$shapes" --seed "$seed" --json --db "$home/meter$seed.db"
     part "meter-export-$seed" 20 0 "$autotune" export --db "$home/meter$seed.db"
   done
-  part meter-bench 40 0 "$autotune" bench --op hgemm --shape 4096x2048x4096 --against cublas --json --db "$home/meter1.db"
+  part meter-bench 40 0 "$autotune" bench --op hgemm --shape 2048x4096x4096 --against cublas --json --db "$home/meter1.db"
   python3 "$root/tools/tune_phases.py" "$out"/meter-sweep-[12].out | tee "$out/meter-phases.txt"
   python3 "$root/tools/meter_report.py" agreement "$out"/meter-export-[12].out | tee "$out/agreement.txt"
   python3 "$root/tools/meter_report.py" fresh "$out/meter-export-1.out" "$out/meter-bench.out" | tee -a "$out/agreement.txt"

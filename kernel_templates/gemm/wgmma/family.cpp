@@ -51,7 +51,7 @@ std::vector<Parameter> parameters() {
         {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
         {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
         {"prefetch_steps",
-         {0, 4, 8, 16, 32},
+         {0, 8, 32},
          launch,
          "K steps of a block's first tile that are fetched into L2 before the kernel's turn"},
     };

@@ -510,19 +510,21 @@ __device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, Su
 // Registers go to the workspace and come back four at a time.
 constexpr int quarters = bands * accumulators / 4;
 constexpr int slot_quarters = block_m * block_n / sums_each / 4;
+// The largest number up to `most` that divides a group's quarters.
+__device__ constexpr int divisor_up_to(int most) { return quarters % most == 0 ? most : divisor_up_to(most - 1); }
 __device__ __forceinline__ u32 bits_of(float value) { return __float_as_uint(value); }
 __device__ __forceinline__ u32 bits_of(u32 value) { return value; }
-__device__ __forceinline__ void add_bits(float* sum, u32 bits) {
-    if constexpr (sums_each == 1)
-        add_to(sum, __uint_as_float(bits));
+template <class R>
+__device__ __forceinline__ R register_of(u32 bits) {
+    if constexpr (is_same<R, float>)
+        return __uint_as_float(bits);
     else
-        add_to(sum, bits);
+        return bits;
 }
-
 // The sum of all parts, in their order, of `count` quarters from place `at` of a slot on.
 template <int count>
-__device__ __forceinline__ void add_parts(const Output& out, const Schedule& schedule, const Work& work, int at, Register* to) {
-    float sum[count * 4 * sums_each];
+__device__ __forceinline__ void add_parts(const Output& out, const Schedule& schedule, const Work& work, int at,
+                                          float (&sum)[count * 4 * sums_each]) {
 #pragma unroll
     for (int i = 0; i < count * 4 * sums_each; ++i) sum[i] = 0.0f;
     for (int part = 0; part < work.parts; ++part) {
@@ -530,14 +532,11 @@ __device__ __forceinline__ void add_parts(const Output& out, const Schedule& sch
 #pragma unroll
         for (int i = 0; i < count; ++i) {
             const uint4 bits = __ldcg(from + i * 128);
-            add_bits(&sum[(i * 4 + 0) * sums_each], bits.x);
-            add_bits(&sum[(i * 4 + 1) * sums_each], bits.y);
-            add_bits(&sum[(i * 4 + 2) * sums_each], bits.z);
-            add_bits(&sum[(i * 4 + 3) * sums_each], bits.w);
+            const u32 registers[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+            for (int r = 0; r < 4; ++r) add_to(&sum[(i * 4 + r) * sums_each], register_of<Register>(registers[r]));
         }
     }
-#pragma unroll
-    for (int i = 0; i < count * 4; ++i) round_to(to[i], &sum[i * sums_each]);
 }
 
 // Leaves this part in the workspace. True in the group that finds all parts there: its `acc` is then their sum, in order.
@@ -566,11 +565,16 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     u32 last;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(last) : "r"(flag) : "memory");
     if (last == 0) return false;
-    // Sums of half a register each: so many at a time that in f32 they find registers.
-    constexpr int at_once = sums_each == 1 ? quarters : quarters % 4 == 0 ? 4 : quarters % 2 == 0 ? 2 : 1;
+    // So many at a time that their sums in f32, and what is on its way from memory, find registers.
+    constexpr int at_once = divisor_up_to(sums_each == 1 ? 24 : 4);
 #pragma unroll
-    for (int q = 0; q < quarters; q += at_once)
-        add_parts<at_once>(out, schedule, work, mine + q * 128, &acc[q * 4 / accumulators][q * 4 % accumulators]);
+    for (int q = 0; q < quarters; q += at_once) {
+        float sum[at_once * 4 * sums_each];
+        add_parts<at_once>(out, schedule, work, mine + q * 128, sum);
+#pragma unroll
+        for (int i = 0; i < at_once * 4; ++i)
+            round_to(acc[(q * 4 + i) / accumulators][(q * 4 + i) % accumulators], &sum[i * sums_each]);
+    }
     return true;
 }
 
