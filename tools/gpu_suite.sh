@@ -8,6 +8,7 @@
 # and the rest go on. Exit 1 if one failed. Takes less than twelve minutes.
 #   AUTOTUNE_SUITE_BUILD    build folder; default build/portable, else build/release
 #   AUTOTUNE_SUITE_SECONDS  time for everything; default 700
+#   AUTOTUNE_SUITE_BUDGET   of a tune in `sets`; default 3s
 #   AUTOTUNE_SUITE_SETS     sets of benchmarks/sets for `sets` and `rivals`; default all
 set -uo pipefail
 
@@ -197,7 +198,8 @@ sets=${AUTOTUNE_SUITE_SETS:-classic prefill decode decode_large small adverse}
 piece_sets() {
   local set
   for set in $sets; do
-    part "sets-sweep-$set" 300 0 "$autotune" sweep --shapes "$root/benchmarks/sets/$set.txt" --budget 3s --json --db "$suite_db"
+    part "sets-sweep-$set" 300 0 "$autotune" sweep --shapes "$root/benchmarks/sets/$set.txt" --json --db "$suite_db" \
+      --budget "${AUTOTUNE_SUITE_BUDGET:-3s}"
     part "sets-bench-$set" 200 0 "$autotune" bench --shapes "$root/benchmarks/sets/$set.txt" --against cublas,cublaslt --rounds 8 \
       --warm 0.3 --json --plot "$out/$set.svg" --db "$suite_db"
   done

@@ -233,7 +233,7 @@ std::vector<Mutant> wgmma() {
          .replace = "static_cast<u16>(registers[i])",
          .shape = "64x64x64", .options = {{"acc", "f16"}}},
         {.name = "parts_in_f16_read_from_one_place",
-         .find = "mine + q * 128, &acc",
+         .find = "mine + first * 128, &acc",
          .replace = "mine, &acc",
          .config = "block_n=128 stages=8 split_k=2", .shape = "64x128x512", .options = {{"acc", "f16"}}},
         {.name = "sums_not_cleared",

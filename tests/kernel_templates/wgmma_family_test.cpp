@@ -103,9 +103,9 @@ TEST_F(WgmmaFamily, TheDefaultOfFewRowsFetchesEightStepsEarly) {
 TEST_F(WgmmaFamily, AnEarlyFetchNeedsAnEarlyStart) {
     const SearchSpace s = space(problem("bgemm", "128x16384x32768"));
     const Config config = few_rows(s);
-    EXPECT_TRUE(s.contains(with(config, "prefetch_steps", 16)));
+    EXPECT_TRUE(s.contains(with(config, "prefetch_steps", 32)));
     EXPECT_TRUE(s.contains(with(config, "pdl", 0)));
-    EXPECT_FALSE(s.contains(with(with(config, "pdl", 0), "prefetch_steps", 16)));
+    EXPECT_FALSE(s.contains(with(with(config, "pdl", 0), "prefetch_steps", 32)));
 }
 
 TEST_F(WgmmaFamily, BlocksThatShareTilesDoNotFetchEarly) {
@@ -136,7 +136,7 @@ TEST_F(WgmmaFamily, SquareProblemsFetchEarlyWhereAllBlocksRunAtOnce) {
 TEST_F(WgmmaFamily, FetchesLessThanTwiceTheStepsOfABlock) {
     const SearchSpace s = space(problem("hgemm", "16x4096x1024", {{"layout", "nt"}}));
     EXPECT_TRUE(s.contains(with(few_rows(s), "prefetch_steps", 8)));
-    EXPECT_FALSE(s.contains(with(few_rows(s), "prefetch_steps", 16)));
+    EXPECT_FALSE(s.contains(with(few_rows(s), "prefetch_steps", 32)));
     EXPECT_FALSE(s.contains(with(with(few_rows(s), "prefetch_steps", 8), "split_k", 2)));
 }
 

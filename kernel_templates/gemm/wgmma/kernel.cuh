@@ -367,7 +367,7 @@ struct Output {
     const TensorMap* map;
     float alpha, beta;
     long long ldc, stride_c;
-    uint4* partial;     // slots of block_m * block_n sums
+    Register* partial;  // slots of block_m * block_n sums
     u32* counters;      // parts finished, one per tile and math group; zero between launches
 };
 
@@ -507,36 +507,21 @@ __device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, Su
     }
 }
 
-// Registers go to the workspace and come back four at a time.
-constexpr int quarters = bands * accumulators / 4;
-constexpr int slot_quarters = block_m * block_n / sums_each / 4;
-// The largest number up to `most` that divides a group's quarters.
-__device__ constexpr int divisor_up_to(int most) { return quarters % most == 0 ? most : divisor_up_to(most - 1); }
-__device__ __forceinline__ u32 bits_of(float value) { return __float_as_uint(value); }
-__device__ __forceinline__ u32 bits_of(u32 value) { return value; }
-template <class R>
-__device__ __forceinline__ R register_of(u32 bits) {
-    if constexpr (is_same<R, float>)
-        return __uint_as_float(bits);
-    else
-        return bits;
-}
-// The sum of all parts, in their order, of `count` quarters from place `at` of a slot on.
+constexpr int slot_registers = block_m * block_n / sums_each;
+
+// The sum of all parts, in their order, of `count` registers from place `at` of a slot on.
 template <int count>
-__device__ __forceinline__ void add_parts(const Output& out, const Schedule& schedule, const Work& work, int at,
-                                          float (&sum)[count * 4 * sums_each]) {
+__device__ __forceinline__ void add_parts(const Output& out, const Schedule& schedule, const Work& work, int at, Register* to) {
+    float sum[count * sums_each];
 #pragma unroll
-    for (int i = 0; i < count * 4 * sums_each; ++i) sum[i] = 0.0f;
+    for (int i = 0; i < count * sums_each; ++i) sum[i] = 0.0f;
     for (int part = 0; part < work.parts; ++part) {
-        const uint4* from = out.partial + schedule.slot(work, part) * slot_quarters + at;
+        const Register* from = out.partial + schedule.slot(work, part) * slot_registers + at;
 #pragma unroll
-        for (int i = 0; i < count; ++i) {
-            const uint4 bits = __ldcg(from + i * 128);
-            const u32 registers[4] = {bits.x, bits.y, bits.z, bits.w};
-#pragma unroll
-            for (int r = 0; r < 4; ++r) add_to(&sum[(i * 4 + r) * sums_each], register_of<Register>(registers[r]));
-        }
+        for (int i = 0; i < count; ++i) add_to(&sum[i * sums_each], __ldcg(from + i * 128));
     }
+#pragma unroll
+    for (int i = 0; i < count; ++i) round_to(to[i], &sum[i * sums_each]);
 }
 
 // Leaves this part in the workspace. True in the group that finds all parts there: its `acc` is then their sum, in order.
@@ -544,13 +529,10 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
                                         Sums& acc) {
     const int thread = threadIdx.x % 128;
     const int group_in_tile = pingpong ? 0 : group;
-    const int mine = group_in_tile * quarters * 128 + thread;
-    uint4* own = out.partial + schedule.slot(work, work.part) * slot_quarters + mine;
+    const int mine = group_in_tile * bands * accumulators * 128 + thread;
+    Register* own = out.partial + schedule.slot(work, work.part) * slot_registers + mine;
 #pragma unroll
-    for (int q = 0; q < quarters; ++q) {
-        const Register* from = &acc[q * 4 / accumulators][q * 4 % accumulators];
-        __stcg(own + q * 128, make_uint4(bits_of(from[0]), bits_of(from[1]), bits_of(from[2]), bits_of(from[3])));
-    }
+    for (int i = 0; i < bands * accumulators; ++i) __stcg(own + i * 128, acc[i / accumulators][i % accumulators]);
     __threadfence();
     named_barrier(1 + group, 128);
     if (thread == 0) {
@@ -565,15 +547,13 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     u32 last;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(last) : "r"(flag) : "memory");
     if (last == 0) return false;
-    // So many at a time that their sums in f32, and what is on its way from memory, find registers.
-    constexpr int at_once = divisor_up_to(sums_each == 1 ? 24 : 4);
+    if constexpr (sums_each == 1) {
+        add_parts<bands * accumulators>(out, schedule, work, mine, &acc[0][0]);
+    } else {  // so many at a time that their sums in f32 find registers
+        constexpr int at_once = accumulators / (accumulators > 32 ? 4 : accumulators > 16 ? 2 : 1);
 #pragma unroll
-    for (int q = 0; q < quarters; q += at_once) {
-        float sum[at_once * 4 * sums_each];
-        add_parts<at_once>(out, schedule, work, mine + q * 128, sum);
-#pragma unroll
-        for (int i = 0; i < at_once * 4; ++i)
-            round_to(acc[(q * 4 + i) / accumulators][(q * 4 + i) % accumulators], &sum[i * sums_each]);
+        for (int first = 0; first < bands * accumulators; first += at_once)
+            add_parts<at_once>(out, schedule, work, mine + first * 128, &acc[first / accumulators][first % accumulators]);
     }
     return true;
 }
@@ -639,7 +619,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
 extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y,
                     const __grid_constant__ TensorMap map_c, Out* c, float alpha, float beta, int m, int n, int k, long long ldc,
-                    int batch, long long stride_c, u32* counters, uint4* partial, int stages, int tiles_m, int tiles_n, int whole,
+                    int batch, long long stride_c, u32* counters, Register* partial, int stages, int tiles_m, int tiles_n, int whole,
                     int group, int raster, int split_k, int evict_first, int prefetch_steps) {
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
