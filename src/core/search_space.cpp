@@ -130,6 +130,14 @@ Config SearchSpace::canonical(const Config& config) const {
     return ordered;
 }
 
+std::optional<Config> SearchSpace::adopt(const Config& config) const {
+    Config adopted = canonical(default_config);
+    for (const auto& [name, value] : config.values()) {
+        if (find(name) != nullptr) adopted.set(name, value);
+    }
+    return contains(adopted) ? std::optional(std::move(adopted)) : std::nullopt;
+}
+
 Config SearchSpace::compile_part(const Config& config) const {
     Config part;
     for (const Parameter& parameter : parameters) {

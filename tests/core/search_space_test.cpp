@@ -142,6 +142,14 @@ TEST(SearchSpace, CanonicalRestoresTheDeclaredOrder) {
     EXPECT_EQ(tiles().canonical(shuffled).to_string(), "block_m=16 block_n=64 group=1");
 }
 
+TEST(SearchSpace, AConfigOfAnotherStateIsAdoptedWhereThatIsLegal) {
+    SearchSpace space = tiles();
+    space.default_config = {{"block_m", 16}, {"block_n", 32}, {"group", 2}};
+    EXPECT_EQ(space.adopt({{"block_n", 64}, {"forgotten", 3}})->to_string(), "block_m=16 block_n=64 group=2");
+    EXPECT_EQ(space.adopt({{"block_m", 64}, {"block_n", 64}}), std::nullopt);
+    EXPECT_EQ(space.adopt({{"block_n", 63}}), std::nullopt);
+}
+
 TEST(SearchSpace, CompilePartLeavesLaunchParametersOut) {
     EXPECT_EQ(tiles().compile_part({{"block_m", 16}, {"block_n", 64}, {"group", 2}}).to_string(), "block_m=16 block_n=64");
 }

@@ -57,6 +57,23 @@ TEST(Simulate, AskingForManyAtATimeStillFindsTheOptimum) {
     for (const SimulatedStrategy& strategy : simulation.strategies) EXPECT_EQ(strategy.within[2].runs_solved, 3) << strategy.name;
 }
 
+// What was recorded on an H200 (search_spaces/README.md): within 2 % of the optimum after at most 40 candidates, in 29 of 30
+// runs.
+class OwnSpace : public testing::TestWithParam<const char*> {};
+
+TEST_P(OwnSpace, IsSolvedInFortyCandidates) {
+    const RecordedSpace space = read_recorded_space(kData / "search_spaces" / GetParam());
+    int solved = 0;
+    for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+        const Simulation run = simulate(space, {.strategy = "auto", .runs = 1, .seed = seed, .most_evaluations = 40});
+        solved += run.strategies[0].curve_percent.back() >= 100 / 1.02 ? 1 : 0;
+    }
+    EXPECT_GE(solved, 29);
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulate, OwnSpace,
+                         testing::Values("gemm_wgmma_h200.json", "gemm_mma_h200.json", "gemm_wmma_h200.json"));
+
 TEST(Simulate, RefusesASpaceWhereNothingWorks) {
     RecordedSpace space = excerpt();
     for (RecordedSpace::Row& row : space.rows) row.time_us.reset();

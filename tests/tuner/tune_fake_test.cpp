@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -74,6 +76,23 @@ TEST(TuneOnFake, WinnersOfNearShapesAndOfOtherDevicesAreTriedFirst) {
     EXPECT_EQ(result_of(sandbox.autotune(near)).at("winner").at("config"), first.at("config"));
     sandbox.script("device name=other sms=100\n");
     EXPECT_EQ(result_of(sandbox.autotune(with_words(kTune, {"--trials", "1"}))).at("winner").at("config"), first.at("config"));
+}
+
+// Winners outlive a change of their template as the first thing to try: nothing serves them, but nothing is a better guess
+// either.
+TEST(TuneOnFake, AWinnerOfAnotherTextOfItsTemplateIsTriedFirst) {
+    Sandbox sandbox;
+    const std::filesystem::path templates = sandbox.folder() / "templates";
+    std::filesystem::copy(std::filesystem::path(AUTOTUNE_TEST_DATA) / "../../kernel_templates", templates,
+                          std::filesystem::copy_options::recursive);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(templates)) {
+        if (entry.path().filename() == "kernel.cuh") std::ofstream(entry.path(), std::ios::app) << "// another text\n";
+    }
+    const Json first = result_of(sandbox.autotune(with_words(kTune, {"--templates", templates.string()}))).at("winner");
+    const Json again = result_of(sandbox.autotune(with_words(kTune, {"--trials", "1"})));
+    EXPECT_TRUE(again.at("tuned"));
+    EXPECT_NE(again.at("winner").at("template_identity"), first.at("template_identity"));
+    EXPECT_EQ(again.at("winner").at("config"), first.at("config"));
 }
 
 TEST(TuneOnFake, SaysWhereTheTimeWent) {
