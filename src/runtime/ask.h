@@ -33,6 +33,11 @@ class Ask {
         (void)context_id;
         return std::nullopt;
     }
+    // The problem that such a plan is made for.
+    virtual std::optional<Problem> wider_problem(const Catalogue& catalogue) const {
+        (void)catalogue;
+        return std::nullopt;
+    }
     virtual CallForm form() const noexcept { return {}; }
 
     // The problem as its op knows it. Throws Failure{invalid argument} naming the member and what is allowed.

@@ -154,8 +154,17 @@ CallForm GemmAsk::form() const noexcept {
 }
 
 Problem GemmAsk::problem(const Catalogue& catalogue) const {
+    return problem_of(beta_, catalogue);
+}
+
+std::optional<Problem> GemmAsk::wider_problem(const Catalogue& catalogue) const {
+    if (beta_ != AUTOTUNE_BETA_ZERO) return std::nullopt;
+    return problem_of(AUTOTUNE_BETA_ANY, catalogue);
+}
+
+Problem GemmAsk::problem_of(autotune_beta beta, const Catalogue& catalogue) const {
     autotune_gemm_problem settled = given_;
-    settled.beta = beta_;
+    settled.beta = beta;
     settled.align_a = static_cast<int>(aligns_[0]);
     settled.align_b = static_cast<int>(aligns_[1]);
     settled.align_c = static_cast<int>(aligns_[2]);

@@ -41,10 +41,13 @@ class GemmAsk final : public Ask {
     PlanKey key(std::uint64_t context_id) const noexcept override;
     // A plan for any beta serves beta = 0 as well.
     std::optional<PlanKey> wider_key(std::uint64_t context_id) const noexcept override;
+    std::optional<Problem> wider_problem(const Catalogue& catalogue) const override;
     CallForm form() const noexcept override;
     Problem problem(const Catalogue& catalogue) const override;
 
   private:
+    Problem problem_of(autotune_beta beta, const Catalogue& catalogue) const;
+
     const autotune_gemm_problem& given_;
     std::array<unsigned, 3> aligns_;
     autotune_beta beta_;

@@ -91,8 +91,19 @@ Handle::Shared Handle::plan(const Ask& ask) {
     return make({ask, ask.key(context.id), context});
 }
 
+// A kernel that was compiled for a wider problem serves this one too, with code that it does not need.
 Handle::Shared Handle::any_loaded(const Wanted& wanted, const char* because) {
     const Problem problem = wanted.ask.problem(catalogue_);
+    if (Shared plan = loaded_plan(wanted, problem)) return plan;
+    if (const auto wider = wanted.ask.wider_problem(catalogue_)) {
+        if (Shared plan = loaded_plan(wanted, *wider)) return plan;
+    }
+    throw Failure(AUTOTUNE_NOT_PLANNED, "no kernel that is loaded can do " + problem.key() + ", and " + because +
+                                            "; make its plan before with autotune_" + problem.op + "_plan()");
+}
+
+// The loaded kernel that is predicted fastest; nullptr if none can do it.
+Handle::Shared Handle::loaded_plan(const Wanted& wanted, const Problem& problem) {
     const Device& device = device_of(wanted.context.ordinal);
     auto loaded = instances_.loaded_for(problem, device);
     const auto predicted = [&](const std::shared_ptr<const Instance>& instance) {
@@ -109,8 +120,7 @@ Handle::Shared Handle::any_loaded(const Wanted& wanted, const char* because) {
             log_.warn(instance->candidate.to_string() + " cannot serve " + problem.key() + ": " + error.what());
         }
     }
-    throw Failure(AUTOTUNE_NOT_PLANNED, "no kernel that is loaded can do " + problem.key() + ", and " + because +
-                                            "; make its plan before with autotune_" + problem.op + "_plan()");
+    return nullptr;
 }
 
 // `kept`: a stand-in that was found for the key, or nullptr.

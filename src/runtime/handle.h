@@ -50,6 +50,7 @@ class Handle {
     Shared first_that_works(const Problem& problem, const Wanted& wanted);
     // The best legal kernel among those loaded. Throws Failure{not planned} if there is none.
     Shared any_loaded(const Wanted& wanted, const char* because);
+    Shared loaded_plan(const Wanted& wanted, const Problem& problem);
     Shared on_miss(const Wanted& wanted, const Shared* kept, gpu::StreamHandle stream);
 
     Settings settings_;

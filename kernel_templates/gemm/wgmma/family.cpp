@@ -89,10 +89,9 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                   })});
 }
 
-// Whole chunks of 16 bytes leave: past the end of a row that is not a multiple of them. The template compiles one way out for C,
-// since another takes as long to compile as all the rest.
+// Whole chunks of 16 bytes leave: past the end of a row that is not a multiple of them.
 bool tma_can_store(const Gemm& g) {
-    return g.align_c == gemm::kChunkBytes && !g.reads_c && g.n * gemm::kElementBytes % gemm::kChunkBytes == 0;
+    return g.align_c == gemm::kChunkBytes && g.n * gemm::kElementBytes % gemm::kChunkBytes == 0;
 }
 
 int64_t deepest_ring(const Shape& shape, const Device& device) {
@@ -103,9 +102,9 @@ int64_t deepest_ring(const Shape& shape, const Device& device) {
 
 void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = rules_on(g);
-    to.push_back({"TMA stores rows of a multiple of 16 bytes, and adds nothing to what is there",
-                  {"tma_store"},
-                  rule([=](const Shape& s) { return s.tma_store == 0 || tma_can_store(g); })});
+    to.push_back({"TMA stores rows of a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
+                      return s.tma_store == 0 || tma_can_store(g);
+                  })});
     to.push_back({"more than two buffers take all spans of a tile whose groups wait for each other",
                   {"block_n", "pingpong", "cluster_k", "tma_store", "store_buffers"},
                   rule([](const Shape& s) {

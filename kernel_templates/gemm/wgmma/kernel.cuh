@@ -41,7 +41,7 @@ constexpr int x_mn_major = swap_ab ? 1 - trans_b : trans_a;
 constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
 
 static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && (is_same<Acc, f32> || (is_same<Acc, f16> && is_same<In, f16>)));
-static_assert(!tma_store || (align_c == 16 && !reads_c), "a TMA store takes rows of a multiple of 16 bytes, and adds nothing");
+static_assert(!tma_store || align_c == 16, "a TMA store takes rows of a multiple of 16 bytes");
 static_assert(block_k % (tma_swizzle / 2) == 0 && block_n % 16 == 0 && block_n <= 256);
 static_assert(block_m % (pingpong ? 64 : 64 * math_groups) == 0 && block_m <= 256);
 
@@ -606,7 +606,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         if constexpr (cluster_k > 1)
             exchange(areas.received, areas.exchange, rank, acc);
         else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
-        if constexpr (tma_store)
+        if (tma_store && (!reads_c || out.beta == 0.0f))
             store_staged(out, tile, row0, rank, areas.staging, group, acc);
         else
             store_direct(out, s, tile, row0, rank, acc);
