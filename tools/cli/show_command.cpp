@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "tools/cli/command.h"
 #include "tools/cli/csv.h"
@@ -26,7 +28,26 @@ Json row_json(Session& session, const db::Winner& winner) {
     return json;
 }
 
+// Where winners come from. One of another text of its template answers nothing; a tune tries it first.
+class Sources {
+  public:
+    explicit Sources(const Catalogue& catalogue) : catalogue_(catalogue) {}
+
+    std::string of(const db::Winner& winner) {
+        const Family* family = catalogue_.find_family(winner.candidate.family);
+        const auto [known, is_new] = identities_.try_emplace(winner.candidate.family);
+        if (is_new && family != nullptr) known->second = catalogue_.template_identity(*family);
+        const std::string from = winner.shipped ? "shipped" : "tuned";
+        return known->second == winner.template_identity ? from : from + ", another text";
+    }
+
+  private:
+    const Catalogue& catalogue_;
+    std::map<std::string, std::string> identities_;  // by family
+};
+
 std::string rows_table(Session& session, const std::vector<db::Winner>& winners) {
+    Sources sources(session.catalogue());
     Table table({{"shape", Table::Align::left},
                  {"class", Table::Align::left},
                  {"device", Table::Align::left},
@@ -41,7 +62,7 @@ std::string rows_table(Session& session, const std::vector<db::Winner>& winners)
         const Op* op = session.catalogue().find_op(winner.op);
         table.add({shape_of(winner), winner.class_key, winner.device.name, us_text(winner.timing.median_us),
                    problem ? rate_text(*op, *problem, winner.timing.median_us) : "-", problem ? rate_title(*op) : "",
-                   winner.candidate.to_string(), winner.shipped ? "shipped" : "tuned", winner.provenance.date.substr(0, 10)});
+                   winner.candidate.to_string(), sources.of(winner), winner.provenance.date.substr(0, 10)});
     }
     return table.to_string();
 }
