@@ -115,7 +115,7 @@ double TuneRun::elapsed_s() const {
 // What earlier runs know comes first: the previous winner, the fastest trials, winners of near problems and of other devices.
 void TuneRun::plan_search() {
     std::vector<std::size_t> seeds;
-    // A config that another text of its family's template was tuned to, too: it may lack parameters that are new.
+    // What another text of its family's template was tuned to may lack parameters that are new.
     const auto add_seed = [&](const Candidate& candidate) {
         const Candidates::Part* part = candidates_.part(candidate.family);
         const std::optional<Config> adopted = part == nullptr ? std::nullopt : part->space.adopt(candidate.config);
@@ -126,7 +126,7 @@ void TuneRun::plan_search() {
         const DeviceIdentity& device = services().device.identity;
         previous_ = valid_winner(problem_, services());
         if (previous_) add_seed(previous_->candidate);
-        for (const db::Winner& of_another_text : services().store->find(problem_, device)) add_seed(of_another_text.candidate);
+        for (const db::Winner& winner : services().store->find(problem_, device)) add_seed(winner.candidate);
         std::vector<std::pair<double, std::size_t>> timed;
         for (db::StoredTrial& stored : services().store->trials(problem_, device)) {
             const auto point = candidates_.find(stored.trial.candidate);

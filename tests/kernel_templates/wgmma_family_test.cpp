@@ -95,6 +95,15 @@ TEST_F(WgmmaFamily, BlocksThatDivideKReceiveHalfAsMuchOfSumsInF16) {
     EXPECT_EQ(smem("hgemm") - smem("hgemm_f16acc"), 64U * 64 / 2 * 2);
 }
 
+// A TMA store writes whole chunks of 16 bytes: past the end of a row of 61 elements, even where rows lie 64 apart.
+TEST_F(WgmmaFamily, RowsThatEndInsideAChunkAreNotStoredByTma) {
+    const Problem whole = problem("hgemm", "64x64x64"), inside = problem("hgemm", "64x61x64", {{"ldb", "64"}, {"ldc", "64"}});
+    const Config direct = with(space(inside).default_config, "tma_store", 0);
+    EXPECT_TRUE(space(whole).contains(with(direct, "tma_store", 1)));
+    EXPECT_TRUE(space(inside).contains(direct));
+    EXPECT_FALSE(space(inside).contains(with(direct, "tma_store", 1)));
+}
+
 TEST_F(WgmmaFamily, TheDefaultOfFewRowsFetchesEightStepsEarly) {
     EXPECT_EQ(space(problem("hgemm", "16x4096x4096")).default_config["prefetch_steps"], 8);
     EXPECT_EQ(space(problem("hgemm", "4096x4096x4096")).default_config["prefetch_steps"], 0);
