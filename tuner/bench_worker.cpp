@@ -142,7 +142,7 @@ Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, FirstRun 
     Json reply{{"status", "ok"}, {"detail", ""}, {"verified", false}};
     if (how.verify && bench.reference != Reference::none) {
         stage("verify", slot);
-        const Verification found = verify_on_device(gpu_, *harness_, *bench.workbench, runnable);
+        const Verification found = verify_on_device(*harness_, *bench.workbench, runnable);
         reply["status"] = found.right || !how.judge ? "ok" : "wrong_result";
         reply["detail"] = found.detail;
         reply["verified"] = found.right;
@@ -186,7 +186,7 @@ Json BenchWorker::endure(const Json& request) {
     const int slot = request.at("slot").get<int>();
     stage("verify", slot);
     Bench& bench = bench_of(request);
-    const std::string wrong = tuner::endure(gpu_, *harness_, *bench.workbench, slot_of(bench, slot));
+    const std::string wrong = tuner::endure(*harness_, *bench.workbench, slot_of(bench, slot));
     // Who is wrong now and then may have written elsewhere then.
     return {{"status", wrong.empty() ? "ok" : "wrong_result"}, {"detail", wrong}, {"spoiled", !wrong.empty()}};
 }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/core/error.h"
+
 namespace autotune::tuner {
 namespace {
 
 constexpr std::uint32_t kCanaryRounds = 1000;
 constexpr std::uint64_t kItemsPerThread = 8;
-constexpr std::uint64_t kMostBlocks = 4096;  // a few per SM of the largest card; the kernels stride over the rest
+constexpr std::uint64_t kMostBlocks = 2048;  // eight per SM and more of the largest card; the kernels stride over the rest
 
 std::uint32_t blocks_for(std::uint64_t items) {
     const std::uint64_t blocks = items / (kHarnessThreads * kItemsPerThread) + 1;
@@ -37,25 +39,13 @@ Harness::Harness(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<cons
       gap_(library_->function("autotune_gap_check")),
       project_(library_->function("autotune_project")),
       canary_(library_->function("autotune_canary")),
-      answer_(driver_, sizeof(CompareResult)) {}
+      answers_(driver_, kMostQuestions * sizeof(CompareResult)) {}
 
 void Harness::launch(const gpu::Function& function, Shape shape, void** parameters) {
     LaunchStep step;
     step.grid.x = shape.blocks;
     step.block.x = shape.threads;
     gpu::throw_if_failed(*driver_, function.launch(step, parameters, stream_.handle()), "launch of a harness kernel");
-}
-
-// The buffer's own copies are ordered after everything that the host has waited for; our stream is another one.
-void Harness::clear_answer() {
-    answer_.fill_bytes(0);
-}
-
-std::uint64_t Harness::read_answer() {
-    stream_.synchronize();
-    std::uint64_t value = 0;
-    answer_.download(std::as_writable_bytes(std::span(&value, 1)));
-    return value;
 }
 
 void Harness::fill(const Operand& operand, gpu::DeviceAddress address, int index, const Fill& fill, std::uint64_t seed) {
@@ -84,33 +74,16 @@ void Harness::poison(const Operand& operand, gpu::DeviceAddress address) {
     launch(poison_, {blocks_for(bytes / 16), kHarnessThreads}, parameters.data());
 }
 
-CompareResult Harness::compare(const Operand& operand, gpu::DeviceAddress address, gpu::DeviceAddress expected,
-                               gpu::DeviceAddress bound) {
-    clear_answer();
-    Matrix matrix(operand);
-    int dtype = harness_code(operand.dtype);
-    gpu::DeviceAddress result = answer_.address();
-    std::array<void*, 10> parameters{&address,     &dtype,       &expected,  &bound,        &result,
-                                     &matrix.rows, &matrix.cols, &matrix.ld, &matrix.batch, &matrix.batch_stride};
-    launch(compare_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
-    read_answer();
-    CompareResult found;
-    answer_.download(std::as_writable_bytes(std::span(&found, 1)));
-    return found;
-}
-
 std::uint64_t Harness::checksum(Region region) {
-    clear_answer();
-    gpu::DeviceAddress result = answer_.address();
-    std::uint64_t bytes = region.bytes;
-    std::array<void*, 3> parameters{&region.address, &bytes, &result};
-    launch(checksum_, {blocks_for(bytes / 8), kHarnessThreads}, parameters.data());
-    return read_answer();
+    Inquiry inquiry(*this);
+    const Inquiry::Question sum = inquiry.checksum(region);
+    inquiry.wait();
+    return inquiry.number(sum);
 }
 
 Harness::Projection Harness::project(const Operand& operand, gpu::DeviceAddress address, bool transposed,
                                      const std::vector<std::int64_t>& x) {
-    clear_answer();
+    Inquiry inquiry(*this);
     Matrix matrix(operand);
     Projection result;
     result.values.resize(static_cast<std::size_t>((transposed ? matrix.cols : matrix.rows) * matrix.batch));
@@ -120,46 +93,87 @@ Harness::Projection Harness::project(const Operand& operand, gpu::DeviceAddress 
     to.fill_bytes(0);
     int dtype = harness_code(operand.dtype);
     int is_transposed = transposed ? 1 : 0;
-    gpu::DeviceAddress x_address = from.address(), y_address = to.address(), odd = answer_.address();
+    gpu::DeviceAddress x_address = from.address(), y_address = to.address(), odd = inquiry.next_answer();
     std::array<void*, 11> parameters{&address,     &dtype,       &is_transposed, &x_address,    &y_address,          &odd,
                                      &matrix.rows, &matrix.cols, &matrix.ld,     &matrix.batch, &matrix.batch_stride};
     launch(project_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
-    result.odd = read_answer();
+    inquiry.wait();
+    result.odd = inquiry.number(0);
     to.download(std::as_writable_bytes(std::span(result.values)));
     return result;
 }
 
-std::uint64_t Harness::altered_bytes(const std::vector<Region>& zones) {
-    clear_answer();
-    gpu::DeviceAddress result = answer_.address();
+bool Harness::canary() {
+    Inquiry inquiry(*this);
+    gpu::DeviceAddress result = inquiry.next_answer();
+    std::uint32_t rounds = kCanaryRounds;
+    std::array<void*, 2> parameters{&result, &rounds};
+    launch(canary_, {kCanaryThreads / kHarnessThreads, kHarnessThreads}, parameters.data());
+    inquiry.wait();
+    return inquiry.number(0) == canary_sum(kCanaryRounds);
+}
+
+// The buffer's own copies are ordered after everything that the host has waited for; our stream is another one.
+Inquiry::Inquiry(Harness& harness) : harness_(harness) {
+    harness_.answers_.fill_bytes(0);
+}
+
+gpu::DeviceAddress Inquiry::next_answer() {
+    check(asked_ < Harness::kMostQuestions, "an inquiry has a bounded number of questions");
+    return harness_.answers_.address() + asked_++ * sizeof(CompareResult);
+}
+
+Inquiry::Question Inquiry::compare(const Operand& operand, gpu::DeviceAddress address, gpu::DeviceAddress expected,
+                                   gpu::DeviceAddress bound) {
+    Matrix matrix(operand);
+    int dtype = harness_code(operand.dtype);
+    gpu::DeviceAddress result = next_answer();
+    std::array<void*, 10> parameters{&address,     &dtype,       &expected,  &bound,        &result,
+                                     &matrix.rows, &matrix.cols, &matrix.ld, &matrix.batch, &matrix.batch_stride};
+    harness_.launch(harness_.compare_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
+    return asked_ - 1;
+}
+
+Inquiry::Question Inquiry::checksum(Region region) {
+    gpu::DeviceAddress result = next_answer();
+    std::uint64_t bytes = region.bytes;
+    std::array<void*, 3> parameters{&region.address, &bytes, &result};
+    harness_.launch(harness_.checksum_, {blocks_for(bytes / 8), kHarnessThreads}, parameters.data());
+    return asked_ - 1;
+}
+
+Inquiry::Question Inquiry::altered_bytes(const std::vector<Region>& zones) {
+    gpu::DeviceAddress result = next_answer();
     std::uint32_t byte = kRedzoneByte;
     for (Region zone : zones) {
         std::uint64_t bytes = zone.bytes;
         std::array<void*, 4> parameters{&zone.address, &bytes, &byte, &result};
-        launch(redzone_, {blocks_for(bytes), kHarnessThreads}, parameters.data());
+        harness_.launch(harness_.redzone_, {blocks_for(bytes), kHarnessThreads}, parameters.data());
     }
-    return read_answer();
+    return asked_ - 1;
 }
 
-std::uint64_t Harness::altered_gap_bytes(const Operand& operand, gpu::DeviceAddress address) {
-    clear_answer();
+Inquiry::Question Inquiry::altered_gap_bytes(const Operand& operand, gpu::DeviceAddress address) {
     Matrix matrix(operand);
     int dtype = harness_code(operand.dtype);
     std::uint32_t byte = kPoisonByte;
-    gpu::DeviceAddress result = answer_.address();
+    gpu::DeviceAddress result = next_answer();
     std::array<void*, 9> parameters{
         &address, &dtype, &byte, &result, &matrix.rows, &matrix.cols, &matrix.ld, &matrix.batch, &matrix.batch_stride};
-    launch(gap_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
-    return read_answer();
+    harness_.launch(harness_.gap_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
+    return asked_ - 1;
 }
 
-bool Harness::canary() {
-    clear_answer();
-    gpu::DeviceAddress result = answer_.address();
-    std::uint32_t rounds = kCanaryRounds;
-    std::array<void*, 2> parameters{&result, &rounds};
-    launch(canary_, {kCanaryThreads / kHarnessThreads, kHarnessThreads}, parameters.data());
-    return read_answer() == canary_sum(kCanaryRounds);
+void Inquiry::wait() {
+    harness_.stream_.synchronize();
+    answers_.resize(asked_);
+    harness_.answers_.download(std::as_writable_bytes(std::span(answers_)));
+}
+
+std::uint64_t Inquiry::number(Question question) const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, &answers_.at(question), sizeof(value));
+    return value;
 }
 
 }  // namespace autotune::tuner

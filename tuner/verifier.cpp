@@ -23,18 +23,37 @@ std::string counted_from(const Answer& part) {
            std::to_string(part.first % part.out.ld) + ")";
 }
 
-std::string not_intact(const Problem& problem, TestBench& test, Runnable& runnable, Harness& harness) {
+// A number that the device is asked for, and what it means if it is another than the right one.
+struct Claim {
+    Inquiry::Question question;
+    std::uint64_t right;
+    std::string otherwise;
+};
+
+// That nothing lies changed but the output's elements.
+std::vector<Claim> claim_intact(Inquiry& inquiry, const Problem& problem, const TestBench& test, const Runnable& runnable) {
+    std::vector<Claim> claims;
     for (std::size_t i = 0; i < problem.operands.size(); ++i) {
         const Operand& operand = problem.operands[i];
         const GuardedBuffer& buffer = test.operands.buffers[i];
-        if (harness.altered_bytes(buffer.zones()) > 0) return "writes outside operand " + operand.name;
+        claims.push_back({inquiry.altered_bytes(buffer.zones()), 0, "writes outside operand " + operand.name});
         if (operand.access == Access::in) {
-            if (harness.checksum(buffer.contents()) != test.operands.checksums[i]) return "changes its input " + operand.name;
-        } else if ((operand.ld > operand.cols || operand.batch > 1) && harness.altered_gap_bytes(operand, buffer.address()) > 0) {
-            return "writes between the rows of " + operand.name;
+            claims.push_back(
+                {inquiry.checksum(buffer.contents()), test.operands.checksums[i], "changes its input " + operand.name});
+        } else if (operand.ld > operand.cols || operand.batch > 1) {
+            claims.push_back(
+                {inquiry.altered_gap_bytes(operand, buffer.address()), 0, "writes between the rows of " + operand.name});
         }
     }
-    return harness.altered_bytes(runnable.workspace.zones()) == 0 ? "" : "writes outside its workspace";
+    claims.push_back({inquiry.altered_bytes(runnable.workspace.zones()), 0, "writes outside its workspace"});
+    return claims;
+}
+
+std::string first_broken(const Inquiry& inquiry, const std::vector<Claim>& claims) {
+    for (const Claim& claim : claims) {
+        if (inquiry.number(claim.question) != claim.right) return claim.otherwise;
+    }
+    return "";
 }
 
 double element(const OperandSet& set, std::size_t operand, const Operand& out, bool last) {
@@ -49,35 +68,54 @@ double element(const OperandSet& set, std::size_t operand, const Operand& out, b
     return decode(out.dtype, bits);
 }
 
-void run(BenchGpu& gpu, Workbench& bench, TestBench& test, Runnable& runnable) {
-    bench.restore_outputs(test);
-    runnable.enqueue(test.operands.addresses);
-    gpu.stream.synchronize();
+std::string judge_parts(const TestBench& test, const Inquiry& inquiry, const std::vector<Inquiry::Question>& parts,
+                        Verification& found) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const CompareResult& comparison = inquiry.comparison(parts[i]);
+        if (test.kind == TestKind::numeric) found.max_error = std::max(found.max_error, comparison.max_ratio);
+        const std::string wrong = judge(test.check, test.kind, test.answers[i].out, comparison);
+        if (!wrong.empty()) return wrong + counted_from(test.answers[i]);
+    }
+    return "";
 }
 
-std::string check_one(BenchGpu& gpu, Harness& harness, Workbench& bench, TestBench& test, Runnable& runnable,
-                      Verification& found) {
-    run(gpu, bench, test, runnable);
+// All runs and questions of a test are enqueued before the one wait: most kernels take less than waiting for them does.
+std::string check_one(Harness& harness, Workbench& bench, TestBench& test, Runnable& runnable, Verification& found) {
     const auto index = static_cast<std::size_t>(test.check.operand);
     const Operand& out = bench.problem().operands[index];
     const GuardedBuffer& answer = test.operands.buffers[index];
+    const auto run = [&] {
+        bench.restore_outputs(test);
+        runnable.enqueue(test.operands.addresses);
+    };
+    Inquiry inquiry(harness);
+    run();
+    std::vector<Inquiry::Question> parts;
     for (const Answer& part : test.answers) {
         const gpu::DeviceAddress at = answer.address() + static_cast<std::size_t>(part.first) * size_bytes(out.dtype);
-        const CompareResult comparison = harness.compare(part.out, at, part.expected.address(), part.bound.address());
-        if (test.kind == TestKind::numeric) found.max_error = std::max(found.max_error, comparison.max_ratio);
-        const std::string wrong = judge(test.check, test.kind, part.out, comparison);
-        if (!wrong.empty()) return wrong + counted_from(part);
+        parts.push_back(inquiry.compare(part.out, at, part.expected.address(), part.bound.address()));
     }
+    const bool twice = test.kind == TestKind::numeric && runnable.deterministic;
+    const Inquiry::Question first = inquiry.checksum(answer.contents());
+    Inquiry::Question last = first;
+    if (twice) {
+        run();
+        last = inquiry.checksum(answer.contents());
+    }
+    const std::vector<Claim> claims = claim_intact(inquiry, bench.problem(), test, runnable);
+    inquiry.wait();
+
+    const std::string broken = first_broken(inquiry, claims);
+    found.intact = broken.empty();
+    if (std::string wrong = judge_parts(test, inquiry, parts, found); !wrong.empty()) return wrong;
     if (test.product) {
         if (const std::string wrong = test.product->judge(answer.address()); !wrong.empty()) return "product check: " + wrong;
     }
-    if (std::string wrong = not_intact(bench.problem(), test, runnable, harness); !wrong.empty()) return wrong;
-    if (test.kind == TestKind::exact) return "";
-    found.sample_values = {element(test.operands, index, out, false), element(test.operands, index, out, true)};
-    if (!runnable.deterministic) return "";
-    const std::uint64_t first = harness.checksum(answer.contents());
-    run(gpu, bench, test, runnable);
-    const bool same = harness.checksum(answer.contents()) == first;
+    if (!broken.empty()) return broken;
+    if (test.kind == TestKind::numeric) {
+        found.sample_values = {element(test.operands, index, out, false), element(test.operands, index, out, true)};
+    }
+    const bool same = inquiry.number(first) == inquiry.number(last);
     return same ? "" : "gives other bits when it is run again on the same input";
 }
 
@@ -100,14 +138,12 @@ std::string judge(const Check& check, TestKind kind, const Operand& out, const C
     return "";
 }
 
-Verification verify_on_device(BenchGpu& gpu, Harness& harness, Workbench& bench, Runnable& runnable) {
+Verification verify_on_device(Harness& harness, Workbench& bench, Runnable& runnable) {
     Verification found;
     for (TestBench& test : bench.tests()) {
-        found.detail = check_one(gpu, harness, bench, test, runnable, found);
+        found.detail = check_one(harness, bench, test, runnable, found);
         found.right = found.detail.empty();
-        if (found.right) continue;
-        found.intact = not_intact(bench.problem(), test, runnable, harness).empty();
-        break;
+        if (!found.right) break;
     }
     return found;
 }

@@ -20,7 +20,7 @@ struct Verification {
 // Runs both tests on every part whose answer is known: the exact one bit for bit, the numeric one within its bound, the product
 // check where there is one; no element unwritten, red zones whole, inputs untouched, and the same bits again unless atomics are
 // declared. Throws DriverError. REQUIRES: the workbench has its right answers.
-Verification verify_on_device(BenchGpu& gpu, Harness& harness, Workbench& bench, Runnable& runnable);
+Verification verify_on_device(Harness& harness, Workbench& bench, Runnable& runnable);
 
 // The judgement of one test's comparison alone: empty if right. Pure.
 std::string judge(const Check& check, TestKind kind, const Operand& out, const CompareResult& comparison);

@@ -115,22 +115,33 @@ __device__ void add_element(CompareResult& mine, int dtype, f64 out, f64 expecte
     }
 }
 
-__device__ f64 sum_of_warp(f64 value) {
+template <typename T>
+__device__ T sum_of_warp(T value) {
     for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xFFFFFFFFU, value, step);
     return value;
 }
 
-// One atomic for a warp's sums; counts and maxima are rare or cheap. Non-negative doubles order as their bits do.
+__device__ u64 max_of_warp(u64 value) {
+    for (int step = 16; step > 0; step /= 2) {
+        const u64 other = __shfl_xor_sync(0xFFFFFFFFU, value, step);
+        if (other > value) value = other;
+    }
+    return value;
+}
+
+// One atomic for a warp's sums and maximum: all of them go to the same address, where a card takes about one in a nanosecond. Counts
+// of what is wrong are rare. Non-negative doubles order as their bits do.
 __device__ void publish(const CompareResult& mine, CompareResult* result) {
     if (mine.violations != 0) {
         atomicAdd(&result->violations, mine.violations);
         atomicMax(&result->first_wrong_complement, mine.first_wrong_complement);
     }
     if (mine.nan_count != 0) atomicAdd(&result->nan_count, mine.nan_count);
-    if (mine.max_ratio > 0.0) atomicMax(reinterpret_cast<u64*>(&result->max_ratio), bits_from_f64(mine.max_ratio));
+    const u64 max_ratio = max_of_warp(bits_from_f64(mine.max_ratio));
     const f64 error2 = sum_of_warp(mine.sum_error2);
     const f64 expected2 = sum_of_warp(mine.sum_expected2);
     if (threadIdx.x % 32 == 0) {
+        if (max_ratio != 0) atomicMax(reinterpret_cast<u64*>(&result->max_ratio), max_ratio);
         atomicAdd(&result->sum_error2, error2);
         atomicAdd(&result->sum_expected2, expected2);
     }
@@ -212,7 +223,8 @@ extern "C" __global__ void autotune_checksum(const void* data, u64 bytes, u64* s
     for (u64 i = words * 8 + static_cast<u64>(first_index()); i < bytes; i += static_cast<u64>(index_step())) {
         mine += autotune_random::mix(from[i] ^ autotune_random::mix(~i));
     }
-    atomicAdd(sum, mine);
+    mine = sum_of_warp(mine);
+    if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
 }
 
 extern "C" __global__ void autotune_compare(const void* out, int dtype, const f64* expected, const f64* bound,

@@ -9,7 +9,7 @@
 namespace autotune {
 
 // The host's side of the kernels in harness.cuh: codes, result layouts and launch shapes. All kernels walk their data in a
-// grid-stride loop, so any grid is right; kHarnessThreads threads a block and a few blocks per SM are fast. Matrices are
+// grid-stride loop, so any grid of whole warps is right; kHarnessThreads threads a block and a few blocks per SM are fast. Matrices are
 // described as (rows, cols, ld, batch, batch_stride), in elements. Parameters in order:
 //
 //   autotune_fill           (void* data, int dtype, int kind, u64 seed, int operand, i64 every, MATRIX)
@@ -19,8 +19,7 @@ namespace autotune {
 //   autotune_checksum       (const void* data, u64 bytes, u64* sum)                 adds a position-dependent hash of all bytes
 //   autotune_compare        (const void* out, int dtype, const f64* expected, const f64* bound, CompareResult* result, MATRIX)
 //   autotune_project        (const void* data, int dtype, int transposed, const i64* x, i64* y, u64* odd, MATRIX)   y += M x
-//   autotune_canary         (u64* sum, u32 rounds)                                  fixed work: canary_sum() for any launch shape
-//   of
+//   autotune_canary         (u64* sum, u32 rounds)                                  fixed work: canary_sum() for any grid of
 //                                                                                   exactly kCanaryThreads threads in all
 //   autotune_spin_bounded   (u64 nanoseconds, u64* spins)                           keeps the device busy, then ends by itself
 //   with MATRIX = i64 rows, i64 cols, i64 ld, i64 batch, i64 batch_stride

@@ -250,7 +250,7 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
             try {
                 tuner::Runnable runnable = bench.bind({library_of(*result.compiled), result.compiled->symbol},
                                                       family.plan(group.problem, config, device()));
-                const tuner::Verification found = tuner::verify_on_device(*gpu_, *harness_, bench, runnable);
+                const tuner::Verification found = tuner::verify_on_device(*harness_, bench, runnable);
                 EXPECT_TRUE(found.right) << what << "\n  " << found.detail;
                 ++verified_;
             } catch (const gpu::DriverError& error) {

@@ -63,9 +63,9 @@ class Laboratory {
         const tuner::Reference known = bench.compute_reference({library_of(reference), rendered.symbol}, true);
         if (known != tuner::Reference::full) return "the reference does not fit";
         tuner::Runnable runnable = bench.bind({library_of(subject.compiled), subject.rendered.symbol}, subject.plan);
-        const tuner::Verification found = tuner::verify_on_device(gpu_, harness_, bench, runnable);
+        const tuner::Verification found = tuner::verify_on_device(harness_, bench, runnable);
         if (!found.right || runs == 1) return found.detail;
-        return tuner::endure(gpu_, harness_, bench, runnable, {.most_runs = runs, .least_runs = runs});
+        return tuner::endure(harness_, bench, runnable, {.most_runs = runs, .least_runs = runs});
     }
 
   private:

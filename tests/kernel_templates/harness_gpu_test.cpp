@@ -63,6 +63,19 @@ class HarnessOnGpu : public GpuTest {
         return buffer;
     }
 
+    std::uint64_t altered_bytes(const std::vector<tuner::Region>& zones) {
+        tuner::Inquiry inquiry(*harness_);
+        const auto question = inquiry.altered_bytes(zones);
+        inquiry.wait();
+        return inquiry.number(question);
+    }
+    std::uint64_t altered_gap_bytes(const Operand& operand, gpu::DeviceAddress address) {
+        tuner::Inquiry inquiry(*harness_);
+        const auto question = inquiry.altered_gap_bytes(operand, address);
+        inquiry.wait();
+        return inquiry.number(question);
+    }
+
     Catalogue catalogue_ = Catalogue::embedded();
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
     std::optional<gpu::Stream> stream_;
@@ -129,7 +142,7 @@ TEST_F(HarnessOnGpu, FillLeavesTheGapsAlone) {
     const Operand operand = padded(DType::f16);
     const gpu::Buffer buffer = poisoned(operand);
     harness_->fill(operand, buffer.address(), 0, {Fill::Kind::normal, 1}, kSeed);
-    EXPECT_EQ(harness_->altered_gap_bytes(operand, buffer.address()), 0U);
+    EXPECT_EQ(altered_gap_bytes(operand, buffer.address()), 0U);
 }
 
 TEST_F(HarnessOnGpu, CountsBytesWrittenIntoGapsOfRowsAndBatches) {
@@ -138,7 +151,7 @@ TEST_F(HarnessOnGpu, CountsBytesWrittenIntoGapsOfRowsAndBatches) {
     const std::vector<std::byte> one(1);
     buffer.upload(one, 2 * 53);                                                  // after the first row
     buffer.upload(one, 2 * static_cast<std::size_t>(operand.batch_stride - 1));  // before the second batch
-    EXPECT_EQ(harness_->altered_gap_bytes(operand, buffer.address()), 2U);
+    EXPECT_EQ(altered_gap_bytes(operand, buffer.address()), 2U);
 }
 
 TEST_F(HarnessOnGpu, NanFillIsNanInEveryType) {
@@ -174,8 +187,11 @@ TEST_F(HarnessOnGpu, ComparesAsTheHostDoes) {
         }
         gpu::Buffer buffer(driver(), bytes.size());
         buffer.upload(bytes);
-        const CompareResult found =
-            harness_->compare(operand, buffer.address(), uploaded(expected).address(), uploaded(bound).address());
+        const gpu::Buffer right = uploaded(expected), allowed = uploaded(bound);
+        tuner::Inquiry inquiry(*harness_);
+        const auto question = inquiry.compare(operand, buffer.address(), right.address(), allowed.address());
+        inquiry.wait();
+        const CompareResult found = inquiry.comparison(question);
         EXPECT_EQ(found.violations, host.violations) << to_string(type);
         EXPECT_EQ(found.first_wrong_complement, host.first_wrong_complement) << to_string(type);
         EXPECT_EQ(found.nan_count, host.nan_count) << to_string(type);
@@ -207,9 +223,37 @@ TEST_F(HarnessOnGpu, ChecksumSeesOneBitAndWhereItStands) {
 TEST_F(HarnessOnGpu, RedZonesCountEveryAlteredByte) {
     gpu::Buffer buffer(driver(), 4096);
     buffer.fill_bytes(static_cast<std::uint8_t>(kRedzoneByte));
-    EXPECT_EQ(harness_->altered_bytes({{buffer.address(), 4096}}), 0U);
+    EXPECT_EQ(altered_bytes({{buffer.address(), 4096}}), 0U);
     buffer.upload(std::vector<std::byte>(3), 4000);
-    EXPECT_EQ(harness_->altered_bytes({{buffer.address(), 4096}}), 3U);
+    EXPECT_EQ(altered_bytes({{buffer.address(), 4096}}), 3U);
+}
+
+// Large enough that each of the card's blocks has a part of it.
+TEST_F(HarnessOnGpu, AnInquiryAnswersForTheMomentOfEachQuestion) {
+    Operand operand;
+    operand.name = "x";
+    operand.dtype = DType::f16;
+    operand.rows = operand.cols = operand.ld = 4096;
+    operand.batch = 1;
+    gpu::Buffer buffer(driver(), static_cast<std::size_t>(operand.span_bytes()));
+    const tuner::Region all = {buffer.address(), buffer.bytes()};
+    std::vector<std::uint64_t> alone;
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+        harness_->fill(operand, buffer.address(), 0, {Fill::Kind::normal, 1}, seed);
+        alone.push_back(harness_->checksum(all));
+    }
+    EXPECT_NE(alone[0], alone[1]);
+    tuner::Inquiry inquiry(*harness_);
+    std::vector<tuner::Inquiry::Question> sums;
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+        harness_->fill(operand, buffer.address(), 0, {Fill::Kind::normal, 1}, seed);
+        sums.push_back(inquiry.checksum(all));
+    }
+    harness_->poison(operand, buffer.address());
+    const auto changed = inquiry.altered_bytes({all});
+    inquiry.wait();
+    for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(inquiry.number(sums[i]), alone[i]) << i;
+    EXPECT_EQ(inquiry.number(changed), all.bytes);
 }
 
 TEST_F(HarnessOnGpu, TheCanaryAnswersAsTheHostComputes) {

@@ -36,7 +36,7 @@ class SampledBench {
     }
 
     Reference known() const { return known_; }
-    Verification verify() { return verify_on_device(gpu_, *harness_, *bench_, *kernel_); }
+    Verification verify() { return verify_on_device(*harness_, *bench_, *kernel_); }
     // The kernel's answer with other bits in one element.
     Verification verify_wrong_at(std::int64_t row, std::int64_t col) {
         Runnable wrong;
@@ -45,7 +45,7 @@ class SampledBench {
             gpu_.stream.synchronize();
             flip(row, col, operands[2]);
         };
-        return verify_on_device(gpu_, *harness_, *bench_, wrong);
+        return verify_on_device(*harness_, *bench_, wrong);
     }
     // Whether an excerpt covers the element.
     bool is_sampled(std::int64_t row, std::int64_t col) {
