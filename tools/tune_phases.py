@@ -6,7 +6,7 @@
 import json
 import sys
 
-COLUMNS = ["total_s", "first_verified_s", "start_s", "setup_s", "search_s", "starved_s", "verify_s", "measure_s", "second_rung_s",
+COLUMNS = ["total_s", "first_verified_s", "start_s", "setup_s", "search_s", "starved_s", "busy_s", "verify_s", "measure_s", "second_rung_s",
            "warm_s", "rounds_s", "neighbours_s"]
 
 

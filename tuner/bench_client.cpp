@@ -124,6 +124,7 @@ void BenchClient::handle(const Message& message) {
         put_down();
         finish({BenchReply::Kind::crashed, {}, stage_, slot_, message.body.value("detail", "") + " during " + stage_});
     } else if (event == "reply") {
+        busy_seconds_ += message.body.value("seconds", 0.0);
         finish({BenchReply::Kind::answered, message.body, stage_, slot_, ""});
     }
 }

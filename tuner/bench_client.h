@@ -59,6 +59,8 @@ class BenchClient {
     bool running() const { return process_ != nullptr; }
     // Text of what the worker learned at its start: {"driver", "free_bytes", ...}; null before that.
     const Json& hello() const { return hello_; }
+    // How long workers were at their answers, all together: the rest of the time they waited for a request.
+    double busy_seconds() const { return busy_seconds_; }
 
   private:
     void handle(const Message& message);
@@ -76,6 +78,7 @@ class BenchClient {
     bool ready_ = false;
     std::optional<BenchReply> reply_;
     Json hello_;
+    double busy_seconds_ = 0;
     int generation_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <map>
 
@@ -254,7 +255,12 @@ int run_bench_worker(const BenchWorkerArguments& arguments) {
         BenchWorker worker(channel, {driver, std::move(context), std::move(stream), device}, std::move(catalogue));
         worker.set_uuid(driver->uuid(arguments.device));
         channel.send({{{"event", "ready"}}, {}});
-        while (const auto request = channel.receive()) channel.send({answer(worker, channel, *request), {}});
+        while (const auto request = channel.receive()) {
+            const auto begun = std::chrono::steady_clock::now();
+            Json reply = answer(worker, channel, *request);
+            reply["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+            channel.send({std::move(reply), {}});
+        }
         ::_exit(0);  // the driver frees everything; tearing down by hand only delays the coordinator
     } catch (const Error& error) {
         const char* code = error.code() == ErrorCode::no_gpu ? "no_gpu" : "gpu_unhealthy";

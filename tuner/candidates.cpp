@@ -144,21 +144,23 @@ LaunchPlan Candidates::plan(std::size_t point) const {
     return part.family->plan(problem_, part.points[point - part.first], device_);
 }
 
-Domain Candidates::domain(const std::vector<std::size_t>& seeds) const {
+std::vector<std::size_t> Candidates::with_defaults(std::vector<std::size_t> seeds) const {
+    for (const Part& part : parts_) {
+        if (const auto point = find({std::string(part.family->name()), part.space.default_config})) seeds.push_back(*point);
+    }
+    std::vector<std::size_t> unique;
+    for (const std::size_t seed : seeds) {
+        if (std::find(unique.begin(), unique.end(), seed) == unique.end()) unique.push_back(seed);
+    }
+    return unique;
+}
+
+Domain Candidates::domain(std::vector<std::size_t> seeds) const {
     std::vector<DomainPart> shares;
     for (const Part& part : parts_) shares.push_back({part.space.parameters, part.points});
     Domain domain = make_domain(shares);
     domain.prior = [this](std::size_t point) { return predict_us(point); };
-    domain.seeds = seeds;
-    for (const Part& part : parts_) {
-        if (const auto point = find({std::string(part.family->name()), part.space.default_config}))
-            domain.seeds.push_back(*point);
-    }
-    std::vector<std::size_t> unique;
-    for (const std::size_t seed : domain.seeds) {
-        if (std::find(unique.begin(), unique.end(), seed) == unique.end()) unique.push_back(seed);
-    }
-    domain.seeds = std::move(unique);
+    domain.seeds = std::move(seeds);
     return domain;
 }
 

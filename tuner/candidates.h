@@ -37,8 +37,10 @@ class Candidates {
     std::optional<double> predict_us(std::size_t point) const;
     LaunchPlan plan(std::size_t point) const;
 
-    // The domain for a search strategy; `seeds` come before the families' defaults. REQUIRES: this object outlives it.
-    Domain domain(const std::vector<std::size_t>& seeds) const;
+    // These and the families' defaults after them, nothing twice: what a search tries first.
+    std::vector<std::size_t> with_defaults(std::vector<std::size_t> seeds) const;
+    // The domain for a search strategy. REQUIRES: this object outlives it.
+    Domain domain(std::vector<std::size_t> seeds) const;
 
   private:
     Problem problem_;

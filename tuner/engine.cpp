@@ -50,6 +50,7 @@ void Engine::pump(milliseconds limit) {
     std::vector<pollfd> fds;
     pool_.add_to(fds);
     bench_.add_to(fds);
+    for (const int fd : watched_) fds.push_back({fd, POLLIN, 0});
     limit = until(pool_.next_deadline(), until(bench_.next_deadline(), std::min(limit, kLongestWait)));
     const int ready = ::poll(fds.data(), fds.size(), static_cast<int>(limit.count()));
     check(ready >= 0 || errno == EINTR, std::string("poll: ") + std::strerror(errno));

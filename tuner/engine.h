@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tuner/bench_client.h"
 #include "tuner/compile_pool.h"
@@ -40,6 +41,9 @@ class Engine {
     void release_gpu() { lock_.reset(); }
     bool stopping() const { return services_.stop != nullptr && services_.stop->load(); }
     int new_owner() { return ++owners_; }
+    // A descriptor that ends a wait when it is readable; unwatch() before it is closed.
+    void watch(int fd) { watched_.push_back(fd); }
+    void unwatch(int fd) { std::erase(watched_, fd); }
     // Called in every turn of the loop: keeps the compile queue full while the bench worker is busy.
     void set_idle_hook(std::function<void()> hook) { idle_hook_ = std::move(hook); }
 
@@ -61,6 +65,7 @@ class Engine {
     CompilePool pool_;
     BenchClient bench_;
     std::string nvrtc_;
+    std::vector<int> watched_;
     std::function<void()> idle_hook_;
     int owners_ = 0;
 };

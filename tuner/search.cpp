@@ -26,6 +26,18 @@ constexpr std::array<std::pair<std::string_view, Maker>, 7> kStrategies{{
 constexpr std::size_t kExhaustiveInstances = 64;
 constexpr std::size_t kExhaustivePoints = 512;
 
+constexpr std::string_view kAuto = "auto";
+
+Maker maker_of(std::string_view name) {
+    std::string known(kAuto);
+    for (const auto& [known_name, maker] : kStrategies) {
+        if (name == known_name) return maker;
+        known += ", " + std::string(known_name);
+    }
+    if (name == kAuto) return kStrategies.front().second;
+    throw Error(ErrorCode::usage, "unknown search strategy '" + std::string(name) + "'; known: " + known);
+}
+
 bool is_small(const Domain& domain) {
     return domain.size <= kExhaustivePoints && count_instances(domain) <= kExhaustiveInstances;
 }
@@ -38,14 +50,13 @@ std::vector<std::string> strategy_names() {
     return names;
 }
 
+void require_strategy(std::string_view name) {
+    maker_of(name);
+}
+
 std::unique_ptr<Strategy> make_strategy(std::string_view name, const Domain& domain, std::uint64_t seed) {
-    if (name == "auto") name = is_small(domain) ? "exhaustive" : kStrategies.front().first;
-    std::string known = "auto";
-    for (const auto& [known_name, maker] : kStrategies) {
-        if (name == known_name) return maker(domain, seed);
-        known += ", " + std::string(known_name);
-    }
-    throw Error(ErrorCode::usage, "unknown search strategy '" + std::string(name) + "'; known: " + known);
+    if (name == kAuto) name = is_small(domain) ? "exhaustive" : kStrategies.front().first;
+    return maker_of(name)(domain, seed);
 }
 
 }  // namespace autotune::tuner

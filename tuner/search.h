@@ -42,7 +42,9 @@ class Strategy {
 
 // Names known to make_strategy, the default first.
 std::vector<std::string> strategy_names();
-// Throws Error{usage} for an unknown name, listing the known ones. "auto" = exhaustive for small domains, else the default.
+// Throws Error{usage} for an unknown name, listing the known ones.
+void require_strategy(std::string_view name);
+// Throws as require_strategy does. "auto" = exhaustive for small domains, else the default.
 std::unique_ptr<Strategy> make_strategy(std::string_view name, const Domain& domain, std::uint64_t seed);
 
 }  // namespace autotune::tuner

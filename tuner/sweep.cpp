@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <memory>
 
 #include "src/core/error.h"
@@ -25,6 +27,7 @@ class Sweep {
     void sort_out(const std::vector<Problem>& problems);
     void tune_item(std::size_t index);
     std::unique_ptr<TuneRun> begin(std::size_t index, int urgency);
+    std::unique_ptr<const Candidates> list(const Problem& problem) const;
     void begin_next(std::size_t after);
     void fail(SweepItem& item, const Error& error);
     void tell(const SweepItem& item);
@@ -40,6 +43,7 @@ class Sweep {
     std::vector<SweepItem> items_;
     std::vector<bool> settled_;
     std::unique_ptr<TuneRun> next_;
+    std::future<std::unique_ptr<const Candidates>> listing_;  // of the next problem
     std::size_t next_index_ = 0;
     std::size_t done_ = 0;
     double tuned_seconds_ = 0;
@@ -83,19 +87,29 @@ std::vector<SweepItem> Sweep::run(const std::vector<Problem>& problems) {
     return std::move(items_);
 }
 
+std::unique_ptr<const Candidates> Sweep::list(const Problem& problem) const {
+    return std::make_unique<const Candidates>(services_.catalogue, problem, services_.device, options_.each.choice);
+}
+
 std::unique_ptr<TuneRun> Sweep::begin(std::size_t index, int urgency) {
-    auto run = std::make_unique<TuneRun>(shared_, items_[index].problem, options_.each);
+    auto candidates = next_index_ == index && listing_.valid() ? listing_.get() : list(items_[index].problem);
+    auto run = std::make_unique<TuneRun>(shared_, items_[index].problem, options_.each, std::move(candidates));
     run->start(urgency);
     return run;
 }
 
-// The next problem's first ideas compile while this one is measured, once its own queue is short.
+// The next problem's candidates are listed while this one is on the GPU, by another thread: some 300,000 of them are felt. Its
+// first ideas compile once this one's queue is short.
 void Sweep::begin_next(std::size_t after) {
     std::size_t index = after + 1;
     while (index < items_.size() && settled_[index]) ++index;
-    if (index >= items_.size() || next_ != nullptr || next_index_ == index) return;
+    if (index >= items_.size() || next_ != nullptr) return;
+    if (next_index_ != index) {
+        next_index_ = index;
+        listing_ = std::async(std::launch::async, [this, problem = items_[index].problem] { return list(problem); });
+    }
+    if (!listing_.valid() || listing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
     if (engine_.pool().pending() >= engine_.pool().capacity()) return;
-    next_index_ = index;
     try {
         next_ = begin(index, 2);
     } catch (const Error&) {

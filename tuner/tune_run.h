@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 #include "tuner/candidates.h"
 #include "tuner/final_race.h"
 #include "tuner/journal.h"
+#include "tuner/strategy_thread.h"
 
 namespace autotune::tuner {
 
@@ -39,7 +41,8 @@ class PhaseTimer {
 // while this one is on the GPU.
 class TuneRun {
   public:
-    // Throws as Candidates does.
+    TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options, std::unique_ptr<const Candidates> candidates);
+    // Lists the candidates itself. Throws as Candidates does.
     TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options);
     ~TuneRun();
     TuneRun(const TuneRun&) = delete;
@@ -61,6 +64,7 @@ class TuneRun {
     // ---- search (tune_search.cpp) ----
     void plan_search();
     void compile_fixed();
+    std::size_t queue_length() const;  // of what is compiling or compiled and not tried
     void submit(std::size_t point);
     bool take_from_store(std::size_t point);
     void search();
@@ -97,8 +101,11 @@ class TuneRun {
     Problem problem_;
     TuneOptions options_;
     const Op& op_;
-    Candidates candidates_;
-    std::unique_ptr<Strategy> strategy_;
+    std::unique_ptr<const Candidates> listed_;
+    const Candidates& candidates_ = *listed_;
+    std::vector<std::size_t> seeds_;
+    std::set<std::size_t> early_;  // seeds that were begun before the strategy gave them
+    std::optional<StrategyThread> strategy_;
     Rungs rungs_;
     int owner_;
     int urgency_ = 1;

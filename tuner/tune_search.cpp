@@ -91,11 +91,17 @@ Instance compile_judges(RunShared& shared, const Problem& problem) {
 }
 
 TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options)
+    : TuneRun(shared, problem, options,
+              std::make_unique<const Candidates>(shared.engine.services().catalogue, problem, shared.engine.services().device,
+                                                 options.choice)) {}
+
+TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options,
+                 std::unique_ptr<const Candidates> candidates)
     : shared_(shared),
       problem_(problem),
       options_(options),
       op_(shared.engine.services().catalogue.op_of(problem)),
-      candidates_(shared.engine.services().catalogue, problem, shared.engine.services().device, options.choice),
+      listed_(std::move(candidates)),
       owner_(shared.engine.new_owner()) {
     plan_search();
 }
@@ -104,6 +110,7 @@ TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& o
 TuneRun::~TuneRun() {
     searching_ = false;
     session_.reset();
+    shared_.engine.unwatch(strategy_->ready_fd());
     shared_.engine.pool().cancel(owner_);
     shared_.engine.pool().resume();
 }
@@ -114,6 +121,7 @@ double TuneRun::elapsed_s() const {
 
 // What earlier runs know comes first: the previous winner, the fastest trials, winners of near problems and of other devices.
 void TuneRun::plan_search() {
+    require_strategy(options_.strategy);
     std::vector<std::size_t> seeds;
     // What another text of its family's template was tuned to may lack parameters that are new.
     const auto add_seed = [&](const Candidate& candidate) {
@@ -142,7 +150,9 @@ void TuneRun::plan_search() {
         for (const db::Winner& near : services().store->near(problem_, device, 3)) add_seed(near.candidate);
         for (const db::Winner& elsewhere : winners_of_any_device(*services().store, problem_)) add_seed(elsewhere.candidate);
     }
-    strategy_ = make_strategy(options_.strategy, candidates_.domain(seeds), options_.seed);
+    seeds_ = candidates_.with_defaults(std::move(seeds));
+    strategy_.emplace([this] { return make_strategy(options_.strategy, candidates_.domain(seeds_), options_.seed); });
+    shared_.engine.watch(strategy_->ready_fd());
 }
 
 void TuneRun::start(int urgency) {
@@ -151,7 +161,16 @@ void TuneRun::start(int urgency) {
     compile_busy_before_s_ = shared_.engine.pool().busy_seconds();
     target_nvrtc_ = shared_.engine.nvrtc_version();
     compile_fixed();
+    // A strategy begins with the seeds too, but first it has to list 300,000 points.
+    for (std::size_t i = 0; i < std::min(seeds_.size(), queue_length()); ++i) {
+        early_.insert(seeds_[i]);
+        if (!take_from_store(seeds_[i])) submit(seeds_[i]);
+    }
     refill();
+}
+
+std::size_t TuneRun::queue_length() const {
+    return shared_.engine.pool().capacity() + 4;
 }
 
 // The harness and the reference: everything waits for them, so they go first.
@@ -172,15 +191,13 @@ void TuneRun::compile_fixed() {
 }
 
 void TuneRun::refill() {
-    const std::size_t wanted = shared_.engine.pool().capacity() + 4;
+    const std::vector<std::size_t> points = strategy_->take();
     if (!searching_ || search_is_over()) return;
-    while (compiling_ + ready_.size() < wanted && !strategy_->exhausted()) {
-        const std::vector<std::size_t> points = strategy_->ask(wanted - compiling_ - ready_.size());
-        if (points.empty()) return;  // it waits for reports
-        for (const std::size_t point : points) {
-            if (!take_from_store(point)) submit(point);
-        }
+    for (const std::size_t point : points) {
+        if (early_.erase(point) == 0 && !take_from_store(point)) submit(point);
     }
+    const std::size_t waiting = compiling_ + ready_.size();
+    if (waiting < queue_length() && strategy_->may_ask()) strategy_->ask(queue_length() - waiting);
 }
 
 // Known failures are not tried again; known times count unless they are among the best, which are measured anew.
@@ -233,6 +250,7 @@ bool TuneRun::search_is_over() {
 
 void TuneRun::search() {
     const PhaseTimer timer(phases_.search_s);
+    const double busy_before_s = shared_.engine.bench().busy_seconds();
     while (!search_is_over()) {
         refill();
         progress(Phase::trial);
@@ -240,13 +258,14 @@ void TuneRun::search() {
             Ready next = std::move(ready_.front());
             ready_.pop_front();
             try_one(std::move(next));
-        } else if (compiling_ > 0) {
+        } else if (compiling_ > 0 || strategy_->asking()) {
             const PhaseTimer starved(phases_.starved_s);
             shared_.engine.pump(milliseconds(100));
-        } else if (strategy_->exhausted() || ready_.empty()) {
+        } else {
             break;  // it has nothing more, and nothing is under way that it could wait for
         }
     }
+    phases_.busy_s = shared_.engine.bench().busy_seconds() - busy_before_s;
     searching_ = false;
     shared_.engine.pool().cancel(owner_);
     compiling_ = 0;
