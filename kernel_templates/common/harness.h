@@ -9,8 +9,8 @@
 namespace autotune {
 
 // The host's side of the kernels in harness.cuh: codes, result layouts and launch shapes. All kernels walk their data in a
-// grid-stride loop, so any grid of whole warps is right; kHarnessThreads threads a block and a few blocks per SM are fast. Matrices are
-// described as (rows, cols, ld, batch, batch_stride), in elements. Parameters in order:
+// grid-stride loop, so any grid of whole warps is right; kHarnessThreads threads a block and a few blocks per SM are fast.
+// Matrices are described as (rows, cols, ld, batch, batch_stride), in elements. Parameters in order:
 //
 //   autotune_fill           (void* data, int dtype, int kind, u64 seed, int operand, i64 every, MATRIX)
 //   autotune_poison         (void* data, u64 bytes, u32 byte)                       sets every byte
