@@ -2,14 +2,15 @@
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
 #   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record meter,
-#                                         catalogue add sets rivals (the last three go on from the winners in OUT/suite.db)
+#                                         catalogue add sets longer rivals (the last four go on from the winners in OUT/suite.db)
 #
 # Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
 # and the rest go on. Exit 1 if one failed. Takes less than twelve minutes.
 #   AUTOTUNE_SUITE_BUILD    build folder; default build/portable, else build/release
 #   AUTOTUNE_SUITE_SECONDS  time for everything; default 700
 #   AUTOTUNE_SUITE_BUDGET   of a tune in `sets`; default 3s
-#   AUTOTUNE_SUITE_SETS     sets of benchmarks/sets for `sets` and `rivals`; default all
+#   AUTOTUNE_SUITE_LONGER   of a tune in `longer`; default 12s
+#   AUTOTUNE_SUITE_SETS     sets of benchmarks/sets for `sets`, `longer` and `rivals`; default all
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -178,6 +179,9 @@ piece_catalogue() {
   done
 }
 
+# The library, whatever of its names was carried here.
+library=$(find "$build/src/runtime" -name 'libautotune.so*' -type f -print -quit)
+
 # What these leave goes on where a run before them ended: bring OUT/suite.db back, and name the same OUT.
 suite_db=$out/suite.db
 
@@ -188,20 +192,39 @@ piece_add() {
     part "add-sweep-$op" 120 0 "$autotune" sweep --op "$op" --budget 4s --json --db "$suite_db" \
       --shapes 65536,131072,262144,524288,1048576,2097152,4194304,8388608,16777216,268435456
   done
-  AUTOTUNE_DB=$suite_db part add-torch 200 0 python3 "$root/tools/rivals/torch_add.py" --json "$out/add.json" \
+  AUTOTUNE_DB=$suite_db part add-torch 200 0 python3 "$root/tools/rivals/torch_add.py" --library "$library" --json "$out/add.json" \
     --shapes 268435456,256x256,256x512,512x512,512x1024,1024x1024,1024x2048,2048x2048,2048x4096,4096x4096
 }
 
 sets=${AUTOTUNE_SUITE_SETS:-classic prefill decode decode_large small adverse}
 
-# Winners for the sets, then all of each set beside the vendor's libraries, and its plot.
+# All of a set beside the vendor's libraries, sustained, and its plot.
+bench_set() {
+  part "sets-bench-$1" 300 0 "$autotune" bench --shapes "$root/benchmarks/sets/$1.txt" --against cublas,cublaslt --rounds 12 \
+    --warm 0.7 --json --plot "$out/$1.svg" --db "$suite_db"
+}
+
+# Winners for the sets, then the tables.
 piece_sets() {
   local set
   for set in $sets; do
     part "sets-sweep-$set" 300 0 "$autotune" sweep --shapes "$root/benchmarks/sets/$set.txt" --json --db "$suite_db" \
       --budget "${AUTOTUNE_SUITE_BUDGET:-3s}"
-    part "sets-bench-$set" 200 0 "$autotune" bench --shapes "$root/benchmarks/sets/$set.txt" --against cublas,cublaslt --rounds 8 \
-      --warm 0.3 --json --plot "$out/$set.svg" --db "$suite_db"
+    bench_set "$set"
+  done
+  part sets-export 20 0 "$autotune" export --out "$out/winners.jsonl" --db "$suite_db"
+}
+
+# What is not ahead of every rival in a set's table, tuned once more and longer, then the table again.
+piece_longer() {
+  local set
+  for set in $sets; do
+    [ -s "$out/sets-bench-$set.out" ] || bench_set "$set"
+    python3 "$root/tools/behind.py" "$root/benchmarks/sets/$set.txt" "$out/sets-bench-$set.out" >"$out/behind-$set.txt"
+    [ -s "$out/behind-$set.txt" ] || continue
+    part "longer-sweep-$set" 500 0 "$autotune" sweep --shapes "$out/behind-$set.txt" --retune --json --db "$suite_db" \
+      --budget "${AUTOTUNE_SUITE_LONGER:-12s}"
+    bench_set "$set"
   done
   part sets-export 20 0 "$autotune" export --out "$out/winners.jsonl" --db "$suite_db"
 }
@@ -210,7 +233,7 @@ piece_sets() {
 piece_rivals() {
   local set
   for set in $sets; do
-    AUTOTUNE_DB=$suite_db part "rivals-$set" 500 0 python3 "$root/tools/rivals/gemm.py" --shapes "$root/benchmarks/sets/$set.txt" \
+    AUTOTUNE_DB=$suite_db part "rivals-$set" 500 0 python3 "$root/tools/rivals/gemm.py" --library "$library" --shapes "$root/benchmarks/sets/$set.txt" \
       --json "$out/rivals-$set.json"
   done
 }

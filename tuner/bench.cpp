@@ -33,7 +33,7 @@ class Table {
           options_(options),
           entries_(std::move(entries)),
           owner_(shared.engine.new_owner()),
-          has_survey_(options.best_of_family || survey_order(entries_).size() > options.racers) {}
+          has_survey_(!survey_order(entries_).empty()) {}
     ~Table() {
         shared_.engine.pool().cancel(owner_);  // closing the session still serves the loop
         session_.reset();
@@ -65,7 +65,7 @@ class Table {
     std::vector<BenchEntry> entries_;
     std::map<std::string, SearchSpace> spaces_;  // by family
     int owner_;
-    bool has_survey_;  // few candidates need none: everybody races
+    bool has_survey_;
     Clock::time_point begun_ = Clock::now();
     std::size_t compiling_ = 0, surveyed_ = 0;
     std::optional<BenchSession> session_;

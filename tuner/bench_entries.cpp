@@ -13,7 +13,9 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kWithinReach = 2;  // times the best: who is farther behind needs no interval to be told apart
+// Times the best: who is farther behind needs no interval to be told apart, and in the rounds a slow kernel is a rest for the
+// card, from which the others start at clocks that they cannot hold.
+constexpr double kWithinReach = 1.25;
 
 std::string family_of(const Candidates::Part& part) {
     return std::string(part.family->name());
@@ -54,7 +56,8 @@ void add_defaults(std::vector<BenchEntry>& entries, const Candidates& chosen) {
     for (const Candidates::Part& part : chosen.parts()) {
         const std::string suffix = many ? " " + family_of(part) : "";
         entries.push_back({.name = "default" + suffix,
-                           .candidate = Candidate{family_of(part), part.space.canonical(part.space.default_config)}});
+                           .candidate = Candidate{family_of(part), part.space.canonical(part.space.default_config)},
+                           .must_race = !many});
     }
 }
 

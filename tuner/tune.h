@@ -145,7 +145,7 @@ struct BenchOptions {
     bool best_of_family = false;       // of those only each family's best
     std::vector<std::string> against;  // "cublas", "cublaslt"
     int rounds = 30;
-    std::size_t racers = 8;     // candidates that go on from the survey to the rounds; all, if there are no more than this
+    std::size_t racers = 8;     // candidates that go on from the survey to the rounds, at most
     double survey_seconds = 0;  // nothing more is surveyed after this, slow ones are left out first; 0: no limit
     double warm_seconds = 1.0;  // load before the rounds: sustained figures. 0: burst
     bool l2_warm = false;
@@ -167,8 +167,9 @@ class BenchRun {
   public:
     virtual ~BenchRun() = default;
     // Verifies and times rows: naive to best (families by Family::ladder_rung, configs in their order), then the winner, then
-    // rivals; without `named` the winner or the choice's config is row 0. Many candidates are first surveyed, each alone with a
-    // few launches; the fastest, the winner and the rivals are then timed in interleaved rounds of random order.
+    // rivals; without `named` the winner or the choice's config is row 0. Named configs and the defaults of several families are
+    // first surveyed, each alone with a few launches; those near the fastest, the winner and the rivals are then timed in
+    // interleaved rounds of random order.
     //
     // With best_of_family, the first problem of a class surveys every named config and later ones each family's best three of
     // it: that bounds a table of many shapes.

@@ -102,6 +102,26 @@ TEST(BenchEntries, TheFastestWithinReachRaceAndWhoMust) {
     EXPECT_THAT(racers_of(entries, 8), ElementsAre(0, 2, 3, 4)) << "ten times as slow needs no interval";
 }
 
+// A default that takes forty times as long is a rest for the card: the others would be timed at clocks that they cannot hold.
+TEST(BenchEntries, DefaultsOfSeveralFamiliesAreSurveyedAndTheOnlyOneRaces) {
+    const auto entries_of = [](std::vector<std::string> families) {
+        const Catalogue catalogue = Catalogue::embedded();
+        const TuneServices services{.catalogue = catalogue,
+                                    .store = nullptr,
+                                    .device = *reference_device("sm_90a"),
+                                    .device_uuid = "",
+                                    .provenance = {},
+                                    .workers = {}};
+        BenchOptions options;
+        options.choice.families = std::move(families);
+        return bench_entries(catalogue.problem({.op = "hgemm", .shape = "4096x4096x4096", .options = {}}), options, services,
+                             all);
+    };
+    const std::vector<BenchEntry> several = entries_of({"gemm/simt", "gemm/mma"});
+    EXPECT_THAT(survey_order(several), testing::SizeIs(2));
+    EXPECT_THAT(survey_order(entries_of({"gemm/simt"})), testing::IsEmpty());
+}
+
 TEST(BenchEntries, WhoFailedDoesNotRace) {
     std::vector<BenchEntry> entries = {surveyed("a", 10), surveyed("b", 11), racing("winner")};
     entries[0].outcome.status = TrialStatus::wrong_result;

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
+#include <numeric>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -15,8 +18,11 @@ namespace autotune::tuner {
 namespace {
 
 // Chosen on the recorded spaces and on ten synthetic ones (docs/results/simulate.md); none is sensitive to a factor of 1.5.
-constexpr std::size_t kStarts = 5;     // points before the model has a say
-constexpr double kRefitGrowth = 1.15;  // rates are learned again when there are so many times as many observations
+constexpr std::size_t kStarts = 5;         // points before the model has a say
+constexpr std::size_t kExpected = 10'000;  // points that the prior says are best: always known to the model
+constexpr std::size_t kApart = 4;          // parameters in which the instances differ that a search begins with
+constexpr std::size_t kGuessed = 4;        // every so many of those is a guess: the prior may be wrong
+constexpr double kRefitGrowth = 1.15;      // rates are learned again when there are so many times as many observations
 constexpr std::size_t kMostObservations = 256, kMostColumns = 20'000;  // an ask stays near 3 ms
 constexpr double kKnownInstanceBonus = 1.0;  // logarithm of how much cheaper a point is whose instance is compiled
 constexpr double kFailureStep = 0.1;   // a failed point counts as this much slower than was believed, in speeds of the first one
@@ -66,26 +72,39 @@ std::vector<float> trend_of(const Domain& domain) {
     return differs ? trend : std::vector<float>();
 }
 
+// Points in the order of a trend, the best kExpected of them; none without one.
+std::vector<std::size_t> expected_order(const std::vector<float>& trend) {
+    std::vector<std::size_t> order(trend.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(kExpected, order.size()));
+    std::partial_sort(order.begin(), last, order.end(), [&](std::size_t left, std::size_t right) {
+        return std::pair(trend[left], left) < std::pair(trend[right], right);
+    });
+    order.erase(last, order.end());
+    return order;
+}
+
 // Model-guided search: a Gaussian process of speed says where improvement is to be expected. Every given point counts as
 // observed at its believed value until it is reported, so that many may be tried at a time. When the model makes no progress, a
 // local walk with restarts takes every second turn: it needs no model to be right.
 class Model final : public BaseStrategy {
   public:
     Model(const Domain& domain, std::uint64_t seed)
-        : BaseStrategy("model", domain, seed),
-          coordinates_(domain),
-          surrogate_(coordinates_, trend_of(domain)),
-          walk_(this->domain(), random()) {}
+        : BaseStrategy("model", domain, seed), coordinates_(domain), walk_(this->domain(), random()) {
+        std::vector<float> trend = trend_of(domain);
+        expected_ = expected_order(trend);
+        surrogate_.emplace(coordinates_, std::move(trend));
+    }
 
   protected:
     std::optional<std::size_t> propose() override {
-        if (given_++ < kStarts || std::isinf(best_)) return promising_fresh();
+        if (given_++ < kStarts || std::isinf(best_)) return begin_with();
         absorb();
         if (since_progress_ > kPatience && given_ % 2 == 0) return walk_on();
         const std::optional<std::size_t> column = most_promising();
         if (!column) return promising_fresh();
-        const std::size_t point = surrogate_.columns()[*column];
-        const Observation believed{.point = point, .value = surrogate_.belief(*column).mean, .kind = Observation::Kind::pending};
+        const std::size_t point = surrogate_->columns()[*column];
+        const Observation believed{.point = point, .value = surrogate_->belief(*column).mean, .kind = Observation::Kind::pending};
         believed_[point] = believed.value;
         pending_.push_back(believed);
         return point;
@@ -113,27 +132,45 @@ class Model final : public BaseStrategy {
     }
 
   private:
+    // The next of the points that the prior says are best, one alone of those that are alike; else, and now and then, a guess.
+    std::size_t begin_with() {
+        while (begun_.size() % kGuessed != kGuessed - 1 && next_expected_ < expected_.size()) {
+            const std::size_t point = expected_[next_expected_++];
+            if (is_fresh(point) && std::none_of(begun_.begin(), begun_.end(), [&](auto other) { return alike(point, other); })) {
+                return begun_.emplace_back(point);
+            }
+        }
+        return begun_.emplace_back(promising_fresh());
+    }
+
+    // By their instances alone: how one is launched is a detail.
+    bool alike(std::size_t left, std::size_t right) const {
+        const auto from = coordinates_.of(domain().instance(left)), to = coordinates_.of(domain().instance(right));
+        return std::inner_product(from.begin(), from.end(), to.begin(), std::size_t{0}, std::plus<>(), std::not_equal_to<>()) <
+               kApart;
+    }
+
     // Brings the surrogate up to date with what was heard since the last ask and with what is still being tried.
     void absorb() {
         std::erase_if(pending_, [&](const Observation& one) { return !guessed_.contains(one.point) && is_reported(one.point); });
-        if (surrogate_.columns().empty() || history_.size() >= next_fit_) {
-            surrogate_.fit(telling_history(), interesting_columns());
+        if (surrogate_->columns().empty() || history_.size() >= next_fit_) {
+            surrogate_->fit(telling_history(), interesting_columns());
             next_fit_ = static_cast<std::size_t>(std::ceil(static_cast<double>(history_.size()) +
-                                                           static_cast<double>(surrogate_.observed()) * (kRefitGrowth - 1)));
+                                                           static_cast<double>(surrogate_->observed()) * (kRefitGrowth - 1)));
             guessed_.clear();
         } else {
             for (; absorbed_ < history_.size(); ++absorbed_) {
                 if (guessed_.erase(history_[absorbed_].point) > 0) {
-                    surrogate_.revise(history_[absorbed_]);
+                    surrogate_->revise(history_[absorbed_]);
                 } else {
-                    surrogate_.observe(history_[absorbed_]);
+                    surrogate_->observe(history_[absorbed_]);
                 }
             }
         }
         absorbed_ = history_.size();
         std::erase_if(pending_, [&](const Observation& one) { return is_reported(one.point); });
         for (const Observation& one : pending_) {
-            if (guessed_.insert(one.point).second) surrogate_.observe(one);
+            if (guessed_.insert(one.point).second) surrogate_->observe(one);
         }
     }
 
@@ -149,7 +186,8 @@ class Model final : public BaseStrategy {
         return kept;
     }
 
-    // Every fresh point, or as many random ones as can be kept up to date and all neighbours of the best points known.
+    // Every fresh point, or what the prior says is best, as many random ones as can be kept up to date, and all neighbours of the
+    // best points known.
     std::vector<std::size_t> interesting_columns() {
         if (fresh_count() <= kMostColumns) {
             std::vector<std::size_t> columns(fresh().begin(), fresh().end());
@@ -158,6 +196,9 @@ class Model final : public BaseStrategy {
         }
         constexpr std::size_t kBestOfAll = 20;
         std::unordered_set<std::size_t> chosen;
+        for (const std::size_t point : expected_) {
+            if (is_fresh(point)) chosen.insert(point);
+        }
         while (chosen.size() < kMostColumns) chosen.insert(random_fresh());
         std::vector<Observation> best = history_;
         std::stable_sort(best.begin(), best.end(),
@@ -177,10 +218,10 @@ class Model final : public BaseStrategy {
         std::optional<std::size_t> chosen;
         Belief leader;
         double top = -std::numeric_limits<double>::infinity();
-        const std::span<const std::size_t> columns = surrogate_.columns();
+        const std::span<const std::size_t> columns = surrogate_->columns();
         for (std::size_t column = 0; column < columns.size(); ++column) {
             if (!is_fresh(columns[column])) continue;
-            const Belief belief = surrogate_.belief(column);
+            const Belief belief = surrogate_->belief(column);
             const bool is_cheap = known_instances_.contains(domain().instance(columns[column]));
             // Slower, surer and likelier to fail than the leader, and no cheaper: most columns end here, before the costly part.
             if (!is_cheap && chosen && belief.mean >= leader.mean && belief.deviation <= leader.deviation &&
@@ -208,8 +249,11 @@ class Model final : public BaseStrategy {
     }
 
     Coordinates coordinates_;
-    Surrogate surrogate_;
+    std::vector<std::size_t> expected_;
+    std::optional<Surrogate> surrogate_;
     Walk walk_;
+    std::vector<std::size_t> begun_;  // what the search began with
+    std::size_t next_expected_ = 0;
     std::vector<Observation> history_;
     std::vector<Observation> pending_;         // given on the model's word, not reported
     std::unordered_set<std::size_t> guessed_;  // of those, in the surrogate at their believed value
