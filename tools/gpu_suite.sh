@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
-#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record meter,
+#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record meter counters,
 #                                         catalogue add sets longer rivals (the last four go on from the winners in OUT/suite.db)
 #
 # Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
@@ -10,6 +10,7 @@
 #   AUTOTUNE_SUITE_SECONDS  time for everything; default 700
 #   AUTOTUNE_SUITE_BUDGET   of a tune in `sets`; default 3s
 #   AUTOTUNE_SUITE_LONGER   of a tune in `longer`; default 12s
+#   AUTOTUNE_SUITE_AHEAD    ratio to the best rival below which `longer` tunes again; default 1.02
 #   AUTOTUNE_SUITE_SETS     sets of benchmarks/sets for `sets`, `longer` and `rivals`; default all
 set -uo pipefail
 
@@ -182,6 +183,9 @@ piece_catalogue() {
 # The library, whatever of its names was carried here.
 library=$(find "$build/src/runtime" -name 'libautotune.so*' -type f -print -quit)
 
+# Hardware counters of the ladder of named configs.
+piece_counters() { part counters 200 0 python3 "$root/tools/ladder_counters.py" "$autotune" --json "$out/counters.json"; }
+
 # What these leave goes on where a run before them ended: bring OUT/suite.db back, and name the same OUT.
 suite_db=$out/suite.db
 
@@ -220,10 +224,11 @@ piece_longer() {
   local set
   for set in $sets; do
     [ -s "$out/sets-bench-$set.out" ] || bench_set "$set"
-    python3 "$root/tools/behind.py" "$root/benchmarks/sets/$set.txt" "$out/sets-bench-$set.out" >"$out/behind-$set.txt"
+    python3 "$root/tools/behind.py" "$root/benchmarks/sets/$set.txt" "$out/sets-bench-$set.out" \
+      --ahead "${AUTOTUNE_SUITE_AHEAD:-1.02}" >"$out/behind-$set.txt"
     [ -s "$out/behind-$set.txt" ] || continue
     part "longer-sweep-$set" 500 0 "$autotune" sweep --shapes "$out/behind-$set.txt" --retune --json --db "$suite_db" \
-      --budget "${AUTOTUNE_SUITE_LONGER:-12s}"
+      --budget "${AUTOTUNE_SUITE_LONGER:-12s}" --patience 1000
     bench_set "$set"
   done
   part sets-export 20 0 "$autotune" export --out "$out/winners.jsonl" --db "$suite_db"

@@ -169,6 +169,7 @@ Json BenchWorker::open(const Message& request) {
     Bench& bench = bench_of(request.body);
     const int slot = request.body.at("slot").get<int>();
     stage("load", slot);
+    bench.slots.erase(slot);  // its workspace makes room
     return first_run(bench, slot, bind(*bench.workbench, request), {request.body.at("verify").get<bool>(), true});
 }
 

@@ -312,8 +312,7 @@ RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
         if (!timed.ok()) return timed;
         rungs_.report(ready.point, timed.samples_us);
     }
-    session_->close(kSlot);
-    return outcome;
+    return outcome;  // the next one's opening closes it
 }
 
 void TuneRun::record(std::size_t point, Trial trial) {
