@@ -18,11 +18,12 @@ namespace autotune::tuner {
 namespace {
 
 // Chosen on the recorded spaces and on ten synthetic ones (docs/results/simulate.md); none is sensitive to a factor of 1.5.
-constexpr std::size_t kStarts = 5;         // points before the model has a say
-constexpr std::size_t kExpected = 10'000;  // points that the prior says are best: always known to the model
-constexpr std::size_t kApart = 4;          // parameters in which the instances differ that a search begins with
-constexpr std::size_t kGuessed = 4;        // every so many of those is a guess: the prior may be wrong
-constexpr double kRefitGrowth = 1.15;      // rates are learned again when there are so many times as many observations
+constexpr std::size_t kStarts = 5;  // points before the model has a say
+// Of a space too large to be known whole, the model knows what the prior says is best, and as many random points.
+constexpr std::size_t kExpected = 4'000;
+constexpr std::size_t kApart = 4;      // parameters in which the instances differ that a search begins with
+constexpr std::size_t kGuessed = 4;    // every so many of those is a guess: the prior may be wrong
+constexpr double kRefitGrowth = 1.15;  // rates are learned again when there are so many times as many observations
 constexpr std::size_t kMostObservations = 256, kMostColumns = 20'000;  // an ask stays near 3 ms
 constexpr double kKnownInstanceBonus = 1.0;  // logarithm of how much cheaper a point is whose instance is compiled
 constexpr double kFailureStep = 0.1;   // a failed point counts as this much slower than was believed, in speeds of the first one
@@ -199,7 +200,7 @@ class Model final : public BaseStrategy {
         for (const std::size_t point : expected_) {
             if (is_fresh(point)) chosen.insert(point);
         }
-        while (chosen.size() < kMostColumns) chosen.insert(random_fresh());
+        while (chosen.size() < 2 * kExpected) chosen.insert(random_fresh());
         std::vector<Observation> best = history_;
         std::stable_sort(best.begin(), best.end(),
                          [](const Observation& left, const Observation& right) { return left.value < right.value; });
