@@ -52,9 +52,9 @@ def fresh(paths):
     shape = bench["problem"]["shape"]
     by_name = {row["name"]: row for row in bench["rows"]}
     told, now = rows[shape], by_name["winner"]
-    told_us, now_us = told["timing"]["median_us"], now["timing"]["median_us"]
+    told_us, now_us = told["timing"]["median_us"], now["median_us"]
     told_ratio = next(one["ratio"] for one in told["evidence"]["finalists"] if one["name"] == "cublas")
-    now_ratio = by_name["cublas"]["timing"]["median_us"] / now_us
+    now_ratio = by_name["cublas"]["ratio_to_first"]
     print(f"{shape}: told {told_us:.2f} us, fresh process {now_us:.2f} us: {100 * (now_us / told_us - 1):+.2f} %; "
           f"over cuBLAS {1 / told_ratio:.4f} and {1 / now_ratio:.4f}: {100 * (told_ratio / now_ratio - 1):+.2f} %")
 
