@@ -23,8 +23,8 @@ class WorkerChannel {
     Decoder decoder_;
 };
 
-// AUTOTUNE_PROFILED is set: a profiler follows into the workers, by way of the environment and of descriptors that they else do not
-// get.
+// AUTOTUNE_PROFILED is set: a profiler follows into the workers, by way of the environment and of descriptors that they else do
+// not get.
 bool is_profiled();
 
 // What every worker does first: dies with its parent, leaves no core, holds no descriptor of the parent's.
