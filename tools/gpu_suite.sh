@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
-#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record meter counters,
+#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record regret meter counters,
 #                                         catalogue add sets longer rivals (the last four go on from the winners in OUT/suite.db)
 #
 # Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
@@ -141,20 +141,39 @@ piece_speed() {
   python3 "$root/tools/tune_phases.py" "$out"/speed-*.out | tee "$out/phases.txt"
 }
 
+# A subspace of a family of some 400 to 700 configs: COMMAND FAMILY.
+for_each_subspace() {
+  "$1" wgmma raster=0 group=8 split_k=1 block_k=64 cluster_n=1 cluster_k=1 pdl=1 prefetch_steps=0 store_buffers=2
+  "$1" mma raster=0 swizzle_stride=0 split_k=1 smem_swizzle=1 reg_buffers=2 min_blocks=1 split_barrier=0 block_k=32
+  "$1" wmma wmma_m=16 raster=0 swizzle_stride=0 min_blocks=1 dsmem=1 smem_pad=8 block_k=32 cp_async=1
+}
+subspace() { # FAMILY PIN...: into the array `space`
+  space=(--op hgemm --shape 2048x2048x2048 --family "$1")
+  local pin
+  for pin in "${@:2}"; do space+=(--param "$pin"); done
+}
+
 # A subspace in full, for replaying strategies on it (tests/data/search_spaces), and a tune of the same subspace.
-record_and_tune() { # FAMILY PIN...
-  local family=$1 space=(--op hgemm --shape 2048x2048x2048 --family "$1")
-  shift
-  for pin in "$@"; do space+=(--param "$pin"); done
-  part "record-$family" 200 0 "$autotune" record "${space[@]}" --out "$out/${family}_h200.json"
-  part "recorded-tune-$family" 60 0 "$autotune" "${space[@]}" --json --db "$home/$family.db"
+record_and_tune() {
+  subspace "$@"
+  part "record-$1" 200 0 "$autotune" record "${space[@]}" --out "$out/$1_h200.json"
+  part "recorded-tune-$1" 60 0 "$autotune" "${space[@]}" --json --db "$home/$1.db"
 }
 piece_record() {
-  record_and_tune wgmma raster=0 group=8 split_k=1 block_k=64 cluster_n=1 pdl=1
-  record_and_tune mma raster=0 swizzle_stride=0 split_k=1 smem_swizzle=1 reg_buffers=2 min_blocks=1 split_barrier=0 block_k=32
-  record_and_tune wmma wmma_m=16 raster=0 swizzle_stride=0 min_blocks=1 dsmem=1 smem_pad=8 block_k=32 cp_async=1
+  for_each_subspace record_and_tune
   python3 "$root/tools/meter_report.py" regret "$out"/recorded-tune-*.out -- "$out"/*_h200.json | tee "$out/regret.txt"
 }
+
+# What a search misses: a tune of each subspace, then all of it, whose final rounds the tune's winner is in too. A recorded time is short and of
+# a card at rest; these are raced under load.
+tune_and_exhaust() {
+  subspace "$@"
+  part "regret-tune-$1" 60 0 "$autotune" "${space[@]}" --json --db "$home/regret-$1.db"
+  part "regret-all-$1" 200 0 "$autotune" "${space[@]}" --json --db "$home/regret-$1.db" --retune --strategy exhaustive \
+    --patience 1000000 --budget 180s
+  python3 "$root/tools/meter_report.py" exhausted "$out/regret-tune-$1.out" "$out/regret-all-$1.out" | tee -a "$out/exhausted.txt"
+}
+piece_regret() { for_each_subspace tune_and_exhaust; }
 
 # Whether the meter can be believed: equal and slower twins, two tunes of eight shapes, a winner beside the vendor's library in a
 # process of its own.

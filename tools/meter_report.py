@@ -4,6 +4,7 @@
     tools/meter_report.py agreement EXPORT EXPORT     two tunes of the same shapes: same winner, a tie, or not
     tools/meter_report.py fresh EXPORT BENCH          a winner's time in a fresh process, alone and over the vendor's
     tools/meter_report.py regret TUNE... -- SPACE...  winners against the best of a recorded space
+    tools/meter_report.py exhausted TUNE TUNE         a winner in the final rounds of a tune that tried the whole space
 """
 import json
 import sys
@@ -78,5 +79,15 @@ def regret(words):
               f"{timed * 0.1 / spent_s:.1f} times less than 100 ms for each")
 
 
+def exhausted(paths):
+    """A tune of a space, and one that tried all of it, in whose final rounds the first one's winner ran too."""
+    tune, everything = (json_lines(path)[0] for path in paths)
+    raced = {name_of(one): one for one in everything["evidence"]["finalists"] if one.get("family")}
+    best = min(raced.values(), key=lambda one: one["ratio"])
+    found = raced[name_of(tune["winner"])]
+    print(f"{found['family']}: {everything['evidence']['tried']} tried in all, the tune's winner ({tune['evidence']['tried']} tried) against the "
+          f"best of the final rounds: {100 * (found['ratio'] / best['ratio'] - 1):+.2f} %" + (", a tie" if found["tie"] else ""))
+
+
 if __name__ == "__main__":
-    {"agreement": agreement, "fresh": fresh, "regret": regret}[sys.argv[1]](sys.argv[2:])
+    {"agreement": agreement, "fresh": fresh, "regret": regret, "exhausted": exhausted}[sys.argv[1]](sys.argv[2:])
