@@ -42,7 +42,10 @@ void BenchClient::start() {
     if (!settings_.templates_folder.empty()) {
         arguments.insert(arguments.end(), {"--templates", settings_.templates_folder});
     }
-    process_ = std::make_unique<WorkerProcess>(settings_.binary, arguments);
+    if (settings_.profiled) arguments.insert(arguments.end(), {"--profiled", "1"});
+    process_ = std::make_unique<WorkerProcess>(
+        settings_.binary, arguments,
+        settings_.profiled ? WorkerProcess::Environment::whole : WorkerProcess::Environment::cleaned);
     ++generation_;
     ready_ = false;
     enter_stage("start", -1);

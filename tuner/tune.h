@@ -75,6 +75,7 @@ struct WorkerSettings {
     double launch_timeout_s = 2;    // first launch: this + 50 x the predicted floor
     double compile_timeout_s = 30;  // wall and processor time of one compile
     int driver_major = 0;           // NVRTC's major version must not be above it; 0: any
+    bool profiled = false;          // the bench worker keeps what a profiler follows by: environment, descriptors
 };
 
 // What a tune is given; nothing else is reached for.

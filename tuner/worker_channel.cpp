@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 
 namespace autotune::tuner {
 namespace {
@@ -55,15 +54,11 @@ void WorkerChannel::send(const Message& message) {
     }
 }
 
-bool is_profiled() {
-    return std::getenv("AUTOTUNE_PROFILED") != nullptr;
-}
-
-void become_worker(int parent_pid) {
+void become_worker(int parent_pid, Descriptors descriptors) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent_pid) ::_exit(1);  // it died before the signal was armed
     ::signal(SIGPIPE, SIG_IGN);
-    if (!is_profiled()) ::syscall(SYS_close_range, 3U, ~0U, 0U);
+    if (descriptors == Descriptors::closed) ::syscall(SYS_close_range, 3U, ~0U, 0U);
     const rlimit no_core{0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
 }

@@ -23,13 +23,10 @@ class WorkerChannel {
     Decoder decoder_;
 };
 
-// AUTOTUNE_PROFILED is set: a profiler follows into the workers, by way of the environment and of descriptors that they else do
-// not get.
-bool is_profiled();
-
-// What every worker does first: dies with its parent, leaves no core, holds no descriptor of the parent's.
+// What every worker does first: dies with its parent, leaves no core, holds no descriptor of the parent's unless they are kept.
 // Exits if the parent is already another than `parent_pid`.
-void become_worker(int parent_pid);
+enum class Descriptors { closed, kept };
+void become_worker(int parent_pid, Descriptors descriptors);
 
 // Limits of a process that runs a compiler on text: polite, no files, bounded memory.
 void limit_compiler_process();

@@ -40,7 +40,7 @@ int worker_main(const std::vector<std::string>& arguments) {
     if (arguments.empty() || arguments.size() % 2 == 0) return kUsage;
     std::map<std::string, std::string> flags;
     for (std::size_t i = 1; i + 1 < arguments.size(); i += 2) flags[arguments[i]] = arguments[i + 1];
-    become_worker(number(flags, "--parent"));
+    become_worker(number(flags, "--parent"), number(flags, "--profiled") == 0 ? Descriptors::closed : Descriptors::kept);
     try {
         return run(arguments.front(), flags);
     } catch (const std::exception&) {

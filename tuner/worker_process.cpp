@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "src/core/error.h"
-#include "tuner/worker_channel.h"
 
 extern char** environ;
 
@@ -48,7 +47,6 @@ void make_nonblocking(int fd) {
 // What a worker may know of our environment: how to find libraries and which GPUs it may see. LD_PRELOAD and the like stay
 // behind.
 bool is_passed_on(std::string_view variable) {
-    if (is_profiled()) return true;
     for (const std::string_view prefix : {"LD_LIBRARY_PATH=", "PATH=", "HOME=", "USER=", "LANG=", "LC_", "TMPDIR=", "CUDA_",
                                           "NVIDIA_", "AUTOTUNE_", "XDG_", "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS="}) {
         if (variable.starts_with(prefix)) return true;
@@ -56,10 +54,10 @@ bool is_passed_on(std::string_view variable) {
     return false;
 }
 
-std::vector<char*> cleaned_environment() {
+std::vector<char*> variables_of(WorkerProcess::Environment environment) {
     std::vector<char*> kept;
     for (char** entry = environ; *entry != nullptr; ++entry) {
-        if (is_passed_on(*entry)) kept.push_back(*entry);
+        if (environment == WorkerProcess::Environment::whole || is_passed_on(*entry)) kept.push_back(*entry);
     }
     kept.push_back(nullptr);
     return kept;
@@ -88,8 +86,8 @@ class SpawnSetup {
     SpawnSetup(const SpawnSetup&) = delete;
     SpawnSetup& operator=(const SpawnSetup&) = delete;
 
-    int spawn(pid_t& pid, const std::string& binary, char* const* argv) {
-        return ::posix_spawn(&pid, binary.c_str(), &actions_, &attributes_, argv, cleaned_environment().data());
+    int spawn(pid_t& pid, const std::string& binary, char* const* argv, char* const* variables) {
+        return ::posix_spawn(&pid, binary.c_str(), &actions_, &attributes_, argv, variables);
     }
 
   private:
@@ -120,7 +118,7 @@ void Fd::close() noexcept {
     raw_ = -1;
 }
 
-WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments) {
+WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments, Environment environment) {
     ignore_sigpipe();
     Pipe down = make_pipe();
     Pipe up = make_pipe();
@@ -130,7 +128,7 @@ WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::s
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     SpawnSetup setup(down.read.get(), up.write.get());
-    const int failed = setup.spawn(pid_, binary, argv.data());
+    const int failed = setup.spawn(pid_, binary, argv.data(), variables_of(environment).data());
     if (failed != 0) {
         pid_ = -1;
         throw Error(ErrorCode::internal, "cannot start the worker process " + binary + ": " + std::strerror(failed));

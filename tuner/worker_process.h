@@ -34,9 +34,11 @@ class Fd {
 // A child process that speaks frames over its standard input and output. Ends with its owner: the destructor kills and reaps.
 class WorkerProcess {
   public:
-    // Starts `binary arguments...` in a process group of its own, with a cleaned environment, standard error to /dev/null, and
-    // none of our descriptors. Throws Error{internal} if it cannot be started.
-    WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments);
+    enum class Environment { cleaned, whole };
+    // Starts `binary arguments...` in a process group of its own, with a cleaned environment unless the whole is asked for,
+    // standard error to /dev/null, and none of our descriptors. Throws Error{internal} if it cannot be started.
+    WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments,
+                  Environment environment = Environment::cleaned);
     ~WorkerProcess();
     WorkerProcess(WorkerProcess&&) = delete;
     WorkerProcess& operator=(WorkerProcess&&) = delete;

@@ -100,6 +100,14 @@ TEST(WorkerProcess, PreloadedLibrariesStayBehind) {
     EXPECT_EQ(shows.how_it_ended(), "exited with 4");
 }
 
+TEST(WorkerProcess, TheWholeEnvironmentIsPassedWhereAProfilerNeedsIt) {
+    ::setenv("SECRET_TEST_VARIABLE", "1", 1);
+    WorkerProcess shows("/bin/sh", {"-c", "test -n \"$SECRET_TEST_VARIABLE\" && exit 4; exit 5"},
+                        WorkerProcess::Environment::whole);
+    wait_until_closed(shows);
+    EXPECT_EQ(shows.how_it_ended(), "exited with 4");
+}
+
 TEST(WorkerProcess, ABinaryThatIsNotThereIsAnError) {
     EXPECT_THROW(WorkerProcess("/nonexistent/autotune", {}), Error);
 }
