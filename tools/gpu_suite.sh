@@ -2,7 +2,7 @@
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
 #   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record regret meter counters,
-#                                         catalogue add sets longer rivals (the last four go on from the winners in OUT/suite.db)
+#                                         families catalogue add sets longer rivals (the last four go on from the winners in OUT/suite.db)
 #
 # Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
 # and the rest go on. Exit 1 if one failed. Takes less than twelve minutes.
@@ -207,6 +207,16 @@ piece_counters() { part counters 200 0 python3 "$root/tools/ladder_counters.py" 
 
 # What these leave goes on where a run before them ended: bring OUT/suite.db back, and name the same OUT.
 suite_db=$out/suite.db
+
+# Whether the search finds, in each family, what is at least as fast as its best named config: both in the same rounds.
+piece_families() {
+  local family problem=(--op hgemm --shape 4096x4096x4096)
+  for family in simt wmma mma wgmma; do
+    part "families-tune-$family" 60 0 "$autotune" "${problem[@]}" --family "$family" --json --db "$home/families.db"
+    part "families-bench-$family" 120 0 "$autotune" bench "${problem[@]}" --family "$family" --named --racers 3 --json --db "$home/families.db"
+    python3 "$root/tools/meter_report.py" named "$out/families-bench-$family.out" | tee -a "$out/families.txt"
+  done
+}
 
 # Op add: a winner for each length that torch is compared at, then the comparison.
 piece_add() {

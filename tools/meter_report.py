@@ -4,6 +4,7 @@
     tools/meter_report.py agreement EXPORT EXPORT     two tunes of the same shapes: same winner, a tie, or not
     tools/meter_report.py fresh EXPORT BENCH          a winner's time in a fresh process, alone and over the vendor's
     tools/meter_report.py regret TUNE... -- SPACE...  winners against the best of a recorded space
+    tools/meter_report.py named BENCH                 a family's winner against its best named config
     tools/meter_report.py exhausted TUNE TUNE         a winner in the final rounds of a tune that tried the whole space
 """
 import json
@@ -89,5 +90,14 @@ def exhausted(paths):
           f"best of the final rounds: {100 * (found['ratio'] / best['ratio'] - 1):+.2f} %" + (", a tie" if found["tie"] else ""))
 
 
+def named(paths):
+    """A side by side table of one family: its tuned winner against the fastest named configs, which raced it."""
+    for table in json_lines(paths[0]):
+        raced = [row for row in table["rows"] if row["measured"] == "rounds" and row["name"] != "winner"]
+        best = min(raced, key=lambda row: row["ratio_to_first"])
+        print(f"{best['family']} {table['problem']['shape']}: the best named config {best['name']} takes {best['ratio_to_first']:.4f} "
+              f"({best['ratio_low']:.4f} .. {best['ratio_high']:.4f}) of the winner's time")
+
+
 if __name__ == "__main__":
-    {"agreement": agreement, "fresh": fresh, "regret": regret, "exhausted": exhausted}[sys.argv[1]](sys.argv[2:])
+    {"agreement": agreement, "fresh": fresh, "regret": regret, "exhausted": exhausted, "named": named}[sys.argv[1]](sys.argv[2:])
