@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
+#include <numeric>
 #include <set>
 
 #include "src/core/error.h"
@@ -211,6 +213,53 @@ TEST(Search, TheModelSavesCompilesByTryingLaunchParametersOfKnownInstancesFirst)
         strategy->report(point, bowl(domain.coordinates(point)));
     }
     EXPECT_LT(instances.size(), 45u);
+}
+
+// Of 3^6 x 4 points the prior says that the highest values are best; the last parameter is passed at launch.
+TEST(Search, TheModelBeginsWithWhatThePriorSaysIsBestOneAloneOfThoseAlike) {
+    Domain domain = make_domain({grid({3, 3, 3, 3, 3, 3, 4})});
+    const auto expected_us = [&domain](std::size_t point) {
+        const std::vector<int> at = domain.coordinates(point);
+        return 100.0 - std::accumulate(at.begin() + 1, at.end(), 0);
+    };
+    domain.prior = expected_us;
+    const std::vector<std::size_t> first = make_strategy("model", domain, 1)->ask(7);
+    ASSERT_EQ(first.size(), 7u);
+    EXPECT_EQ(expected_us(first[0]), 100.0 - 6 * 2 - 3) << "the best expected";
+    const std::vector<std::size_t> expected = {first[0], first[1], first[2],
+                                               first[4], first[5], first[6]};  // first[3] is a guess
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_GE(expected_us(expected[i]), expected_us(expected[i == 0 ? 0 : i - 1]));
+        for (std::size_t j = 0; j < i; ++j) {
+            const std::vector<int> left = domain.coordinates(domain.instance(expected[i]));
+            const std::vector<int> right = domain.coordinates(domain.instance(expected[j]));
+            EXPECT_GE(std::inner_product(left.begin(), left.end(), right.begin(), 0, std::plus<>(), std::not_equal_to<>()), 4);
+        }
+    }
+}
+
+// Too many points to be known whole: what the prior says is best is known all the same.
+TEST(Search, TheModelFindsTheBestExpectedOfAHundredThousandPointsInItsFirstAsks) {
+    Domain domain = make_domain({grid({10, 10, 10, 10, 5, 2})});
+    const auto time_us = [&domain](std::size_t point) {
+        const std::vector<int> at = domain.coordinates(point);
+        double sum = 10;
+        for (std::size_t p = 1; p < at.size(); ++p) sum += (9 - at[p]) * (p == 3 ? 0.5 : 1);
+        return sum;
+    };
+    domain.prior = [&](std::size_t point) {
+        return time_us(point) * (domain.coordinates(point)[3] == 9 ? 1.2 : 1);
+    };  // off by a fifth
+    const auto strategy = make_strategy("model", domain, 1);
+    double best_us = 1e9;
+    for (int i = 0; i < 40; ++i) {
+        const std::size_t point = strategy->ask(1).at(0);
+        best_us = std::min(best_us, time_us(point));
+        strategy->report(point, time_us(point));
+    }
+    double optimum_us = 1e9;
+    for (std::size_t point = 0; point < domain.size; ++point) optimum_us = std::min(optimum_us, time_us(point));
+    EXPECT_LE(best_us, 1.05 * optimum_us);
 }
 
 TEST(Search, TheModelFollowsAGoodPrior) {
