@@ -247,12 +247,11 @@ TEST(Search, TheModelFindsTheBestExpectedOfAHundredThousandPointsInItsFirstAsks)
         for (std::size_t p = 1; p < at.size(); ++p) sum += (9 - at[p]) * (p == 3 ? 0.5 : 1);
         return sum;
     };
-    domain.prior = [&](std::size_t point) {
-        return time_us(point) * (domain.coordinates(point)[3] == 9 ? 1.2 : 1);
-    };  // off by a fifth
+    // Off by a fifth where the best are.
+    domain.prior = [&](std::size_t point) { return time_us(point) * (domain.coordinates(point)[3] == 9 ? 1.2 : 1); };
     const auto strategy = make_strategy("model", domain, 1);
     double best_us = 1e9;
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 6; ++i) {
         const std::size_t point = strategy->ask(1).at(0);
         best_us = std::min(best_us, time_us(point));
         strategy->report(point, time_us(point));
