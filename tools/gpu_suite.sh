@@ -1,8 +1,9 @@
 #!/bin/bash
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
-#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record regret meter counters,
-#                                         families catalogue add sets longer rivals (the last four go on from the winners in OUT/suite.db)
+#   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record regret
+#                                         meter counters families catalogue; and add sets longer rivals, which go on from the
+#                                         winners in OUT/suite.db
 #
 # Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
 # and the rest go on. Exit 1 if one failed. Takes less than twelve minutes.
@@ -164,8 +165,8 @@ piece_record() {
   python3 "$root/tools/meter_report.py" regret "$out"/recorded-tune-*.out -- "$out"/*_h200.json | tee "$out/regret.txt"
 }
 
-# What a search misses: a tune of each subspace, then all of it, whose final rounds the tune's winner is in too. A recorded time is short and of
-# a card at rest; these are raced under load.
+# What a search misses: a tune of each subspace, then all of it, whose final rounds the tune's winner is in too. A recorded time is
+# short and of a card at rest; these are raced under load.
 tune_and_exhaust() {
   subspace "$@"
   part "regret-tune-$1" 60 0 "$autotune" "${space[@]}" --json --db "$home/regret-$1.db"
@@ -213,7 +214,8 @@ piece_families() {
   local family problem=(--op hgemm --shape 4096x4096x4096)
   for family in simt wmma mma wgmma; do
     part "families-tune-$family" 60 0 "$autotune" "${problem[@]}" --family "$family" --json --db "$home/families.db"
-    part "families-bench-$family" 120 0 "$autotune" bench "${problem[@]}" --family "$family" --named --racers 3 --json --db "$home/families.db"
+    part "families-bench-$family" 120 0 "$autotune" bench "${problem[@]}" --family "$family" --named --racers 3 --json \
+      --db "$home/families.db"
     python3 "$root/tools/meter_report.py" named "$out/families-bench-$family.out" | tee -a "$out/families.txt"
   done
 }
@@ -237,15 +239,19 @@ bench_set() {
     --warm 0.7 --json --plot "$out/$1.svg" --db "$suite_db"
 }
 
+sweep_shapes() { # PART SECONDS SHAPES BUDGET [FLAG...]
+  part "$1" "$2" 0 "$autotune" sweep --shapes "$3" --json --db "$suite_db" --budget "$4" "${@:5}"
+}
+export_winners() { part sets-export 20 0 "$autotune" export --out "$out/winners.jsonl" --db "$suite_db"; }
+
 # Winners for the sets, then the tables.
 piece_sets() {
   local set
   for set in $sets; do
-    part "sets-sweep-$set" 300 0 "$autotune" sweep --shapes "$root/benchmarks/sets/$set.txt" --json --db "$suite_db" \
-      --budget "${AUTOTUNE_SUITE_BUDGET:-3s}"
+    sweep_shapes "sets-sweep-$set" 300 "$root/benchmarks/sets/$set.txt" "${AUTOTUNE_SUITE_BUDGET:-3s}"
     bench_set "$set"
   done
-  part sets-export 20 0 "$autotune" export --out "$out/winners.jsonl" --db "$suite_db"
+  export_winners
 }
 
 # What is not ahead of every rival in a set's table, tuned once more and longer, then the table again.
@@ -256,19 +262,18 @@ piece_longer() {
     python3 "$root/tools/behind.py" "$root/benchmarks/sets/$set.txt" "$out/sets-bench-$set.out" \
       --ahead "${AUTOTUNE_SUITE_AHEAD:-1.02}" >"$out/behind-$set.txt"
     [ -s "$out/behind-$set.txt" ] || continue
-    part "longer-sweep-$set" 500 0 "$autotune" sweep --shapes "$out/behind-$set.txt" --retune --json --db "$suite_db" \
-      --budget "${AUTOTUNE_SUITE_LONGER:-12s}" --patience 1000
+    sweep_shapes "longer-sweep-$set" 500 "$out/behind-$set.txt" "${AUTOTUNE_SUITE_LONGER:-12s}" --retune --patience 1000
     bench_set "$set"
   done
-  part sets-export 20 0 "$autotune" export --out "$out/winners.jsonl" --db "$suite_db"
+  export_winners
 }
 
 # The same beside torch and Triton, which take minutes to tune: name few sets.
 piece_rivals() {
   local set
   for set in $sets; do
-    AUTOTUNE_DB=$suite_db part "rivals-$set" 500 0 python3 "$root/tools/rivals/gemm.py" --library "$library" --shapes "$root/benchmarks/sets/$set.txt" \
-      --json "$out/rivals-$set.json"
+    AUTOTUNE_DB=$suite_db part "rivals-$set" 500 0 python3 "$root/tools/rivals/gemm.py" --library "$library" \
+      --shapes "$root/benchmarks/sets/$set.txt" --json "$out/rivals-$set.json"
   done
 }
 

@@ -32,8 +32,7 @@ class Table {
           problem_(problem),
           options_(options),
           entries_(std::move(entries)),
-          owner_(shared.engine.new_owner()),
-          has_survey_(!survey_order(entries_).empty()) {}
+          owner_(shared.engine.new_owner()) {}
     ~Table() {
         shared_.engine.pool().cancel(owner_);  // closing the session still serves the loop
         session_.reset();
@@ -65,7 +64,6 @@ class Table {
     std::vector<BenchEntry> entries_;
     std::map<std::string, SearchSpace> spaces_;  // by family
     int owner_;
-    bool has_survey_;
     Clock::time_point begun_ = Clock::now();
     std::size_t compiling_ = 0, surveyed_ = 0;
     std::optional<BenchSession> session_;
@@ -163,10 +161,7 @@ void Table::keep_best_of_families() {
 }
 
 FinalRace Table::race() {
-    if (has_survey_) raced_ = racers_of(entries_, options_.racers);
-    for (std::size_t i = 0; !has_survey_ && i < entries_.size(); ++i) {
-        if (entries_[i].can_run()) raced_.push_back(i);
-    }
+    raced_ = racers_of(entries_, options_.racers);
     std::vector<Contestant> contestants;
     for (const std::size_t i : raced_) {
         Contestant contestant;
@@ -232,7 +227,7 @@ BenchResult Table::result_of(FinalRace& race) {
 BenchResult Table::make() {
     compile_all();
     open_session();
-    if (has_survey_) survey();
+    survey();
     shared_.engine.wait_for([&] { return compiling_ == 0; });
     for (const std::size_t index : best_of_families(entries_, kShortlisted)) shortlist_.insert(*entries_[index].candidate);
     if (options_.best_of_family) keep_best_of_families();

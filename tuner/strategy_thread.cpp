@@ -31,8 +31,7 @@ class SignalsBlocked {
 
 }  // namespace
 
-StrategyThread::StrategyThread(std::function<std::unique_ptr<Strategy>()> make)
-    : ready_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+StrategyThread::StrategyThread(Make make) : ready_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(ready_fd_ >= 0, std::string("eventfd: ") + std::strerror(errno));
     const SignalsBlocked inherited;
     thread_ = std::jthread([this, make = std::move(make)](const std::stop_token& stop) { think(make, stop); });

@@ -18,8 +18,10 @@ namespace autotune::tuner {
 // must not wait for it. One ask at a time; an ask knows of every report before it. What the strategy throws comes out of take().
 class StrategyThread {
   public:
+    using Make = std::function<std::unique_ptr<Strategy>()>;
+
     // `make` runs on the thread: a strategy may think before it is asked anything.
-    explicit StrategyThread(std::function<std::unique_ptr<Strategy>()> make);
+    explicit StrategyThread(Make make);
     // Waits for the thought in hand.
     ~StrategyThread();
     StrategyThread(const StrategyThread&) = delete;
@@ -38,8 +40,6 @@ class StrategyThread {
 
   private:
     using Report = std::pair<std::size_t, std::optional<double>>;
-
-    using Make = std::function<std::unique_ptr<Strategy>()>;
 
     void think(const Make& make, const std::stop_token& stop);
     void answer(std::vector<std::size_t> points, std::exception_ptr failure);

@@ -27,7 +27,6 @@ class Sweep {
     void sort_out(const std::vector<Problem>& problems);
     void tune_item(std::size_t index);
     std::unique_ptr<TuneRun> begin(std::size_t index, int urgency);
-    std::unique_ptr<const Candidates> list(const Problem& problem) const;
     void begin_next(std::size_t after);
     void fail(SweepItem& item, const Error& error);
     void tell(const SweepItem& item);
@@ -87,13 +86,11 @@ std::vector<SweepItem> Sweep::run(const std::vector<Problem>& problems) {
     return std::move(items_);
 }
 
-std::unique_ptr<const Candidates> Sweep::list(const Problem& problem) const {
-    return std::make_unique<const Candidates>(services_.catalogue, problem, services_.device, options_.each.choice);
-}
-
 std::unique_ptr<TuneRun> Sweep::begin(std::size_t index, int urgency) {
-    auto candidates = next_index_ == index && listing_.valid() ? listing_.get() : list(items_[index].problem);
-    auto run = std::make_unique<TuneRun>(shared_, items_[index].problem, options_.each, std::move(candidates));
+    const Problem& problem = items_[index].problem;
+    auto candidates =
+        next_index_ == index && listing_.valid() ? listing_.get() : list_candidates(problem, options_.each, services_);
+    auto run = std::make_unique<TuneRun>(shared_, problem, options_.each, std::move(candidates));
     run->start(urgency);
     return run;
 }
@@ -106,7 +103,9 @@ void Sweep::begin_next(std::size_t after) {
     if (index >= items_.size() || next_ != nullptr) return;
     if (next_index_ != index) {
         next_index_ = index;
-        listing_ = std::async(std::launch::async, [this, problem = items_[index].problem] { return list(problem); });
+        listing_ = std::async(std::launch::async, [this, problem = items_[index].problem] {
+            return list_candidates(problem, options_.each, services_);
+        });
     }
     if (!listing_.valid() || listing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
     if (engine_.pool().pending() >= engine_.pool().capacity()) return;

@@ -14,8 +14,9 @@ TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices
     Engine engine(services);
     BenchHost host(engine);
     RunShared shared{engine, host, {}, {}};
-    TuneRun run(shared, problem, options);  // refuses what cannot be before any process is started
-    engine.bench().start();                 // its context is made while the first candidates compile
+    // Listing refuses what cannot be, before any process is started.
+    TuneRun run(shared, problem, options, list_candidates(problem, options, services));
+    engine.bench().start();  // its context is made while the first candidates compile
     try {
         run.start(1);
     } catch (const Interrupted&) {

@@ -41,9 +41,8 @@ class PhaseTimer {
 // while this one is on the GPU.
 class TuneRun {
   public:
+    // `candidates`: of list_candidates().
     TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options, std::unique_ptr<const Candidates> candidates);
-    // Lists the candidates itself. Throws as Candidates does.
-    TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options);
     ~TuneRun();
     TuneRun(const TuneRun&) = delete;
     TuneRun& operator=(const TuneRun&) = delete;
@@ -138,6 +137,9 @@ class TuneRun {
 
 constexpr double kMostFinals_s = 8;  // what the second rung and the final rounds need at most
 
+// What a tune of the problem may try. Any thread may list: a large space takes half a second. Throws as Candidates does.
+std::unique_ptr<const Candidates> list_candidates(const Problem& problem, const TuneOptions& options,
+                                                  const TuneServices& services);
 // What measuring is called in the database: raised when it changes.
 std::string measuring_method(bool l2_warm);
 // Options of a session with what follows from the problem and the device: its limits, and which reference is worth its time.

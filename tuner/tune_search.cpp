@@ -90,10 +90,10 @@ Instance compile_judges(RunShared& shared, const Problem& problem) {
     return compile_now(shared, jit::render_reference(services.catalogue, services.catalogue.op_of(problem), problem, target));
 }
 
-TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options)
-    : TuneRun(shared, problem, options,
-              std::make_unique<const Candidates>(shared.engine.services().catalogue, problem, shared.engine.services().device,
-                                                 options.choice)) {}
+std::unique_ptr<const Candidates> list_candidates(const Problem& problem, const TuneOptions& options,
+                                                  const TuneServices& services) {
+    return std::make_unique<const Candidates>(services.catalogue, problem, services.device, options.choice);
+}
 
 TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options,
                  std::unique_ptr<const Candidates> candidates)

@@ -140,15 +140,6 @@ TEST_F(LargeStore, FindsInMicrosecondsOnceOpen) {
     EXPECT_LT(spent * 1000 / kLookups, 200);  // 37 us with evidence and finalists
 }
 
-// p50 and p99 of one round of lookups, in processor time.
-struct Quantiles {
-    double p50 = 0, p99 = 0;
-    static Quantiles of(std::vector<double> times) {
-        std::sort(times.begin(), times.end());
-        return {times[times.size() / 2], times[times.size() * 99 / 100]};
-    }
-};
-
 // Found: every column and the evidence. Not found: what a library pays before it takes a default. The hundredth that takes
 // longest says as much of a virtual machine's neighbours as of us, in processor time too: it is held against the bound where the
 // machine is ours alone.

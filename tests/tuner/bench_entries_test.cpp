@@ -27,8 +27,8 @@ BenchEntry racing(const std::string& name) {
     return entry;
 }
 
-// Entries of every named config of hgemm on the H200's stand-in, without a store.
-std::vector<BenchEntry> named_entries(const NamedFilter& wanted, std::vector<std::string> against = {}) {
+// Entries of an hgemm on the H200's stand-in, without a store.
+std::vector<BenchEntry> entries_of(const BenchOptions& options, const NamedFilter& wanted) {
     const Catalogue catalogue = Catalogue::embedded();
     const TuneServices services{.catalogue = catalogue,
                                 .store = nullptr,
@@ -36,11 +36,16 @@ std::vector<BenchEntry> named_entries(const NamedFilter& wanted, std::vector<std
                                 .device_uuid = "",
                                 .provenance = {},
                                 .workers = {}};
+    const Problem problem = catalogue.problem({.op = "hgemm", .shape = "4096x4096x2048", .options = {}});
+    return bench_entries(problem, options, services, wanted);
+}
+
+// Of every named config.
+std::vector<BenchEntry> named_entries(const NamedFilter& wanted, std::vector<std::string> against = {}) {
     BenchOptions options;
     options.named = true;
     options.against = std::move(against);
-    const Problem problem = catalogue.problem({.op = "hgemm", .shape = "4096x4096x2048", .options = {}});
-    return bench_entries(problem, options, services, wanted);
+    return entries_of(options, wanted);
 }
 
 bool all(const Candidate&) {
@@ -104,22 +109,13 @@ TEST(BenchEntries, TheFastestWithinReachRaceAndWhoMust) {
 
 // A default that takes forty times as long is a rest for the card: the others would be timed at clocks that they cannot hold.
 TEST(BenchEntries, DefaultsOfSeveralFamiliesAreSurveyedAndTheOnlyOneRaces) {
-    const auto entries_of = [](std::vector<std::string> families) {
-        const Catalogue catalogue = Catalogue::embedded();
-        const TuneServices services{.catalogue = catalogue,
-                                    .store = nullptr,
-                                    .device = *reference_device("sm_90a"),
-                                    .device_uuid = "",
-                                    .provenance = {},
-                                    .workers = {}};
+    const auto defaults_of = [](std::vector<std::string> families) {
         BenchOptions options;
         options.choice.families = std::move(families);
-        return bench_entries(catalogue.problem({.op = "hgemm", .shape = "4096x4096x4096", .options = {}}), options, services,
-                             all);
+        return entries_of(options, all);
     };
-    const std::vector<BenchEntry> several = entries_of({"gemm/simt", "gemm/mma"});
-    EXPECT_THAT(survey_order(several), testing::SizeIs(2));
-    EXPECT_THAT(survey_order(entries_of({"gemm/simt"})), testing::IsEmpty());
+    EXPECT_THAT(survey_order(defaults_of({"gemm/simt", "gemm/mma"})), testing::SizeIs(2));
+    EXPECT_THAT(survey_order(defaults_of({"gemm/simt"})), testing::IsEmpty());
 }
 
 TEST(BenchEntries, WhoFailedDoesNotRace) {

@@ -90,12 +90,7 @@ std::vector<std::size_t> expected_order(const std::vector<float>& trend) {
 // local walk with restarts takes every second turn: it needs no model to be right.
 class Model final : public BaseStrategy {
   public:
-    Model(const Domain& domain, std::uint64_t seed)
-        : BaseStrategy("model", domain, seed), coordinates_(domain), walk_(this->domain(), random()) {
-        std::vector<float> trend = trend_of(domain);
-        expected_ = expected_order(trend);
-        surrogate_.emplace(coordinates_, std::move(trend));
-    }
+    Model(const Domain& domain, std::uint64_t seed) : Model(domain, seed, trend_of(domain)) {}
 
   protected:
     std::optional<std::size_t> propose() override {
@@ -104,8 +99,8 @@ class Model final : public BaseStrategy {
         if (since_progress_ > kPatience && given_ % 2 == 0) return walk_on();
         const std::optional<std::size_t> column = most_promising();
         if (!column) return promising_fresh();
-        const std::size_t point = surrogate_->columns()[*column];
-        const Observation believed{.point = point, .value = surrogate_->belief(*column).mean, .kind = Observation::Kind::pending};
+        const std::size_t point = surrogate_.columns()[*column];
+        const Observation believed{.point = point, .value = surrogate_.belief(*column).mean, .kind = Observation::Kind::pending};
         believed_[point] = believed.value;
         pending_.push_back(believed);
         return point;
@@ -133,6 +128,13 @@ class Model final : public BaseStrategy {
     }
 
   private:
+    Model(const Domain& domain, std::uint64_t seed, std::vector<float> trend)
+        : BaseStrategy("model", domain, seed),
+          coordinates_(domain),
+          expected_(expected_order(trend)),
+          surrogate_(coordinates_, std::move(trend)),
+          walk_(this->domain(), random()) {}
+
     // The next of the points that the prior says are best, one alone of those that are alike; else, and now and then, a guess.
     std::size_t begin_with() {
         while (begun_.size() % kGuessed != kGuessed - 1 && next_expected_ < expected_.size()) {
@@ -154,24 +156,24 @@ class Model final : public BaseStrategy {
     // Brings the surrogate up to date with what was heard since the last ask and with what is still being tried.
     void absorb() {
         std::erase_if(pending_, [&](const Observation& one) { return !guessed_.contains(one.point) && is_reported(one.point); });
-        if (surrogate_->columns().empty() || history_.size() >= next_fit_) {
-            surrogate_->fit(telling_history(), interesting_columns());
+        if (surrogate_.columns().empty() || history_.size() >= next_fit_) {
+            surrogate_.fit(telling_history(), interesting_columns());
             next_fit_ = static_cast<std::size_t>(std::ceil(static_cast<double>(history_.size()) +
-                                                           static_cast<double>(surrogate_->observed()) * (kRefitGrowth - 1)));
+                                                           static_cast<double>(surrogate_.observed()) * (kRefitGrowth - 1)));
             guessed_.clear();
         } else {
             for (; absorbed_ < history_.size(); ++absorbed_) {
                 if (guessed_.erase(history_[absorbed_].point) > 0) {
-                    surrogate_->revise(history_[absorbed_]);
+                    surrogate_.revise(history_[absorbed_]);
                 } else {
-                    surrogate_->observe(history_[absorbed_]);
+                    surrogate_.observe(history_[absorbed_]);
                 }
             }
         }
         absorbed_ = history_.size();
         std::erase_if(pending_, [&](const Observation& one) { return is_reported(one.point); });
         for (const Observation& one : pending_) {
-            if (guessed_.insert(one.point).second) surrogate_->observe(one);
+            if (guessed_.insert(one.point).second) surrogate_.observe(one);
         }
     }
 
@@ -219,10 +221,10 @@ class Model final : public BaseStrategy {
         std::optional<std::size_t> chosen;
         Belief leader;
         double top = -std::numeric_limits<double>::infinity();
-        const std::span<const std::size_t> columns = surrogate_->columns();
+        const std::span<const std::size_t> columns = surrogate_.columns();
         for (std::size_t column = 0; column < columns.size(); ++column) {
             if (!is_fresh(columns[column])) continue;
-            const Belief belief = surrogate_->belief(column);
+            const Belief belief = surrogate_.belief(column);
             const bool is_cheap = known_instances_.contains(domain().instance(columns[column]));
             // Slower, surer and likelier to fail than the leader, and no cheaper: most columns end here, before the costly part.
             if (!is_cheap && chosen && belief.mean >= leader.mean && belief.deviation <= leader.deviation &&
@@ -251,7 +253,7 @@ class Model final : public BaseStrategy {
 
     Coordinates coordinates_;
     std::vector<std::size_t> expected_;
-    std::optional<Surrogate> surrogate_;
+    Surrogate surrogate_;
     Walk walk_;
     std::vector<std::size_t> begun_;  // what the search began with
     std::size_t next_expected_ = 0;
