@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Reads what the meter piece of gpu_suite.sh wrote and says how far its numbers can be believed.
 
-    tools/meter_report.py agreement EXPORT EXPORT     two tunes of the same shapes: same winner, a tie, or not
+    tools/meter_report.py agreement EXPORT EXPORT [EXPORT]
+                                                      two tunes of the same shapes: same winner, a tie, or not; the third is a
+                                                      tune in which the winners of both raced
     tools/meter_report.py fresh EXPORT BENCH          a winner's time in a fresh process, alone and over the vendor's
     tools/meter_report.py regret TUNE... -- SPACE...  winners against the best of a recorded space
     tools/meter_report.py named BENCH                 a family's winner against its best named config
@@ -31,10 +33,14 @@ def finalist(row, name):
     return None
 
 
-def verdict(first, second):
-    """What the second tune says of the first one's winner."""
+def verdict(first, second, both):
+    """What the second tune says of the first one's winner, or `both`, in which they raced."""
     if name_of(first) == name_of(second):
         return "same winner"
+    raced = both and [finalist(both, name_of(one)) for one in (first, second)]
+    if raced and all(raced):
+        gap = raced[1]["ratio"] / raced[0]["ratio"] - 1
+        return f"another winner, {100 * gap:+.1f} % in one race" + (", a tie" if abs(gap) <= 0.01 else "")
     rival = finalist(second, name_of(first)) or finalist(first, name_of(second))
     if rival is None:
         gap = first["timing"]["median_us"] / second["timing"]["median_us"] - 1
@@ -43,9 +49,9 @@ def verdict(first, second):
 
 
 def agreement(paths):
-    first, second = ({extents_of(row): row for row in json_lines(path)} for path in paths)
+    first, second, *both = ({extents_of(row): row for row in json_lines(path)} for path in paths)
     for shape in sorted(first.keys() & second.keys()):
-        print(f"{shape:<18} {verdict(first[shape], second[shape])}")
+        print(f"{shape:<18} {verdict(first[shape], second[shape], both[0].get(shape) if both else None)}")
 
 
 def fresh(paths):

@@ -95,7 +95,9 @@ std::vector<std::size_t> Rungs::ranked(int least_rung) const {
 
 std::vector<std::size_t> Rungs::rung2() const {
     std::vector<std::size_t> order = ranked(1);
-    const std::size_t keep = std::clamp(share(order.size(), options_.keep_fraction), options_.keep_least, options_.keep_most);
+    const std::size_t least = std::max(options_.keep_least, options_.finalists);
+    const std::size_t most = std::max(options_.keep_most, 2 * options_.finalists);
+    const std::size_t keep = std::clamp(share(order.size(), options_.keep_fraction), least, most);
     if (order.size() > keep) order.resize(keep);
     return order;
 }

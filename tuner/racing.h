@@ -24,8 +24,8 @@ struct RungOptions {
     double rung2_us = 30'000;
     double keep_fraction = 0.25;  // of those that finished rung 1, how many rung 2 takes, best first ...
     std::size_t keep_least = 8;   // ... but never fewer than this
-    std::size_t keep_most = 16;   // ... nor more
-    std::size_t finalists = 8;
+    std::size_t keep_most = 16;   // ... nor more, or than twice as many as go on
+    std::size_t finalists = 8;    // of those that finished rung 2, how many go on to the final rounds
     int most_samples = 2'000;  // of one measurement, for kernels of a few microseconds
 };
 

@@ -102,6 +102,7 @@ TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& o
       options_(options),
       op_(shared.engine.services().catalogue.op_of(problem)),
       listed_(std::move(candidates)),
+      rungs_({.finalists = options.finalists}),
       owner_(shared.engine.new_owner()) {
     plan_search();
 }

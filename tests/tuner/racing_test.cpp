@@ -309,6 +309,16 @@ TEST(Rungs, RungTwoTakesSixteenAtMost) {
     EXPECT_EQ(rungs.rung2().size(), 16u);
 }
 
+TEST(Rungs, MoreFinalistsThanUsualAreChosenAmongTwiceAsMany) {
+    Rungs rungs({.finalists = 24});
+    for (std::size_t i = 0; i < 200; ++i) climb(rungs, i, 100 + 0.1 * static_cast<double>(i));
+    ASSERT_EQ(rungs.rung2().size(), 48u);
+    for (const std::size_t i : rungs.rung2()) rungs.report(i, samples(200 - static_cast<double>(i), rungs.rung2_measurement()));
+    const std::vector<std::size_t> finalists = rungs.finalists();
+    ASSERT_EQ(finalists.size(), 24u);
+    EXPECT_EQ(finalists.front(), 47u) << "the last of them by the shorter measurement";
+}
+
 TEST(Rungs, FinalistsAreOrderedByTheirLongerMeasurement) {
     Rungs rungs;
     climb(rungs, 0, 100);

@@ -36,6 +36,7 @@ std::vector<Flag> search_flags() {
             {"target", "TIME", "per problem: end the search at a kernel this fast: 95us, 1.2ms", false, {}},
             {"seed", "N", "seed of the search and of the data", false, {}},
             {"strategy", "NAME", "how to search", false, tuner::strategy_names()},
+            {"finalists", "N", "per problem: candidates that go on to the final rounds; default 8", false, {}},
             {"retune", "", "search even if the database has a valid winner", false, {}},
             {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
             {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}};
