@@ -137,7 +137,6 @@ void Table::survey_one(BenchEntry& entry) {
     RunOutcome timed = session_->sample(kSlot, {.rung = 0, .samples = 1, .time_us = 0, .most_samples = 1});
     if (timed.ok() && timed.samples_us.front() < kSlow_us)
         timed = session_->sample(kSlot, {.rung = 0, .samples = 3, .time_us = kSurvey_us, .most_samples = 100});
-    session_->close(kSlot);
     if (!timed.ok()) {
         entry.outcome.status = timed.status;
         entry.outcome.detail = timed.detail;

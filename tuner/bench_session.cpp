@@ -31,6 +31,8 @@ RunOutcome read_outcome(const Json& body) {
     if (body.contains("max_error") && body["max_error"].is_number()) outcome.max_error = body["max_error"];
     if (body.contains("sample_values")) outcome.sample_values = numbers(body["sample_values"]);
     if (body.contains("samples")) outcome.samples_us = body["samples"].get<std::vector<double>>();
+    if (body.contains("steps")) outcome.steps_us = body["steps"].get<std::vector<std::vector<double>>>();
+    outcome.opening_s = body.value("opening_s", 0.0);
     return outcome;
 }
 
@@ -144,12 +146,20 @@ RunOutcome BenchSession::outcome_of(const BenchReply& reply) {
     return outcome;
 }
 
-RunOutcome BenchSession::open(int slot, const Candidate& candidate, const Instance& instance, bool verify) {
+RunOutcome BenchSession::open(int slot, const Candidate& candidate, const Instance& instance, bool verify,
+                              const std::vector<Step>& steps) {
     ensure();
     Json body{
         {"do", "open"},    {"stage", "load"}, {"bench", options_.bench}, {"slot", slot}, {"candidate", wire::write(candidate)},
         {"verify", verify}};
-    return outcome_of(host_.ask(with_code(std::move(body), instance), limits()));
+    for (const Step& step : steps) body["steps"].push_back(wire::write(step));
+    RunOutcome outcome = outcome_of(host_.ask(with_code(std::move(body), instance), limits()));
+    if (outcome.ok() && outcome.steps_us.empty() && !steps.empty()) {
+        host_.engine().bench().stop();
+        outcome.status = TrialStatus::crashed;
+        outcome.detail = kNonsense;
+    }
+    return outcome;
 }
 
 RunOutcome BenchSession::open_vendor(int slot, const std::string& name, bool verify) {
@@ -165,18 +175,9 @@ RunOutcome BenchSession::endure(int slot) {
 }
 
 RunOutcome BenchSession::sample(int slot, const Measurement& measurement) {
-    const Json body{{"do", "time"},
-                    {"bench", options_.bench},
-                    {"slot", slot},
-                    {"samples", measurement.samples},
-                    {"time_us", measurement.time_us},
-                    {"most_samples", std::max(measurement.most_samples, 1)}};
+    Json body = wire::write(measurement);
+    body.update({{"do", "time"}, {"bench", options_.bench}, {"slot", slot}});
     return outcome_of(host_.ask({body, {}}, limits()));
-}
-
-void BenchSession::close(int slot) {
-    if (lost()) return;
-    host_.ask({{{"do", "close"}, {"bench", options_.bench}, {"slot", slot}}, {}}, limits());
 }
 
 void BenchSession::warm(int slot, double seconds) {

@@ -43,6 +43,8 @@ struct RunOutcome {
     std::optional<double> max_error;
     std::vector<double> sample_values;
     std::vector<double> samples_us;
+    std::vector<std::vector<double>> steps_us;  // samples of the steps that were taken
+    double opening_s = 0;                       // the worker's time until the steps
     bool verified = false;
     bool ok() const { return status == TrialStatus::ok; }
     // The worker died of it: worth a second look in a fresh one.
@@ -74,13 +76,14 @@ class BenchSession {
     BenchSession(const BenchSession&) = delete;
     BenchSession& operator=(const BenchSession&) = delete;
 
-    RunOutcome open(int slot, const Candidate& candidate, const Instance& instance, bool verify);
+    // `steps`: measured in the same request, for each is a wait of its own otherwise.
+    RunOutcome open(int slot, const Candidate& candidate, const Instance& instance, bool verify,
+                    const std::vector<Step>& steps = {});
     RunOutcome open_vendor(int slot, const std::string& name, bool verify);
     // Whether hundreds of runs of what is open give the same bits.
     RunOutcome endure(int slot);
     // Times of single launches.
     RunOutcome sample(int slot, const Measurement& measurement);
-    void close(int slot);
     void warm(int slot, double seconds);
 
     struct Round {

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <map>
 
@@ -17,6 +16,7 @@
 #include "tuner/verifier.h"
 #include "tuner/wire.h"
 #include "tuner/worker_channel.h"
+#include "tuner/worker_process.h"
 
 namespace autotune::tuner {
 namespace {
@@ -50,6 +50,7 @@ class BenchWorker {
     Json time(const Json& request);
     Json round(const Json& request);
     Json warm(const Json& request);
+    Json take_steps(Bench& bench, int slot, const Json& steps);
 
     std::shared_ptr<const gpu::Library> load(const Message& request);
     Runnable bind(Workbench& bench, const Message& request);
@@ -87,7 +88,6 @@ Json BenchWorker::serve(const Message& request) {
     if (what == "time") return time(request.body);
     if (what == "round") return round(request.body);
     if (what == "warm") return warm(request.body);
-    if (what == "close") bench_of(request.body).slots.erase(request.body.at("slot").get<int>());
     if (what == "drop") benches_.erase(request.body.at("bench").get<int>());
     return Json::object();
 }
@@ -165,12 +165,33 @@ Json refusal(const gpu::DriverError& error) {
     return {{"status", memory ? "out_of_memory" : "launch_refused"}, {"detail", error.what()}, {"verified", false}};
 }
 
+Meter::Wanted wanted_of(const Json& request) {
+    return {request.at("samples").get<int>(), request.at("time_us").get<double>(), request.at("most_samples").get<int>()};
+}
+
 Json BenchWorker::open(const Message& request) {
     Bench& bench = bench_of(request.body);
     const int slot = request.body.at("slot").get<int>();
     stage("load", slot);
     bench.slots.erase(slot);  // its workspace makes room
-    return first_run(bench, slot, bind(*bench.workbench, request), {request.body.at("verify").get<bool>(), true});
+    const auto begun = Clock::now();
+    Json reply = first_run(bench, slot, bind(*bench.workbench, request), {request.body.at("verify").get<bool>(), true});
+    reply["opening_s"] = seconds_since(begun);
+    if (reply["status"] == "ok" && request.body.contains("steps"))
+        reply["steps"] = take_steps(bench, slot, request.body["steps"]);
+    return reply;
+}
+
+// Until one's samples are enough to know.
+Json BenchWorker::take_steps(Bench& bench, int slot, const Json& steps) {
+    Json taken = Json::array();
+    for (const Json& entry : steps) {
+        stage("time", slot);
+        const std::vector<double> samples = meter_.sample(*bench.workbench, slot_of(bench, slot), wanted_of(entry));
+        taken.push_back(samples);
+        if (is_enough(wire::read_step(entry), samples)) break;
+    }
+    return taken;
 }
 
 Json BenchWorker::open_vendor(const Json& request) {
@@ -191,10 +212,6 @@ Json BenchWorker::endure(const Json& request) {
     const std::string wrong = tuner::endure(*harness_, *bench.workbench, slot_of(bench, slot));
     // Who is wrong now and then may have written elsewhere then.
     return {{"status", wrong.empty() ? "ok" : "wrong_result"}, {"detail", wrong}, {"spoiled", !wrong.empty()}};
-}
-
-Meter::Wanted wanted_of(const Json& request) {
-    return {request.at("samples").get<int>(), request.at("time_us").get<double>(), request.at("most_samples").get<int>()};
 }
 
 Json BenchWorker::time(const Json& request) {
@@ -257,9 +274,9 @@ int run_bench_worker(const BenchWorkerArguments& arguments) {
         worker.set_uuid(driver->uuid(arguments.device));
         channel.send({{{"event", "ready"}}, {}});
         while (const auto request = channel.receive()) {
-            const auto begun = std::chrono::steady_clock::now();
+            const auto begun = Clock::now();
             Json reply = answer(worker, channel, *request);
-            reply["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+            reply["seconds"] = seconds_since(begun);
             channel.send({std::move(reply), {}});
         }
         ::_exit(0);  // the driver frees everything; tearing down by hand only delays the coordinator

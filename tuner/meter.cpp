@@ -41,7 +41,8 @@ void Meter::warm(Workbench& bench, Runnable& runnable, double seconds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (std::chrono::steady_clock::now() < end) {
         const double per_launch_us = std::max(runnable.single_us, 1.0);
-        launch(bench, runnable, std::clamp(static_cast<int>(20'000 / per_launch_us), 1, 2000));
+        const double stretch_us = std::min(20'000.0, seconds * 1e6);
+        launch(bench, runnable, std::clamp(static_cast<int>(stretch_us / per_launch_us), 1, 2000));
         gpu_.stream.synchronize();
     }
 }

@@ -15,6 +15,12 @@ std::size_t share(std::size_t count, double fraction) {
 
 }  // namespace
 
+bool is_enough(const Step& step, std::span<const double> samples_us) {
+    if (!step.enough_above_us) return false;
+    const double time_us = step.by_interval ? stats::median_interval(samples_us).low : stats::median(samples_us);
+    return time_us > *step.enough_above_us;
+}
+
 Rungs::Rungs(const RungOptions& options) : options_(options) {}
 
 Measurement Rungs::measurement(int rung, double time_us) const {
@@ -28,6 +34,16 @@ std::optional<Measurement> Rungs::next(std::size_t candidate) const {
     if (entry.failed || entry.dropped || entry.finished) return std::nullopt;
     if (entry.rung == 0) return measurement(1, options_.rung1_piece_us);
     return measurement(1, options_.rung1_us - options_.rung1_piece_us);
+}
+
+std::vector<Step> Rungs::climb() const {
+    const std::optional<double> best = best_us();
+    const auto times_best = [&](double ratio) { return best ? std::optional(ratio * *best) : std::nullopt; };
+    return {{.measurement = measurement(0, 0), .enough_above_us = times_best(options_.drop_ratio)},
+            {.measurement = measurement(1, options_.rung1_piece_us),
+             .enough_above_us = times_best(options_.behind_ratio),
+             .by_interval = true},
+            {.measurement = measurement(1, options_.rung1_us - options_.rung1_piece_us)}};
 }
 
 void Rungs::report(std::size_t candidate, std::span<const double> samples_us) {

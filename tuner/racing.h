@@ -26,7 +26,7 @@ struct RungOptions {
     std::size_t keep_least = 8;   // ... but never fewer than this
     std::size_t keep_most = 16;   // ... nor more, or than twice as many as go on
     std::size_t finalists = 8;    // of those that finished rung 2, how many go on to the final rounds
-    int most_samples = 2'000;  // of one measurement, for kernels of a few microseconds
+    int most_samples = 2'000;     // of one measurement, for kernels of a few microseconds
 };
 
 // What to measure next of a candidate: until both `samples` and `time_us` are reached, at most `most_samples`.
@@ -37,6 +37,15 @@ struct Measurement {
     int most_samples = 0;
 };
 
+// A measurement, and what makes the next one not worth its time.
+struct Step {
+    Measurement measurement;
+    std::optional<double> enough_above_us = {};  // slower than this is slow enough to know ...
+    bool by_interval = false;                    // ... by the low end of the median's interval, else by the median
+};
+// REQUIRES: samples.
+bool is_enough(const Step& step, std::span<const double> samples_us);
+
 // Candidates come one after another, in any order, while others are still being compiled. Ids are the caller's.
 class Rungs {
   public:
@@ -44,6 +53,8 @@ class Rungs {
 
     // The next measurement of a candidate in rungs 0 and 1; nullopt when it has had its share (dropped or finished).
     std::optional<Measurement> next(std::size_t candidate) const;
+    // The same for a new candidate, all at once: for who cannot ask in between. What is taken is reported piece by piece.
+    std::vector<Step> climb() const;
     // Times of single launches in microseconds, in the order taken. REQUIRES: not empty, positive.
     void report(std::size_t candidate, std::span<const double> samples_us);
     // It crashed or gave a wrong answer: it can no longer be promoted.

@@ -128,7 +128,6 @@ RunOutcome Recorder::measure(std::size_t point, const Instance& instance, bool v
         kSlot, {.samples = probe.probe_launches, .time_us = options_.time_us, .most_samples = probe.most_samples});
     std::vector<double>& samples_us = points_[point].samples_us;
     samples_us.insert(samples_us.end(), outcome.samples_us.begin(), outcome.samples_us.end());
-    session_->close(kSlot);
     return outcome;
 }
 

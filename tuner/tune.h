@@ -40,9 +40,9 @@ struct TuneOptions {
     std::uint64_t seed = 1;
     std::string strategy = "auto";
     std::size_t finalists = 8;  // candidates of the search that go on to the final rounds, at most
-    bool retune = false;      // look for a winner even if the database has a valid one
-    bool l2_warm = false;     // measure with operands in L2 instead of rotating buffers
-    std::string keep_folder;  // rendered sources, logs and cubins of what was tried; empty: none
+    bool retune = false;        // look for a winner even if the database has a valid one
+    bool l2_warm = false;       // measure with operands in L2 instead of rotating buffers
+    std::string keep_folder;    // rendered sources, logs and cubins of what was tried; empty: none
 };
 
 enum class Phase { compile, trial, final_rounds, done };

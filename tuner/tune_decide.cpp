@@ -16,6 +16,7 @@ constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // of the time that 
 // Load before the rounds, so that clocks and power are as they will be: the second rung is load too.
 constexpr double kMostWarm_s = 1;
 constexpr double kLeastWarm_s = 0.1;
+constexpr double kSettle_s = 0.2;  // load before the second rung, so that who is measured first has no advantage
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double>(to - from).count();
@@ -129,18 +130,18 @@ void TuneRun::second_rung() {
     const PhaseTimer timer(phases_.second_rung_s);
     constexpr int kSlot = 0;
     const auto until = after(finals_from_, kSecondRungShare * seconds_between(finals_from_, finals_until_));
+    if (is_open_ && !session_->lost() && draws_power()) session_->warm(kSlot, kSettle_s);
     for (const std::size_t point : rungs_.rung2()) {
         if (Clock::now() > until || !instances_.contains(point)) break;
         const RunOutcome timed = with_second_look([&] {
-            const RunOutcome opened = session_->open(kSlot, candidates_.at(point), instances_.at(point), false);
-            return opened.ok() ? session_->sample(kSlot, rungs_.rung2_measurement()) : opened;
+            return session_->open(kSlot, candidates_.at(point), instances_.at(point), false,
+                                  {{.measurement = rungs_.rung2_measurement()}});
         });
         if (timed.ok()) {
-            rungs_.report(point, timed.samples_us);
+            rungs_.report(point, timed.steps_us.front());
         } else {
             rungs_.fail(point);
         }
-        session_->close(kSlot);
     }
 }
 

@@ -68,6 +68,8 @@ class TuneRun {
     bool take_from_store(std::size_t point);
     void search();
     bool search_is_over();
+    bool keep_loaded();
+    bool draws_power() const;
     void try_one(Ready ready);
     RunOutcome run_on_gpu(const Ready& ready, const Candidate& candidate);
     void record(std::size_t point, Trial trial);
@@ -125,6 +127,8 @@ class TuneRun {
     Clock::time_point finals_from_, finals_until_;
     int tried_ = 0, failed_ = 0;
     int since_better_ = 0;
+    double loaded_s_ = 0;   // the bench worker's time under keep_loaded()
+    bool is_open_ = false;  // what was tried last is still on the bench worker
     std::optional<double> best_us_;
     std::size_t best_point_ = 0;
     std::string stopped_by_ = "space exhausted";

@@ -17,6 +17,7 @@ constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final roun
 constexpr double kOverrun = 2;         // of the budget, while nothing has been verified, or next to nothing tried:
 constexpr int kFewTried = 8;           // two seconds from a cold start are over when the first candidates are compiled
 constexpr double kReferenceLimit_s = 5;
+constexpr int kSearchSlot = 0;
 
 bool is_known_failure(const db::StoredTrial& stored) {
     return stored.trial.status != TrialStatus::ok;
@@ -44,13 +45,17 @@ Trial trial_of(const Candidate& candidate, const CompileOutcome& outcome) {
     return trial;
 }
 
+// What the tensor cores' peak rate takes; 0 if it is not known.
+double multiply_us(const Op& op, const Problem& problem, const Device& device) {
+    const double flop_per_us = device.tensor_flop_per_clock_sm() * device.identity.sm_count * device.clock_mhz;
+    return flop_per_us > 0 ? op.flops(problem) / flop_per_us : 0;
+}
+
 // The time that no kernel can beat, by the device's peak rates.
 double floor_us(const Op& op, const Problem& problem, const Device& device) {
-    const double flop_per_us = device.tensor_flop_per_clock_sm() * device.identity.sm_count * device.clock_mhz;
     const double bytes_per_us = device.memory_gb_per_s * 1e3;
-    const double compute_us = flop_per_us > 0 ? op.flops(problem) / flop_per_us : 0;
     const double memory_us = bytes_per_us > 0 ? op.bytes(problem) / bytes_per_us : 0;
-    return std::max(compute_us, memory_us);
+    return std::max(multiply_us(op, problem, device), memory_us);
 }
 
 // Whether the naive reference is worth its time at this size. Both tests of the naive fp64 kernel ran at 8.5 TFLOP/s or more on
@@ -252,6 +257,7 @@ bool TuneRun::search_is_over() {
 void TuneRun::search() {
     const PhaseTimer timer(phases_.search_s);
     const double busy_before_s = shared_.engine.bench().busy_seconds();
+    loaded_s_ = 0;
     while (!search_is_over()) {
         refill();
         progress(Phase::trial);
@@ -261,15 +267,31 @@ void TuneRun::search() {
             try_one(std::move(next));
         } else if (compiling_ > 0 || strategy_->asking()) {
             const PhaseTimer starved(phases_.starved_s);
-            shared_.engine.pump(milliseconds(100));
+            if (!keep_loaded()) shared_.engine.pump(milliseconds(100));
         } else {
             break;  // it has nothing more, and nothing is under way that it could wait for
         }
     }
-    phases_.busy_s = shared_.engine.bench().busy_seconds() - busy_before_s;
+    phases_.busy_s = shared_.engine.bench().busy_seconds() - busy_before_s - loaded_s_;
     searching_ = false;
     shared_.engine.pool().cancel(owner_);
     compiling_ = 0;
+}
+
+// While nothing is ready, the last one tried runs on: a card at rest recovers clocks that it cannot hold, and who is measured
+// next would look better than who came under load. Of kernels that draw little power none does.
+bool TuneRun::keep_loaded() {
+    constexpr double kStretch_s = 0.01;  // how long something that became ready may wait
+    if (!is_open_ || session_->lost() || !draws_power()) return false;
+    const double before_s = shared_.engine.bench().busy_seconds();
+    session_->warm(kSearchSlot, kStretch_s);
+    loaded_s_ += shared_.engine.bench().busy_seconds() - before_s;
+    return true;
+}
+
+bool TuneRun::draws_power() const {
+    constexpr double kShareOfPeak = 0.25, kLeast_us = 20;
+    return best_us_ && *best_us_ >= kLeast_us && multiply_us(op_, problem_, services().device) >= kShareOfPeak * *best_us_;
 }
 
 void TuneRun::try_one(Ready ready) {
@@ -296,22 +318,17 @@ void TuneRun::try_one(Ready ready) {
 }
 
 RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
-    constexpr int kSlot = 0;
     if (shared_.journal) {
         const int times = suspects_.contains(candidate) ? 2 : 1;
         for (int i = 0; i < times; ++i) shared_.journal->started(entry_of({candidate, {}, {}, {}, {}, {}}));
     }
-    RunOutcome outcome;
-    {
-        const PhaseTimer verifying(phases_.verify_s);
-        outcome = session_->open(kSlot, candidate, ready.outcome.compiled, true);
-    }
-    if (!outcome.ok()) return outcome;
-    const PhaseTimer measuring(phases_.measure_s);
-    while (const auto measurement = rungs_.next(ready.point)) {
-        const RunOutcome timed = session_->sample(kSlot, *measurement);
-        if (!timed.ok()) return timed;
-        rungs_.report(ready.point, timed.samples_us);
+    const auto begun = Clock::now();
+    const RunOutcome outcome = session_->open(kSearchSlot, candidate, ready.outcome.compiled, true, rungs_.climb());
+    is_open_ = outcome.ok();
+    phases_.verify_s += outcome.opening_s;
+    phases_.measure_s += seconds_since(begun) - outcome.opening_s;
+    for (const std::vector<double>& samples_us : outcome.steps_us) {
+        if (rungs_.next(ready.point)) rungs_.report(ready.point, samples_us);
     }
     return outcome;  // the next one's opening closes it
 }

@@ -54,6 +54,29 @@ Json write(const Candidate& candidate) {
     return {{"family", candidate.family}, {"config", db::json_of(candidate.config)}};
 }
 
+Json write(const Measurement& measurement) {
+    return {{"samples", measurement.samples},
+            {"time_us", measurement.time_us},
+            {"most_samples", std::max(measurement.most_samples, 1)}};
+}
+
+Json write(const Step& step) {
+    Json json = write(step.measurement);
+    json["by_interval"] = step.by_interval;
+    if (step.enough_above_us) json["enough_above_us"] = *step.enough_above_us;
+    return json;
+}
+
+Step read_step(const Json& json) {
+    Step step;
+    step.measurement.samples = json.at("samples").get<int>();
+    step.measurement.time_us = json.at("time_us").get<double>();
+    step.measurement.most_samples = json.at("most_samples").get<int>();
+    step.by_interval = json.at("by_interval").get<bool>();
+    if (json.contains("enough_above_us")) step.enough_above_us = json["enough_above_us"].get<double>();
+    return step;
+}
+
 Candidate read_candidate(const Json& json) {
     return {json.at("family").get<std::string>(), db::read_config(json.at("config"), "config")};
 }

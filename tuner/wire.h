@@ -5,6 +5,7 @@
 #include "src/core/trial.h"
 #include "src/jit/render.h"
 #include "tuner/protocol.h"
+#include "tuner/racing.h"
 
 // Plain values as JSON, for messages between our own processes and for the journal. Readers throw Json::exception,
 // db::BadRecord or Error{internal} for anything that is not what the writer made: whoever reads treats the peer, or the line, as
@@ -17,6 +18,8 @@ Json write(const Trial& trial);
 Json write(const Problem& problem);
 Json write(const Device& device);
 Json write(const jit::Rendered& rendered);
+Json write(const Measurement& measurement);
+Json write(const Step& step);
 
 Candidate read_candidate(const Json& json);
 CompileReport read_report(const Json& json);
@@ -24,5 +27,6 @@ Trial read_trial(const Json& json);
 Problem read_problem(const Json& json);
 Device read_device(const Json& json);
 jit::Rendered read_rendered(const Json& json);
+Step read_step(const Json& json);
 
 }  // namespace autotune::tuner::wire

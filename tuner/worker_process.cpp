@@ -40,6 +40,12 @@ Pipe make_pipe() {
     return made;
 }
 
+// A cubin of some hundred KB in one go: through the default 64 KB it would need reader and writer in turns. A refusal does no
+// harm.
+void widen(int fd) {
+    ::fcntl(fd, F_SETPIPE_SZ, 1 << 20);
+}
+
 void make_nonblocking(int fd) {
     ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
@@ -137,6 +143,8 @@ WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::s
     from_ = std::move(up.read);
     make_nonblocking(to_.get());
     make_nonblocking(from_.get());
+    widen(to_.get());
+    widen(from_.get());
 }
 
 WorkerProcess::~WorkerProcess() {

@@ -286,6 +286,30 @@ TEST(Rungs, StopEarlyOnACandidateThatIsClearlyBehind) {
     EXPECT_FALSE(rungs.dropped(1));
 }
 
+// The steps that are taken all at once, as a worker takes them.
+double climb_at_once(Rungs& rungs, std::size_t candidate, double time_us) {
+    double spent_us = 0;
+    for (const Step& step : rungs.climb()) {
+        const std::vector<double> taken = samples(time_us, step.measurement);
+        spent_us += time_us * static_cast<double>(taken.size());
+        if (rungs.next(candidate)) rungs.report(candidate, taken);
+        if (is_enough(step, taken)) break;
+    }
+    return spent_us;
+}
+
+TEST(Rungs, AllAtOnceEndWhereOneByOneEnds) {
+    for (const double time_us : {201.0, 150.0, 107.0, 99.0, 40.0}) {
+        Rungs one_by_one, at_once;
+        climb(one_by_one, 0, 100);
+        climb_at_once(at_once, 0, 100);
+        EXPECT_DOUBLE_EQ(climb_at_once(at_once, 1, time_us), climb(one_by_one, 1, time_us)) << time_us;
+        EXPECT_EQ(at_once.estimate_us(1), one_by_one.estimate_us(1)) << time_us;
+        EXPECT_EQ(at_once.dropped(1), one_by_one.dropped(1)) << time_us;
+        EXPECT_FALSE(at_once.next(1).has_value()) << time_us;
+    }
+}
+
 TEST(Rungs, AGlitchInAProbeDoesNotSetTheBar) {
     Rungs rungs;
     climb(rungs, 0, 100);

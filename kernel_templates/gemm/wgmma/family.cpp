@@ -137,10 +137,13 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
                       return s.cluster_k == 1 || s.pingpong == 0;
                   })});
     to.push_back({"a block's share of a tile is not whole swizzle patterns",
-                  {"block_m", "block_n", "block_k", "cluster_m", "cluster_n"},
-                  rule([](const Shape& s) {
-                      return s.block_m % (8 * s.cluster_n) == 0 && s.block_n % (8 * s.cluster_m) == 0 &&
-                             s.block_k % (8 * std::max(s.cluster_m, s.cluster_n)) == 0;
+                  {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      // Shared along K are the rows of a tile that is stored along M or N.
+                      const bool x_k_major = s.swap_ab != 0 ? g.trans_b : !g.trans_a;
+                      const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
+                      return (x_k_major ? s.block_m : s.block_k) % (8 * s.cluster_n) == 0 &&
+                             (y_k_major ? s.block_n : s.block_k) % (8 * s.cluster_m) == 0;
                   })});
     to.push_back({"accumulators do not divide among the cluster's blocks",
                   {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "tma_store"},
@@ -165,12 +168,6 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
                       if (s.cluster_k == 1) return true;
                       const Grid at(g, s, device);
                       return at.tiles * s.cluster_k <= device.identity.sm_count && at.steps >= 4 * s.cluster_k;
-                  })});
-    to.push_back({"exchanging the operands fits tiles to C where they fill at most six waves",
-                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},
-                  rule([=](const Shape& s) {
-                      return s.swap_ab == 0 || std::min(g.m, g.n) <= 256 ||
-                             Grid(g, s, device).tiles * s.sharing_blocks() <= int64_t{6} * device.identity.sm_count;
                   })});
 }
 
