@@ -37,16 +37,21 @@ class Candidates {
     std::optional<double> predict_us(std::size_t point) const;
     LaunchPlan plan(std::size_t point) const;
 
-    // These and the families' defaults after them, nothing twice: what a search tries first.
-    std::vector<std::size_t> with_defaults(std::vector<std::size_t> seeds) const;
+    // These, the families' defaults after them and then what the cost models say is best, nothing twice: what a search tries
+    // first.
+    std::vector<std::size_t> all_seeds(std::vector<std::size_t> seeds) const;
     // The domain for a search strategy. REQUIRES: this object outlives it.
     Domain domain(std::vector<std::size_t> seeds) const;
 
   private:
     Problem problem_;
     Device device_;
+    void predict();
+    std::vector<std::size_t> most_promising(std::size_t count) const;
+
     std::vector<Part> parts_;
     std::size_t size_ = 0;
+    std::vector<double> predicted_us_;  // by point; NaN: no opinion
 };
 
 // Whether a choice leaves everything open.

@@ -18,9 +18,9 @@ std::optional<double> RecordedSpace::best_us() const {
 }
 
 Domain make_domain(const RecordedSpace& space) {
-    DomainPart part{.parameters = space.parameters, .points = {}};
-    for (const RecordedSpace::Row& row : space.rows) part.points.push_back(row.config);
-    Domain domain = make_domain(std::vector{std::move(part)});
+    std::vector<Config> points;
+    for (const RecordedSpace::Row& row : space.rows) points.push_back(row.config);
+    Domain domain = make_domain({{.parameters = space.parameters, .points = points}});
     std::vector<std::optional<double>> priors;
     for (const RecordedSpace::Row& row : space.rows) priors.push_back(row.prior);
     domain.prior = [priors = std::move(priors)](std::size_t point) { return priors.at(point); };

@@ -20,7 +20,7 @@ using Position = std::vector<int>;
 // A part's points as positions in its own parameters' domains, each written as one number with a digit a parameter.
 class PartTable {
   public:
-    PartTable(std::size_t first, const std::vector<Parameter>& parameters);
+    PartTable(std::size_t first, std::span<const Parameter> parameters);
 
     std::size_t first() const { return first_; }
     std::uint64_t number_of(const Position& position) const;
@@ -42,7 +42,7 @@ class PartTable {
     std::vector<std::pair<std::uint64_t, std::size_t>> by_number_;  // and the points, found by their numbers
 };
 
-PartTable::PartTable(std::size_t first, const std::vector<Parameter>& parameters) : first_(first) {
+PartTable::PartTable(std::size_t first, std::span<const Parameter> parameters) : first_(first) {
     std::uint64_t combinations = 1;
     for (const Parameter& parameter : parameters) {
         sizes_.push_back(static_cast<std::int64_t>(parameter.values.size()));
@@ -96,9 +96,14 @@ std::vector<std::size_t> PartTable::neighbours(std::size_t point) const {
 
 struct Tables {
     std::vector<PartTable> parts;
-    std::vector<Position> coordinates;   // by point
-    std::vector<std::size_t> instances;  // by point
+    std::size_t dimensions = 0;
+    std::vector<std::int16_t> coordinates;  // by point, dimensions of each in a row
+    std::vector<std::size_t> instances;     // by point
 
+    Position position_of(std::size_t point) const {
+        const auto from = coordinates.begin() + static_cast<std::ptrdiff_t>(point * dimensions);
+        return {from, from + static_cast<std::ptrdiff_t>(dimensions)};
+    }
     const PartTable& part_of(std::size_t point) const {
         const auto after = std::upper_bound(parts.begin(), parts.end(), point,
                                             [](std::size_t number, const PartTable& part) { return number < part.first(); });
@@ -141,7 +146,7 @@ std::int64_t value_of(const Config& config, std::size_t p, const std::string& na
 }
 
 void add_part(const DomainPart& part, const std::map<std::string, Column>& columns, Tables& tables) {
-    PartTable table(tables.coordinates.size(), part.parameters);
+    PartTable table(tables.instances.size(), part.parameters);
     std::vector<const Column*> column_of;
     std::vector<std::vector<int>> shared_positions;  // of a parameter's values among those of its column
     for (const Parameter& parameter : part.parameters) {
@@ -151,19 +156,20 @@ void add_part(const DomainPart& part, const std::map<std::string, Column>& colum
     }
     std::unordered_map<std::uint64_t, std::size_t> instances;  // first point of each compile part
     Position own(part.parameters.size()), compile_part(part.parameters.size());
-    tables.coordinates.reserve(tables.coordinates.size() + part.points.size());
+    tables.coordinates.reserve(tables.coordinates.size() + part.points.size() * tables.dimensions);
+    std::vector<std::int16_t> coordinates(tables.dimensions);
     for (const Config& config : part.points) {
-        Position coordinates(columns.size() + 1, -1);
-        coordinates[0] = static_cast<int>(tables.parts.size());
+        std::fill(coordinates.begin(), coordinates.end(), std::int16_t{-1});
+        coordinates[0] = static_cast<std::int16_t>(tables.parts.size());
         for (std::size_t p = 0; p < part.parameters.size(); ++p) {
             const Parameter& parameter = part.parameters[p];
             own[p] = position_of(parameter.values, value_of(config, p, parameter.name));
             compile_part[p] = parameter.kind == ParameterKind::compile ? own[p] : 0;
-            coordinates[column_of[p]->index] = shared_positions[p][static_cast<std::size_t>(own[p])];
+            coordinates[column_of[p]->index] = static_cast<std::int16_t>(shared_positions[p][static_cast<std::size_t>(own[p])]);
         }
-        const std::size_t number = tables.coordinates.size();
+        const std::size_t number = tables.instances.size();
         tables.instances.push_back(instances.try_emplace(table.number_of(compile_part), number).first->second);
-        tables.coordinates.push_back(std::move(coordinates));
+        tables.coordinates.insert(tables.coordinates.end(), coordinates.begin(), coordinates.end());
         table.add(table.number_of(own));
     }
     table.sort();
@@ -175,13 +181,14 @@ void add_part(const DomainPart& part, const std::map<std::string, Column>& colum
 Domain make_domain(const std::vector<DomainPart>& parts) {
     const auto tables = std::make_shared<Tables>();
     const std::map<std::string, Column> columns = columns_of(parts);
+    tables->dimensions = columns.size() + 1;
     for (const DomainPart& part : parts) add_part(part, columns, *tables);
     Domain domain;
-    domain.size = tables->coordinates.size();
+    domain.size = tables->instances.size();
     domain.neighbours = [tables](std::size_t point) { return tables->part_of(point).neighbours(point); };
     domain.prior = [](std::size_t) { return std::nullopt; };
     domain.instance = [tables](std::size_t point) { return tables->instances.at(point); };
-    domain.coordinates = [tables](std::size_t point) { return tables->coordinates.at(point); };
+    domain.coordinates = [tables](std::size_t point) { return tables->position_of(point); };
     return domain;
 }
 

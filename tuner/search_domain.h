@@ -12,8 +12,8 @@ namespace autotune::tuner {
 
 // One family's share of a domain: its parameters and the legal configs to search, each with exactly these parameters.
 struct DomainPart {
-    std::vector<Parameter> parameters;
-    std::vector<Config> points;
+    std::span<const Parameter> parameters;
+    std::span<const Config> points;
 };
 
 // A domain over the points of all parts, numbered in order: part 0's points first. Neighbours stay within a part: they differ in

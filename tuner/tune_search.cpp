@@ -156,7 +156,7 @@ void TuneRun::plan_search() {
         for (const db::Winner& near : services().store->near(problem_, device, 3)) add_seed(near.candidate);
         for (const db::Winner& elsewhere : winners_of_any_device(*services().store, problem_)) add_seed(elsewhere.candidate);
     }
-    seeds_ = candidates_.with_defaults(std::move(seeds));
+    seeds_ = candidates_.all_seeds(std::move(seeds));
     strategy_.emplace([this] { return make_strategy(options_.strategy, candidates_.domain(seeds_), options_.seed); });
     shared_.engine.watch(strategy_->ready_fd());
 }

@@ -16,9 +16,15 @@
 namespace autotune::tuner {
 namespace {
 
+struct Grid {
+    std::vector<Parameter> parameters;
+    std::vector<Config> points;
+    operator DomainPart() const { return {parameters, points}; }
+};
+
 // A grid of `extents`, every point legal; the last parameter is passed at launch.
-DomainPart grid(const std::vector<int>& extents) {
-    DomainPart part;
+Grid grid(const std::vector<int>& extents) {
+    Grid part;
     for (std::size_t p = 0; p < extents.size(); ++p) {
         Parameter parameter{.name = std::string(1, static_cast<char>('a' + p)), .values = {}, .kind = {}, .about = {}};
         for (int v = 0; v < extents[p]; ++v) parameter.values.push_back(v);

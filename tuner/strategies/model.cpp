@@ -133,7 +133,8 @@ class Model final : public BaseStrategy {
           coordinates_(domain),
           expected_(expected_order(trend)),
           surrogate_(coordinates_, std::move(trend)),
-          walk_(this->domain(), random()) {}
+          walk_(this->domain(), random()),
+          begun_(domain.seeds) {}
 
     // The next of the points that the prior says are best, one alone of those that are alike; else, and now and then, a guess.
     std::size_t begin_with() {
