@@ -185,13 +185,15 @@ piece_meter() {
     part "meter-sweep-$seed" 100 0 "$autotune" sweep --op hgemm --shapes "$shapes" --seed "$seed" --json --db "$home/meter$seed.db"
     part "meter-export-$seed" 20 0 "$autotune" export --db "$home/meter$seed.db"
   done
-  # Winners that differ and never met race here: both databases in one, the fastest known of both tried again.
-  part meter-merge 20 0 "$autotune" merge "$home/meter1.db" "$home/meter2.db" --db "$home/meter3.db"
-  part meter-sweep-3 100 0 "$autotune" sweep --op hgemm --shapes "$shapes" --retune --trials 17 --finalists 16 --json --db "$home/meter3.db"
-  part meter-export-3 20 0 "$autotune" export --db "$home/meter3.db"
+  # Winners that differ race: the first tune's, its parameters held, beside the second's.
+  local duel number=0
+  while read -r -a duel; do
+    number=$((number + 1))
+    part "meter-duel-$number" 40 0 "$autotune" bench --op hgemm "${duel[@]}" --json --db "$home/meter2.db"
+  done < <(python3 "$root/tools/meter_report.py" duels "$out"/meter-export-[12].out)
   part meter-bench 40 0 "$autotune" bench --op hgemm --shape 2048x4096x4096 --against cublas --json --db "$home/meter1.db"
   python3 "$root/tools/tune_phases.py" "$out"/meter-sweep-[12].out | tee "$out/meter-phases.txt"
-  python3 "$root/tools/meter_report.py" agreement "$out"/meter-export-[123].out | tee "$out/agreement.txt"
+  python3 "$root/tools/meter_report.py" agreement "$out"/meter-export-[12].out $(find "$out" -name 'meter-duel-*.out') | tee "$out/agreement.txt"
   python3 "$root/tools/meter_report.py" fresh "$out/meter-export-1.out" "$out/meter-bench.out" | tee -a "$out/agreement.txt"
 }
 

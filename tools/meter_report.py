@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Reads what the meter piece of gpu_suite.sh wrote and says how far its numbers can be believed.
 
-    tools/meter_report.py agreement EXPORT EXPORT [EXPORT]
-                                                      two tunes of the same shapes: same winner, a tie, or not; the third is a
-                                                      tune in which the winners of both raced
+    tools/meter_report.py duels EXPORT EXPORT         flags of `autotune bench` for the shapes of which two tunes name different
+                                                      winners: the first one's parameters, for the second one's database
+    tools/meter_report.py agreement EXPORT EXPORT [BENCH...]
+                                                      two tunes of the same shapes: same winner, a tie, or not, by those duels
     tools/meter_report.py fresh EXPORT BENCH          a winner's time in a fresh process, alone and over the vendor's
     tools/meter_report.py regret TUNE... -- SPACE...  winners against the best of a recorded space
     tools/meter_report.py named BENCH                 a family's winner against its best named config
@@ -11,6 +12,8 @@
 """
 import json
 import sys
+
+TIE_GAP = 0.01  # as the final rounds have it
 
 
 def json_lines(path):
@@ -26,32 +29,35 @@ def name_of(row):
     return (row["family"], tuple(sorted(row["config"].items())))
 
 
-def finalist(row, name):
-    for one in row["evidence"]["finalists"]:
-        if one.get("family") and name_of(one) == name:
-            return one
-    return None
-
-
-def verdict(first, second, both):
-    """What the second tune says of the first one's winner, or `both`, in which they raced."""
+def verdict(first, second, duel):
+    """Whether the tunes agree; `duel` is the side by side table in which their winners raced, if there is one."""
     if name_of(first) == name_of(second):
         return "same winner"
-    raced = both and [finalist(both, name_of(one)) for one in (first, second)]
-    if raced and all(raced):
-        gap = raced[1]["ratio"] / raced[0]["ratio"] - 1
-        return f"another winner, {100 * gap:+.1f} % in one race" + (", a tie" if abs(gap) <= 0.01 else "")
-    rival = finalist(second, name_of(first)) or finalist(first, name_of(second))
-    if rival is None:
-        gap = first["timing"]["median_us"] / second["timing"]["median_us"] - 1
+    if duel is None:
+        gap = second["timing"]["median_us"] / first["timing"]["median_us"] - 1
         return f"another winner, never raced against; times differ by {100 * gap:+.1f} %"
-    return "tie" if rival["tie"] else f"another winner, {100 * (rival['ratio'] - 1):+.1f} %"
+    row = next(row for row in duel["rows"] if row["name"] == "winner")
+    ratio, low, high = row["ratio_to_first"], row["ratio_low"], row["ratio_high"]
+    is_tie = abs(ratio - 1) < TIE_GAP or low <= 1 <= high
+    return f"another winner, {100 * (ratio - 1):+.1f} % in {duel['rounds']} rounds" + (": a tie" if is_tie else "")
+
+
+def both_tunes(paths):
+    first, second = ({extents_of(row): row for row in json_lines(path)} for path in paths)
+    return [(shape, first[shape], second[shape]) for shape in sorted(first.keys() & second.keys())]
+
+
+def duels(paths):
+    for shape, first, second in both_tunes(paths):
+        if name_of(first) != name_of(second) and first["family"] == second["family"]:
+            pins = " ".join(f"--param {name}={value}" for name, value in sorted(first["config"].items()))
+            print(f"--shape {shape} --family {first['family']} {pins}")
 
 
 def agreement(paths):
-    first, second, *both = ({extents_of(row): row for row in json_lines(path)} for path in paths)
-    for shape in sorted(first.keys() & second.keys()):
-        print(f"{shape:<18} {verdict(first[shape], second[shape], both[0].get(shape) if both else None)}")
+    raced = {table["problem"]["shape"]: table for path in paths[2:] for table in json_lines(path)}
+    for shape, first, second in both_tunes(paths[:2]):
+        print(f"{shape:<18} {verdict(first, second, raced.get(shape))}")
 
 
 def fresh(paths):
@@ -106,4 +112,4 @@ def named(paths):
 
 
 if __name__ == "__main__":
-    {"agreement": agreement, "fresh": fresh, "regret": regret, "exhausted": exhausted, "named": named}[sys.argv[1]](sys.argv[2:])
+    {"agreement": agreement, "duels": duels, "fresh": fresh, "regret": regret, "exhausted": exhausted, "named": named}[sys.argv[1]](sys.argv[2:])

@@ -7,7 +7,7 @@
 namespace autotune::add {
 namespace {
 
-constexpr double kLaunch_us = 2.2;
+constexpr double kLaunch_us = 2.2, kEarlyLaunch_us = 1.4;
 constexpr double kLatency_us = 0.8;       // of a load that misses every cache, under load
 constexpr double kReachableShare = 0.93;  // of the memory's peak, reads and writes mixed
 constexpr double kSmBytesPerClock = 64;   // between an SM and L2
@@ -41,6 +41,20 @@ std::vector<Argument> arguments(const Problem& problem) {
     return {OperandArg{kA}, OperandArg{kB}, OperandArg{kC}, I64Arg{View(problem).n}};
 }
 
+bool can_start_early(const Device& device) {
+    return device.identity.cc() >= 90;
+}
+
+Parameter pdl_parameter() {
+    return {"pdl", {0, 1}, ParameterKind::launch, "1: programmatic dependent launch: blocks start while the kernel before ends"};
+}
+
+Constraint pdl_constraint(const Device& device) {
+    return {"programmatic dependent launch exists from sm_90 on", {"pdl"}, [can = can_start_early(device)](const Config& c) {
+                return can || c["pdl"] == 0;
+            }};
+}
+
 // Bytes in flight over the latency is what a memory system can be asked for at most (Little's law).
 double predict_us(const View& view, const Traffic& traffic, const Device& device) {
     const auto elements = static_cast<double>(std::max<std::int64_t>(view.n, 1));
@@ -56,7 +70,8 @@ double predict_us(const View& view, const Traffic& traffic, const Device& device
     const double sm_us = moved_bytes / (busy_sms * kSmBytesPerClock * device.clock_mhz * traffic.l1_share);
     const double accesses = moved_bytes / (traffic.access_bytes * 32);
     const double issue_us = accesses / busy_sms * kAccessClocks / device.clock_mhz;
-    return kLaunch_us + std::max({memory_us, latency_us, sm_us}) + blocks / sm_count * kBlockStart_us + issue_us;
+    return (traffic.starts_early ? kEarlyLaunch_us : kLaunch_us) + std::max({memory_us, latency_us, sm_us}) +
+           blocks / sm_count * kBlockStart_us + issue_us;
 }
 
 }  // namespace autotune::add

@@ -44,8 +44,14 @@ struct Traffic {
     std::int64_t resident_blocks = 1;  // on one SM
     double block_bytes = 0;            // that a block has asked for before it waits
     double access_bytes = 16;          // of a thread's loads and stores
+    bool starts_early = false;         // under the end of the kernel before
     double l1_share = 1;               // of the bytes that an SM moves at best, what these accesses let it move
 };
+// Programmatic dependent launch, which every add family can be launched with: the parameter, and where it exists.
+bool can_start_early(const Device& device);
+Parameter pdl_parameter();
+Constraint pdl_constraint(const Device& device);
+
 // For ranking only.
 double predict_us(const View& view, const Traffic& traffic, const Device& device);
 

@@ -23,7 +23,8 @@ std::vector<Parameter> parameters() {
             {"bulk_store", {0, 1}, compile, "0 threads store sums, 1 sums leave as bulk copies of a tile"},
             {"load_hint", {0, 1}, compile, "0 none, 1 L2 evict first"},
             {"store_hint", {0, 1}, compile, "0 none, 1 streaming (.cs, or L2 evict first for bulk copies)"},
-            {"waves", {0, 1, 2, 4}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile"}};
+            {"waves", {0, 1, 2, 4}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile"},
+            add::pdl_parameter()};
 }
 
 std::int64_t smem_bytes(const Config& c) {
@@ -46,11 +47,12 @@ std::vector<Constraint> constraints(const Device& device) {
         {"a block of one tile has no use for a second stage",
          {"stages", "waves"},
          [](const Config& c) { return c["waves"] > 0 || c["stages"] == 1; }},
+        add::pdl_constraint(device),
     };
 }
 
 // In declared order of parameters.
-Config config_of(const std::array<std::int64_t, 7>& values) {
+Config config_of(const std::array<std::int64_t, 8>& values) {
     Config config;
     std::size_t i = 0;
     for (const Parameter& parameter : parameters()) config.set(parameter.name, values.at(i++));
@@ -59,11 +61,11 @@ Config config_of(const std::array<std::int64_t, 7>& values) {
 
 std::vector<NamedConfig> named_configs(DType type) {
     const std::string t(to_string(type));
-    //                      tile  stg thr bs ld st waves
-    return {{t + "_bulk", config_of({8192, 1, 256, 0, 0, 0, 0})},
-            {t + "_bulk_store", config_of({8192, 1, 256, 1, 0, 0, 0})},
-            {t + "_bulk_stage2", config_of({8192, 2, 256, 0, 0, 0, 1})},
-            {t + "_bulk_stage4_store", config_of({4096, 4, 128, 1, 0, 0, 1})}};
+    //                      tile  stg thr bs ld st waves pdl
+    return {{t + "_bulk", config_of({8192, 1, 256, 0, 0, 0, 0, 0})},
+            {t + "_bulk_store", config_of({8192, 1, 256, 1, 0, 0, 0, 0})},
+            {t + "_bulk_stage2", config_of({8192, 2, 256, 0, 0, 0, 1, 0})},
+            {t + "_bulk_stage4_store", config_of({4096, 4, 128, 1, 0, 0, 1, 0})}};
 }
 
 std::int64_t resident_blocks(const Config& c, const Device& device) {
@@ -81,6 +83,7 @@ std::int64_t blocks_of(const Config& c, const View& view, const Device& device) 
 
 double predicted_us(const View& view, const Config& config, const Device& device) {
     add::Traffic traffic;
+    traffic.starts_early = config["pdl"] == 1;
     traffic.blocks = blocks_of(config, view, device);
     traffic.resident_blocks = resident_blocks(config, device);
     traffic.block_bytes = static_cast<double>(smem_bytes(config));
@@ -116,7 +119,7 @@ SearchSpace AddBulk::space(const Problem& problem, const Device& device) const {
     space.version = space_version();
     space.parameters = parameters();
     space.constraints = constraints(device);
-    space.default_config = config_of({8192, 2, 256, 0, 0, 0, 1});
+    space.default_config = config_of({8192, 2, 256, 0, 0, 0, 1, 1});
     space.named = named_configs(View(problem).type);
     return space;
 }
@@ -127,6 +130,7 @@ LaunchPlan AddBulk::plan(const Problem& problem, const Config& config, const Dev
     LaunchStep step;
     step.grid.x = static_cast<std::uint32_t>(blocks);
     step.block.x = static_cast<std::uint32_t>(config["threads"]);
+    step.programmatic_dependent = config["pdl"] == 1;
     step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(config));
     step.arguments = add::arguments(problem);
     return {.steps = {step}};

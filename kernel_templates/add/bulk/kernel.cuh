@@ -1,6 +1,7 @@
 // c = a + b through shared memory: one thread asks the hardware for tiles of a and b, `stages` of them ahead, all threads add, and
 // sums go to global memory as they are made, or back into the tile of a and from there as a bulk copy.
 #include "common/bulk.cuh"
+#include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
 #include "common/types.cuh"
 #include "add/sum.cuh"
@@ -141,6 +142,8 @@ extern "C" __global__ void __launch_bounds__(threads) AUTOTUNE_ENTRY()(const Ele
     const i64 rest = n % elements_per_access;  // too few for a bulk copy
     const i64 bytes = (n - rest) * static_cast<i64>(sizeof(Element));
     init_barriers();
+    dependent_launch::let_next_grid_start();
+    dependent_launch::wait_for_earlier_grids();
     add_tiles({reinterpret_cast<const u8*>(a), reinterpret_cast<const u8*>(b), reinterpret_cast<u8*>(c),
                (bytes + tile_bytes - 1) / tile_bytes, bytes});
     const i64 last = n - rest + threadIdx.x;

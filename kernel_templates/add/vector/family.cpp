@@ -24,7 +24,8 @@ std::vector<Parameter> parameters() {
             {"load_hint", {0, 1, 2, 3}, compile, "0 none, 1 L1::no_allocate, 2 .cs (evict first), 3 no_allocate and L2::256B"},
             {"store_hint", {0, 1}, compile, "0 none, 1 .cs (streaming)"},
             {"grid_stride", {0, 1}, compile, "0 a block takes one tile, 1 tile after tile"},
-            {"waves", {0, 1, 2, 4, 8}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile"}};
+            {"waves", {0, 1, 2, 4, 8}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile"},
+            add::pdl_parameter()};
 }
 
 std::int64_t tile_elements(const Config& c) {
@@ -60,11 +61,12 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         {"waves belong to a grid-stride loop, and it needs some",
          {"grid_stride", "waves"},
          [](const Config& c) { return (c["grid_stride"] == 1) == (c["waves"] > 0); }},
+        add::pdl_constraint(device),
     };
 }
 
 // In declared order of parameters.
-Config config_of(const std::array<std::int64_t, 8>& values) {
+Config config_of(const std::array<std::int64_t, 9>& values) {
     Config config;
     std::size_t i = 0;
     for (const Parameter& parameter : parameters()) config.set(parameter.name, values.at(i++));
@@ -75,20 +77,20 @@ Config config_of(const std::array<std::int64_t, 8>& values) {
 std::vector<NamedConfig> named_configs(DType type) {
     const std::string t(to_string(type));
     if (type == DType::f32) {
-        //              vec  acc unr thr ld st gs waves
-        return {{t, config_of({1, 4, 1, 256, 0, 0, 0, 0})},
-                {t + "x4", config_of({4, 16, 1, 256, 0, 0, 0, 0})},
-                {t + "x4_unroll4", config_of({4, 16, 4, 256, 0, 0, 0, 0})},
-                {t + "x4_grid_stride", config_of({4, 16, 1, 256, 0, 0, 1, 1})},
-                {t + "x4_streaming", config_of({4, 16, 2, 256, 1, 1, 0, 0})}};
+        //              vec  acc unr thr ld st gs waves pdl
+        return {{t, config_of({1, 4, 1, 256, 0, 0, 0, 0, 0})},
+                {t + "x4", config_of({4, 16, 1, 256, 0, 0, 0, 0, 0})},
+                {t + "x4_unroll4", config_of({4, 16, 4, 256, 0, 0, 0, 0, 0})},
+                {t + "x4_grid_stride", config_of({4, 16, 1, 256, 0, 0, 1, 1, 0})},
+                {t + "x4_streaming", config_of({4, 16, 2, 256, 1, 1, 0, 0, 0})}};
     }
-    return {{t, config_of({1, 2, 1, 256, 0, 0, 0, 0})},
-            {t + "x2", config_of({2, 4, 1, 256, 0, 0, 0, 0})},
-            {t + "x8", config_of({8, 4, 1, 256, 0, 0, 0, 0})},
-            {t + "x8_pack", config_of({8, 16, 1, 256, 0, 0, 0, 0})},
-            {t + "x8_pack_unroll4", config_of({8, 16, 4, 256, 0, 0, 0, 0})},
-            {t + "x8_pack_grid_stride", config_of({8, 16, 1, 256, 0, 0, 1, 1})},
-            {t + "x8_pack_streaming", config_of({8, 16, 2, 256, 1, 1, 0, 0})}};
+    return {{t, config_of({1, 2, 1, 256, 0, 0, 0, 0, 0})},
+            {t + "x2", config_of({2, 4, 1, 256, 0, 0, 0, 0, 0})},
+            {t + "x8", config_of({8, 4, 1, 256, 0, 0, 0, 0, 0})},
+            {t + "x8_pack", config_of({8, 16, 1, 256, 0, 0, 0, 0, 0})},
+            {t + "x8_pack_unroll4", config_of({8, 16, 4, 256, 0, 0, 0, 0, 0})},
+            {t + "x8_pack_grid_stride", config_of({8, 16, 1, 256, 0, 0, 1, 1, 0})},
+            {t + "x8_pack_streaming", config_of({8, 16, 2, 256, 1, 1, 0, 0, 0})}};
 }
 
 // Accesses as wide as the narrowest alignment allows, one block a tile. Long arrays: several runs a thread, since the GPU is full
@@ -101,7 +103,7 @@ Config default_config(const View& view, const Device& device) {
     const bool is_long = view.n > 4 * one_wave;
     const std::int64_t unroll = !is_long ? 1 : access == kWidestAccessBytes ? 2 : 4;
     const std::int64_t hint = is_long || access < kWidestAccessBytes ? 0 : 1;
-    return config_of({vec, access, unroll, kThreads, hint, hint, 0, 0});
+    return config_of({vec, access, unroll, kThreads, hint, hint, 0, 0, add::can_start_early(device) ? 1 : 0});
 }
 
 std::int64_t resident_blocks(const Config& c, const View& view, const Device& device) {
@@ -121,6 +123,7 @@ double predicted_us(const View& view, const Config& config, const Device& device
     const std::int64_t run_bytes = config["vec"] * view.element_bytes;
     const std::int64_t access = std::min<std::int64_t>(config["access_bytes"], view.narrowest_align());
     add::Traffic traffic;
+    traffic.starts_early = config["pdl"] == 1;
     traffic.blocks = blocks_of(config, view, device);
     traffic.resident_blocks = resident_blocks(config, view, device);
     traffic.block_bytes = static_cast<double>(2 * tile_elements(config) * view.element_bytes);
@@ -170,6 +173,7 @@ LaunchPlan AddVector::plan(const Problem& problem, const Config& config, const D
     step.grid.y = static_cast<std::uint32_t>(add::ceil_div(blocks, kMostGridX));
     step.grid.x = static_cast<std::uint32_t>(add::ceil_div(blocks, step.grid.y));
     step.block.x = static_cast<std::uint32_t>(config["threads"]);
+    step.programmatic_dependent = config["pdl"] == 1;
     step.arguments = add::arguments(problem);
     return {.steps = {step}};
 }

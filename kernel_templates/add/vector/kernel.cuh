@@ -1,5 +1,6 @@
 // c = a + b, each thread straight from and to global memory. A thread takes `unroll` runs of `vec` neighbouring elements, all loads
 // before the first store; a block takes a tile of threads * vec * unroll elements, or tile after tile.
+#include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
 #include "common/types.cuh"
 #include "add/sum.cuh"
@@ -128,6 +129,8 @@ extern "C" __global__ void __launch_bounds__(threads)
     const i64 block = blockIdx.x + static_cast<i64>(gridDim.x) * blockIdx.y;
     const i64 stride = grid_stride ? static_cast<i64>(gridDim.x) * tile : 0;
     i64 tile_at = block * tile;
+    dependent_launch::let_next_grid_start();
+    dependent_launch::wait_for_earlier_grids();
     do {
         const i64 at = tile_at + threadIdx.x * vec;
         // Known at compile time, or the whole tile would ask for every run whether it exists.
