@@ -163,6 +163,20 @@ std::optional<double> Candidates::predict_us(std::size_t point) const {
     return std::isnan(predicted_us) ? std::nullopt : std::optional(predicted_us);
 }
 
+std::vector<std::size_t> Candidates::best_named(std::size_t count) const {
+    std::vector<std::pair<double, std::size_t>> named;
+    for (const Part& part : parts_) {
+        for (const NamedConfig& one : part.space.named) {
+            const auto point = find({std::string(part.family->name()), one.config});
+            if (point && !std::isnan(predicted_us_[*point])) named.emplace_back(predicted_us_[*point], *point);
+        }
+    }
+    std::sort(named.begin(), named.end());
+    std::vector<std::size_t> chosen;
+    for (std::size_t i = 0; i < std::min(count, named.size()); ++i) chosen.push_back(named[i].second);
+    return chosen;
+}
+
 // The best predicted, one alone of those that are alike: they stand and fall together, and the prediction may be wrong.
 std::vector<std::size_t> Candidates::most_promising(std::size_t count) const {
     constexpr std::size_t kConsidered = 4'000;
@@ -202,9 +216,9 @@ std::vector<std::size_t> Candidates::all_seeds(std::vector<std::size_t> seeds) c
     for (const Part& part : parts_) {
         if (const auto point = find({std::string(part.family->name()), part.space.default_config})) seeds.push_back(*point);
     }
-    constexpr std::size_t kPromising = 12;  // keeps compilers busy until a strategy has listed the space
-    const std::vector<std::size_t> promising = most_promising(kPromising);
-    seeds.insert(seeds.end(), promising.begin(), promising.end());
+    constexpr std::size_t kPromising = 10, kNamed = 6;  // keep compilers busy until a strategy has listed the space
+    for (const std::vector<std::size_t>& more : {most_promising(kPromising), best_named(kNamed)})
+        seeds.insert(seeds.end(), more.begin(), more.end());
     std::vector<std::size_t> unique;
     for (const std::size_t seed : seeds) {
         if (std::find(unique.begin(), unique.end(), seed) == unique.end()) unique.push_back(seed);

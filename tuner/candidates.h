@@ -48,6 +48,7 @@ class Candidates {
     Device device_;
     void predict();
     std::vector<std::size_t> most_promising(std::size_t count) const;
+    std::vector<std::size_t> best_named(std::size_t count) const;
 
     std::vector<Part> parts_;
     std::size_t size_ = 0;
