@@ -179,7 +179,7 @@ std::vector<Mutant> wgmma() {
         {.name = "no_proxy_fence_before_the_store",
          .find = "        fence_async_proxy();\n",
          .replace = "",
-         .shape = "512x512x128", .races = true},
+         .config = "block_m=64 block_n=256 block_k=64 math_groups=2 pingpong=1 stages=4 group=8", .shape = "4096x4096x64", .races = true},
         {.name = "swizzle_of_the_staging_buffer",
          .find = "(j + lane / 16) ^ (row >> row_shift & chunk_mask)",
          .replace = "(j + lane / 16)",
