@@ -7,7 +7,7 @@ search waited for the bench worker over what the worker itself took, which is wh
 import json
 import sys
 
-COLUMNS = ["total_s", "first_verified_s", "start_s", "setup_s", "search_s", "starved_s", "busy_s", "verify_s", "measure_s", "second_rung_s",
+COLUMNS = ["total_s", "first_verified_s", "start_s", "setup_s", "search_s", "starved_s", "loaded_s", "busy_s", "verify_s", "measure_s", "second_rung_s",
            "warm_s", "rounds_s", "neighbours_s"]
 
 

@@ -98,6 +98,7 @@ struct TunePhases {
     double first_verified_s = 0;  // from the beginning until a candidate was verified and timed: an answer to serve if need be
     double search_s = 0;          // of this ...
     double starved_s = 0;         // ... nothing was compiled yet that the GPU could try
+    double loaded_s = 0;          // ... and of that the card was kept under load
     double busy_s = 0;            // ... the bench worker was at work, on the GPU or about to be
     double verify_s = 0;          // ... loading, first launch, verifying
     double measure_s = 0;         // ... timing

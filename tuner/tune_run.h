@@ -127,7 +127,6 @@ class TuneRun {
     Clock::time_point finals_from_, finals_until_;
     int tried_ = 0, failed_ = 0;
     int since_better_ = 0;
-    double loaded_s_ = 0;   // the bench worker's time under keep_loaded()
     bool is_open_ = false;  // what was tried last is still on the bench worker
     std::optional<double> best_us_;
     std::size_t best_point_ = 0;

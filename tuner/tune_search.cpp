@@ -257,7 +257,6 @@ bool TuneRun::search_is_over() {
 void TuneRun::search() {
     const PhaseTimer timer(phases_.search_s);
     const double busy_before_s = shared_.engine.bench().busy_seconds();
-    loaded_s_ = 0;
     while (!search_is_over()) {
         refill();
         progress(Phase::trial);
@@ -272,7 +271,7 @@ void TuneRun::search() {
             break;  // it has nothing more, and nothing is under way that it could wait for
         }
     }
-    phases_.busy_s = shared_.engine.bench().busy_seconds() - busy_before_s - loaded_s_;
+    phases_.busy_s = shared_.engine.bench().busy_seconds() - busy_before_s - phases_.loaded_s;
     searching_ = false;
     shared_.engine.pool().cancel(owner_);
     compiling_ = 0;
@@ -285,7 +284,7 @@ bool TuneRun::keep_loaded() {
     if (!is_open_ || session_->lost() || !draws_power()) return false;
     const double before_s = shared_.engine.bench().busy_seconds();
     session_->warm(kSearchSlot, kStretch_s);
-    loaded_s_ += shared_.engine.bench().busy_seconds() - before_s;
+    phases_.loaded_s += shared_.engine.bench().busy_seconds() - before_s;
     return true;
 }
 

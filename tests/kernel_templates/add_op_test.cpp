@@ -235,6 +235,22 @@ TEST(AddPlan, AConfigOfAShortProblemLaunchesALongOneInFull) {
     }
 }
 
+TEST(AddPlan, BlocksStartEarlyWhereTheGpuCan) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Family& family = *catalogue.find_family("add/vector");
+    const Problem problem = parse("4096");
+    for (const auto& [arch, can] : {std::pair{"sm_80", false}, {"sm_89", false}, {"sm_90a", true}, {"sm_120", true}}) {
+        const Device device = reference_device(arch).value();
+        const SearchSpace space = family.space(problem, device);
+        Config config = space.default_config;
+        EXPECT_EQ(family.plan(problem, config, device).steps.at(0).programmatic_dependent, can) << arch;
+        config.set("pdl", 1);
+        EXPECT_EQ(space.contains(config), can) << arch;
+        config.set("pdl", 0);
+        EXPECT_TRUE(space.contains(config)) << arch;
+    }
+}
+
 TEST(AddPlan, GridStrideFillsTheGpuAndNoMore) {
     const Catalogue catalogue = Catalogue::embedded();
     const Family& family = *catalogue.find_family("add/vector");

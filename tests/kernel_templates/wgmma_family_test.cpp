@@ -104,6 +104,24 @@ TEST_F(WgmmaFamily, RowsThatEndInsideAChunkAreNotStoredByTma) {
     EXPECT_FALSE(space(inside).contains(with(direct, "tma_store", 1)));
 }
 
+// The fastest tile for 16384x4096x2048 is 128x160 with 128 along N.
+TEST_F(WgmmaFamily, OperandsMayBeExchangedAtAnySize) {
+    EXPECT_TRUE(named(space(problem("hgemm", "16384x16384x8192")), "wgmma_pingpong_128x160x64_cluster2x1_swapab"));
+}
+
+// Four blocks share a tile of 80 columns: stored [K, N] each brings 16 of its 64 rows, stored [N, K] it would be 20 columns.
+TEST_F(WgmmaFamily, ASharedTileIsDividedAsItIsStored) {
+    const auto of_four = [&](const std::string& layout) {
+        const SearchSpace s = space(problem("hgemm", "1024x1040x1024", {{"layout", layout}}));
+        Config config = with(named(s, "wgmma_coop_128x64x128").value(), "block_n", 80);
+        for (const auto& [name, value] : {std::pair{"block_k", 64}, {"cluster_m", 4}, {"stages", 7}, {"group", 1}})
+            config.set(name, value);
+        return s.why_not(config);
+    };
+    EXPECT_EQ(of_four("nn"), std::nullopt);
+    EXPECT_EQ(of_four("nt"), "a block's share of a tile is not whole swizzle patterns");
+}
+
 TEST_F(WgmmaFamily, TheDefaultOfFewRowsFetchesEightStepsEarly) {
     EXPECT_EQ(space(problem("hgemm", "16x4096x4096")).default_config["prefetch_steps"], 8);
     EXPECT_EQ(space(problem("hgemm", "4096x4096x4096")).default_config["prefetch_steps"], 0);

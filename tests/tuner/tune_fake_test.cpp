@@ -108,6 +108,20 @@ TEST(TuneOnFake, SaysWhereTheTimeWent) {
     EXPECT_GT(phases.at("first_verified_s"), phases.at("setup_s"));
 }
 
+// A product that the tensor cores bound, and one that is over in two microseconds, behind a slow compiler.
+TEST(TuneOnFake, TheCardStaysUnderLoadWhileNothingIsReady) {
+    const auto phases_of = [](const std::string& shape) {
+        Sandbox sandbox("nvrtc delay_ms=200\n");
+        const test::Words words{"tune", "--op", "hgemm", "--shape", shape, "--family", "gemm/wgmma", "--trials", "5", "--json"};
+        return result_of(sandbox.autotune(words)).at("phases");
+    };
+    const Json large = phases_of("4096x4096x2048"), small = phases_of("256x256x256");
+    EXPECT_GT(large.at("loaded_s"), 0.1);
+    EXPECT_LE(large.at("loaded_s"), large.at("starved_s"));
+    EXPECT_GT(small.at("starved_s"), 0.1);
+    EXPECT_EQ(small.at("loaded_s"), 0);
+}
+
 TEST(TuneOnFake, ARecordedSpaceHasEveryPointAndReplays) {
     Sandbox sandbox("rule " + kCulprit + "do=return code=700\n");
     const std::string file = (sandbox.folder() / "space.json").string();

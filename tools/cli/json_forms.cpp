@@ -122,10 +122,19 @@ Json evidence_json(const db::Evidence& evidence) {
 }
 
 Json phases_json(const tuner::TunePhases& phases) {
-    return {{"start_s", phases.start_s},   {"setup_s", phases.setup_s},     {"first_verified_s", phases.first_verified_s},
-            {"search_s", phases.search_s}, {"starved_s", phases.starved_s}, {"busy_s", phases.busy_s},
-            {"verify_s", phases.verify_s}, {"measure_s", phases.measure_s}, {"second_rung_s", phases.second_rung_s},
-            {"warm_s", phases.warm_s},     {"rounds_s", phases.rounds_s},   {"neighbours_s", phases.neighbours_s},
+    return {{"start_s", phases.start_s},
+            {"setup_s", phases.setup_s},
+            {"first_verified_s", phases.first_verified_s},
+            {"search_s", phases.search_s},
+            {"starved_s", phases.starved_s},
+            {"loaded_s", phases.loaded_s},
+            {"busy_s", phases.busy_s},
+            {"verify_s", phases.verify_s},
+            {"measure_s", phases.measure_s},
+            {"second_rung_s", phases.second_rung_s},
+            {"warm_s", phases.warm_s},
+            {"rounds_s", phases.rounds_s},
+            {"neighbours_s", phases.neighbours_s},
             {"total_s", phases.total_s}};
 }
 
