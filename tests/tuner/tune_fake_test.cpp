@@ -112,7 +112,7 @@ TEST(TuneOnFake, SaysWhereTheTimeWent) {
 TEST(TuneOnFake, TheCardStaysUnderLoadWhileNothingIsReady) {
     const auto phases_of = [](const std::string& shape) {
         Sandbox sandbox("nvrtc delay_ms=200\n");
-        const test::Words words{"tune", "--op", "hgemm", "--shape", shape, "--family", "gemm/wgmma", "--trials", "5", "--json"};
+        const test::Words words{"tune", "--op", "hgemm", "--shape", shape, "--family", "gemm/mma", "--trials", "5", "--json"};
         return result_of(sandbox.autotune(words)).at("phases");
     };
     const Json large = phases_of("4096x4096x2048"), small = phases_of("256x256x256");
