@@ -14,9 +14,10 @@ struct BenchWorkerArguments {
 // is lost and the process ends. Requests, by "do":
 //   harness  {} + cubin                       the kernels that serve; answers {"healthy"} by the canary
 //   setup    {bench, problem, timing, l2_warm, seed, symbol} + the reference's cubin   a workbench with its right answers
-//   open     {bench, slot, candidate, symbol, verify, steps} + cubin   loads a candidate, runs it, verifies it, measures it in
-//   steps vendor   {bench, slot, name, verify}      the same for "cublas", "cublaslt" time     {bench, slot, samples, time_us,
-//   most_samples} round    {bench, slots, samples, time_us, most_samples}   one interleaved round, with the card's conditions
+//   open     {bench, slot, candidate, symbol, verify, steps} + cubin   loads a candidate, runs it, verifies it, measures it
+//   vendor   {bench, slot, name, verify}      loads and verifies "cublas", "cublaslt"
+//   time     {bench, slot, samples, time_us, most_samples}
+//   round    {bench, slots, samples, time_us, most_samples}   one interleaved round, with the card's conditions
 //   warm     {bench, slot, seconds}
 //   drop     {bench}
 int run_bench_worker(const BenchWorkerArguments& arguments);

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <future>
 #include <limits>
-#include <numeric>
 #include <thread>
 
 #include "src/core/error.h"
@@ -113,12 +112,14 @@ Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const
 // In shares: of 300,000 points it takes a few tenths of a second.
 void Candidates::predict() {
     predicted_us_.assign(size_, std::numeric_limits<double>::quiet_NaN());
-    const std::size_t share = std::max<std::size_t>(10'000, size_ / std::clamp(std::thread::hardware_concurrency(), 1U, 8U) + 1);
+    constexpr std::size_t kLeastShare = 10'000;
+    const auto policy = size_ > kLeastShare ? std::launch::async : std::launch::deferred;
+    const std::size_t share = std::max(kLeastShare, size_ / std::clamp(std::thread::hardware_concurrency(), 1U, 8U) + 1);
     std::vector<std::future<void>> done;
     for (const Part& part : parts_) {
         for (std::size_t from = 0; from < part.points.size(); from += share) {
             const std::size_t to = std::min(from + share, part.points.size());
-            done.push_back(std::async(std::launch::async, [this, &part, from, to] {
+            done.push_back(std::async(policy, [this, &part, from, to] {
                 for (std::size_t i = from; i < to; ++i) {
                     if (const auto predicted = part.predictor(part.points[i])) predicted_us_[part.first + i] = *predicted;
                 }

@@ -44,12 +44,12 @@ class Candidates {
     Domain domain(std::vector<std::size_t> seeds) const;
 
   private:
-    Problem problem_;
-    Device device_;
     void predict();
     std::vector<std::size_t> most_promising(std::size_t count) const;
     std::vector<std::size_t> best_named(std::size_t count) const;
 
+    Problem problem_;
+    Device device_;
     std::vector<Part> parts_;
     std::size_t size_ = 0;
     std::vector<double> predicted_us_;  // by point; NaN: no opinion
