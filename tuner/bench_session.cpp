@@ -180,10 +180,10 @@ RunOutcome BenchSession::sample(int slot, const Measurement& measurement) {
     return outcome_of(host_.ask({body, {}}, limits()));
 }
 
-void BenchSession::warm(int slot, double seconds) {
+RunOutcome BenchSession::warm(int slot, double seconds) {
     StageLimits limit = limits();
-    limit.time_s += 2 * seconds;
-    host_.ask({{{"do", "warm"}, {"bench", options_.bench}, {"slot", slot}, {"seconds", seconds}}, {}}, limit);
+    limit.time_s = limit.launch_s + 2 * seconds;
+    return outcome_of(host_.ask({{{"do", "warm"}, {"bench", options_.bench}, {"slot", slot}, {"seconds", seconds}}, {}}, limit));
 }
 
 BenchSession::Round BenchSession::round(const std::vector<int>& slots, double turn_us) {

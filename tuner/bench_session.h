@@ -84,7 +84,8 @@ class BenchSession {
     RunOutcome endure(int slot);
     // Times of single launches.
     RunOutcome sample(int slot, const Measurement& measurement);
-    void warm(int slot, double seconds);
+    // Runs it for so long.
+    RunOutcome warm(int slot, double seconds);
 
     struct Round {
         std::vector<double> times_us;

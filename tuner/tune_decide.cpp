@@ -107,13 +107,7 @@ TuneResult TuneRun::decide() {
             return result;
         }
         out.insert(winner);
-        const std::size_t point = *candidates_.find(winner);
-        Trial trial = trials_[point];
-        trial.status = proof.status;
-        trial.timing.reset();
-        trial.detail = proof.detail;
-        record(point, trial);
-        rungs_.fail(point);
+        charge(*candidates_.find(winner), proof);
     }
 }
 
@@ -130,7 +124,7 @@ void TuneRun::second_rung() {
     const PhaseTimer timer(phases_.second_rung_s);
     constexpr int kSlot = 0;
     const auto until = after(finals_from_, kSecondRungShare * seconds_between(finals_from_, finals_until_));
-    if (is_open_ && !session_->lost() && draws_power()) session_->warm(kSlot, kSettle_s);
+    if (open_ && !session_->lost() && draws_power()) session_->warm(kSlot, kSettle_s);
     for (const std::size_t point : rungs_.rung2()) {
         if (Clock::now() > until || !instances_.contains(point)) break;
         const RunOutcome timed = with_second_look([&] {

@@ -73,6 +73,7 @@ class TuneRun {
     void try_one(Ready ready);
     RunOutcome run_on_gpu(const Ready& ready, const Candidate& candidate);
     void record(std::size_t point, Trial trial);
+    void charge(std::size_t point, const RunOutcome& outcome);
     void flush_store(bool now);
     void recover_journal();
     JournalEntry entry_of(Trial trial) const;
@@ -127,7 +128,7 @@ class TuneRun {
     Clock::time_point finals_from_, finals_until_;
     int tried_ = 0, failed_ = 0;
     int since_better_ = 0;
-    bool is_open_ = false;  // what was tried last is still on the bench worker
+    std::optional<std::size_t> open_;  // on the bench worker since it was tried
     std::optional<double> best_us_;
     std::size_t best_point_ = 0;
     std::string stopped_by_ = "space exhausted";

@@ -281,10 +281,16 @@ void TuneRun::search() {
 // next would look better than who came under load. Of kernels that draw little power none does.
 bool TuneRun::keep_loaded() {
     constexpr double kStretch_s = 0.01;  // how long something that became ready may wait
-    if (!is_open_ || session_->lost() || !draws_power()) return false;
+    if (!open_ || session_->lost() || !draws_power()) return false;
+    const std::size_t point = *open_;
     const double before_s = shared_.engine.bench().busy_seconds();
-    session_->warm(kSearchSlot, kStretch_s);
+    const RunOutcome outcome = with_second_look([&] {
+        if (!session_->lost()) return session_->warm(kSearchSlot, kStretch_s);
+        const RunOutcome again = session_->open(kSearchSlot, candidates_.at(point), instances_.at(point), false);
+        return again.ok() ? session_->warm(kSearchSlot, kStretch_s) : again;
+    });
     phases_.loaded_s += shared_.engine.bench().busy_seconds() - before_s;
+    if (!outcome.ok()) charge(point, outcome);
     return true;
 }
 
@@ -323,7 +329,7 @@ RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
     }
     const auto begun = Clock::now();
     const RunOutcome outcome = session_->open(kSearchSlot, candidate, ready.outcome.compiled, true, rungs_.climb());
-    is_open_ = outcome.ok();
+    open_ = outcome.ok() ? std::optional(ready.point) : std::nullopt;
     phases_.verify_s += outcome.opening_s;
     phases_.measure_s += seconds_since(begun) - outcome.opening_s;
     for (const std::vector<double>& samples_us : outcome.steps_us) {
@@ -357,6 +363,21 @@ void TuneRun::record(std::size_t point, Trial trial) {
     if (services().observer != nullptr) services().observer->on_trial(trial);
     trials_[point] = std::move(trial);
     flush_store(false);
+}
+
+// What was right and timed turned out to be wrong, or to kill: as if it had never been fine.
+void TuneRun::charge(std::size_t point, const RunOutcome& outcome) {
+    Trial trial = trials_.at(point);
+    trial.status = outcome.status;
+    trial.timing.reset();
+    trial.detail = outcome.detail;
+    rungs_.fail(point);
+    if (open_ == point) open_.reset();
+    record(point, std::move(trial));
+    if (best_point_ != point) return;
+    const std::vector<std::size_t> left = rungs_.finalists();
+    best_us_ = left.empty() ? std::nullopt : rungs_.estimate_us(left.front());
+    best_point_ = left.empty() ? best_point_ : left.front();
 }
 
 // The journal covers what the store has buffered, so it may be emptied whenever the store has written.
