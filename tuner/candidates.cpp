@@ -1,9 +1,7 @@
 #include "tuner/candidates.h"
 
 #include <algorithm>
-#include <cmath>
 #include <future>
-#include <limits>
 #include <thread>
 
 #include "src/core/error.h"
@@ -106,12 +104,11 @@ Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const
         throw Error(ErrorCode::no_valid_config,
                     "no family can do " + problem.key() + " on " + device.arch() + " (" + reasons + ")");
     }
-    predict();
 }
 
 // In shares: of 300,000 points it takes a few tenths of a second.
-void Candidates::predict() {
-    predicted_us_.assign(size_, std::numeric_limits<double>::quiet_NaN());
+void Candidates::predict_all() {
+    std::vector<std::optional<double>> predicted(size_);
     constexpr std::size_t kLeastShare = 10'000;
     const auto policy = size_ > kLeastShare ? std::launch::async : std::launch::deferred;
     const std::size_t share = std::max(kLeastShare, size_ / std::clamp(std::thread::hardware_concurrency(), 1U, 8U) + 1);
@@ -119,14 +116,13 @@ void Candidates::predict() {
     for (const Part& part : parts_) {
         for (std::size_t from = 0; from < part.points.size(); from += share) {
             const std::size_t to = std::min(from + share, part.points.size());
-            done.push_back(std::async(policy, [this, &part, from, to] {
-                for (std::size_t i = from; i < to; ++i) {
-                    if (const auto predicted = part.predictor(part.points[i])) predicted_us_[part.first + i] = *predicted;
-                }
+            done.push_back(std::async(policy, [&predicted, &part, from, to] {
+                for (std::size_t i = from; i < to; ++i) predicted[part.first + i] = part.predictor(part.points[i]);
             }));
         }
     }
     for (std::future<void>& one : done) one.get();
+    predicted_us_ = std::move(predicted);
 }
 
 const Candidates::Part& Candidates::part_of(std::size_t point) const {
@@ -160,8 +156,9 @@ std::optional<std::size_t> Candidates::find(const Candidate& candidate) const {
 }
 
 std::optional<double> Candidates::predict_us(std::size_t point) const {
-    const double predicted_us = predicted_us_.at(point);
-    return std::isnan(predicted_us) ? std::nullopt : std::optional(predicted_us);
+    if (!predicted_us_.empty()) return predicted_us_.at(point);
+    const Part& part = part_of(point);
+    return part.predictor(part.points[point - part.first]);
 }
 
 std::vector<std::size_t> Candidates::best_named(std::size_t count) const {
@@ -169,7 +166,8 @@ std::vector<std::size_t> Candidates::best_named(std::size_t count) const {
     for (const Part& part : parts_) {
         for (const NamedConfig& one : part.space.named) {
             const auto point = find({std::string(part.family->name()), one.config});
-            if (point && !std::isnan(predicted_us_[*point])) named.emplace_back(predicted_us_[*point], *point);
+            const auto predicted_us = point ? predict_us(*point) : std::nullopt;
+            if (predicted_us) named.emplace_back(*predicted_us, *point);
         }
     }
     std::sort(named.begin(), named.end());
@@ -182,14 +180,12 @@ std::vector<std::size_t> Candidates::best_named(std::size_t count) const {
 std::vector<std::size_t> Candidates::most_promising(std::size_t count) const {
     constexpr std::size_t kConsidered = 4'000;
     constexpr std::ptrdiff_t kApart = 3;  // compile parameters
-    std::vector<std::size_t> order;
+    std::vector<std::pair<double, std::size_t>> order;
     for (std::size_t point = 0; point < size_; ++point) {
-        if (!std::isnan(predicted_us_[point])) order.push_back(point);
+        if (const auto predicted_us = predict_us(point)) order.emplace_back(*predicted_us, point);
     }
     const auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(kConsidered, order.size()));
-    std::partial_sort(order.begin(), last, order.end(), [&](std::size_t left, std::size_t right) {
-        return std::pair(predicted_us_[left], left) < std::pair(predicted_us_[right], right);
-    });
+    std::partial_sort(order.begin(), last, order.end());
     order.erase(last, order.end());
     const auto alike = [&](std::size_t left, std::size_t right) {
         const Part& part = part_of(left);
@@ -200,7 +196,7 @@ std::vector<std::size_t> Candidates::most_promising(std::size_t count) const {
                }) < kApart;
     };
     std::vector<std::size_t> chosen;
-    for (const std::size_t point : order) {
+    for (const auto& [predicted_us, point] : order) {
         if (chosen.size() == count) break;
         if (std::none_of(chosen.begin(), chosen.end(), [&](std::size_t other) { return alike(point, other); }))
             chosen.push_back(point);

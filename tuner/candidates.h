@@ -35,6 +35,8 @@ class Candidates {
     std::optional<std::size_t> find(const Candidate& candidate) const;
     const std::vector<Part>& parts() const { return parts_; }
     std::optional<double> predict_us(std::size_t point) const;
+    // Predicts every point now, on several threads: a search asks for all of them.
+    void predict_all();
     LaunchPlan plan(std::size_t point) const;
 
     // These, the families' defaults after them and then what the cost models say is best, of all and of the named ones, nothing
@@ -44,7 +46,6 @@ class Candidates {
     Domain domain(std::vector<std::size_t> seeds) const;
 
   private:
-    void predict();
     std::vector<std::size_t> most_promising(std::size_t count) const;
     std::vector<std::size_t> best_named(std::size_t count) const;
 
@@ -52,7 +53,7 @@ class Candidates {
     Device device_;
     std::vector<Part> parts_;
     std::size_t size_ = 0;
-    std::vector<double> predicted_us_;  // by point; NaN: no opinion
+    std::vector<std::optional<double>> predicted_us_;  // by point, after predict_all()
 };
 
 // Whether a choice leaves everything open.

@@ -97,7 +97,9 @@ Instance compile_judges(RunShared& shared, const Problem& problem) {
 
 std::unique_ptr<const Candidates> list_candidates(const Problem& problem, const TuneOptions& options,
                                                   const TuneServices& services) {
-    return std::make_unique<const Candidates>(services.catalogue, problem, services.device, options.choice);
+    auto listed = std::make_unique<Candidates>(services.catalogue, problem, services.device, options.choice);
+    listed->predict_all();
+    return listed;
 }
 
 TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options,
