@@ -165,8 +165,11 @@ Json refusal(const gpu::DriverError& error) {
     return {{"status", memory ? "out_of_memory" : "launch_refused"}, {"detail", error.what()}, {"verified", false}};
 }
 
+Meter::Wanted wanted(const Measurement& measurement) {
+    return {measurement.samples, measurement.time_us, measurement.most_samples};
+}
 Meter::Wanted wanted_of(const Json& request) {
-    return {request.at("samples").get<int>(), request.at("time_us").get<double>(), request.at("most_samples").get<int>()};
+    return wanted(wire::read_measurement(request));
 }
 
 Json BenchWorker::open(const Message& request) {
@@ -187,9 +190,10 @@ Json BenchWorker::take_steps(Bench& bench, int slot, const Json& steps) {
     Json taken = Json::array();
     for (const Json& entry : steps) {
         stage("time", slot);
-        const std::vector<double> samples = meter_.sample(*bench.workbench, slot_of(bench, slot), wanted_of(entry));
+        const Step step = wire::read_step(entry);
+        const std::vector<double> samples = meter_.sample(*bench.workbench, slot_of(bench, slot), wanted(step.measurement));
         taken.push_back(samples);
-        if (is_enough(wire::read_step(entry), samples)) break;
+        if (is_enough(step, samples)) break;
     }
     return taken;
 }

@@ -122,13 +122,12 @@ void TuneRun::allow_finals() {
 // The best quarter once more, longer: what the search measured in a hurry is too noisy to choose eight from.
 void TuneRun::second_rung() {
     const PhaseTimer timer(phases_.second_rung_s);
-    constexpr int kSlot = 0;
     const auto until = after(finals_from_, kSecondRungShare * seconds_between(finals_from_, finals_until_));
-    if (open_ && !session_->lost() && draws_power()) session_->warm(kSlot, kSettle_s);
+    if (can_load()) session_->warm(kSearchSlot, kSettle_s);
     for (const std::size_t point : rungs_.rung2()) {
         if (Clock::now() > until || !instances_.contains(point)) break;
         const RunOutcome timed = with_second_look([&] {
-            return session_->open(kSlot, candidates_.at(point), instances_.at(point), false,
+            return session_->open(kSearchSlot, candidates_.at(point), instances_.at(point), false,
                                   {{.measurement = rungs_.rung2_measurement()}});
         });
         if (timed.ok()) {

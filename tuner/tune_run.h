@@ -69,6 +69,7 @@ class TuneRun {
     void search();
     bool search_is_over();
     bool keep_loaded();
+    bool can_load() const;
     bool draws_power() const;
     void try_one(Ready ready);
     RunOutcome run_on_gpu(const Ready& ready, const Candidate& candidate);
@@ -139,6 +140,7 @@ class TuneRun {
     Reference judged_by_ = Reference::full;
 };
 
+constexpr int kSearchSlot = 0;       // on the bench worker, of what is tried and of the second rung
 constexpr double kMostFinals_s = 8;  // what the second rung and the final rounds need at most
 
 // What a tune of the problem may try. Any thread may list: a large space takes half a second. Throws as Candidates does.

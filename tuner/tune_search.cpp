@@ -17,7 +17,6 @@ constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final roun
 constexpr double kOverrun = 2;         // of the budget, while nothing has been verified, or next to nothing tried:
 constexpr int kFewTried = 8;           // two seconds from a cold start are over when the first candidates are compiled
 constexpr double kReferenceLimit_s = 5;
-constexpr int kSearchSlot = 0;
 
 bool is_known_failure(const db::StoredTrial& stored) {
     return stored.trial.status != TrialStatus::ok;
@@ -283,7 +282,7 @@ void TuneRun::search() {
 // next would look better than who came under load. Of kernels that draw little power none does.
 bool TuneRun::keep_loaded() {
     constexpr double kStretch_s = 0.01;  // how long something that became ready may wait
-    if (!open_ || session_->lost() || !draws_power()) return false;
+    if (!can_load()) return false;
     const std::size_t point = *open_;
     const double before_s = shared_.engine.bench().busy_seconds();
     const RunOutcome outcome = with_second_look([&] {
@@ -294,6 +293,11 @@ bool TuneRun::keep_loaded() {
     phases_.loaded_s += shared_.engine.bench().busy_seconds() - before_s;
     if (!outcome.ok()) charge(point, outcome);
     return true;
+}
+
+// Whether something is open whose running loads the card.
+bool TuneRun::can_load() const {
+    return open_ && !session_->lost() && draws_power();
 }
 
 bool TuneRun::draws_power() const {

@@ -67,11 +67,17 @@ Json write(const Step& step) {
     return json;
 }
 
+Measurement read_measurement(const Json& json) {
+    Measurement measurement;
+    measurement.samples = json.at("samples").get<int>();
+    measurement.time_us = json.at("time_us").get<double>();
+    measurement.most_samples = json.at("most_samples").get<int>();
+    return measurement;
+}
+
 Step read_step(const Json& json) {
     Step step;
-    step.measurement.samples = json.at("samples").get<int>();
-    step.measurement.time_us = json.at("time_us").get<double>();
-    step.measurement.most_samples = json.at("most_samples").get<int>();
+    step.measurement = read_measurement(json);
     step.by_interval = json.at("by_interval").get<bool>();
     if (json.contains("enough_above_us")) step.enough_above_us = json["enough_above_us"].get<double>();
     return step;

@@ -27,6 +27,7 @@ Trial read_trial(const Json& json);
 Problem read_problem(const Json& json);
 Device read_device(const Json& json);
 jit::Rendered read_rendered(const Json& json);
+Measurement read_measurement(const Json& json);
 Step read_step(const Json& json);
 
 }  // namespace autotune::tuner::wire
