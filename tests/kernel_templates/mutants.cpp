@@ -171,7 +171,8 @@ std::vector<Mutant> mma() {
 std::vector<Mutant> wgmma() {
     return of_family("gemm/wgmma",
                      "block_m=64 block_n=64 block_k=64 math_groups=1 pingpong=0 cluster_m=1 cluster_n=1 cluster_k=1 "
-                     "swap_ab=0 tma_store=1 store_buffers=2 tma_swizzle=128 stages=12 split_k=1", {
+                     "swap_ab=0 tma_store=1 store_buffers=2 tma_swizzle=128 reduce_kernel=0 stages=12 split_k=1 "
+                     "prefetch_steps=0 prefetch_all=0", {
         {.name = "k_tail_dropped",
          .find = "return (k + block_k - 1) / block_k;",
          .replace = "return k / block_k;",
@@ -204,6 +205,14 @@ std::vector<Mutant> wgmma() {
          .find = "for (int part = 0; part < work.parts; ++part) {",
          .replace = "for (int part = 1; part < work.parts; ++part) {",
          .config = "split_k=2", .shape = "64x64x512"},
+        {.name = "second_kernel_misses_a_part",
+         .find = "for (int part = 0; part < split_k; ++part) {",
+         .replace = "for (int part = 1; part < split_k; ++part) {",
+         .config = "split_k=2 tma_store=0 reduce_kernel=1", .shape = "64x64x512"},
+        {.name = "second_kernel_adds_another_group",
+         .find = "const int number = group_of_all / groups_per_tile, group_in_tile = group_of_all % groups_per_tile;",
+         .replace = "const int number = group_of_all / groups_per_tile, group_in_tile = 0;",
+         .config = "block_m=128 math_groups=2 split_k=2 tma_store=0 reduce_kernel=1 stages=9", .shape = "128x64x512"},
         {.name = "no_fence_before_the_counter",
          .find = "    __threadfence();\n    named_barrier(1 + group, 128);\n    if (thread == 0) {",
          .replace = "    named_barrier(1 + group, 128);\n    if (thread == 0) {",

@@ -135,12 +135,41 @@ TEST_F(WgmmaFamily, AnEarlyFetchNeedsAnEarlyStart) {
     EXPECT_FALSE(s.contains(with(with(config, "pdl", 0), "prefetch_steps", 32)));
 }
 
-TEST_F(WgmmaFamily, BlocksThatShareTilesDoNotFetchEarly) {
-    const SearchSpace s = space(problem("hgemm", "512x512x4096"));
-    const Config config = named(s, "wgmma_single_64x64x128_swapab").value();
-    EXPECT_TRUE(s.contains(with(config, "prefetch_steps", 8)));
-    EXPECT_TRUE(s.contains(with(config, "cluster_m", 2)));
-    EXPECT_FALSE(s.contains(with(with(config, "cluster_m", 2), "prefetch_steps", 8)));
+// 512x512 in tiles of 64x64 is 64 blocks, which leave 68 of 132 SMs; 1056x1024 in tiles of 64x128 is 136.
+TEST_F(WgmmaFamily, BlocksOnIdleSmsFetchForAllWhereThereAreAny) {
+    const auto blocks_that_fetch = [&](const Problem& p, const Config& config) {
+        return std::get<I32Arg>(family_.plan(p, config, device_).steps.back().arguments.back()).value;
+    };
+    const Problem small = problem("hgemm", "512x512x4096");
+    const SearchSpace s = space(small);
+    const Config own = with(named(s, "wgmma_single_64x64x128_swapab").value(), "prefetch_steps", 8);
+    EXPECT_TRUE(s.contains(with(own, "prefetch_all", 1)));
+    EXPECT_EQ(blocks_that_fetch(small, own), 0);
+    EXPECT_EQ(blocks_that_fetch(small, with(own, "prefetch_all", 1)), 132 - 64);
+    EXPECT_FALSE(s.contains(with(with(own, "prefetch_steps", 0), "prefetch_all", 1)));
+    const SearchSpace large = space(problem("hgemm", "1056x1024x4096"));
+    const Config without = named(large, "wgmma_single_64x128x128").value();
+    EXPECT_TRUE(large.contains(without));
+    EXPECT_FALSE(large.contains(with(with(without, "prefetch_steps", 8), "prefetch_all", 1)));
+}
+
+// 32 tiles of 64x128 in four parts each: 128 threads of the second kernel add two quads of every thread, 8 pairs of them a tile.
+TEST_F(WgmmaFamily, ASecondKernelAddsThePartsOfSplitK) {
+    const Problem p = problem("hgemm", "512x512x8192");
+    const SearchSpace s = space(p);
+    Config config = with(named(s, "wgmma_single_64x128x128").value(), "split_k", 4);
+    EXPECT_EQ(s.why_not(config), std::nullopt);
+    EXPECT_EQ(family_.plan(p, config, device_).steps.size(), 1U);
+    EXPECT_FALSE(s.contains(with(config, "reduce_kernel", 1)));  // nothing is left to store by TMA
+    config = with(with(config, "tma_store", 0), "reduce_kernel", 1);
+    EXPECT_EQ(s.why_not(config), std::nullopt);
+    const LaunchPlan plan = family_.plan(p, config, device_);
+    ASSERT_EQ(plan.steps.size(), 2U);
+    EXPECT_EQ(plan.steps[1].entry, "_reduce");
+    EXPECT_EQ(plan.steps[1].grid, (Dim3{32 * 8, 1, 1}));
+    EXPECT_EQ(plan.workspace_zero_bytes, 0U);
+    EXPECT_EQ(plan.workspace_bytes, 512U * 512 * 4 * 4);
+    EXPECT_FALSE(s.contains(with(config, "split_k", 1)));
 }
 
 TEST_F(WgmmaFamily, NothingIsFetchedEarlyOfWhatTheLaunchPacks) {

@@ -44,16 +44,15 @@ std::vector<Parameter> parameters() {
         {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
         {"store_buffers", {1, 2, 3, 4}, compile, "spans of C that may be on their way to memory by TMA"},
         {"tma_swizzle", {32, 64, 128}, compile, "bytes of an operand's row that a swizzle pattern spans"},
+        {"reduce_kernel", {0, 1}, compile, "who adds the parts of split-K: 0: the last block of a tile, 1: a second kernel"},
         {"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 12}, launch, "stages of the ring"},
         {"split_k", {0, 1, 2, 3, 4, 6, 8, 12, 16}, launch, "parts of K; 0: stream-K"},
         {"raster", {0, 1, 2}, launch, "tiles in sequence go along 0: M, 1: N, 2: a Hilbert curve in squares"},
         {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances, or a square's side"},
         {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
         {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
-        {"prefetch_steps",
-         {0, 8, 32},
-         launch,
-         "K steps of a block's first tile that are fetched into L2 before the kernel's turn"},
+        {"prefetch_steps", {0, 8, 16, 32}, launch, "first K steps that are fetched into L2 before the kernel's turn"},
+        {"prefetch_all", {0, 1}, launch, "who does: 0: each block for its first tile, 1: those on idle SMs for all tiles"},
     };
 }
 
@@ -121,9 +120,13 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
                       return s.tma_store == 1 && left * s.block_k < 256 && left < deepest_ring(s, device);
                   })});
     to.push_back({"outputs that TMA can store are, but for small ones and blocks that divide K",
-                  {"cluster_k", "tma_store"},
+                  {"cluster_k", "tma_store", "reduce_kernel"},
                   rule([=](const Shape& s) {
-                      return s.tma_store == 1 || !tma_can_store(g) || s.cluster_k > 1 || g.m * g.n * g.batch <= (1 << 18);
+                      return s.tma_store == 1 || !tma_can_store(g) || s.cluster_k > 1 || s.reduce_kernel == 1 ||
+                             g.m * g.n * g.batch <= (1 << 18);
+                  })});
+    to.push_back({"what a second kernel adds is not stored by TMA", {"tma_store", "reduce_kernel"}, rule([](const Shape& s) {
+                      return s.tma_store == 0 || s.reduce_kernel == 0;
                   })});
 }
 
@@ -206,6 +209,9 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
     to.push_back({"K is divided within clusters or among them", {"cluster_k", "split_k"}, rule([](const Shape& s) {
                       return s.cluster_k == 1 || s.split_k == 1;
                   })});
+    to.push_back({"a second kernel adds the parts of split-K alone", {"split_k", "reduce_kernel"}, rule([](const Shape& s) {
+                      return s.reduce_kernel == 0 || s.split_k > 1;
+                  })});
     to.push_back({"a part of K would have fewer than 4 steps", grid,
                   rule([=](const Shape& s) { return s.split_k <= 1 || Grid(g, s, device).steps >= 4 * s.split_k; })});
     to.push_back({"split-K only where tiles alone leave SMs idle", grid, rule([=](const Shape& s) {
@@ -241,27 +247,36 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                   })});
 }
 
+// The blocks of a grid that all run at once, one on an SM and with one tile or part; 0 for other grids.
+int64_t blocks_at_once(const Gemm& g, const Shape& s, const Device& device) {
+    const Grid at(g, s, device);
+    const int64_t blocks = at.tiles * at.parts * s.cluster_blocks();
+    return blocks <= device.identity.sm_count ? blocks : 0;
+}
+
 void add_prefetch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = rules_on(g);
     const std::vector<std::string> grid = {"block_m",   "block_n", "block_k", "cluster_m",     "cluster_n",
                                            "cluster_k", "swap_ab", "split_k", "prefetch_steps"};
+    std::vector<std::string> grid_and_who = grid;
+    grid_and_who.emplace_back("prefetch_all");
     to.push_back({"what is packed is not there before the kernel's turn", {"prefetch_steps"}, rule([=](const Shape& s) {
                       return s.prefetch_steps == 0 || !g.packs_any();
                   })});
-    to.push_back({"blocks that share tiles have no registers to fetch early",
-                  {"cluster_m", "cluster_n", "prefetch_steps"},
-                  rule([](const Shape& s) { return s.prefetch_steps == 0 || s.sharing_blocks() == 1; })});
     to.push_back({"only a kernel that starts before its turn fetches early", {"pdl", "prefetch_steps"}, rule([](const Shape& s) {
                       return s.prefetch_steps == 0 || s.pdl == 1;
                   })});
     to.push_back(
         {"an early fetch is for few rows or columns, or for blocks that all run at once", grid, rule([=](const Shape& s) {
-             if (s.prefetch_steps == 0 || has_few_rows(g)) return true;
-             const Grid at(g, s, device);
-             return at.parts != 0 && at.tiles * at.parts * s.cluster_blocks() <= device.identity.sm_count;
+             return s.prefetch_steps == 0 || has_few_rows(g) || blocks_at_once(g, s, device) > 0;
          })});
     to.push_back({"prefetch_steps is at least twice what a block has", grid, rule([=](const Shape& s) {
                       return s.prefetch_steps == 0 || s.prefetch_steps < 2 * Grid(g, s, device).steps_each(s);
+                  })});
+    to.push_back({"blocks on idle SMs fetch for all where all run at once and leave an SM", grid_and_who, rule([=](const Shape& s) {
+                      if (s.prefetch_all == 0) return true;
+                      const int64_t blocks = blocks_at_once(g, s, device);
+                      return s.prefetch_steps > 0 && blocks > 0 && blocks < device.identity.sm_count;
                   })});
 }
 
@@ -298,7 +313,7 @@ std::vector<Tile> tiles_for(const Gemm& g) {
 }
 
 struct Corner {
-    int64_t cluster_m, cluster_k, swap_ab, tma_store, split_k, group;
+    int64_t cluster_m, cluster_k, swap_ab, tma_store, split_k, reduce_kernel, group;
 };
 
 Config corner_config(const Tile& t, const Corner& corner, const Gemm& g, const Device& device) {
@@ -314,28 +329,32 @@ Config corner_config(const Tile& t, const Corner& corner, const Gemm& g, const D
                      {"tma_store", corner.tma_store},
                      {"store_buffers", corner.tma_store != 0 ? t.store_buffers : 2},
                      {"tma_swizzle", 128},
+                     {"reduce_kernel", corner.reduce_kernel},
                      {"stages", 2},
                      {"split_k", corner.split_k},
                      {"raster", 0},
                      {"group", corner.group},
                      {"evict_first", 0},
                      {"pdl", 1},
-                     {"prefetch_steps", 0}};
+                     {"prefetch_steps", 0},
+                     {"prefetch_all", 0}};
     config.set("stages", deepest_ring(Shape(config, g), device));
     return config;
 }
 
-// {cluster_k, split_k}: ways to divide K.
-constexpr std::array<std::array<int64_t, 2>, 6> kDivisions = {{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {1, 4}, {1, 8}}};
+// {cluster_k, split_k, reduce_kernel}: ways to divide K.
+constexpr std::array<std::array<int64_t, 3>, 9> kDivisions = {
+    {{1, 1, 0}, {2, 1, 0}, {4, 1, 0}, {1, 2, 0}, {1, 4, 0}, {1, 8, 0}, {1, 2, 1}, {1, 4, 1}, {1, 8, 1}}};
 
 Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
     DefaultChoice choice(space);
     for (const Tile& tile : tiles_for(g)) {
         for (const int64_t swap_ab : {0, 1}) {
             for (const int64_t tma_store : {1, 0}) {
-                for (const auto& [cluster_k, split_k] : kDivisions) {
+                for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
                     for (const int64_t group : {8, 1}) {
-                        const Config config = corner_config(tile, {1, cluster_k, swap_ab, tma_store, split_k, group}, g, device);
+                        const Config config =
+                            corner_config(tile, {1, cluster_k, swap_ab, tma_store, split_k, reduce_kernel, group}, g, device);
                         choice.offer(config, wgmma::predict(g, Shape(config, g), device));
                     }
                 }
@@ -343,9 +362,11 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
         }
     }
     const Config chosen = choice.choose();
+    // Blocks beside which the next kernel's find no room can fetch little for themselves before their turn.
     Config early = chosen;
     early.set("prefetch_steps", 8);
-    return has_few_rows(g) && space.contains(early) ? early : chosen;
+    early.set("prefetch_all", has_few_rows(g) || fits_twice(Shape(chosen, g), chosen["stages"], device) ? 0 : 1);
+    return space.contains(early) ? early : chosen;
 }
 
 void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
@@ -354,7 +375,7 @@ void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
         for (const int64_t cluster : {1, 2}) {
             const std::string name = std::string("wgmma_") + tile.name + (cluster == 2 ? "_cluster2x1" : "");
             for (const int64_t swap_ab : {0, 1}) {
-                const Config config = corner_config(tile, {cluster, 1, swap_ab, tma_store, 1, swap_ab != 0 ? 1 : 8}, g, device);
+                const Config config = corner_config(tile, {cluster, 1, swap_ab, tma_store, 1, 0, swap_ab != 0 ? 1 : 8}, g, device);
                 if (space.contains(config)) space.named.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config});
             }
         }
@@ -370,11 +391,12 @@ struct Workspace {
 Workspace workspace_of(const Problem& problem, const Shape& s, const Grid& grid) {
     gemm::WorkspaceLayout layout;
     Workspace w;
-    const bool combines = grid.parts != 1;
-    if (combines) {
+    if (grid.parts != 1 && s.reduce_kernel == 0) {
         const int64_t counters = grid.tiles * s.cluster_blocks() * s.groups_per_tile();
         w.counters = layout.take(counters * 4);
         w.zero_bytes = static_cast<std::size_t>(counters) * 4;
+    }
+    if (grid.parts != 1) {
         const int64_t slots = s.cluster_blocks() * (grid.parts == 0 ? 2 * grid.clusters : grid.tiles * grid.parts);
         w.partial = layout.take(slots * s.block_m * s.block_n * s.sum_bytes);
     }
@@ -411,7 +433,7 @@ std::array<int64_t, 2> box_of(const Shape& s, bool k_major, int64_t extent, int6
                    : std::array<int64_t, 2>{s.span(extent), s.block_k / shares};
 }
 
-LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w) {
+LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w, const Device& device) {
     const Gemm g(problem);
     const auto& o = problem.operands;
     const bool swap = s.swap_ab != 0;
@@ -425,8 +447,9 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
     TensorMapArg map_c = map_x;  // not read without tma_store
     if (s.tma_store != 0 && swap) map_c = map_of(o[2], 2, 0, {64, s.span_c()});
     if (s.tma_store != 0 && !swap) map_c = map_of(o[2], 2, 0, {s.span_c(), 64 * s.bands()});
+    const int64_t blocks = grid.clusters * s.cluster_blocks();
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(grid.clusters * s.cluster_blocks()), 1, 1};
+    step.grid = {static_cast<std::uint32_t>(blocks), 1, 1};
     step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
     step.cluster = {static_cast<std::uint32_t>(s.cluster_blocks()), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
@@ -453,7 +476,35 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
                       i32(s.raster),
                       i32(grid.parts),
                       i32(s.evict_first),
-                      i32(s.prefetch_steps)};
+                      i32(s.prefetch_steps),
+                      i32(s.prefetch_all != 0 ? device.identity.sm_count - blocks : 0)};
+    return step;
+}
+
+// The second kernel: 128 threads for two quads of a math group's sums.
+LaunchStep reduce_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w) {
+    const Gemm g(problem);
+    const Operand& c = problem.operands[gemm::kC];
+    const int64_t pairs_of_quads = s.bands() * s.block_n / 16;
+    LaunchStep step;
+    step.entry = "_reduce";
+    step.grid = {static_cast<std::uint32_t>(grid.tiles * s.sharing_blocks() * s.groups_per_tile() * pairs_of_quads), 1, 1};
+    step.block = {128, 1, 1};
+    step.programmatic_dependent = s.pdl != 0;
+    step.arguments = {OperandArg{gemm::kC},
+                      ScalarArg{0},
+                      ScalarArg{1},
+                      i32(g.m),
+                      i32(g.n),
+                      I64Arg{c.ld},
+                      i32(g.batch),
+                      I64Arg{c.batch_stride},
+                      WorkspaceArg{w.partial},
+                      i32(grid.count_m),
+                      i32(grid.count_n),
+                      i32(s.group),
+                      i32(s.raster),
+                      i32(grid.parts)};
     return step;
 }
 
@@ -502,7 +553,8 @@ class Wgmma final : public Family {
         plan.workspace_zero_bytes = w.zero_bytes;
         if (g.align_a < 16) plan.steps.push_back(pack_step(problem.operands[0], 0, w.packed_a));
         if (g.align_b < 16) plan.steps.push_back(pack_step(problem.operands[1], 1, w.packed_b));
-        plan.steps.push_back(main_step(problem, s, grid, w));
+        plan.steps.push_back(main_step(problem, s, grid, w, device));
+        if (s.reduce_kernel != 0) plan.steps.push_back(reduce_step(problem, s, grid, w));
         return plan;
     }
 

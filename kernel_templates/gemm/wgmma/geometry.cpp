@@ -22,6 +22,7 @@ Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
     tma_store = get("tma_store");
     store_buffers = get("store_buffers");
     tma_swizzle = get("tma_swizzle");
+    reduce_kernel = c.find("reduce_kernel").value_or(0);
     swap_ab = get("swap_ab");
     stages = get("stages");
     group = get("group");
@@ -30,6 +31,7 @@ Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
     evict_first = get("evict_first");
     pdl = get("pdl");
     prefetch_steps = get("prefetch_steps");
+    prefetch_all = c.find("prefetch_all").value_or(0);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
@@ -95,9 +97,16 @@ double tile_clocks(const Shape& s) {
                                                                               : 8.0;
     return 1780.0 + static_cast<double>(s.block_m * s.block_n) / area_per_clock;
 }
-// Clocks to leave a part in the workspace and to add the parts.
+// Clocks to leave a part in the workspace and to add the parts, or, for a second kernel, to leave it alone.
 double combine_clocks(const Shape& s) {
-    return 5240.0 + static_cast<double>(s.block_m * s.block_n) / 2.6;
+    const auto area = static_cast<double>(s.block_m * s.block_n);
+    return s.reduce_kernel != 0 ? 600.0 + area / 16.0 : 5240.0 + area / 2.6;
+}
+
+// The second kernel, if there is one: until its turn is known to have come, and what it reads from L2.
+double reduce_us(const Gemm& g, const Shape& s, const Grid& grid) {
+    if (s.reduce_kernel == 0) return 0.0;
+    return 1.3 + static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes) / 3.5e6;
 }
 
 double clocks_of(const Shape& s, const Grid& grid) {
@@ -172,7 +181,7 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const double compute = clocks_of(s, grid) / (device.clock_mhz * 0.86);
     const double memory = memory_us(g, s, grid, device);
     const double launch = launch_us(s, device);
-    const double alone = launch + std::pow(std::pow(compute, 6) + std::pow(memory, 6), 1.0 / 6);
+    const double alone = launch + std::pow(std::pow(compute, 6) + std::pow(memory, 6), 1.0 / 6) + reduce_us(g, s, grid);
     return std::pow(std::pow(alone, 8) + std::pow(power_us(s, grid, device), 8), 1.0 / 8) + pack_us(g, device);
 }
 

@@ -17,8 +17,8 @@ using gemm::round_up;
 
 struct Shape {
     std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, store_buffers,
-        tma_swizzle, swap_ab;
-    std::int64_t stages, group, raster, split_k, evict_first, pdl, prefetch_steps;
+        tma_swizzle, reduce_kernel, swap_ab;
+    std::int64_t stages, group, raster, split_k, evict_first, pdl, prefetch_steps, prefetch_all;
     std::int64_t sum_bytes;  // of an element of the accumulators: the problem's, not the config's
 
     Shape(const Config& config, const Gemm& g);
@@ -41,7 +41,7 @@ struct Shape {
     std::int64_t received_bytes() const { return (cluster_k - 1) * (block_m * block_n / cluster_k) * sum_bytes; }
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
-        return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + count * 16 + math_groups * 12 + 8;
+        return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + count * 16 + math_groups * 12 + 12;
     }
 };
 

@@ -4,8 +4,9 @@
 // X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T), so that a problem
 // of few rows fills the 64 rows of a multiplication with the other operand.
 // K is divided among blocks by split-K (split_k parts of every tile) or stream-K (split_k = 0: whole waves of tiles, then the rest cut
-// into equal runs of K steps). The part that finishes last adds all parts in their order: the result does not depend on timing. Or the
-// `cluster_k` blocks of a cluster divide K, and each adds its share of the tile from what its peers send to its shared memory.
+// into equal runs of K steps). The part that finishes last adds all parts in their order, or with reduce_kernel a second kernel does:
+// the result does not depend on timing. Or the `cluster_k` blocks of a cluster divide K, and each adds its share of the tile from what
+// its peers send to its shared memory.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 using In = ${in_type};
@@ -29,6 +30,7 @@ constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of on
 constexpr int tma_store = ${tma_store};
 constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};  // bytes of an operand's row that a swizzle pattern spans, at most
+#define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 // ---- end of parameters ----
 #include "common/hopper.cuh"
 #include "gemm/pack.cuh"
@@ -45,15 +47,18 @@ static_assert(!tma_store || align_c == 16, "a TMA store takes rows of a multiple
 static_assert(block_k % (tma_swizzle / 2) == 0 && block_n % 16 == 0 && block_n <= 256);
 static_assert(block_m % (pingpong ? 64 : 64 * math_groups) == 0 && block_m <= 256);
 
+constexpr bool reduce_kernel = AUTOTUNE_REDUCE_KERNEL != 0;  // a kernel of its own adds the parts of K
 constexpr int groups_per_tile = pingpong ? 1 : math_groups;
 constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per math group
 constexpr int group_rows = 64 * bands;
 constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;     // in a register
 constexpr int accumulators = block_n / 2 / sums_each;    // registers of one band
 constexpr int sharing_blocks = cluster_m * cluster_n;
+constexpr int notified_blocks = cluster_m + cluster_n - 1;  // in a block's row or column of the cluster: those that load for it
 constexpr int cluster_blocks = sharing_blocks * cluster_k;
 constexpr int math_threads = 128 * math_groups;
 static_assert(cluster_k == 1 || (sharing_blocks == 1 && !pingpong), "blocks either share tiles or divide the K of one");
+static_assert(cluster_k == 1 || !reduce_kernel, "blocks that divide K in a cluster add it there");
 
 // Operand tiles, in slabs one swizzle span wide. K-major: slabs of rows along K. MN-major: slabs of block_k rows.
 constexpr int widest_span = tma_swizzle / 2;
@@ -265,6 +270,13 @@ struct Operand {
     u64 policy;
 };
 
+// All that other grids may have written is read, and all that they may read is written, after this. The next grid's blocks may start
+// from then on.
+__device__ __forceinline__ void begin_turn() {
+    wait_for_earlier_grids();
+    let_next_grid_start();
+}
+
 // One operand's part of a stage, of which each of `shares` blocks takes one: `visit` gets each box's offset in the tile and its place.
 template <bool k_major, int extent, int span, int shares, typename Visit>
 __device__ __forceinline__ void for_each_box(int mn, int k, int share, Visit visit) {
@@ -293,23 +305,60 @@ __device__ __forceinline__ void load_operand(u32 destination, const Operand& fro
     });
 }
 
-// Fetches the first `steps` K steps of a block's first tile into L2, which is where all writes meet: allowed before the kernel's turn.
-__device__ __forceinline__ void fetch_early(Schedule schedule, const TensorMap* x, const TensorMap* y, int steps) {
+// What a block fetches into L2, which is where all writes meet, before the kernel's turn.
+struct EarlyFetch {
+    int steps;   // of the K loop
+    int blocks;  // that fetch for all, the first of the grid; 0: every block for itself
+    u32 turn;    // shared memory: not 0 once the turn has come
+    __device__ __forceinline__ bool too_late() const {
+        u32 come;
+        asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(come) : "r"(turn) : "memory");
+        return come != 0;
+    }
+};
+
+template <bool k_major, int extent, int span, int shares>
+__device__ __forceinline__ void fetch_share(const TensorMap* from, int mn, int k, int batch, int share) {
+    for_each_box<k_major, extent, span, shares>(mn, k, share, [&](u32, int column, int row) { prefetch_box(from, column, row, batch); });
+}
+
+// A block's share of its first tile.
+__device__ __forceinline__ void fetch_own(const EarlyFetch& fetch, Schedule schedule, const TensorMap* x, const TensorMap* y, int rank) {
     Work work;
     if (!schedule.next(work)) return;
     const Tile tile = schedule.tile(work);
 #pragma unroll 1
-    for (int step = work.first; step < work.first + min(steps, work.steps); ++step) {
-        for_each_box<!x_mn_major, block_m, span_x, 1>(tile.m0, step * block_k, 0, [&](u32, int column, int row) {
-            prefetch_box(x, column, row, tile.batch);
-        });
-        for_each_box<y_k_major, block_n, span_y, 1>(tile.n0, step * block_k, 0, [&](u32, int column, int row) {
-            prefetch_box(y, column, row, tile.batch);
-        });
+    for (int step = work.first; step < work.first + min(fetch.steps, work.steps) && !fetch.too_late(); ++step) {
+        fetch_share<!x_mn_major, block_m, span_x, cluster_n>(x, tile.m0, step * block_k, tile.batch, rank / cluster_m);
+        fetch_share<y_k_major, block_n, span_y, cluster_m>(y, tile.n0, step * block_k, tile.batch, rank % cluster_m);
     }
 }
 
-__device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, const Operand& x, const Operand& y, int rank) {
+// Of all tiles, the first steps first: for the blocks that start early because the grid is smaller than the device.
+__device__ __forceinline__ void fetch_for_all(const EarlyFetch& fetch, const Shape& s, const TensorMap* x, const TensorMap* y) {
+    const int rows_x = s.tiles_m * cluster_m;
+    const int rows = rows_x + s.tiles_n * cluster_n;
+    const int parts = cluster_k > 1 ? cluster_k : s.split_k;
+    const int steps = s.steps();
+#pragma unroll 1
+    for (int step = 0; step < fetch.steps; ++step) {
+#pragma unroll 1
+        for (int i = static_cast<int>(blockIdx.x); i < rows * parts * s.batch; i += fetch.blocks) {
+            if (fetch.too_late()) return;
+            const int row = i % rows, part = i / rows % parts, batch = i / rows / parts;
+            const int at = steps * part / parts + step;
+            if (at >= steps * (part + 1) / parts) continue;
+#pragma unroll
+            for (int share = 0; share < cluster_n && row < rows_x; ++share)
+                fetch_share<!x_mn_major, block_m, span_x, cluster_n>(x, row * block_m, at * block_k, batch, share);
+#pragma unroll
+            for (int share = 0; share < cluster_m && row >= rows_x; ++share)
+                fetch_share<y_k_major, block_n, span_y, cluster_m>(y, (row - rows_x) * block_n, at * block_k, batch, share);
+        }
+    }
+}
+
+__device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, const Operand& x, const Operand& y, int rank, u32 turn) {
     const int share_x = rank / cluster_m;  // blocks along N share X
     const int share_y = rank % cluster_m;
     unsigned mask_x = 0;
@@ -318,8 +367,12 @@ __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, con
     const unsigned mask_y = ((1u << cluster_m) - 1) << (rank / cluster_m * cluster_m);
     Position at;
     Work work;
-    while (schedule.next(work)) {
+    for (bool is_first = true; schedule.next(work); is_first = false) {
         const Tile tile = schedule.tile(work);
+        if (is_first) {
+            begin_turn();
+            asm volatile("st.volatile.shared.u32 [%0], 1;" ::"r"(turn) : "memory");
+        }
 #pragma unroll 1
         for (int step = work.first; step < work.first + work.steps; ++step) {
             const u32 full = ring.full + at.stage * 8;
@@ -332,11 +385,23 @@ __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, con
             at.next(ring.stages);
         }
     }
+    // A block must not leave while a peer may still arrive on its barriers: all have when its ring is empty.
+    if constexpr (sharing_blocks > 1) {
+        for (int stage = 0; stage < ring.stages; ++stage) {
+            barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
+            at.next(ring.stages);
+        }
+    }
 }
 
-__device__ __forceinline__ void release(const Ring& ring, int stage, int lane) {
+// Whether that block of the cluster loads tiles for this one, and this one for it.
+__device__ __forceinline__ bool shares_with(int block, int rank) {
+    return block < sharing_blocks && (block % cluster_m == rank % cluster_m || block / cluster_m == rank / cluster_m);
+}
+
+__device__ __forceinline__ void release(const Ring& ring, int stage, int lane, bool notifies) {
     if constexpr (sharing_blocks > 1) {
-        if (lane < sharing_blocks) barrier_arrive_remote(ring.empty + stage * 8, lane);
+        if (notifies) barrier_arrive_remote(ring.empty + stage * 8, lane);
     } else {
         if (lane == 0) barrier_arrive(ring.empty + stage * 8);
     }
@@ -509,6 +574,30 @@ __device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, Su
 
 constexpr int slot_registers = block_m * block_n / sums_each;
 
+// Where a thread's quad of a math group lies in a slot that a second kernel reads: all threads' side by side.
+__device__ __forceinline__ int quad_in_slot(int group_in_tile, int quad, int thread) {
+    return ((group_in_tile * quads + quad) * 128 + thread) * quad_registers;
+}
+__device__ __forceinline__ void store_quad(float* to, const float* r) { __stcg(reinterpret_cast<float4*>(to), make_float4(r[0], r[1], r[2], r[3])); }
+__device__ __forceinline__ void store_quad(u32* to, const u32* r) { __stcg(reinterpret_cast<uint2*>(to), make_uint2(r[0], r[1])); }
+__device__ __forceinline__ void load_quad(const float* from, float* r) {
+    const float4 quad = __ldcg(reinterpret_cast<const float4*>(from));
+    r[0] = quad.x, r[1] = quad.y, r[2] = quad.z, r[3] = quad.w;
+}
+__device__ __forceinline__ void load_quad(const u32* from, u32* r) {
+    const uint2 quad = __ldcg(reinterpret_cast<const uint2*>(from));
+    r[0] = quad.x, r[1] = quad.y;
+}
+
+// Leaves this part in the workspace for the second kernel.
+__device__ __forceinline__ void leave_part(const Output& out, const Schedule& schedule, const Work& work, int group, const Sums& acc) {
+    const int thread = threadIdx.x % 128;
+    Register* slot = out.partial + schedule.slot(work, work.part) * slot_registers;
+#pragma unroll
+    for (int q = 0; q < quads; ++q)
+        store_quad(slot + quad_in_slot(pingpong ? 0 : group, q, thread), &acc[q / (block_n / 8)][q % (block_n / 8) * quad_registers]);
+}
+
 // The sum of all parts, in their order, of `count` registers from place `at` of a slot on.
 template <int count>
 __device__ __forceinline__ void add_parts(const Output& out, const Schedule& schedule, const Work& work, int at, Register* to) {
@@ -566,6 +655,7 @@ struct Areas {
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32;
     const int row0 = pingpong ? 0 : group * group_rows;
+    const bool notifies = shares_with(lane, rank);
     Sums acc;
     Schedule schedule(s, rank);
     Position at;
@@ -594,7 +684,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             multiply(acc, ring.x(at.stage), ring.y(at.stage), row0, step == 0);
             if (step > 0) {
                 wgmma_wait<1>();
-                release(ring, previous, lane);
+                release(ring, previous, lane, notifies);
             }
             previous = at.stage;
             at.next(ring.stages);
@@ -602,7 +692,11 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
         const Tile tile = schedule.tile(work);  // its divisions run under the last multiplications
         wgmma_wait<0>();
-        if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane);
+        if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane, notifies);
+        if constexpr (reduce_kernel) {
+            leave_part(out, schedule, work, group, acc);
+            continue;
+        }
         if constexpr (cluster_k > 1)
             exchange(areas.received, areas.exchange, rank, acc);
         else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
@@ -611,7 +705,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         else
             store_direct(out, s, tile, row0, rank, acc);
     }
-    if (tma_store && threadIdx.x % 128 == 0) store_wait_all();
+    if (tma_store && threadIdx.x % 128 == 0) store_wait_read<0>();
 }
 
 }  // namespace
@@ -620,7 +714,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y,
                     const __grid_constant__ TensorMap map_c, Out* c, float alpha, float beta, int m, int n, int k, long long ldc,
                     int batch, long long stride_c, u32* counters, Register* partial, int stages, int tiles_m, int tiles_n, int whole,
-                    int group, int raster, int split_k, int evict_first, int prefetch_steps) {
+                    int group, int raster, int split_k, int evict_first, int prefetch_steps,
+                    int early_blocks) {
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
     const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
@@ -630,16 +725,19 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     const Ring ring{base, barriers, barriers + stages * 8, barriers + stages * 16, stages};
     const u32 exchanged = ring.order + math_groups * 8;
     const u32 flags = exchanged + 8;
+    const u32 turn = flags + math_groups * 4;
     const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
     if (threadIdx.x == 0) {
         prefetch_map(&map_x);
         prefetch_map(&map_y);
+        if constexpr (tma_store) prefetch_map(&map_c);
         for (int stage = 0; stage < stages; ++stage) {
             barrier_init(ring.full + stage * 8, 1);
-            barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * sharing_blocks);  // one arrival per math warp
+            barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * notified_blocks);  // one arrival per math warp
         }
         barrier_init(exchanged, 1);
-        for (int turn = 0; turn < math_groups; ++turn) barrier_init(ring.order + turn * 8, 4);
+        for (int group = 0; group < math_groups; ++group) barrier_init(ring.order + group * 8, 4);
+        asm volatile("st.volatile.shared.u32 [%0], 0;" ::"r"(turn) : "memory");
         fence_barrier_init();
     }
     if constexpr (cluster_blocks > 1)
@@ -647,35 +745,73 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     else
         __syncthreads();
 
-    // Not where blocks share tiles: beside the masks of a multicast, the producer's 40 registers then spill.
-    if constexpr (sharing_blocks == 1) {
-        if (prefetch_steps > 0 && threadIdx.x == 0) fetch_early(Schedule(shape, rank), &map_x, &map_y, prefetch_steps);
-    }
-    // All that other grids may have written is read below this line. The next grid's prologue runs under this one's tiles.
-    wait_for_earlier_grids();
-    let_next_grid_start();
-
     // What the groups hold may not exceed what the block was given: 3 x 168 or 4 x 128 registers for each of 128 threads.
     constexpr bool reallocate = math_groups > 1;  // one math group has all the registers it needs
     const int warpgroup = threadIdx.x / 128;
     if (warpgroup == 0) {
+        // By a warp of its own, which leaves off when the turn comes, and before it has but 40 registers, which the multicast's masks need.
+        if (threadIdx.x == 32 && prefetch_steps > 0) {
+            const EarlyFetch fetch{prefetch_steps, early_blocks, turn};
+            if (early_blocks == 0)
+                fetch_own(fetch, Schedule(shape, rank), &map_x, &map_y, cluster_k > 1 ? 0 : rank);
+            else if (blockIdx.x < early_blocks)
+                fetch_for_all(fetch, shape, &map_x, &map_y);
+        }
+        __syncwarp();
         if constexpr (reallocate) give_registers<math_groups == 2 ? 40 : 56>();
         if (threadIdx.x == 0) {
             const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
             const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
-            produce(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank);
+            produce(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
         }
-        __syncwarp();
     } else {
         if constexpr (reallocate) take_registers<math_groups == 2 ? 232 : 152>();
+        begin_turn();
         const Output out{c, &map_c, alpha, beta, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, received, exchanged};
         consume(ring, shape, out, areas, math_group, rank);
     }
-    // A block must not leave while a peer may still arrive on its barriers or write to its shared memory.
-    if constexpr (cluster_blocks > 1) cluster_sync();
 }
+
+#if AUTOTUNE_REDUCE_KERNEL
+// Adds what split-K left in the workspace, part by part, in f32: a block of 128 threads adds two quads of every thread of a math group.
+extern "C" __global__ void __launch_bounds__(128)
+    AUTOTUNE_ENTRY(_reduce)(Out* c, float alpha, float beta, int m, int n, long long ldc, int batch, long long stride_c,
+                            const Register* partial, int tiles_m, int tiles_n, int group, int raster, int split_k) {
+    let_next_grid_start();
+    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, 0, batch, tiles_m, tiles_n, 0, split_k, group, raster};
+    const int pair = static_cast<int>(blockIdx.x) % (quads / 2);
+    const int group_of_all = static_cast<int>(blockIdx.x) / (quads / 2);
+    const int number = group_of_all / groups_per_tile, group_in_tile = group_of_all % groups_per_tile;
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+    const Schedule schedule(shape, number % sharing_blocks);
+    Work work{};
+    work.index = number / sharing_blocks;
+    const Tile tile = schedule.tile(work);
+    const int row = tile.m0 + group_in_tile * group_rows + 2 * pair / (block_n / 8) * 64 + warp * 16 + lane / 4;
+    const int col = tile.n0 + 2 * pair % (block_n / 8) * 8 + lane % 4 * 2;
+    const Register* from = partial + schedule.slot(work, 0) * slot_registers + quad_in_slot(group_in_tile, 2 * pair, thread);
+    float sums[8] = {};
+    wait_for_earlier_grids();
+#pragma unroll 4
+    for (int part = 0; part < split_k; ++part) {
+        Register quad[2][quad_registers];
+#pragma unroll
+        for (int q = 0; q < 2; ++q) {
+            load_quad(from + part * static_cast<long long>(slot_registers) + q * (128 * quad_registers), quad[q]);
+#pragma unroll
+            for (int i = 0; i < quad_registers; ++i) add_to(&sums[q * 4 + i * sums_each], quad[q][i]);
+        }
+    }
+    const Output out{c, nullptr, alpha, beta, ldc, stride_c, nullptr, nullptr};
+#pragma unroll
+    for (int q = 0; q < 2; ++q) {
+        store_pair(out, shape, tile, row, col + q * 8, {sums[q * 4], sums[q * 4 + 1]});
+        store_pair(out, shape, tile, row + 8, col + q * 8, {sums[q * 4 + 2], sums[q * 4 + 3]});
+    }
+}
+#endif
 
 // Copies an operand with rows of any alignment to the workspace, with rows padded to 16 bytes.
 extern "C" __global__ void __launch_bounds__(256)
