@@ -135,6 +135,10 @@ std::optional<Config> SearchSpace::adopt(const Config& config) const {
     for (const auto& [name, value] : config.values()) {
         if (find(name) != nullptr) adopted.set(name, value);
     }
+    if (contains(adopted)) return adopted;
+    for (const Parameter& parameter : parameters) {
+        if (!config.find(parameter.name)) adopted.set(parameter.name, parameter.values.front());
+    }
     return contains(adopted) ? std::optional(std::move(adopted)) : std::nullopt;
 }
 

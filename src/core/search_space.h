@@ -74,8 +74,8 @@ class SearchSpace {
     // Parameters that the space does not know are left out.
     Config canonical(const Config& config) const;
 
-    // `config` of another state of this space: parameters that it lacks get the default's values, those that the space does not
-    // know are left out. nullopt if that is not legal.
+    // `config` of another state of this space: parameters that it lacks get the default's values, or where that is not legal the
+    // first of their domains, and those that the space does not know are left out. nullopt if neither is legal.
     std::optional<Config> adopt(const Config& config) const;
 
     // The compile-time part alone: configs that agree on it share one instance.
