@@ -267,17 +267,17 @@ void add_prefetch_rules(std::vector<Constraint>& to, const Gemm& g, const Device
                       return s.prefetch_steps == 0 || s.pdl == 1;
                   })});
     to.push_back(
-        {"an early fetch is for few rows or columns, or for blocks that all run at once", grid, rule([=](const Shape& s) {
-             return s.prefetch_steps == 0 || has_few_rows(g) || blocks_at_once(g, s, device) > 0;
-         })});
+        {"an early fetch is for few rows or columns, or for blocks that all run at once", grid,
+         rule([=](const Shape& s) { return s.prefetch_steps == 0 || has_few_rows(g) || blocks_at_once(g, s, device) > 0; })});
     to.push_back({"prefetch_steps is at least twice what a block has", grid, rule([=](const Shape& s) {
                       return s.prefetch_steps == 0 || s.prefetch_steps < 2 * Grid(g, s, device).steps_each(s);
                   })});
-    to.push_back({"blocks on idle SMs fetch for all where all run at once and leave an SM", grid_and_who, rule([=](const Shape& s) {
-                      if (s.prefetch_all == 0) return true;
-                      const int64_t blocks = blocks_at_once(g, s, device);
-                      return s.prefetch_steps > 0 && blocks > 0 && blocks < device.identity.sm_count;
-                  })});
+    to.push_back(
+        {"blocks on idle SMs fetch for all where all run at once and leave an SM", grid_and_who, rule([=](const Shape& s) {
+             if (s.prefetch_all == 0) return true;
+             const int64_t blocks = blocks_at_once(g, s, device);
+             return s.prefetch_steps > 0 && blocks > 0 && blocks < device.identity.sm_count;
+         })});
 }
 
 struct Tile {
@@ -375,7 +375,8 @@ void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
         for (const int64_t cluster : {1, 2}) {
             const std::string name = std::string("wgmma_") + tile.name + (cluster == 2 ? "_cluster2x1" : "");
             for (const int64_t swap_ab : {0, 1}) {
-                const Config config = corner_config(tile, {cluster, 1, swap_ab, tma_store, 1, 0, swap_ab != 0 ? 1 : 8}, g, device);
+                const Config config =
+                    corner_config(tile, {cluster, 1, swap_ab, tma_store, 1, 0, swap_ab != 0 ? 1 : 8}, g, device);
                 if (space.contains(config)) space.named.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config});
             }
         }
