@@ -407,6 +407,13 @@ __device__ __forceinline__ void release(const Ring& ring, int stage, int lane, b
     }
 }
 
+// A value that a warp's threads agree on, where one math group has none beside it under whose multiplications it computes addresses:
+// from a shuffle the compiler knows that they do, and computes descriptors once a warp, in uniform registers.
+__device__ __forceinline__ int warp_uniform(int value) {
+    if constexpr (math_groups == 1) return __shfl_sync(0xffffffffu, value, 0);
+    return value;
+}
+
 // The multiplications of one stage, issued and committed as one group.
 __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
     wgmma_fence();
@@ -654,7 +661,7 @@ struct Areas {
 
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32;
-    const int row0 = pingpong ? 0 : group * group_rows;
+    const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
     const bool notifies = shares_with(lane, rank);
     Sums acc;
     Schedule schedule(s, rank);
@@ -680,8 +687,9 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
         }
         for (int step = 0; step < work.steps; ++step) {
+            const int stage = warp_uniform(at.stage);
             barrier_wait(ring.full + at.stage * 8, at.parity);
-            multiply(acc, ring.x(at.stage), ring.y(at.stage), row0, step == 0);
+            multiply(acc, ring.x(stage), ring.y(stage), row0, step == 0);
             if (step > 0) {
                 wgmma_wait<1>();
                 release(ring, previous, lane, notifies);
