@@ -57,13 +57,6 @@ __device__ __forceinline__ void barrier_wait_cluster(u32 barrier, u32 parity) {
         : "memory");
 }
 
-// ---- programmatic dependent launch; both do nothing in a grid that was launched without it ----
-
-// Until the grids before this one on the stream have ended and what they wrote can be read.
-__device__ __forceinline__ void wait_for_earlier_grids() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-// The next grid's blocks may start as soon as every block of this one has said so and there is room on an SM.
-__device__ __forceinline__ void let_next_grid_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-
 // ---- TMA ----
 
 __device__ __forceinline__ void prefetch_map(const TensorMap* map) {

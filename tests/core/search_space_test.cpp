@@ -148,8 +148,7 @@ TEST(SearchSpace, AConfigOfAnotherStateIsAdoptedWhereThatIsLegal) {
     const std::optional<Config> adopted = space.adopt({{"block_n", 64}, {"forgotten", 3}});
     ASSERT_TRUE(adopted.has_value());
     EXPECT_EQ(adopted->to_string(), "block_m=32 block_n=64 group=2");
-    // 64 rows and the default's 32 columns in two groups are legal, the same with 64 columns by default are not: the first 16
-    // are.
+    // 64 rows by the default's 64 columns are too large, by the least number of columns they are not.
     space.default_config = {{"block_m", 16}, {"block_n", 64}, {"group", 1}};
     EXPECT_EQ(space.adopt({{"block_m", 64}})->to_string(), "block_m=64 block_n=16 group=1");
     EXPECT_EQ(space.adopt({{"block_m", 64}, {"block_n", 64}}), std::nullopt);

@@ -29,6 +29,7 @@ constexpr bool cluster = ${cluster};          // the parts of K are a cluster an
 constexpr bool evict_first = ${evict_first};  // of X, in L2
 // clang-format on
 // ---- end of parameters ----
+#include "common/dependent_launch.cuh"
 #include "common/ptx.cuh"
 #include "gemm/pack.cuh"
 
@@ -617,14 +618,14 @@ __device__ __forceinline__ void prefetch_x(const Work& work, const Shape& s) {
 
 // Lets the next launch be set up, and waits for what the stream holds before this one.
 __device__ __forceinline__ void take_turn(const Work& work, const Shape& s) {
+    dependent_launch::let_next_grid_start();
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     if (s.prefetch_k > 0) {  // allowed before the turn: L2 is where all writes meet
         prefetch_y(work, s);
         prefetch_x(work, s);
     }
-    asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+    dependent_launch::wait_for_earlier_grids();
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ constexpr int store_buffers = ${store_buffers};  // spans of C that may be on th
 constexpr int tma_swizzle = ${tma_swizzle};  // bytes of an operand's row that a swizzle pattern spans, at most
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 // ---- end of parameters ----
+#include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
 #include "gemm/pack.cuh"
 
@@ -273,8 +274,8 @@ struct Operand {
 // All that other grids may have written is read, and all that they may read is written, after this. The next grid's blocks may start
 // from then on.
 __device__ __forceinline__ void begin_turn() {
-    wait_for_earlier_grids();
-    let_next_grid_start();
+    dependent_launch::wait_for_earlier_grids();
+    dependent_launch::let_next_grid_start();
 }
 
 // One operand's part of a stage, of which each of `shares` blocks takes one: `visit` gets each box's offset in the tile and its place.
@@ -334,7 +335,7 @@ __device__ __forceinline__ void fetch_own(const EarlyFetch& fetch, Schedule sche
     }
 }
 
-// Of all tiles, the first steps first: for the blocks that start early because the grid is smaller than the device.
+// All tiles, the first steps first: for the blocks that start early because the grid leaves SMs idle.
 __device__ __forceinline__ void fetch_for_all(const EarlyFetch& fetch, const Shape& s, const TensorMap* x, const TensorMap* y) {
     const int rows_x = s.tiles_m * cluster_m;
     const int rows = rows_x + s.tiles_n * cluster_n;
@@ -407,8 +408,8 @@ __device__ __forceinline__ void release(const Ring& ring, int stage, int lane, b
     }
 }
 
-// A value that a warp's threads agree on, where one math group has none beside it under whose multiplications it computes addresses:
-// from a shuffle the compiler knows that they do, and computes descriptors once a warp, in uniform registers.
+// A value that is the same in all threads of a warp, from a shuffle: so the compiler knows that it is, and computes descriptors once a
+// warp, in uniform registers. Where one group's addresses are computed under another's multiplications, the shuffle costs more.
 __device__ __forceinline__ int warp_uniform(int value) {
     if constexpr (math_groups == 1) return __shfl_sync(0xffffffffu, value, 0);
     return value;
@@ -585,7 +586,9 @@ constexpr int slot_registers = block_m * block_n / sums_each;
 __device__ __forceinline__ int quad_in_slot(int group_in_tile, int quad, int thread) {
     return ((group_in_tile * quads + quad) * 128 + thread) * quad_registers;
 }
-__device__ __forceinline__ void store_quad(float* to, const float* r) { __stcg(reinterpret_cast<float4*>(to), make_float4(r[0], r[1], r[2], r[3])); }
+__device__ __forceinline__ void store_quad(float* to, const float* r) {
+    __stcg(reinterpret_cast<float4*>(to), make_float4(r[0], r[1], r[2], r[3]));
+}
 __device__ __forceinline__ void store_quad(u32* to, const u32* r) { __stcg(reinterpret_cast<uint2*>(to), make_uint2(r[0], r[1])); }
 __device__ __forceinline__ void load_quad(const float* from, float* r) {
     const float4 quad = __ldcg(reinterpret_cast<const float4*>(from));
@@ -722,8 +725,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y,
                     const __grid_constant__ TensorMap map_c, Out* c, float alpha, float beta, int m, int n, int k, long long ldc,
                     int batch, long long stride_c, u32* counters, Register* partial, int stages, int tiles_m, int tiles_n, int whole,
-                    int group, int raster, int split_k, int evict_first, int prefetch_steps,
-                    int early_blocks) {
+                    int group, int raster, int split_k, int evict_first, int prefetch_steps, int early_blocks) {
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
     const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
@@ -744,7 +746,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
             barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * notified_blocks);  // one arrival per math warp
         }
         barrier_init(exchanged, 1);
-        for (int group = 0; group < math_groups; ++group) barrier_init(ring.order + group * 8, 4);
+        for (int i = 0; i < math_groups; ++i) barrier_init(ring.order + i * 8, 4);
         asm volatile("st.volatile.shared.u32 [%0], 0;" ::"r"(turn) : "memory");
         fence_barrier_init();
     }
@@ -757,7 +759,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     constexpr bool reallocate = math_groups > 1;  // one math group has all the registers it needs
     const int warpgroup = threadIdx.x / 128;
     if (warpgroup == 0) {
-        // By a warp of its own, which leaves off when the turn comes, and before it has but 40 registers, which the multicast's masks need.
+        // By a warp that has nothing else to do, until the turn comes; before the warpgroup keeps but 40 registers, beside which it spills.
         if (threadIdx.x == 32 && prefetch_steps > 0) {
             const EarlyFetch fetch{prefetch_steps, early_blocks, turn};
             if (early_blocks == 0)
@@ -787,7 +789,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
 extern "C" __global__ void __launch_bounds__(128)
     AUTOTUNE_ENTRY(_reduce)(Out* c, float alpha, float beta, int m, int n, long long ldc, int batch, long long stride_c,
                             const Register* partial, int tiles_m, int tiles_n, int group, int raster, int split_k) {
-    let_next_grid_start();
+    dependent_launch::let_next_grid_start();
     const Shape shape{swap_ab ? n : m, swap_ab ? m : n, 0, batch, tiles_m, tiles_n, 0, split_k, group, raster};
     const int pair = static_cast<int>(blockIdx.x) % (quads / 2);
     const int group_of_all = static_cast<int>(blockIdx.x) / (quads / 2);
@@ -801,7 +803,7 @@ extern "C" __global__ void __launch_bounds__(128)
     const int col = tile.n0 + 2 * pair % (block_n / 8) * 8 + lane % 4 * 2;
     const Register* from = partial + schedule.slot(work, 0) * slot_registers + quad_in_slot(group_in_tile, 2 * pair, thread);
     float sums[8] = {};
-    wait_for_earlier_grids();
+    dependent_launch::wait_for_earlier_grids();
 #pragma unroll 4
     for (int part = 0; part < split_k; ++part) {
         Register quad[2][quad_registers];
