@@ -172,6 +172,18 @@ TEST_F(WgmmaFamily, ASecondKernelAddsThePartsOfSplitK) {
     EXPECT_FALSE(s.contains(with(config, "split_k", 1)));
 }
 
+// 132 SMs have room for 30 clusters of four: 32, for 512x512 in tiles of 64x128, would take two turns.
+TEST_F(WgmmaFamily, ClustersThatDivideKAllRunAtOnce) {
+    const auto in_clusters_of_four = [&](const std::string& shape) {
+        const SearchSpace s = space(problem("hgemm", shape));
+        Config config = with(named(s, "wgmma_single_64x128x128").value(), "tma_store", 0);
+        for (const auto& [name, value] : {std::pair{"cluster_k", 4}, {"stages", 4}, {"group", 1}}) config.set(name, value);
+        return s.why_not(config);
+    };
+    EXPECT_EQ(in_clusters_of_four("512x384x8192"), std::nullopt);
+    EXPECT_EQ(in_clusters_of_four("512x512x8192"), "blocks divide K where all of them run at once, with at least 4 steps each");
+}
+
 TEST_F(WgmmaFamily, NothingIsFetchedEarlyOfWhatTheLaunchPacks) {
     const SearchSpace s = space(problem("hgemm", "16x4096x4095", {{"layout", "nt"}}));
     const Config config = few_rows(s);

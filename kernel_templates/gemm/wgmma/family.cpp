@@ -170,7 +170,7 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
     to.push_back({"blocks divide K where all of them run at once, with at least 4 steps each", grid, rule([=](const Shape& s) {
                       if (s.cluster_k == 1) return true;
                       const Grid at(g, s, device);
-                      return at.tiles * s.cluster_k <= device.identity.sm_count && at.steps >= 4 * s.cluster_k;
+                      return at.tiles <= at.room && at.steps >= 4 * s.cluster_k;
                   })});
 }
 

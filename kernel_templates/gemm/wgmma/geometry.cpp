@@ -45,7 +45,7 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     // waits for another's end doubles the time. 132 SMs have room for 66 clusters of two, 30 of four and 15 of eight
     // (cudaOccupancyMaxActiveClusters on an H200).
     const int64_t unusable = s.cluster_blocks() <= 2 ? 0 : 12;
-    const int64_t room = std::max<int64_t>(1, (device.identity.sm_count - unusable) / s.cluster_blocks());
+    room = std::max<int64_t>(1, (device.identity.sm_count - unusable) / s.cluster_blocks());
     // Stream-K counts steps of up to two waves times clusters in 32 bits; with more, tiles stay whole.
     const bool countable = 2 * room * steps <= std::numeric_limits<std::int32_t>::max() / room;
     parts = s.cluster_k > 1 || (s.split_k == 0 && !countable) ? 1 : std::min(s.split_k, steps);
@@ -90,6 +90,7 @@ double step_clocks(const Shape& s, const Grid& grid) {
 
 // Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
 double tile_clocks(const Shape& s) {
+    if (s.reduce_kernel != 0) return 1780.0;  // another kernel stores C
     // With one buffer each span waits for the one before: a guess, not measured.
     const double area_per_clock = s.tma_store == 0                            ? 2.3
                                   : s.store_buffers == s.block_n / s.span_c() ? 16.0
@@ -103,10 +104,11 @@ double combine_clocks(const Shape& s) {
     return s.reduce_kernel != 0 ? 600.0 + area / 16.0 : 5240.0 + area / 2.6;
 }
 
-// The second kernel, if there is one: until its turn is known to have come, and what it reads from L2.
+// The second kernel, if there is one: until its turn is known to have come, and what is written and read of the parts. Fitted to
+// 30,715 trials (docs/results/2026-11-22-h200).
 double reduce_us(const Gemm& g, const Shape& s, const Grid& grid) {
     if (s.reduce_kernel == 0) return 0.0;
-    return 1.3 + static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes) / 3.5e6;
+    return 1.35 + static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes) / 4.2e6;
 }
 
 double clocks_of(const Shape& s, const Grid& grid) {

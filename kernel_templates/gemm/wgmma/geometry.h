@@ -56,7 +56,8 @@ struct Grid {
     std::int64_t whole;             // the first of them, which stream-K does not cut
     std::int64_t steps;             // of the K loop
     std::int64_t parts;             // of every tile; 0: stream-K
-    std::int64_t clusters;          // that run at once
+    std::int64_t room;              // clusters that the device can run at once
+    std::int64_t clusters;          // of the grid
 
     // K steps of a cluster's share of a tile, or of all its tiles' shares on average with stream-K.
     std::int64_t steps_each(const Shape& s) const;
