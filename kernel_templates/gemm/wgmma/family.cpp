@@ -392,12 +392,12 @@ struct Workspace {
 Workspace workspace_of(const Problem& problem, const Shape& s, const Grid& grid) {
     gemm::WorkspaceLayout layout;
     Workspace w;
-    if (grid.parts != 1 && s.reduce_kernel == 0) {
-        const int64_t counters = grid.tiles * s.cluster_blocks() * s.groups_per_tile();
-        w.counters = layout.take(counters * 4);
-        w.zero_bytes = static_cast<std::size_t>(counters) * 4;
-    }
     if (grid.parts != 1) {
+        if (s.reduce_kernel == 0) {
+            const int64_t counters = grid.tiles * s.cluster_blocks() * s.groups_per_tile();
+            w.counters = layout.take(counters * 4);
+            w.zero_bytes = static_cast<std::size_t>(counters) * 4;
+        }
         const int64_t slots = s.cluster_blocks() * (grid.parts == 0 ? 2 * grid.clusters : grid.tiles * grid.parts);
         w.partial = layout.take(slots * s.block_m * s.block_n * s.sum_bytes);
     }

@@ -467,6 +467,13 @@ __device__ __forceinline__ void store_pair(const Output& out, const Shape& s, co
     }
 }
 
+// A quad: two neighbouring columns at (row, col), and at the row eight below.
+__device__ __forceinline__ void store_quad_of_c(const Output& out, const Shape& s, const Tile& tile, int row, int col, const Pair& upper,
+                                                const Pair& lower) {
+    store_pair(out, s, tile, row, col, upper);
+    store_pair(out, s, tile, row + 8, col, lower);
+}
+
 __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Tile& tile, int row0, int rank,
                                              const Sums& acc) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -477,8 +484,7 @@ __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, 
         for (int j = 0; j < block_n / 8; ++j) {
             if (cluster_k > 1 && owner_of(band, j) != rank) continue;
             const int col = tile.n0 + j * 8 + lane % 4 * 2;
-            store_pair(out, s, tile, row, col, pair_of(acc[band], 2 * j));
-            store_pair(out, s, tile, row + 8, col, pair_of(acc[band], 2 * j + 1));
+            store_quad_of_c(out, s, tile, row, col, pair_of(acc[band], 2 * j), pair_of(acc[band], 2 * j + 1));
         }
     }
 }
@@ -816,10 +822,8 @@ extern "C" __global__ void __launch_bounds__(128)
     }
     const Output out{c, nullptr, alpha, beta, ldc, stride_c, nullptr, nullptr};
 #pragma unroll
-    for (int q = 0; q < 2; ++q) {
-        store_pair(out, shape, tile, row, col + q * 8, {sums[q * 4], sums[q * 4 + 1]});
-        store_pair(out, shape, tile, row + 8, col + q * 8, {sums[q * 4 + 2], sums[q * 4 + 3]});
-    }
+    for (int q = 0; q < 2; ++q)
+        store_quad_of_c(out, shape, tile, row, col + q * 8, pair_of(&sums[q * 4], 0), pair_of(&sums[q * 4], 1));
 }
 #endif
 
