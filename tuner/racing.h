@@ -113,9 +113,11 @@ struct FinalOptions {
     int most_void_rounds = 30;  // after so many, throttled rounds count too and the verdict says so
     double tie_gap = 0.01;      // a smaller gap between medians is a tie
     double confidence = 0.95;
-    int eliminate_after = 10;       // rounds; 0: never. From then on ...
-    double eliminate_ratio = 1.03;  // ... a finalist whose 99.9 % interval is above this leaves the race
-    double narrow = 0.005;          // an interval of this width settles on which side of the tie gap a rival is
+    int eliminate_after = 10;  // rounds; 0: never. From then on ...
+    // ... a finalist whose 99.9 % interval is above this leaves the race.
+    double eliminate_ratio() const { return 1 + 3 * tie_gap; }
+    // An interval of this width settles on which side of the tie gap a rival is.
+    double narrow() const { return tie_gap / 2; }
     std::uint64_t voiding_throttle_reasons = 0x8 | 0x20 | 0x40 | 0x80;  // hardware slowdown, thermal (both), power brake
     std::uint64_t seed = 1;
 };

@@ -75,7 +75,7 @@ void FinalRounds::advance() {
 void FinalRounds::eliminate() {
     const std::size_t leader = fastest(contenders());
     for (const std::size_t other : contenders()) {
-        if (other != leader && row(other, leader, kEliminationConfidence).ratio_low > options_.eliminate_ratio) {
+        if (other != leader && row(other, leader, kEliminationConfidence).ratio_low > options_.eliminate_ratio()) {
             lanes_[other].running = false;
         }
     }
@@ -148,7 +148,7 @@ bool FinalRounds::decided() const {
         if (other == leader) return true;
         const FinalRow against = row(other, leader, options_.confidence);
         return against.ratio_high < 1 + options_.tie_gap || against.ratio_low > 1 + options_.tie_gap ||
-               against.ratio_high - against.ratio_low < options_.narrow;
+               against.ratio_high - against.ratio_low < options_.narrow();
     });
 }
 

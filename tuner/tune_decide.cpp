@@ -87,6 +87,7 @@ TuneResult TuneRun::decide() {
         if (std::none_of(all.begin(), all.end(), [](const Contestant& one) { return one.info.may_win; })) throw_all_failed();
         FinalRace::Options options;
         options.rounds.seed = options_.seed;
+        options.rounds.tie_gap = options_.tie_gap;
         options.warm_seconds = std::clamp(kWarmShare * seconds_between(finals_from_, finals_until_) - phases_.second_rung_s,
                                           kLeastWarm_s, kMostWarm_s);
         options.deadline = finals_until_;

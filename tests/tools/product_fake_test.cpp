@@ -173,6 +173,17 @@ TEST(Product, ControlCKeepsWhatWasMeasuredAndTheSameCommandGoesOn) {
     EXPECT_EQ(run(machine, kTune).exit_code, 0);
 }
 
+TEST(Product, TheTieGapSaysFromWhichLeadTheFasterOneWins) {
+    Sandbox machine;
+    const auto decided_by = [&](const char* percent) {
+        const Outcome said = run(machine, plus(kTune, {"--retune", "--json", "--tie-gap", percent}));
+        EXPECT_EQ(said.exit_code, 0) << said.err;
+        return json::parse(said.out)["evidence"]["decided_by"].get<std::string>();
+    };
+    EXPECT_EQ(decided_by("0.001"), "faster");
+    EXPECT_EQ(decided_by("100000"), "tie: previous winner");
+}
+
 TEST(Product, ASweepThatIsKilledGoesOnWithoutTuningTwice) {
     Sandbox machine;
     const std::vector<std::string> sweep = {"sweep",    "--op",      "hgemm",    "--shapes", "16,32,48,64x32x32",

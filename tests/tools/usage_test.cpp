@@ -68,6 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"UnknownCommand", {"tuen"}, {"tuen", "tune"}}, Mistake{"BadBudget", with({"--budget", "soon"}), {"soon", "30s"}},
         Mistake{"NegativeBudget", with({"--budget", "-3s"}), {"-3"}},
         Mistake{"ZeroTrials", with({"--trials", "0"}), {"--trials", ">= 1"}},
+        Mistake{"NoTieGap", with({"--tie-gap", "0"}), {"--tie-gap", "> 0"}},
         Mistake{"BadSeed", with({"--seed", "x"}), {"--seed", "x"}},
         Mistake{"BadStrategy", with({"--strategy", "magic"}), {"magic", "random"}},
         Mistake{"BadL2", with({"--l2", "hot"}), {"hot", "warm"}},

@@ -36,9 +36,9 @@ class NoisyCard {
 };
 
 Verdict race(const std::vector<FinalistInfo>& finalists, const std::vector<double>& true_us, std::uint64_t seed,
-             double jitter = 0.01) {
+             double jitter = 0.01, double tie_gap = FinalOptions{}.tie_gap) {
     NoisyCard card(seed, jitter);
-    FinalRounds rounds(finalists, {.seed = seed});
+    FinalRounds rounds(finalists, {.tie_gap = tie_gap, .seed = seed});
     while (!rounds.done()) {
         std::vector<double> times;
         for (const std::size_t finalist : rounds.next_round()) times.push_back(card.launch(true_us[finalist]));
@@ -131,6 +131,22 @@ TEST(FinalRounds, PreferFewerResourcesInATie) {
                                  {100, 100}, 7);
     EXPECT_EQ(verdict.winner, 1u);
     EXPECT_EQ(verdict.decided_by, "tie: fewer resources");
+}
+
+// With an asked gap of 0.2 % half a percent is a lead, whoever asks for less or won before; of equals nobody leads.
+TEST(FinalRounds, ASmallerTieGapTellsSmallerLeadsApart) {
+    const std::vector<FinalistInfo> finalists = {{.name = "deep ring", .resources = {.dynamic_smem_bytes = 200'000}},
+                                                 {.name = "shallow ring", .resources = {.dynamic_smem_bytes = 160'000}},
+                                                 {.name = "old", .is_previous_winner = true}};
+    int led = 0, tied = 0;
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+        EXPECT_EQ(race(finalists, {100, 100.5, 100.5}, seed, 0.002).winner, 2u) << seed;
+        const Verdict fine = race(finalists, {100, 100.5, 100.5}, seed, 0.002, 0.002);
+        led += fine.winner == 0 && fine.decided_by == "faster" ? 1 : 0;
+        tied += row_of(race({{.name = "a"}, {.name = "twin"}}, {100, 100}, seed, 0.002, 0.002), 1).tie ? 1 : 0;
+    }
+    EXPECT_GE(led, 95);
+    EXPECT_GE(tied, 95);
 }
 
 TEST(FinalRounds, ARivalIsTimedButNeverNamed) {

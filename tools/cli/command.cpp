@@ -37,6 +37,11 @@ std::vector<Flag> search_flags() {
             {"seed", "N", "seed of the search and of the data", false, {}},
             {"strategy", "NAME", "how to search", false, tuner::strategy_names()},
             {"finalists", "N", "per problem: candidates that go on to the final rounds; default 8", false, {}},
+            {"tie-gap",
+             "PERCENT",
+             "per problem: a lead below this is a tie, which the winner before and then the smaller kernel wins; default 1",
+             false,
+             {}},
             {"retune", "", "search even if the database has a valid winner", false, {}},
             {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
             {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}};

@@ -213,6 +213,7 @@ tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, con
     if (arguments.has("strategy")) options.strategy = arguments.word("strategy", "", tuner::strategy_names());
     const auto finalists = static_cast<std::int64_t>(options.finalists);
     options.finalists = static_cast<std::size_t>(arguments.integer("finalists", finalists, {.least = 1, .most = 64}));
+    options.tie_gap = arguments.positive_number("tie-gap", 100 * options.tie_gap) / 100;
     options.retune = arguments.has("retune");
     options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
     options.keep_folder = arguments.text("keep");
