@@ -15,6 +15,7 @@
 #include "src/core/device.h"
 #include "src/core/problem.h"
 #include "src/core/trial.h"
+#include "tuner/racing.h"
 #include "tuner/recorded_space.h"
 
 namespace autotune::tuner {
@@ -39,11 +40,11 @@ struct TuneOptions {
     Choice choice;
     std::uint64_t seed = 1;
     std::string strategy = "auto";
-    std::size_t finalists = 8;  // candidates of the search that go on to the final rounds, at most
-    double tie_gap = 0.01;      // share of the time below which a lead in the final rounds is a tie
-    bool retune = false;        // look for a winner even if the database has a valid one
-    bool l2_warm = false;       // measure with operands in L2 instead of rotating buffers
-    std::string keep_folder;    // rendered sources, logs and cubins of what was tried; empty: none
+    std::size_t finalists = RungOptions{}.finalists;  // candidates of the search that go on to the final rounds, at most
+    double tie_gap = FinalOptions{}.tie_gap;          // share of the time below which a lead in the final rounds is a tie
+    bool retune = false;                              // look for a winner even if the database has a valid one
+    bool l2_warm = false;                             // measure with operands in L2 instead of rotating buffers
+    std::string keep_folder;                          // rendered sources, logs and cubins of what was tried; empty: none
 };
 
 enum class Phase { compile, trial, final_rounds, done };
