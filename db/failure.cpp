@@ -10,7 +10,8 @@ namespace {
 
 struct Sentence {
     std::string wrong;
-    std::string_view remedy;
+    std::string remedy;
+    DatabaseFault fault = DatabaseFault::other;
 };
 
 std::string reason(const Failure& failure) {
@@ -23,15 +24,26 @@ std::string waited(int timeout_ms) {
     return std::to_string(timeout_ms) + " ms";
 }
 
-bool is_out_of_space(const Failure& failure) {
-    return failure.system_errno == ENOSPC || failure.system_errno == EDQUOT || failure.system_errno == EFBIG;
+bool is_out_of_space(int code) {
+    return code == ENOSPC || code == EDQUOT || code == EFBIG;
 }
 
 Sentence input_output(const Failure& failure) {
-    if (is_out_of_space(failure)) {
-        return {"cannot grow (" + reason(failure) + ")", "free space or raise the limit, what was stored before is intact"};
+    if (is_out_of_space(failure.system_errno)) {
+        return {"cannot grow (" + reason(failure) + ")", "free space or raise the limit, what was stored before is intact",
+                DatabaseFault::full};
     }
     return {"failed to read or write (" + reason(failure) + ")", "check the disk and the file system, then try again"};
+}
+
+Sentence read_only(const Failure& failure) {
+    if (failure.code == SQLITE_READONLY_ROLLBACK || failure.code == SQLITE_READONLY_RECOVERY) {
+        return {"has an unfinished transaction of a process that was killed, and this user may not roll it back",
+                "run `autotune doctor --db " + failure.path + "` as a user who may write the file and its folder",
+                DatabaseFault::unfinished};
+    }
+    return {"cannot be written (" + failure.detail + ")", "fix the permissions of the file and its folder, or open it read-only",
+            DatabaseFault::read_only};
 }
 
 Sentence sentence(const Failure& failure) {
@@ -39,21 +51,18 @@ Sentence sentence(const Failure& failure) {
         case SQLITE_BUSY:
         case SQLITE_LOCKED:
             return {"is locked by another process (waited " + waited(failure.busy_timeout_ms) + ")",
-                    "wait for that process or end it, then try again"};
+                    "wait for that process or end it, then try again", DatabaseFault::locked};
         case SQLITE_CORRUPT:
-            return {"is damaged (" + failure.detail + ")", kMoveAway};
+            return {"is damaged (" + failure.detail + ")", std::string(kMoveAway), DatabaseFault::damaged};
         case SQLITE_NOTADB:
-            return {"is not an SQLite database", kChooseAnother};
+            return {"is not an SQLite database", std::string(kChooseAnother), DatabaseFault::damaged};
         case SQLITE_READONLY:
-            if (failure.code == SQLITE_READONLY_ROLLBACK) {
-                return {"has an unfinished transaction that a reader cannot roll back", "open it once for writing"};
-            }
-            return {"cannot be written (" + failure.detail + ")",
-                    "fix the permissions of the file and its folder, or open it read-only"};
+            return read_only(failure);
         case SQLITE_CANTOPEN:
-            return {"cannot be opened (" + reason(failure) + ")", "check the permissions of the file and its folder"};
+            return {"cannot be opened (" + reason(failure) + ")", "check the permissions of the file and its folder",
+                    fault_of_errno(failure.system_errno)};
         case SQLITE_FULL:
-            return {"cannot grow (disk full)", "free space, what was stored before is intact"};
+            return {"cannot grow (disk full)", "free space, what was stored before is intact", DatabaseFault::full};
         case SQLITE_IOERR:
             return input_output(failure);
         case SQLITE_NOMEM:
@@ -62,25 +71,32 @@ Sentence sentence(const Failure& failure) {
         case SQLITE_AUTH:
             return {"may not be accessed (" + failure.detail + ")", "fix the permissions of the file and its folder"};
         case SQLITE_CONSTRAINT:
-            return {"refused a row (" + failure.detail + ")", "this is a bug of autotune or a damaged file, please report it"};
+            return {"refused a row (" + failure.detail + ")", "this is a bug of autotune or a damaged file, please report it",
+                    DatabaseFault::damaged};
         case SQLITE_PROTOCOL:
             return {"cannot be locked (" + failure.detail + ")", "keep it on a local disk, with --db or AUTOTUNE_DB"};
         default:
-            return {"failed (" + failure.detail + ")", kMoveAway};
+            return {"failed (" + failure.detail + ")", std::string(kMoveAway)};
     }
 }
 
 }  // namespace
 
-Error database_error(std::string_view path, std::string_view wrong, std::string_view remedy) {
+DatabaseError database_error(std::string_view path, std::string_view wrong, std::string_view remedy, DatabaseFault fault) {
     std::string message = "database ";
     message.append(path).append(" ").append(wrong).append("; ").append(remedy);
-    return Error(ErrorCode::database, message);
+    return {fault, message};
 }
 
-Error database_error(const Failure& failure) {
+DatabaseError database_error(const Failure& failure) {
     const Sentence told = sentence(failure);
-    return database_error(failure.path, told.wrong, told.remedy);
+    return database_error(failure.path, told.wrong, told.remedy, told.fault);
+}
+
+DatabaseFault fault_of_errno(int code) {
+    if (is_out_of_space(code)) return DatabaseFault::full;
+    const bool is_refused = code == EACCES || code == EPERM || code == EROFS;
+    return is_refused ? DatabaseFault::read_only : DatabaseFault::other;
 }
 
 }  // namespace autotune::db

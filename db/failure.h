@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/error.h"
+#include "db/database_error.h"
 
 namespace autotune::db {
 
@@ -17,9 +17,13 @@ struct Failure {
 };
 
 // One sentence with the path, what is wrong and what to do.
-Error database_error(const Failure& failure);
+DatabaseError database_error(const Failure& failure);
 // The same form for what we find ourselves: "database PATH WRONG; REMEDY".
-Error database_error(std::string_view path, std::string_view wrong, std::string_view remedy);
+DatabaseError database_error(std::string_view path, std::string_view wrong, std::string_view remedy,
+                             DatabaseFault fault = DatabaseFault::other);
+
+// The fault behind an errno of a file that could not be made or written.
+DatabaseFault fault_of_errno(int code);
 
 // The remedy for a file that should not be used but may hold something worth keeping.
 inline constexpr std::string_view kChooseAnother = "choose another file with --db or AUTOTUNE_DB";

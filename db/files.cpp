@@ -9,6 +9,8 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -48,7 +50,7 @@ void make_folders(const std::string& folder, const std::string& path) {
             struct stat found {};
             if (::stat(part.c_str(), &found) != 0) {  // "/" and read-only parents refuse mkdir although they are there
                 throw database_error(path, "needs the folder " + part + ", which cannot be made (" + reason(code) + ")",
-                                     "make it, or choose another file with --db or AUTOTUNE_DB");
+                                     "make it, or choose another file with --db or AUTOTUNE_DB", fault_of_errno(code));
             }
         }
         if (end == std::string::npos) return;
@@ -62,21 +64,48 @@ void make_file(const std::string& path) {
         return;
     }
     if (errno == EEXIST) return;  // another process was first
-    throw database_error(path, "cannot be made (" + reason(errno) + ")",
-                         "fix the permissions of its folder, or choose another file with --db or AUTOTUNE_DB");
+    const int code = errno;
+    throw database_error(path, "cannot be made (" + reason(code) + ")",
+                         "fix the permissions of its folder, or choose another file with --db or AUTOTUNE_DB",
+                         fault_of_errno(code));
+}
+
+// What stat() does not find may still be a link whose target is gone, perhaps on a disk that is not mounted.
+void refuse_dangling_link(const std::string& path) {
+    std::error_code failed;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, failed);
+    if (failed) return;
+    throw database_error(path, "is a symbolic link to " + target.string() + ", which does not exist",
+                         "make that file or mount its disk, or remove the link", DatabaseFault::missing);
+}
+
+// A symbolic link's journal stands beside its target.
+std::string resolved(const std::string& path) {
+    std::array<char, PATH_MAX> real{};
+    return ::realpath(path.c_str(), real.data()) == nullptr ? path : std::string(real.data());
+}
+
+// SQLite opens what has the name of a journal: it waits for ever for the writer of a pipe, and follows nothing but files.
+void require_regular_journals(const std::string& path) {
+    for (const char* suffix : {"-journal", "-wal", "-shm"}) {
+        const std::string journal = resolved(path) + suffix;
+        struct stat found {};
+        if (::lstat(journal.c_str(), &found) != 0 || S_ISREG(found.st_mode)) continue;
+        throw database_error(path, "cannot be used, for " + journal + " is not a regular file",
+                             "remove that, the database itself is intact");
+    }
 }
 
 void require_writable(const std::string& path) {
     if (::faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
-        throw database_error(path, "cannot be written (" + reason(errno) + ")", "fix its permissions, or open it read-only");
+        throw database_error(path, "cannot be written (" + reason(errno) + ")", "fix its permissions, or open it read-only",
+                             DatabaseFault::read_only);
     }
-    // A symbolic link's journal stands beside its target.
-    std::string real(PATH_MAX, '\0');
-    const std::string target = ::realpath(path.c_str(), real.data()) == nullptr ? path : std::string(real.c_str());
-    const std::string folder = parent_of(target);
+    const std::string folder = parent_of(resolved(path));
     if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
         throw database_error(path, "is in a folder that cannot be written (" + folder + ": " + reason(errno) + ")",
-                             "fix the folder's permissions, since the journal is kept there, or open it read-only");
+                             "fix the folder's permissions, since the journal is kept there, or open it read-only",
+                             DatabaseFault::read_only);
     }
 }
 
@@ -85,10 +114,11 @@ void require_regular(const std::string& path, const struct stat& found) {
     throw database_error(path, S_ISDIR(found.st_mode) ? "is a folder, not a file" : "is not a regular file", kChooseAnother);
 }
 
-std::vector<std::string> worries(const std::string& path, const struct stat& found) {
-    std::vector<std::string> result;
-    if ((found.st_mode & S_IWOTH) != 0)
-        result.push_back("database " + path + " can be written by every user; run chmod o-w on it");
+std::vector<Warning> worries(const std::string& path, const struct stat& found) {
+    std::vector<Warning> result;
+    if ((found.st_mode & S_IWOTH) != 0) {
+        result.push_back({WarningKind::open_to_all, "database " + path + " can be written by every user; run chmod o-w on it"});
+    }
     struct statfs system {};
     if (::statfs(path.c_str(), &system) != 0) return result;
     constexpr unsigned long kCifs = 0xFF534D42, kSmb2 = 0xFE534D42, kLustre = 0x0BD00BD0;
@@ -96,15 +126,16 @@ std::vector<std::string> worries(const std::string& path, const struct stat& fou
     for (const unsigned long magic : kNetwork) {
         if (static_cast<unsigned long>(system.f_type) != magic) continue;
         result.push_back(
-            "database " + path +
-            " is on a network file system, where locks may not hold; keep it on a local disk with --db or AUTOTUNE_DB");
+            {WarningKind::network_file_system, "database " + path +
+                                                   " is on a network file system, where locks may not hold; keep it on a local "
+                                                   "disk with --db or AUTOTUNE_DB"});
     }
     return result;
 }
 
 }  // namespace
 
-std::vector<std::string> prepare_path(const PathRequest& request) {
+std::vector<Warning> prepare_path(const PathRequest& request) {
     const std::string& path = request.path;
     if (path == kMemory) return {};
     if (path.empty() || path.find('\0') != std::string::npos) {
@@ -112,16 +143,25 @@ std::vector<std::string> prepare_path(const PathRequest& request) {
     }
     auto found = look_at(path);
     if (!found) {
-        if (request.read_only || !request.create)
-            throw database_error(path, "does not exist", "tune or import something first, or check the path");
+        refuse_dangling_link(path);
+        if (request.read_only || !request.create) {
+            throw database_error(path, "does not exist", "tune or import something first, or check the path",
+                                 DatabaseFault::missing);
+        }
         make_folders(parent_of(path), path);
         make_file(path);
         found = look_at(path);
     }
     if (!found) throw database_error(path, "vanished while it was opened", "try again");
     require_regular(path, *found);
+    require_regular_journals(path);
     if (!request.read_only) require_writable(path);
     return worries(path, *found);
+}
+
+bool is_missing(const std::string& path) {
+    struct stat found {};
+    return ::lstat(path.c_str(), &found) != 0 && errno == ENOENT;
 }
 
 std::int64_t size_of(const std::string& path) {
@@ -143,6 +183,10 @@ std::string new_private_file(const std::string& path) {
             throw database_error(name, "cannot be made (" + reason(errno) + ")", "fix the permissions of its folder");
     }
     throw database_error(path, "has too many backups", "remove some of them");
+}
+
+void remove_file(const std::string& path) noexcept {
+    ::unlink(path.c_str());
 }
 
 }  // namespace autotune::db

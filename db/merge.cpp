@@ -15,11 +15,11 @@ TakeReport merge(Store& into, const std::string& from_path, const TakeOptions& o
         throw database_error(from_path, "is damaged (" + damage + ")", "merge a sound copy of it, nothing was taken");
     Taker taker(into, options);
     std::int64_t row = 0;
-    from.for_each_oldest_first({}, [&](const Winner& winner) {
+    const auto offer = [&](const Winner& winner) {
         taker.offer(winner, "row " + std::to_string(++row));
         return true;
-    });
-    for (const std::string& warning : from.warnings()) taker.refuse(from_path, warning);
+    };
+    from.for_each_oldest_first({}, offer, [&](const std::string& why) { taker.refuse(from_path, why); });
     return taker.finish();
 }
 

@@ -328,4 +328,10 @@ std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Deta
     return row;
 }
 
+bool has_winner(Connection& connection, std::int64_t id) {
+    Query query = connection.query("SELECT 1 FROM winner WHERE id = ?1");
+    query.bind(id);
+    return query.next();
+}
+
 }  // namespace autotune::db

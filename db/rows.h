@@ -47,11 +47,13 @@ enum class Detail { brief, full };  // without or with finalists and failures
 // REQUIRES: in a transaction, and why_invalid(winner) is nullopt. Replaces the row of the same place and template identity.
 void write_winner(Connection& connection, const Winner& winner);
 
-// Row `id` as it stands; `wrong` says why it must not be used. nullopt if there is none.
+// Row `id` as it stands; `wrong` says why it must not be used. nullopt if there is none, or what it refers to is not there.
 struct ReadRow {
     Winner winner;
     std::optional<std::string> wrong;
 };
 std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Detail detail);
+// Whether there is such a row at all.
+bool has_winner(Connection& connection, std::int64_t id);
 
 }  // namespace autotune::db

@@ -145,12 +145,15 @@ void leave_wal(Connection& connection) {
     if (mode == "wal") connection.run("PRAGMA journal_mode=DELETE");
 }
 
-std::string back_up(Connection& connection) {
-    const std::string target =
-        new_private_file(connection.path() + ".schema" + std::to_string(user_version(connection)) + ".backup");
-    Query query = connection.query("VACUUM INTO ?1");
-    query.bind(target).run();
-    return target;
+// Copies the file as it is now. A copy that fails half-way is removed.
+void back_up(Connection& connection, const std::string& target) {
+    try {
+        Query query = connection.query("VACUUM INTO ?1");
+        query.bind(target).run();
+    } catch (...) {
+        remove_file(target);
+        throw;
+    }
 }
 
 void initialise(Connection& connection) {
@@ -211,8 +214,16 @@ std::string prepare_schema(Connection& connection) {
         throw database_error(connection.path(), "has the older schema " + std::to_string(user_version(connection)),
                              "open it once for writing, which migrates it after a backup");
     }
-    std::string backup = back_up(connection);
-    migrate(connection, schema_version());
+    const std::string name = connection.path() + ".schema" + std::to_string(user_version(connection)) + ".backup";
+    std::string backup = new_private_file(name);
+    back_up(connection, backup);
+    try {
+        migrate(connection, schema_version());
+    } catch (...) {
+        // The file was rolled back to what it was. The first backup stays beside it; one for every try would fill the disk.
+        if (backup != name) remove_file(backup);
+        throw;
+    }
     look_at(connection);
     return backup;
 }

@@ -14,7 +14,6 @@ namespace autotune::db {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
-constexpr std::size_t kMaxWarnings = 100;
 
 // The text of string member `name` where it first stands in `line`; nullopt if it does not. A guess for finding lines quickly:
 // what a line really says is decided when it is parsed.
@@ -69,10 +68,6 @@ std::optional<std::string> content_of(const std::string& path) {
 
 }  // namespace
 
-void Shipped::warn(const std::string& text) {
-    if (warnings_.size() < kMaxWarnings) warnings_.push_back(text);
-}
-
 void Shipped::load() {
     if (loaded_) return;
     loaded_ = true;
@@ -89,7 +84,9 @@ void Shipped::load_path(const std::string& path) {
     for (std::filesystem::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
         if (at->path().extension() == ".jsonl") names.push_back(at->path().string());
     }
-    if (failed) warn("shipped winners in " + path + " cannot be listed (" + failed.message() + "); they are not used");
+    if (failed)
+        log_.add({WarningKind::invalid_shipped,
+                  "shipped winners in " + path + " cannot be listed (" + failed.message() + "); they are not used"});
     std::sort(names.begin(), names.end());
     for (const std::string& name : names) load_file(name);
 }
@@ -97,7 +94,7 @@ void Shipped::load_path(const std::string& path) {
 void Shipped::load_file(const std::string& path) {
     auto content = content_of(path);
     if (!content) {
-        warn("shipped winners in " + path + " cannot be read; they are not used");
+        log_.add({WarningKind::invalid_shipped, "shipped winners in " + path + " cannot be read; they are not used"});
         return;
     }
     files_.push_back(std::make_unique<std::string>(std::move(*content)));
@@ -114,7 +111,8 @@ void Shipped::index(const std::string& path, std::string_view content) {
         const auto arch = peek(text, "\"arch\"");
         const auto class_key = peek(text, "\"class\"");
         if (!op || !arch || !class_key) {
-            warn("shipped winner " + path + ":" + std::to_string(number) + " has no op, arch or class; it is not used");
+            log_.add({WarningKind::invalid_shipped,
+                      "shipped winner " + path + ":" + std::to_string(number) + " has no op, arch or class; it is not used"});
             continue;
         }
         lines_.push_back({.text = text,
@@ -136,7 +134,8 @@ const Winner* Shipped::parsed(Line& line) {
             line.state = Line::State::good;
         } catch (const Error& error) {
             line.state = Line::State::bad;
-            warn("shipped winner " + line.where + ":" + std::to_string(line.number) + " is not used: " + error.what());
+            log_.add({WarningKind::invalid_shipped,
+                      "shipped winner " + line.where + ":" + std::to_string(line.number) + " is not used: " + error.what()});
         }
     }
     return line.state == Line::State::good ? &line.winner : nullptr;

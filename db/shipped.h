@@ -8,6 +8,7 @@
 
 #include "db/rows.h"
 #include "db/store.h"
+#include "db/warning_log.h"
 
 namespace autotune::db {
 
@@ -16,7 +17,8 @@ namespace autotune::db {
 // A file that cannot be read or a line that is not valid is passed over with a warning.
 class Shipped {
   public:
-    explicit Shipped(std::vector<std::string> paths) : paths_(std::move(paths)) {}
+    // Keeps a reference to the log.
+    Shipped(std::vector<std::string> paths, WarningLog& log) : paths_(std::move(paths)), log_(log) {}
 
     std::vector<Winner> find(const Subject& subject);
     // Of the same class and device, whatever their extents.
@@ -24,8 +26,6 @@ class Shipped {
     std::vector<Winner> list(const Filter& filter);
     // Lines that were not parsed count as sound.
     std::int64_t count(const Filter& filter);
-
-    const std::vector<std::string>& warnings() const { return warnings_; }
 
   private:
     struct Line {
@@ -43,13 +43,12 @@ class Shipped {
     void index(const std::string& path, std::string_view content);
     const Winner* parsed(Line& line);
     static bool may_match(const Line& line, const Filter& filter);
-    void warn(const std::string& text);
 
     std::vector<std::string> paths_;
+    WarningLog& log_;
     bool loaded_ = false;
     std::vector<std::unique_ptr<std::string>> files_;
     std::vector<Line> lines_;
-    std::vector<std::string> warnings_;
 };
 
 }  // namespace autotune::db

@@ -76,7 +76,7 @@ struct ConnectionOptions {
     int busy_timeout_ms = 0;
 };
 
-// One open database with defensive settings. Not thread-safe. Every failure is an Error{database} made by database_error().
+// One open database with defensive settings. Not thread-safe. Every failure is a DatabaseError made by database_error().
 class Connection {
   public:
     explicit Connection(const ConnectionOptions& options);
@@ -99,7 +99,7 @@ class Connection {
     // Forgets the handle without touching the file or its locks: for a forked child, where the handle is the parent's.
     void abandon() noexcept;
 
-    // Throws Error{database} for an SQLite result code.
+    // Throws DatabaseError for an SQLite result code.
     [[noreturn]] void fail(int code) const;
 
   private:

@@ -1,32 +1,21 @@
 #include "db/store.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 
 #include "db/failure.h"
-#include "db/files.h"
 #include "db/integrity.h"
 #include "db/listing.h"
 #include "db/matching.h"
+#include "db/open_file.h"
 #include "db/rows.h"
-#include "db/schema.h"
 #include "db/shipped.h"
 #include "db/sqlite_handle.h"
-#include "db/trials.h"
+#include "db/trial_queue.h"
 
 namespace autotune::db {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t kBatchRows = 64;
-constexpr std::chrono::milliseconds kBatchTime{250};
-// Trials are committed one by one as long as commits take less than a fiftieth of the time: 1 ms each on a local disk, with
-// trials of 100 ms, is one.
-constexpr int kCommitShare = 50;
-constexpr std::size_t kMaxWarnings = 100;
+constexpr std::size_t kChunkRows = 128;  // about 1 MB of winners with their finalists
 
 // What the tuner itself writes is cleaned, not refused: a driver's name for a device is not its fault.
 Winner tidied(Winner winner) {
@@ -43,119 +32,132 @@ Winner tidied(Winner winner) {
     return winner;
 }
 
+// Who rows are read for.
+struct RowUser {
+    Detail detail = Detail::full;
+    std::function<bool(const Winner&)> use{};
+    std::function<void(const std::string&)> invalid{};  // empty: a warning
+};
+
 }  // namespace
 
 struct Store::Impl {
-    OpenOptions options;
+    WarningLog log;
+    OpenFile file;
     Shipped shipped;
-    std::vector<std::string> warnings;
-    std::unique_ptr<Connection> connection;
-    pid_t owner = ::getpid();
-    std::vector<PendingTrial> pending;
-    Clock::time_point last_commit{};
-    Clock::duration commit_cost{};
+    TrialQueue trials;
 
-    explicit Impl(const OpenOptions& wanted) : options(wanted), shipped(wanted.shipped) { connect(); }
+    explicit Impl(const OpenOptions& options)
+        : log(options.on_warning), file(options, log), shipped(options.shipped, log), trials(file, log) {}
     ~Impl() { leave(); }
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
 
-    void connect() {
-        const bool read_only = options.read_only && options.path != kMemory;  // an empty one in memory is of no use
-        for (std::string& text : prepare_path({.path = options.path, .read_only = read_only, .create = options.create}))
-            warn(text);
-        connection = std::make_unique<Connection>(
-            ConnectionOptions{.path = options.path, .read_only = read_only, .busy_timeout_ms = options.busy_timeout_ms});
-        if (connection->is_read_only() && !read_only) {
-            throw database_error(options.path, "cannot be written", "fix its permissions, or open it read-only");
-        }
-        const std::string backup = prepare_schema(*connection);
-        if (!backup.empty()) warn("database " + options.path + " was migrated; what it was before is in " + backup);
+    const std::string& path() const { return file.path(); }
+
+    // Trials that wait in a parent stay the parent's.
+    void settle() {
+        if (file.is_forked_child()) trials.forget();
     }
 
-    void warn(const std::string& text) {
-        const bool is_known = std::find(warnings.begin(), warnings.end(), text) != warnings.end();
-        if (!is_known && warnings.size() < kMaxWarnings) warnings.push_back(text);
-    }
-
-    bool is_forked_child() const { return owner != ::getpid() && options.path != kMemory; }
-
-    // The handle, this process's own: a forked child forgets its parent's, with the trials that the parent will write.
     Connection& use() {
-        if (is_forked_child()) {
-            if (connection) connection->abandon();
-            connection.reset();
-            pending.clear();
-            connect();
-            owner = ::getpid();
-        }
-        if (!connection) connect();
-        return *connection;
+        settle();
+        return file.use();
+    }
+
+    template <class Body>
+    auto reading(const Body& body) {
+        settle();
+        return file.reading(body);
+    }
+
+    template <class Body>
+    void write(const Body& body) {
+        settle();
+        trials.write(body);
     }
 
     void leave() noexcept {
         try {
-            if (is_forked_child()) {
-                if (connection) connection->abandon();
-            } else if (connection) {
-                flush();
-            }
+            settle();
+            trials.flush_now();
         } catch (...) {
             // A destructor does not throw. Who must know whether trials are stored calls flush().
         }
     }
 
-    template <class Body>
-    void write(const Body& body) {
-        Connection& target = use();
-        const auto start = Clock::now();
-        Transaction transaction(target);
-        for (const PendingTrial& trial : pending) write_trial(target, trial);
-        body(target);
-        transaction.commit();
-        pending.clear();
-        last_commit = Clock::now();
-        commit_cost = last_commit - start;
+    std::vector<Winner> load_all(const Subject& subject) {
+        return reading([&](Connection& source) {
+            const Snapshot snapshot(source);  // one lock for all reads
+            return load_rows(source, ids_of(source, subject), RowUser{});
+        });
     }
 
-    void flush() {
-        use();
-        if (!pending.empty()) write([](Connection&) {});
+    // A chunk at a time: bounded memory, and no lock is held while the user works. False once it has stopped it.
+    bool hand_over(std::span<const std::int64_t> ids, const RowUser& user) {
+        for (std::size_t at = 0; at < ids.size(); at += kChunkRows) {
+            const auto chunk = ids.subspan(at, std::min(kChunkRows, ids.size() - at));
+            const std::vector<Winner> rows = reading([&](Connection& source) {
+                const Snapshot snapshot(source);
+                return load_rows(source, chunk, user);
+            });
+            if (!std::all_of(rows.begin(), rows.end(), std::ref(user.use))) return false;
+        }
+        return true;
     }
 
-    bool is_batch_due() const {
-        const auto pause = std::min<Clock::duration>(kBatchTime, commit_cost * kCommitShare);
-        return pending.size() >= kBatchRows || Clock::now() - last_commit >= pause;
-    }
-
-    // Which: a Subject or a Filter.
-    template <class Which>
-    std::vector<Winner> load_all(const Which& which, Detail detail) {
-        Connection& source = use();
-        const Snapshot snapshot(source);  // one lock for all reads
+    std::vector<Winner> nearest(Connection& source, const Subject& subject, std::size_t limit) {
+        struct Ranked {
+            double distance;
+            std::int64_t id;        // of a row, or
+            const Winner* shipped;  // of the layer beneath
+        };
+        std::vector<Ranked> ranked;
+        const Snapshot snapshot(source);
+        for (const auto& [id, distance] : distances_of(source, subject)) ranked.push_back({distance, id, nullptr});
+        const std::vector<Winner> layer = shipped.of_class(subject);
+        for (const Winner& winner : layer) {
+            if (winner.extents != subject.extents) ranked.push_back({log_distance(winner.extents, subject.extents), 0, &winner});
+        }
+        std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.distance < b.distance; });
         std::vector<Winner> winners;
-        for (const std::int64_t id : ids_of(source, which)) {
-            if (auto winner = load(id, detail)) winners.push_back(std::move(*winner));
+        for (const Ranked& next : ranked) {
+            if (winners.size() >= limit) break;
+            if (next.shipped != nullptr) {
+                winners.push_back(*next.shipped);
+            } else if (auto winner = load(source, next.id)) {
+                winners.push_back(std::move(*winner));
+            }
         }
         return winners;
     }
 
-    void hand_over(const std::vector<std::int64_t>& ids, const std::function<bool(const Winner&)>& user) {
-        for (const std::int64_t id : ids) {
-            const auto winner = load(id, Detail::full);
-            if (winner && !user(*winner)) return;
-        }
+    std::vector<std::int64_t> ids(const Filter& filter) {
+        return reading([&](Connection& source) { return ids_of(source, filter); });
     }
 
-    std::optional<Winner> load(std::int64_t id, Detail detail) {
-        auto row = read_winner(use(), id, detail);
-        if (!row) return std::nullopt;
-        if (row->wrong) {
-            warn("database " + options.path + " holds a winner that is not valid (row " + std::to_string(id) + ": " +
-                 *row->wrong + "); it is not used");
-            return std::nullopt;
+    std::vector<Winner> load_rows(Connection& source, std::span<const std::int64_t> ids, const RowUser& user) {
+        std::vector<Winner> winners;
+        for (const std::int64_t id : ids) {
+            if (auto winner = load(source, id, user)) winners.push_back(std::move(*winner));
         }
-        return std::move(row->winner);
+        return winners;
+    }
+
+    std::optional<Winner> load(Connection& source, std::int64_t id, const RowUser& user = {}) {
+        auto row = read_winner(source, id, user.detail);
+        if (row && !row->wrong) return std::move(row->winner);
+        const bool is_gone = !row && !has_winner(source, id);  // deleted by another process in the meantime
+        if (is_gone) return std::nullopt;
+        const std::string wrong = row ? *row->wrong : "the class, device or template that it names is not there";
+        const std::string which = "row " + std::to_string(id) + ": " + wrong;
+        if (user.invalid) {
+            user.invalid(which);
+        } else {
+            log.add({WarningKind::invalid_row,
+                     "database " + path() + " holds a winner that is not valid (" + which + "); it is not used"});
+        }
+        return std::nullopt;
     }
 };
 
@@ -170,37 +172,14 @@ Store Store::open(const OpenOptions& options) {
 
 std::vector<Winner> Store::find(const Problem& problem, const DeviceIdentity& device) const {
     const Subject subject = subject_of(problem, device);
-    std::vector<Winner> winners = impl_->load_all(subject, Detail::full);
+    std::vector<Winner> winners = impl_->load_all(subject);
     for (Winner& winner : impl_->shipped.find(subject)) winners.push_back(std::move(winner));
     return winners;
 }
 
 std::vector<Winner> Store::near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const {
     const Subject subject = subject_of(problem, device);
-    struct Ranked {
-        double distance;
-        std::int64_t id;        // of a row, or
-        const Winner* shipped;  // of the layer beneath
-    };
-    std::vector<Ranked> ranked;
-    Connection& source = impl_->use();
-    const Snapshot snapshot(source);
-    for (const auto& [id, distance] : distances_of(source, subject)) ranked.push_back({distance, id, nullptr});
-    const std::vector<Winner> shipped = impl_->shipped.of_class(subject);
-    for (const Winner& winner : shipped) {
-        if (winner.extents != subject.extents) ranked.push_back({log_distance(winner.extents, subject.extents), 0, &winner});
-    }
-    std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.distance < b.distance; });
-    std::vector<Winner> winners;
-    for (const Ranked& next : ranked) {
-        if (winners.size() >= limit) break;
-        if (next.shipped != nullptr) {
-            winners.push_back(*next.shipped);
-        } else if (auto winner = impl_->load(next.id, Detail::full)) {
-            winners.push_back(std::move(*winner));
-        }
-    }
-    return winners;
+    return impl_->reading([&](Connection& source) { return impl_->nearest(source, subject, limit); });
 }
 
 void Store::put(const Winner& winner) {
@@ -222,16 +201,28 @@ void Store::put_all(std::span<const Winner> winners) {
 }
 
 std::vector<Winner> Store::list(const Filter& filter) const {
-    std::vector<Winner> rows = impl_->load_all(filter, Detail::brief);
-    if (rows.size() >= filter.limit) return rows;
+    std::vector<Winner> rows;
+    scan(filter, [&](const Winner& winner) {
+        rows.push_back(winner);
+        return true;
+    });
+    return rows;
+}
+
+void Store::scan(const Filter& filter, const std::function<bool(const Winner&)>& use) const {
+    std::size_t given = 0;
+    const auto count_and_use = [&](const Winner& winner) {
+        ++given;
+        return use(winner);
+    };
+    if (!impl_->hand_over(impl_->ids(filter), {.detail = Detail::brief, .use = count_and_use}) || given >= filter.limit) return;
     Filter rest = filter;
-    rest.limit = filter.limit - rows.size();
+    rest.limit = filter.limit - given;
     for (Winner& winner : impl_->shipped.list(rest)) {
         winner.evidence.finalists.clear();
         winner.evidence.failures.clear();
-        rows.push_back(std::move(winner));
+        if (!use(winner)) return;
     }
-    return rows;
 }
 
 std::vector<Winner> Store::list_shipped(const Filter& filter) const {
@@ -239,21 +230,22 @@ std::vector<Winner> Store::list_shipped(const Filter& filter) const {
 }
 
 std::int64_t Store::count(const Filter& filter) const {
-    return count_of(impl_->use(), filter) + impl_->shipped.count(filter);
+    return impl_->reading([&](Connection& source) { return count_of(source, filter); }) + impl_->shipped.count(filter);
 }
 
 void Store::for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const {
-    impl_->hand_over(ids_of(impl_->use(), filter), use);
+    impl_->hand_over(impl_->ids(filter), {.use = use});
 }
 
-void Store::for_each_oldest_first(const Filter& filter, const std::function<bool(const Winner&)>& use) const {
-    std::vector<std::int64_t> ids = ids_of(impl_->use(), filter);
+void Store::for_each_oldest_first(const Filter& filter, const std::function<bool(const Winner&)>& use,
+                                  const std::function<void(const std::string&)>& invalid) const {
+    std::vector<std::int64_t> ids = impl_->ids(filter);
     std::reverse(ids.begin(), ids.end());
-    impl_->hand_over(ids, use);
+    impl_->hand_over(ids, {.detail = Detail::full, .use = use, .invalid = invalid});
 }
 
 std::optional<Winner> Store::same_key(const Winner& winner) const {
-    for (Winner& ours : impl_->load_all(subject_of(winner), Detail::full)) {
+    for (Winner& ours : impl_->load_all(subject_of(winner))) {
         const bool same_family = ours.candidate.family == winner.candidate.family;
         if (same_family && ours.template_identity == winner.template_identity) return std::move(ours);
     }
@@ -273,20 +265,26 @@ void Store::record(const Problem& problem, const DeviceIdentity& device, const S
         throw database_error(path(), "cannot take a trial (" + *why + ")",
                              "this is a bug of whoever made it, nothing was stored");
     }
-    impl_->pending.push_back(std::move(next));
-    if (impl_->is_batch_due()) impl_->flush();
+    impl_->trials.add(std::move(next));
 }
 
-void Store::flush() {
-    impl_->flush();
+bool Store::flush() {
+    impl_->settle();
+    return impl_->trials.flush();
 }
 
 std::vector<StoredTrial> Store::trials(const Problem& problem, const DeviceIdentity& device) const {
-    impl_->flush();
+    impl_->settle();
+    impl_->trials.flush_now();
     int skipped = 0;
-    std::vector<StoredTrial> found = read_trials(impl_->use(), subject_of(problem, device), skipped);
-    if (skipped > 0)
-        impl_->warn("database " + path() + " holds " + std::to_string(skipped) + " trials that are not valid; they are not used");
+    std::vector<StoredTrial> found = impl_->reading([&](Connection& source) {
+        skipped = 0;
+        return read_trials(source, subject_of(problem, device), skipped);
+    });
+    if (skipped > 0) {
+        impl_->log.add({WarningKind::invalid_row, "database " + path() + " holds " + std::to_string(skipped) +
+                                                      " trials that are not valid; they are not used"});
+    }
     return found;
 }
 
@@ -296,25 +294,27 @@ void Store::record_miss(const Problem& problem, const DeviceIdentity& device) {
 }
 
 std::vector<MissRow> Store::misses() const {
-    return read_misses(impl_->use());
+    return impl_->reading([](Connection& source) { return read_misses(source); });
 }
 
 const std::string& Store::path() const {
-    return impl_->options.path;
+    return impl_->path();
 }
 
 std::string Store::describe() const {
-    return describe_database(impl_->use());
+    return impl_->reading([](Connection& source) { return describe_database(source); });
 }
 
 std::string Store::verify_integrity() const {
-    return integrity_of(impl_->use());
+    return impl_->reading([](Connection& source) { return integrity_of(source); });
 }
 
-std::vector<std::string> Store::warnings() const {
-    std::vector<std::string> all = impl_->warnings;
-    all.insert(all.end(), impl_->shipped.warnings().begin(), impl_->shipped.warnings().end());
-    return all;
+std::vector<Warning> Store::warnings() const {
+    return impl_->log.all();
+}
+
+bool Store::is_read_only() const {
+    return impl_->file.is_read_only();
 }
 
 }  // namespace autotune::db

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "db/database_error.h"
+#include "db/warning.h"
 #include "src/core/device.h"
 #include "src/core/problem.h"
 #include "src/core/trial.h"
@@ -97,15 +99,21 @@ struct OpenOptions {
     bool create = true;                  // also missing parent folders, for their owner alone (0700)
     int busy_timeout_ms = 10'000;        // the library uses 30
     std::vector<std::string> shipped{};  // JSONL files or folders of them, the read-only layer beneath
+    // A file that may not be written is opened for reading, with a warning: put() then throws, trials are not kept.
+    bool or_read_only = false;
+    // With read_only: a file that is not there yet counts as empty, with a warning.
+    bool missing_is_empty = false;
+    // Hears each of warnings() when it is found, in the middle of a call to the store: it must not call the store.
+    std::function<void(const Warning&)> on_warning{};
 };
 
 // One SQLite file behind one door. Not thread-safe: one Store per thread. A forked child drops its parent's handle without
-// touching the file and reopens. Every member may throw Error{database} with the path, what is wrong and what to do; nothing
-// else.
+// touching the file and reopens. Every member may throw DatabaseError with the path, what is wrong and what to do; nothing else.
+// What a killed process left unfinished is rolled back where this process may write the file, whatever the store was opened for.
 class Store {
   public:
     // A file that is empty is initialised; one that is foreign (application_id), newer (user_version), truncated, malformed,
-    // locked or unwritable is an Error{database} that says which. Older schemas are migrated after a backup beside the file.
+    // locked or unwritable is a DatabaseError that says which. Older schemas are migrated after a backup beside the file.
     static Store open(const OpenOptions& options);
     ~Store();
     Store(Store&&) noexcept;
@@ -125,15 +133,19 @@ class Store {
     // The user's rows, newest first, then shipped ones in the order of their files; without finalists and failures, for speed.
     // Reads no more than filter.limit of them. With extents in the filter it is as fast as find().
     std::vector<Winner> list(const Filter& filter) const;
+    // The same rows one by one in bounded memory, as long as `use` returns true; it may call the store. No lock is held while it
+    // runs.
+    void scan(const Filter& filter, const std::function<bool(const Winner&)>& use) const;
     // The shipped rows alone.
     std::vector<Winner> list_shipped(const Filter& filter) const;
     // Rows that list() would give with no limit: from an index, and from shipped lines without parsing more than the filter
     // needs.
     std::int64_t count(const Filter& filter) const;
-    // Hands the user's rows over one by one, newest first, finalists included. `use` may call the store, and stops by returning
-    // false.
+    // scan() of the user's rows alone, finalists included, newest first.
     void for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const;
-    void for_each_oldest_first(const Filter& filter, const std::function<bool(const Winner&)>& use) const;
+    // `invalid`, where it is given, hears why a row is not valid ("row 7: WHY") in place of a warning.
+    void for_each_oldest_first(const Filter& filter, const std::function<bool(const Winner&)>& use,
+                               const std::function<void(const std::string&)>& invalid = {}) const;
     // The user's row that put(winner) would replace.
     std::optional<Winner> same_key(const Winner& winner) const;
     // Deletes the user's winners that match, and the trials of their problems; returns how many winners. Ignores filter.limit.
@@ -141,9 +153,10 @@ class Store {
 
     // What happened to a candidate; a later trial of the same candidate and NVRTC replaces it. Committed at once where trials
     // come slowly; where they come fast, in batches of at most 64 trials or 250 ms, and at the latest by flush(), put() and the
-    // destructor. Who waits for long after a trial calls flush() first: then kill -9 loses nothing that was recorded.
+    // destructor. Call flush() before waiting for long: then kill -9 loses nothing that was recorded. Where the file is locked,
+    // full or read-only, neither throws: the trials wait in memory, with one warning, and flush() is false.
     void record(const Problem& problem, const DeviceIdentity& device, const StoredTrial& trial);
-    void flush();
+    bool flush();
     // In the order in which they were last recorded.
     std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const;
 
@@ -156,9 +169,10 @@ class Store {
     std::string describe() const;
     // quick_check plus our own invariants; empty if sound.
     std::string verify_integrity() const;
-    // What was passed over or is worth knowing, oldest first: shipped lines and rows that are not valid, a backup before a
-    // migration, a file that others may write. For the tool to print; the library passes on the first.
-    std::vector<std::string> warnings() const;
+    // What was passed over or is worth knowing, oldest first, each once. For the tool to print; the library passes on the first.
+    std::vector<Warning> warnings() const;
+    // Whether put() can only fail: opened so, or fallen back to it.
+    bool is_read_only() const;
 
   private:
     struct Impl;

@@ -161,7 +161,7 @@ TEST(BrokenFile, RowsOutOfRangeArePassedOverWithAWarning) {
         change(sound_file(folder), sql);
         const Store store = Store::open({.path = folder / "a.db"});
         EXPECT_THAT(store.list({}), SizeIs(49)) << sql;
-        EXPECT_THAT(store.warnings(), ElementsAre(HasSubstr("row 7"))) << sql;
+        EXPECT_THAT(texts_of(store.warnings()), ElementsAre(HasSubstr("row 7"))) << sql;
         EXPECT_THAT(store.verify_integrity(), HasSubstr("row 7")) << sql;
     }
 }
@@ -187,7 +187,12 @@ TEST(BrokenFile, DanglingAndCircularLinksAreErrors) {
     std::filesystem::create_symlink(folder / "circle.db", folder / "circle.db");
     EXPECT_THAT(error_of_using(folder / "circle.db"), says(folder / "circle.db", "cannot be reached"));
     std::filesystem::create_symlink(folder / "nowhere/x.db", folder / "dangling.db");
-    EXPECT_NE(error_of_using(folder / "dangling.db"), "");
+    for (const bool read_only : {false, true}) {
+        EXPECT_THAT(
+            error_of_using(folder / "dangling.db", read_only),
+            says(folder / "dangling.db", "is a symbolic link to " + (folder / "nowhere/x.db") + ", which does not exist"));
+    }
+    EXPECT_FALSE(std::filesystem::exists(folder / "nowhere"));
 }
 
 TEST(BrokenFile, AFolderOrAPipeIsNoFile) {
@@ -196,6 +201,22 @@ TEST(BrokenFile, AFolderOrAPipeIsNoFile) {
     ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
     EXPECT_THAT(error_of_using(folder / "pipe"), says(folder / "pipe", "is not a regular file"));
     EXPECT_THAT(error_of_using("/dev/null"), says("/dev/null", "is not a regular file"));
+}
+
+// SQLite would wait for ever for the pipe's writer.
+TEST(BrokenFile, AJournalThatIsNoFileIsAnErrorAndNoHang) {
+    const TempFolder folder;
+    const std::string path = sound_file(folder);
+    ASSERT_EQ(::mkfifo((path + "-journal").c_str(), 0600), 0);
+    std::filesystem::create_symlink(path, folder / "link.db");
+    for (const std::string& name : {path, folder / "link.db"}) {
+        for (const bool read_only : {false, true})
+            EXPECT_THAT(error_of_using(name, read_only), says(name, path + "-journal is not a regular file"));
+    }
+    std::filesystem::remove(path + "-journal");
+    EXPECT_EQ(error_of_using(path), "");
+    std::filesystem::create_directory(path + "-wal");
+    EXPECT_THAT(error_of_using(path), says(path, path + "-wal is not a regular file"));
 }
 
 TEST(BrokenFile, PathsThatCannotBeAreErrors) {
@@ -241,7 +262,7 @@ TEST(BrokenFile, AMissingFileIsMadeOnlyIfAsked) {
 TEST(BrokenFile, AFileThatOthersMayWriteIsUsedWithAWarning) {
     const TempFolder folder;
     std::filesystem::permissions(sound_file(folder), std::filesystem::perms(0666));
-    EXPECT_THAT(Store::open({.path = folder / "a.db"}).warnings(), ElementsAre(HasSubstr("chmod o-w")));
+    EXPECT_THAT(texts_of(Store::open({.path = folder / "a.db"}).warnings()), ElementsAre(HasSubstr("chmod o-w")));
 }
 
 TEST(BrokenFile, AnUnwritableFileIsAnErrorUnlessReadOnly) {
@@ -253,6 +274,43 @@ TEST(BrokenFile, AnUnwritableFileIsAnErrorUnlessReadOnly) {
                          error_of_using(folder / "a.db", true).empty();
               }),
               0);
+}
+
+TEST(BrokenFile, AnUnwritableFileIsOpenedForReadingWhereThatWillDo) {
+    const TempFolder folder;
+    std::filesystem::permissions(sound_file(folder), std::filesystem::perms(0444));
+    std::filesystem::permissions(folder.path(), std::filesystem::perms(0777));
+    EXPECT_EQ(as_nobody([&] {
+                  Store store = Store::open({.path = folder / "a.db", .or_read_only = true});
+                  store.record(sample_problem(), sample_device(), sample_trial(1));  // a search goes on without its trials
+                  return store.is_read_only() && store.warnings().at(0).kind == WarningKind::read_only &&
+                         store.find(sample_problem(7), sample_device()).size() == 1 && !store.flush() &&
+                         fault_of([&] { store.put(sample_winner()); }) == DatabaseFault::read_only;
+              }),
+              0);
+    EXPECT_FALSE(Store::open({.path = folder / "a.db", .or_read_only = true}).is_read_only() && ::geteuid() == 0);
+}
+
+TEST(BrokenFile, AMissingFileIsAnEmptyOneForAReaderWhoSaysSo) {
+    const TempFolder folder;
+    const Store store = Store::open({.path = folder / "a.db", .read_only = true, .missing_is_empty = true});
+    EXPECT_THAT(store.list({}), SizeIs(0));
+    EXPECT_EQ(store.path(), folder / "a.db");
+    ASSERT_THAT(store.warnings(), SizeIs(1));
+    EXPECT_EQ(store.warnings()[0].kind, WarningKind::missing);
+    EXPECT_FALSE(std::filesystem::exists(folder / "a.db"));
+}
+
+TEST(BrokenFile, WarningsAreToldWhenTheyAreFoundAndFewOfAKind) {
+    const TempFolder folder;
+    change(sound_file(folder), "UPDATE winner SET e0 = -id WHERE id > 10");
+    std::vector<Warning> heard;
+    const Store store =
+        Store::open({.path = folder / "a.db", .on_warning = [&](const Warning& warning) { heard.push_back(warning); }});
+    for (int twice = 0; twice < 2; ++twice) EXPECT_THAT(store.list({}), SizeIs(10));
+    EXPECT_THAT(heard, SizeIs(21));
+    EXPECT_THAT(heard.back().text, HasSubstr("left out"));
+    EXPECT_EQ(heard, store.warnings());
 }
 
 TEST(BrokenFile, AnUnwritableFolderIsAnErrorUnlessReadOnly) {
@@ -293,13 +351,13 @@ TEST(BrokenFile, AFullDiskKeepsWhatWasStored) {
         const auto size = std::filesystem::file_size(path);
         const rlimit limit{size, size};
         ::setrlimit(RLIMIT_FSIZE, &limit);
-        std::string message;
+        std::optional<DatabaseFault> fault;
         Store store = Store::open({.path = path});
-        for (std::int64_t m = 100; m < 1000 && message.empty(); ++m) {
-            message = database_error_of([&] { store.put(sample_winner(sample_problem(m))); });
-        }
-        const bool told = message.find("cannot grow") != std::string::npos && store.count({}) >= 50;
-        if (!told) std::cerr << message << "\n";
+        for (std::int64_t m = 100; m < 1000 && !fault; ++m)
+            fault = fault_of([&] { store.put(sample_winner(sample_problem(m))); });
+        const std::string message = database_error_of([&] { store.put(sample_winner(sample_problem(2000))); });
+        const bool told = fault == DatabaseFault::full && message.find("cannot grow") != std::string::npos;
+        if (!told || store.count({}) < 50) std::cerr << message << "\n";
         ::_exit(told ? 0 : 1);
     }
     int status = 0;

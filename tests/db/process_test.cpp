@@ -80,6 +80,7 @@ TEST_F(Processes, ALockedDatabaseIsNamedAfterTheTimeout) {
     const LockHolder holder(path(), "BEGIN IMMEDIATE");
     EXPECT_THAT(database_error_of([&] { store.put(sample_winner()); }),
                 AllOf(HasSubstr(path()), HasSubstr("locked by another process (waited 50 ms)"), HasSubstr("; ")));
+    EXPECT_EQ(fault_of([&] { store.put(sample_winner()); }), DatabaseFault::locked);
 }
 
 TEST_F(Processes, ALibraryGivesUpOnALockWithinItsTimeout) {
@@ -101,14 +102,76 @@ TEST_F(Processes, ReadersDoNotWaitForAWriter) {
     EXPECT_THAT(reader.find(sample_problem(), sample_device()), SizeIs(1));
 }
 
-TEST_F(Processes, ATrialThatCouldNotBeWrittenIsKeptForTheNextFlush) {
-    Store store = open(10);
+TEST_F(Processes, TrialsWaitForALockAndTheSearchGoesOn) {
+    Store store = open(20);
     {
         const LockHolder holder(path(), "BEGIN IMMEDIATE");
-        EXPECT_NE(database_error_of([&] { store.record(sample_problem(), sample_device(), sample_trial(1)); }), "");
+        const auto start = std::chrono::steady_clock::now();
+        for (std::int64_t trial = 1; trial <= 1000; ++trial) store.record(sample_problem(), sample_device(), sample_trial(trial));
+        EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);  // 20 s if every batch waited for the lock
+        EXPECT_FALSE(store.flush());
+        ASSERT_THAT(store.warnings(), SizeIs(1));
+        EXPECT_EQ(store.warnings()[0].kind, WarningKind::trials_wait);
     }
-    store.flush();
-    EXPECT_THAT(store.trials(sample_problem(), sample_device()), SizeIs(1));
+    EXPECT_THAT(store.trials(sample_problem(), sample_device()), SizeIs(1000));
+    EXPECT_TRUE(store.flush());
+}
+
+// A writer that was killed while its transaction stood half in the file: what it leaves is a hot journal.
+void kill_a_writer_half_way(const std::string& path) {
+    const LockHolder killed(path,
+                            "PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN IMMEDIATE; UPDATE winner SET median_us = 1e9");
+}
+
+bool has_hot_journal(const std::string& path) {
+    const std::string journal = path + "-journal";
+    return std::filesystem::exists(journal) && std::filesystem::file_size(journal) > 512;
+}
+
+class KilledWriter : public Processes {
+  protected:
+    KilledWriter() {
+        Store store = open();
+        for (std::int64_t m = 1; m <= 200; ++m) store.put(sample_winner(sample_problem(m), 100));
+    }
+    Store open_reader() const { return Store::open({.path = path(), .read_only = true, .busy_timeout_ms = 30}); }
+};
+
+TEST_F(KilledWriter, DoesNotBlindAReaderThatMayWrite) {
+    kill_a_writer_half_way(path());
+    ASSERT_TRUE(has_hot_journal(path()));
+    const Store reader = open_reader();
+    EXPECT_EQ(reader.find(sample_problem(7), sample_device()).at(0).timing.median_us, 100);
+    ASSERT_THAT(reader.warnings(), SizeIs(1));
+    EXPECT_EQ(reader.warnings()[0].kind, WarningKind::recovered);
+    EXPECT_FALSE(has_hot_journal(path()));
+}
+
+TEST_F(KilledWriter, DoesNotBlindAReaderThatWasThereBefore) {
+    const Store reader = open_reader();
+    EXPECT_EQ(reader.count({}), 200);
+    kill_a_writer_half_way(path());
+    ASSERT_TRUE(has_hot_journal(path()));
+    EXPECT_EQ(reader.find(sample_problem(7), sample_device()).at(0).timing.median_us, 100);
+    EXPECT_EQ(reader.list({}).at(0).timing.median_us, 100);
+    EXPECT_THAT(reader.warnings(), SizeIs(1));
+}
+
+TEST_F(KilledWriter, LeavesACommandToOneWhoMayNotWrite) {
+    if (::geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
+    kill_a_writer_half_way(path());
+    ASSERT_TRUE(has_hot_journal(path()));
+    const std::string folder = std::filesystem::path(path()).parent_path();
+    std::filesystem::permissions(folder, std::filesystem::perms(0755));
+    for (const std::string& file : {path(), path() + "-journal"})
+        std::filesystem::permissions(file, std::filesystem::perms(0644));
+    EXPECT_TRUE(succeeded(start_child([&] {
+        if (::setgid(65534) != 0 || ::setuid(65534) != 0) return false;
+        return fault_of([&] { open_reader(); }) == DatabaseFault::unfinished &&
+               database_error_of([&] { open_reader(); }).find("autotune doctor --db " + path()) != std::string::npos;
+    })));
+    EXPECT_TRUE(has_hot_journal(path()));
+    EXPECT_EQ(open_reader().count({}), 200);
 }
 
 TEST_F(Processes, TwoWritersLoseNothing) {

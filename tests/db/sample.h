@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,12 @@ inline Store memory_store() {
     return Store::open({.path = ":memory:"});
 }
 
+inline std::vector<std::string> texts_of(const std::vector<Warning>& warnings) {
+    std::vector<std::string> texts;
+    for (const Warning& warning : warnings) texts.push_back(warning.text);
+    return texts;
+}
+
 // A folder that is gone when the test is.
 class TempFolder {
   public:
@@ -124,6 +131,17 @@ inline std::string read_file(const std::string& path) {
 
 inline void write_file(const std::string& path, const std::string& content) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
+
+// The fault of the DatabaseError that `act` throws; nullopt if it throws none.
+template <class Act>
+std::optional<DatabaseFault> fault_of(const Act& act) {
+    try {
+        act();
+    } catch (const DatabaseError& error) {
+        return error.fault();
+    }
+    return std::nullopt;
 }
 
 // The message of the Error{database} that `act` throws; "" if it throws none.

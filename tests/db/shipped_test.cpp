@@ -110,8 +110,8 @@ TEST(Shipped, PassesOverABadLineWithItsPlace) {
     write_file(folder / "gemm.jsonl", "\n" + bad + line_of(2) + "garbage\n");
     const Store store = store_over(folder.path());
     EXPECT_THAT(store.find(sample_problem(2), sample_device()), SizeIs(1));
-    EXPECT_THAT(store.warnings(), ElementsAre(AllOf(HasSubstr("gemm.jsonl:4"), HasSubstr("no op")),
-                                              AllOf(HasSubstr("gemm.jsonl:2"), HasSubstr("not JSON"))));
+    EXPECT_THAT(texts_of(store.warnings()), ElementsAre(AllOf(HasSubstr("gemm.jsonl:4"), HasSubstr("no op")),
+                                                        AllOf(HasSubstr("gemm.jsonl:2"), HasSubstr("not JSON"))));
 }
 
 TEST(Shipped, ParsesOnlyLinesOfTheProblem) {
@@ -137,7 +137,7 @@ TEST(Shipped, WarnsOfAFileThatIsNotThere) {
     const TempFolder folder;
     const Store store = store_over(folder / "missing.jsonl");
     EXPECT_THAT(store.find(sample_problem(2), sample_device()), IsEmpty());
-    EXPECT_THAT(store.warnings(), ElementsAre(HasSubstr("missing.jsonl")));
+    EXPECT_THAT(texts_of(store.warnings()), ElementsAre(HasSubstr("missing.jsonl")));
 }
 
 TEST(Shipped, ReadsNothingBeforeTheFirstQuestion) {

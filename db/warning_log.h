@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "db/warning.h"
+
+namespace autotune::db {
+
+// The warnings of one store, each once, in the order in which they were found. Of one kind the first kMostOfOneKind: a file of
+// a million invalid rows is worth a few sentences.
+class WarningLog {
+  public:
+    static constexpr int kMostOfOneKind = 20;
+
+    // `tell` hears each warning when it is found; may be empty.
+    explicit WarningLog(std::function<void(const Warning&)> tell) : tell_(std::move(tell)) {}
+
+    void add(const Warning& warning);
+    const std::vector<Warning>& all() const { return all_; }
+
+  private:
+    void keep(const Warning& warning);
+
+    std::function<void(const Warning&)> tell_;
+    std::vector<Warning> all_;
+    std::map<WarningKind, int> counts_;
+};
+
+}  // namespace autotune::db
