@@ -64,7 +64,8 @@ Recorder::Recorder(const Problem& problem, const RecordOptions& options, TuneSer
     if (candidates_.parts().size() > 1) throw Error(ErrorCode::usage, "a recorded space is of one family: choose it");
     if (candidates_.size() > options.most_points) {
         throw Error(ErrorCode::usage, std::to_string(candidates_.size()) + " legal configs are more than " +
-                                          std::to_string(options.most_points) + ": pin more parameters");
+                                          std::to_string(options.most_points) +
+                                          "; hold more parameters at a value (--param) or allow more (--points)");
     }
 }
 

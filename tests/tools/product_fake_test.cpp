@@ -357,13 +357,5 @@ TEST(Product, ProgressStaysOffAPipe) {
     EXPECT_THAT(said.out, Not(HasSubstr("\x1b")));
 }
 
-TEST(Product, BashTakesTheCompletion) {
-    Sandbox machine;
-    const std::string script =
-        "source <(\"$0\" completion bash); COMP_WORDS=(autotune --op hg); COMP_CWORD=2; _autotune; echo \"${COMPREPLY[@]}\"";
-    const Outcome said = machine.run({"/bin/bash", "-c", script, fake::autotune_binary()});
-    EXPECT_THAT(said.out, HasSubstr("hgemm")) << said.err;
-}
-
 }  // namespace
 }  // namespace autotune

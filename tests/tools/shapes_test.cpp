@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/core/error.h"
+#include "tests/tools/cli_bench.h"
 
 namespace autotune::cli {
 namespace {
@@ -79,6 +80,37 @@ TEST(Shapes, BadTomlIsNamedByFileAndLine) {
     EXPECT_THAT([] { parse_shapes_toml("op = \"hgemm\"\n", "f.toml"); }, ThrowsMessage<Error>(HasSubstr("[[problem]]")));
     EXPECT_THAT([] { parse_shapes_toml("[[problem]]\nlayout = \"nt\"\n", "f.toml"); },
                 ThrowsMessage<Error>(HasSubstr("no shape")));
+}
+
+// The examples that ship name what their comments say, and both forms are read by the command.
+TEST(Shapes, TheExamplesThatShipAreReadAsTheirCommentsSay) {
+    const std::string folder = AUTOTUNE_TEST_DATA "/../../examples/shapes/";
+    const auto text = read_shapes_file(folder + "set.txt");
+    ASSERT_EQ(text.size(), 4u);
+    EXPECT_THAT(expand_shapes(text[2].shape, 3), testing::SizeIs(8));
+    const auto toml = read_shapes_file(folder + "set.toml");
+    ASSERT_EQ(toml.size(), 3u);
+    EXPECT_THAT(toml[0].options, ElementsAre(std::pair("layout", "nt"), std::pair("op", "bgemm")));
+    EXPECT_THAT(expand_shapes(toml[1].shape, 3), testing::SizeIs(4));
+    EXPECT_THAT(toml[2].options, ElementsAre(std::pair("batch", "16"), std::pair("layout", "nn"), std::pair("op", "hgemm")));
+}
+
+TEST(Shapes, EveryProblemOfTheExamplesIsOneOfItsOp) {
+    CliBench autotune;
+    for (const auto& [file, count] : {std::pair("set.txt", 11u), std::pair("set.toml", 6u)}) {
+        const std::string path = AUTOTUNE_TEST_DATA "/../../examples/shapes/" + std::string(file);
+        const Said said = autotune({"sweep", "--shapes", path, "--dry-run", "--json"});
+        ASSERT_EQ(said.code, ExitCode::done) << said.err;
+        EXPECT_THAT(said.json()["problems"], testing::SizeIs(count)) << file;
+    }
+}
+
+TEST(Shapes, HelpAndManualShowBothFormsAndTheirExampleIsRead) {
+    CliBench autotune;
+    for (const char* command : {"sweep", "bench", "show"})
+        EXPECT_THAT(autotune({command, "--help"}).out, HasSubstr("[[problem]]")) << command;
+    EXPECT_THAT(autotune({"doctor", "--help"}).out, testing::Not(HasSubstr("[[problem]]")));
+    EXPECT_THAT(autotune({"manual"}).out, HasSubstr("[[problem]]"));
 }
 
 }  // namespace

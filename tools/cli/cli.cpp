@@ -5,6 +5,7 @@
 
 #include "src/core/error.h"
 #include "tools/cli/command.h"
+#include "tools/cli/completion.h"
 #include "tools/cli/help.h"
 #include "tools/cli/parser.h"
 
@@ -37,6 +38,10 @@ ExitCode Cli::fail(ExitCode code, const std::string& message) {
 ExitCode Cli::dispatch(const std::vector<std::string>& words) {
     const std::vector<Command> commands = all_commands();
     const Catalogue catalogue = Catalogue::embedded();
+    if (!words.empty() && words.front() == "__complete") {  // asked by the shells' completion scripts
+        streams_.out << completion_lines(complete(commands, catalogue, {words.begin() + 1, words.end()}));
+        return ExitCode::done;
+    }
     const Parsed parsed = parse(commands, catalogue.ops(), words);
     if (parsed.kind == Parsed::Kind::version) {
         streams_.out << "autotune " << program_.version << "\n";

@@ -7,9 +7,9 @@
 namespace autotune::cli {
 
 std::vector<Command> all_commands() {
-    return {tune_command(),   sweep_command(),    bench_command(),  show_command(),      explain_command(), report_command(),
-            verify_command(), export_command(),   import_command(), merge_command(),     compile_command(), families_command(),
-            record_command(), simulate_command(), doctor_command(), completion_command()};
+    return {tune_command(),   sweep_command(),    bench_command(),  show_command(),       explain_command(), report_command(),
+            verify_command(), export_command(),   import_command(), merge_command(),      compile_command(), families_command(),
+            record_command(), simulate_command(), doctor_command(), completion_command(), manual_command()};
 }
 
 std::vector<Flag> operator+(std::vector<Flag> left, const std::vector<Flag>& right) {

@@ -44,6 +44,7 @@ Command record_command();
 Command simulate_command();
 Command doctor_command();
 Command completion_command();
+Command manual_command();
 
 // ---- flags that several commands share: one spelling, one sentence ----
 std::vector<Flag> operator+(std::vector<Flag> left, const std::vector<Flag>& right);

@@ -1,107 +1,112 @@
 #include "tools/cli/completion.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+
+#include "tools/cli/completion_values.h"
 
 namespace autotune::cli {
 namespace {
 
-std::vector<std::string> op_names(const std::vector<const Op*>& ops) {
-    std::vector<std::string> names;
-    for (const Op* op : ops) {
-        for (const OpAlias& alias : op->aliases()) names.push_back(alias.name);
-        names.emplace_back(op->name());
-    }
+std::vector<Completion> command_completions(const std::vector<Command>& commands) {
+    std::vector<Completion> names;
+    for (const Command& command : commands) names.push_back({.word = command.name, .about = command.about});
     return names;
 }
 
-bool takes_a_path(const Flag& flag) {
-    return flag.form.find("FILE") != std::string::npos || flag.form.find("DIR") != std::string::npos;
+// A command line up to the cursor: which flags have a value, and which still waits for one.
+struct TypedLine {
+    GivenFlags given{};
+    const Flag* waiting = nullptr;  // the last word is a flag that takes a value
+    std::size_t plain_words = 0;    // words that are neither a flag nor a flag's value
+};
+
+const Flag* find_flag(const std::vector<Flag>& flags, const std::string& name) {
+    const auto found = std::find_if(flags.begin(), flags.end(), [&](const Flag& flag) { return flag.name == name; });
+    return found == flags.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> values_of(const Flag& flag, const std::vector<const Op*>& ops) {
-    return flag.name == "op" ? op_names(ops) : flag.allowed;
-}
-
-std::string flag_words(const Command& command, const std::vector<const Op*>& ops) {
-    std::vector<std::string> words;
-    for (const Flag& flag : flags_of(command, ops)) words.push_back("--" + flag.name);
-    words.push_back("--help");
-    return join(words, " ");
-}
-
-// One case per command: what may follow a flag, else the flags.
-std::string bash_case(const Command& command, const std::vector<const Op*>& ops) {
-    std::string text = fmt::format("    {})\n      case $before in\n", command.name);
-    for (const Flag& flag : flags_of(command, ops)) {
-        const std::vector<std::string> values = values_of(flag, ops);
-        if (!values.empty()) text += fmt::format("        --{}) words='{}' ;;\n", flag.name, join(values, " "));
-        if (values.empty() && takes_a_path(flag))
-            text += fmt::format("        --{}) COMPREPLY=($(compgen -f -- \"$now\")); return ;;\n", flag.name);
-        if (values.empty() && !takes_a_path(flag) && !flag.form.empty())
-            text += fmt::format("        --{}) return ;;\n", flag.name);
+TypedLine read_line(const std::vector<Flag>& flags, const std::vector<std::string>& words) {
+    TypedLine line;
+    for (const std::string& word : words) {
+        if (line.waiting != nullptr) {
+            line.given[line.waiting->name] = word;
+            line.waiting = nullptr;
+        } else if (word.starts_with("--")) {
+            const std::size_t equals = word.find('=');
+            const Flag* flag = find_flag(flags, word.substr(2, equals == std::string::npos ? equals : equals - 2));
+            if (flag == nullptr) continue;
+            line.given[flag->name] = equals == std::string::npos ? "" : word.substr(equals + 1);
+            if (equals == std::string::npos && !flag->form.empty()) line.waiting = flag;
+        } else {
+            ++line.plain_words;
+        }
     }
-    text += fmt::format("        *) words='{}' ;;\n      esac\n", flag_words(command, ops));
-    if (!command.words.empty()) text += "      case $now in -*) ;; *) COMPREPLY=($(compgen -f -- \"$now\")); return ;; esac\n";
-    return text + "      ;;\n";
+    return line;
 }
 
-// Single quotes end a zsh word; brackets and colons end a description.
-std::string zsh_description(const std::string& about) {
-    std::string text;
-    for (const char c : about) {
-        if (c == '\'') continue;
-        if (c == '[' || c == ']' || c == ':') text += '\\';
-        text += c;
+std::vector<Completion> flag_completions(const std::vector<Flag>& flags, const GivenFlags& given) {
+    std::vector<Completion> words;
+    for (const Flag& flag : flags) {
+        if (flag.several || given.count(flag.name) == 0) words.push_back({.word = "--" + flag.name, .about = flag.about});
     }
-    return text;
+    words.push_back({.word = "--help", .about = "show help"});
+    return words;
 }
 
-std::string zsh_flag(const Flag& flag, const std::vector<const Op*>& ops) {
-    std::string text = fmt::format("        '{}--{}[{}]", flag.several ? "*" : "", flag.name, zsh_description(flag.about));
-    const std::vector<std::string> values = values_of(flag, ops);
-    if (!values.empty()) {
-        text += fmt::format(":{}:({})", flag.name, join(values, " "));
-    } else if (takes_a_path(flag)) {
-        text += ":file:_files";
-    } else if (!flag.form.empty()) {
-        text += fmt::format(":{}:", flag.name);
-    }
-    return text + "' \\\n";
+// "--op=hg": values behind the flag's name.
+Completions joined_completions(const std::vector<Flag>& flags, const std::string& typed, const GivenFlags& given,
+                               const Catalogue& catalogue) {
+    const std::size_t equals = typed.find('=');
+    const Flag* flag = find_flag(flags, typed.substr(2, equals - 2));
+    if (flag == nullptr || flag->form.empty()) return {};
+    Completions completions = value_completions(*flag, typed.substr(equals + 1), given, catalogue);
+    for (Completion& completion : completions.words) completion.word = typed.substr(0, equals + 1) + completion.word;
+    return completions;
+}
+
+// Words of a command without a flag: a choice such as "bash|zsh" once, or files.
+Completions plain_word_completions(const Command& command, const std::string& typed, std::size_t plain_words) {
+    if (command.words.find('|') == std::string::npos) return {.paths = PathKind::files};
+    Completions completions;
+    for (const std::string& word : split(command.words, '|')) completions.words.push_back({.word = word});
+    completions.words = plain_words == 0 ? beginning_with(typed, completions.words) : std::vector<Completion>{};
+    return completions;
 }
 
 }  // namespace
 
-std::string bash_completion(const std::vector<Command>& commands, const std::vector<const Op*>& ops) {
-    std::vector<std::string> names;
-    std::string cases;
-    for (const Command& command : commands) {
-        names.push_back(command.name);
-        cases += bash_case(command, ops);
+Completions complete(const std::vector<Command>& commands, const Catalogue& catalogue, const std::vector<std::string>& words) {
+    const std::string typed = words.empty() ? "" : words.back();
+    std::vector<std::string> before(words.begin(), words.empty() ? words.end() : words.end() - 1);
+    const bool starts_a_line = before.empty();
+    if (starts_a_line && !typed.starts_with("-")) return {.words = beginning_with(typed, command_completions(commands))};
+    std::string name = "tune";
+    if (!starts_a_line && !before.front().starts_with("-")) {
+        name = before.front();
+        before.erase(before.begin());
+        if (name == "help") return {.words = beginning_with(typed, command_completions(commands))};
     }
-    return "# bash completion for autotune; made by `autotune completion bash`\n_autotune() {\n"
-           "  local now=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} words=\n"
-           "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    words='" +
-           join(names, " ") +
-           " --help --version'\n  else\n    case $command in -*) command=tune ;; esac\n    case $command in\n" + cases +
-           "    esac\n  fi\n  COMPREPLY=($(compgen -W \"$words\" -- \"$now\"))\n}\ncomplete -F _autotune autotune\n";
+    const auto command = std::find_if(commands.begin(), commands.end(), [&](const Command& one) { return one.name == name; });
+    if (command == commands.end()) return {};
+
+    const std::vector<Flag> flags = flags_of(*command, catalogue.ops());
+    const TypedLine line = read_line(flags, before);
+    if (line.waiting != nullptr) return value_completions(*line.waiting, typed, line.given, catalogue);
+    if (typed.starts_with("--") && typed.find('=') != std::string::npos)
+        return joined_completions(flags, typed, line.given, catalogue);
+    if (!typed.starts_with("-") && !command->words.empty()) return plain_word_completions(*command, typed, line.plain_words);
+    std::vector<Completion> offered = flag_completions(flags, line.given);
+    if (starts_a_line) offered.push_back({.word = "--version", .about = "show the version"});
+    return {.words = beginning_with(typed, offered)};
 }
 
-std::string zsh_completion(const std::vector<Command>& commands, const std::vector<const Op*>& ops) {
-    std::string described, cases;
-    for (const Command& command : commands) {
-        described += fmt::format("    '{}:{}'\n", command.name, zsh_description(command.about));
-        cases += fmt::format("    {})\n      _arguments \\\n", command.name);
-        for (const Flag& flag : flags_of(command, ops)) cases += zsh_flag(flag, ops);
-        if (!command.words.empty()) cases += "        '*:file:_files' \\\n";
-        cases += "        '--help[show help]'\n      ;;\n";
-    }
-    return "#compdef autotune\n# zsh completion for autotune; made by `autotune completion zsh`\n_autotune() {\n  local -a "
-           "commands=(\n" +
-           described +
-           "  )\n  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n    _describe command commands\n    return\n  fi\n"
-           "  local command=$words[2]\n  [[ $command == -* ]] && command=tune || { shift words; (( CURRENT-- )) }\n  case "
-           "$command in\n" +
-           cases + "  esac\n}\n_autotune \"$@\"\n";
+std::string completion_lines(const Completions& completions) {
+    std::string text;
+    for (const Completion& completion : completions.words) text += completion.word + "\t" + completion.about + "\n";
+    if (completions.paths == PathKind::files) text += ":files\n";
+    if (completions.paths == PathKind::folders) text += ":folders\n";
+    if (completions.goes_on) text += ":goes_on\n";
+    return text;
 }
 
 }  // namespace autotune::cli

@@ -8,11 +8,10 @@ namespace {
 
 ExitCode run(Session& session, const Arguments& arguments) {
     const std::string& shell = arguments.words().front();
-    const auto& ops = session.catalogue().ops();
     if (shell == "bash") {
-        session.out() << bash_completion(all_commands(), ops);
+        session.out() << bash_completion();
     } else if (shell == "zsh") {
-        session.out() << zsh_completion(all_commands(), ops);
+        session.out() << zsh_completion();
     } else {
         throw Error(ErrorCode::usage, "completion knows bash and zsh, not '" + shell + "'");
     }

@@ -47,6 +47,24 @@ std::optional<std::string> Environment::get(std::string_view name) const {
     return found->second;
 }
 
+std::vector<EnvironmentVariable> environment_variables() {
+    return {
+        {"AUTOTUNE_DB", "database of winners; default $XDG_DATA_HOME/autotune/autotune.db. The flag --db goes first."},
+        {"AUTOTUNE_CACHE_DIR", "folder of compiled kernels; default $XDG_CACHE_HOME/autotune."},
+        {"AUTOTUNE_SHIPPED",
+         "file or folder of winners that come with the product; default share/autotune/winners of the "
+         "installation."},
+        {"AUTOTUNE_NVRTC", "path of the libnvrtc to load; default: the newest one found that the driver can use."},
+        {"CUDA_PATH", "a CUDA toolkit; its library folders are searched for libnvrtc, cuBLAS and cuBLASLt."},
+        {"AUTOTUNE_LOG", "info: each trial on standard error."},
+        {"AUTOTUNE_PROFILED", "set: the GPU worker keeps the environment by which a profiler follows into it."},
+        {"NO_COLOR", "set: no bold text on a terminal."},
+        {"XDG_DATA_HOME", "folder of the database; default ~/.local/share."},
+        {"XDG_CACHE_HOME", "folder of compiled kernels; default ~/.cache."},
+        {"XDG_STATE_HOME", "folder of locks and journals; default ~/.local/state."},
+        {"HOME", "where the three folders above lie; without it a private folder /tmp/autotune-UID is used, with a warning."}};
+}
+
 Paths default_paths(const Environment& environment) {
     Paths paths;
     paths.database = xdg_folder(environment, "XDG_DATA_HOME", "/.local/share") + "/autotune/autotune.db";

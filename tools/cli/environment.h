@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace autotune::cli {
 
@@ -22,6 +23,13 @@ class Environment {
   private:
     Variables variables_;
 };
+
+// A variable that the command or the library reads, for the manual. docs/environment.md says more of each.
+struct EnvironmentVariable {
+    std::string_view name;
+    std::string_view about;
+};
+std::vector<EnvironmentVariable> environment_variables();
 
 // Where things are kept when no flag says otherwise.
 struct Paths {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tools/cli/shapes.h"
+
 namespace autotune::cli {
 namespace {
 
@@ -47,6 +49,8 @@ std::string command_help(const Command& command, const std::vector<const Op*>& o
         if (i == command.flags.size()) text += "\noptions of the operation:\n";
         text += flag_line(flags[i]);
     }
+    if (std::any_of(flags.begin(), flags.end(), [](const Flag& flag) { return flag.name == "shapes"; }))
+        text += "\n" + shapes_file_help();
     return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "src/core/error.h"
@@ -16,7 +17,10 @@ namespace {
 }  // namespace
 
 void require_writable(const std::string& path, const std::string& flag) {
+    std::error_code unknown;
+    const bool is_new = !std::filesystem::exists(std::filesystem::symlink_status(path, unknown));
     if (!std::ofstream(path, std::ios::app)) refuse(path, flag);
+    if (is_new) std::filesystem::remove(path, unknown);
 }
 
 void write_output(const std::string& path, const std::string& text, const std::string& flag) {

@@ -5,7 +5,7 @@
 namespace autotune::cli {
 
 // Throws Error{usage} naming `flag` if the file could not be written: before the work whose result it is to hold. An existing
-// file is left as it is.
+// file is left as it is, and none is left where there was none.
 void require_writable(const std::string& path, const std::string& flag);
 
 // Replaces the file. Throws Error{usage} naming `flag`.

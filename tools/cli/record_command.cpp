@@ -61,10 +61,11 @@ ExitCode run(Session& session, const Arguments& arguments) {
 Command record_command() {
     return {.name = "record",
             .about = "time every config of a small space and write it for simulate",
-            .examples = {"autotune record --op hgemm --shape 2048x2048x2048 --family wgmma --param group=8 --out wgmma.json"},
+            .examples = {"autotune record --op hgemm --shape 2048x2048x2048 --family mma --param block_k=32 --param stages=3 "
+                         "--param split_k=1 --param raster=0 --param swizzle_stride=0 --param min_blocks=1 --out mma.json"},
             .flags = problem_flags() + choice_flags() +
                      std::vector<Flag>{{"out", "FILE", "where to write the space", false, {}},
-                                       {"points", "N", "refuse a space with more; default 2000", false, {}},
+                                       {"points", "N", "refuse a space of more configs; default 2000", false, {}},
                                        {"l2", "WHAT", "operands in rotating buffers, or warm in L2", false, {"cold", "warm"}},
                                        {"seed", "N", "seed of the operands' values", false, {}}} +
                      device_flags() + std::vector<Flag>{templates_flag()} + output_flags(),

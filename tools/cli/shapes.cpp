@@ -117,6 +117,20 @@ std::vector<ShapeLine> parse_shapes_text(std::string_view text, const std::strin
     return lines;
 }
 
+std::string shapes_file_help() {
+    return R"(shapes files (--shapes FILE):
+  A text file has one problem a line: a shape, then words. '#' begins a comment.
+      4096x4096x2048 op=hgemm layout=nt
+      1024:4096:1024x4096x2048 op=bgemm
+  A file whose name ends in .toml has one [[problem]] table a problem. Words above the first table hold for all of them.
+      op = "hgemm"
+      [[problem]]
+      shape = "4096x4096x2048"
+      layout = "nt"
+  Words are op and the options of the operation. A word in the file goes before the flag of its name.
+)";
+}
+
 std::vector<ShapeLine> read_shapes_file(const std::string& path) {
     constexpr std::size_t most_bytes = 16u << 20;
     std::ifstream file(path, std::ios::binary);

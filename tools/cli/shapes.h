@@ -23,10 +23,11 @@ struct ShapeLine {
 };
 
 // Reads a sweep file: one problem a line, `4096x4096x2048 op=hgemm layout=nt`, `#` starts a comment; or, if the name ends in
-// .toml,
-// [[problem]] tables with `shape` and the same words, and top-level words for all. Throws Error{usage} naming file, line and
-// culprit.
+// .toml, [[problem]] tables with `shape` and the same words, and top-level words for all. Throws Error{usage} naming file, line
+// and culprit.
 std::vector<ShapeLine> read_shapes_file(const std::string& path);
+// The two forms of a sweep file in a few lines, for help and manual.
+std::string shapes_file_help();
 // The same from the text of a file.
 std::vector<ShapeLine> parse_shapes_text(std::string_view text, const std::string& name);
 std::vector<ShapeLine> parse_shapes_toml(std::string_view text, const std::string& name);

@@ -1,0 +1,26 @@
+# Installs the command into a new folder and checks what comes with it. Arguments: BUILD, WORK.
+file(REMOVE_RECURSE ${WORK})
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK} --component command
+  RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
+if(NOT code EQUAL 0)
+  message(FATAL_ERROR "the installation ended with ${code}:\n${out}")
+endif()
+
+# What each file must hold.
+function(expect pattern text)
+  file(GLOB_RECURSE found ${WORK}/${pattern})
+  if(NOT found)
+    message(FATAL_ERROR "${pattern} was not installed")
+  endif()
+  file(READ ${found} content)
+  string(FIND "${content}" "${text}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "${found} does not hold '${text}'")
+  endif()
+endfunction()
+expect(share/bash-completion/completions/autotune "complete -F _autotune autotune")
+expect(share/zsh/site-functions/_autotune "#compdef autotune")
+expect(share/man/man1/autotune.1 ".TH AUTOTUNE 1")
+expect(share/doc/*/set.txt "op=hgemm")
+expect(share/doc/*/set.toml "[[problem]]")
+file(REMOVE_RECURSE ${WORK})

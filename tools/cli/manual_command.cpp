@@ -1,0 +1,26 @@
+#include "tools/cli/command.h"
+#include "tools/cli/manual.h"
+#include "tools/cli/session.h"
+
+namespace autotune::cli {
+namespace {
+
+ExitCode run(Session& session, const Arguments&) {
+    session.out() << manual_page(all_commands(), session.catalogue().ops(), session.program().version);
+    return ExitCode::done;
+}
+
+}  // namespace
+
+Command manual_command() {
+    return {.name = "manual",
+            .about = "print the manual page",
+            .examples = {"autotune manual | man -l -", "autotune manual > ~/.local/share/man/man1/autotune.1"},
+            .flags = {},
+            .takes_op_options = false,
+            .words = "",
+            .fewest_words = 0,
+            .run = run};
+}
+
+}  // namespace autotune::cli
