@@ -16,6 +16,7 @@ TakeReport merge(Store& into, const std::string& from_path, const TakeOptions& o
     Taker taker(into, options);
     std::int64_t row = 0;
     const auto offer = [&](const Winner& winner) {
+        if (options.stopped && options.stopped()) return false;
         taker.offer(winner, "row " + std::to_string(++row));
         return true;
     };

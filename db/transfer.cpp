@@ -10,15 +10,15 @@
 namespace autotune::db {
 namespace {
 
-// The next line without its end; a line that is too long is cut, which makes it one that is not valid. False at the end.
+// The next line without its end, or a beginning of one that is longer than a line may be. False at the end.
 bool next_line(std::istream& in, std::string& line) {
     line.clear();
     std::streambuf& buffer = *in.rdbuf();
     constexpr int kEnd = std::char_traits<char>::eof();
     int letter = buffer.sbumpc();
     if (letter == kEnd) return false;
-    for (; letter != kEnd && letter != '\n'; letter = buffer.sbumpc()) {
-        if (line.size() <= kMaxLineBytes) line += static_cast<char>(letter);
+    for (; letter != kEnd && letter != '\n' && line.size() <= kMaxLineBytes; letter = buffer.sbumpc()) {
+        line += static_cast<char>(letter);
     }
     return true;
 }
@@ -43,8 +43,13 @@ TakeReport import_lines(Store& store, std::istream& in, const TakeOptions& optio
     Taker taker(store, options);
     std::string line;
     for (std::int64_t number = 1; next_line(in, line); ++number) {
+        if (options.stopped && options.stopped()) break;
         if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
         const std::string where = "line " + std::to_string(number);
+        if (line.size() > kMaxLineBytes) {
+            taker.refuse(where, "it is longer than 1 MiB; what follows it is not read");
+            break;
+        }
         std::optional<Winner> winner;
         try {
             winner = from_json_line(line);

@@ -18,6 +18,8 @@ using RowCheck = std::function<std::optional<std::string>(const Winner&)>;
 struct TakeOptions {
     RowCheck check{};      // empty: takes every valid row
     bool dry_run = false;  // counts, and writes nothing
+    // Asked before each row: true ends the taking. What was taken by then is kept.
+    std::function<bool()> stopped{};
 };
 
 // What became of the rows that were offered.
@@ -38,7 +40,8 @@ bool takes_over(const Winner& theirs, const Winner& ours);
 // many. Throws Error{database} if the stream fails.
 std::int64_t export_lines(const Store& store, const Filter& filter, std::ostream& out);
 
-// Offers each line to the store; empty lines are passed over. A line that is not valid is counted and does not end the import.
+// Offers each line to the store; empty lines are passed over. A line that is not valid is counted and does not end the import,
+// except for one that is longer than 1 MiB: such a file is no export, and may have no end.
 TakeReport import_lines(Store& store, std::istream& in, const TakeOptions& options);
 
 }  // namespace autotune::db

@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,30 +9,43 @@
 #include <vector>
 
 #include "tools/cli/cli.h"
+#include "tools/cli/output_stream.h"
 #include "tuner/tune.h"
 
 namespace {
 
 std::atomic<bool> stop_requested{false};
+std::atomic<bool> saves_on_stop{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch what needs no lock");
 
-// The first signal asks; the tuner keeps what it has and returns. The second one ends the process.
+// The first signal asks a command that has something to save; it keeps what it has and returns. The second signal ends the
+// process, as the first one does for every other command.
 void on_stop_signal(int signal) {
-    stop_requested.store(true);
     struct sigaction fallback = {};
     fallback.sa_handler = SIG_DFL;
     sigaction(signal, &fallback, nullptr);
+    if (saves_on_stop.load()) {
+        stop_requested.store(true);
+    } else {
+        raise(signal);  // blocked until this handler returns
+    }
 }
 
 void listen_for_stop() {
     struct sigaction action = {};
     action.sa_handler = on_stop_signal;
     sigemptyset(&action.sa_mask);
-    for (const int signal : {SIGINT, SIGTERM}) {
-        // A shell that starts us in the background ignores SIGINT for us: leave that as it is.
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+        // A shell that starts us in the background ignores SIGINT for us, nohup SIGHUP: leave that as it is.
         struct sigaction before = {};
         if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
     }
+}
+
+// 0: standard error is no terminal. Asked each time, because windows are resized.
+std::size_t columns_of_terminal() {
+    winsize size = {};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 std::string own_path() {
@@ -61,11 +75,21 @@ int main(int argc, char** argv) {
     signal(SIGPIPE, SIG_IGN);
     // So is a file that may not grow.
     signal(SIGXFSZ, SIG_IGN);
+    autotune::cli::OutputBuffer out_buffer(STDOUT_FILENO);
+    std::ostream out(&out_buffer);
     const auto services = autotune::cli::real_services();
     const std::string binary = own_path();
-    autotune::cli::Cli cli(
-        {.out = std::cout, .err = std::cerr, .out_is_terminal = isatty(1) == 1, .err_is_terminal = isatty(2) == 1},
-        autotune::cli::Environment::of_process(), *services,
-        {.binary = binary, .version = AUTOTUNE_VERSION, .shipped_folders = shipped_folders(binary), .stop = &stop_requested});
+    autotune::cli::Cli cli({.out = out,
+                            .err = std::cerr,
+                            .out_is_terminal = isatty(STDOUT_FILENO) == 1,
+                            .err_is_terminal = isatty(STDERR_FILENO) == 1,
+                            .out_failure = [&out_buffer] { return out_buffer.failure(); },
+                            .err_columns = columns_of_terminal},
+                           autotune::cli::Environment::of_process(), *services,
+                           {.binary = binary,
+                            .version = AUTOTUNE_VERSION,
+                            .shipped_folders = shipped_folders(binary),
+                            .stop = &stop_requested,
+                            .saves_on_stop = &saves_on_stop});
     return static_cast<int>(cli.run(words));
 }

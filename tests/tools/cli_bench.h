@@ -212,12 +212,6 @@ struct Said {
     ExitCode code = ExitCode::done;
     std::string out, err;
     nlohmann::json json() const { return nlohmann::json::parse(out); }
-    std::vector<nlohmann::json> json_lines() const {
-        std::vector<nlohmann::json> lines;
-        std::istringstream text(out);
-        for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-        return lines;
-    }
 };
 
 // The command in a private home.

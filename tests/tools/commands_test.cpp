@@ -82,10 +82,33 @@ TEST(Tune, FlagsReachTheTuner) {
     EXPECT_THAT(options.choice.families, testing::ElementsAre("gemm/mma"));
 }
 
-TEST(Tune, SeveralShapesGiveOneJsonLineEach) {
+TEST(Tune, SeveralShapesGiveOneJsonArray) {
     CliBench autotune;
-    const Said said = autotune({"--op", "hgemm", "--shape", "64,128x64x64", "--shape", "8x8x8", "--json"});
-    EXPECT_THAT(said.json_lines(), SizeIs(3));
+    const auto json = autotune({"--op", "hgemm", "--shape", "64,128x64x64", "--shape", "8x8x8", "--json"}).json();
+    ASSERT_TRUE(json.is_array());
+    EXPECT_THAT(json, SizeIs(3));
+}
+
+TEST(Tune, AShapeThatFailsIsAnElementOfTheArray) {
+    CliBench autotune;
+    autotune.services.on_tune = [](const Problem& problem) {
+        if (problem.extent("m") == 64) throw Error(ErrorCode::no_valid_config, "nothing fits");
+    };
+    const auto json = autotune({"--op", "hgemm", "--shape", "64,128x64x64", "--json"}).json();
+    ASSERT_THAT(json, SizeIs(2));
+    EXPECT_EQ(json[0]["error"], "nothing fits");
+    EXPECT_EQ(json[0]["exit_code"], 4);
+    EXPECT_EQ(json[1]["problem"]["shape"], "128x64x64");
+}
+
+TEST(Tune, AnArrayThatAFailureEndsIsStillOneDocument) {
+    CliBench autotune;
+    autotune.services.on_tune = [](const Problem& problem) {
+        if (problem.extent("m") == 128) throw Error(ErrorCode::gpu_unhealthy, "the canary fails");
+    };
+    const Said said = autotune({"--op", "hgemm", "--shape", "64,128x64x64", "--json"});
+    EXPECT_EQ(said.code, ExitCode::gpu_unhealthy);
+    EXPECT_THAT(said.json(), SizeIs(1));
 }
 
 TEST(Tune, OneOfSeveralThatFailsDoesNotEndTheRun) {
@@ -199,6 +222,14 @@ TEST(Compile, EachArchitectureIsCompiledFor) {
     EXPECT_EQ(autotune.services.compile_options.count, 3);
 }
 
+TEST(Compile, SeveralArchitecturesGiveOneJsonArray) {
+    CliBench autotune;
+    const auto json = autotune(on("compile", {"--arch", "sm_80,sm_90a", "--json"})).json();
+    ASSERT_THAT(json, SizeIs(2));
+    EXPECT_EQ(json[0]["arch"], "sm_80");
+    EXPECT_EQ(json[1]["arch"], "sm_90a");
+}
+
 // ---- bench ----
 
 TEST(Bench, JsonHasTheDocumentedMembers) {
@@ -223,10 +254,9 @@ TEST(Bench, ARowWithoutATimeSaysWhy) {
     EXPECT_EQ(row["detail"], "the library is not found");
 }
 
-TEST(Bench, SeveralShapesGiveOneJsonLineEach) {
+TEST(Bench, SeveralShapesGiveOneJsonArray) {
     CliBench autotune;
-    EXPECT_THAT(autotune({"bench", "--op", "hgemm", "--shape", "8x8x8", "--shape", "16x16x16", "--json"}).json_lines(),
-                SizeIs(2));
+    EXPECT_THAT(autotune({"bench", "--op", "hgemm", "--shape", "8x8x8", "--shape", "16x16x16", "--json"}).json(), SizeIs(2));
 }
 
 TEST(Bench, FlagsReachTheTuner) {
@@ -323,17 +353,18 @@ TEST(Bench, APlotOfSeveralOpsIsRefusedBeforeAnythingIsTimed) {
 TEST(Sweep, TakesAFileWithWordsPerLine) {
     CliBench autotune;
     const std::string path = autotune.file("shapes.txt", "8x8x8\n16x16x16 op=bgemm layout=nt\n");
-    const auto lines = autotune({"sweep", "--op", "hgemm", "--shapes", path, "--json"}).json_lines();
-    ASSERT_THAT(lines, SizeIs(3));
-    EXPECT_EQ(lines[0]["problem"]["traits"]["a"], "f16");
-    EXPECT_EQ(lines[1]["problem"]["traits"]["a"], "bf16");
-    EXPECT_EQ(lines[1]["problem"]["traits"]["layout"], "nt");
-    EXPECT_EQ(lines[2]["summary"]["tuned"], 2);
+    const auto json = autotune({"sweep", "--op", "hgemm", "--shapes", path, "--json"}).json();
+    const auto& items = json["items"];
+    ASSERT_THAT(items, SizeIs(2));
+    EXPECT_EQ(items[0]["problem"]["traits"]["a"], "f16");
+    EXPECT_EQ(items[1]["problem"]["traits"]["a"], "bf16");
+    EXPECT_EQ(items[1]["problem"]["traits"]["layout"], "nt");
+    EXPECT_EQ(json["summary"]["tuned"], 2);
 }
 
 TEST(Sweep, TakesRanges) {
     CliBench autotune;
-    EXPECT_THAT(autotune({"sweep", "--op", "hgemm", "--shapes", "8:32:8x8x8", "--json"}).json_lines(), SizeIs(5));
+    EXPECT_THAT(autotune({"sweep", "--op", "hgemm", "--shapes", "8:32:8x8x8", "--json"}).json()["items"], SizeIs(4));
 }
 
 TEST(Sweep, ABadLineIsNamedBeforeAnythingIsTuned) {

@@ -45,13 +45,6 @@ Outcome run(const Sandbox& machine, const std::vector<std::string>& words, RunOp
     return machine.autotune(words, options);
 }
 
-std::vector<json> lines_of(const std::string& text) {
-    std::vector<json> lines;
-    std::istringstream stream(text);
-    for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
-    return lines;
-}
-
 int winners_in(const Sandbox& machine) {
     const Outcome shown = run(machine, {"show", "--json"});
     return shown.exit_code == 0 ? json::parse(shown.out)["total"].get<int>() : -1;
@@ -196,7 +189,7 @@ TEST(Product, ASweepThatIsKilledGoesOnWithoutTuningTwice) {
     ASSERT_GE(kept, 2);
     const Outcome resumed = run(machine, sweep);
     ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-    const json summary = lines_of(resumed.out).back()["summary"];
+    const json summary = json::parse(resumed.out)["summary"];
     EXPECT_EQ(summary["fresh"], kept);
     EXPECT_EQ(summary["tuned"], 4 - kept);
     EXPECT_EQ(winners_in(machine), 4);
@@ -239,7 +232,7 @@ TEST(Product, BestOfFamilySurveysAllOnceAndThenThreeOfEachFamily) {
     const Outcome said = run(machine, {"bench", "--op", "hgemm", "--shape", "64x64x32", "--shape", "64x64x16", "--family", "simt",
                                        "--best-of-family", "--json", "--rounds", "3", "--burst"});
     ASSERT_EQ(said.exit_code, 0) << said.err;
-    const std::vector<json> tables = lines_of(said.out);
+    const json tables = json::parse(said.out);
     ASSERT_EQ(tables.size(), 2u);
     EXPECT_GT(tables[0]["surveyed"], 3);
     EXPECT_EQ(tables[1]["surveyed"], 3);
@@ -289,7 +282,7 @@ TEST(Product, AnotherDriverMakesAWinnerStaleUntilVerifyHasRacedItAgain) {
     EXPECT_EQ(explained(machine)["stale"], true);
     const Outcome raced = run(machine, {"verify", "--rounds", "5", "--json"});
     ASSERT_EQ(raced.exit_code, 0) << raced.err;
-    EXPECT_EQ(lines_of(raced.out).back()["verdict"], "confirmed") << raced.out;
+    EXPECT_EQ(json::parse(raced.out)["rows"].back()["verdict"], "confirmed") << raced.out;
     EXPECT_EQ(explained(machine)["stale"], false);
     EXPECT_EQ(explained(machine)["winner"]["provenance"]["driver"], "590.9");
 }
@@ -301,7 +294,7 @@ TEST(Product, AWinnerThatANewDriverMakesSlowIsDemotedForAnother) {
     machine.script("nvml driver=590.9\n" + rule_for(before, "do=slow factor=5"));
     const Outcome raced = run(machine, {"verify", "--rounds", "5", "--json"});
     ASSERT_EQ(raced.exit_code, 0) << raced.err;
-    const std::vector<json> said = lines_of(raced.out);
+    const json said = json::parse(raced.out)["rows"];
     ASSERT_EQ(said.size(), 2u) << raced.out;
     EXPECT_EQ(said[0]["verdict"], "demoted");
     EXPECT_EQ(said[1]["verdict"], "promoted");
@@ -313,7 +306,7 @@ TEST(Product, AWinnerThatANewDriverMakesWrongIsDemotedWithItsReason) {
     ASSERT_EQ(run(machine, kSmallTune).exit_code, 0);
     const json before = explained(machine)["winner"];
     machine.script("nvml driver=590.9\n" + rule_for(before, "do=wrong how=element"));
-    const std::vector<json> said = lines_of(run(machine, {"verify", "--rounds", "5", "--json"}).out);
+    const json said = json::parse(run(machine, {"verify", "--rounds", "5", "--json"}).out)["rows"];
     ASSERT_EQ(said.size(), 2u);
     EXPECT_EQ(said[0]["verdict"], "demoted");
     EXPECT_THAT(said[0]["detail"].get<std::string>(), HasSubstr("wrong_result"));

@@ -139,14 +139,16 @@ ExitCode run(Session& session, const Arguments& arguments) {
     rivals_of(arguments);
     if (arguments.has("dry-run")) {
         const Device device = devices_of_archs(arguments, {"sm_90a"}).front();
+        session.document().expect(problems.size());
         for (const Problem& problem : problems) print_spaces(session, problem, device, default_options(session, problem, device));
         return ExitCode::done;
     }
     check_plot(arguments, problems);
     Gpu gpu = session.need_gpu("autotune bench times kernels");
-    db::Store store = session.open_store();
+    db::Store& store = session.open_store();
     session.services().learn_versions(gpu, session.nvrtc_path());
     BenchPrinter printer(session, gpu, store);
+    session.document().expect(problems.size());
     const ExitCode code = each_problem(session, problems, [&](const Problem& problem) { return printer.bench(problem); });
     if (session.csv()) printer.print_csv();
     if (arguments.has("plot")) printer.plot(arguments.text("plot"));
@@ -181,7 +183,8 @@ Command bench_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run};
+            .run = run,
+            .saves_on_stop = true};
 }
 
 }  // namespace autotune::cli

@@ -1,5 +1,6 @@
 #include "tools/cli/cli.h"
 
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -7,6 +8,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/completion.h"
 #include "tools/cli/help.h"
+#include "tools/cli/messages.h"
 #include "tools/cli/parser.h"
 
 namespace autotune::cli {
@@ -18,8 +20,10 @@ ExitCode Cli::run(const std::vector<std::string>& words) {
     try {
         const ExitCode code = dispatch(words);
         streams_.out.flush();
-        if (!streams_.out) return fail(ExitCode::error, "standard output cannot be written");
-        return code;
+        if (streams_.out || streams_.reader_left()) return code;
+        const int why = streams_.out_failure ? streams_.out_failure() : 0;
+        return fail(ExitCode::error,
+                    std::string("standard output cannot be written") + (why == 0 ? "" : std::string(": ") + std::strerror(why)));
     } catch (const Error& error) {
         const bool go_on = error.code() == ErrorCode::interrupted;
         return fail(exit_code_of(error.code()), error.what() + std::string(go_on ? "; run the same command again to go on" : ""));
@@ -31,7 +35,7 @@ ExitCode Cli::run(const std::vector<std::string>& words) {
 }
 
 ExitCode Cli::fail(ExitCode code, const std::string& message) {
-    streams_.err << "autotune: " << message << std::endl;
+    say(streams_.err, Message::error, message);
     return code;
 }
 
@@ -51,8 +55,20 @@ ExitCode Cli::dispatch(const std::vector<std::string>& words) {
         streams_.out << (parsed.command == nullptr ? program_help(commands) : command_help(*parsed.command, catalogue.ops()));
         return ExitCode::done;
     }
-    Session session(streams_, environment_, services_, program_, parsed.arguments);
-    return parsed.command->run(session, parsed.arguments);
+    return run_command(*parsed.command, parsed.arguments);
+}
+
+ExitCode Cli::run_command(const Command& command, const Arguments& arguments) {
+    Session session(streams_, environment_, services_, program_, arguments);
+    if (program_.saves_on_stop != nullptr) program_.saves_on_stop->store(command.saves_on_stop);
+    try {
+        const ExitCode code = command.run(session, arguments);
+        session.close();
+        return code;
+    } catch (...) {
+        session.close();  // warnings tell why; a JSON array that was begun is ended
+        throw;
+    }
 }
 
 }  // namespace autotune::cli

@@ -18,6 +18,7 @@ class Cli {
 
   private:
     ExitCode dispatch(const std::vector<std::string>& words);
+    ExitCode run_command(const Command& command, const Arguments& arguments);
     ExitCode fail(ExitCode code, const std::string& message);
 
     Streams streams_;

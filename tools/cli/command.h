@@ -23,6 +23,8 @@ struct Command {
     std::string words;              // form of what stands without a flag: "FILE..."; empty: nothing may
     std::size_t fewest_words = 0;
     std::function<ExitCode(Session&, const Arguments&)> run;
+    // The first signal lets it save what it has. Others have nothing to save: a signal ends them at once, whatever they wait for.
+    bool saves_on_stop = false;
 };
 
 // Every command, in the order of the help.

@@ -9,6 +9,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = arguments.has("shapes") ? sweep_problems_of(session) : problems_of(session);
     const std::vector<Device> devices = devices_of_archs(arguments, {"sm_90a"});
     if (!arguments.has("dry-run")) return compile_for(session, devices, problems);
+    session.document().expect(devices.size() * problems.size());
     for (const Device& device : devices) {
         for (const Problem& problem : problems) print_spaces(session, problem, device, default_options(session, problem, device));
     }
@@ -33,7 +34,8 @@ Command compile_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run};
+            .run = run,
+            .saves_on_stop = true};
 }
 
 }  // namespace autotune::cli

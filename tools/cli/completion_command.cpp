@@ -1,6 +1,9 @@
+#include <nlohmann/json.hpp>
+
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/completion.h"
+#include "tools/cli/json_forms.h"
 #include "tools/cli/session.h"
 
 namespace autotune::cli {
@@ -8,12 +11,12 @@ namespace {
 
 ExitCode run(Session& session, const Arguments& arguments) {
     const std::string& shell = arguments.words().front();
-    if (shell == "bash") {
-        session.out() << bash_completion();
-    } else if (shell == "zsh") {
-        session.out() << zsh_completion();
+    if (shell != "bash" && shell != "zsh") throw Error(ErrorCode::usage, "completion knows bash and zsh, not '" + shell + "'");
+    const std::string script = shell == "bash" ? bash_completion() : zsh_completion();
+    if (session.json()) {
+        print_json(session, {{"shell", shell}, {"script", script}});
     } else {
-        throw Error(ErrorCode::usage, "completion knows bash and zsh, not '" + shell + "'");
+        session.out() << script;
     }
     return ExitCode::done;
 }
@@ -24,7 +27,7 @@ Command completion_command() {
     return {.name = "completion",
             .about = "print shell completion",
             .examples = {"source <(autotune completion bash)", "autotune completion zsh > ~/.zfunc/_autotune"},
-            .flags = {},
+            .flags = output_flags(),
             .takes_op_options = false,
             .words = "bash|zsh",
             .fewest_words = 1,

@@ -84,7 +84,7 @@ Finding look_at_nvrtc(Session& session, const std::optional<Gpu>& gpu) {
 
 Finding look_at_database(Session& session) {
     try {
-        const db::Store store = session.open_store_to_read();
+        const db::Store& store = session.open_store_to_read();
         const std::string trouble = store.verify_integrity();
         if (!trouble.empty()) return {"database", Health::failed, session.database_path() + ": " + trouble, ExitCode::database};
         return {"database", Health::ok,

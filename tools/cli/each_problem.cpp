@@ -1,8 +1,10 @@
 #include "tools/cli/each_problem.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
+#include "tools/cli/json_forms.h"
 #include "tools/cli/text_forms.h"
 
 namespace autotune::cli {
@@ -21,6 +23,14 @@ bool ends_the_run(ErrorCode code) {
     }
 }
 
+void report_failure(Session& session, const Problem& problem, const Error& error) {
+    session.complain(problem_text(problem) + ": " + error.what());
+    if (!session.json()) return;
+    print_json(session, {{"problem", problem_json(problem)},
+                         {"error", error.what()},
+                         {"exit_code", static_cast<int>(exit_code_of(error.code()))}});
+}
+
 }  // namespace
 
 ExitCode combined(const std::vector<ExitCode>& codes) {
@@ -33,16 +43,17 @@ ExitCode each_problem(Session& session, const std::vector<Problem>& problems,
                       const std::function<ExitCode(const Problem&)>& one) {
     std::vector<ExitCode> codes;
     for (const Problem& problem : problems) {
+        if (session.reader_left()) break;
         if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; what was measured is kept");
         try {
             codes.push_back(one(problem));
         } catch (const Error& error) {
             if (problems.size() == 1 || ends_the_run(error.code())) throw;
-            session.err() << "autotune: " << problem_text(problem) << ": " << error.what() << std::endl;
+            report_failure(session, problem, error);
             codes.push_back(exit_code_of(error.code()));
         }
         if (codes.back() == ExitCode::interrupted) {
-            session.err() << "autotune: interrupted; what was measured is kept, run the same command again to go on" << std::endl;
+            session.complain("interrupted; what was measured is kept, run the same command again to go on");
             return ExitCode::interrupted;
         }
     }

@@ -10,7 +10,7 @@ namespace autotune::cli {
 
 // Runs `one` for each problem. With a single problem its outcome is the command's. With several, one that fails is reported and
 // the rest go on: exit 7 if some failed, the common code if all failed alike. A stop, a broken database or a sick GPU ends the
-// run at once.
+// run at once, and so does a reader of standard output that went away.
 ExitCode each_problem(Session& session, const std::vector<Problem>& problems, const std::function<ExitCode(const Problem&)>& one);
 
 // The exit code of a finished run from those of its items.

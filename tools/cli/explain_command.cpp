@@ -167,8 +167,10 @@ std::vector<Subject> subjects_of(Session& session) {
 
 ExitCode run(Session& session, const Arguments&) {
     const std::vector<Problem> problems = problems_of(session);
-    const db::Store store = session.open_store_to_read();
-    for (const Subject& subject : subjects_of(session)) {
+    const db::Store& store = session.open_store_to_read();
+    const std::vector<Subject> subjects = subjects_of(session);
+    session.document().expect(subjects.size() * problems.size());
+    for (const Subject& subject : subjects) {
         for (const Problem& problem : problems) explain_one(session, store, subject, problem);
     }
     return ExitCode::done;

@@ -1,28 +1,56 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
-#include "db/transfer.h"
+#include "db/store.h"
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/json_forms.h"
+#include "tools/cli/messages.h"
 #include "tools/cli/rows.h"
 
 namespace autotune::cli {
 namespace {
 
-std::int64_t write_rows(Session& session, const db::Store& store, const RowFilter& filter, std::ostream& out) {
-    if (filter.problems.empty())
-        return db::export_lines(store, {.op = filter.op, .class_key = "", .device_key = filter.device_key}, out);
-    std::int64_t written = 0;
-    for (const db::Winner& row : matching_rows(store, filter, SIZE_MAX).winners) {
-        // The shipped layer is the same for everybody; what is worth passing on is what was tuned here.
-        if (row.shipped) continue;
-        out << db::to_json_line(with_evidence(store, session.catalogue(), row)) << "\n";
-        ++written;
+// The rows that were tuned here, oldest first, until `use` returns false. Shipped ones are the same for everybody.
+void for_each_row(Session& session, const db::Store& store, const RowFilter& filter,
+                  const std::function<bool(const db::Winner&)>& use) {
+    if (filter.problems.empty()) {
+        store.for_each_oldest_first({.op = filter.op, .class_key = "", .device_key = filter.device_key}, use);
+        return;
     }
+    for (const db::Winner& row : matching_rows(store, filter, SIZE_MAX).winners) {
+        if (!row.shipped && !use(with_evidence(store, session.catalogue(), row))) return;
+    }
+}
+
+// How many were written. A stream that fails ends it; who gave the stream asks it why.
+std::int64_t write_rows(Session& session, const db::Store& store, const RowFilter& filter, std::ostream& out) {
+    std::int64_t written = 0;
+    for_each_row(session, store, filter, [&](const db::Winner& row) {
+        out << db::to_json_line(row) << "\n";
+        written += out.good() ? 1 : 0;
+        return out.good();
+    });
     return written;
+}
+
+ExitCode print_rows(Session& session, const db::Store& store, const RowFilter& filter) {
+    if (session.json()) {
+        JsonList list(session, {{"database", store.path()}}, "winners");
+        std::int64_t written = 0;
+        for_each_row(session, store, filter, [&](const db::Winner& row) {
+            list.add_text(db::to_json_line(row));
+            ++written;
+            return session.out().good();
+        });
+        list.finish({{"written", written}});
+        return ExitCode::done;
+    }
+    write_rows(session, store, filter, session.out());
+    return ExitCode::done;
 }
 
 ExitCode write_file(Session& session, const db::Store& store, const RowFilter& filter, const std::string& path) {
@@ -34,17 +62,16 @@ ExitCode write_file(Session& session, const db::Store& store, const RowFilter& f
     if (session.json()) {
         print_json(session, {{"written", written}, {"file", path}});
     } else {
-        session.out() << written << " winners written to " << path << "\n";
+        session.out() << written << " winners written to " << printable(path) << "\n";
     }
     return ExitCode::done;
 }
 
 ExitCode run(Session& session, const Arguments& arguments) {
     const RowFilter filter = row_filter_of(session);
-    const db::Store store = session.open_store_to_read();
+    const db::Store& store = session.open_store_to_read();
     if (arguments.has("out")) return write_file(session, store, filter, arguments.text("out"));
-    write_rows(session, store, filter, session.out());
-    return ExitCode::done;
+    return print_rows(session, store, filter);
 }
 
 }  // namespace

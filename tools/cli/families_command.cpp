@@ -91,10 +91,9 @@ std::vector<Problem> shown_problems(Session& session, const Arguments& arguments
     std::vector<Problem> problems;
     const std::string wanted = arguments.text("op");
     if (!wanted.empty()) {
-        const Op* op = session.catalogue().find_op(wanted);
-        if (op == nullptr) throw Error(ErrorCode::usage, "unknown op '" + wanted + "'; `autotune families` lists the ops");
-        if (op->name() == wanted) return {showcase_problem(session, *op)};
-        return {session.catalogue().problem({.op = wanted, .shape = showcase_shape(*op), .options = {}})};
+        const Op& op = op_named(session, wanted);
+        if (op.name() == wanted) return {showcase_problem(session, op)};
+        return {session.catalogue().problem({.op = wanted, .shape = showcase_shape(op), .options = {}})};
     }
     for (const Op* op : session.catalogue().ops()) problems.push_back(showcase_problem(session, *op));
     return problems;

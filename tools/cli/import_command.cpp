@@ -1,18 +1,19 @@
-#include <fstream>
+#include <istream>
 
-#include "src/core/error.h"
 #include "tools/cli/command.h"
+#include "tools/cli/input_file.h"
 #include "tools/cli/rows.h"
 
 namespace autotune::cli {
 namespace {
 
 ExitCode run(Session& session, const Arguments& arguments) {
-    db::Store store = session.open_store();
+    db::Store& store = session.open_store();
     std::vector<std::pair<std::string, db::TakeReport>> taken;
     for (const std::string& path : arguments.words()) {
-        std::ifstream file(path);
-        if (!file) throw Error(ErrorCode::usage, "cannot read '" + path + "'; give a file that `autotune export` wrote");
+        if (session.stopped()) break;
+        InputFile buffer(path, [&session] { return session.stopped(); });
+        std::istream file(&buffer);
         taken.emplace_back(path, db::import_lines(store, file, take_options(session)));
     }
     return report_taken(session, taken);
@@ -28,7 +29,8 @@ Command import_command() {
             .takes_op_options = false,
             .words = "FILE...",
             .fewest_words = 1,
-            .run = run};
+            .run = run,
+            .saves_on_stop = true};
 }
 
 }  // namespace autotune::cli

@@ -30,6 +30,14 @@ Json finalist_json(const db::Finalist& finalist) {
     return json;
 }
 
+std::string text_of(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void add_warnings(Session& session, Json& json) {
+    if (const std::vector<std::string> warnings = session.take_warnings(); !warnings.empty()) json["warnings"] = warnings;
+}
+
 }  // namespace
 
 Json problem_json(const Problem& problem) {
@@ -161,8 +169,47 @@ Json compiled_row_json(const tuner::CompiledRow& row) {
     return json;
 }
 
-void print_json(Session& session, const Json& json) {
-    session.out() << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+void print_json(Session& session, Json json) {
+    add_warnings(session, json);
+    session.document().add(text_of(json));
+}
+
+JsonList::JsonList(Session& session, const Json& head, const std::string& name) : session_(session), head_(text_of(head)) {
+    head_.back() = head_.size() > 2 ? ',' : ' ';
+    head_ += text_of(Json(name)) + ":[\n";
+}
+
+JsonList::~JsonList() {
+    if (!is_open_ || is_finished_) return;
+    try {
+        finish(Json::object());
+    } catch (...) {
+        // A destructor does not throw; the command ends with an error as it is.
+    }
+}
+
+void JsonList::open() {
+    if (!is_open_) session_.out() << head_;
+    is_open_ = true;
+}
+
+void JsonList::add(const Json& element) {
+    add_text(text_of(element));
+}
+
+void JsonList::add_text(const std::string& element) {
+    open();
+    session_.out() << (written_++ == 0 ? "" : ",\n") << element;
+}
+
+void JsonList::finish(Json tail) {
+    open();
+    is_finished_ = true;
+    add_warnings(session_, tail);
+    std::string rest = text_of(tail);
+    rest.front() = tail.empty() ? ' ' : ',';
+    session_.out() << (written_ == 0 ? "]" : "\n]") << rest << "\n";
+    session_.out().flush();
 }
 
 }  // namespace autotune::cli

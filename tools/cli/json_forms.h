@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -27,7 +28,30 @@ Json evidence_json(const db::Evidence& evidence);
 Json phases_json(const tuner::TunePhases& phases);
 Json compiled_row_json(const tuner::CompiledRow& row);
 
-// One line.
-void print_json(Session& session, const Json& json);
+// Adds an object to what the command prints (Session::document), with the warnings that none has told yet as `warnings`.
+void print_json(Session& session, Json json);
+
+// An object that is printed while it comes: members of `head`, then a list, an element a line, then members known only at the
+// end. Left without finish(), as by an error, it is ended all the same; one without an element is not printed then.
+class JsonList {
+  public:
+    JsonList(Session& session, const Json& head, const std::string& name);
+    ~JsonList();
+    JsonList(const JsonList&) = delete;
+    JsonList& operator=(const JsonList&) = delete;
+
+    void add(const Json& element);
+    void add_text(const std::string& element);  // JSON already
+    void finish(Json tail);
+
+  private:
+    void open();
+
+    Session& session_;
+    std::string head_;
+    std::size_t written_ = 0;
+    bool is_open_ = false;
+    bool is_finished_ = false;
+};
 
 }  // namespace autotune::cli

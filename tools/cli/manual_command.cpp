@@ -1,4 +1,7 @@
+#include <nlohmann/json.hpp>
+
 #include "tools/cli/command.h"
+#include "tools/cli/json_forms.h"
 #include "tools/cli/manual.h"
 #include "tools/cli/session.h"
 
@@ -6,7 +9,12 @@ namespace autotune::cli {
 namespace {
 
 ExitCode run(Session& session, const Arguments&) {
-    session.out() << manual_page(all_commands(), session.catalogue().ops(), session.program().version);
+    const std::string page = manual_page(all_commands(), session.catalogue().ops(), session.program().version);
+    if (session.json()) {
+        print_json(session, {{"page", page}});
+    } else {
+        session.out() << page;
+    }
     return ExitCode::done;
 }
 
@@ -16,7 +24,7 @@ Command manual_command() {
     return {.name = "manual",
             .about = "print the manual page",
             .examples = {"autotune manual | man -l -", "autotune manual > ~/.local/share/man/man1/autotune.1"},
-            .flags = {},
+            .flags = output_flags(),
             .takes_op_options = false,
             .words = "",
             .fewest_words = 0,

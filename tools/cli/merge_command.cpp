@@ -6,9 +6,12 @@ namespace autotune::cli {
 namespace {
 
 ExitCode run(Session& session, const Arguments& arguments) {
-    db::Store store = session.open_store();
+    db::Store& store = session.open_store();
     std::vector<std::pair<std::string, db::TakeReport>> taken;
-    for (const std::string& path : arguments.words()) taken.emplace_back(path, db::merge(store, path, take_options(session)));
+    for (const std::string& path : arguments.words()) {
+        if (session.stopped()) break;
+        taken.emplace_back(path, db::merge(store, path, take_options(session)));
+    }
     return report_taken(session, taken);
 }
 
@@ -22,7 +25,8 @@ Command merge_command() {
             .takes_op_options = false,
             .words = "DATABASE...",
             .fewest_words = 1,
-            .run = run};
+            .run = run,
+            .saves_on_stop = true};
 }
 
 }  // namespace autotune::cli

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/cli/messages.h"
 #include "tools/cli/text_forms.h"
 
 namespace autotune::cli {
@@ -60,7 +61,7 @@ void ProgressLine::on_trial(const Trial& trial) {
     clear();
     session_.err() << "trial: " << to_string(trial.status) << "  " << trial.candidate.to_string();
     if (trial.timing) session_.err() << "  " << us_text(trial.timing->median_us) << " us";
-    if (!trial.detail.empty()) session_.err() << "  " << trial.detail;
+    if (!trial.detail.empty()) session_.err() << "  " << printable(trial.detail);
     session_.err() << "\n";
 }
 

@@ -72,7 +72,8 @@ Command record_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run};
+            .run = run,
+            .saves_on_stop = true};
 }
 
 }  // namespace autotune::cli

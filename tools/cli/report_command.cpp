@@ -109,7 +109,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
     }
     if (files.empty())
         throw Error(ErrorCode::usage, "--html or --plot is missing: where to write, for example --html report.html");
-    const db::Store store = session.open_store_to_read();
+    const db::Store& store = session.open_store_to_read();
     const Report report = report_of(session, store);
     if (arguments.has("plot")) write_output(arguments.text("plot"), overview_svg(report, session.catalogue()), "plot");
     if (arguments.has("html")) write_output(arguments.text("html"), report_html(report, session.catalogue()), "html");

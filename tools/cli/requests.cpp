@@ -19,16 +19,6 @@ std::string known_ops(const Catalogue& catalogue) {
     return join(names, ", ");
 }
 
-const Op& find_op(Session& session, const std::string& name) {
-    const Catalogue& catalogue = session.catalogue();
-    if (name.empty()) {
-        throw Error(ErrorCode::usage, "--op is missing; say which operation: " + known_ops(catalogue));
-    }
-    const Op* op = catalogue.find_op(name);
-    if (op == nullptr) throw Error(ErrorCode::usage, "unknown op '" + name + "'; the ops are " + known_ops(catalogue));
-    return *op;
-}
-
 // Options of any op that were given as flags.
 std::map<std::string, std::string> op_options_of(Session& session) {
     std::map<std::string, std::string> options;
@@ -41,7 +31,7 @@ std::map<std::string, std::string> op_options_of(Session& session) {
 }
 
 void append_problems(Session& session, const ProblemRequest& request, std::vector<Problem>& problems) {
-    const Op& op = find_op(session, request.op);
+    const Op& op = op_named(session, request.op);
     for (const std::string& shape : expand_shapes(request.shape, extent_count(op))) {
         problems.push_back(session.catalogue().problem({.op = request.op, .shape = shape, .options = request.options}));
         if (problems.size() > kMostShapes) {
@@ -117,6 +107,16 @@ std::pair<std::string, std::int64_t> checked_pin(const std::string& text, const 
 
 }  // namespace
 
+const Op& op_named(Session& session, const std::string& name) {
+    const Catalogue& catalogue = session.catalogue();
+    if (name.empty()) {
+        throw Error(ErrorCode::usage, "--op is missing; say which operation: " + known_ops(catalogue));
+    }
+    const Op* op = catalogue.find_op(name);
+    if (op == nullptr) throw Error(ErrorCode::usage, "unknown op '" + name + "'; the ops are " + known_ops(catalogue));
+    return *op;
+}
+
 std::size_t extent_count(const Op& op) {
     const std::string_view form = op.shape_form();
     return static_cast<std::size_t>(std::count(form.begin(), form.end(), 'x')) + 1;
@@ -127,7 +127,7 @@ std::string showcase_shape(const Op& op) {
 }
 
 std::vector<Problem> problems_of(Session& session) {
-    const Op& op = find_op(session, session.arguments().text("op"));
+    const Op& op = op_named(session, session.arguments().text("op"));
     if (!session.arguments().has("shape")) {
         throw Error(ErrorCode::usage,
                     "--shape is missing; give " + std::string(op.shape_form()) + ", for example --shape " + showcase_shape(op));

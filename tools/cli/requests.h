@@ -9,6 +9,9 @@
 
 namespace autotune::cli {
 
+// The op with this name or alias. Throws Error{usage} that lists the ops, for an unknown name and for none.
+const Op& op_named(Session& session, const std::string& name);
+
 // The problems that --op, every --shape and the op's options name, in order. Throws Error{usage} for a missing or wrong one.
 std::vector<Problem> problems_of(Session& session);
 // The same, from --shapes too: a file or ranges. Words of a line go before flags.

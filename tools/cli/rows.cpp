@@ -8,6 +8,7 @@
 
 #include "src/core/error.h"
 #include "tools/cli/json_forms.h"
+#include "tools/cli/messages.h"
 #include "tools/cli/requests.h"
 #include "tools/cli/text_forms.h"
 
@@ -31,10 +32,7 @@ RowFilter row_filter_of(Session& session) {
             throw Error(ErrorCode::usage, "--shapes names problems of several ops; stored rows are asked for by op");
         filter.op = filter.problems.front().op;
     } else if (arguments.has("op")) {
-        const Op* op = session.catalogue().find_op(arguments.text("op"));
-        if (op == nullptr)
-            throw Error(ErrorCode::usage, "unknown op '" + arguments.text("op") + "'; `autotune families` lists the ops");
-        filter.op = op->name();
+        filter.op = op_named(session, arguments.text("op")).name();
     }
     return filter;
 }
@@ -83,7 +81,8 @@ db::TakeOptions take_options(Session& session) {
                 const std::string reason = why_unusable(catalogue, winner);
                 return reason.empty() ? std::nullopt : std::optional(reason);
             },
-            .dry_run = session.arguments().has("dry-run")};
+            .dry_run = session.arguments().has("dry-run"),
+            .stopped = [&session] { return session.stopped(); }};
 }
 
 ExitCode report_taken(Session& session, const std::vector<std::pair<std::string, db::TakeReport>>& taken) {
@@ -98,10 +97,11 @@ ExitCode report_taken(Session& session, const std::vector<std::pair<std::string,
                          {"kept", report.kept},
                          {"refused", report.refused}});
         if (session.json()) continue;
-        session.out() << fmt::format("{}: {} added, {} replaced, {} kept as they were, {} refused\n", file, report.added,
-                                     report.replaced, report.kept, report.refused);
+        session.out() << fmt::format("{}: {} added, {} replaced, {} kept as they were, {} refused\n", printable(file),
+                                     report.added, report.replaced, report.kept, report.refused);
     }
     if (session.json()) print_json(session, {{"dry_run", session.arguments().has("dry-run")}, {"files", files}});
+    if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; the rows taken so far are kept");
     return refused == 0 ? ExitCode::done : ExitCode::some_failed;
 }
 

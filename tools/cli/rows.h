@@ -31,7 +31,8 @@ std::string shape_of(const db::Winner& winner);
 
 // What is asked of each row that an import or a merge offers: that this catalogue can use it.
 db::TakeOptions take_options(Session& session);
-// Says what became of the rows offered from each file, refusals as warnings. Exit 7 if a row was refused.
+// Says what became of the rows offered from each file, refusals as warnings. Exit 7 if a row was refused. Throws
+// Error{interrupted} after that if the user stopped the run.
 ExitCode report_taken(Session& session, const std::vector<std::pair<std::string, db::TakeReport>>& taken);
 
 }  // namespace autotune::cli

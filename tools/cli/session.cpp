@@ -2,9 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "src/core/error.h"
+#include "tools/cli/messages.h"
 
 namespace autotune::cli {
 namespace {
@@ -16,6 +19,10 @@ bool exists(const std::string& path) {
 
 }  // namespace
 
+bool Streams::reader_left() const {
+    return out_failure && out_failure() == EPIPE;
+}
+
 Session::Session(Streams streams, const Environment& environment, Services& services, const Program& program,
                  const Arguments& arguments)
     : streams_(streams),
@@ -23,7 +30,8 @@ Session::Session(Streams streams, const Environment& environment, Services& serv
       services_(services),
       program_(program),
       arguments_(arguments),
-      paths_(default_paths(environment)) {
+      paths_(default_paths(environment)),
+      document_(streams.out) {
     if (json() && csv()) throw Error(ErrorCode::usage, "--json and --csv exclude each other; give one of them");
 }
 
@@ -44,12 +52,34 @@ const Catalogue& Session::catalogue() {
 }
 
 void Session::warn(const std::string& text) {
-    err() << "warning: " << text << "\n";
+    if (std::find(warnings_.begin(), warnings_.end(), text) != warnings_.end()) return;
+    warnings_.push_back(text);
+    clear_progress();
+    say(err(), Message::warning, text);
+}
+
+void Session::complain(const std::string& text) {
+    clear_progress();
+    say(err(), Message::error, text);
 }
 
 void Session::warn_of_fallback() {
-    if (!paths_.fallback_reason.empty() && !warned_of_fallback_) warn(paths_.fallback_reason);
-    warned_of_fallback_ = true;
+    if (!paths_.fallback_reason.empty()) warn(paths_.fallback_reason);
+}
+
+// A message stands on a line of its own, whatever is shown there.
+void Session::clear_progress() {
+    if (streams_.err_is_terminal) err() << "\r\x1b[K";
+}
+
+std::vector<std::string> Session::take_warnings() {
+    const auto first = warnings_.begin() + static_cast<std::ptrdiff_t>(in_json_);
+    in_json_ = warnings_.size();
+    return {first, warnings_.end()};
+}
+
+void Session::close() {
+    if (json()) document_.finish();
 }
 
 std::string Session::database_path() const {
@@ -64,24 +94,26 @@ std::vector<std::string> Session::shipped() const {
     return {};
 }
 
-db::Store Session::open_store() {
+db::Store& Session::open(db::OpenOptions options) {
+    options.path = database_path();
+    options.shipped = shipped();
+    options.on_warning = [this](const db::Warning& warning) { warn(warning.text); };
+    return stores_.emplace_back(db::Store::open(options));
+}
+
+db::Store& Session::open_store() {
     const std::string path = database_path();
     if (path.empty()) throw Error(ErrorCode::usage, "--db is empty; give the path of a file");
     if (!arguments_.has("db")) {
         warn_of_fallback();
         make_private_folder(std::filesystem::path(path).parent_path().string());
     }
-    return db::Store::open({.path = path, .read_only = false, .create = true, .busy_timeout_ms = 10'000, .shipped = shipped()});
+    return open({.or_read_only = true});
 }
 
-db::Store Session::open_store_to_read() {
-    const std::string path = database_path();
+db::Store& Session::open_store_to_read() {
     const bool named = arguments_.has("db") || environment_.get("AUTOTUNE_DB");
-    if (!named && !exists(path)) {
-        return db::Store::open(
-            {.path = ":memory:", .read_only = false, .create = true, .busy_timeout_ms = 0, .shipped = shipped()});
-    }
-    return db::Store::open({.path = path, .read_only = true, .create = false, .busy_timeout_ms = 10'000, .shipped = shipped()});
+    return open({.read_only = true, .create = false, .missing_is_empty = !named});
 }
 
 std::optional<Gpu> Session::find_gpu() {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -11,6 +13,7 @@
 #include "tools/cli/arguments.h"
 #include "tools/cli/command.h"
 #include "tools/cli/environment.h"
+#include "tools/cli/json_document.h"
 #include "tools/cli/services.h"
 #include "tuner/tune.h"
 
@@ -21,6 +24,11 @@ struct Streams {
     std::ostream& err;
     bool out_is_terminal = false;
     bool err_is_terminal = false;
+    std::function<int()> out_failure{};          // errno of the first write to `out` that failed; 0: none
+    std::function<std::size_t()> err_columns{};  // how wide the terminal behind `err` is now; 0: unknown
+
+    // Whether nobody reads `out` any more, as after `| head`.
+    bool reader_left() const;
 };
 
 // What the program is and stands in; given by main, or by a test.
@@ -29,10 +37,12 @@ struct Program {
     std::string version;                       // "0.1.0"
     std::vector<std::string> shipped_folders;  // where winners shipped with the product may lie, the first that exists counts
     const std::atomic<bool>* stop = nullptr;   // set by Ctrl-C
+    // Whether a signal sets `stop` for the command to save what it has, or ends the process at once.
+    std::atomic<bool>* saves_on_stop = nullptr;
 };
 
 // One run of one command: what it was given and what commands share. Throws Error with a sentence for the user; the
-// constructor, too, for --json with --csv.
+// constructor, too, for --json with --csv. What it opened lives as long as it does.
 class Session {
   public:
     Session(Streams streams, const Environment& environment, Services& services, const Program& program,
@@ -51,6 +61,8 @@ class Session {
     // For people: neither JSON nor comma-separated values.
     bool plain() const { return !json() && !csv(); }
     bool stopped() const { return program_.stop != nullptr && program_.stop->load(); }
+    // Nobody sees what is printed from now on.
+    bool reader_left() const { return streams_.reader_left(); }
     bool colour() const;  // on a terminal, unless NO_COLOR
     std::string bold(const std::string& text) const;
     std::string nvrtc_path() const { return environment_.get("AUTOTUNE_NVRTC").value_or(""); }
@@ -58,15 +70,23 @@ class Session {
     // Embedded, or from --templates.
     const Catalogue& catalogue();
 
-    // "warning: ..." on standard error.
+    // ---- what is told beside the result ----
+    // A warning on standard error, each once.
     void warn(const std::string& text);
+    // An error that does not end the run.
+    void complain(const std::string& text);
+    // Warnings that no JSON object has told yet.
+    std::vector<std::string> take_warnings();
+    JsonDocument& document() { return document_; }
+    // Ends the JSON document.
+    void close();
 
     // ---- the database ----
     std::string database_path() const;
-    // Opens it for writing, and makes it where it is missing.
-    db::Store open_store();
-    // Opens it for reading. A default database that was never made is empty; one that was named must exist.
-    db::Store open_store_to_read();
+    // Opens it for writing, and makes it where it is missing. One that may not be written is opened for reading, with a warning.
+    db::Store& open_store();
+    // Opens it for reading. A default database that was never made is empty, with a warning; one that was named must exist.
+    db::Store& open_store_to_read();
 
     // ---- the GPU ----
     // nullopt where no driver is installed. Throws where one is and fails, or with --require-gpu.
@@ -84,6 +104,8 @@ class Session {
   private:
     std::vector<std::string> shipped() const;
     void warn_of_fallback();
+    db::Store& open(db::OpenOptions options);
+    void clear_progress();
     void make_folders();
 
     Streams streams_;
@@ -93,7 +115,10 @@ class Session {
     const Arguments& arguments_;
     Paths paths_;
     std::optional<Catalogue> catalogue_;
-    bool warned_of_fallback_ = false;
+    std::vector<std::string> warnings_;  // all that were told
+    std::size_t in_json_ = 0;            // of them, those that a JSON object has
+    JsonDocument document_;
+    std::deque<db::Store> stores_;  // last: a store that closes may warn
 };
 
 }  // namespace autotune::cli

@@ -8,6 +8,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/csv.h"
 #include "tools/cli/json_forms.h"
+#include "tools/cli/messages.h"
 #include "tools/cli/requests.h"
 #include "tools/cli/rows.h"
 #include "tools/cli/text_forms.h"
@@ -97,7 +98,7 @@ ExitCode show_misses(Session& session, const db::Store& store) {
 ExitCode run(Session& session, const Arguments& arguments) {
     const auto limit = arguments.integer("limit", kShownByDefault, {.least = 0});
     const RowFilter filter = row_filter_of(session);
-    const db::Store store = session.open_store_to_read();
+    const db::Store& store = session.open_store_to_read();
     if (arguments.has("misses")) return show_misses(session, store);
     const std::size_t most = limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit);
     const MatchingRows rows = matching_rows(store, filter, most);
@@ -113,7 +114,8 @@ ExitCode run(Session& session, const Arguments& arguments) {
         return ExitCode::done;
     }
     if (rows.total == 0) {
-        session.out() << "no winner " << (filter.matches_all() ? "yet" : "matches") << " in " << session.database_path() << "\n";
+        session.out() << "no winner " << (filter.matches_all() ? "yet" : "matches") << " in "
+                      << printable(session.database_path()) << "\n";
         return ExitCode::done;
     }
     session.out() << rows_table(session, rows.winners);

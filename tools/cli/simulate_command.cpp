@@ -112,6 +112,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
     if (arguments.has("plot")) require_writable(arguments.text("plot"), "plot");
     std::vector<Json> rows;
     std::vector<plot::Svg> plots;
+    session.document().expect(arguments.words().size());
     for (const std::string& path : arguments.words()) {
         const tuner::Simulation simulation = session.services().simulate(path, options);
         if (session.plain()) print_table(session, simulation);

@@ -44,15 +44,18 @@ Json item_json(Session& session, const tuner::SweepItem& item) {
     return json;
 }
 
-// Reports each item as it ends: a JSON line, or a line over the progress on a terminal.
+// Reports each item as it ends, in the JSON list or as a line over the progress on a terminal, and keeps it: what came of the
+// items before a failure is printed too.
 class ItemReporter : public tuner::SweepObserver {
   public:
-    ItemReporter(Session& session, ProgressLine& progress) : session_(session), progress_(progress) {}
+    ItemReporter(Session& session, ProgressLine& progress)
+        : session_(session), progress_(progress), list_(session, Json::object(), "items") {}
 
     void on_item(const tuner::SweepItem& item, std::size_t done, std::size_t total, std::optional<double> eta_s) override {
         progress_.clear();
+        items_.push_back(item);
         if (session_.json()) {
-            print_json(session_, item_json(session_, item));
+            list_.add(item_json(session_, item));
             session_.out().flush();
         }
         if (session_.streams().err_is_terminal) {
@@ -62,9 +65,14 @@ class ItemReporter : public tuner::SweepObserver {
         progress_.set_prefix(fmt::format("{}/{}", std::min(done + 1, total), total));
     }
 
+    const std::vector<tuner::SweepItem>& items() const { return items_; }
+    JsonList& list() { return list_; }
+
   private:
     Session& session_;
     ProgressLine& progress_;
+    JsonList list_;
+    std::vector<tuner::SweepItem> items_;  // in the order in which they ended
 };
 
 std::string summary_table(Session& session, const std::vector<tuner::SweepItem>& items) {
@@ -91,7 +99,7 @@ std::size_t count_of(const std::vector<tuner::SweepItem>& items, State state) {
         std::count_if(items.begin(), items.end(), [&](const auto& item) { return item.state == state; }));
 }
 
-void print_summary(Session& session, const std::vector<tuner::SweepItem>& items) {
+void print_summary(Session& session, const std::vector<tuner::SweepItem>& items, JsonList& list) {
     double seconds = 0;
     for (const auto& item : items) seconds += item.seconds;
     if (session.json()) {
@@ -99,7 +107,7 @@ void print_summary(Session& session, const std::vector<tuner::SweepItem>& items)
         for (const State state : {State::fresh, State::tuned, State::failed, State::skipped_for_budget, State::interrupted}) {
             counts[std::string(state_text(state))] = count_of(items, state);
         }
-        print_json(session, {{"summary", counts}, {"seconds", seconds}});
+        list.finish({{"summary", counts}, {"seconds", seconds}});
         return;
     }
     if (session.csv()) {
@@ -118,13 +126,11 @@ void print_summary(Session& session, const std::vector<tuner::SweepItem>& items)
 ExitCode verdict(Session& session, const std::vector<tuner::SweepItem>& items) {
     const std::size_t left = count_of(items, State::skipped_for_budget) + count_of(items, State::interrupted);
     if (session.stopped() || count_of(items, State::interrupted) > 0) {
-        session.err() << fmt::format("autotune: interrupted; {} winners are kept, run the same command again for the other {}\n",
-                                     count_of(items, State::tuned) + count_of(items, State::fresh), left);
+        session.complain(fmt::format("interrupted; {} winners are kept, run the same command again for the other {}",
+                                     count_of(items, State::tuned) + count_of(items, State::fresh), left));
         return ExitCode::interrupted;
     }
-    if (left > 0)
-        session.err() << fmt::format("autotune: the total budget is used up; run the same command again for the other {}\n",
-                                     left);
+    if (left > 0) session.complain(fmt::format("the total budget is used up; run the same command again for the other {}", left));
     return count_of(items, State::failed) > 0 ? ExitCode::some_failed : ExitCode::done;
 }
 
@@ -154,15 +160,22 @@ ExitCode run(Session& session, const Arguments& arguments) {
     }
     Gpu gpu = session.need_gpu("autotune sweep times kernels (autotune compile --shapes fills the cubin cache without a GPU)");
     options.each = tune_options_of(session, problems.front(), gpu.device);
-    db::Store store = session.open_store();
+    db::Store& store = session.open_store();
     session.services().learn_versions(gpu, session.nvrtc_path());
     ProgressLine progress(session);
     progress.set_prefix(fmt::format("1/{}", problems.size()));
     tuner::TuneServices services = session.tune_services(gpu, &store, &progress);
     ItemReporter reporter(session, progress);
-    const std::vector<tuner::SweepItem> items = session.services().sweep(problems, options, services, &reporter);
+    std::vector<tuner::SweepItem> items;
+    try {
+        items = session.services().sweep(problems, options, services, &reporter);
+    } catch (const Error&) {
+        progress.clear();
+        print_summary(session, reporter.items(), reporter.list());
+        throw;
+    }
     progress.clear();
-    print_summary(session, items);
+    print_summary(session, items, reporter.list());
     return verdict(session, items);
 }
 
@@ -182,7 +195,8 @@ Command sweep_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run};
+            .run = run,
+            .saves_on_stop = true};
 }
 
 }  // namespace autotune::cli

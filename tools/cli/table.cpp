@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "src/core/error.h"
+#include "tools/cli/messages.h"
 
 namespace autotune::cli {
 
 void Table::add(std::vector<std::string> cells) {
     check(cells.size() == columns_.size(), "a table row has as many cells as there are columns");
+    for (std::string& cell : cells) cell = printable(cell);
     rows_.push_back(std::move(cells));
 }
 

@@ -83,6 +83,7 @@ ExitCode tune_one(Session& session, Gpu& gpu, db::Store& store, const Problem& p
 
 // What would be tried, without compiling or timing anything.
 ExitCode dry_run(Session& session, const Device& device, const std::vector<Problem>& problems) {
+    session.document().expect(problems.size());
     for (const Problem& problem : problems) print_spaces(session, problem, device, tune_options_of(session, problem, device));
     return ExitCode::done;
 }
@@ -104,8 +105,9 @@ ExitCode run(Session& session, const Arguments& arguments) {
         return tune_without_gpu(session, devices, problems);
     }
     check_arch_is_the_gpus(arguments, *gpu);
+    session.document().expect(problems.size());
     if (arguments.has("dry-run")) return dry_run(session, gpu->device, problems);
-    db::Store store = session.open_store();
+    db::Store& store = session.open_store();
     return each_problem(session, problems, [&](const Problem& problem) { return tune_one(session, *gpu, store, problem); });
 }
 
@@ -123,7 +125,8 @@ Command tune_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run};
+            .run = run,
+            .saves_on_stop = true};
 }
 
 }  // namespace autotune::cli

@@ -5,6 +5,7 @@
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/json_forms.h"
+#include "tools/cli/messages.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/requests.h"
 #include "tools/cli/rows.h"
@@ -21,39 +22,63 @@ void check_integrity(const db::Store& store) {
     }
 }
 
-void report(Session& session, const db::Winner& row, const std::string& verdict, const std::string& detail) {
-    if (session.json()) {
-        print_json(session, {{"class_key", row.class_key},
-                             {"shape", shape_of(row)},
-                             {"device_key", row.device.key()},
-                             {"family", row.candidate.family},
-                             {"config", config_json(row.candidate.config)},
-                             {"verdict", verdict},
-                             {"detail", detail}});
+// What is said of stored rows, row by row, and the check itself.
+class Verification {
+  public:
+    explicit Verification(Session& session)
+        : session_(session), list_(session, {{"database", session.database_path()}}, "rows") {}
+
+    // Rows whose text alone tells that they are of no use here. Needs no GPU.
+    ExitCode check_rows(const db::Store& store, const RowFilter& filter);
+    // Runs the kernels of this GPU's rows.
+    ExitCode check_kernels(const Gpu& gpu, db::Store& store, const RowFilter& filter);
+
+  private:
+    void report(const db::Winner& row, const std::string& verdict, const std::string& detail);
+    ExitCode check_row(const Gpu& gpu, db::Store& store, const db::Winner& row);
+    ExitCode check_answer(const Problem& problem, const db::Winner& row, tuner::TuneServices& services);
+    ExitCode race_again(const Problem& problem, const db::Winner& row, const std::string& why, tuner::TuneServices& services);
+
+    Session& session_;
+    JsonList list_;
+};
+
+void Verification::report(const db::Winner& row, const std::string& verdict, const std::string& detail) {
+    if (session_.json()) {
+        list_.add({{"class_key", row.class_key},
+                   {"shape", shape_of(row)},
+                   {"device_key", row.device.key()},
+                   {"family", row.candidate.family},
+                   {"config", config_json(row.candidate.config)},
+                   {"verdict", verdict},
+                   {"detail", detail}});
         return;
     }
-    session.out() << fmt::format("{:<12} {} {}  {}{}\n", verdict, row.class_key, shape_of(row), row.candidate.to_string(),
-                                 detail.empty() ? "" : ": " + detail);
+    session_.out() << fmt::format("{:<12} {} {}  {}{}\n", verdict, row.class_key, shape_of(row), row.candidate.to_string(),
+                                  detail.empty() ? "" : ": " + printable(detail));
 }
 
-// Rows whose text alone tells that they are of no use here. Needs no GPU.
-ExitCode check_rows(Session& session, const db::Store& store, const RowFilter& filter) {
+ExitCode Verification::check_rows(const db::Store& store, const RowFilter& filter) {
     std::uint64_t unusable = 0;
     const MatchingRows rows = matching_rows(store, filter, SIZE_MAX);
     for (const db::Winner& row : rows.winners) {
-        const std::string reason = why_unusable(session.catalogue(), row);
+        const std::string reason = why_unusable(session_.catalogue(), row);
         if (reason.empty()) continue;
         ++unusable;
-        report(session, row, "unusable", reason);
+        report(row, "unusable", reason);
     }
-    if (!session.json()) session.out() << fmt::format("{} winners, {} of no use here; the file is sound\n", rows.total, unusable);
+    if (session_.json()) {
+        list_.finish({{"winners", rows.total}, {"unusable", unusable}, {"sound", true}});
+    } else {
+        session_.out() << fmt::format("{} winners, {} of no use here; the file is sound\n", rows.total, unusable);
+    }
     return unusable == 0 ? ExitCode::done : ExitCode::some_failed;
 }
 
 // What became of one row.
-ExitCode check_answer(Session& session, const Problem& problem, const db::Winner& row, tuner::TuneServices& services) {
-    const Trial trial = session.services().verify(problem, row.candidate, services);
-    report(session, row, trial.status == TrialStatus::ok ? "right" : std::string(to_string(trial.status)), trial.detail);
+ExitCode Verification::check_answer(const Problem& problem, const db::Winner& row, tuner::TuneServices& services) {
+    const Trial trial = session_.services().verify(problem, row.candidate, services);
+    report(row, trial.status == TrialStatus::ok ? "right" : std::string(to_string(trial.status)), trial.detail);
     if (trial.status == TrialStatus::ok) return ExitCode::done;
     return trial.status == TrialStatus::wrong_result ? ExitCode::verification : ExitCode::some_failed;
 }
@@ -66,70 +91,79 @@ std::string why_out(const tuner::RaceAgainResult& result, const Candidate& candi
 }
 
 // The winner against those it beat, on today's driver and compiler: what comes out of it is stored.
-ExitCode race_again(Session& session, const Problem& problem, const db::Winner& row, const std::string& why,
-                    tuner::TuneServices& services) {
+ExitCode Verification::race_again(const Problem& problem, const db::Winner& row, const std::string& why,
+                                  tuner::TuneServices& services) {
     tuner::RaceAgainOptions options;
-    options.rounds = static_cast<int>(session.arguments().integer("rounds", options.rounds, {.least = 3, .most = 100'000}));
-    const tuner::RaceAgainResult result = session.services().race_again(problem, row, options, services);
+    options.rounds = static_cast<int>(session_.arguments().integer("rounds", options.rounds, {.least = 3, .most = 100'000}));
+    const tuner::RaceAgainResult result = session_.services().race_again(problem, row, options, services);
     if (!result.winner) {
-        report(session, row, "demoted",
-               "nobody's answer is right now, " + why_out(result, row.candidate) + "; tune again with --retune");
+        report(row, "demoted",
+               "no candidate's answer is right now, " + why_out(result, row.candidate) + "; tune again with --retune");
         return ExitCode::verification;
     }
     services.store->put(*result.winner);
     const std::string now = us_text(result.winner->timing.median_us) + " us" + (why.empty() ? "" : "; " + why);
     if (result.winner->candidate == row.candidate) {
-        report(session, row, "confirmed", now);
+        report(row, "confirmed", now);
         return ExitCode::done;
     }
     const std::string fault = why_out(result, row.candidate);
-    report(session, row, "demoted", fault.empty() ? "slower than another now; " + why : fault);
-    report(session, *result.winner, "promoted", now);
+    report(row, "demoted", fault.empty() ? "slower than another now; " + why : fault);
+    report(*result.winner, "promoted", now);
     return ExitCode::done;
 }
 
-ExitCode verify_row(Session& session, const Gpu& gpu, db::Store& store, const db::Winner& row) {
-    const auto problem = problem_of(session.catalogue(), row);
-    if (const std::string reason = why_unusable(session.catalogue(), row); !reason.empty() || !problem) {
-        report(session, row, "unusable", reason);
+ExitCode Verification::check_row(const Gpu& gpu, db::Store& store, const db::Winner& row) {
+    const auto problem = problem_of(session_.catalogue(), row);
+    if (const std::string reason = why_unusable(session_.catalogue(), row); !reason.empty() || !problem) {
+        report(row, "unusable", reason);
         return ExitCode::some_failed;
     }
-    ProgressLine progress(session);
-    tuner::TuneServices services = session.tune_services(gpu, &store, &progress);
+    ProgressLine progress(session_);
+    tuner::TuneServices services = session_.tune_services(gpu, &store, &progress);
     const std::string stale = tuner::why_stale(row.provenance, gpu.provenance);
-    const bool races = session.arguments().has("race") || (!stale.empty() && !session.arguments().has("no-race"));
-    if (!races) return check_answer(session, *problem, row, services);
+    const bool races = session_.arguments().has("race") || (!stale.empty() && !session_.arguments().has("no-race"));
+    if (!races) return check_answer(*problem, row, services);
     if (const auto served = tuner::valid_winner(*problem, services); served && served->candidate != row.candidate) {
-        report(session, row, "superseded", "the answer is " + served->candidate.to_string());
+        report(row, "superseded", "the answer is " + served->candidate.to_string());
         return ExitCode::done;
     }
-    return race_again(session, *problem, with_evidence(store, session.catalogue(), row), stale, services);
+    return race_again(*problem, with_evidence(store, session_.catalogue(), row), stale, services);
+}
+
+ExitCode Verification::check_kernels(const Gpu& gpu, db::Store& store, const RowFilter& filter) {
+    const MatchingRows rows = matching_rows(store, filter, SIZE_MAX);
+    bool wrong = false, failed = false;
+    for (const db::Winner& row : rows.winners) {
+        if (session_.stopped()) throw Error(ErrorCode::interrupted, "interrupted; rows that were raced are stored");
+        const ExitCode code = check_row(gpu, store, row);
+        wrong |= code == ExitCode::verification;
+        failed |= code == ExitCode::some_failed;
+    }
+    if (session_.json()) {
+        list_.finish({{"winners", rows.total}});
+    } else {
+        session_.out() << fmt::format("{} winners of this device\n", rows.total);
+    }
+    return wrong ? ExitCode::verification : failed ? ExitCode::some_failed : ExitCode::done;
 }
 
 ExitCode run(Session& session, const Arguments& arguments) {
     if (arguments.has("race") && arguments.has("no-race"))
         throw Error(ErrorCode::usage, "--race and --no-race exclude each other; give one of them");
     RowFilter filter = row_filter_of(session);
+    Verification verification(session);
     if (arguments.has("database-only")) {
-        const db::Store store = session.open_store_to_read();
+        const db::Store& store = session.open_store_to_read();
         check_integrity(store);
-        return check_rows(session, store, filter);
+        return verification.check_rows(store, filter);
     }
     Gpu gpu = session.need_gpu("autotune verify runs kernels (--database-only checks the rows alone)");
-    db::Store store = session.open_store();
+    db::Store& store = session.open_store();
     check_integrity(store);
     session.services().learn_versions(gpu, session.nvrtc_path());
     filter.device_key = gpu.device.identity.key();
-    const MatchingRows rows = matching_rows(store, filter, SIZE_MAX);
-    bool wrong = false, failed = false;
-    for (const db::Winner& row : rows.winners) {
-        if (session.stopped()) return ExitCode::interrupted;
-        const ExitCode code = verify_row(session, gpu, store, row);
-        wrong |= code == ExitCode::verification;
-        failed |= code == ExitCode::some_failed;
-    }
-    if (!session.json()) session.out() << fmt::format("{} winners of this device\n", rows.total);
-    return wrong ? ExitCode::verification : failed ? ExitCode::some_failed : ExitCode::done;
+    return verification.check_kernels(gpu, store, filter);
 }
 
 }  // namespace
@@ -151,7 +185,8 @@ Command verify_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run};
+            .run = run,
+            .saves_on_stop = true};
 }
 
 }  // namespace autotune::cli

@@ -79,8 +79,9 @@ std::optional<db::Winner> winner_on_record(const db::Store& store, const Problem
 }
 
 ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
-    const db::Store store = session.open_store_to_read();
+    const db::Store& store = session.open_store_to_read();
     std::vector<ExitCode> codes;
+    session.document().expect(devices.size() * problems.size());
     for (const Device& device : devices) {
         codes.push_back(each_problem(session, problems,
                                      [&](const Problem& problem) { return compile_one(session, store, device, problem); }));

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <streambuf>
+#include <string>
+
+namespace autotune::cli {
+
+// A file, a pipe or a terminal to read from that ends when the user asks to stop, also while nothing comes.
+class InputFile : public std::streambuf {
+  public:
+    // Throws Error{usage} naming the file where it cannot be read. `stopped` is asked whenever more is read.
+    InputFile(const std::string& path, std::function<bool()> stopped);
+    ~InputFile() override;
+    InputFile(const InputFile&) = delete;
+    InputFile& operator=(const InputFile&) = delete;
+
+  protected:
+    int_type underflow() override;
+
+  private:
+    bool wait_for_more() const;  // false: stopped
+
+    std::array<char, 1 << 16> letters_;
+    std::string path_;
+    std::function<bool()> stopped_;
+    int descriptor_ = -1;
+};
+
+}  // namespace autotune::cli
