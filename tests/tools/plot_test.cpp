@@ -110,6 +110,22 @@ TEST(Xy, LongNamesOfCategoriesAreTurnedAndMakeTheDrawingHigher) {
     EXPECT_THAT(draw(chart).element(), HasSubstr("rotate(-90"));
 }
 
+TEST(Xy, OfMoreNamesThanThereIsRoomForSomeStand) {
+    XyChart chart{.heading = {"t"}, .categories = {}, .series = {}, .width = 460};
+    chart.categories.assign(100, "16384x16384x8192");
+    const std::size_t shown = count_of(draw(chart).element(), ">16384x16384x8192<");
+    EXPECT_GE(shown, 25u);
+    EXPECT_LE(shown, 34u);
+}
+
+TEST(Xy, ALongSubtitleIsBrokenAndMakesTheDrawingHigher) {
+    XyChart chart{.heading = {"t", "above 1 autotune is faster"}, .series = {{.name = "s"}}, .width = 460};
+    const double low = draw(chart).height();
+    chart.heading.subtitle += "; paired medians of interleaved rounds, with 95 % intervals of the ratio";
+    EXPECT_GT(draw(chart).height(), low);
+    EXPECT_EQ(count_of(draw(chart).element(), "class=\"muted\""), 2u);
+}
+
 TEST(Stacked, IsAsHighAsAllTogether) {
     const Svg all = stacked({Svg(100, 40), Svg(300, 60)});
     EXPECT_EQ(all.width(), 300);

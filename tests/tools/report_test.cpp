@@ -96,33 +96,84 @@ TEST(ReportCharts, FailuresAreCountedByStatusWithAnExample) {
     EXPECT_THAT(classes[0].example, HasSubstr("block_m=64 stages=3: because"));
 }
 
-// A page of one tuned problem with trials, written by the command.
-std::string page_of(CliBench& autotune) {
-    autotune({"--op", "hgemm", "--shape", "512x512x512"});
-    {
-        db::Store store = db::Store::open({.path = autotune.folder + "/.local/share/autotune/autotune.db"});
-        const Catalogue catalogue = Catalogue::embedded();
-        const Problem problem = catalogue.problem({.op = "hgemm", .shape = "512x512x512", .options = {}});
-        for (const auto status : {TrialStatus::ok, TrialStatus::rejected}) {
-            db::StoredTrial stored = trial_of(status, 10, status == TrialStatus::ok ? 64 : 128);
-            stored.template_identity = "0123456789abcdef";
-            store.record(problem, reference_device("sm_90a")->identity, stored);
-        }
-    }
+std::string report_of(CliBench& autotune) {
     const std::string path = autotune.folder + "/report.html";
     const Said said = autotune({"report", "--html", path});
     EXPECT_EQ(said.code, ExitCode::done) << said.err;
     return slurp(path);
 }
 
+// A page of one tuned problem with trials and finalists, written by the command.
+std::string page_of(CliBench& autotune) {
+    autotune({"--op", "hgemm", "--shape", "512x512x512"});
+    {
+        db::Store store = db::Store::open({.path = autotune.folder + "/.local/share/autotune/autotune.db"});
+        const Catalogue catalogue = Catalogue::embedded();
+        const Problem problem = catalogue.problem({.op = "hgemm", .shape = "512x512x512", .options = {}});
+        const DeviceIdentity device = reference_device("sm_90a")->identity;
+        db::Winner winner = store.find(problem, device).at(0);
+        winner.evidence.finalists = evidence().finalists;
+        for (db::Finalist& finalist : winner.evidence.finalists) finalist.timing = winner.timing;
+        store.put(winner);
+        const auto record = [&](TrialStatus status, double us, std::int64_t block_m) {
+            db::StoredTrial stored = trial_of(status, us, block_m);
+            stored.trial.candidate.family = winner.candidate.family;
+            stored.template_identity = "0123456789abcdef";
+            store.record(problem, device, stored);
+        };
+        for (const std::int64_t block_m : {32, 64, 128}) record(TrialStatus::ok, 10 + static_cast<double>(block_m), block_m);
+        record(TrialStatus::rejected, 0, 256);
+    }
+    return report_of(autotune);
+}
+
 TEST(Report, HasEverySectionAndNothingThatIsFetchedOrRun) {
     CliBench autotune;
     const std::string page = page_of(autotune);
-    for (const char* part : {"512x512x512", "Final rounds", "Times, sorted", "Search progress", "under the roofline", "Outcomes",
-                             "rejected", "prefers-color-scheme:dark", "wins with 100.0 us"})
+    for (const char* part : {"512x512x512", "Final rounds", "Times, sorted", "Search progress", "4 trials: 3 ok, 1 rejected.",
+                             "prefers-color-scheme:dark", "wins with 100.0 us", "median time (us)"})
         EXPECT_NE(page.find(part), std::string::npos) << part;
     EXPECT_THAT(page,
                 AllOf(Not(HasSubstr("<script")), Not(HasSubstr("src=")), Not(HasSubstr("href=\"http")), Not(HasSubstr("url("))));
+}
+
+TEST(Report, OneWinnerWithoutTrialsHasNoPlots) {
+    CliBench autotune;
+    autotune({"--op", "hgemm", "--shape", "512x512x512"});
+    EXPECT_THAT(report_of(autotune), AllOf(HasSubstr("512x512x512"), Not(HasSubstr("<svg"))));
+}
+
+// The page before the sections of single problems.
+std::string overview_of(const std::string& page) {
+    return page.substr(0, page.find("<h2"));
+}
+
+TEST(Report, TheOverviewTellsProblemsOfOneShapeApart) {
+    CliBench autotune;
+    autotune({"--op", "hadd", "--shape", "65536"});
+    autotune({"--op", "sadd", "--shape", "65536"});
+    autotune({"--op", "hgemm", "--shape", "512x512x512"});
+    autotune({"--op", "hgemm", "--shape", "512x512x512", "--layout", "nt"});
+    const std::string overview = overview_of(report_of(autotune));
+    for (const char* cell : {"data-title=\"element type\">f16<", "data-title=\"element type\">f32<", "data-title=\"layout\">nn<",
+                             "data-title=\"layout\">nt<", ">512x512x512 nt<"})
+        EXPECT_THAT(overview, HasSubstr(cell));
+    EXPECT_THAT(overview, AllOf(HasSubstr("All with compute=f16 acc=f32 beta=zero align=16,16,16."),
+                                HasSubstr("under the roofline"), Not(HasSubstr("data-title=\"beta\""))));
+}
+
+TEST(Report, TheOverviewHasTheFastestRivalsTimeOverOurs) {
+    CliBench autotune;
+    EXPECT_THAT(overview_of(page_of(autotune)),
+                HasSubstr("<td class=\"n\" data-title=\"rival&#39;s time / ours\">0.950 (cublas)</td>"));
+}
+
+TEST(Report, EveryCellHasItsTitleForANarrowWindow) {
+    CliBench autotune;
+    const std::string page = page_of(autotune);
+    EXPECT_EQ(page.find("<td>"), std::string::npos);
+    EXPECT_EQ(page.find("<td class=\"n\">"), std::string::npos);
+    EXPECT_THAT(page, AllOf(HasSubstr("@media (max-width:760px)"), HasSubstr("content:attr(data-title)")));
 }
 
 TEST(Report, TextOfTheDatabaseCannotBecomeMarkup) {

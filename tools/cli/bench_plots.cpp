@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "tools/cli/problem_words.h"
 #include "tools/cli/roofline.h"
 #include "tools/cli/text_forms.h"
 #include "tools/plot/charts.h"
@@ -18,6 +19,16 @@ using plot::Sample;
 using plot::Series;
 using plot::Svg;
 using plot::XyChart;
+
+constexpr double kPlot_px = 900;  // of a file of its own
+
+std::string speed_title(const Op& op) {
+    return "speed (" + rate_title(op) + ")";
+}
+
+std::string problem_title(const Op& op) {
+    return "problem (" + std::string(op.shape_form()) + ")";
+}
 
 bool is_rival(const tuner::BenchRow& row) {
     return !row.candidate;
@@ -102,15 +113,16 @@ Sample rate_sample(const Benched& benched, const tuner::BenchRow& row, const Op&
 }
 
 // Against FLOP per byte; where bytes are the rate, against bytes, since all such problems have one intensity.
-Svg roofline_chart(const std::vector<Benched>& benched, const Device& device, const Op& op) {
+Svg roofline_chart(const std::vector<Benched>& benched, const Device& device, const Op& op, double width) {
     const bool by_bytes = op.rate_unit() == "gb_per_s";
     const Roofline roofline = roofline_of(device);
     const auto x_of = [&](const Benched& one) { return by_bytes ? op.bytes(one.problem) : intensity(op, one.problem); };
     XyChart chart{.heading = {fmt::format("{} under the roofline", rate_title(op)), roofline_text(device)},
                   .x_title = by_bytes ? "bytes that must be moved" : "FLOP per byte that must be moved",
-                  .y_title = rate_title(op),
+                  .y_title = speed_title(op),
                   .x_logarithmic = true,
-                  .y_logarithmic = true};
+                  .y_logarithmic = true,
+                  .width = width};
     double least = INFINITY, most = 0;
     for (const Benched& one : benched) {
         least = std::min(least, x_of(one));
@@ -140,33 +152,20 @@ double offset_of(std::size_t contender, std::size_t contenders) {
     return (static_cast<double>(contender) - static_cast<double>(contenders - 1) / 2) * 0.14;
 }
 
-// Shapes, with the traits in which not all problems agree.
 std::vector<std::string> names_of(const std::vector<Benched>& benched) {
-    const std::vector<Trait>& first = benched.front().problem.traits;
-    const auto is_shared = [&](const Trait& trait) {
-        return std::all_of(benched.begin(), benched.end(), [&](const Benched& one) {
-            return std::find(one.problem.traits.begin(), one.problem.traits.end(), trait) != one.problem.traits.end();
-        });
-    };
-    std::vector<Trait> shared;
-    std::copy_if(first.begin(), first.end(), std::back_inserter(shared), is_shared);
-    std::vector<std::string> names;
-    for (const Benched& one : benched) {
-        names.push_back(one.problem.shape());
-        for (const Trait& trait : one.problem.traits) {
-            if (std::find(shared.begin(), shared.end(), trait) == shared.end()) names.back() += " " + trait.value;
-        }
-    }
-    return names;
+    std::vector<Problem> problems;
+    for (const Benched& one : benched) problems.push_back(one.problem);
+    return short_names(problems);
 }
 
-Svg rates_chart(const std::vector<Benched>& benched, const Device& device, const Op& op) {
+Svg rates_chart(const std::vector<Benched>& benched, const Device& device, const Op& op, double width) {
     const Roofline roofline = roofline_of(device);
     XyChart chart{.heading = {"Every problem", "bars: 95 % intervals of the median"},
-                  .x_title = std::string(op.shape_form()),
-                  .y_title = rate_title(op),
+                  .x_title = problem_title(op),
+                  .y_title = speed_title(op),
                   .categories = names_of(benched),
-                  .y_low = 0};
+                  .y_low = 0,
+                  .width = width};
     const std::vector<std::string> contenders = contenders_of(benched);
     for (std::size_t which = 0; which < contenders.size(); ++which) {
         Series series{.name = contenders[which]};
@@ -191,12 +190,13 @@ double geometric_mean(const std::vector<Sample>& samples) {
 }
 
 // Paired, from one interleaved run: a rival's time over ours, above 1 we are faster.
-Svg ratios_chart(const std::vector<Benched>& benched) {
+Svg ratios_chart(const std::vector<Benched>& benched, const Op& op, double width) {
     XyChart chart{.heading = {"A rival's time over ours",
                               "above 1 autotune is faster; paired medians of interleaved rounds, 95 % intervals"},
-                  .x_title = "",
-                  .y_title = "ratio",
-                  .categories = names_of(benched)};
+                  .x_title = problem_title(op),
+                  .y_title = "rival's time / ours",
+                  .categories = names_of(benched),
+                  .width = width};
     const std::vector<std::string> contenders = contenders_of(benched);
     for (std::size_t which = 1; which < contenders.size(); ++which) {
         Series series{.name = "", .colour = which};
@@ -232,17 +232,17 @@ std::string ladder_svg(const Benched& benched, const Device& device, const Op& o
     return plot::draw(chart).document();
 }
 
-std::vector<Svg> problem_charts(const std::vector<Benched>& benched, const Device& device, const Op& op) {
-    std::vector<Svg> charts = {roofline_chart(benched, device, op), rates_chart(benched, device, op)};
-    if (contenders_of(benched).size() > 1) charts.push_back(ratios_chart(benched));
+std::vector<Svg> problem_charts(const std::vector<Benched>& benched, const Device& device, const Op& op, double width) {
+    std::vector<Svg> charts = {roofline_chart(benched, device, op, width), rates_chart(benched, device, op, width)};
+    if (contenders_of(benched).size() > 1) charts.push_back(ratios_chart(benched, op, width));
     return charts;
 }
 
 std::string problems_svg(const std::vector<Benched>& benched, const Device& device, const Op& op) {
-    Svg heading(900, 56);
+    Svg heading(kPlot_px, 56);
     heading.text({16, 24}, shared_class(benched), "words title");
     heading.text({16, 44}, measured_text(benched, device), "muted");
-    std::vector<Svg> panels = problem_charts(benched, device, op);
+    std::vector<Svg> panels = problem_charts(benched, device, op, kPlot_px);
     panels.insert(panels.begin(), heading);
     return plot::stacked(panels).document();
 }

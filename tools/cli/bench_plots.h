@@ -13,8 +13,8 @@ namespace autotune::cli {
 std::string ladder_svg(const Benched& benched, const Device& device, const Op& op);
 
 // Many problems of one op: rates under the roofline, rates of every problem beside the rivals', and, where there are rivals,
-// paired ratios. REQUIRES: not empty.
-std::vector<plot::Svg> problem_charts(const std::vector<Benched>& benched, const Device& device, const Op& op);
+// paired ratios, each `width` wide. REQUIRES: not empty.
+std::vector<plot::Svg> problem_charts(const std::vector<Benched>& benched, const Device& device, const Op& op, double width);
 // The same as one file's text.
 std::string problems_svg(const std::vector<Benched>& benched, const Device& device, const Op& op);
 

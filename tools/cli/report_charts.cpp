@@ -16,7 +16,8 @@ using plot::Sample;
 using plot::Series;
 using plot::XyChart;
 
-constexpr double kWide = 20;  // a ratio between slowest and fastest from which an axis is logarithmic
+constexpr double kChart_px = 460;  // fits a narrow window as it is, and three stand beside each other in a wide one
+constexpr double kWide = 20;       // a ratio between slowest and fastest from which an axis is logarithmic
 
 std::vector<const db::StoredTrial*> timed(const std::vector<db::StoredTrial>& trials) {
     std::vector<const db::StoredTrial*> with_time;
@@ -63,12 +64,12 @@ std::map<std::int64_t, std::vector<double>> times_by_value(const std::vector<con
 
 plot::Svg parameter_chart(const std::string& name, std::int64_t won, const std::map<std::int64_t, std::vector<double>>& times) {
     XyChart chart{.heading = {name, fmt::format("{} won", won)},
-                  .x_title = "",
-                  .y_title = "us",
+                  .x_title = name,
+                  .y_title = "time (us)",
                   .categories = {},
                   .series = {{.name = "best"}, {.name = "middle half"}},
                   .width = 300,
-                  .height = 230};
+                  .height = 250};
     for (const auto& [value, samples] : times) {
         const double x = static_cast<double>(chart.categories.size());
         chart.categories.push_back(std::to_string(value));
@@ -90,10 +91,11 @@ plot::Svg finalists_chart(const db::Evidence& evidence) {
     XyChart chart{.heading = {"Final rounds", fmt::format("time over the winner's: paired medians of {} rounds, 95 % intervals",
                                                           evidence.rounds)},
                   .x_title = "place in the table",
-                  .y_title = "ratio",
+                  .y_title = "time / the winner's",
                   .categories = {},
                   .series = {{.name = "candidates"}, {.name = "rivals"}, {.name = "", .mark = Mark::limit}},
-                  .height = 280};
+                  .width = kChart_px,
+                  .height = 300};
     for (const db::Finalist& finalist : evidence.finalists) {
         const double x = static_cast<double>(chart.categories.size());
         chart.categories.push_back(finalist.candidate ? std::to_string(chart.categories.size() + 1) : finalist.name);
@@ -111,10 +113,11 @@ plot::Svg sorted_times_chart(const std::vector<db::StoredTrial>& trials) {
     std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return time_us(a) < time_us(b); });
     XyChart chart{
         .heading = {"Times, sorted", fmt::format("{} timed candidates; bars: 95 % intervals of the median", sorted.size())},
-        .x_title = "rank",
-        .y_title = "us",
+        .x_title = "candidates, fastest first",
+        .y_title = "median time (us)",
         .y_logarithmic = spreads_wide(sorted),
-        .series = {}};
+        .series = {},
+        .width = kChart_px};
     for (std::size_t i = 0; i < sorted.size(); ++i) {
         const Timing& timing = *sorted[i]->trial.timing;
         series_of(chart, sorted[i]->trial.candidate.family)
@@ -131,9 +134,10 @@ plot::Svg progress_chart(const std::vector<db::StoredTrial>& trials) {
     const std::string first = trials.front().date, last = trials.back().date;
     XyChart chart{.heading = {"Search progress", fmt::format("{} trials, {} to {}", trials.size(), first, last)},
                   .x_title = "trial, in the order of the search",
-                  .y_title = "us",
+                  .y_title = "median time (us)",
                   .y_logarithmic = spreads_wide(timed(trials)),
-                  .series = {{.name = "trials"}, {.name = "best so far", .mark = Mark::steps}}};
+                  .series = {{.name = "trials"}, {.name = "best so far", .mark = Mark::steps}},
+                  .width = kChart_px};
     double best = 0;
     for (std::size_t i = 0; i < trials.size(); ++i) {
         if (!trials[i].trial.timing) continue;
@@ -153,19 +157,6 @@ std::vector<plot::Svg> parameter_charts(const std::vector<db::StoredTrial>& tria
         if (times.size() > 1) charts.push_back(parameter_chart(name, value, times));
     }
     return charts;
-}
-
-plot::Svg outcomes_chart(const std::vector<db::StoredTrial>& trials) {
-    plot::BarChart chart{.heading = {"Outcomes"}, .value_title = "candidates", .bars = {}};
-    std::map<TrialStatus, std::size_t> counts;
-    for (const db::StoredTrial& stored : trials) ++counts[stored.trial.status];
-    for (const auto& [status, count] : counts) {
-        chart.bars.push_back({.label = std::string(to_string(status)),
-                              .value = static_cast<double>(count),
-                              .text = std::to_string(count),
-                              .series = status == TrialStatus::ok ? 2u : 1u});
-    }
-    return plot::draw(chart);
 }
 
 std::vector<FailureClass> failure_classes(const std::vector<db::StoredTrial>& trials) {

@@ -19,8 +19,6 @@ plot::Svg sorted_times_chart(const std::vector<db::StoredTrial>& trials);
 plot::Svg progress_chart(const std::vector<db::StoredTrial>& trials);
 // For each parameter of the family that took several values: the best time and the quartiles with each value.
 std::vector<plot::Svg> parameter_charts(const std::vector<db::StoredTrial>& trials, const Candidate& winner);
-// How many candidates ended how.
-plot::Svg outcomes_chart(const std::vector<db::StoredTrial>& trials);
 
 // An outcome that is not "ok", how often it happened, and what was said of one of them.
 struct FailureClass {

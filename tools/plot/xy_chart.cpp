@@ -8,8 +8,10 @@ namespace autotune::plot {
 namespace {
 
 constexpr double kLeft = 68, kRight = 24;
-constexpr double kUnder = 44;        // ticks and title below the plot
-constexpr double kMostTurned = 190;  // height for the names of categories
+constexpr double kUnder = 44;         // ticks and title below the plot
+constexpr double kUsualHeading = 80;  // title, subtitle and one line of legend
+constexpr double kTitle = 12;         // the axis' own, under turned names
+constexpr double kMostTurned = 220;   // height for the names of categories
 
 struct Frame {
     Scale x, y;
@@ -59,14 +61,23 @@ double widest_category(const XyChart& chart) {
     return width;
 }
 
+double room_of_category(const XyChart& chart) {
+    return (chart.width - kLeft - kRight) / std::max<double>(1, static_cast<double>(chart.categories.size()));
+}
+
 // Names that do not fit side by side are turned.
 bool turns_names(const XyChart& chart) {
-    const double room = (chart.width - kLeft - kRight) / std::max<double>(1, static_cast<double>(chart.categories.size()));
-    return widest_category(chart) + 6 > room;
+    return widest_category(chart) + 6 > room_of_category(chart);
+}
+
+// Turned names need a line's height each: of more than there is room for, each second, third, ... stands.
+std::size_t name_step(const XyChart& chart) {
+    constexpr double line = 12;
+    return static_cast<std::size_t>(std::max(1.0, std::ceil(line / room_of_category(chart))));
 }
 
 double extra_height(const XyChart& chart) {
-    return turns_names(chart) ? std::min(widest_category(chart), kMostTurned) : 0;
+    return turns_names(chart) ? std::min(widest_category(chart) + kTitle, kMostTurned) : 0;
 }
 
 void draw_axes(Svg& svg, const XyChart& chart, const Frame& frame) {
@@ -81,7 +92,7 @@ void draw_axes(Svg& svg, const XyChart& chart, const Frame& frame) {
         }
     }
     const bool turned = turns_names(chart);
-    for (std::size_t i = 0; i < chart.categories.size(); ++i) {
+    for (std::size_t i = 0; i < chart.categories.size(); i += name_step(chart)) {
         const double x = frame.x.at(static_cast<double>(i));
         svg.text({turned ? x + 4 : x, frame.bottom + (turned ? 10 : 17)}, chart.categories[i], "muted small",
                  turned ? Anchor::end : Anchor::middle, turned ? -90 : 0);
@@ -131,10 +142,11 @@ Svg draw(const XyChart& chart) {
         const Series& series = chart.series[i];
         if (!series.name.empty()) legend.push_back({series.name, series.colour.value_or(i), series.mark});
     }
-    const double extra = extra_height(chart);
-    Svg svg(chart.width, chart.height + extra);
+    // A heading of many lines makes the drawing higher, not the plot lower.
+    const double grown = std::max(0.0, heading_height(chart.width, chart.heading, legend) - kUsualHeading);
+    Svg svg(chart.width, chart.height + grown + extra_height(chart));
     const double top = draw_heading(svg, chart.heading, legend) + 6;
-    const double bottom = std::max(chart.height - kUnder, top + 60);
+    const double bottom = std::max(chart.height + grown - kUnder, top + 60);
     const Frame frame{x_scale(chart).onto(kLeft, chart.width - kRight),
                       y_scale(chart).onto(bottom, top),
                       kLeft,
