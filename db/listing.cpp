@@ -96,23 +96,6 @@ std::int64_t count_of(Connection& connection, const Filter& filter) {
     return query.next() ? query.integer() : 0;
 }
 
-std::vector<std::pair<std::int64_t, double>> distances_of(Connection& connection, const Subject& subject) {
-    std::vector<std::pair<std::int64_t, double>> distances;
-    const auto place = find_place(connection, subject);
-    if (!place) return distances;
-    Query query = connection.query(
-        "SELECT id, e0, e1, e2, e3, e4, e5, e6, e7 FROM winner INDEXED BY winner_key WHERE class_id = ?1 AND device_id = ?2");
-    query.bind_all(place->class_id, place->device_id);
-    std::vector<Extent> extents = subject.extents;
-    while (query.next()) {
-        const std::int64_t id = query.integer();
-        for (Extent& extent : extents) extent.value = query.integer();
-        if (extents != subject.extents) distances.emplace_back(id, log_distance(extents, subject.extents));
-    }
-    std::sort(distances.begin(), distances.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    return distances;
-}
-
 std::int64_t remove_matching(Connection& connection, const Filter& filter) {
     Filter all = filter;
     all.limit = SIZE_MAX;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "db/rows.h"
@@ -12,9 +11,6 @@ namespace autotune::db {
 std::vector<std::int64_t> ids_of(Connection& connection, const Subject& subject);
 std::vector<std::int64_t> ids_of(Connection& connection, const Filter& filter);
 std::int64_t count_of(Connection& connection, const Filter& filter);
-
-// Row number and log distance of the winners of the same class and device with other extents, newest first.
-std::vector<std::pair<std::int64_t, double>> distances_of(Connection& connection, const Subject& subject);
 
 // REQUIRES: in a transaction. Deletes matching winners and the trials of their problems; returns how many winners.
 std::int64_t remove_matching(Connection& connection, const Filter& filter);

@@ -141,18 +141,19 @@ const Winner* Shipped::parsed(Line& line) {
     return line.state == Line::State::good ? &line.winner : nullptr;
 }
 
-std::vector<Winner> Shipped::of_class(const Subject& subject) {
+std::vector<const Winner*> Shipped::of_class(const Subject& subject) {
     return select(subject, [](const Line&) { return true; });
 }
 
 std::vector<Winner> Shipped::find(const Subject& subject) {
-    std::vector<Winner> found = select(subject, [&](const Line& line) { return says(line.extents, subject.extents); });
-    std::erase_if(found, [&](const Winner& winner) { return winner.extents != subject.extents; });
+    std::vector<Winner> found;
+    for (const Winner* winner : select(subject, [&](const Line& line) { return says(line.extents, subject.extents); }))
+        if (winner->extents == subject.extents) found.push_back(*winner);
     return found;
 }
 
-std::vector<Winner> Shipped::select(const Subject& subject, const std::function<bool(const Line&)>& worth_parsing) {
-    std::vector<Winner> found;
+std::vector<const Winner*> Shipped::select(const Subject& subject, const std::function<bool(const Line&)>& worth_parsing) {
+    std::vector<const Winner*> found;
     if (paths_.empty() || why_invalid(subject.device)) return found;
     load();
     const std::string arch = arch_of(subject.device.cc_major, subject.device.cc_minor);
@@ -161,7 +162,7 @@ std::vector<Winner> Shipped::select(const Subject& subject, const std::function<
         if (line.class_key != subject.class_key || line.arch != arch || line.op != subject.op || !worth_parsing(line)) continue;
         const Winner* winner = parsed(line);
         if (winner == nullptr || winner->class_key != subject.class_key || winner->device.key() != device_key) continue;
-        if (same_names(winner->extents, subject.extents)) found.push_back(*winner);
+        if (same_names(winner->extents, subject.extents)) found.push_back(winner);
     }
     return found;
 }

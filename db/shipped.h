@@ -21,8 +21,8 @@ class Shipped {
     Shipped(std::vector<std::string> paths, WarningLog& log) : paths_(std::move(paths)), log_(log) {}
 
     std::vector<Winner> find(const Subject& subject);
-    // Of the same class and device, whatever their extents.
-    std::vector<Winner> of_class(const Subject& subject);
+    // Of the same class and device, whatever their extents. They live as long as this.
+    std::vector<const Winner*> of_class(const Subject& subject);
     std::vector<Winner> list(const Filter& filter);
     // Lines that were not parsed count as sound.
     std::int64_t count(const Filter& filter);
@@ -36,7 +36,7 @@ class Shipped {
         enum class State { unread, good, bad } state = State::unread;
         Winner winner;
     };
-    std::vector<Winner> select(const Subject& subject, const std::function<bool(const Line&)>& worth_parsing);
+    std::vector<const Winner*> select(const Subject& subject, const std::function<bool(const Line&)>& worth_parsing);
     void load();
     void load_path(const std::string& path);
     void load_file(const std::string& path);

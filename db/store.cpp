@@ -6,6 +6,7 @@
 #include "db/integrity.h"
 #include "db/listing.h"
 #include "db/matching.h"
+#include "db/nearest.h"
 #include "db/open_file.h"
 #include "db/rows.h"
 #include "db/shipped.h"
@@ -30,6 +31,26 @@ Winner tidied(Winner winner) {
     if (evidence.finalists.size() > kMaxFinalists) evidence.finalists.resize(kMaxFinalists);
     for (Finalist& finalist : evidence.finalists) finalist.name = cleaned(finalist.name, kMaxDetail);
     return winner;
+}
+
+// Without finalists and failures, which are most of it.
+Winner brief(const Winner& winner) {
+    Winner copy{.op = winner.op,
+                .class_key = winner.class_key,
+                .extents = winner.extents,
+                .device = winner.device,
+                .template_identity = winner.template_identity,
+                .candidate = winner.candidate,
+                .timing = winner.timing,
+                .compile = winner.compile,
+                .provenance = winner.provenance,
+                .shipped = winner.shipped};
+    const Evidence& from = winner.evidence;
+    copy.evidence.rounds = from.rounds;
+    copy.evidence.decided_by = from.decided_by;
+    copy.evidence.max_error = from.max_error;
+    copy.evidence.conditions = from.conditions;
+    return copy;
 }
 
 // Who rows are read for.
@@ -114,18 +135,18 @@ struct Store::Impl {
         };
         std::vector<Ranked> ranked;
         const Snapshot snapshot(source);
-        for (const auto& [id, distance] : distances_of(source, subject)) ranked.push_back({distance, id, nullptr});
-        const std::vector<Winner> layer = shipped.of_class(subject);
-        for (const Winner& winner : layer) {
-            if (winner.extents != subject.extents) ranked.push_back({log_distance(winner.extents, subject.extents), 0, &winner});
+        // Twice as many as wanted: rows that are not valid are passed over.
+        for (const NearRow& row : nearest_rows(source, subject, 2 * limit)) ranked.push_back({row.distance, row.id, nullptr});
+        for (const Winner* winner : shipped.of_class(subject)) {
+            if (winner->extents != subject.extents) ranked.push_back({log_distance(winner->extents, subject.extents), 0, winner});
         }
         std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.distance < b.distance; });
         std::vector<Winner> winners;
         for (const Ranked& next : ranked) {
             if (winners.size() >= limit) break;
             if (next.shipped != nullptr) {
-                winners.push_back(*next.shipped);
-            } else if (auto winner = load(source, next.id)) {
+                winners.push_back(brief(*next.shipped));
+            } else if (auto winner = load(source, next.id, {.detail = Detail::brief})) {
                 winners.push_back(std::move(*winner));
             }
         }

@@ -122,7 +122,8 @@ class Store {
     // Winners for exactly this problem and device: the user's rows before shipped ones, newest first. The caller decides which is
     // valid (template identity known) and which is stale (Provenance). Rows that are not valid are passed over with a warning.
     std::vector<Winner> find(const Problem& problem, const DeviceIdentity& device) const;
-    // Winners of the same op, class and device with other extents, nearest first: sum over extents of |log(a/b)|.
+    // Winners of the same op, class and device with other extents, nearest first: sum over extents of |log(a/b)|. Without
+    // finalists and failures, and in milliseconds from a million winners: the nearest of the thousand index entries around them.
     std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const;
 
     // Replaces the row of the same problem, device and template identity in one durable transaction. Texts are cut to their

@@ -170,5 +170,30 @@ TEST_F(LargeStore, FindsNearWinnersOfALargeClassInMilliseconds) {
     EXPECT_LT(spent, 20);  // 0.5 ms over 2,500 rows
 }
 
+// All rows in one class, their extents spread as those of many models are.
+TEST(SpreadStore, FindsNearWinnersAmongAllExtents) {
+    const char* const text = std::getenv("AUTOTUNE_LARGE_ROWS");
+    const std::string rows = text == nullptr ? "100000" : text;
+    const TempFolder folder;
+    const std::string path = folder / "spread.db";
+    Store::open({.path = path}).put(sample_winner(sample_problem(1, 1, 1)));
+    Connection({.path = path})
+        .run(("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < " + rows +
+              ") INSERT OR IGNORE INTO winner SELECT NULL, class_id, device_id, 1 + i * 2654435761 % 16384, 64 * (1 + i * 40503 "
+              "% 509), "
+              "64 * (1 + i * 12289 % 251), e3, e4, e5, e6, e7, template_id, config, median_us, low_us, high_us, min_us, samples, "
+              "registers, spill_bytes, static_smem_bytes, wgmma_serialised, setmaxnreg_ignored, compile_ms, cubin_bytes, driver, "
+              "nvrtc, device_name, method, tool_version, date, power_limit_w FROM n, (SELECT * FROM winner)")
+                 .c_str());
+    const Store store = Store::open({.path = path, .read_only = true});
+    double most_ms = 0;
+    for (const std::int64_t m : {1, 17, 300, 5000, 15000, 1'000'000}) {
+        const Problem wanted = sample_problem(m, 11008, 4096);
+        most_ms = std::max(most_ms, best_milliseconds_of([&] { EXPECT_EQ(store.near(wanted, sample_device(), 8).size(), 8U); }));
+    }
+    std::printf("%s winners of one class: near in at most %.2f ms\n", rows.c_str(), most_ms);
+    EXPECT_LT(most_ms, 5);
+}
+
 }  // namespace
 }  // namespace autotune::db
