@@ -8,8 +8,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <system_error>
 
 #include "src/jit/cubin_file.h"
@@ -30,18 +28,42 @@ bool is_ours(const struct stat& info) {
     return info.st_uid == ::geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Why the folder is not one to trust, empty if it is. The last folder of the path is made, private to the user, with its parents.
+// Whether nobody but this user and root can put another folder in the place of one in `parent`: where everybody may write, the
+// sticky bit keeps others from renaming what is not theirs.
+bool is_safe_parent(const struct stat& parent) {
+    const bool is_trusted = parent.st_uid == ::geteuid() || parent.st_uid == 0;
+    const bool others_write = (parent.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+    return is_trusted && (!others_write || (parent.st_mode & S_ISVTX) != 0);
+}
+
+std::string failed(const std::string& folder, const char* what, int code) {
+    return "the cubin cache " + folder + " cannot be " + what + ": " + std::generic_category().message(code);
+}
+
+// 0, or why a folder of the path is not there. Missing ones are made private to the user, whatever the umask is.
+int make_folders(const std::string& folder) {
+    for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
+        const std::string part = folder.substr(0, end);
+        const int code = ::mkdir(part.c_str(), S_IRWXU) == 0 ? 0 : errno;
+        // "/" and read-only folders refuse mkdir although the folder is there.
+        if (code != 0 && ::access(part.c_str(), F_OK) != 0) return code;
+        if (end == std::string::npos) return 0;
+    }
+}
+
+// Why the folder is not one to trust, empty if it is. It is made with its parents if it is not there.
 std::string prepare_folder(const std::string& folder) {
-    std::error_code error;
-    const std::filesystem::path path(folder);
-    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-    if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-        return "the cubin cache " + folder + " cannot be made: " + std::strerror(errno);
+    if (const int code = make_folders(folder); code != 0) return failed(folder, "made", code);
     const FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!opened.open()) return failed(folder, "opened", errno);
     struct stat info = {};
-    if (!opened.open() || ::fstat(opened.get(), &info) != 0)
-        return "the cubin cache " + folder + " cannot be opened: " + std::strerror(errno);
+    struct stat parent = {};
+    if (::fstat(opened.get(), &info) != 0 || ::fstatat(opened.get(), "..", &parent, 0) != 0)
+        return failed(folder, "opened", errno);
     if (!is_ours(info)) return "the cubin cache " + folder + " belongs to another user or can be written by others; chmod 700 it";
+    if (!is_safe_parent(parent))
+        return "the folder that holds the cubin cache " + folder +
+               " belongs to another user or can be written by others; chmod go-w it, or name another cache folder";
     return "";
 }
 
@@ -91,8 +113,7 @@ CubinCache::CubinCache(std::string folder) : folder_(std::move(folder)) {
     }
     disabled_because_ = prepare_folder(folder_);
     readable_ = disabled_because_.empty();
-    if (readable_ && ::access(folder_.c_str(), W_OK | X_OK) != 0)
-        disabled_because_ = "the cubin cache " + folder_ + " cannot be written: " + std::strerror(errno);
+    if (readable_ && ::access(folder_.c_str(), W_OK | X_OK) != 0) disabled_because_ = failed(folder_, "written", errno);
 }
 
 std::optional<Compiled> CubinCache::find(const std::string& identity) const {

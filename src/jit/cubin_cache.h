@@ -20,7 +20,8 @@ struct Compiled {
 
 // Cubins as files under one folder (0700), named by identity: magic, version, length, report, checksum, body; written to a
 // temporary name and renamed. A missing, short, altered, foreign-owned, symbolic or group-writable file is a miss, never an
-// error; a folder that cannot be written is a cache that stores nothing. Safe for many processes and threads.
+// error; a folder that cannot be written is a cache that stores nothing, and one that others can write or replace (by its parent)
+// is not used at all. Safe for many processes and threads.
 class CubinCache {
   public:
     // An empty folder name: no cache.

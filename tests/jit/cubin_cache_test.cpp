@@ -181,6 +181,42 @@ TEST_F(CubinCacheTest, StoresNothingInAFolderThatOthersCanWrite) {
     EXPECT_NE(cache.disabled_because().find("chmod 700"), std::string::npos);
 }
 
+// Who can write the parent can put a folder of theirs in the place of ours.
+TEST_F(CubinCacheTest, StoresNothingInAFolderThatOthersCanReplace) {
+    fs::create_directories(folder_);
+    ASSERT_EQ(::chmod((root_ / "a").c_str(), 0777), 0);
+    const CubinCache cache(folder_);
+    EXPECT_FALSE(cache.put(sample()));
+    EXPECT_NE(cache.disabled_because().find("chmod go-w"), std::string::npos);
+}
+
+TEST_F(CubinCacheTest, StoresWhereOnlyTheOwnerCanRenameAFolder) {
+    fs::create_directories(folder_);
+    ASSERT_EQ(::chmod((root_ / "a").c_str(), 01777), 0);  // as /tmp is
+    EXPECT_TRUE(CubinCache(folder_).put(sample()));
+}
+
+TEST_F(CubinCacheTest, StoresNothingInAFolderWithAParentOfAnotherUser) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root gives folders away";
+    fs::create_directories(folder_);
+    ASSERT_EQ(::chown((root_ / "a").c_str(), 65534, 65534), 0);
+    EXPECT_FALSE(CubinCache(folder_).put(sample()));
+}
+
+TEST_F(CubinCacheTest, MakesItsFoldersPrivateWhateverTheUmask) {
+    const mode_t before = ::umask(0);
+    const CubinCache cache(folder_);
+    ::umask(before);
+    EXPECT_TRUE(cache.put(sample()));
+    for (const fs::path& folder : {root_ / "a", fs::path(folder_)})
+        EXPECT_EQ(fs::status(folder).permissions() & fs::perms::all, fs::perms::owner_all) << folder;
+}
+
+TEST_F(CubinCacheTest, SaysWhichFolderOfItsPathCannotBeMade) {
+    std::ofstream(root_ / "a") << "a file";
+    EXPECT_NE(CubinCache(folder_).disabled_because().find("Not a directory"), std::string::npos);
+}
+
 TEST_F(CubinCacheTest, StoresNothingWhereAFileStandsInTheWay) {
     fs::create_directories(root_ / "a");
     std::ofstream(folder_) << "a file";
