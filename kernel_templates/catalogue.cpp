@@ -47,8 +47,7 @@ std::string text_of(const EmbeddedFile& file, const std::string& directory) {
     return read_file(path);
 }
 
-bool names_op(const Op& op, std::string_view name) {
-    if (op.name() == name) return true;
+bool has_alias(const Op& op, std::string_view name) {
     const std::vector<OpAlias> aliases = op.aliases();
     return std::any_of(aliases.begin(), aliases.end(), [&](const OpAlias& alias) { return alias.name == name; });
 }
@@ -147,7 +146,10 @@ std::vector<const Family*> Catalogue::families_of(std::string_view op) const {
 }
 
 const Op* Catalogue::find_op(std::string_view name_or_alias) const {
-    const auto found = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return names_op(*op, name_or_alias); });
+    // By its own name first: making the lists of aliases takes as long as the rest of a problem.
+    const auto named = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return op->name() == name_or_alias; });
+    if (named != ops_.end()) return *named;
+    const auto found = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return has_alias(*op, name_or_alias); });
     return found == ops_.end() ? nullptr : *found;
 }
 

@@ -9,7 +9,7 @@
  *  - Thread-safe: one handle and one plan may be used by many threads at once. Creating and destroying an object excludes other
  *    uses of the same object.
  *  - GPU work goes to the CUDA context that is current on the calling thread; the library creates none. One handle serves every
- * GPU of the process; a plan belongs to the context in which it was made.
+ *    GPU of the process; a plan belongs to the context in which it was made.
  *  - After fork() the child gets AUTOTUNE_FORKED from handles and plans of its parent: CUDA does not survive a fork.
  *  - Sizes are bytes where the name says so; leading dimensions and strides are elements.
  */
@@ -48,13 +48,13 @@ typedef enum autotune_status {
     AUTOTUNE_NO_GPU = 4,              /* no driver, no device, or none that is supported (sm_80 is the least) */
     AUTOTUNE_NO_CONTEXT = 5,          /* no CUDA context is current on this thread */
     AUTOTUNE_NO_KERNEL = 6,           /* no kernel family can do this problem on this device */
-    AUTOTUNE_NOT_PLANNED = 7,     /* nothing is ready for this problem, and the policy or a stream capture forbids making it */
-    AUTOTUNE_COMPILE_FAILED = 8,  /* NVRTC is missing or refused the kernel */
-    AUTOTUNE_OUT_OF_MEMORY = 9,   /* of the host or of the device */
-    AUTOTUNE_DRIVER_ERROR = 10,   /* a CUDA driver call failed; the message names it */
-    AUTOTUNE_FORKED = 11,         /* the object belongs to the parent process */
-    AUTOTUNE_INTERNAL_ERROR = 12, /* a bug of the library */
-    AUTOTUNE_OVERLAP = 13         /* an output lies partly over an input */
+    AUTOTUNE_NOT_PLANNED = 7,         /* nothing is ready, and the policy or a stream capture forbids making it */
+    AUTOTUNE_COMPILE_FAILED = 8,      /* NVRTC is missing or refused the kernel */
+    AUTOTUNE_OUT_OF_MEMORY = 9,       /* of the host or of the device */
+    AUTOTUNE_DRIVER_ERROR = 10,       /* a CUDA driver call failed; the message names it */
+    AUTOTUNE_FORKED = 11,             /* the object belongs to the parent process */
+    AUTOTUNE_INTERNAL_ERROR = 12,     /* a bug of the library */
+    AUTOTUNE_OVERLAP = 13             /* an output lies partly over an input */
 } autotune_status;
 
 /* One sentence for a status; never NULL. */
@@ -68,8 +68,9 @@ AUTOTUNE_API const char* autotune_version_string(void);
 
 typedef enum autotune_log_level { AUTOTUNE_LOG_DEBUG = 0, AUTOTUNE_LOG_INFO = 1, AUTOTUNE_LOG_WARNING = 2 } autotune_log_level;
 
-/* Hears of what is odd but no failure, such as a database that cannot be read. Called on the thread that met it, with no lock of
- * the library held; may be called from several threads at once. */
+/* Hears of what is odd but no failure, such as a database that cannot be read. Called on the thread that met it, and possibly on
+ * several threads at once. No lock of the library is held: the function may call the library, with the same handle too, but for
+ * autotune_destroy(). Messages of the calls that it makes are dropped. An exception that it throws ends there. */
 typedef void (*autotune_log_function)(void* user, autotune_log_level level, const char* message);
 
 /* What autotune_tuned_gemm() and autotune_tuned_add() do when the problem has no plan yet. While the stream is being captured,
@@ -92,14 +93,18 @@ typedef struct autotune_options {
     const char* pin;          /* "gemm/mma block_m=128 ...": this config for every gemm (parameters left out: default) */
 
     autotune_on_miss on_miss;
-    int read_environment; /* non-zero: AUTOTUNE_DB, AUTOTUNE_CACHE_DIR, AUTOTUNE_SHIPPED, AUTOTUNE_NVRTC, AUTOTUNE_PIN,
-                             AUTOTUNE_LOG (debug, info or warning: least level heard), XDG_DATA_HOME, XDG_CACHE_HOME and HOME fill
-                             what is not set. Read in autotune_create() alone. */
-    int record_misses;    /* non-zero: problems without a winner are noted in the database, for a later `autotune sweep`. Written
-                             in batches while plans are made and in autotune_destroy(), never by a launch. */
+
+    /* Non-zero: AUTOTUNE_DB, AUTOTUNE_CACHE_DIR, AUTOTUNE_SHIPPED, AUTOTUNE_NVRTC, AUTOTUNE_PIN, AUTOTUNE_LOG (the least level
+     * that is heard: debug, info or warning), XDG_DATA_HOME, XDG_CACHE_HOME and HOME fill what is not set. They are read in
+     * autotune_create() alone, and not at all in a program that runs with more rights than its caller (set-user-ID). */
+    int read_environment;
+
+    /* Non-zero: problems without a winner are noted in the database, for a later `autotune sweep`. Written in batches while plans
+     * are made and in autotune_destroy(), never by a launch. */
+    int record_misses;
 
     autotune_log_function log; /* NULL: nobody listens */
-    void* log_user;
+    void* log_user;            /* its first argument */
 } autotune_options;
 
 /* Makes a handle. `options` NULL: all zero but read_environment = 1, that is the set-up of the `autotune` command.
@@ -111,8 +116,9 @@ AUTOTUNE_API autotune_status autotune_create(autotune_handle* out, const autotun
  * and no captured graph may run again. NULL is allowed. */
 AUTOTUNE_API void autotune_destroy(autotune_handle handle);
 
-/* The sentence of the last failure on this handle by any thread; for NULL, of the last failure of any function on this thread.
- * The text lives until this thread asks again. Never NULL; "" if nothing failed. */
+/* The sentence of the last failure on this handle by any thread; for NULL, of the last failure of any function on this thread,
+ * which is the one to ask for right after a call of this thread failed. The text lives until this thread asks again; that for
+ * NULL also until its next failure. Never NULL; "" if nothing failed. */
 AUTOTUNE_API const char* autotune_last_error(autotune_handle handle);
 
 /* Writes misses that are noted but not yet in the database. */
@@ -147,16 +153,17 @@ typedef struct autotune_gemm_problem {
     int64_t lda, ldb, ldc;                /* elements from one row (column, if column-major) to the next; 0: dense */
     int64_t stride_a, stride_b, stride_c; /* elements from one batch to the next; 0: dense */
     autotune_beta beta;                   /* ZERO: every call passes beta = 0, and C is not read */
-    int align_a, align_b, align_c;        /* bytes that the addresses are multiples of: 0 (means 16), 1, 2, 4, 8 or 16. Leading
-                                             dimensions        and strides that are less aligned count too. autotune_tuned_gemm() looks
-                                             at the        addresses        instead. */
+
+    /* Bytes that the addresses are multiples of: 0 (means 16), 1, 2, 4, 8 or 16. Leading dimensions and strides that are less
+     * aligned count too. autotune_tuned_gemm() looks at the addresses instead. */
+    int align_a, align_b, align_c;
 } autotune_gemm_problem;
 
 typedef enum autotune_origin {
     AUTOTUNE_ORIGIN_EXACT = 0,   /* tuned on such a device for this very problem */
     AUTOTUNE_ORIGIN_SHIPPED = 1, /* the same, by the authors */
     AUTOTUNE_ORIGIN_NEAR = 2,    /* tuned for other extents of the same class */
-    AUTOTUNE_ORIGIN_DEFAULT = 3, /* nothing known: the default config with the best predicted time */
+    AUTOTUNE_ORIGIN_DEFAULT = 3, /* nothing known: the default config that is predicted fastest for about these extents */
     AUTOTUNE_ORIGIN_PINNED = 4,  /* autotune_options.pin */
     AUTOTUNE_ORIGIN_LOADED = 5   /* any legal kernel that was loaded: AUTOTUNE_ON_MISS_LOADED_ONLY */
 } autotune_origin;
@@ -165,14 +172,14 @@ AUTOTUNE_API const char* autotune_origin_string(autotune_origin origin);
 
 /* Looks up the winner for the current context's device, loads its kernel from the cubin cache or compiles it, and makes it ready
  * to launch. The plan also serves later autotune_tuned_gemm() calls of the same problem. Safe while another thread captures a
- * graph. */
+ * graph. Threads compile different kernels at the same time; threads that need one kernel wait for the first of them. */
 AUTOTUNE_API autotune_status autotune_gemm_plan(autotune_handle handle, const autotune_gemm_problem* problem, autotune_plan* out);
 
 /* Bytes of device memory that a call needs, 0 for most plans; aligned to 256. One workspace must not be used by two streams at
  * once. */
 AUTOTUNE_API autotune_status autotune_plan_workspace(autotune_plan plan, size_t* bytes);
-/* Leading bytes of the workspace that must be zero before the plan's first call with it; calls leave them zero. 0 for most plans.
- */
+/* Leading bytes of the workspace that must be zero before the plan's first call with it. Calls leave them zero. 0 for most
+ * plans. */
 AUTOTUNE_API autotune_status autotune_plan_workspace_zero(autotune_plan plan, size_t* bytes);
 AUTOTUNE_API autotune_status autotune_plan_origin(autotune_plan plan, autotune_origin* origin);
 /* "gemm/mma block_m=128 block_n=256 ...": what will run. Lives as long as the plan; "" for NULL. */

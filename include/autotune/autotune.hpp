@@ -21,8 +21,9 @@ class StatusError : public std::runtime_error {
     autotune_status status_;
 };
 
-inline void throw_if_failed(autotune_status status, autotune_handle handle) {
-    if (status != AUTOTUNE_OK) throw StatusError(status, autotune_last_error(handle));
+// REQUIRES: `status` is of this thread's last call, whose sentence is asked for: that of the handle may be another thread's.
+inline void throw_if_failed(autotune_status status) {
+    if (status != AUTOTUNE_OK) throw StatusError(status, autotune_last_error(nullptr));
 }
 
 // autotune_options with struct_size set and the environment read.
@@ -57,7 +58,7 @@ struct AddProblem : autotune_add_problem {
 // Owns an autotune_handle.
 class Handle {
   public:
-    explicit Handle(const Options& options = Options()) { throw_if_failed(autotune_create(&raw_, &options), nullptr); }
+    explicit Handle(const Options& options = Options()) { throw_if_failed(autotune_create(&raw_, &options)); }
     ~Handle() { autotune_destroy(raw_); }
     Handle(Handle&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
     Handle& operator=(Handle&& other) noexcept {
@@ -83,21 +84,18 @@ class PlanBase {
     autotune_plan get() const noexcept { return raw_; }
     std::size_t workspace_bytes() const {
         std::size_t bytes = 0;
-        throw_if(autotune_plan_workspace(raw_, &bytes));
+        throw_if_failed(autotune_plan_workspace(raw_, &bytes));
         return bytes;
     }
     autotune_origin origin() const {
         autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
-        throw_if(autotune_plan_origin(raw_, &origin));
+        throw_if_failed(autotune_plan_origin(raw_, &origin));
         return origin;
     }
     const char* candidate() const noexcept { return autotune_plan_candidate(raw_); }
 
   protected:
     explicit PlanBase(autotune_plan raw) noexcept : raw_(raw) {}
-    static void throw_if(autotune_status status) {
-        if (status != AUTOTUNE_OK) throw StatusError(status, autotune_last_error(nullptr));
-    }
 
   private:
     autotune_plan raw_ = nullptr;
@@ -118,14 +116,14 @@ class GemmPlan : public PlanBase {
         std::size_t workspace_bytes = 0;
     };
     void run(const Call& call, CUstream_st* stream) const {
-        throw_if(
+        throw_if_failed(
             autotune_gemm(get(), &call.alpha, call.a, call.b, &call.beta, call.c, call.workspace, call.workspace_bytes, stream));
     }
 
   private:
     static autotune_plan make(const Handle& handle, const autotune_gemm_problem& problem) {
         autotune_plan raw = nullptr;
-        throw_if_failed(autotune_gemm_plan(handle.get(), &problem, &raw), handle.get());
+        throw_if_failed(autotune_gemm_plan(handle.get(), &problem, &raw));
         return raw;
     }
 };
@@ -135,12 +133,14 @@ class AddPlan : public PlanBase {
     AddPlan(const Handle& handle, const autotune_add_problem& problem) : PlanBase(make(handle, problem)) {}
 
     // Addresses in device memory; c may be a or b.
-    void run(const void* a, const void* b, void* c, CUstream_st* stream) const { throw_if(autotune_add(get(), a, b, c, stream)); }
+    void run(const void* a, const void* b, void* c, CUstream_st* stream) const {
+        throw_if_failed(autotune_add(get(), a, b, c, stream));
+    }
 
   private:
     static autotune_plan make(const Handle& handle, const autotune_add_problem& problem) {
         autotune_plan raw = nullptr;
-        throw_if_failed(autotune_add_plan(handle.get(), &problem, &raw), handle.get());
+        throw_if_failed(autotune_add_plan(handle.get(), &problem, &raw));
         return raw;
     }
 };
@@ -155,8 +155,7 @@ struct GemmOperands {
 };
 inline void tuned_gemm(const Handle& handle, const autotune_gemm_problem& problem, const GemmOperands& call,
                        CUstream_st* stream) {
-    throw_if_failed(autotune_tuned_gemm(handle.get(), &problem, &call.alpha, call.a, call.b, &call.beta, call.c, stream),
-                    handle.get());
+    throw_if_failed(autotune_tuned_gemm(handle.get(), &problem, &call.alpha, call.a, call.b, &call.beta, call.c, stream));
 }
 
 // c = a + b on `stream`, by the best kernel known: see autotune_tuned_add(). Throws StatusError.
@@ -166,7 +165,7 @@ struct AddOperands {
     void* c = nullptr;
 };
 inline void tuned_add(const Handle& handle, const autotune_add_problem& problem, const AddOperands& call, CUstream_st* stream) {
-    throw_if_failed(autotune_tuned_add(handle.get(), &problem, call.a, call.b, call.c, stream), handle.get());
+    throw_if_failed(autotune_tuned_add(handle.get(), &problem, call.a, call.b, call.c, stream));
 }
 
 }  // namespace autotune

@@ -81,7 +81,7 @@ int64_t blocks_per_sm(const DeviceLimits& limits, int64_t smem_bytes, int64_t th
 }
 
 void DefaultChoice::offer(const Config& config, double predicted_us) {
-    if (predicted_us >= best_us_ || !space_.contains(config)) return;
+    if (!wants(predicted_us) || !space_.contains(config)) return;
     best_ = config;
     best_us_ = predicted_us;
 }

@@ -70,11 +70,31 @@ std::int64_t registers_allowed(const DeviceLimits& limits, std::int64_t threads,
 // least 1.
 std::int64_t blocks_per_sm(const DeviceLimits& limits, std::int64_t smem_bytes, std::int64_t threads, std::int64_t registers);
 
+// Reads parameters of a config one after another. A search begins behind the parameter that was read before, so that reading in
+// about the declared order compares each name once; rules are asked a million times.
+class ConfigReader {
+  public:
+    explicit ConfigReader(const Config& config) : values_(config.values()) {}
+    std::optional<std::int64_t> find(std::string_view name) {
+        for (std::size_t looked_at = 0; looked_at < values_.size(); ++looked_at, ++next_) {
+            if (next_ >= values_.size()) next_ = 0;
+            if (values_[next_].first == name) return values_[next_++].second;
+        }
+        return std::nullopt;
+    }
+
+  private:
+    const std::vector<std::pair<std::string, std::int64_t>>& values_;
+    std::size_t next_ = 0;
+};
+
 // How a family finds its default: the legal one of least predicted time among those offered, the space's first if none is legal.
 class DefaultChoice {
   public:
     // REQUIRES: `space` outlives this.
     explicit DefaultChoice(const SearchSpace& space) : space_(space) {}
+    // Whether an offer of this time could be chosen: makes configs needless that are not.
+    bool wants(double predicted_us) const { return predicted_us < best_us_; }
     void offer(const Config& config, double predicted_us);
     // REQUIRES: the space is not empty.
     Config choose() const;

@@ -49,7 +49,14 @@ class Family {
     virtual std::optional<std::string> refuses(const Problem& problem, const Device& device) const = 0;
 
     // REQUIRES for all below: !refuses(problem, device).
+    // Names, kinds and order of its parameters are the same for every problem.
     virtual SearchSpace space(const Problem& problem, const Device& device) const = 0;
+    // The space without its default and its named configs, for callers who ask only what is legal: choosing a default takes a
+    // hundred times longer. And the default alone.
+    virtual SearchSpace rules(const Problem& problem, const Device& device) const { return space(problem, device); }
+    virtual Config default_config(const Problem& problem, const Device& device) const {
+        return space(problem, device).default_config;
+    }
 
     // What the text's placeholders stand for beside the config's compile parameters (bound under their own names) and
     // `${symbol}`. The same names for every problem.

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <new>
 #include <optional>
 
 #include "src/core/error.h"
@@ -135,6 +136,7 @@ Nvrtc::Output Nvrtc::compile(const Source& source) const {
     nvrtcProgram raw = nullptr;
     nvrtcResult result = api_->create(&raw, source.text.c_str(), source.name.c_str(), static_cast<int>(header_names.size()),
                                       header_texts.data(), header_names.data());
+    if (result == NVRTC_ERROR_OUT_OF_MEMORY) throw std::bad_alloc();
     if (result != NVRTC_SUCCESS) {
         output.log = std::string("NVRTC refused the program: ") + api_->error_string(result);
         return output;
@@ -142,6 +144,7 @@ Nvrtc::Output Nvrtc::compile(const Source& source) const {
     const Program program(raw, api_->destroy);
     const std::vector<const char*> options = pointers(source.options);
     result = api_->compile(program.get(), static_cast<int>(options.size()), options.data());
+    if (result == NVRTC_ERROR_OUT_OF_MEMORY) throw std::bad_alloc();
 
     std::size_t log_bytes = 0;
     if (api_->log_size(program.get(), &log_bytes) == NVRTC_SUCCESS && log_bytes > 1) {

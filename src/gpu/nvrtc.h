@@ -36,7 +36,8 @@ class Nvrtc {
         std::string log;
         double milliseconds = 0;
     };
-    // Compiles to a cubin for the exact architecture named in options. A refused source is a result, not an exception.
+    // Compiles to a cubin for the exact architecture named in options. A refused source is a result, not an
+    // exception; std::bad_alloc where NVRTC finds no memory.
     Output compile(const Source& source) const;
     ~Nvrtc();
 

@@ -1,5 +1,6 @@
 #include "src/runtime/add_problem.h"
 
+#include <algorithm>
 #include <string>
 
 #include "src/runtime/settings.h"
@@ -32,8 +33,10 @@ AddAsk::AddAsk(const autotune_add_problem& given, const std::array<const void*, 
 }
 
 PlanKey AddAsk::key(std::uint64_t context_id) const noexcept {
-    std::uint64_t flags = kIsAdd | (static_cast<std::uint64_t>(given_.type) & 0xffU);
-    for (std::size_t i = 0; i < aligns_.size(); ++i) flags |= (static_cast<std::uint64_t>(aligns_[i]) & 31U) << (40 + 5 * i);
+    // Numbers that no valid problem has stay apart from those that one has, since a plan is found before anything is checked.
+    const auto bits = [](auto value, std::uint64_t most) { return std::min(static_cast<std::uint64_t>(value), most); };
+    std::uint64_t flags = kIsAdd | bits(given_.type, 0xffU);
+    for (std::size_t i = 0; i < aligns_.size(); ++i) flags |= bits(aligns_[i], 31U) << (40 + 5 * i);
     return {{context_id, static_cast<std::uint64_t>(given_.length), flags}};
 }
 

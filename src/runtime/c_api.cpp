@@ -44,8 +44,7 @@ autotune_status guarded(autotune_handle handle, Work work) noexcept {
     try {
         return work(handle->handle);
     } catch (...) {
-        const Caught caught = autotune::runtime::describe_current_exception();
-        return handle->handle.errors().set(caught.status, caught.message);
+        return autotune::runtime::fail_with_current_exception(handle->handle.errors());
     }
 }
 
@@ -138,7 +137,7 @@ autotune_status autotune_create(autotune_handle* out, const autotune_options* op
     if (out == nullptr) return refuse("out is NULL");
     *out = nullptr;
     try {
-        const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
+        const auto environment = [](const char* name) -> const char* { return ::secure_getenv(name); };
         *out = new autotune_handle_s(autotune::runtime::settings_of(options, environment));
         return AUTOTUNE_OK;
     } catch (...) {

@@ -121,13 +121,14 @@ Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogu
 }
 
 PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,
-               bool beta_is_zero) noexcept {
+               autotune_beta beta) noexcept {
     const auto word = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
-    const auto bits = [](auto value) { return static_cast<std::uint64_t>(value) & 0xffU; };
+    // Numbers that no valid problem has stay apart from those that one has, since a plan is found before anything is checked.
+    const auto bits = [](auto value) { return std::min<std::uint64_t>(static_cast<std::uint64_t>(value), 0xffU); };
     std::uint64_t flags = bits(given.ab_type) | bits(given.c_type) << 8 | bits(given.accumulator) << 16 | bits(given.order) << 24;
-    flags |=
-        (given.trans_a != 0 ? 1ULL : 0ULL) << 32 | (given.trans_b != 0 ? 1ULL : 0ULL) << 33 | (beta_is_zero ? 1ULL : 0ULL) << 34;
-    for (std::size_t i = 0; i < aligns.size(); ++i) flags |= std::uint64_t{aligns[i] & 31U} << (40 + 5 * i);
+    flags |= (given.trans_a != 0 ? 1ULL : 0ULL) << 32 | (given.trans_b != 0 ? 1ULL : 0ULL) << 33 |
+             std::min<std::uint64_t>(bits(beta), 3) << 34;
+    for (std::size_t i = 0; i < aligns.size(); ++i) flags |= std::uint64_t{std::min(aligns[i], 31U)} << (40 + 5 * i);
     return {{context_id, word(given.m), word(given.n), word(given.k), word(given.batch), word(given.lda), word(given.ldb),
              word(given.ldc), word(given.stride_a), word(given.stride_b), word(given.stride_c), flags}};
 }
@@ -140,12 +141,12 @@ GemmAsk::GemmAsk(const autotune_gemm_problem& given, const std::array<const void
       beta_(beta == 0 ? AUTOTUNE_BETA_ZERO : AUTOTUNE_BETA_ANY) {}
 
 PlanKey GemmAsk::key(std::uint64_t context_id) const noexcept {
-    return key_of(given_, context_id, aligns_, beta_ == AUTOTUNE_BETA_ZERO);
+    return key_of(given_, context_id, aligns_, beta_);
 }
 
 std::optional<PlanKey> GemmAsk::wider_key(std::uint64_t context_id) const noexcept {
     if (beta_ != AUTOTUNE_BETA_ZERO) return std::nullopt;
-    return key_of(given_, context_id, aligns_, false);
+    return key_of(given_, context_id, aligns_, AUTOTUNE_BETA_ANY);
 }
 
 CallForm GemmAsk::form() const noexcept {

@@ -28,7 +28,7 @@ inline bool swaps_operands(const autotune_gemm_problem& given) {
 // What is looked up before every launch: no checks, no allocation. `aligns` are alignment classes of a, b and c in the caller's
 // order.
 PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,
-               bool beta_is_zero) noexcept;
+               autotune_beta beta) noexcept;
 
 // A gemm as autotune_gemm_plan() and autotune_tuned_gemm() are asked for one. Refers to the struct: it must outlive the ask.
 class GemmAsk final : public Ask {

@@ -25,7 +25,9 @@ Handle::Handle(Settings settings)
       winners_(settings_, catalogue_, log_),
       instances_(settings_, catalogue_, driver_, log_),
       workspaces_(driver_),
-      fork_generation_(fork_generation()) {}
+      fork_generation_(fork_generation()) {
+    if (!settings_.warning.empty()) log_.warn(settings_.warning);
+}
 
 bool Handle::is_foreign() const noexcept {
     return fork_generation_ != fork_generation();
@@ -56,34 +58,58 @@ Handle::Shared Handle::bind(const std::shared_ptr<const Instance>& instance, con
 }
 
 // A stored winner that will not compile or load any more is a warning, and the next candidate's turn.
-Handle::Shared Handle::first_that_works(const Problem& problem, const Wanted& wanted) {
+Handle::Shared Handle::first_that_works(const std::vector<Found>& candidates, const Problem& problem, const Wanted& wanted,
+                                        std::exception_ptr& failure) {
     const Device& device = device_of(wanted.context.ordinal);
-    std::exception_ptr first_failure;
-    for (const Found& found : winners_.find(problem, device)) {
+    const auto warn = [&](const Found& found, const char* why) {
+        if (!failure) failure = std::current_exception();
+        log_.warn(found.candidate.to_string() + " cannot serve " + problem.key() + ": " + why);
+    };
+    for (const Found& found : candidates) {
         try {
-            Shared plan = bind(instances_.make(found, problem, device), problem, wanted, found.origin);
-            if (found.origin == AUTOTUNE_ORIGIN_NEAR || found.origin == AUTOTUNE_ORIGIN_DEFAULT)
-                winners_.note_miss(problem, device.identity);
-            return plan;
+            return bind(instances_.make(found, problem, device), problem, wanted, found.origin);
         } catch (const Error& error) {
             if (is_final(error)) throw;
-            log_.warn(found.candidate.to_string() + " cannot serve " + problem.key() + ": " + error.what());
-            if (!first_failure) first_failure = std::current_exception();
-        } catch (const Failure& failure) {
-            log_.warn(found.candidate.to_string() + " cannot serve " + problem.key() + ": " + failure.what());
-            if (!first_failure) first_failure = std::current_exception();
+            warn(found, error.what());
+        } catch (const Failure& error) {
+            warn(found, error.what());
         }
     }
-    std::rethrow_exception(first_failure);  // find() gives at least one candidate
+    return nullptr;
 }
 
+// Defaults are looked for only where no stored winner serves: predicting all of them takes longer than everything else.
+Handle::Shared Handle::best(const Problem& problem, const Wanted& wanted) {
+    const Device& device = device_of(wanted.context.ordinal);
+    std::exception_ptr failure;
+    Shared plan;
+    if (winners_.is_pinned(problem)) {
+        plan = first_that_works({winners_.pinned(problem, device)}, problem, wanted, failure);
+    } else {
+        plan = first_that_works(winners_.stored(problem, device), problem, wanted, failure);
+        if (!plan) plan = first_that_works(winners_.likely_default(problem, device), problem, wanted, failure);
+        if (!plan) plan = first_that_works(winners_.defaults(problem, device), problem, wanted, failure);
+    }
+    if (!plan) std::rethrow_exception(failure);
+    if (plan->origin() == AUTOTUNE_ORIGIN_NEAR || plan->origin() == AUTOTUNE_ORIGIN_DEFAULT)
+        winners_.note_miss(problem, device.identity);
+    return plan;
+}
+
+const Handle::Shared* Handle::made(const PlanKey& key) const {
+    const Shared* const kept = plans_.find(key);
+    return kept != nullptr && (*kept)->origin() != AUTOTUNE_ORIGIN_LOADED ? kept : nullptr;
+}
+
+// Threads that ask for one problem get the plan of the first; those that ask for others do not wait.
 Handle::Shared Handle::make(const Wanted& wanted) {
-    const Problem problem = wanted.ask.problem(catalogue_);
-    const std::lock_guard lock(make_mutex_);
-    if (const Shared* kept = plans_.find(wanted.key); kept != nullptr && (*kept)->origin() != AUTOTUNE_ORIGIN_LOADED)
-        return *kept;
-    const gpu::RelaxedCapture relaxed(*driver_);
-    return *plans_.assign(wanted.key, first_that_works(problem, wanted));
+    if (const Shared* kept = made(wanted.key)) return *kept;
+    return making_.run(wanted.key, [&]() -> Shared {
+        if (const Shared* kept = made(wanted.key)) return *kept;
+        const Problem problem = wanted.ask.problem(catalogue_);
+        const gpu::RelaxedCapture relaxed(*driver_);
+        return *plans_.assign(wanted.key, best(problem, wanted));
+    });
 }
 
 Handle::Shared Handle::plan(const Ask& ask) {

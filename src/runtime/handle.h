@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "src/runtime/log.h"
 #include "src/runtime/plan.h"
 #include "src/runtime/settings.h"
+#include "src/runtime/single_flight.h"
 #include "src/runtime/status.h"
 #include "src/runtime/winners.h"
 #include "src/runtime/workspaces.h"
@@ -47,7 +49,12 @@ class Handle {
     Shared make(const Wanted& wanted);
     Shared bind(const std::shared_ptr<const Instance>& instance, const Problem& problem, const Wanted& wanted,
                 autotune_origin origin);
-    Shared first_that_works(const Problem& problem, const Wanted& wanted);
+    // A plan that was made for the key, nullptr if there is none or a stand-in.
+    const Shared* made(const PlanKey& key) const;
+    Shared best(const Problem& problem, const Wanted& wanted);
+    // nullptr if none of them does; the first failure stays in `failure`.
+    Shared first_that_works(const std::vector<Found>& candidates, const Problem& problem, const Wanted& wanted,
+                            std::exception_ptr& failure);
     // The best legal kernel among those loaded. Throws Failure{not planned} if there is none.
     Shared any_loaded(const Wanted& wanted, const char* because);
     Shared loaded_plan(const Wanted& wanted, const Problem& problem);
@@ -62,7 +69,7 @@ class Handle {
     Instances instances_;
     Workspaces workspaces_;
     InsertOnlyMap<PlanKey, Shared> plans_;
-    std::mutex make_mutex_;
+    SingleFlight<PlanKey, Shared, PlanKey::Hash> making_;
     std::mutex devices_mutex_;
     std::map<int, Device> devices_;  // by ordinal; never erased
     int fork_generation_;

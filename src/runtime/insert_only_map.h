@@ -20,12 +20,8 @@ class InsertOnlyMap {
 
     // nullptr if there is none. The value lives as long as the map. Any thread, wait-free.
     const Value* find(const Key& key) const noexcept {
-        const Table& table = *table_.load(std::memory_order_acquire);
-        for (std::size_t at = key.hash() & table.mask;; at = (at + 1) & table.mask) {
-            const Node* node = table.slots[at].load(std::memory_order_acquire);
-            if (node == nullptr) return nullptr;
-            if (node->key == key) return node->value.load(std::memory_order_acquire);
-        }
+        const Node* node = find_node(key);
+        return node == nullptr ? nullptr : node->value.load(std::memory_order_acquire);
     }
 
     // Adds or replaces; returns what readers now get.
@@ -36,13 +32,10 @@ class InsertOnlyMap {
             node->value.store(stored, std::memory_order_release);
             return stored;
         }
+        const std::size_t slots = tables_.back()->mask + 1;
+        if ((nodes_.size() + 1) * 2 > slots) publish(slots * 2);  // before the node is there: it may throw
         nodes_.emplace_back(key, stored);
-        Table& table = *tables_.back();
-        if (nodes_.size() * 2 > table.mask + 1) {
-            publish((table.mask + 1) * 2);  // takes in the new node too
-        } else {
-            place(table, nodes_.back());
-        }
+        place(*tables_.back(), nodes_.back());
         return stored;
     }
 
@@ -71,10 +64,12 @@ class InsertOnlyMap {
         table.slots[at].store(&node, std::memory_order_release);
     }
 
-    Node* find_node(const Key& key) {
-        for (Node& node : nodes_)
-            if (node.key == key) return &node;
-        return nullptr;
+    Node* find_node(const Key& key) const noexcept {
+        const Table& table = *table_.load(std::memory_order_acquire);
+        for (std::size_t at = key.hash() & table.mask;; at = (at + 1) & table.mask) {
+            Node* const node = table.slots[at].load(std::memory_order_acquire);
+            if (node == nullptr || node->key == key) return node;
+        }
     }
 
     void publish(std::size_t slot_count) {

@@ -4,6 +4,8 @@
 
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
+#include "src/runtime/legality.h"
+#include "src/runtime/roomy_thread.h"
 #include "src/runtime/status.h"
 
 namespace autotune::runtime {
@@ -14,42 +16,73 @@ Instances::Instances(const Settings& settings, const Catalogue& catalogue, std::
         log_.warn(cache_.disabled_because() + "; kernels are compiled anew in every process");
 }
 
-jit::Rendered Instances::rendered(const Candidate& candidate, const Problem& problem, const Device& device,
-                                  const std::string& nvrtc) const {
+const Family& Instances::family_of(const Candidate& candidate) const {
     const Family* family = catalogue_.find_family(candidate.family);
     check(family != nullptr, "no family " + candidate.family);
-    return jit::render(catalogue_, *family, problem, family->space(problem, device), candidate.config, {device.arch(), nvrtc});
+    return *family;
 }
 
-std::shared_ptr<const Instance> Instances::loaded(const Candidate& candidate, const std::string& identity) const {
-    const std::lock_guard lock(mutex_);
-    for (const auto& instance : instances_) {
-        if (instance->identity != identity) continue;
-        if (instance->candidate == candidate) return instance;
-        Instance twin = *instance;  // the same code, other launch parameters
-        twin.candidate = candidate;
-        return std::make_shared<const Instance>(std::move(twin));
+const std::vector<std::string>& Instances::compile_parameters(const Family& family, const Problem& problem,
+                                                              const Device& device) const {
+    const std::string name(family.name());
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto known = compile_parameters_.find(name); known != compile_parameters_.end()) return known->second;
     }
-    return nullptr;
+    std::vector<std::string> names;
+    for (const Parameter& parameter : family.rules(problem, device).parameters)
+        if (parameter.kind == ParameterKind::compile) names.push_back(parameter.name);
+    const std::lock_guard lock(mutex_);
+    return compile_parameters_.emplace(name, std::move(names)).first->second;
 }
 
-std::shared_ptr<const Instance> Instances::load(const Candidate& candidate, const jit::Rendered& text, const std::string& nvrtc,
-                                                const jit::Compiled& compiled) {
+std::string Instances::source_of(const Candidate& candidate, const Problem& problem, const Device& device) const {
+    const Family& family = family_of(candidate);
+    std::string source = device.arch() + ' ' + candidate.family;
+    for (const std::string& name : compile_parameters(family, problem, device))
+        source += ' ' + std::to_string(candidate.config[name]);
+    for (const Binding& fact : family.facts(problem)) {
+        const auto* type = std::get_if<DType>(&fact.value);
+        source += ' ' + fact.name + '=';
+        source += type != nullptr ? std::string(to_string(*type)) : std::to_string(std::get<std::int64_t>(fact.value));
+    }
+    return source;
+}
+
+jit::Rendered Instances::rendered(const Order& order, const std::string& nvrtc) const {
+    const Family& family = family_of(order.candidate);
+    return jit::render(catalogue_, family, order.problem, family.rules(order.problem, order.device), order.candidate.config,
+                       {order.device.arch(), nvrtc});
+}
+
+Instances::Shared Instances::loaded(const Candidate& candidate, const std::string& source) const {
+    Shared instance;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = instances_.find(source);
+        if (found == instances_.end()) return nullptr;
+        instance = found->second;
+    }
+    if (instance->candidate == candidate) return instance;
+    Instance twin = *instance;  // the same code, other launch parameters
+    twin.candidate = candidate;
+    return std::make_shared<const Instance>(std::move(twin));
+}
+
+Instances::Shared Instances::load(const Order& order, const std::string& nvrtc, const jit::Compiled& compiled) {
     auto library = std::make_shared<const gpu::Library>(driver_, compiled.cubin);
-    auto instance =
-        std::make_shared<const Instance>(Instance{candidate, text.arch, nvrtc, text.identity, text.symbol, std::move(library)});
+    auto instance = std::make_shared<const Instance>(
+        Instance{order.candidate, order.device.arch(), nvrtc, order.source, compiled.symbol, std::move(library)});
     const std::lock_guard lock(mutex_);
-    instances_.push_back(instance);
-    return instance;
+    return instances_.emplace(order.source, std::move(instance)).first->second;
 }
 
 // nullptr if it is not cached, or cached as something that the driver will not take.
-std::shared_ptr<const Instance> Instances::from_cache(const Candidate& candidate, const jit::Rendered& text,
-                                                      const std::string& nvrtc) {
+Instances::Shared Instances::from_cache(const Order& order, const jit::Rendered& text, const std::string& nvrtc) {
     const auto cached = cache_.find(text.identity);
     if (!cached || cached->symbol != text.symbol) return nullptr;
     try {
-        return load(candidate, text, nvrtc, *cached);
+        return load(order, nvrtc, *cached);
     } catch (const gpu::DriverError& error) {
         if (error.severity() != gpu::Severity::refused) throw;
         log_.warn_once("cubin", "a cached cubin was refused and is compiled again: " + std::string(error.what()));
@@ -57,61 +90,65 @@ std::shared_ptr<const Instance> Instances::from_cache(const Candidate& candidate
     }
 }
 
-// REQUIRES: compile_mutex_ is held.
-const gpu::Nvrtc& Instances::compiler() {
-    if (!nvrtc_) {
+std::shared_ptr<const gpu::Nvrtc> Instances::compiler() {
+    std::shared_ptr<const gpu::Nvrtc> nvrtc;
+    {
+        const std::lock_guard lock(nvrtc_mutex_);
+        if (nvrtc_) return nvrtc_;
         try {
-            nvrtc_ = gpu::Nvrtc::load({settings_.nvrtc, {}, driver_->version() / 1000});
+            nvrtc = nvrtc_ = gpu::Nvrtc::load({settings_.nvrtc, {}, driver_->version() / 1000});
         } catch (const Error& error) {
             throw Failure(AUTOTUNE_COMPILE_FAILED, std::string("no compiler: ") + error.what());
         }
-        log_.say(AUTOTUNE_LOG_INFO, "NVRTC " + nvrtc_->version() + " from " + nvrtc_->path());
     }
-    return *nvrtc_;
+    log_.say(AUTOTUNE_LOG_INFO, "NVRTC " + nvrtc->version() + " from " + nvrtc->path());
+    return nvrtc;
 }
 
-// REQUIRES: compile_mutex_ is held.
-std::shared_ptr<const Instance> Instances::compile(const Candidate& candidate, const jit::Rendered& text) {
-    const gpu::Nvrtc& nvrtc = compiler();
-    log_.say(AUTOTUNE_LOG_INFO, "compiling " + candidate.to_string() + " for " + text.arch);
-    const jit::CompileResult result = jit::compile(nvrtc, jit::CubinCache(""), text);
+Instances::Shared Instances::compile(const Order& order, const jit::Rendered& text, const gpu::Nvrtc& nvrtc) {
+    log_.say(AUTOTUNE_LOG_INFO, "compiling " + order.candidate.to_string() + " for " + text.arch);
+    jit::CompileResult result;
+    run_with_room([&] { result = jit::compile(nvrtc, jit::CubinCache(""), text); });
     if (!result.compiled) throw Failure(AUTOTUNE_COMPILE_FAILED, result.failure);
     // A config that spills is slow, not wrong: the tuner would drop it, a caller who waits for an answer gets it.
     if (!result.rejected.empty()) log_.say(AUTOTUNE_LOG_INFO, text.symbol + " " + result.rejected);
     cache_.put(*result.compiled);
-    return load(candidate, text, nvrtc.version(), *result.compiled);
+    return load(order, nvrtc.version(), *result.compiled);
 }
 
-std::shared_ptr<const Instance> Instances::make(const Found& found, const Problem& problem, const Device& device) {
-    const auto ready = [&](const std::string& nvrtc) -> std::shared_ptr<const Instance> {
-        const jit::Rendered text = rendered(found.candidate, problem, device, nvrtc);
-        if (auto instance = loaded(found.candidate, text.identity)) return instance;
-        return from_cache(found.candidate, text, nvrtc);
-    };
-    if (!found.nvrtc.empty()) {
-        if (auto instance = ready(found.nvrtc)) return instance;
+// `winners_nvrtc`: the version that compiled a stored winner, empty for other candidates.
+Instances::Shared Instances::build(const Order& order, const std::string& winners_nvrtc) {
+    if (!winners_nvrtc.empty()) {
+        if (auto instance = from_cache(order, rendered(order, winners_nvrtc), winners_nvrtc)) return instance;
     }
-    const std::lock_guard lock(compile_mutex_);
-    const std::string version = compiler().version();
-    if (auto instance = ready(version)) return instance;
-    return compile(found.candidate, rendered(found.candidate, problem, device, version));
+    const auto nvrtc = compiler();
+    const jit::Rendered text = rendered(order, nvrtc->version());
+    if (auto instance = from_cache(order, text, nvrtc->version())) return instance;
+    return compile(order, text, *nvrtc);
 }
 
-std::vector<std::shared_ptr<const Instance>> Instances::loaded_for(const Problem& problem, const Device& device) const {
-    std::vector<std::shared_ptr<const Instance>> all;
+Instances::Shared Instances::make(const Found& found, const Problem& problem, const Device& device) {
+    const Order order{found.candidate, problem, device, source_of(found.candidate, problem, device)};
+    if (auto instance = loaded(found.candidate, order.source)) return instance;
+    building_.run(order.source, [&] {
+        const auto instance = loaded(found.candidate, order.source);  // by a thread that was here before
+        return instance ? instance : build(order, found.nvrtc);
+    });
+    return loaded(found.candidate, order.source);  // with this call's launch parameters
+}
+
+std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, const Device& device) const {
+    std::vector<Shared> all;
     {
         const std::lock_guard lock(mutex_);
-        all = instances_;
+        for (const auto& [source, instance] : instances_) all.push_back(instance);
     }
-    const auto is_legal = [&](const std::shared_ptr<const Instance>& instance) {
-        // Families of other ops cannot even be asked.
-        if (!instance->candidate.family.starts_with(problem.op + "/")) return false;
-        const Family* family = catalogue_.find_family(instance->candidate.family);
-        if (family == nullptr || instance->arch != device.arch() || family->refuses(problem, device)) return false;
-        if (!family->space(problem, device).contains(instance->candidate.config)) return false;
-        return rendered(instance->candidate, problem, device, instance->nvrtc).identity == instance->identity;
-    };
-    std::erase_if(all, [&](const auto& instance) { return !is_legal(instance); });
+    Legality legality(catalogue_, problem, device);
+    std::erase_if(all, [&](const Shared& instance) {
+        return instance->arch != device.arch() || !legality.allows(instance->candidate) ||
+               source_of(instance->candidate, problem, device) != instance->source;
+    });
+    std::sort(all.begin(), all.end(), [](const Shared& a, const Shared& b) { return a->source < b->source; });
     return all;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "kernel_templates/catalogue.h"
@@ -12,6 +13,7 @@
 #include "src/jit/render.h"
 #include "src/runtime/log.h"
 #include "src/runtime/settings.h"
+#include "src/runtime/single_flight.h"
 #include "src/runtime/winners.h"
 
 namespace autotune::runtime {
@@ -20,18 +22,20 @@ namespace autotune::runtime {
 struct Instance {
     Candidate candidate;
     std::string arch;
-    std::string nvrtc;  // version that compiled it
-    std::string identity;
+    std::string nvrtc;   // version that compiled it
+    std::string source;  // what its source follows from: see Instances::source_of()
     std::string symbol;
     std::shared_ptr<const gpu::Library> library;
 };
 
-// Makes instances: loaded before, from the cubin cache, or by NVRTC. Thread-safe.
+// Makes instances: loaded before, from the cubin cache, or by NVRTC. Thread-safe: threads compile different instances at the same
+// time, and one instance once.
 class Instances {
   public:
     Instances(const Settings& settings, const Catalogue& catalogue, std::shared_ptr<const gpu::Driver> driver, Log& log);
 
-    // The instance of a candidate for a problem. A winner whose cubin is cached needs no NVRTC at all. May take a second.
+    // The instance of a candidate for a problem. One that is loaded is found without rendering it, whichever NVRTC made it; a
+    // winner whose cubin is cached needs no NVRTC at all. May take a second otherwise.
     // REQUIRES: a context is current. Throws Error or Failure{compile failed}.
     std::shared_ptr<const Instance> make(const Found& found, const Problem& problem, const Device& device);
 
@@ -39,24 +43,38 @@ class Instances {
     std::vector<std::shared_ptr<const Instance>> loaded_for(const Problem& problem, const Device& device) const;
 
   private:
-    jit::Rendered rendered(const Candidate& candidate, const Problem& problem, const Device& device,
-                           const std::string& nvrtc) const;
-    std::shared_ptr<const Instance> loaded(const Candidate& candidate, const std::string& identity) const;
-    std::shared_ptr<const Instance> load(const Candidate& candidate, const jit::Rendered& text, const std::string& nvrtc,
-                                         const jit::Compiled& compiled);
-    std::shared_ptr<const Instance> from_cache(const Candidate& candidate, const jit::Rendered& text, const std::string& nvrtc);
-    std::shared_ptr<const Instance> compile(const Candidate& candidate, const jit::Rendered& text);
-    const gpu::Nvrtc& compiler();
+    using Shared = std::shared_ptr<const Instance>;
+    // A candidate on its way to an instance.
+    struct Order {
+        const Candidate& candidate;
+        const Problem& problem;
+        const Device& device;
+        std::string source;
+    };
+
+    const Family& family_of(const Candidate& candidate) const;
+    const std::vector<std::string>& compile_parameters(const Family& family, const Problem& problem, const Device& device) const;
+    // Family, compile parameters, facts of the problem and architecture, as text: what is equal here renders to the same source.
+    std::string source_of(const Candidate& candidate, const Problem& problem, const Device& device) const;
+    jit::Rendered rendered(const Order& order, const std::string& nvrtc) const;
+    Shared loaded(const Candidate& candidate, const std::string& source) const;
+    Shared load(const Order& order, const std::string& nvrtc, const jit::Compiled& compiled);
+    Shared from_cache(const Order& order, const jit::Rendered& text, const std::string& nvrtc);
+    Shared compile(const Order& order, const jit::Rendered& text, const gpu::Nvrtc& nvrtc);
+    Shared build(const Order& order, const std::string& winners_nvrtc);
+    std::shared_ptr<const gpu::Nvrtc> compiler();
 
     const Settings& settings_;
     const Catalogue& catalogue_;
     std::shared_ptr<const gpu::Driver> driver_;
     Log& log_;
     jit::CubinCache cache_;
-    std::mutex compile_mutex_;  // NVRTC is opened once, and one compile at a time leaves cores to the caller
+    SingleFlight<std::string, Shared> building_;  // by source
+    std::mutex nvrtc_mutex_;                      // held while NVRTC is opened, never while it compiles
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
-    mutable std::mutex mutex_;  // held for moments only
-    std::vector<std::shared_ptr<const Instance>> instances_;
+    mutable std::mutex mutex_;                                                              // held for moments only
+    std::unordered_map<std::string, Shared> instances_;                                     // by source
+    mutable std::unordered_map<std::string, std::vector<std::string>> compile_parameters_;  // by family; never erased
 };
 
 }  // namespace autotune::runtime

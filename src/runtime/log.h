@@ -5,28 +5,29 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "src/runtime/settings.h"
 
 namespace autotune::runtime {
 
-// Hands messages to the caller's function, if there is one. Thread-safe.
+// Hands messages to the caller's function, if there is one. That function may use the library, so nobody speaks while holding a
+// lock that a call of the library takes; it may throw, which does no harm. Messages of the calls that it makes are dropped, so
+// that a function which causes a message does not hear itself. Thread-safe.
 class Log {
   public:
     explicit Log(const Settings& settings) : function_(settings.log), user_(settings.log_user), level_(settings.log_level) {}
 
-    void say(autotune_log_level level, const std::string& message) const {
-        if (function_ != nullptr && level >= level_) function_(user_, level, message.c_str());
-    }
-    void warn(const std::string& message) const { say(AUTOTUNE_LOG_WARNING, message); }
-    // The first of each subject is heard: a database that stays locked is one warning, not one a call.
-    void warn_once(const std::string& subject, const std::string& message) {
-        {
-            const std::lock_guard lock(mutex_);
-            if (!said_.insert(subject).second) return;
-        }
-        warn(message);
-    }
+    // REQUIRES for all three: no lock is held.
+    void say(autotune_log_level level, const std::string& message) const noexcept;
+    void warn(const std::string& message) const noexcept { say(AUTOTUNE_LOG_WARNING, message); }
+    // The first of each subject is heard: a database that stays locked is one warning, not one a call. Throws std::bad_alloc.
+    void warn_once(const std::string& subject, const std::string& message);
+
+    // Whether this thread is inside the caller's function. It must not wait for another thread then: that one may be inside the
+    // function too and wait for this one.
+    static bool is_speaking() noexcept;
 
   private:
     autotune_log_function function_;
@@ -34,6 +35,22 @@ class Log {
     autotune_log_level level_;
     std::mutex mutex_;
     std::set<std::string> said_;
+};
+
+// Warnings that arise while a lock is held: collected under it, said after it.
+class LateWarnings {
+  public:
+    explicit LateWarnings(Log& log) : log_(log) {}
+    void add(std::string subject, std::string message) { warnings_.emplace_back(std::move(subject), std::move(message)); }
+    // REQUIRES: no lock is held.
+    void say() {
+        for (const auto& [subject, message] : warnings_) log_.warn_once(subject, message);
+        warnings_.clear();
+    }
+
+  private:
+    Log& log_;
+    std::vector<std::pair<std::string, std::string>> warnings_;
 };
 
 }  // namespace autotune::runtime

@@ -148,8 +148,7 @@ autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noex
         if (code == 0) return AUTOTUNE_OK;
         gpu::throw_if_failed(*driver_, code, "cuLaunchKernelEx");
     } catch (...) {
-        const Caught caught = describe_current_exception();
-        return errors_->set(caught.status, caught.message);
+        return fail_with_current_exception(*errors_);
     }
     return AUTOTUNE_OK;
 }

@@ -20,6 +20,9 @@ struct PlanKey {
         }
         return static_cast<std::size_t>(hash);
     }
+    struct Hash {
+        std::size_t operator()(const PlanKey& key) const noexcept { return key.hash(); }
+    };
 };
 
 }  // namespace autotune::runtime

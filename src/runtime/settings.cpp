@@ -1,6 +1,8 @@
 #include "src/runtime/settings.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -17,6 +19,12 @@ std::string variable(const Environment& environment, const char* name) {
     return value == nullptr ? "" : value;
 }
 
+// Whether a folder is another user's. One that does not exist is nobody's.
+bool belongs_to_another(const std::string& folder) {
+    struct stat info = {};
+    return ::stat(folder.c_str(), &info) == 0 && info.st_uid != ::geteuid();
+}
+
 // An XDG folder: relative ones are ignored, as their specification asks; without HOME there is none.
 std::string user_folder(const Environment& environment, const char* name, const std::string& below_home) {
     const std::string given = variable(environment, name);
@@ -27,6 +35,19 @@ std::string user_folder(const Environment& environment, const char* name, const 
 
 std::string beneath(const std::string& folder, const std::string& name) {
     return folder.empty() ? "" : folder + name;
+}
+
+// The default cache folder, none where it would be made in the HOME of another user, as `sudo` and `su` leave it: files of this
+// user there would keep that user out of a cache of his own.
+std::string cache_below_home(const Environment& environment, Settings& settings) {
+    const std::string folder = beneath(user_folder(environment, "XDG_CACHE_HOME", "/.cache"), "/autotune");
+    const std::string home = variable(environment, "HOME");
+    const bool is_below_home = folder.starts_with(home + "/");
+    if (home.empty() || !is_below_home || !belongs_to_another(home)) return folder;
+    settings.warning = "HOME (" + home +
+                       ") belongs to another user: no cache of compiled kernels is made there, they are "
+                       "compiled in every process; name a folder in AUTOTUNE_CACHE_DIR or options.cache_folder";
+    return "";
 }
 
 autotune_log_level level_of(const std::string& word) {
@@ -63,7 +84,9 @@ bool copy_versioned(void* known, std::size_t known_size, const void* given) {
     std::size_t size = 0;
     std::memcpy(&size, given, sizeof(size));
     constexpr std::size_t limit = 4096;  // no struct of ours is ever larger: a wild size is not read from
-    if (size <= sizeof(size) || size > limit) return false;
+    // Every struct of this interface is aligned to a word, so that no version's size ends in the middle of one.
+    constexpr std::size_t word = sizeof(std::size_t);
+    if (size <= word || size > limit || size % word != 0) return false;
     const auto* bytes = static_cast<const unsigned char*>(given);
     if (size > known_size && !std::all_of(bytes + known_size, bytes + size, [](unsigned char byte) { return byte == 0; }))
         return false;
@@ -85,8 +108,8 @@ Settings settings_of(const autotune_options* given, const Environment& environme
     Settings settings;
     fill(settings.database, options.database, variable(asked, "AUTOTUNE_DB"),
          beneath(user_folder(asked, "XDG_DATA_HOME", "/.local/share"), "/autotune/autotune.db"));
-    fill(settings.cache_folder, options.cache_folder, variable(asked, "AUTOTUNE_CACHE_DIR"),
-         beneath(user_folder(asked, "XDG_CACHE_HOME", "/.cache"), "/autotune"));
+    fill(settings.cache_folder, options.cache_folder, variable(asked, "AUTOTUNE_CACHE_DIR"), cache_below_home(asked, settings));
+    if (!settings.cache_folder.empty() || options.cache_folder != nullptr) settings.warning.clear();
     fill(settings.shipped, options.shipped, variable(asked, "AUTOTUNE_SHIPPED"), shipped_beside_library());
     fill(settings.nvrtc, options.nvrtc, variable(asked, "AUTOTUNE_NVRTC"), "");
     fill(settings.pin, options.pin, variable(asked, "AUTOTUNE_PIN"), "");

@@ -19,6 +19,7 @@ struct Settings {
     autotune_log_level log_level = AUTOTUNE_LOG_INFO;
     autotune_log_function log = nullptr;
     void* log_user = nullptr;
+    std::string warning;  // of how the settings were found; empty: none
 };
 
 // A variable's value, or nullptr.
@@ -31,7 +32,7 @@ Settings settings_of(const autotune_options* options, const Environment& environ
 std::string shipped_beside_library();
 
 // Copies a caller's struct into `known`, whose size is known_size: a smaller one leaves the rest zero; a larger one must have
-// zeros where this library knows nothing. False otherwise, or if there is no size in it.
+// zeros where this library knows nothing. False otherwise, or if its size is none that a version of the struct can have.
 bool copy_versioned(void* known, std::size_t known_size, const void* given);
 
 }  // namespace autotune::runtime

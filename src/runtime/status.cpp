@@ -1,5 +1,7 @@
 #include "src/runtime/status.h"
 
+#include <pthread.h>
+
 #include <new>
 
 #include "src/core/error.h"
@@ -8,8 +10,59 @@
 namespace autotune::runtime {
 namespace {
 
-thread_local std::string thread_failure;   // the last failure of this thread
-thread_local std::string thread_returned;  // what text() of a handle handed to this thread
+// Short enough to be kept in a std::string without an allocation.
+constexpr const char* kNoMemory = "out of memory";
+
+struct ThreadTexts {
+    Sentence failure;   // the last failure of this thread
+    Sentence returned;  // what text() of a handle handed to this thread
+};
+
+// Stands in the place of a thread's texts that there was no memory for.
+char lost_texts = 0;
+
+void drop(void* texts) {
+    if (texts != &lost_texts) delete static_cast<ThreadTexts*>(texts);
+}
+
+// One ThreadTexts a thread. Not thread_local: registering the destructor of one, or reserving its storage in a library that was
+// loaded late, ends the process where there is no memory left.
+class TextsByThread {
+  public:
+    TextsByThread() noexcept : is_made_(::pthread_key_create(&key_, drop) == 0) {}
+    ~TextsByThread() {
+        if (!is_made_) return;
+        drop(::pthread_getspecific(key_));
+        ::pthread_key_delete(key_);
+        is_made_ = false;
+    }
+    TextsByThread(const TextsByThread&) = delete;
+    TextsByThread& operator=(const TextsByThread&) = delete;
+
+    // nullptr if this thread has none.
+    ThreadTexts* find() const noexcept {
+        void* const found = is_made_ ? ::pthread_getspecific(key_) : nullptr;
+        return found == &lost_texts ? nullptr : static_cast<ThreadTexts*>(found);
+    }
+    // nullptr if there is no memory for it, as are_lost() then remembers.
+    ThreadTexts* find_or_make() const noexcept {
+        ThreadTexts* texts = find();
+        if (texts != nullptr || !is_made_) return texts;
+        texts = new (std::nothrow) ThreadTexts;
+        if (texts != nullptr && ::pthread_setspecific(key_, texts) == 0) return texts;
+        delete texts;
+        ::pthread_setspecific(key_, &lost_texts);
+        return nullptr;
+    }
+    bool are_lost() const noexcept { return is_made_ && ::pthread_getspecific(key_) == &lost_texts; }
+
+  private:
+    pthread_key_t key_{};
+    bool is_made_;
+};
+
+// Beside the fork counter the one global of the library: a thread's last failure belongs to no handle.
+TextsByThread texts_by_thread;
 
 autotune_status status_of(ErrorCode code) {
     switch (code) {
@@ -33,9 +86,7 @@ autotune_status status_of(ErrorCode code) {
     return AUTOTUNE_INTERNAL_ERROR;
 }
 
-}  // namespace
-
-Caught describe_current_exception() {
+Caught described() {
     try {
         throw;
     } catch (const Failure& failure) {
@@ -46,7 +97,7 @@ Caught describe_current_exception() {
     } catch (const Error& error) {
         return {status_of(error.code()), error.what()};
     } catch (const std::bad_alloc&) {
-        return {AUTOTUNE_OUT_OF_MEMORY, "the host is out of memory"};
+        return {AUTOTUNE_OUT_OF_MEMORY, kNoMemory};
     } catch (const std::exception& error) {
         return {AUTOTUNE_INTERNAL_ERROR, error.what()};
     } catch (...) {
@@ -54,37 +105,59 @@ Caught describe_current_exception() {
     }
 }
 
-autotune_status LastError::set(autotune_status status, const std::string& message) noexcept {
+}  // namespace
+
+Caught describe_current_exception() noexcept {
     try {
-        const std::lock_guard lock(mutex_);
-        text_ = message;
+        return described();
     } catch (...) {
-        // No memory for the sentence: the status alone must do.
+        return {AUTOTUNE_OUT_OF_MEMORY, kNoMemory};
+    }
+}
+
+void Sentence::assign(std::string_view text) noexcept {
+    try {
+        text_ = text;
+        is_lost_ = false;
+    } catch (...) {
+        is_lost_ = true;
+    }
+}
+
+const char* Sentence::c_str() const noexcept {
+    return is_lost_ ? kNoMemory : text_.c_str();
+}
+
+autotune_status LastError::set(autotune_status status, std::string_view message) noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+        text_.assign(message);
     }
     return set_for_thread(status, message);
 }
 
 const char* LastError::text() const noexcept {
-    try {
-        const std::lock_guard lock(mutex_);
-        thread_returned = text_;
-    } catch (...) {
-        return "the host is out of memory";
-    }
-    return thread_returned.c_str();
+    ThreadTexts* const texts = texts_by_thread.find_or_make();
+    if (texts == nullptr) return kNoMemory;
+    const std::lock_guard lock(mutex_);
+    texts->returned.assign(text_.c_str());
+    return texts->returned.c_str();
 }
 
-autotune_status LastError::set_for_thread(autotune_status status, const std::string& message) noexcept {
-    try {
-        thread_failure = message;
-    } catch (...) {
-        thread_failure.clear();
-    }
+autotune_status LastError::set_for_thread(autotune_status status, std::string_view message) noexcept {
+    if (ThreadTexts* const texts = texts_by_thread.find_or_make()) texts->failure.assign(message);
     return status;
 }
 
 const char* LastError::text_for_thread() noexcept {
-    return thread_failure.c_str();
+    if (texts_by_thread.are_lost()) return kNoMemory;
+    const ThreadTexts* const texts = texts_by_thread.find();
+    return texts == nullptr ? "" : texts->failure.c_str();
+}
+
+autotune_status fail_with_current_exception(LastError& errors) noexcept {
+    const Caught caught = describe_current_exception();
+    return errors.set(caught.status, caught.message);
 }
 
 }  // namespace autotune::runtime

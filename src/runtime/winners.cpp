@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "src/core/error.h"
+#include "src/runtime/legality.h"
 #include "src/runtime/status.h"
 
 namespace autotune::runtime {
@@ -15,7 +16,9 @@ namespace {
 
 // A caller waits for a plan: a database that somebody holds is a miss after this long.
 constexpr int kBusyTimeoutMs = 30;
-constexpr std::size_t kNearLimit = 8;
+constexpr std::size_t kNearLimit = 8;        // looked at
+constexpr std::size_t kNearTried = 2;        // that are legal: whether one is takes as long as everything else
+constexpr std::size_t kMostDefaults = 4096;  // remembered, at about 1 KB each
 constexpr std::size_t kMissesPerWrite = 32;
 
 db::OpenOptions open_options(const Settings& settings, const std::string& path) {
@@ -28,16 +31,57 @@ db::OpenOptions open_options(const Settings& settings, const std::string& path) 
     return options;
 }
 
+// The next number of four binary digits and zeros: 129 becomes 144.
+std::int64_t rounded_up(std::int64_t value) {
+    std::int64_t unit = 1;
+    while (value / unit >= 16) unit *= 2;
+    return (value + unit - 1) / unit * unit;
+}
+
+// The same problem with its extents rounded up: not to be computed, only to be predicted.
+Problem rounded_up(Problem problem) {
+    for (Extent& extent : problem.extents) extent.value = rounded_up(extent.value);
+    return problem;
+}
+
+struct RankedDefaults {
+    std::vector<Found> candidates;  // the one that is predicted fastest first
+    std::string refusals;           // "; FAMILY: REASON" of each family that refuses
+};
+
+RankedDefaults ranked_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    RankedDefaults defaults;
+    std::vector<std::pair<double, Found>> ranked;
+    for (const Family* family : catalogue.families_of(problem.op)) {
+        if (const auto reason = family->refuses(problem, device)) {
+            defaults.refusals += "; " + std::string(family->name()) + ": " + *reason;
+            continue;
+        }
+        const Config config = family->default_config(problem, device);
+        const double us = family->predict_us(problem, config, device).value_or(std::numeric_limits<double>::infinity());
+        ranked.push_back({us, {{std::string(family->name()), config}, AUTOTUNE_ORIGIN_DEFAULT, ""}});
+    }
+    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [us, each] : ranked) defaults.candidates.push_back(std::move(each));
+    return defaults;
+}
+
+// What a pin's parameters stand in.
+struct PinnedSpace {
+    const SearchSpace& rules;
+    Config config;  // the default, which fills what the pin leaves out
+};
+
 // "gemm/mma block_m=128 stages=3": a family and the parameters to hold, over its default config.
-Config pinned_config(const std::string& pin, std::istringstream& words, const SearchSpace& space) {
-    Config config = space.default_config;
+Config pinned_config(const std::string& pin, std::istringstream& words, PinnedSpace space) {
+    Config& config = space.config;
     for (std::string word; words >> word;) {
         const std::size_t equals = word.find('=');
         const std::string name = word.substr(0, equals);
         const char* digits = equals == std::string::npos ? "" : word.c_str() + equals + 1;
         char* end = nullptr;
         const long long value = std::strtoll(digits, &end, 10);
-        if (equals == std::string::npos || end == digits || *end != '\0' || space.find(name) == nullptr)
+        if (equals == std::string::npos || end == digits || *end != '\0' || space.rules.find(name) == nullptr)
             throw Failure(AUTOTUNE_INVALID_ARGUMENT, "pin '" + pin + "': '" + word + "' is no parameter=value of the family");
         config.set(name, value);
     }
@@ -50,12 +94,16 @@ Winners::Winners(const Settings& settings, const Catalogue& catalogue, Log& log)
     : settings_(settings), catalogue_(catalogue), log_(log) {}
 
 Winners::~Winners() {
-    flush_misses();
+    try {
+        flush_misses();
+    } catch (...) {
+        // There is no memory to write them with, nor anybody left to hear of it.
+    }
 }
 
 // The user's database where there is one, else an empty one in memory with the shipped winners beneath. A database that appears
 // later, by a first tune, is picked up at the next look. REQUIRES: mutex_ is held.
-db::Store* Winners::store() {
+db::Store* Winners::store(LateWarnings& warnings) {
     const bool exists = !settings_.database.empty() && ::access(settings_.database.c_str(), F_OK) == 0;
     if (store_ && (store_has_database_ || !exists)) return &*store_;
     if (exists) {
@@ -64,7 +112,7 @@ db::Store* Winners::store() {
             store_has_database_ = true;
             return &*store_;
         } catch (const Error& error) {
-            log_.warn_once("open", std::string(error.what()) + "; winners of this database are not used");
+            warnings.add("open", std::string(error.what()) + "; winners of this database are not used");
         }
     }
     if (store_) return &*store_;
@@ -72,58 +120,83 @@ db::Store* Winners::store() {
         store_ = db::Store::open(open_options(settings_, ":memory:"));
         return &*store_;
     } catch (const Error& error) {
-        log_.warn_once("shipped", std::string(error.what()) + "; shipped winners are not used");
+        warnings.add("shipped", std::string(error.what()) + "; shipped winners are not used");
     }
     return nullptr;
 }
 
-bool Winners::legal(const db::Winner& winner, const Problem& problem, const Device& device) const {
+// Whether it was tuned with the template as it is today. REQUIRES: mutex_ is held.
+bool Winners::is_current(const db::Winner& winner) {
     const Family* family = catalogue_.find_family(winner.candidate.family);
-    if (family == nullptr || winner.template_identity != catalogue_.template_identity(*family)) return false;
-    return !family->refuses(problem, device) && family->space(problem, device).contains(winner.candidate.config);
+    if (family == nullptr) return false;
+    std::string& identity = identities_[winner.candidate.family];
+    if (identity.empty()) identity = catalogue_.template_identity(*family);
+    return winner.template_identity == identity;
+}
+
+// REQUIRES: mutex_ is held.
+std::vector<Found> Winners::read(const Problem& problem, const Device& device, LateWarnings& warnings) {
+    std::vector<Found> found;
+    db::Store* const open = store(warnings);
+    if (open == nullptr) return found;
+    Legality legality(catalogue_, problem, device);
+    const auto take = [&](const db::Winner& winner, autotune_origin origin) {
+        if (is_current(winner) && legality.allows(winner.candidate))
+            found.push_back({winner.candidate, origin, winner.provenance.nvrtc});
+    };
+    const std::vector<db::Winner> exact = open->find(problem, device.identity);
+    for (const db::Winner& winner : exact)
+        if (!winner.shipped) take(winner, AUTOTUNE_ORIGIN_EXACT);
+    for (const db::Winner& winner : exact)
+        if (winner.shipped) take(winner, AUTOTUNE_ORIGIN_SHIPPED);
+    if (!found.empty()) return found;
+    for (const db::Winner& winner : open->near(problem, device.identity, kNearLimit)) {
+        take(winner, AUTOTUNE_ORIGIN_NEAR);
+        if (found.size() == kNearTried) break;
+    }
+    return found;
 }
 
 std::vector<Found> Winners::stored(const Problem& problem, const Device& device) {
     std::vector<Found> found;
-    const std::lock_guard lock(mutex_);
-    try {
-        db::Store* const open = store();
-        if (open == nullptr) return found;
-        for (const bool shipped : {false, true}) {
-            for (const db::Winner& winner : open->find(problem, device.identity)) {
-                if (winner.shipped == shipped && legal(winner, problem, device))
-                    found.push_back(
-                        {winner.candidate, shipped ? AUTOTUNE_ORIGIN_SHIPPED : AUTOTUNE_ORIGIN_EXACT, winner.provenance.nvrtc});
-            }
+    LateWarnings warnings(log_);
+    {
+        const std::lock_guard lock(mutex_);
+        try {
+            found = read(problem, device, warnings);
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::database) throw;
+            warnings.add("read", std::string(error.what()) + "; treated as if nothing were stored");
         }
-        if (!found.empty()) return found;
-        for (const db::Winner& winner : open->near(problem, device.identity, kNearLimit))
-            if (legal(winner, problem, device))
-                found.push_back({winner.candidate, AUTOTUNE_ORIGIN_NEAR, winner.provenance.nvrtc});
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::database) throw;
-        log_.warn_once("read", std::string(error.what()) + "; treated as if nothing were stored");
     }
+    warnings.say();
     return found;
 }
 
-std::vector<Found> Winners::defaults(const Problem& problem, const Device& device) const {
-    std::vector<std::pair<double, Found>> ranked;
-    std::string reasons;
-    for (const Family* family : catalogue_.families_of(problem.op)) {
-        if (const auto reason = family->refuses(problem, device)) {
-            reasons += "; " + std::string(family->name()) + ": " + *reason;
-            continue;
-        }
-        const Config config = family->space(problem, device).default_config;
-        const double us = family->predict_us(problem, config, device).value_or(std::numeric_limits<double>::infinity());
-        ranked.push_back({us, {{std::string(family->name()), config}, AUTOTUNE_ORIGIN_DEFAULT, ""}});
+std::vector<Found> Winners::likely_default(const Problem& problem, const Device& device) {
+    const Problem rounded = rounded_up(problem);
+    const std::string key = rounded.key() + " on " + device.identity.key();
+    std::optional<Candidate> likely;
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto known = likely_defaults_.find(key); known != likely_defaults_.end()) likely = known->second;
     }
-    if (ranked.empty()) throw Failure(AUTOTUNE_NO_KERNEL, "no family can do " + problem.key() + reasons);
-    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<Found> found;
-    for (auto& [us, each] : ranked) found.push_back(std::move(each));
-    return found;
+    if (!likely) {
+        const RankedDefaults ranked = ranked_defaults(catalogue_, rounded, device);
+        if (ranked.candidates.empty()) return {};
+        likely = ranked.candidates.front().candidate;
+        const std::lock_guard lock(mutex_);
+        if (likely_defaults_.size() >= kMostDefaults) likely_defaults_.clear();
+        likely_defaults_.emplace(key, *likely);
+    }
+    if (!Legality(catalogue_, problem, device).allows(*likely)) return {};
+    return {{std::move(*likely), AUTOTUNE_ORIGIN_DEFAULT, ""}};
+}
+
+std::vector<Found> Winners::defaults(const Problem& problem, const Device& device) const {
+    RankedDefaults ranked = ranked_defaults(catalogue_, problem, device);
+    if (ranked.candidates.empty()) throw Failure(AUTOTUNE_NO_KERNEL, "no family can do " + problem.key() + ranked.refusals);
+    return std::move(ranked.candidates);
 }
 
 Found Winners::pinned(const Problem& problem, const Device& device) const {
@@ -135,25 +208,16 @@ Found Winners::pinned(const Problem& problem, const Device& device) const {
         throw Failure(AUTOTUNE_INVALID_ARGUMENT, "pin '" + settings_.pin + "': there is no family '" + name + "'");
     if (const auto reason = family->refuses(problem, device))
         throw Failure(AUTOTUNE_NO_KERNEL, "the pinned family " + name + " cannot do " + problem.key() + ": " + *reason);
-    const SearchSpace space = family->space(problem, device);
-    const Config config = pinned_config(settings_.pin, words, space);
-    if (const auto reason = space.why_not(config))
+    const SearchSpace rules = family->rules(problem, device);
+    const Config config = pinned_config(settings_.pin, words, {rules, family->default_config(problem, device)});
+    if (const auto reason = rules.why_not(config))
         throw Failure(AUTOTUNE_NO_KERNEL, "the pinned config is not legal for " + problem.key() + ": " + *reason);
     return {{name, config}, AUTOTUNE_ORIGIN_PINNED, ""};
 }
 
-// A pin holds for the problems of its family's op; one of no op at all is refused whatever is asked.
 bool Winners::is_pinned(const Problem& problem) const {
     const std::string op = settings_.pin.substr(0, settings_.pin.find('/'));
     return !settings_.pin.empty() && (op == problem.op || catalogue_.find_op(op) == nullptr);
-}
-
-std::vector<Found> Winners::find(const Problem& problem, const Device& device) {
-    if (is_pinned(problem)) return {pinned(problem, device)};
-    std::vector<Found> found = stored(problem, device);
-    std::vector<Found> rest = defaults(problem, device);
-    found.insert(found.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
-    return found;
 }
 
 void Winners::note_miss(const Problem& problem, const DeviceIdentity& device) {
@@ -167,20 +231,28 @@ void Winners::note_miss(const Problem& problem, const DeviceIdentity& device) {
     if (full) flush_misses();
 }
 
-void Winners::flush_misses() noexcept {
-    try {
+void Winners::write(const std::vector<Miss>& misses) const {
+    db::OpenOptions options = open_options(settings_, settings_.database);
+    options.read_only = false;
+    options.create = true;
+    options.shipped.clear();
+    db::Store writable = db::Store::open(options);
+    for (const auto& [problem, device] : misses) writable.record_miss(problem, device);
+}
+
+void Winners::flush_misses() {
+    LateWarnings warnings(log_);
+    {
         const std::lock_guard lock(mutex_);
         if (misses_.empty()) return;
-        const auto misses = std::exchange(misses_, {});
-        db::OpenOptions options = open_options(settings_, settings_.database);
-        options.read_only = false;
-        options.create = true;
-        options.shipped.clear();
-        db::Store writable = db::Store::open(options);
-        for (const auto& [problem, device] : misses) writable.record_miss(problem, device);
-    } catch (const std::exception& error) {
-        log_.warn_once("misses", std::string(error.what()) + "; misses are not recorded");
+        try {
+            write(misses_);
+        } catch (const Error& error) {
+            warnings.add("misses", std::string(error.what()) + "; misses are not recorded");
+        }
+        misses_.clear();
     }
+    warnings.say();
 }
 
 }  // namespace autotune::runtime

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,29 +25,41 @@ struct Found {
     std::string nvrtc;
 };
 
-// Where winners come from, best first: the user's database for exactly this problem, the shipped ones, those of other extents,
-// and the families' defaults. A database that fails is one warning and no winners. Thread-safe.
+// Where candidates come from: a pin, winners that are stored, the families' defaults. A database that fails is one warning and no
+// winners. Thread-safe; no lock is held while the log function is called.
 class Winners {
   public:
     Winners(const Settings& settings, const Catalogue& catalogue, Log& log);
     ~Winners();
 
-    // Legal candidates in the order to try them. Throws Failure{no kernel} with every family's reason if there are none, and
-    // Failure{invalid argument} for a pin that cannot be.
-    std::vector<Found> find(const Problem& problem, const Device& device);
+    // Whether settings.pin decides: it holds for the problems of its family's op; a pin of no op at all is refused whatever is
+    // asked.
+    bool is_pinned(const Problem& problem) const;
+    // Throws Failure{invalid argument} for a pin that cannot be, Failure{no kernel} for one that is not legal here.
+    Found pinned(const Problem& problem, const Device& device) const;
+
+    // Legal candidates that were stored, in the order to try them: the user's for exactly this problem, the shipped ones; where
+    // there are none, those of other extents. May be empty.
+    std::vector<Found> stored(const Problem& problem, const Device& device);
+    // The default that is predicted fastest for the problem with its extents rounded up to four binary digits, at most an eighth
+    // more; empty if it is not legal for the problem itself. Remembered: a model's batch sizes ask for few of them.
+    std::vector<Found> likely_default(const Problem& problem, const Device& device);
+    // The families' defaults, the one that is predicted fastest first. Throws Failure{no kernel} with every family's reason if
+    // there are none.
+    std::vector<Found> defaults(const Problem& problem, const Device& device) const;
 
     // Notes a problem that no winner answered, if the settings ask for it.
     void note_miss(const Problem& problem, const DeviceIdentity& device);
-    // Writes what was noted. Never throws.
-    void flush_misses() noexcept;
+    // Writes what was noted. A database that cannot be written is one warning; throws std::bad_alloc alone, with the misses kept.
+    void flush_misses();
 
   private:
-    std::vector<Found> stored(const Problem& problem, const Device& device);
-    std::vector<Found> defaults(const Problem& problem, const Device& device) const;
-    bool is_pinned(const Problem& problem) const;
-    Found pinned(const Problem& problem, const Device& device) const;
-    bool legal(const db::Winner& winner, const Problem& problem, const Device& device) const;
-    db::Store* store();
+    using Miss = std::pair<Problem, DeviceIdentity>;
+
+    std::vector<Found> read(const Problem& problem, const Device& device, LateWarnings& warnings);
+    bool is_current(const db::Winner& winner);
+    db::Store* store(LateWarnings& warnings);
+    void write(const std::vector<Miss>& misses) const;
 
     const Settings& settings_;
     const Catalogue& catalogue_;
@@ -53,7 +67,9 @@ class Winners {
     std::mutex mutex_;
     std::optional<db::Store> store_;
     bool store_has_database_ = false;
-    std::vector<std::pair<Problem, DeviceIdentity>> misses_;
+    std::unordered_map<std::string, Candidate> likely_defaults_;  // by class, device and rounded extents
+    std::map<std::string, std::string> identities_;               // of templates, by family: a hash of its whole text
+    std::vector<Miss> misses_;
 };
 
 }  // namespace autotune::runtime

@@ -160,7 +160,7 @@ TEST(PlanKey, DiffersInEveryMemberThatMayAskForAnotherKernel) {
     const auto key = [](const std::function<void(autotune_gemm_problem&)>& change, std::uint64_t context = 1) {
         autotune_gemm_problem problem = sample();
         change(problem);
-        return key_of(problem, context, {16, 16, 16}, false);
+        return key_of(problem, context, {16, 16, 16}, AUTOTUNE_BETA_ANY);
     };
     const PlanKey base = key(nothing);
     EXPECT_EQ(key(nothing), base);
@@ -182,9 +182,9 @@ TEST(PlanKey, DiffersInEveryMemberThatMayAskForAnotherKernel) {
                                                                    [](auto& p) { p.c_type = AUTOTUNE_BF16; },
                                                                    [](auto& p) { p.accumulator = AUTOTUNE_F16; }};
     for (std::size_t i = 0; i < std::size(changes); ++i) EXPECT_NE(key(changes[i]), base) << "change " << i;
-    EXPECT_NE(key_of(sample(), 1, {16, 16, 16}, true), base);
-    EXPECT_NE(key_of(sample(), 1, {8, 16, 16}, false), base);
-    EXPECT_NE(key_of(sample(), 1, {16, 16, 8}, false), key_of(sample(), 1, {16, 8, 16}, false));
+    EXPECT_NE(key_of(sample(), 1, {16, 16, 16}, AUTOTUNE_BETA_ZERO), base);
+    EXPECT_NE(key_of(sample(), 1, {8, 16, 16}, AUTOTUNE_BETA_ANY), base);
+    EXPECT_NE(key_of(sample(), 1, {16, 16, 8}, AUTOTUNE_BETA_ANY), key_of(sample(), 1, {16, 8, 16}, AUTOTUNE_BETA_ANY));
 }
 
 TEST(AlignmentOf, IsThePowerOfTwoUpToSixteen) {
@@ -192,6 +192,23 @@ TEST(AlignmentOf, IsThePowerOfTwoUpToSixteen) {
     EXPECT_EQ(alignment_of(reinterpret_cast<const void*>(0x1008)), 8U);
     EXPECT_EQ(alignment_of(reinterpret_cast<const void*>(0x1002)), 2U);
     EXPECT_EQ(alignment_of(reinterpret_cast<const void*>(0x1001)), 1U);
+}
+
+// A plan is found by its key before its problem is checked.
+TEST(PlanKey, OfNumbersThatNoProblemHasIsThatOfNoProblem) {
+    const auto key = [](autotune_gemm_problem problem) { return GemmAsk(problem).key(1); };
+    autotune_gemm_problem wrong = sample();
+    wrong.ab_type = static_cast<autotune_dtype>(256);
+    EXPECT_NE(key(wrong), key(sample()));
+    wrong = sample();
+    wrong.order = static_cast<autotune_order>(-256);
+    EXPECT_NE(key(wrong), key(sample()));
+    wrong = sample();
+    wrong.beta = static_cast<autotune_beta>(2);
+    EXPECT_NE(key(wrong), key(sample()));
+    wrong = sample();
+    wrong.align_a = 16 + 32;
+    EXPECT_NE(key(wrong), key(sample()));
 }
 
 }  // namespace

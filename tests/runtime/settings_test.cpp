@@ -1,10 +1,13 @@
 #include "src/runtime/settings.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <map>
 
 #include "src/runtime/status.h"
+#include "tests/runtime/sample.h"
 
 namespace autotune::runtime {
 namespace {
@@ -105,6 +108,35 @@ TEST(Settings, RefuseALargerStructThatAsksForWhatWeDoNotKnow) {
     Newer newer = {options(), 1};
     newer.known.struct_size = sizeof(newer);
     EXPECT_THROW(settings_of(&newer.known, with({})), Failure);
+}
+
+TEST(Settings, RefuseASizeInTheMiddleOfAMember) {
+    autotune_options given = options();
+    for (std::size_t size = 0; size <= sizeof(given); ++size) {
+        given.struct_size = size;
+        const bool is_some_version = size > sizeof(std::size_t) && size % sizeof(std::size_t) == 0;
+        const auto make = [&] { settings_of(&given, with({})); };
+        if (is_some_version) {
+            EXPECT_NO_THROW(make()) << size;
+        } else {
+            EXPECT_THROW(make(), Failure) << size;
+        }
+    }
+}
+
+TEST(Settings, MakeNoCacheInTheHomeOfAnotherUser) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root gives folders away";
+    const test::TempFolder folder;
+    const std::string home = folder / "home";
+    std::filesystem::create_directory(home);
+    EXPECT_EQ(settings_of(nullptr, with({{"HOME", home}})).cache_folder, home + "/.cache/autotune");
+    ASSERT_EQ(::chown(home.c_str(), 65534, 65534), 0);
+    const Settings settings = settings_of(nullptr, with({{"HOME", home}}));
+    EXPECT_EQ(settings.cache_folder, "");
+    EXPECT_NE(settings.warning.find("AUTOTUNE_CACHE_DIR"), std::string::npos);
+    const Settings named = settings_of(nullptr, with({{"HOME", home}, {"AUTOTUNE_CACHE_DIR", "/elsewhere"}}));
+    EXPECT_EQ(named.cache_folder, "/elsewhere");
+    EXPECT_EQ(named.warning, "");
 }
 
 TEST(Settings, TakeASmallerStruct) {

@@ -100,6 +100,8 @@ class AddBulk final : public Family {
     int ladder_rung() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     SearchSpace space(const Problem& problem, const Device& device) const override;
+    SearchSpace rules(const Problem& problem, const Device& device) const override;
+    Config default_config(const Problem&, const Device&) const override { return config_of({8192, 2, 256, 0, 0, 0, 1, 1}); }
     std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
@@ -114,12 +116,17 @@ std::optional<std::string> AddBulk::refuses(const Problem& problem, const Device
     return std::nullopt;
 }
 
-SearchSpace AddBulk::space(const Problem& problem, const Device& device) const {
+SearchSpace AddBulk::rules(const Problem&, const Device& device) const {
     SearchSpace space;
     space.version = space_version();
     space.parameters = parameters();
     space.constraints = constraints(device);
-    space.default_config = config_of({8192, 2, 256, 0, 0, 0, 1, 1});
+    return space;
+}
+
+SearchSpace AddBulk::space(const Problem& problem, const Device& device) const {
+    SearchSpace space = rules(problem, device);
+    space.default_config = default_config(problem, device);
     space.named = named_configs(View(problem).type);
     return space;
 }

@@ -95,7 +95,7 @@ std::vector<NamedConfig> named_configs(DType type) {
 
 // Accesses as wide as the narrowest alignment allows, one block a tile. Long arrays: several runs a thread, since the GPU is full
 // anyway. Short ones pass the caches by: 65536 f16 elements take 1.80 us so and 2.00 without (H200, 2026-11-21).
-Config default_config(const View& view, const Device& device) {
+Config choose_default(const View& view, const Device& device) {
     const std::int64_t access = std::min<std::int64_t>(kWidestAccessBytes, view.narrowest_align());
     const std::int64_t vec = access / view.element_bytes;
     constexpr std::int64_t kThreads = 256;
@@ -141,6 +141,10 @@ class AddVector final : public Family {
     }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     SearchSpace space(const Problem& problem, const Device& device) const override;
+    SearchSpace rules(const Problem& problem, const Device& device) const override;
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return choose_default(View(problem), device);
+    }
     std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
@@ -152,13 +156,18 @@ std::optional<std::string> AddVector::refuses(const Problem&, const Device&) con
     return std::nullopt;
 }
 
-SearchSpace AddVector::space(const Problem& problem, const Device& device) const {
-    const View view(problem);
+SearchSpace AddVector::rules(const Problem& problem, const Device& device) const {
     SearchSpace space;
     space.version = space_version();
     space.parameters = parameters();
-    space.constraints = constraints(view, device);
-    space.default_config = default_config(view, device);
+    space.constraints = constraints(View(problem), device);
+    return space;
+}
+
+SearchSpace AddVector::space(const Problem& problem, const Device& device) const {
+    const View view(problem);
+    SearchSpace space = rules(problem, device);
+    space.default_config = choose_default(view, device);
     // A variant that is named after its wide accesses does not exist for operands that forbid them.
     for (const NamedConfig& named : named_configs(view.type)) {
         if (space.contains(named.config)) space.named.push_back(named);

@@ -182,7 +182,7 @@ int64_t prefetch_of(const Gemm& g, int64_t split_k, const Device& device) {
     return 0;
 }
 
-Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
+Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
     DefaultChoice choice(space);
     for (const Point& point : kPoints) {
         for (const int64_t split_k : {1, 2, 3, 4, 6, 8, 16}) {
@@ -218,6 +218,10 @@ class Gemv final : public Family {
     int ladder_rung() const override { return 5; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     SearchSpace space(const Problem& problem, const Device& device) const override;
+    SearchSpace rules(const Problem& problem, const Device& device) const override;
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return choose_default(rules(problem, device), Gemm(problem), device);
+    }
     std::vector<Binding> facts(const Problem& problem) const override;
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
@@ -238,7 +242,7 @@ std::optional<std::string> Gemv::refuses(const Problem& problem, const Device& d
     return std::nullopt;
 }
 
-SearchSpace Gemv::space(const Problem& problem, const Device& device) const {
+SearchSpace Gemv::rules(const Problem& problem, const Device& device) const {
     const Gemm g(problem);
     SearchSpace space;
     space.version = space_version();
@@ -246,7 +250,13 @@ SearchSpace Gemv::space(const Problem& problem, const Device& device) const {
     add_tile_rules(space.constraints, g);
     add_depth_rules(space.constraints, g, device);
     add_split_rules(space.constraints, g, device);
-    space.default_config = default_config(space, g, device);
+    return space;
+}
+
+SearchSpace Gemv::space(const Problem& problem, const Device& device) const {
+    const Gemm g(problem);
+    SearchSpace space = rules(problem, device);
+    space.default_config = choose_default(space, g, device);
     add_named(space, g, device);
     return space;
 }

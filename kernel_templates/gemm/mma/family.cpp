@@ -192,7 +192,7 @@ constexpr std::array<std::array<int64_t, 6>, 12> kGoodTiles = {{{128, 256, 2, 4,
                                                                 {32, 64, 1, 2, 16, 2},
                                                                 {32, 32, 1, 2, 16, 2}}};
 
-Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
+Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
     const int64_t pack = std::min(g.align_a, g.align_b) < kChunkBytes && g.m * g.n * g.k > (int64_t{1} << 24) ? 1 : 0;
     DefaultChoice choice(space);
     for (const auto& t : kGoodTiles) {
@@ -212,8 +212,8 @@ Config default_config(const SearchSpace& space, const Gemm& g, const Device& dev
                                  .split_k = split_k,
                                  .raster = 0,
                                  .swizzle_stride = stride};
-                const Config config = config_of(s);
-                choice.offer(config, mma::predict_us(g, s, device));
+                const double us = mma::predict_us(g, s, device);
+                if (choice.wants(us)) choice.offer(config_of(s), us);
             }
         }
     }
@@ -288,7 +288,7 @@ class Mma final : public Family {
     }
     int ladder_rung() const override { return 30; }
 
-    SearchSpace space(const Problem& problem, const Device& device) const override {
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         SearchSpace space;
         space.parameters = parameters();
@@ -296,7 +296,15 @@ class Mma final : public Family {
         add_pipeline_rules(space.constraints, g);
         add_resource_rules(space.constraints, g, device.limits);
         add_launch_rules(space.constraints, g, device.identity.sm_count);
-        space.default_config = default_config(space, g, device);
+        return space;
+    }
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return choose_default(rules(problem, device), Gemm(problem), device);
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space = rules(problem, device);
+        space.default_config = choose_default(space, g, device);
         for (NamedConfig& named : named_configs()) {
             if (space.contains(named.config)) space.named.push_back(std::move(named));
         }

@@ -145,6 +145,10 @@ class GemmSimt final : public Family {
     int ladder_rung() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     SearchSpace space(const Problem& problem, const Device& device) const override;
+    SearchSpace rules(const Problem& problem, const Device& device) const override;
+    Config default_config(const Problem&, const Device&) const override {
+        return config_of({64, 64, 4, 4}, {16, 4, 1, 1, 8, 2, 0});
+    }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
@@ -160,13 +164,18 @@ std::optional<std::string> GemmSimt::refuses(const Problem& problem, const Devic
     return std::nullopt;
 }
 
-SearchSpace GemmSimt::space(const Problem& problem, const Device& device) const {
+SearchSpace GemmSimt::rules(const Problem& problem, const Device& device) const {
     const View view(problem);
     SearchSpace space;
     space.version = space_version();
     space.parameters = parameters();
     space.constraints = constraints(view, device);
-    space.default_config = config_of({64, 64, 4, 4}, {16, 4, 1, 1, 8, 2, 0});
+    return space;
+}
+
+SearchSpace GemmSimt::space(const Problem& problem, const Device& device) const {
+    SearchSpace space = rules(problem, device);
+    space.default_config = default_config(problem, device);
     // cp.async variants do not exist for two operands that are both contiguous along K, nor 16x8 sums of f32 on every device.
     for (const NamedConfig& named : named_configs()) {
         if (space.contains(named.config)) space.named.push_back(named);

@@ -342,20 +342,36 @@ Config corner_config(const Tile& t, const Corner& corner, const Gemm& g, const D
     return config;
 }
 
+// The shape of corner_config() with another corner than that of `first`: without the names, which take most of the time.
+Shape corner_shape(const Shape& first, const Tile& t, const Corner& corner, const Device& device) {
+    Shape s = first;
+    s.cluster_m = corner.cluster_m;
+    s.cluster_k = corner.cluster_k;
+    s.swap_ab = corner.swap_ab;
+    s.tma_store = corner.tma_store;
+    s.store_buffers = corner.tma_store != 0 ? t.store_buffers : 2;
+    s.reduce_kernel = corner.reduce_kernel;
+    s.split_k = corner.split_k;
+    s.group = corner.group;
+    s.stages = deepest_ring(s, device);
+    return s;
+}
+
 // {cluster_k, split_k, reduce_kernel}: ways to divide K.
 constexpr std::array<std::array<int64_t, 3>, 9> kDivisions = {
     {{1, 1, 0}, {2, 1, 0}, {4, 1, 0}, {1, 2, 0}, {1, 4, 0}, {1, 8, 0}, {1, 2, 1}, {1, 4, 1}, {1, 8, 1}}};
 
-Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
+Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
     DefaultChoice choice(space);
     for (const Tile& tile : tiles_for(g)) {
+        const Shape first(corner_config(tile, {1, 1, 0, 1, 1, 0, 8}, g, device), g);
         for (const int64_t swap_ab : {0, 1}) {
             for (const int64_t tma_store : {1, 0}) {
                 for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
                     for (const int64_t group : {8, 1}) {
-                        const Config config =
-                            corner_config(tile, {1, cluster_k, swap_ab, tma_store, split_k, reduce_kernel, group}, g, device);
-                        choice.offer(config, wgmma::predict(g, Shape(config, g), device));
+                        const Corner corner{1, cluster_k, swap_ab, tma_store, split_k, reduce_kernel, group};
+                        const double us = wgmma::predict(g, corner_shape(first, tile, corner, device), device);
+                        if (choice.wants(us)) choice.offer(corner_config(tile, corner, g, device), us);
                     }
                 }
             }
@@ -526,7 +542,7 @@ class Wgmma final : public Family {
     }
     int ladder_rung() const override { return 40; }
 
-    SearchSpace space(const Problem& problem, const Device& device) const override {
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         SearchSpace space;
         space.parameters = parameters();
@@ -536,7 +552,15 @@ class Wgmma final : public Family {
         add_pipeline_rules(space.constraints, g, device);
         add_launch_rules(space.constraints, g, device);
         add_prefetch_rules(space.constraints, g, device);
-        space.default_config = default_config(space, g, device);
+        return space;
+    }
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return choose_default(rules(problem, device), Gemm(problem), device);
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space = rules(problem, device);
+        space.default_config = choose_default(space, g, device);
         add_named(space, g, device);
         return space;
     }

@@ -10,7 +10,8 @@ using std::int64_t;
 
 // Rules see configs in which not every parameter has a value yet, and read only those that they name.
 Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
-    const auto get = [&c](std::string_view name) { return c.find(name).value_or(1); };
+    gemm::ConfigReader reader(c);
+    const auto get = [&reader](std::string_view name, int64_t otherwise = 1) { return reader.find(name).value_or(otherwise); };
     block_m = get("block_m");
     block_n = get("block_n");
     block_k = get("block_k");
@@ -19,19 +20,19 @@ Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
     cluster_m = get("cluster_m");
     cluster_n = get("cluster_n");
     cluster_k = get("cluster_k");
+    swap_ab = get("swap_ab");
     tma_store = get("tma_store");
     store_buffers = get("store_buffers");
     tma_swizzle = get("tma_swizzle");
-    reduce_kernel = c.find("reduce_kernel").value_or(0);
-    swap_ab = get("swap_ab");
+    reduce_kernel = get("reduce_kernel", 0);
     stages = get("stages");
-    group = get("group");
-    raster = get("raster");
     split_k = get("split_k");
+    raster = get("raster");
+    group = get("group");
     evict_first = get("evict_first");
     pdl = get("pdl");
     prefetch_steps = get("prefetch_steps");
-    prefetch_all = c.find("prefetch_all").value_or(0);
+    prefetch_all = get("prefetch_all", 0);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {

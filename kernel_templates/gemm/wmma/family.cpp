@@ -188,7 +188,7 @@ constexpr std::array<std::array<int64_t, 6>, 7> kGoodTiles = {{{128, 256, 2, 4, 
                                                                {32, 32, 1, 1, 32, 2},
                                                                {16, 16, 1, 1, 16, 1}}};
 
-Config default_config(const SearchSpace& space, const Gemm& g, const Device& device) {
+Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
     DefaultChoice choice(space);
     for (const auto& t : kGoodTiles) {
         for (const int64_t stride : {0, 1024}) {
@@ -228,7 +228,7 @@ class Wmma final : public Family {
     }
     int ladder_rung() const override { return 20; }
 
-    SearchSpace space(const Problem& problem, const Device& device) const override {
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         SearchSpace space;
         space.parameters = parameters();
@@ -236,7 +236,15 @@ class Wmma final : public Family {
         add_pipeline_rules(space.constraints, g);
         add_resource_rules(space.constraints, g, device.limits);
         add_launch_rules(space.constraints, g);
-        space.default_config = default_config(space, g, device);
+        return space;
+    }
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return choose_default(rules(problem, device), Gemm(problem), device);
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space = rules(problem, device);
+        space.default_config = choose_default(space, g, device);
         for (NamedConfig& named : named_configs()) {
             if (space.contains(named.config)) space.named.push_back(std::move(named));
         }

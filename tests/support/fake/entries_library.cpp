@@ -261,7 +261,10 @@ std::vector<Entry> library_entries() {
 
 extern "C" [[gnu::visibility("default")]] CUresult cuGetProcAddress_v2(const char* symbol, void** address, int version,
                                                                        cuuint64_t, CUdriverProcAddressQueryResult* found) {
+    const bool is_counted = autotune_interposer_inside_driver != nullptr;
+    if (is_counted) autotune_interposer_inside_driver(1);
     *address = autotune::fake::look_up(symbol, version);
+    if (is_counted) autotune_interposer_inside_driver(-1);
     if (found != nullptr) *found = *address != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return *address != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

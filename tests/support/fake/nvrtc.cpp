@@ -16,8 +16,25 @@ struct _nvrtcProgram {
     std::string cubin;
 };
 
+// Hook of the preloaded interposer (tests/support/interposer), where there is one.
+extern "C" [[gnu::weak]] void autotune_interposer_inside_driver(int change);
+
 namespace autotune::fake {
 namespace {
+
+// While it lives, what the fake itself does is not the caller's.
+class Inside {
+  public:
+    Inside() { tell(1); }
+    ~Inside() { tell(-1); }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+  private:
+    static void tell(int change) {
+        if (autotune_interposer_inside_driver != nullptr) autotune_interposer_inside_driver(change);
+    }
+};
 
 std::string arch_of(int count, const char* const* options) {
     for (int i = 0; i < count; ++i) {
@@ -87,6 +104,7 @@ nvrtcResult compile(_nvrtcProgram& unit, const std::string& arch) {
 extern "C" {
 
 [[gnu::visibility("default")]] nvrtcResult nvrtcVersion(int* major, int* minor) {
+    const autotune::fake::Inside inside;
     const std::string version = autotune::fake::Script::get().word("nvrtc", "version", "13.0");
     *major = std::atoi(version.c_str());
     const std::size_t dot = version.find('.');
@@ -109,6 +127,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name, int,
                                                               const char* const*, const char* const*) {
+    const autotune::fake::Inside inside;
     *program = new _nvrtcProgram{source, name != nullptr ? name : "default_program", "", ""};
     return NVRTC_SUCCESS;
 }
@@ -120,6 +139,7 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
+    const autotune::fake::Inside inside;
     return autotune::fake::compile(*program, autotune::fake::arch_of(count, options));
 }
 

@@ -153,6 +153,12 @@ int plausible_registers(const Program& program) {
     return static_cast<int>(48 + tile / workers + 8 * program.integer("reg_buffers", 1));
 }
 
+// A compiler leaves a thread as many registers as a block with a producer warpgroup can have: it knows the block's size.
+int registers_for_its_block(const Program& program) {
+    const long groups = program.integer("math_groups", 0);
+    return groups > 0 ? static_cast<int>(65536 / (128 * (groups + 1)) / 8 * 8) : 255;
+}
+
 }  // namespace
 
 int KernelFact::index_of(std::string_view name) const {
@@ -192,7 +198,7 @@ Program read_program(const std::string& source, const std::string& arch) {
     program.kernels = read_kernels(words, program.symbol);
     if (program.symbol.empty() && !program.kernels.empty()) program.symbol = program.kernels.front().symbol;
     const int wanted = plausible_registers(program);
-    program.registers = std::min(wanted, kMostRegisters);
+    program.registers = std::min({wanted, kMostRegisters, registers_for_its_block(program)});
     program.spill_bytes = std::max(0, wanted - kMostRegisters) * 4;
     return program;
 }

@@ -1,5 +1,5 @@
-// Preloaded: counts what one thread asks of libc between two marks. The counted functions reach the kernel and glibc's allocator
-// without dlsym, which allocates itself.
+// Preloaded: counts what one thread asks of libc between two marks, and refuses it memory where a test asks for that. The counted
+// functions reach the kernel and glibc's allocator without dlsym, which allocates itself.
 #include "tests/support/interposer/interposer.h"
 
 #include <errno.h>
@@ -28,13 +28,35 @@ using autotune::test::RawCounts;
 // Initial-exec: the first use of a thread-local must not allocate inside malloc.
 [[gnu::tls_model("initial-exec")]] thread_local bool t_counts = false;
 [[gnu::tls_model("initial-exec")]] thread_local int t_inside_driver = 0;
+// From which allocation on this thread gets no memory, counted from 0; -1: it gets all.
+[[gnu::tls_model("initial-exec")]] thread_local long t_fails_from = -1;
+[[gnu::tls_model("initial-exec")]] thread_local long t_asked = 0;
 RawCounts g_counts{};
 
 void count(long RawCounts::*what) {
     if (t_counts && t_inside_driver == 0) ++(g_counts.*what);
 }
 
+// Counts an allocation; true if it is to fail.
+bool fails() {
+    count(&RawCounts::allocations);
+    if (t_fails_from < 0 || t_inside_driver != 0 || t_asked++ < t_fails_from) return false;
+    errno = ENOMEM;
+    return true;
+}
+
 }  // namespace
+
+extern "C" [[gnu::visibility("default")]] void autotune_interposer_fail_from(long allocation) {
+    t_asked = 0;
+    t_fails_from = allocation;
+}
+
+extern "C" [[gnu::visibility("default")]] long autotune_interposer_stop_failing() {
+    const long failed = t_asked - t_fails_from;
+    t_fails_from = -1;
+    return failed < 0 ? 0 : failed;
+}
 
 extern "C" [[gnu::visibility("default")]] void autotune_interposer_start() {
     memset(&g_counts, 0, sizeof(g_counts));
@@ -60,28 +82,23 @@ extern "C" [[gnu::visibility("default")]] void autotune_interposer_driver_call(c
 }
 
 extern "C" [[gnu::visibility("default")]] void* malloc(size_t bytes) {
-    count(&RawCounts::allocations);
-    return __libc_malloc(bytes);
+    return fails() ? nullptr : __libc_malloc(bytes);
 }
 
 extern "C" [[gnu::visibility("default")]] void* calloc(size_t number, size_t bytes) {
-    count(&RawCounts::allocations);
-    return __libc_calloc(number, bytes);
+    return fails() ? nullptr : __libc_calloc(number, bytes);
 }
 
 extern "C" [[gnu::visibility("default")]] void* realloc(void* old, size_t bytes) {
-    count(&RawCounts::allocations);
-    return __libc_realloc(old, bytes);
+    return fails() ? nullptr : __libc_realloc(old, bytes);
 }
 
 extern "C" [[gnu::visibility("default")]] void* aligned_alloc(size_t alignment, size_t bytes) {
-    count(&RawCounts::allocations);
-    return __libc_memalign(alignment, bytes);
+    return fails() ? nullptr : __libc_memalign(alignment, bytes);
 }
 
 extern "C" [[gnu::visibility("default")]] int posix_memalign(void** memory, size_t alignment, size_t bytes) {
-    count(&RawCounts::allocations);
-    *memory = __libc_memalign(alignment, bytes);
+    *memory = fails() ? nullptr : __libc_memalign(alignment, bytes);
     return *memory != nullptr ? 0 : ENOMEM;
 }
 

@@ -56,4 +56,15 @@ inline Counts stop_counting() {
     return counts;
 }
 
+// From its `allocation`-th allocation on (0 is the first) the calling thread gets no memory, inside the fakes excepted, until
+// stop_failing(), which says how many allocations were refused. REQUIRES: interposer_is_loaded().
+inline void fail_from(long allocation) {
+    static const auto fail = reinterpret_cast<void (*)(long)>(dlsym(RTLD_DEFAULT, "autotune_interposer_fail_from"));
+    fail(allocation);
+}
+inline long stop_failing() {
+    static const auto stop = reinterpret_cast<long (*)()>(dlsym(RTLD_DEFAULT, "autotune_interposer_stop_failing"));
+    return stop();
+}
+
 }  // namespace autotune::test

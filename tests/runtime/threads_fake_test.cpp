@@ -1,0 +1,216 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/runtime/session.h"
+#include "tests/support/fake/in_fake_process.h"
+
+namespace autotune::runtime {
+namespace {
+
+using autotune::test::in_fake_process;
+using fake::Sandbox;
+using test::gemm;
+using test::Session;
+using test::status_of;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Runs `body(i)` on `count` threads at once, each with the session's context.
+void on_threads(Session& session, int count, const std::function<void(int)>& body) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < count; ++i) {
+        threads.emplace_back([&, i] {
+            session.context.make_current();
+            body(i);
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+}
+
+autotune_gemm_problem with_layout(int layout) {
+    autotune_gemm_problem problem = gemm(64, 64, 64);
+    problem.trans_a = layout & 1;
+    problem.trans_b = layout >> 1 & 1;
+    problem.ab_type = problem.c_type = (layout & 4) != 0 ? AUTOTUNE_BF16 : AUTOTUNE_F16;
+    return problem;
+}
+
+TEST(Threads, CompileDifferentKernelsAtTheSameTime) {
+    Sandbox sandbox("nvrtc delay_ms=1000\n");
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 8);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const auto start = std::chrono::steady_clock::now();
+    on_threads(session, 8, [&](int i) { const GemmPlan plan(handle, with_layout(i)); });
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(6));  // 8 s one after the other
+}
+
+// Counts the kernels that are being compiled.
+struct Compiles {
+    std::atomic<int> begun{0};
+    static void hear(void* user, autotune_log_level, const char* message) {
+        if (std::strncmp(message, "compiling ", 10) == 0) ++static_cast<Compiles*>(user)->begun;
+    }
+};
+
+TEST(Threads, DoNotWaitForAnothersOtherKernel) {
+    Sandbox sandbox("rule on=compile trans_b=1 do=hang seconds=20\n");
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    Compiles compiles;
+    Options options;
+    options.log = &Compiles::hear;
+    options.log_user = &compiles;
+    const Handle handle(options);
+    std::atomic<bool> slow_is_done{false};
+    std::thread slow([&] {
+        session.context.make_current();
+        const GemmPlan plan(handle, with_layout(2));
+        slow_is_done = true;
+    });
+    while (compiles.begun == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    on_threads(session, 12, [&](int i) {
+        autotune_gemm_problem problem = with_layout(i & 1);
+        problem.m += 8 * i;
+        const GemmPlan plan(handle, problem);
+        const GemmPlan same(handle, problem);
+    });
+    EXPECT_FALSE(slow_is_done);
+    slow.join();
+}
+
+TEST(Threads, CompileAKernelOnceThatDifferentProblemsNeed) {
+    Sandbox sandbox("nvrtc delay_ms=300\n");
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/simt"}}})) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
+        EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 1);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    on_threads(session, 6, [&](int i) { const GemmPlan plan(handle, gemm(64 + 8 * i, 64, 64)); });
+}
+
+TEST(Threads, ShareTheFailureOfTheKernelThatTheyNeed) {
+    Sandbox sandbox("nvrtc delay_ms=300\nrule on=compile do=fail message=\"error: no\"\n");
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/simt"}}})) return;
+    Session session;
+    const Handle handle = session.open();
+    std::atomic<int> failed{0};
+    on_threads(session, 4,
+               [&](int) { failed += status_of([&] { GemmPlan(handle, gemm(64, 64, 64)); }) == AUTOTUNE_COMPILE_FAILED ? 1 : 0; });
+    EXPECT_EQ(failed, 4);
+}
+
+TEST(Failure, OfACallIsThatOfThisCallInTheWrapper) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    std::atomic<int> foreign{0};
+    on_threads(session, 2, [&](int i) {
+        for (int round = 0; round < 5000; ++round) {
+            try {
+                const GemmPlan plan(handle, i == 0 ? gemm(-1, 64, 64) : gemm(64, -1, 64));
+            } catch (const StatusError& error) {
+                foreign += error.what()[0] == "mn"[i] ? 0 : 1;
+            }
+        }
+    });
+    EXPECT_EQ(foreign, 0);
+}
+
+// A log function that uses the handle that speaks to it.
+struct Caller {
+    autotune_handle handle = nullptr;
+    int heard = 0;
+    int plans = 0;
+    static void hear(void* user, autotune_log_level, const char*) {
+        auto& self = *static_cast<Caller*>(user);
+        ++self.heard;
+        if (self.handle == nullptr) return;
+        autotune_plan plan = nullptr;
+        const autotune_gemm_problem problem = gemm(64, 64, 64);
+        if (autotune_gemm_plan(self.handle, &problem, &plan) == AUTOTUNE_OK) ++self.plans;
+        autotune_plan_destroy(plan);
+        EXPECT_EQ(autotune_flush_misses(self.handle), AUTOTUNE_OK);
+    }
+};
+
+TEST(LogFunction, MayUseTheHandleThatSpeaks) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    std::filesystem::create_directories(std::filesystem::path(session.database()).parent_path());
+    std::ofstream(session.database()) << std::string(8192, 'z');  // a warning about the database, in a look-up and in a flush
+    Caller caller;
+    Options options;
+    options.record_misses = 1;
+    options.log = &Caller::hear;
+    options.log_user = &caller;
+    const Handle handle(options);
+    caller.handle = handle.get();
+    EXPECT_EQ(status_of([&] { GemmPlan(handle, gemm(64, 64, 64)); }), AUTOTUNE_OK);
+    EXPECT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
+    EXPECT_GE(caller.heard, 2);  // the database that cannot be read, and that it cannot be written
+    EXPECT_EQ(caller.plans, caller.heard);
+    caller.handle = nullptr;
+}
+
+TEST(LogFunction, OnTwoThreadsMayAskForWhatTheOtherMakes) {
+    Sandbox sandbox("nvrtc delay_ms=200\n");
+    if (!in_fake_process(sandbox)) return;
+    struct Crossing {
+        autotune_handle handle = nullptr;
+        static void hear(void* user, autotune_log_level, const char*) {
+            for (const int layout : {0, 2}) {
+                autotune_plan plan = nullptr;
+                const autotune_gemm_problem problem = with_layout(layout);
+                EXPECT_EQ(autotune_gemm_plan(static_cast<Crossing*>(user)->handle, &problem, &plan), AUTOTUNE_OK);
+                autotune_plan_destroy(plan);
+            }
+        }
+    } crossing;
+    Session session;
+    Options options;
+    options.log = &Crossing::hear;
+    options.log_user = &crossing;
+    const Handle handle(options);
+    crossing.handle = handle.get();
+    on_threads(session, 2, [&](int i) { const GemmPlan plan(handle, with_layout(2 * i)); });
+}
+
+TEST(LogFunction, ThatThrowsDoesNoHarm) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    int thrown = 0;
+    Options options;
+    options.record_misses = 1;
+    options.database = "/proc/no/such/folder/autotune.db";  // misses cannot be written, which autotune_destroy() finds
+    options.log_user = &thrown;
+    options.log = [](void* user, autotune_log_level, const char*) {
+        ++*static_cast<int*>(user);
+        throw std::runtime_error("no ears");
+    };
+    {
+        const Handle handle(options);
+        EXPECT_EQ(status_of([&] { GemmPlan(handle, gemm(64, 64, 64)); }), AUTOTUNE_OK);
+    }
+    EXPECT_GE(thrown, 3);  // NVRTC, a kernel, the misses
+}
+
+}  // namespace
+}  // namespace autotune::runtime
