@@ -55,6 +55,7 @@ std::vector<EnvironmentVariable> environment_variables() {
          "file or folder of winners that come with the product; default share/autotune/winners of the "
          "installation."},
         {"AUTOTUNE_NVRTC", "path of the libnvrtc to load; default: the newest one found that the driver can use."},
+        {"AUTOTUNE_PIN", "library: a candidate such as gemm/mma block_m=128, for every problem of its operation."},
         {"CUDA_PATH", "a CUDA toolkit; its library folders are searched for libnvrtc, cuBLAS and cuBLASLt."},
         {"AUTOTUNE_LOG", "info: each trial on standard error."},
         {"AUTOTUNE_PROFILED", "set: the GPU worker keeps the environment by which a profiler follows into it."},
