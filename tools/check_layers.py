@@ -30,6 +30,9 @@ OWNERS = {
 PRINTS = re.compile(r"\b(?:std::)?(?:cout|cerr|clog)\s*<<|(?<![\w.])(?:std::)?(?:printf|puts|putchar|perror)\s*\(|"
                     r"\b(?:fprintf|fputs|fwrite|fmt::print)\s*\([^;]*\bstd(?:out|err)\b|\bfmt::print\s*\(\s*\"")
 READS_ENVIRONMENT = re.compile(r"\b(?:secure_)?getenv\s*\(|\benviron\b")
+# A set-user-ID program must not believe its caller: what a host program links reads the environment by secure_getenv alone.
+READS_INSECURELY = re.compile(r"\bgetenv\s*\(")
+READS_SECURELY = ["src/runtime"]
 MAY_PRINT = ["tools"]
 # src/runtime: autotune_create reads it when it is asked to.
 MAY_READ_ENVIRONMENT = ["tools", "src/runtime"]
@@ -102,6 +105,8 @@ def breaches_of_file(name, text, ops):
             yield number, f"{box} prints; only tools/ does"
         elif READS_ENVIRONMENT.search(line) and box not in MAY_READ_ENVIRONMENT and name not in ENVIRONMENT_EXCEPTIONS:
             yield number, f"{box} reads the environment; only {', '.join(MAY_READ_ENVIRONMENT)} do"
+        elif READS_INSECURELY.search(line) and box in READS_SECURELY:
+            yield number, f"{box} works in set-user-ID programs too: secure_getenv, not getenv"
 
 
 def main():

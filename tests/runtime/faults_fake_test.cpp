@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -149,6 +151,49 @@ TEST(Cache, OfCubinsThatTheDriverRefusesCompilesAgain) {
     Session session;
     const GemmPlan plan(session.open(), gemm(64, 64, 64));
     EXPECT_EQ(session.listener.warnings.size(), second ? 1U : 0U);
+}
+
+// The process may open so many files more.
+class DescriptorLimit {
+  public:
+    explicit DescriptorLimit(int spare) {
+        ::getrlimit(RLIMIT_NOFILE, &before_);
+        const int lowest = ::dup(0);
+        ::close(lowest);
+        rlimit fewer = before_;
+        fewer.rlim_cur = static_cast<rlim_t>(lowest + spare);
+        ::setrlimit(RLIMIT_NOFILE, &fewer);
+    }
+    ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+    DescriptorLimit(const DescriptorLimit&) = delete;
+    DescriptorLimit& operator=(const DescriptorLimit&) = delete;
+
+  private:
+    rlimit before_{};
+};
+
+TEST(Descriptors, ThatRunOutAreWhatEveryMessageNames) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    session.remember("64x64x64", "any");
+    int heard = 0;
+    for (int spare = 0; spare < 8; ++spare) {
+        session.listener.warnings.clear();
+        std::string failure;
+        {
+            const DescriptorLimit limit(spare);
+            try {
+                const GemmPlan plan(session.open(), gemm(64, 64, 64));
+            } catch (const StatusError& error) {
+                failure = error.what();
+            }
+        }
+        if (!failure.empty()) session.listener.warnings.push_back(failure);
+        heard += static_cast<int>(session.listener.warnings.size());
+        for (const std::string& text : session.listener.warnings) EXPECT_THAT(text, HasSubstr("Too many open files")) << spare;
+    }
+    EXPECT_GE(heard, 3);
 }
 
 TEST(Database, ThatIsForeignIsOneWarningAndADefault) {

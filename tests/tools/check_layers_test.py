@@ -23,6 +23,7 @@ BREACHES = [
     ("src/jit/a.cpp", "auto f() { return gemm::View(problem); }\n", "src/jit names an op"),
     ("src/core/a.cpp", 'auto f() { return problem.extent("m"); }\n', "asks a problem for a part by name"),
     ("src/gpu/a.cpp", 'auto f() { return std::getenv("HOME"); }\n', "src/gpu reads the environment"),
+    ("src/runtime/a.cpp", 'auto f() { return std::getenv("HOME"); }\n', "secure_getenv, not getenv"),
 ]
 # Ops that the tree has.
 OPS = [("kernel_templates/gemm/op.cpp", ""), ("kernel_templates/add/op.cpp", "")]
@@ -32,6 +33,7 @@ CLEAN = [
     ("src/gpu/a.cpp", "#include <cuda.h>\n"),
     ("tools/b.cpp", 'auto f() { return help("autotune --op gemm --family gemm/mma"); }  // "gemm"\n'),
     ("src/runtime/b.cpp", 'auto f() { return "gemm"; }\n'),
+    ("src/runtime/c.cpp", 'auto f() { return ::secure_getenv("HOME"); }\n'),
     ("tests/a.cpp", "#include <sqlite3.h>\n"),
 ]
 
