@@ -58,10 +58,18 @@ std::int64_t parse_extent(const ExtentText& extent, const std::string& shape, co
     return value;
 }
 
-std::vector<std::string> option_names(const Op& op) {
-    std::vector<std::string> names;
-    for (const OpOption& option : op.options()) names.push_back(option.name);
-    return names;
+// `known`: the options of the op.
+void check_option(const Op& op, const std::vector<OpOption>& known, const std::pair<std::string, std::string>& given) {
+    const auto& [name, value] = given;
+    const auto option = std::find_if(known.begin(), known.end(), [&](const OpOption& entry) { return entry.name == name; });
+    if (option == known.end()) {
+        std::vector<std::string> names;
+        for (const OpOption& each : known) names.push_back(each.name);
+        refuse("op '" + std::string(op.name()) + "' has no option '" + name + "'; its options are " + join(names));
+    }
+    const std::vector<std::string>& allowed = option->allowed;
+    if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), value) == allowed.end())
+        refuse("unknown " + name + " '" + value + "'; allowed are " + join(allowed));
 }
 
 const OpAlias* alias_named(const std::vector<OpAlias>& aliases, std::string_view name) {
@@ -95,7 +103,11 @@ ShapeNumbers parse_shape(std::string_view shape, std::string_view form, const Ex
 }
 
 RequestOptions::RequestOptions(const Op& op, const ProblemRequest& request) {
-    for (const auto& [name, value] : request.options) add(op, name, value);
+    const std::vector<OpOption> known = op.options();
+    for (const auto& [name, value] : request.options) {
+        check_option(op, known, {name, value});
+        values_[name] = value;
+    }
     const std::vector<OpAlias> aliases = op.aliases();
     const OpAlias* const alias = alias_named(aliases, request.op);
     if (alias == nullptr) return;
@@ -107,18 +119,6 @@ RequestOptions::RequestOptions(const Op& op, const ProblemRequest& request) {
         }
         values_[name] = preset;
     }
-}
-
-void RequestOptions::add(const Op& op, const std::string& name, const std::string& value) {
-    const std::vector<OpOption> options = op.options();
-    const auto option = std::find_if(options.begin(), options.end(), [&](const OpOption& entry) { return entry.name == name; });
-    if (option == options.end()) {
-        refuse("op '" + std::string(op.name()) + "' has no option '" + name + "'; its options are " + join(option_names(op)));
-    }
-    const bool is_allowed =
-        option->allowed.empty() || std::find(option->allowed.begin(), option->allowed.end(), value) != option->allowed.end();
-    if (!is_allowed) refuse("unknown " + name + " '" + value + "'; allowed are " + join(option->allowed));
-    values_[name] = value;
 }
 
 std::optional<std::string> RequestOptions::find(std::string_view name) const {

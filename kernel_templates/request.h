@@ -45,8 +45,6 @@ class RequestOptions {
     std::optional<double> number(std::string_view name) const;
 
   private:
-    void add(const Op& op, const std::string& name, const std::string& value);
-
     std::map<std::string, std::string, std::less<>> values_;
 };
 
