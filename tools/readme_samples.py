@@ -48,12 +48,20 @@ def run(build, words, command, real_compiler):
         return done.stdout.replace(home, "~")
 
 
+def place(lines, bound, start):
+    """Index of line `3`, or of the first line from `start` on that holds the text of `/cublas/`."""
+    if not bound.startswith("/"):
+        return int(bound) - 1
+    return next((i for i in range(start, len(lines)) if bound.strip("/") in lines[i]), len(lines))
+
+
 def chosen(lines, part):
-    """Indices of `3`, `3-5`, `3-` (to the end) or `/cublas/` (all lines with that text)."""
-    if part.startswith("/"):
-        return [i for i, line in enumerate(lines) if part.strip("/") in line]
+    """Indices of `3`, `/cublas/` (all lines that hold it), `3-5`, `3-/search/`, `/median/-/group=1/` or `3-` (to the end)."""
     first, dash, last = part.partition("-")
-    return range(int(first) - 1, int(last) if last else len(lines) if dash else int(first))
+    if not dash and first.startswith("/"):
+        return [i for i, line in enumerate(lines) if first.strip("/") in line]
+    begin = place(lines, first, 0)
+    return range(begin, (place(lines, last, begin) if last else len(lines) - 1 if dash else begin) + 1)
 
 
 def shown(output, words):
@@ -83,7 +91,7 @@ def checked(match, build, write):
         raise SystemExit(f"`{match['command']}`: the block has no line `<!-- sample ... -->` or `<!-- recorded: ... -->` above it")
     if match["kind"] == "recorded":
         return match[0], True
-    words = dict(word.split("=") for word in match["words"].split())
+    words = dict(word.split("=", 1) for word in match["words"].split())
     text = shown(run(build, words, match["command"], write), words)
     same = text == match["text"] or words["machine"] == "none" and form(text) == form(match["text"])
     if not same and not write:
