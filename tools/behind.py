@@ -4,7 +4,8 @@
     tools/behind.py SET.txt BENCH.out [--ahead 1.02]     BENCH.out: `autotune bench --shapes SET.txt --against ... --json`
 """
 import argparse
-import json
+
+from json_documents import documents
 
 
 def ratio_to_best_rival(table):
@@ -21,8 +22,7 @@ def main():
     options = parser.parse_args()
     with open(options.set, encoding="utf-8") as lines:
         shapes = [line.rstrip("\n") for line in lines if line.strip() and not line.startswith("#")]
-    with open(options.bench, encoding="utf-8") as lines:
-        tables = [table for table in (json.loads(line) for line in lines if line.startswith("{")) if "rows" in table]
+    tables = [table for table in documents(options.bench) if "rows" in table]
     for line, table in zip(shapes, tables, strict=True):
         if not table["problem"]["shape"].endswith(line.split()[0]):  # batches stand before it there
             raise SystemExit(f"behind.py: {options.bench} is not of {options.set}: {line.split()[0]} is {table['problem']['shape']} there")

@@ -10,15 +10,11 @@
     tools/meter_report.py named BENCH                 a family's winner against its best named config
     tools/meter_report.py exhausted TUNE TUNE         a winner in the final rounds of a tune that tried the whole space
 """
-import json
 import sys
 
+from json_documents import documents
+
 TIE_GAP = 0.01  # as the final rounds have it
-
-
-def json_lines(path):
-    with open(path, encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 def extents_of(row):
@@ -43,7 +39,7 @@ def verdict(first, second, duel):
 
 
 def both_tunes(paths):
-    first, second = ({extents_of(row): row for row in json_lines(path)} for path in paths)
+    first, second = ({extents_of(row): row for row in documents(path)} for path in paths)
     return [(shape, first[shape], second[shape]) for shape in sorted(first.keys() & second.keys())]
 
 
@@ -55,14 +51,14 @@ def duels(paths):
 
 
 def agreement(paths):
-    raced = {table["problem"]["shape"]: table for path in paths[2:] for table in json_lines(path)}
+    raced = {table["problem"]["shape"]: table for path in paths[2:] for table in documents(path)}
     for shape, first, second in both_tunes(paths[:2]):
         print(f"{shape:<18} {verdict(first, second, raced.get(shape))}")
 
 
 def fresh(paths):
-    rows = {extents_of(row): row for row in json_lines(paths[0])}
-    bench = json_lines(paths[1])[0]
+    rows = {extents_of(row): row for row in documents(paths[0])}
+    bench = next(documents(paths[1]))
     shape = bench["problem"]["shape"]
     by_name = {row["name"]: row for row in bench["rows"]}
     told, now = rows[shape], by_name["winner"]
@@ -77,11 +73,11 @@ def regret(words):
     tunes, spaces = words[: words.index("--")], words[words.index("--") + 1 :]
     recorded = {}
     for path in spaces:
-        space = json_lines(path)[0]
+        space = next(documents(path))
         names = [one["name"] for one in space["parameters"]]
         recorded[space["name"].split()[0]] = {tuple(sorted(zip(names, row))): row[len(names)] for row in space["rows"]}
     for path in tunes:
-        tune = json_lines(path)[0]
+        tune = next(documents(path))
         family, evidence, times = tune["winner"]["family"], tune["evidence"], recorded[tune["winner"]["family"]]
         best_us = min(time for time in times.values() if not isinstance(time, str))
         found_us = times[tuple(sorted(tune["winner"]["config"].items()))]
@@ -94,7 +90,7 @@ def regret(words):
 
 def exhausted(paths):
     """A tune of a space, and one that tried all of it, in whose final rounds the first one's winner ran too."""
-    tune, everything = (json_lines(path)[0] for path in paths)
+    tune, everything = (next(documents(path)) for path in paths)
     raced = {name_of(one): one for one in everything["evidence"]["finalists"] if one.get("family")}
     best = min(raced.values(), key=lambda one: one["ratio"])
     found = raced[name_of(tune["winner"])]
@@ -104,7 +100,7 @@ def exhausted(paths):
 
 def named(paths):
     """A side by side table of one family: its tuned winner against the fastest named configs, which raced it."""
-    for table in json_lines(paths[0]):
+    for table in documents(paths[0]):
         raced = [row for row in table["rows"] if row["measured"] == "rounds" and row["name"] != "winner"]
         best = min(raced, key=lambda row: row["ratio_to_first"])
         print(f"{best['family']} {table['problem']['shape']}: the best named config {best['name']} takes {best['ratio_to_first']:.4f} "

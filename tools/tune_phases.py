@@ -1,21 +1,19 @@
 #!/usr/bin/env python3
-"""Prints where the wall time of tunes went: a row per tune from the JSON lines of `autotune tune|sweep --json`. `isolation` is what the
+"""Prints where the wall time of tunes went: a row per tune from what `autotune tune|sweep --json` printed. `isolation` is what the
 search waited for the bench worker over what the worker itself took, which is what it would take in the process that tunes.
 
     tools/tune_phases.py FILE...
 """
-import json
 import sys
+
+from json_documents import documents
 
 COLUMNS = ["total_s", "first_verified_s", "start_s", "setup_s", "search_s", "starved_s", "loaded_s", "busy_s", "verify_s", "measure_s", "second_rung_s",
            "warm_s", "rounds_s", "neighbours_s"]
 
 
 def tunes(path):
-    with open(path, encoding="utf-8") as lines:
-        for line in lines:
-            if line.startswith("{") and "phases" in (tune := json.loads(line)):
-                yield tune
+    return (tune for tune in documents(path) if "phases" in tune)
 
 
 def isolation(phases):

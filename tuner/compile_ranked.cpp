@@ -58,11 +58,19 @@ std::vector<CompiledRow> compile_ranked(const Problem& problem, const CompileOpt
     std::vector<CompiledRow> rows;
     std::size_t missing = 0;
     Progress progress;
+    const auto begun = Clock::now();
+    const auto tell = [&] {
+        progress.waiting = static_cast<int>(missing);
+        progress.elapsed_s = seconds_since(begun);
+        if (services.observer != nullptr) services.observer->on_progress(progress);
+    };
     try {
         const jit::Target target{services.device.arch(), engine.nvrtc_version()};
         const std::vector<std::size_t> points = ranked(candidates, static_cast<std::size_t>(std::max(options.count, 1)));
         rows.resize(points.size());
         missing = points.size();
+        progress.total = static_cast<int>(missing);
+        tell();
         for (std::size_t i = 0; i < points.size(); ++i) {
             const Candidates::Part& part = candidates.part_of(points[i]);
             rows[i].candidate = candidates.at(points[i]);
@@ -71,13 +79,12 @@ std::vector<CompiledRow> compile_ranked(const Problem& problem, const CompileOpt
             const jit::Rendered rendered =
                 jit::render(services.catalogue, *part.family, problem, part.space, rows[i].candidate.config, target);
             engine.pool().submit({rendered, 1, 0, options.keep_folder},
-                                 [&rows, &missing, &services, &progress, i, plan](const CompileOutcome& outcome) {
+                                 [&rows, &missing, &services, &progress, &tell, i, plan](const CompileOutcome& outcome) {
                                      fill(rows[i], outcome, plan, services.device);
                                      --missing;
                                      ++progress.compiled;
                                      progress.failed += rows[i].status == TrialStatus::compile_failed ? 1 : 0;
-                                     progress.waiting = static_cast<int>(missing);
-                                     if (services.observer != nullptr) services.observer->on_progress(progress);
+                                     tell();
                                  });
         }
         engine.wait_for([&] { return missing == 0; });

@@ -51,6 +51,7 @@ enum class Phase { compile, trial, final_rounds, done };
 struct Progress {
     Phase phase = Phase::compile;
     int compiled = 0, tried = 0, failed = 0, waiting = 0;
+    int total = 0;  // compiles that were asked for; 0: a search, which has no end in sight
     double elapsed_s = 0;
     std::optional<double> eta_s;
     std::optional<double> best_us;
@@ -119,14 +120,16 @@ struct TuneResult {
     bool stale = false;  // soft key differs from today's
     std::string stale_because;
     bool interrupted = false;
+    std::string not_stored;  // why the store could not take the winner; empty: it has it, or was not to take it
 };
 
 // The valid winner the store has for this problem on this device: hard key equal and template identity that of the catalogue.
 // Compiles nothing, starts no process, creates no context.
 std::optional<TuneResult> recall(const Problem& problem, const TuneServices& services);
 
-// Finds, verifies and stores the winner. Throws Error: no_valid_config if no family accepts or every candidate failed (with
-// counts by reason), gpu_unhealthy, database, interrupted if stopped before anything was verified.
+// Finds, verifies and stores the winner. A store that cannot take it costs no answer: TuneResult::not_stored says why. Throws
+// Error: no_valid_config if no family accepts or every candidate failed (with counts by reason), gpu_unhealthy, database,
+// interrupted if stopped before anything was verified.
 TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices& services);
 
 // ---- side by side ----

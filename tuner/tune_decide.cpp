@@ -104,7 +104,7 @@ TuneResult TuneRun::decide() {
             TuneResult result;
             result.winner = winner_from(race, verdict);
             result.tuned = true;
-            store(result.winner);
+            result.not_stored = store(result.winner);
             return result;
         }
         out.insert(winner);
@@ -237,12 +237,17 @@ db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) c
 }
 
 // The winner of a narrowed search does not push out a better one that it was not compared with.
-void TuneRun::store(const db::Winner& winner) {
-    if (services().store == nullptr) return;
+std::string TuneRun::store(const db::Winner& winner) {
+    if (services().store == nullptr) return "";
     const bool compared = !previous_ || candidates_.find(previous_->candidate).has_value();
     const bool better = !previous_ || winner.timing.median_us < previous_->timing.median_us;
-    if (compared || better) services().store->put(winner);
-    flush_store(true);
+    try {
+        if (compared || better) services().store->put(winner);
+        flush_store(true);
+    } catch (const db::DatabaseError& error) {
+        return error.what();
+    }
+    return "";
 }
 
 // What there is so far, so that the user sees it. It is not stored as a winner: the next run goes on from the trials.

@@ -94,7 +94,8 @@ class TuneRun {
     db::Winner blank_winner(std::size_t point) const;
     void fill_evidence(db::Winner& winner, const FinalRace& race, const Verdict& verdict) const;
     TuneResult interrupted_result();
-    void store(const db::Winner& winner);
+    // Why it could not be stored; empty: nothing went wrong.
+    std::string store(const db::Winner& winner);
     [[noreturn]] void throw_all_failed() const;
 
     double elapsed_s() const;

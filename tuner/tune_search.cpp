@@ -389,8 +389,8 @@ void TuneRun::charge(std::size_t point, const RunOutcome& outcome) {
 // The journal covers what the store has buffered, so it may be emptied whenever the store has written.
 void TuneRun::flush_store(bool now) {
     if (services().store == nullptr || (!now && Clock::now() - flushed_at_ < kFlushEvery)) return;
-    services().store->flush();
-    if (shared_.journal) shared_.journal->clear();
+    const bool is_written = services().store->flush();
+    if (is_written && shared_.journal) shared_.journal->clear();
     flushed_at_ = Clock::now();
 }
 

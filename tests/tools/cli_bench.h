@@ -96,9 +96,19 @@ class FakeServices : public Services {
         tuner::TuneResult result;
         result.winner = winner_of(problem, services);
         result.tuned = true;
-        if (services.store != nullptr) services.store->put(result.winner);
+        result.not_stored = put(services.store, result.winner);
         return result;
     }
+    // As the tuner does: a store that cannot take a winner costs no answer.
+    static std::string put(db::Store* store, const db::Winner& winner) {
+        try {
+            if (store != nullptr) store->put(winner);
+        } catch (const db::DatabaseError& error) {
+            return error.what();
+        }
+        return "";
+    }
+    std::function<void(std::size_t)> on_sweep_item = [](std::size_t) {};  // before the item with this index
     // A table that is there at once; `services` remembers what was asked.
     class FakeBenchRun : public tuner::BenchRun {
       public:
@@ -180,12 +190,15 @@ class FakeServices : public Services {
         sweep_options = options;
         std::vector<tuner::SweepItem> items;
         for (const Problem& problem : problems) {
+            on_sweep_item(items.size());
             tuner::SweepItem item;
             item.problem = problem;
             item.state = items.size() < sweep_states.size() ? sweep_states[items.size()] : tuner::SweepItem::State::tuned;
             if (item.state == tuner::SweepItem::State::tuned) {
                 item.result = tuner::TuneResult{};
                 item.result->winner = winner_of(problem, services);
+                item.result->tuned = true;
+                item.result->not_stored = put(services.store, item.result->winner);
             }
             items.push_back(item);
             observer->on_item(items.back(), items.size(), problems.size(), std::nullopt);

@@ -6,6 +6,7 @@
 
 #include "src/core/error.h"
 #include "tools/cli/budget.h"
+#include "tools/cli/common_words.h"
 #include "tools/cli/csv.h"
 #include "tools/cli/each_problem.h"
 #include "tools/cli/environment.h"
@@ -14,6 +15,7 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/table.h"
 #include "tools/cli/text_forms.h"
+#include "tools/cli/wrap.h"
 
 namespace autotune::cli {
 namespace {
@@ -128,6 +130,34 @@ TEST(TableText, AlignsColumnsAndEndsNoLineWithSpaces) {
     EXPECT_EQ(table.to_string(), "name      us\na        1.5\nlonger  12.5  tie\n");
 }
 
+TEST(TableText, ColumnsThatWrapShrinkUntilALineFits) {
+    Table table({{"#"}, {"state", Table::Align::left}, {"candidate", Table::Align::wrap}});
+    table.add({"1", "ok", "alpha=1 beta=2 gamma=3 delta=4"});
+    EXPECT_EQ(table.to_string(27), "#  state  candidate\n1  ok     alpha=1 beta=2\n          gamma=3 delta=4\n");
+    EXPECT_EQ(table.to_string(SIZE_MAX), "#  state  candidate\n1  ok     alpha=1 beta=2 gamma=3 delta=4\n");
+}
+
+TEST(Wrap, BreaksAtSpacesAndALongWordAnywhere) {
+    EXPECT_THAT(wrap("one two three", 7), testing::ElementsAre("one two", "three"));
+    EXPECT_THAT(wrap("abcdefgh", 3), testing::ElementsAre("abc", "def", "gh"));
+    EXPECT_THAT(wrap("", 3), testing::ElementsAre(""));
+    EXPECT_EQ(wrapped("at: ", "one two", 7), "at: one\n    two\n");
+}
+
+TEST(CommonWords, SaysOnceWhatAllRowsOfAGroupHave) {
+    CommonWords names;
+    names.add("mma m=1 n=2 k=3");
+    names.add("mma m=1 n=4 k=3");
+    names.add("simt m=1");
+    EXPECT_EQ(names.name("mma m=1 n=4 k=3"), "mma n=4");
+    EXPECT_EQ(names.name("simt m=1"), "simt");
+    EXPECT_EQ(names.legend(), "every mma:  m=1 k=3\nthe simt:  m=1\n\n");
+    CommonWords whole(true);
+    whole.add("mma m=1");
+    EXPECT_EQ(whole.name("mma m=1"), "mma m=1");
+    EXPECT_EQ(whole.legend(), "");
+}
+
 TEST(Numbers, ReadWell) {
     EXPECT_EQ(us_text(112.34), "112.3");
     EXPECT_EQ(us_text(12.345), "12.35");
@@ -149,6 +179,16 @@ TEST(ProgressText, SaysHowFarAndHowLong) {
     progress.eta_s = 14;
     progress.best_us = 112.3;
     EXPECT_EQ(progress_text(progress), "searching: compiled 12, tried 8 (1 failed), best 112.3 us, 5.0 s, 14.0 s left");
+}
+
+TEST(ProgressText, OfACompileSaysHowManyOfHowMany) {
+    tuner::Progress progress;
+    progress.compiled = 12;
+    progress.total = 24;
+    progress.elapsed_s = 3.2;
+    EXPECT_EQ(progress_text(progress), "compiled 12 of 24, 3.2 s");
+    progress.failed = 2;
+    EXPECT_EQ(progress_text(progress), "compiled 12 of 24 (2 failed), 3.2 s");
 }
 
 TEST(Nearest, FindsASlipOfTheFingersAndNothingElse) {

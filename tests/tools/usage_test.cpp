@@ -120,6 +120,44 @@ TEST(Usage, EveryCommandHasHelpWithAnExample) {
 TEST(Usage, VersionIsOneLine) {
     CliBench autotune;
     EXPECT_EQ(autotune({"--version"}).out, "autotune 9.8.7\n");
+    EXPECT_EQ(autotune({"-V"}).out, "autotune 9.8.7\n");
+}
+
+// Every name of an op that the message for an unknown one lists stands in `autotune families`, and is taken.
+TEST(Usage, AnUnknownOpIsToldTheOpsThatFamiliesLists) {
+    CliBench autotune;
+    const std::string listed = autotune({"families"}).out;
+    const auto ops = autotune({"families", "--json"}).json()["ops"];
+    ASSERT_GE(ops.size(), 2u);
+    for (const char* command : {"families", "show", "tune", "sweep"}) {
+        const std::string message = autotune({command, "--op", "hgem", "--shape", "1x1x1"}).err;
+        EXPECT_THAT(message, HasSubstr("autotune families")) << command;
+        for (const auto& op : ops) {
+            for (const std::string name : op["names"]) {
+                EXPECT_THAT(message, HasSubstr(name)) << command;
+                EXPECT_THAT(listed, HasSubstr(name));
+                EXPECT_EQ(autotune({"families", "--op", name, "--json"}).code, ExitCode::done) << name;
+            }
+        }
+    }
+}
+
+TEST(Usage, NoLineOfAHelpIsWiderThan120Columns) {
+    CliBench autotune;
+    for (const Command& command : all_commands()) {
+        std::istringstream help(autotune({command.name, "--help"}).out);
+        bool is_example = false;  // a command stands whole, to be copied
+        for (std::string line; std::getline(help, line);) {
+            is_example = line == "examples:" || (is_example && !line.empty());
+            if (is_example) continue;
+            EXPECT_LE(line.size(), 120u) << line;
+        }
+    }
+}
+
+TEST(Usage, ALongFlagHasALineOfItsOwn) {
+    CliBench autotune;
+    EXPECT_THAT(autotune({"tune", "--help"}).out, HasSubstr("  --lda integer >= a row's elements\n   "));
 }
 
 TEST(Usage, HelpOfTuneShowsTheOpsOwnOptions) {

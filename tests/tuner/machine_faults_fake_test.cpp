@@ -116,6 +116,8 @@ TEST(Faults, F7AFullDiskIsExit5AndLosesNothing) {
                      fake::autotune_binary()});
     EXPECT_EQ(full.exit_code, 5) << full.err;
     EXPECT_THAT(full.err, HasSubstr("autotune.db"));
+    EXPECT_THAT(full.out, HasSubstr("winner     gemm/simt")) << "a found winner is printed";
+    EXPECT_THAT(full.err, HasSubstr("autotune import")) << "and can be stored later";
     EXPECT_EQ(sandbox.autotune({"verify", "--database-only"}).exit_code, 0);
     EXPECT_FALSE(result_of(sandbox.autotune(test::small_tune("6s"))).at("tuned"));
 }

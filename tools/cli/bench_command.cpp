@@ -106,7 +106,7 @@ void BenchPrinter::print(const Benched& benched) {
         session_.out() << problem_text(benched.problem) << "\n"
                        << device_text(gpu_.device.identity) << "\n"
                        << conditions_text(benched.result) << "\n"
-                       << bench_table(benched, op) << "\n";
+                       << bench_table(benched, op, session_.full()) << "\n";
     }
     session_.out().flush();
 }
@@ -178,7 +178,7 @@ Command bench_command() {
                                   {"burst", "", "no load before the rounds: what a cold card does", false, {}},
                                   {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
                                   {"seed", "N", "seed of data and order", false, {}}} +
-                choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} +
+                choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} +
                 store_flags() + table_flags(),
             .takes_op_options = true,
             .words = "",

@@ -27,10 +27,14 @@ std::string ratio_text(const tuner::BenchRow& row) {
     return fmt::format("{:.3f} ({:.3f} .. {:.3f})", row.ratio_to_first, row.ratio_low, row.ratio_high);
 }
 
+bool is_winner(const tuner::BenchRow& row) {
+    return row.name == "winner" && row.candidate;
+}
+
 // What a name does not say: why there is no time, or which config the winner is.
-std::string note_text(const tuner::BenchRow& row) {
+std::string note_text(const tuner::BenchRow& row, bool full) {
     if (!row.timing) return row.status == TrialStatus::ok ? row.detail : std::string(to_string(row.status)) + ": " + row.detail;
-    return row.name == "winner" && row.candidate ? row.candidate->to_string() : row.detail;
+    return full && is_winner(row) ? row.candidate->to_string() : row.detail;
 }
 
 Json row_json(const tuner::BenchRow& row, std::optional<double> gain, const Op& op, const Problem& problem) {
@@ -109,31 +113,39 @@ std::vector<std::optional<double>> gains_percent(const std::vector<tuner::BenchR
     return gains;
 }
 
-std::string bench_table(const Benched& benched, const Op& op) {
+std::string bench_table(const Benched& benched, const Op& op, bool full) {
     const std::vector<tuner::BenchRow>& rows = benched.result.rows;
     const bool has_swizzle =
         std::any_of(rows.begin(), rows.end(), [](const tuner::BenchRow& row) { return !swizzle_text(row).empty(); });
-    std::vector<Table::Column> columns = {
-        {"name", Table::Align::left}, {"first value"}, {"last value"}, {"median us"}, {"95 % interval"}};
-    if (has_swizzle) columns.push_back({kSwizzleStride});
-    for (Table::Column column :
-         std::vector<Table::Column>{{rate_title(op)}, {"gain %"}, {"time ratio"}, {"", Table::Align::left}})
-        columns.push_back(std::move(column));
-    Table table(std::move(columns));
+    const auto chosen = [&](auto name, auto samples, auto median, auto interval, auto swizzle, auto others) {
+        auto cells = std::vector{name};
+        if (full) cells.insert(cells.end(), samples.begin(), samples.end());
+        cells.push_back(median);
+        if (full) cells.push_back(interval);
+        if (has_swizzle) cells.push_back(swizzle);
+        cells.insert(cells.end(), others.begin(), others.end());
+        return cells;
+    };
+    using Column = Table::Column;
+    Table table(chosen(Column{"name", Table::Align::wrap}, std::vector<Column>{{"first value"}, {"last value"}},
+                       Column{"median us"}, Column{"95 % interval"}, Column{kSwizzleStride},
+                       std::vector<Column>{{rate_title(op)}, {"gain %"}, {"time ratio"}, {"", Table::Align::wrap}}));
     const std::vector<std::optional<double>> gains = gains_percent(rows);
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const tuner::BenchRow& row = rows[i];
-        std::vector<std::string> cells = {row.name, sample_text(row, 0), sample_text(row, 1),
-                                          row.timing ? us_text(row.timing->median_us) : "-",
-                                          row.timing ? interval_text(*row.timing) : "-"};
-        if (has_swizzle) cells.push_back(swizzle_text(row));
-        cells.push_back(row.timing ? rate_text(op, benched.problem, row.timing->median_us) : "-");
-        cells.push_back(gains[i] ? fmt::format("{:+.1f}", *gains[i]) : "-");
-        cells.push_back(row.timing ? ratio_text(row) : "-");
-        cells.push_back(note_text(row));
-        table.add(std::move(cells));
+        const auto timed = [&](const std::string& text) { return row.timing ? text : "-"; };
+        const double time_us = row.timing ? row.timing->median_us : 0;
+        table.add(
+            chosen(row.name, std::vector{sample_text(row, 0), sample_text(row, 1)}, timed(us_text(time_us)),
+                   row.timing ? interval_text(*row.timing) : "-", swizzle_text(row),
+                   std::vector{timed(rate_text(op, benched.problem, time_us)), gains[i] ? fmt::format("{:+.1f}", *gains[i]) : "-",
+                               timed(ratio_text(row)), note_text(row, full)}));
     }
-    return table.to_string();
+    std::string text = table.to_string(full ? SIZE_MAX : kTextColumns);
+    for (const tuner::BenchRow& row : rows) {
+        if (!full && is_winner(row)) text += "\n" + wrapped("winner: ", row.candidate->to_string());
+    }
+    return text;
 }
 
 Json bench_json(const Benched& benched, const tuner::TuneServices& services, const Op& op) {

@@ -27,7 +27,8 @@ std::string measured_in(const tuner::BenchRow& row);
 // first.
 std::vector<std::optional<double>> gains_percent(const std::vector<tuner::BenchRow>& rows);
 
-std::string bench_table(const Benched& benched, const Op& op);
+// `full`: with sample values and intervals too, however wide.
+std::string bench_table(const Benched& benched, const Op& op, bool full);
 // Everything, with "rows".
 Json bench_json(const Benched& benched, const tuner::TuneServices& services, const Op& op);
 // The rows, each with its problem, for comma-separated values.

@@ -64,6 +64,9 @@ std::vector<Flag> table_flags() {
     return output_flags() + std::vector<Flag>{{"csv", "", "print the rows as comma-separated values", false, {}}};
 }
 
+Flag full_flag() {
+    return {"full", "", "tables with every parameter, however wide", false, {}};
+}
 Flag shapes_flag() {
     return {"shapes", "FILE|RANGES", "problems from a file, one a line, or ranges; repeatable", true, {}};
 }

@@ -30,7 +30,8 @@ Command compile_command() {
                                        {"count", "N", "compile the N best predicted; default 24", false, {}},
                                        {"seed", "N", "seed of the choice among equals", false, {}},
                                        {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}} +
-                     choice_flags() + std::vector<Flag>{templates_flag(), dry_run_flag()} + store_flags() + output_flags(),
+                     choice_flags() + std::vector<Flag>{templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
+                     output_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,

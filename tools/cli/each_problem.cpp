@@ -35,6 +35,8 @@ void report_failure(Session& session, const Problem& problem, const Error& error
 
 ExitCode combined(const std::vector<ExitCode>& codes) {
     if (codes.empty()) return ExitCode::done;
+    // A result that is not stored is what to look after first.
+    if (std::find(codes.begin(), codes.end(), ExitCode::database) != codes.end()) return ExitCode::database;
     const bool alike = std::all_of(codes.begin(), codes.end(), [&](ExitCode code) { return code == codes.front(); });
     return alike ? codes.front() : ExitCode::some_failed;
 }

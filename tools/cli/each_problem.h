@@ -13,7 +13,7 @@ namespace autotune::cli {
 // run at once, and so does a reader of standard output that went away.
 ExitCode each_problem(Session& session, const std::vector<Problem>& problems, const std::function<ExitCode(const Problem&)>& one);
 
-// The exit code of a finished run from those of its items.
+// The exit code of a finished run from those of its items: 5 if any could not be stored, else as above.
 ExitCode combined(const std::vector<ExitCode>& codes);
 
 }  // namespace autotune::cli

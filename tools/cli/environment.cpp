@@ -12,11 +12,6 @@
 namespace autotune::cli {
 namespace {
 
-// Never getpwuid: containers run under ids that no user has.
-std::string temporary_home() {
-    return "/tmp/autotune-" + std::to_string(getuid());
-}
-
 // An XDG folder: the variable if absolute, else `beneath_home` under HOME or its stand-in.
 std::string xdg_folder(const Environment& environment, std::string_view variable, const std::string& beneath_home) {
     const auto folder = environment.get(variable);
@@ -30,6 +25,11 @@ bool make_one(const std::string& folder) {
 }
 
 }  // namespace
+
+// Never getpwuid: containers run under ids that no user has.
+std::string temporary_home() {
+    return "/tmp/autotune-" + std::to_string(getuid());
+}
 
 Environment Environment::of_process() {
     Environment environment;

@@ -42,6 +42,9 @@ struct Paths {
 // Relative XDG folders are ignored, as their specification asks. Without HOME: a folder of this user's own under /tmp.
 Paths default_paths(const Environment& environment);
 
+// The private folder under /tmp that stands in for HOME.
+std::string temporary_home();
+
 // Makes a folder and its missing parents, each 0700. Throws Error{database} naming the folder and the reason.
 void make_private_folder(const std::string& folder);
 // The same for a folder under /tmp, where somebody else may have been first: also refuses one that is a link, foreign or open to

@@ -39,21 +39,21 @@ void explain_winner(Session& session, const db::Winner& winner, const Freshness&
     const Op& op = session.catalogue().op_of(problem);
     const db::Evidence& evidence = winner.evidence;
     std::ostream& out = session.out();
-    out << session.bold(winner.candidate.to_string()) << " " << wins_text(winner, op, problem) << "\n";
-    out << decided_text(evidence) << "\n";
-    if (const std::string rivals = rivals_text(evidence); !rivals.empty()) out << rivals << "\n";
-    if (evidence.max_error)
-        out << fmt::format("Verified: its largest error is {:.2f} of what is allowed.\n", *evidence.max_error);
-    out << fmt::format("Looked for among {} legal configs: {} tried, {} failed. ", count_text(evidence.space_legal),
-                       evidence.tried, evidence.failed)
-        << phases_text(evidence) << "\n";
-    out << measured_text(winner) << "\n";
+    const auto line = [&](const std::string& text) { out << wrapped("", text, session.text_columns()); };
+    out << session.bold(wrapped("", winner.candidate.to_string(), session.text_columns()));
+    line(wins_text(winner, op, problem));
+    line(decided_text(evidence));
+    if (const std::string rivals = rivals_text(evidence); !rivals.empty()) line(rivals);
+    if (evidence.max_error) line(fmt::format("Verified: its largest error is {:.2f} of what is allowed.", *evidence.max_error));
+    line(fmt::format("Looked for among {} legal configs: {} tried, {} failed. ", count_text(evidence.space_legal), evidence.tried,
+                     evidence.failed) +
+         phases_text(evidence));
+    line(measured_text(winner));
     if (winner.compile.registers >= 0)
-        out << fmt::format("It takes {} registers and spills {} bytes.\n", winner.compile.registers, winner.compile.spill_bytes);
-    out << freshness_text(freshness, compared) << "\n";
-    print_drops(session, drops_of(evidence));
-    if (!evidence.finalists.empty()) out << "\n" << finalists_table(evidence, op, problem);
-    out << "\n";
+        line(fmt::format("It takes {} registers and spills {} bytes.", winner.compile.registers, winner.compile.spill_bytes));
+    line(freshness_text(freshness, compared));
+    if (session.full()) print_drops(session, drops_of(evidence));
+    if (!evidence.finalists.empty()) out << "\n" << finalists_table(evidence, op, problem, session.full());
 }
 
 Json drops_json(const std::vector<Drop>& drops) {
@@ -92,17 +92,20 @@ void explain_pins(Session& session, const Family& family, const SearchSpace& spa
     for (const auto& [name, value] : pins.values()) whole.set(name, value);
     const auto reason = space.why_not(whole);
     const std::size_t others = space.enumerate(pins, 1000).size();
-    session.out() << fmt::format("{} with {}: {}; {}{} legal configs have {}\n", family.name(), whole.to_string(),
-                                 reason ? "not legal: " + *reason : "legal", others, others == 1000 ? " or more" : "",
-                                 pins.to_string());
+    const std::string text =
+        fmt::format("{} with {}: {}; {}{} legal configs have {}", family.name(), whole.to_string(),
+                    reason ? "not legal: " + *reason : "legal", others, others == 1000 ? " or more" : "", pins.to_string());
+    session.out() << wrapped("", text, session.text_columns());
 }
 
+// In text, families and what their constraints drop are for --full; what was pinned is always answered.
 void explain_spaces(Session& session, const Problem& problem, const Device& device, const tuner::Choice& choice, Json& json) {
+    const bool in_text = session.full() && !session.json();
     Json families = Json::array();
     for (const Family* family : session.catalogue().families_of(problem.op)) {
         if (const auto reason = family->refuses(problem, device)) {
             families.push_back({{"name", family->name()}, {"refused", *reason}});
-            if (!session.json()) session.out() << fmt::format("{}: not used, {}\n", family->name(), *reason);
+            if (in_text) session.out() << fmt::format("{}: not used, {}\n", family->name(), *reason);
             continue;
         }
         const SearchSpace space = family->space(problem, device);
@@ -114,12 +117,12 @@ void explain_spaces(Session& session, const Problem& problem, const Device& devi
                             {"legal", count.legal},
                             {"instances", count.instances},
                             {"dropped", reasons}});
-        if (session.json()) continue;
+        if (!session.json()) explain_pins(session, *family, space, choice.pins);
+        if (!in_text) continue;
         session.out() << fmt::format("{}: {} of {} configs are legal, {} instances\n", family->name(), count_text(count.legal),
                                      count_text(count.points), count_text(count.instances));
         for (const auto& [reason, number] : count.dropped)
             session.out() << fmt::format("  {:>12}  {}\n", count_text(number), reason);
-        explain_pins(session, *family, space, choice.pins);
     }
     json["families"] = families;
 }
@@ -144,9 +147,12 @@ void explain_one(Session& session, const db::Store& store, const Subject& subjec
         if (!session.json()) explain_winner(session, *winner, freshness, is_this_gpu, problem);
     } else if (!session.json()) {
         session.out() << "No winner is on record; `autotune --op " << problem.op << " --shape " << problem.shape()
-                      << " ...` finds one.\n\n";
+                      << " ...` finds one.\n";
     }
+    if (!session.json()) session.out() << "\n";
     explain_spaces(session, problem, subject.device, choice, json);
+    if (!session.json() && !session.full())
+        session.out() << "--full adds what was dropped on the way, and each family's space with what its constraints drop.\n\n";
     if (!session.json()) return;
     json["trials"] = trials_json(store.trials(problem, subject.device.identity));
     print_json(session, json);
@@ -183,8 +189,8 @@ Command explain_command() {
             .about = "why the winner won, how sure that is, what was dropped and why, and whether it is stale",
             .examples = {"autotune explain --op hgemm --shape 4096x4096x2048",
                          "autotune explain --op hgemm --shape 4096x4096x2048 --arch sm_80 --param stages=6"},
-            .flags = problem_flags() + choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag()} +
-                     store_flags() + output_flags(),
+            .flags = problem_flags() + choice_flags() + device_flags() +
+                     std::vector<Flag>{arch_flag(), templates_flag(), full_flag()} + store_flags() + output_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
@@ -7,6 +8,7 @@
 #include "tools/cli/json_forms.h"
 #include "tools/cli/requests.h"
 #include "tools/cli/text_forms.h"
+#include "tools/cli/wrap.h"
 
 namespace autotune::cli {
 namespace {
@@ -57,25 +59,25 @@ Json family_json(const FamilyFacts& facts, const Problem& problem) {
 
 void print_family(Session& session, const FamilyFacts& facts, const Problem& problem) {
     std::ostream& out = session.out();
-    out << session.bold(std::string(facts.family->name())) << "  " << facts.family->about() << "\n";
+    out << wrapped("", session.bold(std::string(facts.family->name())) + "  " + std::string(facts.family->about()));
     if (!facts.space) {
-        out << "  does not take " << problem_text(problem) << ": " << facts.refusal << "\n\n";
+        out << wrapped("  ", "does not take " + problem_text(problem) + ": " + facts.refusal) << "\n";
         return;
     }
     Table table({{"  parameter", Table::Align::left},
                  {"kind", Table::Align::left},
-                 {"values", Table::Align::left},
-                 {"", Table::Align::left}});
+                 {"values", Table::Align::wrap},
+                 {"", Table::Align::wrap}});
     for (const Parameter& parameter : facts.space->parameters) {
         std::vector<std::string> values;
         for (const std::int64_t value : parameter.values) values.push_back(std::to_string(value));
         table.add({"  " + parameter.name, parameter.kind == ParameterKind::compile ? "compile" : "launch", join(values, " "),
                    parameter.about});
     }
-    out << table.to_string() << "  legal configs of " << problem.shape() << ":";
-    for (const auto& [arch, count] : facts.legal) out << "  " << arch << " " << (count ? count_text(*count) : "-");
-    out << "\n";
-    for (const NamedConfig& config : facts.space->named) out << fmt::format("  {}  {}\n", config.name, config.config.to_string());
+    std::string legal = "legal configs of " + problem.shape() + ":";
+    for (const auto& [arch, count] : facts.legal) legal += "  " + arch + " " + (count ? count_text(*count) : "-");
+    out << table.to_string() << wrapped("  ", legal);
+    for (const NamedConfig& config : facts.space->named) out << wrapped("  " + config.name + "  ", config.config.to_string());
     out << "\n";
 }
 
@@ -99,8 +101,32 @@ std::vector<Problem> shown_problems(Session& session, const Arguments& arguments
     return problems;
 }
 
+std::vector<std::string> names_of(const Op& op) {
+    std::vector<std::string> names;
+    for (const OpAlias& alias : op.aliases()) names.push_back(alias.name);
+    if (std::find(names.begin(), names.end(), op.name()) == names.end()) names.emplace_back(op.name());
+    return names;
+}
+
+// Every name that --op takes.
+Json ops_json(const Catalogue& catalogue) {
+    Json ops = Json::array();
+    for (const Op* op : catalogue.ops())
+        ops.push_back({{"name", op->name()}, {"shape", op->shape_form()}, {"names", names_of(*op)}});
+    return ops;
+}
+
+void print_ops(Session& session) {
+    for (const Op* op : session.catalogue().ops()) {
+        session.out() << wrapped("op  ", fmt::format("{}: --op {}, --shape {}", session.bold(std::string(op->name())),
+                                                     join(names_of(*op), ", "), op->shape_form()));
+    }
+    session.out() << "\n";
+}
+
 ExitCode run(Session& session, const Arguments& arguments) {
     const std::vector<Device> devices = devices_of_archs(arguments, known_archs());
+    if (!session.json() && !arguments.has("op")) print_ops(session);
     Json list = Json::array();
     for (const Problem& problem : shown_problems(session, arguments)) {
         const tuner::Choice choice = choice_of(session, problem, devices.front());
@@ -116,7 +142,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
             }
         }
     }
-    if (session.json()) print_json(session, {{"families", list}});
+    if (session.json()) print_json(session, {{"ops", ops_json(session.catalogue())}, {"families", list}});
     return ExitCode::done;
 }
 
@@ -125,7 +151,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
 Command families_command() {
     return {
         .name = "families",
-        .about = "families of kernels: parameters, legal configs per architecture, named configs",
+        .about = "ops and their families of kernels: parameters, legal configs per architecture, named configs",
         .examples = {"autotune families", "autotune families --op hgemm --shape 4096x4096x2048 --arch sm_80 --json"},
         .flags = problem_flags() +
                  std::vector<Flag>{{"family", "NAME", "only this family; repeatable", true, {}}, arch_flag(), templates_flag()} +

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/cli/shapes.h"
+#include "tools/cli/wrap.h"
 
 namespace autotune::cli {
 namespace {
@@ -19,10 +20,24 @@ std::string left_column(const Flag& flag) {
     return "--" + flag.name + (flag.form.empty() ? "" : " " + flag.form);
 }
 
-std::string flag_line(const Flag& flag) {
+constexpr std::size_t kWidestLeft = 24;  // a longer flag has a line of its own
+
+std::string flag_lines(const Flag& flag, std::size_t width) {
     std::string about = flag.about;
     if (!flag.allowed.empty()) about += " (" + join(flag.allowed, ", ") + ")";
-    return fmt::format("  {:<22} {}\n", left_column(flag), about);
+    const std::string left = "  " + left_column(flag);
+    const std::string indent(width + 4, ' ');
+    if (left.size() > width + 2) return left + "\n" + wrapped(indent, about);
+    return wrapped(left + indent.substr(left.size()), about);
+}
+
+// Of the left column: the longest flag in it.
+std::size_t left_width(const std::vector<Flag>& flags) {
+    std::size_t width = 0;
+    for (const Flag& flag : flags) {
+        if (left_column(flag).size() <= kWidestLeft) width = std::max(width, left_column(flag).size());
+    }
+    return width;
 }
 
 }  // namespace
@@ -34,7 +49,7 @@ std::string program_help(const std::vector<Command>& commands) {
         "  autotune sweep --op hgemm --shapes 1024:4096:1024x4096x2048   tune many\n\n"
         "usage: autotune [COMMAND] [FLAGS]      without a command: tune\n\ncommands:\n";
     for (const Command& command : commands) text += fmt::format("  {:<12} {}\n", command.name, command.about);
-    text += "\n`autotune COMMAND --help` shows its flags and examples; `autotune --version` the version.\n\nexit codes:\n";
+    text += "\n`autotune COMMAND --help` shows its flags and examples; `autotune -V` the version.\n\nexit codes:\n";
     for (const auto& [code, meaning] : exit_code_meanings()) text += fmt::format("  {:<5} {}\n", static_cast<int>(code), meaning);
     return text;
 }
@@ -47,7 +62,7 @@ std::string command_help(const Command& command, const std::vector<const Op*>& o
     if (!flags.empty()) text += "\nflags:\n";
     for (std::size_t i = 0; i < flags.size(); ++i) {
         if (i == command.flags.size()) text += "\noptions of the operation:\n";
-        text += flag_line(flags[i]);
+        text += flag_lines(flags[i], left_width(flags));
     }
     if (std::any_of(flags.begin(), flags.end(), [](const Flag& flag) { return flag.name == "shapes"; }))
         text += "\n" + shapes_file_help();

@@ -143,7 +143,8 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
 
 Parsed parse(const std::vector<Command>& commands, const std::vector<const Op*>& ops, std::vector<std::string> words) {
     if (words.empty()) return {.kind = Parsed::Kind::help, .command = nullptr, .arguments = {}};
-    if (words.front() == "--version") return {.kind = Parsed::Kind::version, .command = nullptr, .arguments = {}};
+    if (words.front() == "--version" || words.front() == "-V")
+        return {.kind = Parsed::Kind::version, .command = nullptr, .arguments = {}};
     if (is_help(words.front())) {
         const Command* command = words.size() > 1 ? &find_command(commands, words[1]) : nullptr;
         return {.kind = Parsed::Kind::help, .command = command, .arguments = {}};

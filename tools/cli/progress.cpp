@@ -9,7 +9,7 @@ namespace autotune::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kLeastGap{100};  // ten lines a second are enough for eyes
-constexpr std::size_t kLineLength = 100;
+constexpr std::size_t kUnknownColumns = 80;
 
 std::string_view phase_text(tuner::Phase phase) {
     switch (phase) {
@@ -25,6 +25,12 @@ std::string_view phase_text(tuner::Phase phase) {
     return "";
 }
 
+// One column stays free: a terminal that is full to the last one would begin a new line, which no return takes back.
+std::string cut_to(std::string text, std::size_t columns) {
+    if (text.size() >= columns) text.resize(columns > 0 ? columns - 1 : 0);
+    return text;
+}
+
 }  // namespace
 
 ProgressLine::ProgressLine(Session& session) : session_(session), shows_progress_(session.streams().err_is_terminal) {
@@ -33,6 +39,11 @@ ProgressLine::ProgressLine(Session& session) : session_(session), shows_progress
 }
 
 std::string progress_text(const tuner::Progress& progress) {
+    if (progress.total > 0) {
+        const std::string failed = progress.failed > 0 ? fmt::format(" ({} failed)", progress.failed) : "";
+        return fmt::format("compiled {} of {}{}, {}", progress.compiled, progress.total, failed,
+                           seconds_text(progress.elapsed_s));
+    }
     std::string text = fmt::format("{}: compiled {}, tried {}", phase_text(progress.phase), progress.compiled, progress.tried);
     if (progress.failed > 0) text += fmt::format(" ({} failed)", progress.failed);
     if (progress.best_us) text += ", best " + us_text(*progress.best_us) + " us";
@@ -42,8 +53,9 @@ std::string progress_text(const tuner::Progress& progress) {
 }
 
 void ProgressLine::show(const std::string& line) {
-    std::string text = prefix_.empty() ? line : prefix_ + "  " + line;
-    if (text.size() > kLineLength) text.resize(kLineLength);
+    const Streams& streams = session_.streams();
+    const std::size_t columns = streams.err_columns ? streams.err_columns() : 0;
+    const std::string text = cut_to(prefix_.empty() ? line : prefix_ + "  " + line, columns == 0 ? kUnknownColumns : columns);
     session_.err() << "\r\x1b[K" << text << std::flush;
     shown_ = true;
 }

@@ -9,8 +9,8 @@
 
 namespace autotune::cli {
 
-// Shows a tune: one line on standard error that is written over, on a terminal only; warnings always; trials with
-// AUTOTUNE_LOG=info.
+// Shows a tune: one line on standard error that is written over, on a terminal only and no wider than it; warnings always; trials
+// with AUTOTUNE_LOG=info.
 class ProgressLine : public tuner::TuneObserver {
   public:
     explicit ProgressLine(Session& session);
@@ -37,7 +37,8 @@ class ProgressLine : public tuner::TuneObserver {
     std::chrono::steady_clock::time_point last_shown_;
 };
 
-// "compiled 12, tried 8 (1 failed), best 112.3 us, 14 s left".
+// "searching: compiled 12, tried 8 (1 failed), best 112.3 us, 5.0 s, 14.0 s left"; where the number of compiles is known,
+// "compiled 12 of 24, 3.2 s".
 std::string progress_text(const tuner::Progress& progress);
 
 }  // namespace autotune::cli

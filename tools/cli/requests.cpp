@@ -113,7 +113,9 @@ const Op& op_named(Session& session, const std::string& name) {
         throw Error(ErrorCode::usage, "--op is missing; say which operation: " + known_ops(catalogue));
     }
     const Op* op = catalogue.find_op(name);
-    if (op == nullptr) throw Error(ErrorCode::usage, "unknown op '" + name + "'; the ops are " + known_ops(catalogue));
+    if (op == nullptr)
+        throw Error(ErrorCode::usage, "unknown op '" + name + "'; the ops are " + known_ops(catalogue) +
+                                          " (`autotune families` says what each is)");
     return *op;
 }
 

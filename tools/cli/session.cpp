@@ -94,10 +94,12 @@ std::vector<std::string> Session::shipped() const {
     return {};
 }
 
-db::Store& Session::open(db::OpenOptions options) {
+db::Store& Session::open(db::OpenOptions options, bool expects_missing) {
     options.path = database_path();
     options.shipped = shipped();
-    options.on_warning = [this](const db::Warning& warning) { warn(warning.text); };
+    options.on_warning = [this, expects_missing](const db::Warning& warning) {
+        if (!expects_missing || warning.kind != db::WarningKind::missing) warn(warning.text);
+    };
     return stores_.emplace_back(db::Store::open(options));
 }
 
@@ -114,6 +116,10 @@ db::Store& Session::open_store() {
 db::Store& Session::open_store_to_read() {
     const bool named = arguments_.has("db") || environment_.get("AUTOTUNE_DB");
     return open({.read_only = true, .create = false, .missing_is_empty = !named});
+}
+
+db::Store& Session::open_store_if_any() {
+    return open({.read_only = true, .create = false, .missing_is_empty = true}, true);
 }
 
 std::optional<Gpu> Session::find_gpu() {

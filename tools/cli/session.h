@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "tools/cli/environment.h"
 #include "tools/cli/json_document.h"
 #include "tools/cli/services.h"
+#include "tools/cli/wrap.h"
 #include "tuner/tune.h"
 
 namespace autotune::cli {
@@ -60,6 +62,9 @@ class Session {
     bool csv() const { return arguments_.has("csv"); }
     // For people: neither JSON nor comma-separated values.
     bool plain() const { return !json() && !csv(); }
+    // --full: nothing is left out of tables, which may be wide then.
+    bool full() const { return arguments_.has("full"); }
+    std::size_t text_columns() const { return full() ? SIZE_MAX : kTextColumns; }
     bool stopped() const { return program_.stop != nullptr && program_.stop->load(); }
     // Nobody sees what is printed from now on.
     bool reader_left() const { return streams_.reader_left(); }
@@ -87,6 +92,8 @@ class Session {
     db::Store& open_store();
     // Opens it for reading. A default database that was never made is empty, with a warning; one that was named must exist.
     db::Store& open_store_to_read();
+    // The same where a database that was never made is what to expect, named or not: nothing is said of it.
+    db::Store& open_store_if_any();
 
     // ---- the GPU ----
     // nullopt where no driver is installed. Throws where one is and fails, or with --require-gpu.
@@ -104,7 +111,7 @@ class Session {
   private:
     std::vector<std::string> shipped() const;
     void warn_of_fallback();
-    db::Store& open(db::OpenOptions options);
+    db::Store& open(db::OpenOptions options, bool expects_missing = false);
     void clear_progress();
     void make_folders();
 

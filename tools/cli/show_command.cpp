@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tools/cli/command.h"
+#include "tools/cli/common_words.h"
 #include "tools/cli/csv.h"
 #include "tools/cli/json_forms.h"
 #include "tools/cli/messages.h"
@@ -49,23 +50,28 @@ class Sources {
 
 std::string rows_table(Session& session, const std::vector<db::Winner>& winners) {
     Sources sources(session.catalogue());
+    CommonWords classes(session.full()), candidates(session.full());
+    for (const db::Winner& winner : winners) {
+        classes.add(winner.class_key);
+        candidates.add(winner.candidate);
+    }
     Table table({{"shape", Table::Align::left},
-                 {"class", Table::Align::left},
-                 {"device", Table::Align::left},
+                 {"class", Table::Align::wrap},
+                 {"device", Table::Align::wrap},
                  {"median us"},
                  {"rate"},
                  {"", Table::Align::left},
-                 {"winner", Table::Align::left},
-                 {"from", Table::Align::left},
-                 {"date", Table::Align::left}});
+                 {"from", Table::Align::wrap},
+                 {"date", Table::Align::left},
+                 {"winner", Table::Align::wrap}});
     for (const db::Winner& winner : winners) {
         const auto problem = problem_of(session.catalogue(), winner);
         const Op* op = session.catalogue().find_op(winner.op);
-        table.add({shape_of(winner), winner.class_key, winner.device.name, us_text(winner.timing.median_us),
+        table.add({shape_of(winner), classes.name(winner.class_key), winner.device.name, us_text(winner.timing.median_us),
                    problem ? rate_text(*op, *problem, winner.timing.median_us) : "-", problem ? rate_title(*op) : "",
-                   winner.candidate.to_string(), sources.of(winner), winner.provenance.date.substr(0, 10)});
+                   sources.of(winner), winner.provenance.date.substr(0, 10), candidates.name(winner.candidate)});
     }
-    return table.to_string();
+    return classes.legend() + candidates.legend() + table.to_string(session.text_columns());
 }
 
 ExitCode show_misses(Session& session, const db::Store& store) {
@@ -85,13 +91,13 @@ ExitCode show_misses(Session& session, const db::Store& store) {
         return ExitCode::done;
     }
     Table table({{"shape", Table::Align::left},
-                 {"class", Table::Align::left},
-                 {"device", Table::Align::left},
+                 {"class", Table::Align::wrap},
+                 {"device", Table::Align::wrap},
                  {"asked"},
                  {"last", Table::Align::left}});
     for (const auto& miss : misses)
         table.add({miss.shape, miss.class_key, miss.device_key, count_text(static_cast<std::uint64_t>(miss.count)), miss.date});
-    session.out() << (misses.empty() ? "no problem was asked for in vain\n" : table.to_string());
+    session.out() << (misses.empty() ? "no problem was asked for in vain\n" : table.to_string(session.text_columns()));
     return ExitCode::done;
 }
 
@@ -136,7 +142,8 @@ Command show_command() {
                      std::vector<Flag>{shapes_flag(),
                                        {"device-key", "KEY", "only rows of this device, as --json names it", false, {}},
                                        {"limit", "N", "rows at most; 0: all; default 50", false, {}},
-                                       {"misses", "", "problems the library was asked for and had no winner", false, {}}} +
+                                       {"misses", "", "problems the library was asked for and had no winner", false, {}},
+                                       full_flag()} +
                      store_flags() + table_flags(),
             .takes_op_options = true,
             .words = "",

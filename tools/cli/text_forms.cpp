@@ -6,6 +6,7 @@
 
 #include "src/core/error.h"
 #include "tools/cli/arguments.h"
+#include "tools/cli/common_words.h"
 
 namespace autotune::cli {
 
@@ -108,14 +109,18 @@ std::string why_unusable(const Catalogue& catalogue, const db::Winner& winner) {
 }
 
 // Candidates are long and stand last: a narrow terminal cuts them and not the numbers.
-std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem) {
+std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem, bool full) {
+    CommonWords names(full);
+    for (const db::Finalist& finalist : evidence.finalists) {
+        if (finalist.candidate) names.add(*finalist.candidate);
+    }
     Table table({{"#"},
                  {"median us"},
                  {"95 % interval"},
                  {rate_title(op)},
                  {"time ratio"},
                  {"", Table::Align::left},
-                 {"candidate", Table::Align::left}});
+                 {"candidate", Table::Align::wrap}});
     int place = 0;
     for (const db::Finalist& finalist : evidence.finalists) {
         table.add({std::to_string(++place), us_text(finalist.timing.median_us), interval_text(finalist.timing),
@@ -124,12 +129,14 @@ std::string finalists_table(const db::Evidence& evidence, const Op& op, const Pr
                    place == 1     ? "winner"
                    : finalist.tie ? "tie"
                                   : "",
-                   finalist.name});
+                   finalist.candidate ? names.name(*finalist.candidate) : finalist.name});
     }
-    return table.to_string();
+    return names.legend() + table.to_string(full ? SIZE_MAX : kTextColumns);
 }
 
-std::string compiled_table(const std::vector<tuner::CompiledRow>& rows) {
+std::string compiled_table(const std::vector<tuner::CompiledRow>& rows, bool full) {
+    CommonWords names(full);
+    for (const tuner::CompiledRow& row : rows) names.add(row.candidate);
     Table table({{"#"},
                  {"predicted us"},
                  {"registers"},
@@ -137,7 +144,7 @@ std::string compiled_table(const std::vector<tuner::CompiledRow>& rows) {
                  {"smem"},
                  {"occupancy"},
                  {"compile ms"},
-                 {"candidate", Table::Align::left}});
+                 {"candidate", Table::Align::wrap}});
     int place = 0;
     for (const tuner::CompiledRow& row : rows) {
         const std::string trouble =
@@ -147,9 +154,9 @@ std::string compiled_table(const std::vector<tuner::CompiledRow>& rows) {
                    bytes_text(static_cast<std::size_t>(std::max(row.smem_bytes, 0))),
                    fmt::format("{:.0f} %", row.occupancy * 100),
                    row.report.from_cache ? "cached" : fmt::format("{:.0f}", row.report.compile_ms),
-                   row.candidate.to_string() + trouble});
+                   names.name(row.candidate) + trouble});
     }
-    return table.to_string();
+    return names.legend() + table.to_string(full ? SIZE_MAX : kTextColumns);
 }
 
 }  // namespace autotune::cli

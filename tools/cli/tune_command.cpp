@@ -9,7 +9,9 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/requests.h"
 #include "tools/cli/text_forms.h"
+#include "tools/cli/unstored.h"
 #include "tools/cli/without_gpu.h"
+#include "tools/cli/wrap.h"
 
 namespace autotune::cli {
 namespace {
@@ -32,7 +34,8 @@ std::string evidence_text(const db::Evidence& evidence) {
     return text;
 }
 
-void print_result(Session& session, const Gpu& gpu, const Problem& problem, const tuner::TuneResult& result) {
+void print_result(Session& session, const Gpu& gpu, const Problem& problem, const tuner::TuneResult& result,
+                  const Unstored& unstored = {}) {
     const Op& op = session.catalogue().op_of(problem);
     const db::Winner& winner = result.winner;
     if (session.json()) {
@@ -44,6 +47,7 @@ void print_result(Session& session, const Gpu& gpu, const Problem& problem, cons
                   {"stale", result.stale},
                   {"interrupted", result.interrupted}};
         if (result.stale) json["stale_because"] = result.stale_because;
+        if (!result.interrupted) add_unstored(json, unstored);
         json["winner"] = winner_json(winner, &op, &problem);
         json["evidence"] = evidence_json(winner.evidence);
         if (result.tuned) json["phases"] = phases_json(result.phases);
@@ -52,12 +56,12 @@ void print_result(Session& session, const Gpu& gpu, const Problem& problem, cons
     }
     std::ostream& out = session.out();
     out << problem_text(problem) << "\n" << device_text(gpu.device.identity) << "\n\n";
-    out << "winner     " << session.bold(winner.candidate.to_string()) << "\n";
+    out << session.bold(wrapped("winner     ", winner.candidate.to_string(), session.text_columns()));
     out << fmt::format("time       {} us ({}), {} {}\n", session.bold(us_text(winner.timing.median_us)),
                        interval_text(winner.timing), session.bold(rate_text(op, problem, winner.timing.median_us)),
                        rate_title(op));
     out << verdict_text(result) << evidence_text(winner.evidence);
-    if (!winner.evidence.finalists.empty()) out << "\n" << finalists_table(winner.evidence, op, problem);
+    if (!winner.evidence.finalists.empty()) out << "\n" << finalists_table(winner.evidence, op, problem, session.full());
     out << "\n";
 }
 
@@ -77,7 +81,13 @@ ExitCode tune_one(Session& session, Gpu& gpu, db::Store& store, const Problem& p
     tuner::TuneServices services = session.tune_services(gpu, &store, &progress);
     const tuner::TuneResult result = session.services().tune(problem, options, services);
     progress.clear();
-    print_result(session, gpu, problem, result);
+    const Unstored unstored = set_aside(session, result.winner, result.not_stored);
+    print_result(session, gpu, problem, result, unstored);
+    if (!unstored.is_stored()) {
+        session.out().flush();
+        complain_of(session, unstored);
+        return ExitCode::database;
+    }
     return result.interrupted ? ExitCode::interrupted : ExitCode::done;
 }
 
@@ -121,7 +131,8 @@ Command tune_command() {
                          "autotune --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=3 --retune",
                          "autotune --op hgemm --shape 4096x4096x2048 --arch sm_80 --json    (no GPU: compiled and ranked)"},
             .flags = problem_flags() + choice_flags() + search_flags() + device_flags() +
-                     std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} + store_flags() + output_flags(),
+                     std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
+                     output_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,

@@ -10,6 +10,7 @@
 #include "tools/cli/requests.h"
 #include "tools/cli/rows.h"
 #include "tools/cli/text_forms.h"
+#include "tools/cli/unstored.h"
 #include "tuner/recall.h"
 
 namespace autotune::cli {
@@ -37,6 +38,7 @@ class Verification {
     void report(const db::Winner& row, const std::string& verdict, const std::string& detail);
     ExitCode check_row(const Gpu& gpu, db::Store& store, const db::Winner& row);
     ExitCode check_answer(const Problem& problem, const db::Winner& row, tuner::TuneServices& services);
+    Unstored store(const tuner::TuneServices& services, const db::Winner& winner);
     ExitCode race_again(const Problem& problem, const db::Winner& row, const std::string& why, tuner::TuneServices& services);
 
     Session& session_;
@@ -90,6 +92,16 @@ std::string why_out(const tuner::RaceAgainResult& result, const Candidate& candi
     return "";
 }
 
+// A race that took seconds is not lost with a database that cannot be written.
+Unstored Verification::store(const tuner::TuneServices& services, const db::Winner& winner) {
+    try {
+        services.store->put(winner);
+        return {};
+    } catch (const db::DatabaseError& error) {
+        return set_aside(session_, winner, error.what());
+    }
+}
+
 // The winner against those it beat, on today's driver and compiler: what comes out of it is stored.
 ExitCode Verification::race_again(const Problem& problem, const db::Winner& row, const std::string& why,
                                   tuner::TuneServices& services) {
@@ -101,16 +113,17 @@ ExitCode Verification::race_again(const Problem& problem, const db::Winner& row,
                "no candidate's answer is right now, " + why_out(result, row.candidate) + "; tune again with --retune");
         return ExitCode::verification;
     }
-    services.store->put(*result.winner);
+    const Unstored unstored = store(services, *result.winner);
     const std::string now = us_text(result.winner->timing.median_us) + " us" + (why.empty() ? "" : "; " + why);
     if (result.winner->candidate == row.candidate) {
         report(row, "confirmed", now);
-        return ExitCode::done;
+    } else {
+        const std::string fault = why_out(result, row.candidate);
+        report(row, "demoted", fault.empty() ? "slower than another now; " + why : fault);
+        report(*result.winner, "promoted", now);
     }
-    const std::string fault = why_out(result, row.candidate);
-    report(row, "demoted", fault.empty() ? "slower than another now; " + why : fault);
-    report(*result.winner, "promoted", now);
-    return ExitCode::done;
+    if (!unstored.is_stored()) complain_of(session_, unstored);
+    return unstored.is_stored() ? ExitCode::done : ExitCode::database;
 }
 
 ExitCode Verification::check_row(const Gpu& gpu, db::Store& store, const db::Winner& row) {
@@ -133,18 +146,20 @@ ExitCode Verification::check_row(const Gpu& gpu, db::Store& store, const db::Win
 
 ExitCode Verification::check_kernels(const Gpu& gpu, db::Store& store, const RowFilter& filter) {
     const MatchingRows rows = matching_rows(store, filter, SIZE_MAX);
-    bool wrong = false, failed = false;
+    bool wrong = false, failed = false, unstored = false;
     for (const db::Winner& row : rows.winners) {
         if (session_.stopped()) throw Error(ErrorCode::interrupted, "interrupted; rows that were raced are stored");
         const ExitCode code = check_row(gpu, store, row);
         wrong |= code == ExitCode::verification;
         failed |= code == ExitCode::some_failed;
+        unstored |= code == ExitCode::database;
     }
     if (session_.json()) {
         list_.finish({{"winners", rows.total}});
     } else {
         session_.out() << fmt::format("{} winners of this device\n", rows.total);
     }
+    if (unstored) return ExitCode::database;
     return wrong ? ExitCode::verification : failed ? ExitCode::some_failed : ExitCode::done;
 }
 

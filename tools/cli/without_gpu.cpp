@@ -43,13 +43,14 @@ void print_compiled(Session& session, const Problem& problem, const Device& devi
     out << problem_text(problem) << "\nfor " << device.arch() << ", with the limits of " << device_text(device.identity)
         << "\n\n";
     if (known) {
-        out << fmt::format("winner on record: {}\n  {} us, {} {} on {} ({})\n\n", session.bold(known->candidate.to_string()),
-                           us_text(known->timing.median_us), rate_text(op, problem, known->timing.median_us), rate_title(op),
-                           device_text(known->device), known->shipped ? "shipped" : "from the database");
+        out << session.bold(wrapped("winner on record: ", known->candidate.to_string(), session.text_columns()));
+        out << fmt::format("  {} us, {} {} on {} ({})\n\n", us_text(known->timing.median_us),
+                           rate_text(op, problem, known->timing.median_us), rate_title(op), device_text(known->device),
+                           known->shipped ? "shipped" : "from the database");
     } else {
         out << "no winner on record for " << device.arch() << "\n\n";
     }
-    out << compiled_table(rows) << "\n";
+    out << compiled_table(rows, session.full()) << "\n";
 }
 
 ExitCode compile_one(Session& session, const db::Store& store, const Device& device, const Problem& problem) {
@@ -79,7 +80,7 @@ std::optional<db::Winner> winner_on_record(const db::Store& store, const Problem
 }
 
 ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
-    const db::Store& store = session.open_store_to_read();
+    const db::Store& store = session.open_store_if_any();
     std::vector<ExitCode> codes;
     session.document().expect(devices.size() * problems.size());
     for (const Device& device : devices) {

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,8 +36,22 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
     return out;
 }
 
+void set_columns(int terminal, int columns) {
+    winsize size = {};
+    size.ws_row = 24;
+    size.ws_col = static_cast<unsigned short>(columns);
+    ioctl(terminal, TIOCSWINSZ, &size);
+}
+
+// A pipe, or a terminal that is read at its other end.
 struct Pipe {
     int read = -1, write = -1;
+    explicit Pipe(int terminal_columns) {
+        if (openpty(&read, &write, nullptr, nullptr, nullptr) != 0) throw std::runtime_error("openpty failed");
+        fcntl(read, F_SETFD, FD_CLOEXEC);
+        fcntl(write, F_SETFD, FD_CLOEXEC);
+        set_columns(read, terminal_columns);
+    }
     Pipe() {
         std::array<int, 2> ends{};
         if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
@@ -109,6 +125,10 @@ Running::~Running() {
 
 void Running::signal(int number) const {
     if (pid_ > 0) kill(pid_, number);
+}
+
+void Running::resize_terminal(int columns) const {
+    set_columns(err_, columns);
 }
 
 Outcome Running::wait() {
@@ -221,7 +241,7 @@ Running Sandbox::start(const std::vector<std::string>& command, const RunOptions
     write_text(input, options.input);
     const int in = open(input.c_str(), O_RDONLY | O_CLOEXEC);
     const Pipe out;
-    const Pipe err;
+    const Pipe err = options.terminal_columns > 0 ? Pipe(options.terminal_columns) : Pipe();
     Running running;
     running.timeout_s_ = options.timeout_s;
     running.started_s_ = now_s();

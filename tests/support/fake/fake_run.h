@@ -19,8 +19,9 @@ struct RunOptions {
     Use nvml = Use::fake;
     double timeout_s = 60;
     std::vector<std::pair<std::string, std::string>>
-        environment{};    // added last, so it wins; an empty value removes the variable
-    std::string input{};  // standard input
+        environment{};         // added last, so it wins; an empty value removes the variable
+    std::string input{};       // standard input
+    int terminal_columns = 0;  // > 0: standard error is a terminal this wide
 };
 
 // How a command ended.
@@ -41,7 +42,8 @@ class Running {
     Running& operator=(Running&&) = delete;
     pid_t pid() const { return pid_; }
     void signal(int number) const;  // to the process alone
-    Outcome wait();                 // at most the run's timeout
+    void resize_terminal(int columns) const;
+    Outcome wait();  // at most the run's timeout
 
   private:
     friend class Sandbox;

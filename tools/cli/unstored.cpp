@@ -1,0 +1,83 @@
+#include "tools/cli/unstored.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+
+namespace autotune::cli {
+namespace {
+
+constexpr const char* kFileName = "/unstored.jsonl";
+
+// One write, so that lines of several processes do not mix; what a full disk cut off is taken back.
+bool append_line(const std::string& path, const std::string& line) {
+    const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) return false;
+    struct stat before = {};
+    const bool is_regular = ::fstat(file, &before) == 0 && S_ISREG(before.st_mode);
+    const std::string text = line + "\n";
+    const bool is_whole =
+        is_regular && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
+    if (is_regular && !is_whole) (void)!::ftruncate(file, before.st_size);
+    ::close(file);
+    return is_whole;
+}
+
+bool is_ready(const std::string& folder) {
+    try {
+        make_private_folder(folder);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+// A word for the shell: quoted where it is not plain.
+std::string shell_word(const std::string& word) {
+    if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:@%,") == std::string::npos)
+        return word;
+    std::string quoted = "'";
+    for (const char letter : word) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+    return quoted + "'";
+}
+
+}  // namespace
+
+Unstored set_aside(Session& session, const db::Winner& winner, const std::string& because) {
+    if (because.empty()) return {};
+    Unstored unstored{.because = because, .file = "", .line = db::to_json_line(winner)};
+    for (const std::string& folder : {session.paths().state_folder, session.paths().cache_folder, temporary_home()}) {
+        if (!is_ready(folder) || !append_line(folder + kFileName, unstored.line)) continue;
+        unstored.file = folder + kFileName;
+        break;
+    }
+    return unstored;
+}
+
+void complain_of(Session& session, const Unstored& unstored) {
+    const std::string into = session.arguments().has("db") ? " --db " + shell_word(session.arguments().text("db")) : "";
+    if (!unstored.file.empty()) {
+        session.complain("the winner is not stored: " + unstored.because + ". It is kept in " + unstored.file +
+                         "; when the database can be written, `autotune import " + shell_word(unstored.file) + into +
+                         "` stores it");
+        return;
+    }
+    session.complain("the winner is not stored: " + unstored.because +
+                     ", and no other folder can be written. Save the next line in a file FILE; when the database can be written, "
+                     "`autotune import FILE" +
+                     into + "` stores it");
+    session.err() << unstored.line << std::endl;
+}
+
+void add_unstored(Json& json, const Unstored& unstored) {
+    json["stored"] = unstored.is_stored();
+    if (unstored.is_stored()) return;
+    json["not_stored_because"] = unstored.because;
+    json["import_file"] = unstored.file.empty() ? Json(nullptr) : Json(unstored.file);
+}
+
+}  // namespace autotune::cli
