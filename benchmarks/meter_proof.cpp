@@ -95,8 +95,8 @@ Proof::Proof(BenchGpu& gpu, const Catalogue& catalogue, const Options& options) 
     const LaunchPlan plan = family.plan(problem, candidate_.config, gpu.device);
     kernel_.emplace(bench_->bind(code, plan));
     twin_.emplace(bench_->bind(code, plan));
-    twin_->enqueue = [this, run = twin_->enqueue](std::span<const gpu::DeviceAddress> operands) {
-        run(operands);
+    twin_->enqueue = [this, run = twin_->enqueue](std::span<const gpu::DeviceAddress> tensors) {
+        run(tensors);
         if (wait_ns_ == 0) return;
         gpu::DeviceAddress spins = spins_.address();
         std::array<void*, 2> parameters{&wait_ns_, &spins};

@@ -135,7 +135,7 @@ std::optional<std::int64_t> RequestOptions::positive(std::string_view name) cons
     const std::optional<std::string> text = find(name);
     if (!text) return std::nullopt;
     std::int64_t value = 0;
-    if (parse_integer(*text, value) != Parsed::number || value < 1 || value > kLargestOperandBytes) {
+    if (parse_integer(*text, value) != Parsed::number || value < 1 || value > kLargestTensorBytes) {
         refuse(std::string(name) + " is '" + *text + "'; give a whole number from 1 to 2^47");
     }
     return value;
@@ -176,20 +176,92 @@ std::array<int, 3> parse_alignments(const RequestOptions& options, std::size_t e
     return {alignments[0], alignments[1], alignments[2]};
 }
 
-void check_operand_size(const Operand& operand) {
-    const auto size = static_cast<std::int64_t>(size_bytes(operand.dtype));
-    std::int64_t rows = 0;
-    std::int64_t batches = 0;
-    std::int64_t span = 0;
-    std::int64_t bytes = 0;
-    const bool overflows = __builtin_mul_overflow(operand.rows - 1, operand.ld, &rows) ||
-                           __builtin_mul_overflow(operand.batch - 1, operand.batch_stride, &batches) ||
-                           __builtin_add_overflow(rows, batches, &span) || __builtin_add_overflow(span, operand.cols, &span) ||
-                           __builtin_mul_overflow(span, size, &bytes);
-    if (overflows || bytes > kLargestOperandBytes) {
-        refuse("operand " + operand.name + " of " + std::to_string(operand.batch) + " times " + std::to_string(operand.rows) +
-               "x" + std::to_string(operand.cols) + " elements is larger than 128 TiB; make the shape smaller");
+void check_tensor_size(const Tensor& tensor) {
+    std::int64_t last = 0;
+    bool overflows = false;
+    std::string extents;
+    for (const Dim& dim : tensor.dims) {
+        std::int64_t distance = 0;
+        overflows = overflows || __builtin_mul_overflow(dim.extent - 1, dim.stride, &distance) ||
+                    __builtin_add_overflow(last, distance, &last);
+        extents += (extents.empty() ? "" : "x") + std::to_string(dim.extent);
     }
+    std::int64_t bytes = 0;
+    overflows = overflows || __builtin_mul_overflow(last + 1, static_cast<std::int64_t>(size_bytes(tensor.dtype)), &bytes);
+    if (overflows || bytes > kLargestTensorBytes)
+        refuse("tensor " + tensor.name + " of " + extents + " elements is larger than 128 TiB; make the shape smaller");
+}
+
+DescribedTensors::DescribedTensors(const Op& op, const ProblemDescription& description)
+    : op_(op.name()), forms_(op.tensors()), known_attributes_(op.attributes()), given_(forms_.size(), nullptr) {
+    for (const TensorDescription& tensor : description.tensors) add_tensor(tensor);
+    for (const Attribute& attribute : description.attributes) add_attribute(attribute);
+    for (std::size_t i = 0; i < forms_.size(); ++i) {
+        if (given_[i] == nullptr && !forms_[i].is_optional) refuse("op '" + op_ + "' needs the tensor '" + forms_[i].name + "'");
+    }
+}
+
+void DescribedTensors::add_tensor(const TensorDescription& tensor) {
+    const auto form =
+        std::find_if(forms_.begin(), forms_.end(), [&](const TensorForm& entry) { return entry.name == tensor.name; });
+    if (form == forms_.end()) {
+        std::vector<std::string> names;
+        for (const TensorForm& entry : forms_) names.push_back(entry.name);
+        refuse("op '" + op_ + "' has no tensor '" + tensor.name + "'; its tensors are " + join(names));
+    }
+    const TensorDescription*& place = given_[static_cast<std::size_t>(form - forms_.begin())];
+    if (place != nullptr) refuse("tensor '" + tensor.name + "' is given twice");
+    place = &tensor;
+    const std::string what = "tensor " + tensor.name;
+    if (tensor.dims.size() > form->dims.size())
+        refuse(what + " has " + std::to_string(tensor.dims.size()) + " dimensions; it has at most " +
+               std::to_string(form->dims.size()) + ": " + join(form->dims));
+    for (const Dim& dim : tensor.dims) {
+        if (dim.extent < 0) refuse(what + " has an extent of " + std::to_string(dim.extent) + "; extents are not negative");
+        if (dim.stride < 0) refuse(what + " has a stride of " + std::to_string(dim.stride) + "; strides are not negative");
+    }
+    const auto alignment = static_cast<unsigned>(tensor.alignment_bytes);
+    if (tensor.alignment_bytes < static_cast<int>(size_bytes(tensor.dtype)) || alignment > 16 || !std::has_single_bit(alignment))
+        refuse(what + " is aligned to " + std::to_string(tensor.alignment_bytes) + " bytes; give a power of two from " +
+               std::to_string(size_bytes(tensor.dtype)) + " (one element) to 16");
+}
+
+void DescribedTensors::add_attribute(const Attribute& attribute) {
+    const auto known = std::find_if(known_attributes_.begin(), known_attributes_.end(),
+                                    [&](const OpOption& entry) { return entry.name == attribute.name; });
+    if (known == known_attributes_.end()) {
+        std::vector<std::string> names;
+        for (const OpOption& entry : known_attributes_) names.push_back(entry.name);
+        refuse("op '" + op_ + "' has no attribute '" + attribute.name + "'; " +
+               (names.empty() ? "it has none" : "its attributes are " + join(names)));
+    }
+    const std::string word = to_string(attribute.value);
+    if (!known->allowed.empty() && std::find(known->allowed.begin(), known->allowed.end(), word) == known->allowed.end())
+        refuse("unknown " + attribute.name + " '" + word + "'; allowed are " + join(known->allowed));
+    if (!attributes_.emplace(attribute.name, attribute.value).second) refuse("attribute '" + attribute.name + "' is given twice");
+}
+
+const TensorDescription* DescribedTensors::find(std::string_view name) const {
+    const auto form = std::find_if(forms_.begin(), forms_.end(), [&](const TensorForm& entry) { return entry.name == name; });
+    check(form != forms_.end(), "op " + op_ + " asks for a tensor that it does not declare");
+    return given_[static_cast<std::size_t>(form - forms_.begin())];
+}
+
+std::vector<Dim> DescribedTensors::dims(std::string_view name) const {
+    const auto form = std::find_if(forms_.begin(), forms_.end(), [&](const TensorForm& entry) { return entry.name == name; });
+    std::vector<Dim> dims = at(name).dims;
+    dims.insert(dims.begin(), form->dims.size() - dims.size(), Dim{1, 0});
+    return dims;
+}
+
+std::optional<std::string> DescribedTensors::find_word(std::string_view name) const {
+    const auto found = attributes_.find(name);
+    if (found == attributes_.end()) return std::nullopt;
+    return to_string(found->second);
+}
+
+std::string DescribedTensors::word(std::string_view name, std::string_view otherwise) const {
+    return find_word(name).value_or(std::string(otherwise));
 }
 
 }  // namespace autotune

@@ -12,13 +12,13 @@
 
 namespace autotune {
 
-// What every op's parsing shares. All members and functions throw Error{usage}: one sentence with the culprit and what is
+// What the schemas of all ops share. All members and functions throw Error{usage}: one sentence with the culprit and what is
 // allowed.
 
 // Largest extent of any op: kernels count in 32-bit integers along one direction.
 constexpr std::int64_t kLargestExtent = 2147483647;
-// Largest operand: 128 TiB, what a 47-bit address space holds.
-constexpr std::int64_t kLargestOperandBytes = std::int64_t{1} << 47;
+// Largest tensor: 128 TiB, what a 47-bit address space holds.
+constexpr std::int64_t kLargestTensorBytes = std::int64_t{1} << 47;
 
 // A shape's numbers: "16*512x256x64" gives batch 16 and {512, 256, 64}.
 struct ShapeNumbers {
@@ -39,7 +39,7 @@ class RequestOptions {
 
     std::optional<std::string> find(std::string_view name) const;
     std::string word(std::string_view name, std::string_view otherwise) const;
-    // An integer in 1..kLargestOperandBytes: no operand has more elements, and no later product overflows.
+    // An integer in 1..kLargestTensorBytes: no tensor has more elements, and no later product overflows.
     std::optional<std::int64_t> positive(std::string_view name) const;
     // A finite number that fits a float.
     std::optional<double> number(std::string_view name) const;
@@ -48,12 +48,39 @@ class RequestOptions {
     std::map<std::string, std::string, std::less<>> values_;
 };
 
-// The option "align" of an op with the operands A, B and C: a power of two from one element to 16 bytes, once for all of them or
+// The option "align" of an op with the tensors A, B and C: a power of two from one element to 16 bytes, once for all of them or
 // one for each ("16" or "16,8,2"); 16 where it is not given.
 std::array<int, 3> parse_alignments(const RequestOptions& options, std::size_t element_bytes);
 
-// Refuses an operand that spans more than kLargestOperandBytes, without overflowing on the way.
-void check_operand_size(const Operand& operand);
+// Refuses a tensor that spans more than kLargestTensorBytes, without overflowing on the way.
+void check_tensor_size(const Tensor& tensor);
+
+// The tensors and attributes of a description, checked against what the op declares: names, ranks, extents, strides, alignment.
+class DescribedTensors {
+  public:
+    // Throws Error{usage} for a name that the op does not have, one given twice, and a tensor that is missing.
+    DescribedTensors(const Op& op, const ProblemDescription& description);
+
+    // nullptr: an optional tensor that was left out.
+    const TensorDescription* find(std::string_view name) const;
+    const TensorDescription& at(std::string_view name) const { return *find(name); }
+    // As many dimensions as the op says, those that were left out in front with an extent of 1.
+    std::vector<Dim> dims(std::string_view name) const;
+
+    // An attribute's word, which is one that the op allows; `otherwise` if it was left out.
+    std::string word(std::string_view name, std::string_view otherwise) const;
+    std::optional<std::string> find_word(std::string_view name) const;
+
+  private:
+    void add_tensor(const TensorDescription& tensor);
+    void add_attribute(const Attribute& attribute);
+
+    std::string op_;
+    std::vector<TensorForm> forms_;
+    std::vector<OpOption> known_attributes_;
+    std::vector<const TensorDescription*> given_;  // by form
+    std::map<std::string, AttributeValue, std::less<>> attributes_;
+};
 
 [[noreturn]] void refuse(const std::string& sentence);
 

@@ -138,7 +138,7 @@ Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, FirstRun 
     stage("launch", slot);
     TestBench& test = bench.workbench->tests().front();
     bench.workbench->restore_outputs(test);
-    runnable.enqueue(test.operands.addresses);
+    runnable.enqueue(test.tensors.addresses);
     gpu_.stream.synchronize();
     Json reply{{"status", "ok"}, {"detail", ""}, {"verified", false}};
     if (how.verify && bench.reference != Reference::none) {

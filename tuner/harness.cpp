@@ -17,12 +17,21 @@ std::uint32_t blocks_for(std::uint64_t items) {
     return static_cast<std::uint32_t>(std::min(blocks, kMostBlocks));
 }
 
-// An operand as the kernels take it: MATRIX of harness.h.
-struct Matrix {
-    explicit Matrix(const Operand& o) : rows(o.rows), cols(o.cols), ld(o.ld), batch(o.batch), batch_stride(o.batch_stride) {}
-    std::int64_t rows, cols, ld, batch, batch_stride;
-    std::uint64_t elements() const { return static_cast<std::uint64_t>(rows * cols * batch); }
-};
+std::uint64_t count_of(const Tensor& tensor) {
+    return static_cast<std::uint64_t>(tensor.elements());
+}
+
+// Appends the addresses of a layout's ten numbers to a kernel's parameters.
+template <std::size_t count>
+std::array<void*, count + 2 * Tensor::kMostDims> with_layout(const std::array<void*, count>& parameters, HarnessLayout& layout) {
+    std::array<void*, count + 2 * Tensor::kMostDims> all{};
+    std::copy(parameters.begin(), parameters.end(), all.begin());
+    for (std::size_t i = 0; i < Tensor::kMostDims; ++i) {
+        all[count + i] = &layout.extents[i];
+        all[count + Tensor::kMostDims + i] = &layout.strides[i];
+    }
+    return all;
+}
 
 }  // namespace
 
@@ -48,27 +57,19 @@ void Harness::launch(const gpu::Function& function, Shape shape, void** paramete
     gpu::throw_if_failed(*driver_, function.launch(step, parameters, stream_.handle()), "launch of a harness kernel");
 }
 
-void Harness::fill(const Operand& operand, gpu::DeviceAddress address, int index, const Fill& fill, std::uint64_t seed) {
-    Matrix matrix(operand);
-    int dtype = harness_code(operand.dtype);
-    int kind = harness_code(fill.kind);
-    std::int64_t every = fill.every;
-    std::array<void*, 11> parameters{&address,
-                                     &dtype,
-                                     &kind,
-                                     &seed,
-                                     &index,
-                                     &every,
-                                     &matrix.rows,
-                                     &matrix.cols,
-                                     &matrix.ld,
-                                     &matrix.batch,
-                                     &matrix.batch_stride};
-    launch(fill_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
+void Harness::fill(const Tensor& tensor, gpu::DeviceAddress address, int index, const Fill& fill, std::uint64_t seed) {
+    HarnessLayout layout(tensor);
+    Fill how = fill;
+    int kind = static_cast<int>(fill.kind);
+    std::uint64_t format = harness_format(tensor.dtype);
+    std::uint64_t through = harness_format(fill.through);
+    const std::array<void*, 11> parameters{&address,  &format,    &kind,    &how.centre, &how.spread, &how.low,
+                                           &how.high, &how.every, &through, &seed,       &index};
+    launch(fill_, {blocks_for(count_of(tensor)), kHarnessThreads}, with_layout(parameters, layout).data());
 }
 
-void Harness::poison(const Operand& operand, gpu::DeviceAddress address) {
-    auto bytes = static_cast<std::uint64_t>(operand.span_bytes());
+void Harness::poison(const Tensor& tensor, gpu::DeviceAddress address) {
+    auto bytes = static_cast<std::uint64_t>(tensor.span_bytes());
     std::uint32_t byte = kPoisonByte;
     std::array<void*, 3> parameters{&address, &bytes, &byte};
     launch(poison_, {blocks_for(bytes / 16), kHarnessThreads}, parameters.data());
@@ -81,22 +82,23 @@ std::uint64_t Harness::checksum(Region region) {
     return inquiry.number(sum);
 }
 
-Harness::Projection Harness::project(const Operand& operand, gpu::DeviceAddress address, bool transposed,
+Harness::Projection Harness::project(const TypedMatrix& from_matrix, gpu::DeviceAddress address, bool transposed,
                                      const std::vector<std::int64_t>& x) {
     Inquiry inquiry(*this);
-    Matrix matrix(operand);
+    TypedMatrix matrix = from_matrix;
     Projection result;
     result.values.resize(static_cast<std::size_t>((transposed ? matrix.cols : matrix.rows) * matrix.batch));
     gpu::Buffer from(driver_, std::max<std::size_t>(x.size() * sizeof(x[0]), 8));
     gpu::Buffer to(driver_, std::max<std::size_t>(result.values.size() * sizeof(x[0]), 8));
     from.upload(std::as_bytes(std::span(x)));
     to.fill_bytes(0);
-    int dtype = harness_code(operand.dtype);
+    std::uint64_t format = harness_format(matrix.dtype);
     int is_transposed = transposed ? 1 : 0;
     gpu::DeviceAddress x_address = from.address(), y_address = to.address(), odd = inquiry.next_answer();
-    std::array<void*, 11> parameters{&address,     &dtype,       &is_transposed, &x_address,    &y_address,          &odd,
+    std::array<void*, 11> parameters{&address,     &format,      &is_transposed, &x_address,    &y_address,          &odd,
                                      &matrix.rows, &matrix.cols, &matrix.ld,     &matrix.batch, &matrix.batch_stride};
-    launch(project_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
+    launch(project_, {blocks_for(static_cast<std::uint64_t>(matrix.rows * matrix.cols * matrix.batch)), kHarnessThreads},
+           parameters.data());
     inquiry.wait();
     result.odd = inquiry.number(0);
     to.download(std::as_writable_bytes(std::span(result.values)));
@@ -123,14 +125,13 @@ gpu::DeviceAddress Inquiry::next_answer() {
     return harness_.answers_.address() + asked_++ * sizeof(CompareResult);
 }
 
-Inquiry::Question Inquiry::compare(const Operand& operand, gpu::DeviceAddress address, gpu::DeviceAddress expected,
+Inquiry::Question Inquiry::compare(const Tensor& tensor, gpu::DeviceAddress address, gpu::DeviceAddress expected,
                                    gpu::DeviceAddress bound) {
-    Matrix matrix(operand);
-    int dtype = harness_code(operand.dtype);
+    HarnessLayout layout(tensor);
+    std::uint64_t format = harness_format(tensor.dtype);
     gpu::DeviceAddress result = next_answer();
-    std::array<void*, 10> parameters{&address,     &dtype,       &expected,  &bound,        &result,
-                                     &matrix.rows, &matrix.cols, &matrix.ld, &matrix.batch, &matrix.batch_stride};
-    harness_.launch(harness_.compare_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
+    const std::array<void*, 5> parameters{&address, &format, &expected, &bound, &result};
+    harness_.launch(harness_.compare_, {blocks_for(count_of(tensor)), kHarnessThreads}, with_layout(parameters, layout).data());
     return asked_ - 1;
 }
 
@@ -153,14 +154,14 @@ Inquiry::Question Inquiry::altered_bytes(const std::vector<Region>& zones) {
     return asked_ - 1;
 }
 
-Inquiry::Question Inquiry::altered_gap_bytes(const Operand& operand, gpu::DeviceAddress address) {
-    Matrix matrix(operand);
-    int dtype = harness_code(operand.dtype);
+Inquiry::Question Inquiry::altered_gap_bytes(const Tensor& tensor, gpu::DeviceAddress address) {
+    HarnessLayout layout(tensor);
+    std::uint64_t format = harness_format(tensor.dtype);
     std::uint32_t byte = kPoisonByte;
     gpu::DeviceAddress result = next_answer();
-    std::array<void*, 9> parameters{
-        &address, &dtype, &byte, &result, &matrix.rows, &matrix.cols, &matrix.ld, &matrix.batch, &matrix.batch_stride};
-    harness_.launch(harness_.gap_, {blocks_for(matrix.elements()), kHarnessThreads}, parameters.data());
+    const std::array<void*, 4> parameters{&address, &format, &byte, &result};
+    harness_.launch(harness_.gap_, {blocks_for(static_cast<std::uint64_t>(tensor.span())), kHarnessThreads},
+                    with_layout(parameters, layout).data());
     return asked_ - 1;
 }
 

@@ -25,16 +25,17 @@ class Harness {
   public:
     Harness(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<const gpu::Library> library, const gpu::Stream& stream);
 
-    void fill(const Operand& operand, gpu::DeviceAddress address, int index, const Fill& fill, std::uint64_t seed);
-    // NaN in every element, and a known byte in the gaps between rows.
-    void poison(const Operand& operand, gpu::DeviceAddress address);
+    void fill(const Tensor& tensor, gpu::DeviceAddress address, int index, const Fill& fill, std::uint64_t seed);
+    // A known byte everywhere, gaps included: NaN in elements of the types that have one.
+    void poison(const Tensor& tensor, gpu::DeviceAddress address);
     std::uint64_t checksum(Region region);
-    // The operand, or its transpose, times the vector x, batch by batch, in integers. `odd` counts elements that are no integers.
+    // The matrix, or its transpose, times the vector x, batch by batch, in integers. `odd` counts elements that are no integers.
     struct Projection {
         std::vector<std::int64_t> values;
         std::uint64_t odd = 0;
     };
-    Projection project(const Operand& operand, gpu::DeviceAddress address, bool transposed, const std::vector<std::int64_t>& x);
+    Projection project(const TypedMatrix& matrix, gpu::DeviceAddress address, bool transposed,
+                       const std::vector<std::int64_t>& x);
     // Known work with a known answer: false means that the device does not compute.
     bool canary();
 
@@ -63,12 +64,12 @@ class Inquiry {
 
     explicit Inquiry(Harness& harness);
 
-    Question compare(const Operand& operand, gpu::DeviceAddress address, gpu::DeviceAddress expected, gpu::DeviceAddress bound);
+    Question compare(const Tensor& tensor, gpu::DeviceAddress address, gpu::DeviceAddress expected, gpu::DeviceAddress bound);
     Question checksum(Region region);
     // How many bytes of the regions differ from the red zones' pattern.
     Question altered_bytes(const std::vector<Region>& zones);
-    // How many bytes between the rows of a poisoned operand were written since.
-    Question altered_gap_bytes(const Operand& operand, gpu::DeviceAddress address);
+    // How many bytes between the elements of a poisoned tensor were written since.
+    Question altered_gap_bytes(const Tensor& tensor, gpu::DeviceAddress address);
 
     void wait();
     // REQUIRES: wait() was called since the question was asked.

@@ -5,12 +5,12 @@
 namespace autotune::tuner {
 
 ProductCheck::ProductCheck(Harness& harness, const Problem& problem, const ProductForm& form,
-                           std::span<const gpu::DeviceAddress> operands, std::uint64_t seed)
-    : harness_(harness), out_(problem.operands[static_cast<std::size_t>(form.out)]) {
-    const auto project = [&](int operand, bool transposed, const std::vector<std::int64_t>& x) {
-        const auto index = static_cast<std::size_t>(operand);
-        const Harness::Projection found = harness.project(problem.operands[index], operands[index], transposed, x);
-        check(found.odd == 0, "an operand of a product check holds no integers");
+                           std::span<const gpu::DeviceAddress> tensors, std::uint64_t seed)
+    : harness_(harness), out_(matrix_view(problem.tensors[static_cast<std::size_t>(form.out)])) {
+    const auto project = [&](int tensor, bool transposed, const std::vector<std::int64_t>& x) {
+        const auto index = static_cast<std::size_t>(tensor);
+        const Harness::Projection found = harness.project(matrix_view(problem.tensors[index]), tensors[index], transposed, x);
+        check(found.odd == 0, "a tensor of a product check holds no integers");
         return found.values;
     };
     for (int i = 0; i < kVectors; ++i) {

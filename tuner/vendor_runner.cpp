@@ -19,14 +19,14 @@ std::string VendorRunner::prepare(const std::string& name, Workbench& bench, Met
     runnable.deterministic = false;  // not promised by the vendor, and not ours to judge
     if (name == "cublaslt") return prepare_lt(bench, meter, runnable);
     if (name != "cublas") return "unknown rival '" + name + "': cublas and cublaslt are known";
-    runnable.enqueue = [this, &bench](std::span<const gpu::DeviceAddress> operands) {
-        blas_->run_default(bench.problem(), {operands.begin(), operands.end()}, gpu_.stream.handle());
+    runnable.enqueue = [this, &bench](std::span<const gpu::DeviceAddress> tensors) {
+        blas_->run_default(bench.problem(), {tensors.begin(), tensors.end()}, gpu_.stream.handle());
     };
     return "";
 }
 
-void VendorRunner::run_lt(int index, const Problem& problem, std::span<const gpu::DeviceAddress> operands) {
-    blas_->lt_run(index, problem, {operands.begin(), operands.end()}, workspace_.address(), gpu_.stream.handle());
+void VendorRunner::run_lt(int index, const Problem& problem, std::span<const gpu::DeviceAddress> tensors) {
+    blas_->lt_run(index, problem, {tensors.begin(), tensors.end()}, workspace_.address(), gpu_.stream.handle());
 }
 
 std::string VendorRunner::prepare_lt(Workbench& bench, Meter& meter, Runnable& runnable) {
@@ -36,8 +36,8 @@ std::string VendorRunner::prepare_lt(Workbench& bench, Meter& meter, Runnable& r
     double best_us = 0;
     for (int index = 0; index < found; ++index) {
         Runnable candidate;
-        candidate.enqueue = [this, index, &bench](std::span<const gpu::DeviceAddress> operands) {
-            run_lt(index, bench.problem(), operands);
+        candidate.enqueue = [this, index, &bench](std::span<const gpu::DeviceAddress> tensors) {
+            run_lt(index, bench.problem(), tensors);
         };
         try {
             const double time_us = stats::median(meter.sample(bench, candidate, {.samples = 5, .time_us = 2'000}));
@@ -50,8 +50,8 @@ std::string VendorRunner::prepare_lt(Workbench& bench, Meter& meter, Runnable& r
         }
     }
     if (best < 0) return "cuBLASLt offers no algorithm for this problem";
-    runnable.enqueue = [this, best, &bench](std::span<const gpu::DeviceAddress> operands) {
-        run_lt(best, bench.problem(), operands);
+    runnable.enqueue = [this, best, &bench](std::span<const gpu::DeviceAddress> tensors) {
+        run_lt(best, bench.problem(), tensors);
     };
     return "";
 }

@@ -18,7 +18,7 @@ class VendorRunner {
 
   private:
     std::string prepare_lt(Workbench& bench, Meter& meter, Runnable& runnable);
-    void run_lt(int index, const Problem& problem, std::span<const gpu::DeviceAddress> operands);
+    void run_lt(int index, const Problem& problem, std::span<const gpu::DeviceAddress> tensors);
 
     BenchGpu& gpu_;
     std::shared_ptr<gpu::VendorBlas> blas_;

@@ -13,16 +13,16 @@ struct Verification {
     bool right = true;
     bool intact = true;                 // false: it wrote where it must not, and what lies on the device serves nobody else
     std::string detail;                 // the first thing that was wrong, in one sentence
-    double max_error = 0;               // of the numeric test: largest |error| / allowed error
-    std::vector<double> sample_values;  // first and last element of the answer
+    double max_error = 0;               // of the typical test: largest |error| / allowed error
+    std::vector<double> sample_values;  // first and last element of the first output
 };
 
-// Runs both tests on every part whose answer is known: the exact one bit for bit, the numeric one within its bound, the product
-// check where there is one; no element unwritten, red zones whole, inputs untouched, and the same bits again unless atomics are
-// declared. Throws DriverError. REQUIRES: the workbench has its right answers.
+// Runs every test of the op on every part whose answer is known: each output within its bounds, bit for bit where they are 0, the
+// product check where there is one; no element unwritten, red zones whole, inputs untouched, and the same bits again unless
+// atomics are declared. Throws DriverError. REQUIRES: the workbench has its right answers.
 Verification verify_on_device(Harness& harness, Workbench& bench, Runnable& runnable);
 
-// The judgement of one test's comparison alone: empty if right. Pure.
-std::string judge(const Check& check, TestKind kind, const Operand& out, const CompareResult& comparison);
+// The judgement of one output in one test alone: empty if right. Pure.
+std::string judge(const Test& test, const OutputCheck& output, const Tensor& out, const CompareResult& comparison);
 
 }  // namespace autotune::tuner

@@ -1,6 +1,7 @@
 #include "tuner/wire.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "db/json_values.h"
@@ -20,32 +21,64 @@ DType read_dtype(const Json& json) {
     return *type;
 }
 
-Json write_operand(const Operand& operand) {
-    return {{"name", operand.name},
-            {"dtype", to_string(operand.dtype)},
-            {"access", static_cast<int>(operand.access)},
-            {"rows", operand.rows},
-            {"cols", operand.cols},
-            {"ld", operand.ld},
-            {"batch", operand.batch},
-            {"batch_stride", operand.batch_stride},
-            {"align", operand.alignment_bytes}};
+Json write_tensor(const Tensor& tensor) {
+    Json dims = Json::array();
+    for (const Dim& dim : tensor.dims) dims.push_back({dim.extent, dim.stride});
+    return {{"name", tensor.name},       {"dtype", to_string(tensor.dtype)}, {"access", static_cast<int>(tensor.access)},
+            {"dims", std::move(dims)},   {"align", tensor.alignment_bytes},  {"optional", tensor.is_optional},
+            {"absent", tensor.is_absent}};
 }
 
-Operand read_operand(const Json& json) {
-    Operand operand;
-    operand.name = json.at("name").get<std::string>();
-    operand.dtype = read_dtype(json.at("dtype"));
+Tensor read_tensor(const Json& json) {
+    Tensor tensor;
+    tensor.name = json.at("name").get<std::string>();
+    tensor.dtype = read_dtype(json.at("dtype"));
     const int access = json.at("access").get<int>();
     check(access >= 0 && access <= 2, "unknown access in a message");
-    operand.access = static_cast<Access>(access);
-    operand.rows = json.at("rows").get<std::int64_t>();
-    operand.cols = json.at("cols").get<std::int64_t>();
-    operand.ld = json.at("ld").get<std::int64_t>();
-    operand.batch = json.at("batch").get<std::int64_t>();
-    operand.batch_stride = json.at("batch_stride").get<std::int64_t>();
-    operand.alignment_bytes = json.at("align").get<int>();
-    return operand;
+    tensor.access = static_cast<Access>(access);
+    for (const Json& dim : json.at("dims")) tensor.dims.push_back({dim.at(0).get<std::int64_t>(), dim.at(1).get<std::int64_t>()});
+    check(tensor.dims.size() <= Tensor::kMostDims, "a tensor of too many dimensions in a message");
+    tensor.alignment_bytes = json.at("align").get<int>();
+    tensor.is_optional = json.at("optional").get<bool>();
+    tensor.is_absent = json.at("absent").get<bool>();
+    return tensor;
+}
+
+Json write_attribute(const Attribute& attribute) {
+    return std::visit([&](const auto& value) { return Json{attribute.name, value}; }, attribute.value);
+}
+
+Attribute read_attribute(const Json& json) {
+    const Json& value = json.at(1);
+    Attribute attribute{json.at(0).get<std::string>(), {}};
+    if (value.is_string()) {
+        attribute.value = value.get<std::string>();
+    } else if (value.is_number_float()) {
+        attribute.value = value.get<double>();
+    } else {
+        attribute.value = value.get<std::int64_t>();
+    }
+    return attribute;
+}
+
+Json write_scalar(const Scalar& scalar) {
+    return {scalar.name, scalar.value.index(), scalar.bits()};
+}
+
+Scalar read_scalar(const Json& json) {
+    Scalar scalar{json.at(0).get<std::string>()};
+    const auto bits = json.at(2).get<std::uint64_t>();
+    switch (json.at(1).get<std::size_t>()) {
+        case 0:
+            scalar.value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+            break;
+        case 1:
+            scalar.value = std::bit_cast<std::int32_t>(static_cast<std::uint32_t>(bits));
+            break;
+        default:
+            scalar.value = bits;
+    }
+    return scalar;
 }
 
 }  // namespace
@@ -127,13 +160,13 @@ Trial read_trial(const Json& json) {
 Json write(const Problem& problem) {
     Json json{{"op", problem.op},
               {"extents", Json::array()},
-              {"traits", Json::array()},
-              {"operands", Json::array()},
+              {"attributes", Json::array()},
+              {"tensors", Json::array()},
               {"scalars", Json::array()}};
     for (const Extent& extent : problem.extents) json["extents"].push_back({extent.name, extent.value});
-    for (const Trait& trait : problem.traits) json["traits"].push_back({trait.name, trait.value});
-    for (const Operand& operand : problem.operands) json["operands"].push_back(write_operand(operand));
-    for (const Scalar& scalar : problem.scalars) json["scalars"].push_back({scalar.name, scalar.value});
+    for (const Attribute& attribute : problem.attributes) json["attributes"].push_back(write_attribute(attribute));
+    for (const Tensor& tensor : problem.tensors) json["tensors"].push_back(write_tensor(tensor));
+    for (const Scalar& scalar : problem.scalars) json["scalars"].push_back(write_scalar(scalar));
     return json;
 }
 
@@ -141,9 +174,9 @@ Problem read_problem(const Json& json) {
     Problem problem;
     problem.op = json.at("op").get<std::string>();
     for (const Json& e : json.at("extents")) problem.extents.push_back({e.at(0).get<std::string>(), e.at(1).get<std::int64_t>()});
-    for (const Json& t : json.at("traits")) problem.traits.push_back({t.at(0).get<std::string>(), t.at(1).get<std::string>()});
-    for (const Json& o : json.at("operands")) problem.operands.push_back(read_operand(o));
-    for (const Json& s : json.at("scalars")) problem.scalars.push_back({s.at(0).get<std::string>(), s.at(1).get<double>()});
+    for (const Json& a : json.at("attributes")) problem.attributes.push_back(read_attribute(a));
+    for (const Json& t : json.at("tensors")) problem.tensors.push_back(read_tensor(t));
+    for (const Json& s : json.at("scalars")) problem.scalars.push_back(read_scalar(s));
     return problem;
 }
 

@@ -24,32 +24,32 @@ struct BenchGpu {
     Device device;
 };
 
-// One set of a problem's operands on the device, filled for one test.
-struct OperandSet {
+// One set of a problem's tensors on the device, filled for one test. An absent tensor has an empty buffer and the address 0.
+struct TensorSet {
     std::vector<GuardedBuffer> buffers;
     std::vector<gpu::DeviceAddress> addresses;
     std::vector<std::uint64_t> checksums;  // of the inputs, as filled
 };
 
-// The right answer of a part of the output, or of all of it.
+// The right answer of a part of an output, or of all of it.
 struct Answer {
-    Operand out;             // the part: rows, columns and distances
+    std::size_t output = 0;  // index into Test::outputs
+    Tensor out;              // the part: extents and distances
     std::int64_t first = 0;  // element of the output at which it begins
     gpu::Buffer expected, bound;
 };
 
 // A test with its right answers.
 struct TestBench {
-    TestKind kind = TestKind::exact;
-    Check check;
-    OperandSet operands;
+    Test test;
+    TensorSet tensors;
     std::vector<Answer> answers;
-    std::optional<ProductCheck> product;  // of an exact test whose answers are parts
+    std::optional<ProductCheck> product;  // where answers are parts and the test has a product form
 };
 
-// Something that can be run on a set of operands: a candidate or a vendor's library.
+// Something that can be run on a set of tensors: a candidate or a vendor's library.
 struct Runnable {
-    std::function<void(std::span<const gpu::DeviceAddress> operands)> enqueue;  // throws DriverError
+    std::function<void(std::span<const gpu::DeviceAddress> tensors)> enqueue;  // throws DriverError
     bool deterministic = true;
     GuardedBuffer workspace;
     std::optional<gpu::Graph> graph;  // for kernels too short to be timed one by one
@@ -58,7 +58,7 @@ struct Runnable {
     int next_set = 0;      // of the rotation
 };
 
-// One problem on the device: operands and right answers of both tests, and, if it is to be timed, buffers to rotate through.
+// One problem on the device: tensors and right answers of every test, and, if it is to be timed, buffers to rotate through.
 class Workbench {
   public:
     struct Options {
@@ -78,14 +78,16 @@ class Workbench {
     // Computes the right answers; only those of the op's excerpts, and a product check, where they do not fit in memory or are
     // not `affordable`. Returns what is known now.
     Reference compute_reference(const Code& reference, bool affordable);
-    // A candidate that can be run on this problem's operands, with a workspace of its own between red zones. REQUIRES: the
+    // A candidate that can be run on this problem's tensors, with a workspace of its own between red zones. REQUIRES: the
     // workbench outlives it.
     Runnable bind(const Code& code, LaunchPlan plan);
 
     const Problem& problem() const { return problem_; }
     std::vector<TestBench>& tests() { return tests_; }
-    const std::vector<float>& scalars() const { return scalars_; }
-    // Operands of the rotation's set; wraps around.
+    const std::vector<std::uint64_t>& scalars() const { return scalars_; }  // Scalar::bits()
+    // The test whose data are those of a user.
+    TestBench& typical();
+    // Tensors of the rotation's set; wraps around.
     std::span<const gpu::DeviceAddress> rotation(int set) const;
     int rotation_sets() const { return static_cast<int>(rotation_.size()); }
     std::size_t footprint_bytes() const { return footprint_bytes_; }
@@ -97,8 +99,9 @@ class Workbench {
     bool fits(const TestBench& test) const;
     void compute_answer(TestBench& test, const Excerpt& part, const Code& reference);
     void make_product_check(TestBench& test);
+    void rotate(std::size_t index, const Fill& fill, std::size_t sets);
     void make_rotation(const Options& options);
-    void fill_set(OperandSet& set, const Check& check);
+    void fill_set(TensorSet& set, const std::vector<Fill>& fills);
     std::size_t bytes_of_set() const;
 
     BenchGpu& gpu_;
@@ -106,7 +109,7 @@ class Workbench {
     const Op& op_;
     Problem problem_;
     std::uint64_t seed_;
-    std::vector<float> scalars_;
+    std::vector<std::uint64_t> scalars_;
     std::vector<TestBench> tests_;
     std::vector<GuardedBuffer> arena_;
     std::vector<std::vector<gpu::DeviceAddress>> rotation_;

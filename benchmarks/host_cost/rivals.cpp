@@ -31,7 +31,7 @@ class Packed {
     }
     void** pointers() { return pointers_.data(); }
 
-    void operator()(const OperandArg& argument) { add(operand(argument.index)); }
+    void operator()(const TensorArg& argument) { add(tensor(argument.index)); }
     void operator()(const ScalarArg& argument) { add(argument.index == 0 ? bench_.call.alpha : bench_.call.beta); }
     void operator()(const WorkspaceArg& argument) { add(address(bench_.call.workspace) + argument.offset_bytes); }
     void operator()(const I32Arg& argument) { add(argument.value); }
@@ -40,16 +40,15 @@ class Packed {
     void operator()(const ExpectedArg&) { add(gpu::DeviceAddress{0}); }
     void operator()(const BoundArg&) { add(gpu::DeviceAddress{0}); }
     void operator()(const TensorMapArg& argument) {
-        const bool scratch = argument.operand < 0;
-        const DType type =
-            scratch ? argument.workspace_type : problem_.operands[static_cast<std::size_t>(argument.operand)].dtype;
+        const bool scratch = argument.tensor < 0;
+        const DType type = scratch ? argument.workspace_type : problem_.tensors[static_cast<std::size_t>(argument.tensor)].dtype;
         const gpu::DeviceAddress at =
-            scratch ? address(bench_.call.workspace) + argument.workspace_offset_bytes : operand(argument.operand);
+            scratch ? address(bench_.call.workspace) + argument.workspace_offset_bytes : tensor(argument.tensor);
         slots_.push_back(gpu::encode_tensor_map(*bench_.driver, argument, type, at));
     }
 
   private:
-    gpu::DeviceAddress operand(int index) const {
+    gpu::DeviceAddress tensor(int index) const {
         return address(index == 0 ? bench_.call.a : index == 1 ? bench_.call.b : bench_.call.c);
     }
     template <typename T>
@@ -133,14 +132,14 @@ Rival through_one_call(const Bench& bench) {
 
 std::vector<Rival> through_vendor(const Bench& bench, std::string& why) {
     const Problem problem = core_problem(bench, Catalogue::embedded());
-    const std::vector<gpu::DeviceAddress> operands = {address(bench.call.a), address(bench.call.b), address(bench.call.c)};
+    const std::vector<gpu::DeviceAddress> tensors = {address(bench.call.a), address(bench.call.b), address(bench.call.c)};
     try {
         const std::shared_ptr<gpu::VendorBlas> vendor = gpu::VendorBlas::load(bench.driver);
         why = vendor ? vendor->refuses(problem) : "cuBLAS was not found";
         if (!why.empty()) return {};
-        vendor->run_default(problem, operands, bench.stream.handle());
+        vendor->run_default(problem, tensors, bench.stream.handle());
         return {{"cublasGemmEx",
-                 [vendor, problem, operands, &bench] { vendor->run_default(problem, operands, bench.stream.handle()); }}};
+                 [vendor, problem, tensors, &bench] { vendor->run_default(problem, tensors, bench.stream.handle()); }}};
     } catch (const Error& error) {
         why = error.what();
         return {};

@@ -18,11 +18,11 @@ constexpr double kAccessClocks = 0.4;     // of a warp's access, as far as nothi
 
 View::View(const Problem& problem)
     : n(problem.extent("n")),
-      type(problem.operands[kA].dtype),
+      type(problem.tensors[kA].dtype),
       element_bytes(static_cast<std::int64_t>(size_bytes(type))),
-      align_a(problem.operands[kA].alignment_bytes),
-      align_b(problem.operands[kB].alignment_bytes),
-      align_c(problem.operands[kC].alignment_bytes) {}
+      align_a(problem.tensors[kA].alignment_bytes),
+      align_b(problem.tensors[kB].alignment_bytes),
+      align_c(problem.tensors[kC].alignment_bytes) {}
 
 int View::widest_align() const {
     return std::max({align_a, align_b, align_c});
@@ -38,7 +38,7 @@ std::vector<Binding> facts(const Problem& problem) {
 }
 
 std::vector<Argument> arguments(const Problem& problem) {
-    return {OperandArg{kA}, OperandArg{kB}, OperandArg{kC}, I64Arg{View(problem).n}};
+    return {TensorArg{kA}, TensorArg{kB}, TensorArg{kC}, I64Arg{View(problem).n}};
 }
 
 bool can_start_early(const Device& device) {

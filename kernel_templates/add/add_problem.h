@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -10,8 +11,8 @@
 
 namespace autotune::add {
 
-// Operand indices of every add problem.
-enum OperandIndex : int { kA = 0, kB = 1, kC = 2 };
+// Tensor indices of every add problem.
+enum TensorIndex : int { kA = 0, kB = 1, kC = 2 };
 
 // c[i] = a[i] + b[i] for i < n: an add problem's facts under names.
 struct View {
@@ -32,8 +33,20 @@ std::vector<Binding> facts(const Problem& problem);
 // The arguments of every add kernel: a, b, c, n.
 std::vector<Argument> arguments(const Problem& problem);
 
-// Parses `request`. Throws Error{usage}.
-Problem make_problem(const Op& op, const ProblemRequest& request);
+// The longest problem, in elements: what the database keeps of an extent.
+inline constexpr std::int64_t kLongest = std::int64_t{1} << 40;
+
+// What makes an add problem, however it was said.
+struct Spec {
+    std::int64_t length = 0;
+    DType type = DType::f32;
+    std::array<int, 3> alignments = {16, 16, 16};  // bytes, of a, b and c
+};
+
+// All three throw Error{usage}.
+Problem make_problem(const Spec& spec);
+Problem parse(const Op& op, const ProblemRequest& request);
+DescribedProblem described(const Op& op, const ProblemDescription& description);
 
 // Lengths around `config`'s tile, in the class of `problem`.
 std::vector<Problem> awkward_neighbours(const Op& op, const Problem& problem, const Config& config);

@@ -23,17 +23,22 @@ class AddOp final : public Op {
     std::vector<OpOption> options() const override;
     std::vector<ProblemRequest> examples() const override;
 
-    Problem problem(const ProblemRequest& request) const override { return add::make_problem(*this, request); }
+    std::vector<TensorForm> tensors() const override;
+    bool works_in_place() const override { return true; }
+    Problem problem(const ProblemRequest& request) const override { return add::parse(*this, request); }
+    DescribedProblem described(const ProblemDescription& description) const override {
+        return add::described(*this, description);
+    }
     double flops(const Problem& problem) const override { return static_cast<double>(View(problem).n); }
     double bytes(const Problem& problem) const override;
     std::string_view rate_unit() const override { return "gb_per_s"; }
 
-    Check check(const Problem& problem, TestKind kind) const override;
+    std::vector<Test> tests(const Problem& problem) const override;
     std::vector<Binding> reference_facts(const Problem& problem) const override;
-    LaunchPlan reference_plan(const Problem& problem, TestKind kind) const override;
+    LaunchPlan reference_plan(const Problem& problem, const Test& test) const override;
     std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed) const override;
-    void reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,
-                           std::vector<double>& expected, std::vector<double>& bound) const override;
+    std::vector<Expected> reference_on_host(const Problem& problem, const Test& test,
+                                            std::span<const std::vector<double>> tensors) const override;
     std::vector<Problem> awkward_neighbours(const Problem& problem, const Config& config) const override {
         return add::awkward_neighbours(*this, problem, config);
     }
@@ -45,7 +50,12 @@ std::vector<OpAlias> AddOp::aliases() const {
 
 std::vector<OpOption> AddOp::options() const {
     return {{"dtype", {"f32", "f16", "bf16"}, "", "element type of A, B and C"},
-            {"align", {}, "power of two <= 16, one or one per operand", "bytes that divide the base addresses"}};
+            {"align", {}, "power of two <= 16, one or one per tensor", "bytes that divide the base addresses"}};
+}
+
+std::vector<TensorForm> AddOp::tensors() const {
+    const std::vector<std::string> dims = {"d0", "d1", "d2", "d3", "d4"};  // any number of them: all elements in one row
+    return {{"a", Access::in, dims}, {"b", Access::in, dims}, {"c", Access::out, dims, false, "may be a or b"}};
 }
 
 std::vector<ProblemRequest> AddOp::examples() const {
@@ -67,45 +77,44 @@ double AddOp::bytes(const Problem& problem) const {
     return 3.0 * static_cast<double>(view.n) * static_cast<double>(view.element_bytes);
 }
 
+constexpr std::string_view kExact = "exact";
+
 // One rounding of the exact sum is all that an addition may cost, so the exact test allows nothing and the numeric one half a
 // unit in the last place.
-double relative_bound(const View& view, TestKind kind) {
-    return kind == TestKind::exact ? 0 : unit_roundoff(view.type);
+double relative_bound(const View& view, const Test& test) {
+    return test.name == kExact ? 0 : unit_roundoff(view.type);
 }
 
-// Half the least subnormal of the type; none for f32, whose sums are exact there.
-double least_bound(const View& view, TestKind kind) {
-    if (kind == TestKind::exact) return 0;
-    return view.type == DType::f16    ? std::ldexp(1.0, -25)
-           : view.type == DType::bf16 ? std::ldexp(1.0, -134)
-                                      : std::ldexp(1.0, -150);
+// Half the least subnormal of the type; f32 sums are exact there.
+double least_bound(const View& view, const Test& test) {
+    return test.name == kExact ? 0 : underflow_roundoff(view.type);
 }
 
-Check AddOp::check(const Problem& problem, TestKind kind) const {
-    const Fill::Kind values = kind == TestKind::exact ? Fill::Kind::integers : Fill::Kind::normal;
-    Check check;
-    check.operand = add::kC;
-    check.fills = {{values, 1}, {values, 1}, {Fill::Kind::nan, 1}};
-    check.max_norm_ratio = kind == TestKind::numeric ? 2 * unit_roundoff(View(problem).type) : 0;
-    return check;
+std::vector<Test> AddOp::tests(const Problem& problem) const {
+    Test exact{.name = std::string(kExact), .fills = {}, .outputs = {{.tensor = add::kC}}};
+    exact.fills = {Fill::integers(), Fill::integers(), Fill::nan()};
+    Test numeric{
+        .name = "numeric", .fills = {}, .outputs = {{add::kC, 2 * unit_roundoff(View(problem).type)}}, .is_typical = true};
+    numeric.fills = {Fill::normal(), Fill::normal(), Fill::nan()};
+    return {std::move(exact), std::move(numeric)};
 }
 
 std::vector<Binding> AddOp::reference_facts(const Problem& problem) const {
     return {{"element_type", View(problem).type}};
 }
 
-LaunchPlan AddOp::reference_plan(const Problem& problem, TestKind kind) const {
+LaunchPlan AddOp::reference_plan(const Problem& problem, const Test& test) const {
     const View view(problem);
     if (view.n == 0) return {};
     LaunchStep step;
     step.grid.x = static_cast<std::uint32_t>(std::min(add::ceil_div(view.n, kReferenceThreads), kReferenceBlocks));
     step.block.x = kReferenceThreads;
-    step.arguments = {OperandArg{add::kA},
-                      OperandArg{add::kB},
+    step.arguments = {TensorArg{add::kA},
+                      TensorArg{add::kB},
                       ExpectedArg{},
                       BoundArg{},
-                      F32Arg{static_cast<float>(relative_bound(view, kind))},
-                      F32Arg{static_cast<float>(least_bound(view, kind))},
+                      F32Arg{static_cast<float>(relative_bound(view, test))},
+                      F32Arg{static_cast<float>(least_bound(view, test))},
                       I64Arg{view.n}};
     return {.steps = {step}};
 }
@@ -122,23 +131,23 @@ std::vector<Excerpt> AddOp::excerpts(const Problem& problem, std::uint64_t seed)
         starts.push_back(static_cast<std::int64_t>(random.uniform() * static_cast<double>(last)));
     std::vector<Excerpt> parts;
     for (const std::int64_t start : starts) {
-        Excerpt part{problem, std::vector<std::int64_t>(problem.operands.size(), start)};
+        Excerpt part{problem, std::vector<std::int64_t>(problem.tensors.size(), start)};
         part.problem.extents.front().value = std::min(kRange, n - start);
-        for (Operand& operand : part.problem.operands) operand.cols = operand.ld = part.problem.extents.front().value;
+        for (Tensor& tensor : part.problem.tensors) tensor.dims.front().extent = part.problem.extents.front().value;
         parts.push_back(std::move(part));
     }
     return parts;
 }
 
-void AddOp::reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,
-                              std::vector<double>& expected, std::vector<double>& bound) const {
+std::vector<Expected> AddOp::reference_on_host(const Problem& problem, const Test& test,
+                                               std::span<const std::vector<double>> tensors) const {
     const View view(problem);
-    expected.clear();
-    bound.clear();
+    Expected c;
     for (std::size_t i = 0; i < static_cast<std::size_t>(view.n); ++i) {
-        expected.push_back(operands[add::kA][i] + operands[add::kB][i]);
-        bound.push_back(relative_bound(view, kind) * std::fabs(expected.back()) + least_bound(view, kind));
+        c.values.push_back(tensors[add::kA][i] + tensors[add::kB][i]);
+        c.bounds.push_back(relative_bound(view, test) * std::fabs(c.values.back()) + least_bound(view, test));
     }
+    return {std::move(c)};
 }
 
 }  // namespace

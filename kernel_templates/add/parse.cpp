@@ -8,9 +8,6 @@
 namespace autotune::add {
 namespace {
 
-// What the database keeps of an extent.
-constexpr std::int64_t kLongest = std::int64_t{1} << 40;
-
 // "N", or "SxK": S contiguous rows of K are S*K elements, so both spellings name one problem.
 std::int64_t parse_length(const std::string& shape) {
     if (shape.find('x') == std::string::npos) return parse_shape(shape, "N", {0, kLongest}).extents[0];
@@ -22,16 +19,27 @@ std::int64_t parse_length(const std::string& shape) {
     return length;
 }
 
-Operand make_operand(const std::string& name, Access access, DType type, std::int64_t length) {
-    Operand operand;
-    operand.name = name;
-    operand.dtype = type;
-    operand.access = access;
-    operand.rows = 1;
-    operand.cols = length;
-    operand.ld = length;
-    operand.batch_stride = length;
-    return operand;
+Tensor make_tensor(const char* name, Access access, const Spec& spec, int alignment_bytes) {
+    Tensor tensor;
+    tensor.name = name;
+    tensor.dtype = spec.type;
+    tensor.access = access;
+    tensor.dims = {{spec.length, 1}};
+    tensor.alignment_bytes = alignment_bytes;
+    return tensor;
+}
+
+// Elements of a description's dimensions, which must be contiguous.
+std::int64_t described_length(const TensorDescription& tensor) {
+    std::int64_t length = 1;
+    for (std::size_t i = tensor.dims.size(); i-- > 0;) {
+        const Dim& dim = tensor.dims[i];
+        if (dim.extent != 1 && dim.stride != length && length != 0)
+            refuse("tensor " + tensor.name + " has gaps or is not row-major; add takes contiguous tensors");
+        if (__builtin_mul_overflow(length, dim.extent, &length) || length > kLongest)
+            refuse("tensor " + tensor.name + " has more than 2^40 elements; make it smaller");
+    }
+    return length;
 }
 
 // A family's tile: elements that a block takes at once.
@@ -42,29 +50,53 @@ std::int64_t tile_of(const View& view, const Config& config) {
 
 }  // namespace
 
-Problem make_problem(const Op& op, const ProblemRequest& request) {
+Problem make_problem(const Spec& spec) {
+    const auto& [a, b, c] = spec.alignments;
+    Problem problem;
+    problem.op = "add";
+    problem.extents = {{"n", spec.length}};
+    problem.tensors = {make_tensor("a", Access::in, spec, a), make_tensor("b", Access::in, spec, b),
+                       make_tensor("c", Access::out, spec, c)};
+    problem.attributes = {{"dtype", std::string(to_string(spec.type))},
+                          {"align", std::to_string(a) + "," + std::to_string(b) + "," + std::to_string(c)}};
+    return problem;
+}
+
+Problem parse(const Op& op, const ProblemRequest& request) {
     const RequestOptions options(op, request);
     if (request.shape.find('*') != std::string::npos) {
         refuse("shape '" + request.shape + "': add has no batch; give all elements as one length, N or SxK");
     }
-    const std::int64_t length = parse_length(request.shape);
+    Spec spec;
+    spec.length = parse_length(request.shape);
     const std::string word = options.word("dtype", "f32");
     const std::optional<DType> type = parse_dtype(word);
     check(type.has_value(), "add allows the unknown type '" + word + "'");
-    const std::array<int, 3> alignments = parse_alignments(options, size_bytes(*type));
+    spec.type = *type;
+    spec.alignments = parse_alignments(options, size_bytes(*type));
+    return make_problem(spec);
+}
 
-    Problem problem;
-    problem.op = op.name();
-    problem.extents = {{"n", length}};
-    problem.operands = {make_operand("a", Access::in, *type, length), make_operand("b", Access::in, *type, length),
-                        make_operand("c", Access::out, *type, length)};
-    std::string align;
-    for (std::size_t i = 0; i < alignments.size(); ++i) {
-        problem.operands[i].alignment_bytes = alignments[i];
-        align += (i == 0 ? "" : ",") + std::to_string(alignments[i]);
+DescribedProblem described(const Op& op, const ProblemDescription& description) {
+    const DescribedTensors tensors(op, description);
+    Spec spec;
+    spec.type = tensors.at("a").dtype;
+    spec.length = described_length(tensors.at("a"));
+    if (spec.type != DType::f32 && spec.type != DType::f16 && spec.type != DType::bf16)
+        refuse("tensor a is " + std::string(to_string(spec.type)) + "; add takes f32, f16 and bf16");
+    const std::array<const char*, 3> names = {"a", "b", "c"};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const TensorDescription& tensor = tensors.at(names[i]);
+        const std::string what = "tensor " + tensor.name;
+        if (tensor.dtype != spec.type)
+            refuse(what + " is " + std::string(to_string(tensor.dtype)) + " but a is " + std::string(to_string(spec.type)) +
+                   "; add wants one type for all");
+        const std::int64_t length = described_length(tensor);
+        if (length != spec.length)
+            refuse(what + " has " + std::to_string(length) + " elements but a has " + std::to_string(spec.length));
+        spec.alignments[i] = tensor.alignment_bytes;
     }
-    problem.traits = {{"dtype", word}, {"align", align}};
-    return problem;
+    return {make_problem(spec), {kA, kB, kC}};
 }
 
 std::vector<Problem> awkward_neighbours(const Op& op, const Problem& problem, const Config& config) {
@@ -74,7 +106,7 @@ std::vector<Problem> awkward_neighbours(const Op& op, const Problem& problem, co
     const std::array<std::int64_t, 7> lengths = {1, 7, tile - 1, tile, tile + 1, 3 * tile + 17, kManyTiles * tile + 5};
     for (const std::int64_t length : lengths) {
         ProblemRequest request{problem.op, std::to_string(length), {}};
-        for (const Trait& trait : problem.traits) request.options[trait.name] = trait.value;
+        for (const Attribute& attribute : problem.attributes) request.options[attribute.name] = to_string(attribute.value);
         neighbours.push_back(op.problem(request));
     }
     return neighbours;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kernel_templates/common/random.cuh"
+#include "src/core/error.h"
 
 namespace autotune {
 namespace {
@@ -17,6 +18,17 @@ double error_of(double out, double expected) {
 }
 
 }  // namespace
+
+HarnessLayout::HarnessLayout(const Tensor& tensor) {
+    check(tensor.dims.size() <= Tensor::kMostDims, "tensor " + tensor.name + " has more than five dimensions");
+    extents.fill(1);
+    strides.fill(0);
+    const std::size_t left_out = Tensor::kMostDims - tensor.dims.size();
+    for (std::size_t i = 0; i < tensor.dims.size(); ++i) {
+        extents[left_out + i] = tensor.dims[i].extent;
+        strides[left_out + i] = tensor.dims[i].stride;
+    }
+}
 
 void compare_element(CompareResult& result, DType type, std::uint64_t bits, double expected, double bound, std::uint64_t index) {
     const double out = decode(type, bits);
@@ -40,7 +52,7 @@ double norm_ratio(const CompareResult& result) {
     return result.sum_expected2 == 0 ? kInfiniteRatio : std::sqrt(result.sum_error2 / result.sum_expected2);
 }
 
-bool passes(const Check& check, const CompareResult& result) {
+bool passes(const OutputCheck& check, const CompareResult& result) {
     if (result.violations != 0) return false;
     return check.max_norm_ratio == 0 || norm_ratio(result) <= check.max_norm_ratio;
 }

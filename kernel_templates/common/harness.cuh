@@ -1,13 +1,52 @@
-// Kernels that serve measuring and verifying, the same text for every problem: element types are a run-time code. harness.h has
-// the parameter lists, the codes and the result layouts.
+// Kernels that serve measuring and verifying, the same text for every problem: element types and layouts are run-time
+// values. harness.h has the parameter lists, the codes and the result layouts.
+#include "common/number_format.cuh"
 #include "common/random.cuh"
 #include "common/types.cuh"
 
 namespace {
 
-// DType's order (src/core/dtype.h) and Fill::Kind's (src/core/op.h).
-enum Code { kF16 = 0, kBf16 = 1, kF32 = 2, kF64 = 3 };
-enum Kind { kNormal = 0, kIntegers = 1, kNan = 2 };
+using autotune_number::Format;
+
+// Extents and strides of a tensor, the last dimension contiguous in the logical order.
+struct Layout {
+    i64 extent[5];
+    i64 stride[5];
+
+    __device__ i64 elements() const { return extent[0] * extent[1] * extent[2] * extent[3] * extent[4]; }
+    // Distance of an element from the base. Dimensions of one element cost no division.
+    __device__ i64 offset(i64 number) const {
+        i64 at = 0;
+#pragma unroll
+        for (int i = 4; i >= 0; --i) {
+            if (extent[i] == 1) continue;
+            const i64 rest = number / extent[i];
+            at += (number - rest * extent[i]) * stride[i];
+            number = rest;
+        }
+        return at;
+    }
+    __device__ i64 span() const {
+        i64 last = 0;
+        for (int i = 0; i < 5; ++i) last += (extent[i] - 1) * stride[i];
+        return elements() == 0 ? 0 : last + 1;
+    }
+    // Whether an element lies at this distance, where each stride is at least what the strides below it span.
+    __device__ bool holds(i64 at) const {
+        bool is_done[5] = {};
+        for (int round = 0; round < 5; ++round) {
+            int widest = -1;
+            for (int i = 0; i < 5; ++i) {
+                if (!is_done[i] && (widest < 0 || stride[i] > stride[widest])) widest = i;
+            }
+            is_done[widest] = true;
+            if (stride[widest] == 0 || extent[widest] == 1) continue;
+            const i64 number = at / stride[widest];
+            at -= (number < extent[widest] ? number : extent[widest] - 1) * stride[widest];
+        }
+        return at == 0;
+    }
+};
 
 struct Matrix {
     i64 rows, cols, ld, batch, batch_stride;
@@ -33,62 +72,52 @@ __device__ i64 index_step() {
 }
 
 __device__ f64 f64_from_bits(u64 bits) {
-    return __longlong_as_double(static_cast<i64>(bits));
+    return autotune_number::double_from(bits);
 }
 __device__ u64 bits_from_f64(f64 value) {
-    return static_cast<u64>(__double_as_longlong(value));
-}
-__device__ f64 not_a_number() {
-    return f64_from_bits(0x7FF8000000000000ULL);
+    return autotune_number::bits_of(value);
 }
 __device__ bool is_finite(f64 x) {
     return (bits_from_f64(x) & 0x7FF0000000000000ULL) != 0x7FF0000000000000ULL;
 }
 
-__device__ f64 load_value(const void* data, int dtype, i64 at) {
-    switch (dtype) {
-        case kF16:
-            return to_f64(static_cast<const f16*>(data)[at]);
-        case kBf16:
-            return to_f64(static_cast<const bf16*>(data)[at]);
-        case kF32:
-            return to_f64(static_cast<const f32*>(data)[at]);
+__device__ f64 load_value(const void* data, const Format& format, i64 at) {
+    u64 bits;
+    switch (format.bits()) {
+        case 8:
+            bits = static_cast<const u8*>(data)[at];
+            break;
+        case 16:
+            bits = static_cast<const u16*>(data)[at];
+            break;
+        case 32:
+            bits = static_cast<const u32*>(data)[at];
+            break;
         default:
-            return static_cast<const f64*>(data)[at];
+            bits = static_cast<const u64*>(data)[at];
+    }
+    return autotune_number::decode(format, bits);
+}
+
+__device__ void store_value(void* data, const Format& format, i64 at, f64 value) {
+    const u64 bits = autotune_number::encode(format, value);
+    switch (format.bits()) {
+        case 8:
+            static_cast<u8*>(data)[at] = static_cast<u8>(bits);
+            break;
+        case 16:
+            static_cast<u16*>(data)[at] = static_cast<u16>(bits);
+            break;
+        case 32:
+            static_cast<u32*>(data)[at] = static_cast<u32>(bits);
+            break;
+        default:
+            static_cast<u64*>(data)[at] = bits;
     }
 }
 
-__device__ void store_value(void* data, int dtype, i64 at, f64 value) {
-    switch (dtype) {
-        case kF16:
-            static_cast<f16*>(data)[at] = from_f64<f16>(value);
-            break;
-        case kBf16:
-            static_cast<bf16*>(data)[at] = from_f64<bf16>(value);
-            break;
-        case kF32:
-            static_cast<f32*>(data)[at] = from_f64<f32>(value);
-            break;
-        default:
-            static_cast<f64*>(data)[at] = value;
-    }
-}
-
-__device__ f64 rounded(int dtype, f64 value) {
-    switch (dtype) {
-        case kF16:
-            return to_f64(from_f64<f16>(value));
-        case kBf16:
-            return to_f64(from_f64<bf16>(value));
-        case kF32:
-            return to_f64(from_f64<f32>(value));
-        default:
-            return value;
-    }
-}
-
-__device__ int element_bytes(int dtype) {
-    return dtype <= kBf16 ? 2 : dtype == kF32 ? 4 : 8;
+__device__ f64 rounded(const Format& format, f64 value) {
+    return autotune_number::decode(format, autotune_number::encode(format, value));
 }
 
 // |out - expected|; 0 for equal infinities and for two NaNs, infinite for a NaN on one side.
@@ -99,9 +128,9 @@ __device__ f64 error_of(f64 out, f64 expected) {
     return out == expected ? 0.0 : fabs(out - expected);
 }
 
-__device__ void add_element(CompareResult& mine, int dtype, f64 out, f64 expected, f64 bound, u64 index) {
+__device__ void add_element(CompareResult& mine, const Format& format, f64 out, f64 expected, f64 bound, u64 index) {
     const bool is_exact = bound == 0.0;
-    const f64 error = error_of(out, is_exact ? rounded(dtype, expected) : expected);
+    const f64 error = error_of(out, is_exact ? rounded(format, expected) : expected);
     const f64 ratio = error == 0.0 ? 0.0 : is_exact || !is_finite(error) ? 1e300 : error / bound;
     if (out != out && expected == expected) ++mine.nan_count;
     if (ratio > 1.0) {
@@ -156,21 +185,21 @@ __device__ u64 bytes_unlike(const u8* data, u64 bytes, u32 byte) {
 
 }  // namespace
 
-extern "C" __global__ void autotune_fill(void* data, int dtype, int kind, u64 seed, int operand, i64 every, i64 rows, i64 cols,
-                                         i64 ld, i64 batch, i64 batch_stride) {
-    const Matrix matrix = {rows, cols, ld, batch, batch_stride};
-    for (i64 i = first_index(); i < matrix.elements(); i += index_step()) {
-        const i64 col = i % cols;
-        const i64 row = i / cols % rows;
-        const i64 b = i / cols / rows;
-        const autotune_random::Place place = {seed, operand, b, row, col};
+extern "C" __global__ void autotune_fill(void* data, u64 format, int kind, f32 centre, f32 spread, i64 low, i64 high, i64 every,
+                                         u64 through, u64 seed, int tensor, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
+    const Layout layout = {{extent0, extent1, extent2, extent3, extent4}, {stride0, stride1, stride2, stride3, stride4}};
+    const autotune_random::Fill fill = {kind, centre, spread, low, high, every, extent4};
+    for (i64 i = first_index(); i < layout.elements(); i += index_step()) {
+        const i64 line = i / extent4;
+        const autotune_random::Place place = {seed, tensor, line / extent3, line % extent3, i % extent4};
         f64 value = 0.0;
-        if (kind == kNan) {
-            value = not_a_number();
-        } else if (every <= 1 || (row + col) % every == 0) {
-            value = kind == kIntegers ? autotune_random::small_integer(place) : autotune_random::normal(place);
+        if (kind == autotune_random::kNan) {
+            value = f64_from_bits(autotune_number::kQuietNan);
+        } else if (autotune_random::is_kept(fill, place)) {
+            value = autotune_random::number(fill, place);
+            if (kind == autotune_random::kQuantised) value = rounded({through}, value);
         }
-        store_value(data, dtype, matrix.offset(b, row, col), value);
+        store_value(data, {format}, layout.offset(i), value);
     }
 }
 
@@ -191,23 +220,16 @@ extern "C" __global__ void autotune_redzone_check(const void* data, u64 bytes, u
     if (mine != 0) atomicAdd(changed, mine);
 }
 
-// Gaps lie after every row but the last of a batch, and between batches; a batch_stride within one matrix (0, or overlapping) has
-// none.
-extern "C" __global__ void autotune_gap_check(const void* data, int dtype, u32 byte, u64* changed, i64 rows, i64 cols, i64 ld,
-                                              i64 batch, i64 batch_stride) {
-    const int size = element_bytes(dtype);
-    const i64 row_gap = (ld - cols) * size;
-    const i64 span = (rows - 1) * ld + cols;
-    const i64 batch_gap = batch_stride > span ? (batch_stride - span) * size : 0;
+// Bytes between elements that were changed.
+extern "C" __global__ void autotune_gap_check(const void* data, u64 format, u32 byte, u64* changed, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
+    const Layout layout = {{extent0, extent1, extent2, extent3, extent4}, {stride0, stride1, stride2, stride3, stride4}};
+    const int size = Format{format}.bits() / 8;
     const u8* const bytes = static_cast<const u8*>(data);
+    const i64 span = layout.span();
     u64 mine = 0;
-    for (i64 i = first_index(); i < row_gap * (rows - 1) * batch; i += index_step()) {
-        const i64 line = i / row_gap;
-        const i64 start = (line / (rows - 1) * batch_stride + line % (rows - 1) * ld + cols) * size;
-        mine += bytes[start + i % row_gap] != byte ? 1 : 0;
-    }
-    for (i64 i = first_index(); i < batch_gap * (batch - 1); i += index_step()) {
-        mine += bytes[(i / batch_gap * batch_stride + span) * size + i % batch_gap] != byte ? 1 : 0;
+    for (i64 i = first_index(); i < span; i += index_step()) {
+        if (layout.holds(i)) continue;
+        for (int part = 0; part < size; ++part) mine += bytes[i * size + part] != byte ? 1 : 0;
     }
     if (mine != 0) atomicAdd(changed, mine);
 }
@@ -227,20 +249,20 @@ extern "C" __global__ void autotune_checksum(const void* data, u64 bytes, u64* s
     if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
 }
 
-extern "C" __global__ void autotune_compare(const void* out, int dtype, const f64* expected, const f64* bound,
-                                            CompareResult* result, i64 rows, i64 cols, i64 ld, i64 batch, i64 batch_stride) {
-    const Matrix matrix = {rows, cols, ld, batch, batch_stride};
+extern "C" __global__ void autotune_compare(const void* out, u64 format, const f64* expected, const f64* bound,
+                                            CompareResult* result, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
+    const Layout layout = {{extent0, extent1, extent2, extent3, extent4}, {stride0, stride1, stride2, stride3, stride4}};
     CompareResult mine = {};
-    for (i64 i = first_index(); i < matrix.elements(); i += index_step()) {
-        const i64 at = matrix.offset(i / cols / rows, i / cols % rows, i % cols);
-        add_element(mine, dtype, load_value(out, dtype, at), expected[i], bound[i], static_cast<u64>(i));
+    for (i64 i = first_index(); i < layout.elements(); i += index_step()) {
+        const f64 value = load_value(out, {format}, layout.offset(i));
+        add_element(mine, {format}, value, expected[i], bound[i], static_cast<u64>(i));
     }
     publish(mine, result);
 }
 
 // y += M x, or y += M^T x where `transposed`, batch by batch, in 64-bit integers; x and y dense. Adds to `odd` the elements that are
 // no integers, which count as 0. A warp takes a stretch of a row, or 32 columns of a stretch of rows.
-extern "C" __global__ void autotune_project(const void* data, int dtype, int transposed, const i64* x, i64* y, u64* odd, i64 rows,
+extern "C" __global__ void autotune_project(const void* data, u64 format, int transposed, const i64* x, i64* y, u64* odd, i64 rows,
                                             i64 cols, i64 ld, i64 batch, i64 batch_stride) {
     const Matrix matrix = {rows, cols, ld, batch, batch_stride};
     const i64 along = transposed != 0 ? rows : cols;
@@ -259,7 +281,7 @@ extern "C" __global__ void autotune_project(const void* data, int dtype, int tra
         for (i64 at = transposed != 0 ? first : first + lane; at < last; at += transposed != 0 ? 1 : 32) {
             if (transposed != 0 && col >= cols) break;
             const i64 from = transposed != 0 ? matrix.offset(b, at, col) : matrix.offset(b, line, at);
-            const f64 value = load_value(data, dtype, from);
+            const f64 value = load_value(data, {format}, from);
             const bool is_integer = value == static_cast<f64>(static_cast<i64>(value)) && fabs(value) < 9e15;
             if (is_integer) sum += static_cast<i64>(value) * x[b * along + at];
             mine_odd += is_integer ? 0 : 1;

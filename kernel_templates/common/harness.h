@@ -1,28 +1,31 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
-#include "src/core/dtype.h"
-#include "src/core/op.h"
+#include "src/core/oracle.h"
+#include "src/core/tensor.h"
 
 namespace autotune {
 
 // The host's side of the kernels in harness.cuh: codes, result layouts and launch shapes. All kernels walk their data in a
 // grid-stride loop, so any grid of whole warps is right; kHarnessThreads threads a block and a few blocks per SM are fast.
-// Matrices are described as (rows, cols, ld, batch, batch_stride), in elements. Parameters in order:
+// Element types are formats told as data (number_format.cuh), tensors are layouts of five dimensions. Parameters in order:
 //
-//   autotune_fill           (void* data, int dtype, int kind, u64 seed, int operand, i64 every, MATRIX)
+//   autotune_fill           (void* data, u64 format, FILL, u64 through, u64 seed, int tensor, LAYOUT)
 //   autotune_poison         (void* data, u64 bytes, u32 byte)                       sets every byte
 //   autotune_redzone_check  (const void* data, u64 bytes, u32 byte, u64* changed)   counts bytes that are not `byte`
-//   autotune_gap_check      (const void* data, int dtype, u32 byte, u64* changed, MATRIX)  the same for the gaps between rows
-//   autotune_checksum       (const void* data, u64 bytes, u64* sum)                 adds a position-dependent hash of all bytes
-//   autotune_compare        (const void* out, int dtype, const f64* expected, const f64* bound, CompareResult* result, MATRIX)
-//   autotune_project        (const void* data, int dtype, int transposed, const i64* x, i64* y, u64* odd, MATRIX)   y += M x
-//   autotune_canary         (u64* sum, u32 rounds)                                  fixed work: canary_sum() for any grid of
+//   autotune_gap_check      (const void* data, u64 format, u32 byte, u64* changed, LAYOUT)  the same for what lies between
+//   elements autotune_checksum       (const void* data, u64 bytes, u64* sum)                 adds a position-dependent hash of
+//   all bytes autotune_compare        (const void* out, u64 format, const f64* expected, const f64* bound, CompareResult* result,
+//   LAYOUT) autotune_project        (const void* data, u64 format, int transposed, const i64* x, i64* y, u64* odd, MATRIX)   y +=
+//   M x autotune_canary         (u64* sum, u32 rounds)                                  fixed work: canary_sum() for any grid of
 //                                                                                   exactly kCanaryThreads threads in all
 //   autotune_spin_bounded   (u64 nanoseconds, u64* spins)                           keeps the device busy, then ends by itself
-//   with MATRIX = i64 rows, i64 cols, i64 ld, i64 batch, i64 batch_stride
+//   with LAYOUT = i64 extent0 .. extent4, i64 stride0 .. stride4 (leading extents of 1 for fewer dimensions), in elements
+//        MATRIX = i64 rows, i64 cols, i64 ld, i64 batch, i64 batch_stride
+//        FILL   = int kind, f32 centre, f32 spread, i64 low, i64 high, i64 every
 //
 // `changed`, `sum`, `spins`, `odd`, `y` and CompareResult must be zero before the launch: kernels add to them.
 
@@ -33,13 +36,18 @@ constexpr std::uint32_t kCanaryThreads = 64 * 256;
 constexpr std::uint32_t kPoisonByte = 0xFF;
 constexpr std::uint32_t kRedzoneByte = 0xA5;
 
-// The code that harness kernels take for a type and for a fill.
-constexpr int harness_code(DType type) {
-    return static_cast<int>(type);
+// Fewest bits that say everything of a type: autotune_number::Format.
+constexpr std::uint64_t harness_format(DType type) {
+    const DTypeTraits& traits = traits_of(type);
+    return static_cast<std::uint64_t>(traits.bits) | static_cast<std::uint64_t>(traits.exponent_bits) << 8 |
+           static_cast<std::uint64_t>(traits.mantissa_bits) << 16 | (traits.has_infinity ? std::uint64_t{1} << 24 : 0);
 }
-constexpr int harness_code(Fill::Kind kind) {
-    return static_cast<int>(kind);
-}
+
+// A tensor's dimensions as harness kernels take them.
+struct HarnessLayout {
+    explicit HarnessLayout(const Tensor& tensor);
+    std::array<std::int64_t, Tensor::kMostDims> extents, strides;
+};
 
 // What autotune_compare adds up over all elements. An element is wrong if its error is above the bound; where the bound is 0 it
 // must have the bits of the expected value rounded once to the type.
@@ -51,7 +59,7 @@ struct CompareResult {
     double sum_expected2 = 0;
     std::uint64_t nan_count = 0;  // NaN where a number was expected
 
-    // Lowest wrong element as (batch * rows + row) * cols + col. REQUIRES: violations > 0.
+    // Lowest wrong element, by its number in the logical order. REQUIRES: violations > 0.
     std::uint64_t first_wrong() const { return ~first_wrong_complement; }
 };
 static_assert(sizeof(CompareResult) == 48, "the device writes this layout");
@@ -63,7 +71,7 @@ void compare_element(CompareResult& result, DType type, std::uint64_t bits, doub
 // ||out - expected|| / ||expected||; 0 where there is no error, kInfiniteRatio where only nothing was expected.
 double norm_ratio(const CompareResult& result);
 // Whether a whole comparison satisfies the check: no wrong element, and the norm ratio within its bound where one is asked.
-bool passes(const Check& check, const CompareResult& result);
+bool passes(const OutputCheck& check, const CompareResult& result);
 
 // Freivalds' check multiplies both sides by vectors of independent weights, uniform in {0 .. kWeights - 1}: a wrong answer passes
 // one of them with a probability of at most 1 / kWeights.

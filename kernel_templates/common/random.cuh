@@ -1,5 +1,5 @@
-// The numbers that operands are filled with. One text for device and host (fill.h), exact in integers and f32 without any
-// rounding, so both give the same bits for the same (seed, operand, batch, row, col).
+// The numbers that tensors are filled with. One text for device and host (fill.h), exact in integers and f64 but for one addition,
+// so both give the same bits for the same (seed, tensor, batch, row, col).
 #pragma once
 
 #ifdef __CUDACC__
@@ -15,7 +15,7 @@ using Word = unsigned long long;
 // Where an element stands: its number is a function of this alone.
 struct Place {
     Word seed;
-    int operand;
+    int tensor;
     long long batch;
     long long row;
     long long col;
@@ -30,7 +30,7 @@ AUTOTUNE_EVERYWHERE Word mix(Word x) {
 }
 
 AUTOTUNE_EVERYWHERE Word hash(const Place& place) {
-    Word x = mix(place.seed + static_cast<Word>(place.operand) * 0xD1342543DE82EF95ULL);
+    Word x = mix(place.seed + static_cast<Word>(place.tensor) * 0xD1342543DE82EF95ULL);
     x = mix(x ^ static_cast<Word>(place.batch));
     x = mix(x ^ static_cast<Word>(place.row));
     return mix(x ^ static_cast<Word>(place.col));
@@ -49,9 +49,60 @@ AUTOTUNE_EVERYWHERE float normal(const Place& place) {
     return static_cast<float>(2 * sum - 12 * 0xFFFF) * (1.0F / 131072.0F);
 }
 
-// Uniform in {-2, -1, 0, 1, 2}.
-AUTOTUNE_EVERYWHERE float small_integer(const Place& place) {
-    return static_cast<float>(static_cast<int>(hash(place) % 5) - 2);
+// Uniform in {low .. high}.
+AUTOTUNE_EVERYWHERE long long integer(const Place& place, long long low, long long high) {
+    return low + static_cast<long long>(hash(place) % (static_cast<Word>(high - low) + 1));
+}
+
+// Uniform in [0, 1), in steps of 2^-16.
+AUTOTUNE_EVERYWHERE float fraction(const Place& place) {
+    return static_cast<float>(hash(place) & 0xFFFF) * (1.0F / 65536.0F);
+}
+
+// 2 to the power of `exponent`, which must be that of a normal double.
+AUTOTUNE_EVERYWHERE double power_of_two(long long exponent) {
+    double value = 1;
+    for (; exponent > 0; --exponent) value *= 2;
+    for (; exponent < 0; ++exponent) value *= 0.5;
+    return value;
+}
+
+// Fill of src/core/fill.h: kinds in its order.
+enum FillKind { kNormal, kIntegers, kConstant, kNan, kOneHot, kPowers, kUniform, kQuantised };
+struct Fill {
+    int kind;
+    float centre, spread;
+    long long low, high;
+    long long every;
+    long long cols;  // of a row, for kOneHot
+};
+
+// Where everything but the kept elements is zero.
+AUTOTUNE_EVERYWHERE bool is_kept(const Fill& fill, const Place& place) {
+    return fill.every <= 1 || (place.row + place.col) % fill.every == 0;
+}
+
+// The number of an element that is kept, before it is rounded to the tensor's type; kNan is the caller's. A product of two floats
+// is exact in f64, so that a fused addition changes nothing.
+AUTOTUNE_EVERYWHERE double number(const Fill& fill, const Place& place) {
+    const double centre = static_cast<double>(fill.centre);
+    const double spread = static_cast<double>(fill.spread);
+    switch (fill.kind) {
+        case kIntegers:
+            return static_cast<double>(integer(place, fill.low, fill.high));
+        case kConstant:
+            return centre;
+        case kOneHot: {
+            const Place row = {place.seed, place.tensor, place.batch, place.row, 0};
+            return integer(row, 0, fill.cols - 1) == place.col ? centre : spread;
+        }
+        case kPowers:
+            return power_of_two(integer(place, fill.low, fill.high));
+        case kUniform:
+            return centre + spread * static_cast<double>(fraction(place));
+        default:
+            return centre + spread * static_cast<double>(normal(place));
+    }
 }
 
 }  // namespace autotune_random

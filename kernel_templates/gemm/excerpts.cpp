@@ -12,13 +12,8 @@ constexpr std::int64_t kBand = 16;
 constexpr int kRandomBands = 4;
 // Edges of tiles of every family: multiples of 256 are multiples of all smaller tiles, and of 192 those that are not.
 constexpr std::int64_t kTile = 256, kOddTile = 192;
-
-void set_extent(Problem& problem, std::string_view name, std::int64_t value) {
-    const auto found =
-        std::find_if(problem.extents.begin(), problem.extents.end(), [&](const Extent& extent) { return extent.name == name; });
-    check(found != problem.extents.end(), "a gemm without extent " + std::string(name));
-    found->value = value;
-}
+// Dimensions of a stored matrix.
+constexpr std::size_t kRows = 1, kCols = 2;
 
 // First lines of bands: the ends, both sides of a tile's edge near the middle, and some at random.
 std::vector<std::int64_t> band_starts(std::int64_t extent, Random& random) {
@@ -37,10 +32,9 @@ Excerpt rows_of(const Problem& problem, std::int64_t start) {
     const View view(problem);
     const std::int64_t count = std::min(kBand, view.m - start);
     Excerpt part{problem, {view.trans_a ? start : start * view.a.ld, 0, start * view.c.ld}};
-    set_extent(part.problem, "m", count);
-    Operand& a = part.problem.operands[kA];
-    (view.trans_a ? a.cols : a.rows) = count;
-    part.problem.operands[kC].rows = count;
+    part.problem.set_extent("m", count);
+    part.problem.tensors[kA].dims[view.trans_a ? kCols : kRows].extent = count;
+    part.problem.tensors[kC].dims[kRows].extent = count;
     return part;
 }
 
@@ -48,16 +42,10 @@ Excerpt columns_of(const Problem& problem, std::int64_t start) {
     const View view(problem);
     const std::int64_t count = std::min(kBand, view.n - start);
     Excerpt part{problem, {0, view.trans_b ? start * view.b.ld : start, start}};
-    set_extent(part.problem, "n", count);
-    Operand& b = part.problem.operands[kB];
-    (view.trans_b ? b.rows : b.cols) = count;
-    part.problem.operands[kC].cols = count;
+    part.problem.set_extent("n", count);
+    part.problem.tensors[kB].dims[view.trans_b ? kRows : kCols].extent = count;
+    part.problem.tensors[kC].dims[kCols].extent = count;
     return part;
-}
-
-// Largest integer up to which the type has every one.
-std::int64_t exact_integers(DType type) {
-    return std::int64_t{1} << (type == DType::bf16 ? 8 : type == DType::f16 ? 11 : 24);
 }
 
 bool is_small_integer(double value) {
@@ -79,8 +67,8 @@ std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed) {
 // |alpha| 4 T + 2 |beta| must stay exact in the output and in the accumulator, with T the non-zero k per row of A.
 std::optional<ProductForm> product_form(const Problem& problem) {
     const View view(problem);
-    const double alpha = problem.scalars[kAlpha].value;
-    const double beta = problem.scalars[kBeta].value;
+    const double alpha = problem.scalars[kAlpha].number();
+    const double beta = problem.scalars[kBeta].number();
     if (!is_small_integer(alpha) || !is_small_integer(beta) || alpha == 0) return std::nullopt;
     ProductForm form{.left = kA, .right = kB, .out = kC, .left_transposed = view.trans_a, .right_transposed = view.trans_b};
     form.product_factor = std::llround(alpha);
@@ -88,9 +76,8 @@ std::optional<ProductForm> product_form(const Problem& problem) {
     const std::int64_t most = std::min(exact_integers(view.out), exact_integers(view.acc)) - 2 * std::llabs(form.out_factor);
     const std::int64_t terms = most / (4 * std::llabs(form.product_factor));
     const std::int64_t every = (view.k + terms - 1) / terms;
-    form.fills = {{Fill::Kind::integers, std::max<std::int64_t>(every, 1)},
-                  {Fill::Kind::integers, 1},
-                  {view.reads_c ? Fill::Kind::integers : Fill::Kind::nan, 1}};
+    form.fills = {Fill::integers(-2, 2, std::max<std::int64_t>(every, 1)), Fill::integers(),
+                  view.reads_c ? Fill::integers() : Fill::nan()};
     return form;
 }
 

@@ -22,21 +22,21 @@ Gemm::Gemm(const Problem& problem)
       n(problem.extent("n")),
       k(problem.extent("k")),
       batch(problem.extent("batch")),
-      trans_a(problem.trait("layout")[0] == 't'),
-      trans_b(problem.trait("layout")[1] == 't'),
-      acc_f16(problem.trait("acc") == "f16"),
-      reads_c(problem.trait("beta") != "zero"),
-      align_a(problem.operands[kA].alignment_bytes),
-      align_b(problem.operands[kB].alignment_bytes),
-      align_c(problem.operands[kC].alignment_bytes),
-      in(problem.operands[kA].dtype),
-      out(problem.operands[kC].dtype) {}
+      trans_a(problem.word("layout")[0] == 't'),
+      trans_b(problem.word("layout")[1] == 't'),
+      acc_f16(problem.word("acc") == "f16"),
+      reads_c(problem.word("beta") != "zero"),
+      align_a(problem.tensors[kA].alignment_bytes),
+      align_b(problem.tensors[kB].alignment_bytes),
+      align_c(problem.tensors[kC].alignment_bytes),
+      in(problem.tensors[kA].dtype),
+      out(problem.tensors[kC].dtype) {}
 
 std::optional<std::string> refuses_half_product(const Problem& problem) {
     const Gemm g(problem);
-    if (g.in != problem.operands[1].dtype || (g.in != DType::f16 && g.in != DType::bf16))
+    if (g.in != problem.tensors[1].dtype || (g.in != DType::f16 && g.in != DType::bf16))
         return "it multiplies f16 by f16 or bf16 by bf16";
-    if (problem.trait("compute") != to_string(g.in)) return "it computes in the type of its inputs";
+    if (problem.word("compute") != to_string(g.in)) return "it computes in the type of its inputs";
     if (g.acc_f16 && g.in != DType::f16) return "f16 accumulation is for f16 inputs";
     if (g.out != DType::f16 && g.out != DType::bf16 && g.out != DType::f32) return "it writes f16, bf16 or f32";
     if (std::max({g.m, g.n, g.k, g.batch}) > kMaxExtent) return "an extent does not fit 32-bit indices";
@@ -93,24 +93,24 @@ Config DefaultChoice::choose() const {
     return first.front();
 }
 
-int64_t packed_ld(const Operand& operand) {
-    return round_up(operand.cols, kChunkBytes / kElementBytes);
+int64_t packed_ld(const TypedMatrix& matrix) {
+    return round_up(matrix.cols, kChunkBytes / kElementBytes);
 }
 
-int64_t packed_bytes(const Operand& operand) {
-    return operand.rows * packed_ld(operand) * operand.batch * kElementBytes;
+int64_t packed_bytes(const TypedMatrix& matrix) {
+    return matrix.rows * packed_ld(matrix) * matrix.batch * kElementBytes;
 }
 
-LaunchStep pack_step(const Operand& operand, int index, std::size_t offset_bytes) {
-    const int64_t ld = packed_ld(operand);
-    const int64_t chunks = ld / (kChunkBytes / kElementBytes) * operand.rows * operand.batch;
+LaunchStep pack_step(const TypedMatrix& matrix, int index, std::size_t offset_bytes) {
+    const int64_t ld = packed_ld(matrix);
+    const int64_t chunks = ld / (kChunkBytes / kElementBytes) * matrix.rows * matrix.batch;
     LaunchStep step;
     step.entry = "_pack";
     step.grid = one_dimension(std::clamp<int64_t>(ceil_div(chunks, 256), 1, 65535));
     step.block = {256, 1, 1};
-    step.arguments = {OperandArg{index},  WorkspaceArg{offset_bytes},  i32(operand.rows),
-                      i32(operand.cols),  I64Arg{operand.ld},          I64Arg{ld},
-                      i32(operand.batch), I64Arg{operand.batch_stride}};
+    step.arguments = {TensorArg{index},  WorkspaceArg{offset_bytes}, i32(matrix.rows),
+                      i32(matrix.cols),  I64Arg{matrix.ld},          I64Arg{ld},
+                      i32(matrix.batch), I64Arg{matrix.batch_stride}};
     return step;
 }
 

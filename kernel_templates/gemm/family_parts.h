@@ -13,7 +13,7 @@
 #include "src/core/search_space.h"
 
 // What the tensor-core families of gemm share on the host: a problem's numbers, the layout of a workspace, and the copy of
-// operands whose rows are not aligned (the device's side of it is pack.cuh).
+// matrices whose rows are not aligned (the device's side of it is pack.cuh).
 namespace autotune::gemm {
 
 inline constexpr std::int64_t kChunkBytes = 16;  // of a row: the widest access
@@ -105,10 +105,10 @@ class DefaultChoice {
     double best_us_ = std::numeric_limits<double>::infinity();
 };
 
-// The copy of a 16-bit operand with rows padded to whole chunks: its leading dimension in elements, and its size.
-std::int64_t packed_ld(const Operand& operand);
-std::int64_t packed_bytes(const Operand& operand);
+// The copy of a 16-bit matrix with rows padded to whole chunks: its leading dimension in elements, and its size.
+std::int64_t packed_ld(const TypedMatrix& matrix);
+std::int64_t packed_bytes(const TypedMatrix& matrix);
 // The step that makes it at `offset_bytes` of the workspace, by the template's entry _pack.
-LaunchStep pack_step(const Operand& operand, int index, std::size_t offset_bytes);
+LaunchStep pack_step(const TypedMatrix& matrix, int index, std::size_t offset_bytes);
 
 }  // namespace autotune::gemm

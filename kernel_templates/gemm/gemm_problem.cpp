@@ -7,9 +7,9 @@
 namespace autotune::gemm {
 namespace {
 
-DType dtype_trait(const Problem& problem, std::string_view name) {
-    const std::optional<DType> type = parse_dtype(problem.trait(name));
-    check(type.has_value(), "trait '" + std::string(name) + "' is no element type");
+DType dtype_word(const Problem& problem, std::string_view name) {
+    const std::optional<DType> type = parse_dtype(problem.word(name));
+    check(type.has_value(), "attribute '" + std::string(name) + "' is no element type");
     return *type;
 }
 
@@ -20,15 +20,19 @@ View::View(const Problem& problem)
       n(problem.extent("n")),
       k(problem.extent("k")),
       batch(problem.extent("batch")),
-      in(dtype_trait(problem, "a")),
-      out(dtype_trait(problem, "c")),
-      acc(dtype_trait(problem, "acc")),
-      trans_a(problem.trait("layout")[0] == 't'),
-      trans_b(problem.trait("layout")[1] == 't'),
-      reads_c(problem.trait("beta") != "zero"),
-      a(problem.operands[kA]),
-      b(problem.operands[kB]),
-      c(problem.operands[kC]) {}
+      in(dtype_word(problem, "a")),
+      out(dtype_word(problem, "c")),
+      acc(dtype_word(problem, "acc")),
+      trans_a(problem.word("layout")[0] == 't'),
+      trans_b(problem.word("layout")[1] == 't'),
+      reads_c(problem.word("beta") != "zero"),
+      a(matrix_view(problem.tensors[kA])),
+      b(matrix_view(problem.tensors[kB])),
+      c(matrix_view(problem.tensors[kC])) {}
+
+std::array<TypedMatrix, 3> matrices(const Problem& problem) {
+    return {matrix_view(problem.tensors[kA]), matrix_view(problem.tensors[kB]), matrix_view(problem.tensors[kC])};
+}
 
 std::vector<Binding> facts(const Problem& problem) {
     const View view(problem);
@@ -45,9 +49,9 @@ std::vector<Binding> facts(const Problem& problem) {
 
 std::vector<Argument> arguments(const Problem& problem) {
     const View view(problem);
-    return {OperandArg{kA},
-            OperandArg{kB},
-            OperandArg{kC},
+    return {TensorArg{kA},
+            TensorArg{kB},
+            TensorArg{kC},
             ScalarArg{kAlpha},
             ScalarArg{kBeta},
             I32Arg{static_cast<std::int32_t>(view.m)},
@@ -63,8 +67,8 @@ std::vector<Argument> arguments(const Problem& problem) {
             WorkspaceArg{0}};
 }
 
-std::int64_t access_width(const Operand& operand, std::int64_t vec) {
-    return std::min(vec, operand.alignment_bytes / static_cast<std::int64_t>(size_bytes(operand.dtype)));
+std::int64_t access_width(const TypedMatrix& matrix, std::int64_t vec) {
+    return std::min(vec, matrix.alignment_bytes / static_cast<std::int64_t>(size_bytes(matrix.dtype)));
 }
 
 }  // namespace autotune::gemm

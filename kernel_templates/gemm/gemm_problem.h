@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/core/family.h"
@@ -12,8 +14,8 @@
 
 namespace autotune::gemm {
 
-// Operand and scalar indices of every gemm problem.
-enum OperandIndex : int { kA = 0, kB = 1, kC = 2 };
+// Tensor and scalar indices of every gemm problem.
+enum TensorIndex : int { kA = 0, kB = 1, kC = 2 };
 enum ScalarIndex : int { kAlpha = 0, kBeta = 1 };
 
 // C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C[m,n], `batch` times: a gemm problem's facts under names.
@@ -24,10 +26,11 @@ struct View {
     DType in, out, acc;
     bool trans_a, trans_b;  // stored [k,m], stored [n,k]
     bool reads_c;           // beta may be other than 0
-    const Operand& a;
-    const Operand& b;
-    const Operand& c;
+    TypedMatrix a, b, c;
 };
+
+// A, B and C as stored.
+std::array<TypedMatrix, 3> matrices(const Problem& problem);
 
 // The facts that every gemm family binds: in_type, out_type, acc_type, trans_a, trans_b, align_a, align_b, align_c (bytes),
 // reads_c.
@@ -37,11 +40,30 @@ std::vector<Binding> facts(const Problem& problem);
 // stride_b, stride_c, workspace. Families append their own.
 std::vector<Argument> arguments(const Problem& problem);
 
-// Elements of `operand` that one access of at most `vec` elements may take: min(vec, alignment).
-std::int64_t access_width(const Operand& operand, std::int64_t vec);
+// Elements of `matrix` that one access of at most `vec` elements may take: min(vec, alignment).
+std::int64_t access_width(const TypedMatrix& matrix, std::int64_t vec);
 
-// Parses `request`. Throws Error{usage}.
-Problem make_problem(const Op& op, const ProblemRequest& request);
+// What makes a gemm problem, however it was said. Matrices are row-major as stored.
+struct Spec {
+    struct Stored {
+        std::int64_t ld = 0;       // 0: dense
+        std::int64_t stride = 0;   // between batches; 0: dense
+        int alignment_bytes = 16;  // of the base address
+    };
+
+    std::int64_t m = 0, n = 0, k = 0, batch = 1;
+    DType type = DType::f16;  // of A, B, C and the multiplier
+    std::string acc = "f32";
+    bool trans_a = false, trans_b = false;
+    bool reads_c = false;
+    float alpha = 1, beta = 0;
+    std::array<Stored, 3> stored;  // a, b, c
+};
+
+// All three throw Error{usage}: what words and descriptions are checked for alike, and each of them as a Spec first.
+Problem make_problem(const Spec& spec);
+Problem parse(const Op& op, const ProblemRequest& request);
+DescribedProblem described(const Op& op, const ProblemDescription& description);
 
 // DESIGN section 7. The bound of one element is norm * |alpha| * R + value * |expected| + input * |beta * c| + floor, with R the
 // root of the sum of squared products.
@@ -51,10 +73,13 @@ struct Tolerance {
     double input = 0;
     double floor = 0;
 };
-Tolerance tolerance(const Problem& problem, TestKind kind);
-Check make_check(const Problem& problem, TestKind kind);
+Tolerance tolerance(const Problem& problem, const Test& test);
 
-// Bands of rows and columns of C (Op::excerpts), and the whole as a product of integers (Op::product_form).
+// The two tests of every gemm, by name: integers whose sums are exact, and numbers as users have them.
+inline constexpr std::string_view kExact = "exact", kNumeric = "numeric";
+std::vector<Test> tests(const Problem& problem);
+
+// Bands of rows and columns of C (Op::excerpts), and the whole as a product of integers.
 std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed);
 std::optional<ProductForm> product_form(const Problem& problem);
 

@@ -33,13 +33,13 @@ Problem at_extents(const Op& op, const Problem& problem, const Extents& extents)
     request.op = problem.op;
     request.shape = std::to_string(extents.m) + "x" + std::to_string(extents.n) + "x" + std::to_string(extents.k);
     request.options["batch"] = std::to_string(extents.batch);
-    for (const Trait& trait : problem.traits) request.options[trait.name] = trait.value;
+    for (const Attribute& attribute : problem.attributes) request.options[attribute.name] = to_string(attribute.value);
     const std::array<std::int64_t, 3> columns = {view.trans_a ? extents.m : extents.k, view.trans_b ? extents.k : extents.n,
                                                  extents.n};
     for (std::size_t i = 0; i < columns.size(); ++i) {
-        const auto size = static_cast<std::int64_t>(size_bytes(problem.operands[i].dtype));
-        const std::int64_t ld = round_up(columns[i], problem.operands[i].alignment_bytes / size) + extents.padding * 16 / size;
-        request.options["ld" + problem.operands[i].name] = std::to_string(ld);
+        const auto size = static_cast<std::int64_t>(size_bytes(problem.tensors[i].dtype));
+        const std::int64_t ld = round_up(columns[i], problem.tensors[i].alignment_bytes / size) + extents.padding * 16 / size;
+        request.options["ld" + problem.tensors[i].name] = std::to_string(ld);
     }
     Problem neighbour = op.problem(request);
     neighbour.scalars = problem.scalars;

@@ -25,20 +25,25 @@ class GemmOp final : public Op {
     std::vector<OpOption> options() const override;
     std::vector<ProblemRequest> examples() const override;
 
-    Problem problem(const ProblemRequest& request) const override { return gemm::make_problem(*this, request); }
+    std::vector<TensorForm> tensors() const override;
+    std::vector<OpOption> attributes() const override;
+
+    Problem problem(const ProblemRequest& request) const override { return gemm::parse(*this, request); }
+    DescribedProblem described(const ProblemDescription& description) const override {
+        return gemm::described(*this, description);
+    }
     double flops(const Problem& problem) const override;
     double bytes(const Problem& problem) const override;
     std::string_view rate_unit() const override { return "tflops"; }
 
-    Check check(const Problem& problem, TestKind kind) const override { return gemm::make_check(problem, kind); }
+    std::vector<Test> tests(const Problem& problem) const override { return gemm::tests(problem); }
     std::vector<Binding> reference_facts(const Problem& problem) const override;
-    LaunchPlan reference_plan(const Problem& problem, TestKind kind) const override;
+    LaunchPlan reference_plan(const Problem& problem, const Test& test) const override;
     std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed) const override {
         return gemm::excerpts(problem, seed);
     }
-    std::optional<ProductForm> product_form(const Problem& problem) const override { return gemm::product_form(problem); }
-    void reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,
-                           std::vector<double>& expected, std::vector<double>& bound) const override;
+    std::vector<Expected> reference_on_host(const Problem& problem, const Test& test,
+                                            std::span<const std::vector<double>> tensors) const override;
     std::vector<Problem> awkward_neighbours(const Problem& problem, const Config& config) const override {
         return gemm::awkward_neighbours(*this, problem, config);
     }
@@ -64,11 +69,26 @@ std::vector<OpOption> GemmOp::options() const {
             {"stride_a", {}, "integer >= one matrix", "elements between batches of A"},
             {"stride_b", {}, "integer >= one matrix", "elements between batches of B"},
             {"stride_c", {}, "integer >= one matrix", "elements between batches of C"},
-            {"align", {}, "power of two <= 16, one or one per operand", "bytes that divide the base addresses"},
+            {"align", {}, "power of two <= 16, one or one per tensor", "bytes that divide the base addresses"},
             {"a", types, "", "element type of A, where it is named alone"},
             {"b", types, "", "element type of B"},
             {"c", types, "", "element type of C"},
             {"compute", types, "", "what the multiplier works in"}};
+}
+
+// Any stride is a tensor's own: rows of A, of its transpose, of a part of a larger matrix.
+std::vector<TensorForm> GemmOp::tensors() const {
+    return {{"a", Access::in, {"batch", "m", "k"}},
+            {"b", Access::in, {"batch", "k", "n"}},
+            {"c", Access::inout, {"batch", "m", "n"}, false, "read where beta is any"}};
+}
+
+std::vector<OpOption> GemmOp::attributes() const {
+    return {{"acc", {"f32", "f16"}, "", "accumulator; f32 if left out"},
+            {"beta", {"zero", "any"}, "", "zero, the usual: every call passes beta = 0 and C is not read"},
+            {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B, t: transposed as stored; if left out, the strides tell"},
+            {"order", {"row", "column"}, "", "of C, and of what layout's letters mean; if left out, C's strides tell"},
+            {"compute", {"f16", "bf16"}, "", "what the multiplier works in: the type of A and B"}};
 }
 
 std::vector<ProblemRequest> GemmOp::examples() const {
@@ -92,10 +112,9 @@ double GemmOp::flops(const Problem& problem) const {
 
 double GemmOp::bytes(const Problem& problem) const {
     double total = 0;
-    for (const Operand& operand : problem.operands) {
-        const double once = static_cast<double>(operand.rows) * static_cast<double>(operand.cols) *
-                            static_cast<double>(operand.batch) * static_cast<double>(size_bytes(operand.dtype));
-        total += operand.access == Access::inout ? 2 * once : once;
+    for (const Tensor& tensor : problem.tensors) {
+        const double once = static_cast<double>(tensor.elements()) * static_cast<double>(size_bytes(tensor.dtype));
+        total += tensor.access == Access::inout ? 2 * once : once;
     }
     return total;
 }
@@ -106,17 +125,17 @@ std::vector<Binding> GemmOp::reference_facts(const Problem& problem) const {
 }
 
 // Arguments: a, b, c, expected, bound, alpha, beta, then the four numbers of Tolerance, then m .. stride_c as every gemm kernel.
-LaunchPlan GemmOp::reference_plan(const Problem& problem, TestKind kind) const {
+LaunchPlan GemmOp::reference_plan(const Problem& problem, const Test& test) const {
     const View view(problem);
-    const gemm::Tolerance allowed = gemm::tolerance(problem, kind);
+    const gemm::Tolerance allowed = gemm::tolerance(problem, test);
     const auto tiles = [](std::int64_t extent) { return (extent + kReferenceTile - 1) / kReferenceTile; };
 
     LaunchStep step;
     step.grid.x = static_cast<std::uint32_t>(std::min(tiles(view.m) * tiles(view.n) * view.batch, kMostBlocks));
     step.block.x = kReferenceThreads;
-    step.arguments = {OperandArg{gemm::kA},
-                      OperandArg{gemm::kB},
-                      OperandArg{gemm::kC},
+    step.arguments = {TensorArg{gemm::kA},
+                      TensorArg{gemm::kB},
+                      TensorArg{gemm::kC},
                       ExpectedArg{},
                       BoundArg{},
                       ScalarArg{gemm::kAlpha},
@@ -131,17 +150,17 @@ LaunchPlan GemmOp::reference_plan(const Problem& problem, TestKind kind) const {
     return {.steps = {step}};
 }
 
-// One element, from operands in stored order.
+// One element, from values in stored order.
 struct HostElement {
     double product = 0;
     double squares = 0;
 };
 
-HostElement host_product(const View& view, std::span<const std::vector<double>> operands, std::int64_t batch,
+HostElement host_product(const View& view, std::span<const std::vector<double>> values, std::int64_t batch,
                          std::pair<std::int64_t, std::int64_t> at) {
     const auto [row, col] = at;
-    const double* const a = operands[gemm::kA].data() + batch * view.a.batch_stride + (view.trans_a ? row : row * view.a.ld);
-    const double* const b = operands[gemm::kB].data() + batch * view.b.batch_stride + (view.trans_b ? col * view.b.ld : col);
+    const double* const a = values[gemm::kA].data() + batch * view.a.batch_stride + (view.trans_a ? row : row * view.a.ld);
+    const double* const b = values[gemm::kB].data() + batch * view.b.batch_stride + (view.trans_b ? col * view.b.ld : col);
     const std::int64_t step_a = view.trans_a ? view.a.ld : 1;
     const std::int64_t step_b = view.trans_b ? 1 : view.b.ld;
     HostElement sums;
@@ -153,27 +172,27 @@ HostElement host_product(const View& view, std::span<const std::vector<double>> 
     return sums;
 }
 
-void GemmOp::reference_on_host(const Problem& problem, TestKind kind, std::span<const std::vector<double>> operands,
-                               std::vector<double>& expected, std::vector<double>& bound) const {
+std::vector<Expected> GemmOp::reference_on_host(const Problem& problem, const Test& test,
+                                                std::span<const std::vector<double>> tensors) const {
     const View view(problem);
-    const gemm::Tolerance allowed = gemm::tolerance(problem, kind);
-    const double alpha = round_to(DType::f32, problem.scalars[gemm::kAlpha].value);
-    const double beta = round_to(DType::f32, problem.scalars[gemm::kBeta].value);
-    expected.clear();
-    bound.clear();
+    const gemm::Tolerance allowed = gemm::tolerance(problem, test);
+    const double alpha = problem.scalars[gemm::kAlpha].number();
+    const double beta = problem.scalars[gemm::kBeta].number();
+    Expected c;
     for (std::int64_t batch = 0; batch < view.batch; ++batch) {
         for (std::int64_t row = 0; row < view.m; ++row) {
             for (std::int64_t col = 0; col < view.n; ++col) {
-                const HostElement sums = host_product(view, operands, batch, {row, col});
+                const HostElement sums = host_product(view, tensors, batch, {row, col});
                 const auto at = static_cast<std::size_t>(batch * view.c.batch_stride + row * view.c.ld + col);
-                const double added = beta == 0 ? 0 : beta * operands[gemm::kC][at];
+                const double added = beta == 0 ? 0 : beta * tensors[gemm::kC][at];
                 const double value = alpha * sums.product + added;
-                expected.push_back(value);
-                bound.push_back(allowed.norm * std::fabs(alpha) * std::sqrt(sums.squares) + allowed.value * std::fabs(value) +
-                                allowed.input * std::fabs(added) + allowed.floor);
+                c.values.push_back(value);
+                c.bounds.push_back(allowed.norm * std::fabs(alpha) * std::sqrt(sums.squares) + allowed.value * std::fabs(value) +
+                                   allowed.input * std::fabs(added) + allowed.floor);
             }
         }
     }
+    return {std::move(c)};
 }
 
 }  // namespace

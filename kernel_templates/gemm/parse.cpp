@@ -1,3 +1,4 @@
+// From words to a Spec.
 #include <algorithm>
 #include <array>
 
@@ -26,11 +27,11 @@ Sizes parse_sizes(const Op& op, const ProblemRequest& request, const RequestOpti
 }
 
 struct Types {
-    DType in = DType::f16;
+    DType type = DType::f16;
     std::string acc;
 };
 
-// A, B, C and the multiplier have one type for now: --dtype, or any of the four traits, as long as they agree.
+// A, B, C and the multiplier have one type for now: --dtype, or any of the four attributes, as long as they agree.
 Types parse_types(const RequestOptions& options) {
     std::string word = options.word("dtype", "");
     std::string said_by = "dtype";
@@ -46,7 +47,6 @@ Types parse_types(const RequestOptions& options) {
     }
     if (word.empty()) word = "f16";
     const std::string acc = options.word("acc", "f32");
-    if (acc == "f16" && word != "f16") refuse("acc f16 needs dtype f16, not " + word + "; use acc f32");
     const std::optional<DType> type = parse_dtype(word);
     check(type.has_value(), "gemm allows the unknown type '" + word + "'");
     return {*type, acc};
@@ -65,85 +65,36 @@ Beta parse_beta(const RequestOptions& options) {
     return {value == 0 ? "zero" : "any", value};
 }
 
-// What options say of one operand beside its shape.
-struct OperandRequest {
-    std::string name;  // "a"
-    Access access;
-    std::int64_t rows, cols;
-};
-
-std::int64_t parse_ld(const RequestOptions& options, const OperandRequest& wanted) {
-    const std::string option = "ld" + wanted.name;
-    const std::int64_t ld = options.positive(option).value_or(wanted.cols);
-    if (ld < wanted.cols) {
-        refuse(option + " is " + std::to_string(ld) + ", but a row of " + wanted.name + " as stored has " +
-               std::to_string(wanted.cols) + " elements; give that or more");
-    }
-    return ld;
-}
-
-Operand make_operand(const RequestOptions& options, const OperandRequest& wanted, DType type, std::int64_t batch) {
-    Operand operand;
-    operand.name = wanted.name;
-    operand.dtype = type;
-    operand.access = wanted.access;
-    operand.rows = wanted.rows;
-    operand.cols = wanted.cols;
-    operand.ld = parse_ld(options, wanted);
-    check_operand_size(operand);
-    operand.batch = batch;
-    const std::int64_t least = (operand.rows - 1) * operand.ld + operand.cols;
-    const std::string option = "stride_" + wanted.name;
-    operand.batch_stride = options.positive(option).value_or(operand.rows * operand.ld);
-    if (operand.batch_stride < least && batch > 1) {
-        refuse(option + " is " + std::to_string(operand.batch_stride) + ", but one matrix of " + wanted.name + " spans " +
-               std::to_string(least) + " elements; give that or more");
-    }
-    check_operand_size(operand);
-    return operand;
-}
-
-// The largest alignment that base address, rows and batches share.
-int alignment_of(const Operand& operand, int base_alignment) {
-    const auto size = static_cast<std::int64_t>(size_bytes(operand.dtype));
-    int alignment = std::min(base_alignment, alignment_class(operand.ld * size));
-    if (operand.batch > 1) alignment = std::min(alignment, alignment_class(operand.batch_stride * size));
-    return alignment;
-}
-
-std::string alignment_word(const std::vector<Operand>& operands) {
-    std::string word;
-    for (const Operand& operand : operands) word += (word.empty() ? "" : ",") + std::to_string(operand.alignment_bytes);
-    return word;
+float number_or(const RequestOptions& options, std::string_view name, float otherwise) {
+    const std::optional<double> value = options.number(name);
+    return value ? static_cast<float>(*value) : otherwise;
 }
 
 }  // namespace
 
-Problem make_problem(const Op& op, const ProblemRequest& request) {
+Problem parse(const Op& op, const ProblemRequest& request) {
     const RequestOptions options(op, request);
     const Sizes size = parse_sizes(op, request, options);
     const Types types = parse_types(options);
     const Beta beta = parse_beta(options);
     const std::string layout = options.word("layout", "nn");
-    const bool trans_a = layout[0] == 't';
-    const bool trans_b = layout[1] == 't';
-
-    Problem problem;
-    problem.op = op.name();
-    problem.extents = {{"m", size.m}, {"n", size.n}, {"k", size.k}, {"batch", size.batch}};
-    const std::vector<OperandRequest> wanted = {{"a", Access::in, trans_a ? size.k : size.m, trans_a ? size.m : size.k},
-                                                {"b", Access::in, trans_b ? size.n : size.k, trans_b ? size.k : size.n},
-                                                {"c", beta.word == "zero" ? Access::out : Access::inout, size.m, size.n}};
-    const std::array<int, 3> alignments = parse_alignments(options, size_bytes(types.in));
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-        problem.operands.push_back(make_operand(options, wanted[i], types.in, size.batch));
-        problem.operands.back().alignment_bytes = alignment_of(problem.operands.back(), alignments[i]);
+    Spec spec;
+    spec.m = size.m, spec.n = size.n, spec.k = size.k, spec.batch = size.batch;
+    spec.type = types.type;
+    spec.acc = types.acc;
+    spec.trans_a = layout[0] == 't';
+    spec.trans_b = layout[1] == 't';
+    spec.reads_c = beta.word != "zero";
+    spec.alpha = number_or(options, "alpha", 1);
+    spec.beta = static_cast<float>(beta.value);
+    const std::array<int, 3> alignments = parse_alignments(options, size_bytes(types.type));
+    const std::array<std::string, 3> names = {"a", "b", "c"};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        spec.stored[i].ld = options.positive("ld" + names[i]).value_or(0);
+        spec.stored[i].stride = options.positive("stride_" + names[i]).value_or(0);
+        spec.stored[i].alignment_bytes = alignments[i];
     }
-    const std::string type(to_string(types.in));
-    problem.traits = {{"a", type},        {"b", type},        {"c", type},         {"compute", type},
-                      {"acc", types.acc}, {"layout", layout}, {"beta", beta.word}, {"align", alignment_word(problem.operands)}};
-    problem.scalars = {{"alpha", options.number("alpha").value_or(1)}, {"beta", beta.value}};
-    return problem;
+    return make_problem(spec);
 }
 
 }  // namespace autotune::gemm

@@ -1,45 +1,29 @@
 #include "src/core/dtype.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-#include "src/core/error.h"
-
 namespace autotune {
 namespace {
 
-struct TypeFacts {
-    DType type;
-    std::string_view word;
-    std::size_t bytes;
-    int mantissa_bits;  // stored, without the hidden one
-};
-
-constexpr std::array<TypeFacts, 7> kTypes = {{
-    {DType::f16, "f16", 2, 10},
-    {DType::bf16, "bf16", 2, 7},
-    {DType::f32, "f32", 4, 23},
-    {DType::f64, "f64", 8, 52},
-    {DType::e4m3, "e4m3", 1, 3},
-    {DType::e5m2, "e5m2", 1, 2},
-    {DType::i32, "i32", 4, 31},
-}};
-
-const TypeFacts& facts(DType type) {
-    for (const TypeFacts& entry : kTypes) {
-        if (entry.type == type) return entry;
+constexpr bool rows_stand_at_their_types() {
+    for (std::size_t i = 0; i < kDTypes.size(); ++i) {
+        if (static_cast<std::size_t>(kDTypes[i].type) != i) return false;
     }
-    throw Error(ErrorCode::internal, "internal error: unknown element type");
+    return true;
 }
+static_assert(rows_stand_at_their_types(), "traits_of() finds a row by its type's number");
 
 // A floating-point format of at most 16 bits.
 struct SmallFloat {
     int exponent_bits;
     int mantissa_bits;
     bool has_infinity;
+
+    explicit SmallFloat(const DTypeTraits& traits)
+        : exponent_bits(traits.exponent_bits), mantissa_bits(traits.mantissa_bits), has_infinity(traits.has_infinity) {}
 
     int bias() const { return (1 << (exponent_bits - 1)) - 1; }
     int least_exponent() const { return 1 - bias(); }
@@ -50,21 +34,6 @@ struct SmallFloat {
     // The first pattern above the finite ones: infinity, or the only NaN where there is no infinity.
     std::uint64_t end_of_finite() const { return has_infinity ? exponent_mask() << mantissa_bits : nan_bits(); }
 };
-
-SmallFloat small_float(DType type) {
-    switch (type) {
-        case DType::f16:
-            return {5, 10, true};
-        case DType::bf16:
-            return {8, 7, true};
-        case DType::e4m3:
-            return {4, 3, false};
-        case DType::e5m2:
-            return {5, 2, true};
-        default:
-            throw Error(ErrorCode::internal, "internal error: not a small floating-point type");
-    }
-}
 
 std::uint64_t encode_small(const SmallFloat& format, double value) {
     if (std::isnan(value)) return format.nan_bits();
@@ -95,59 +64,60 @@ double decode_small(const SmallFloat& format, std::uint64_t bits) {
     return sign * std::ldexp(significand, exponent - format.bias() - format.mantissa_bits);
 }
 
-std::uint64_t encode_i32(double value) {
+// Two's complement, saturating.
+std::uint64_t encode_integer(const DTypeTraits& traits, double value) {
     if (std::isnan(value)) return 0;
-    const double low = std::numeric_limits<std::int32_t>::min();
-    const double high = std::numeric_limits<std::int32_t>::max();
-    const auto rounded = static_cast<std::int32_t>(std::nearbyint(std::fmin(std::fmax(value, low), high)));
-    return static_cast<std::uint32_t>(rounded);
+    const double low = -std::ldexp(1.0, traits.mantissa_bits);
+    const auto rounded = static_cast<std::int64_t>(std::nearbyint(std::fmin(std::fmax(value, low), -low - 1)));
+    return static_cast<std::uint64_t>(rounded) & (~std::uint64_t{0} >> (64 - traits.bits));
+}
+
+double decode_integer(const DTypeTraits& traits, std::uint64_t bits) {
+    const int unused = 64 - traits.bits;
+    return static_cast<double>(static_cast<std::int64_t>(bits << unused) >> unused);
 }
 
 }  // namespace
 
-std::string_view to_string(DType type) {
-    return facts(type).word;
-}
-
 std::optional<DType> parse_dtype(std::string_view text) {
-    for (const TypeFacts& entry : kTypes) {
-        if (entry.word == text) return entry.type;
+    for (const DTypeTraits& row : kDTypes) {
+        if (row.word == text) return row.type;
     }
     return std::nullopt;
 }
 
-std::size_t size_bytes(DType type) {
-    return facts(type).bytes;
+double unit_roundoff(DType type) {
+    const DTypeTraits& traits = traits_of(type);
+    return traits.kind == NumberKind::integer ? 0.0 : std::ldexp(1.0, -traits.mantissa_bits - 1);
 }
 
-double unit_roundoff(DType type) {
-    return type == DType::i32 ? 0.0 : std::ldexp(1.0, -facts(type).mantissa_bits - 1);
+double underflow_roundoff(DType type) {
+    const DTypeTraits& traits = traits_of(type);
+    if (traits.kind == NumberKind::integer) return 0.5;
+    const int least_exponent = 2 - (1 << (traits.exponent_bits - 1));
+    return std::ldexp(1.0, least_exponent - traits.mantissa_bits - 1);
+}
+
+std::int64_t exact_integers(DType type) {
+    const DTypeTraits& traits = traits_of(type);
+    const int digits = traits.mantissa_bits + (traits.kind == NumberKind::floating ? 1 : 0);
+    return (std::int64_t{1} << digits) - (traits.kind == NumberKind::floating ? 0 : 1);
 }
 
 std::uint64_t encode(DType type, double value) {
-    switch (type) {
-        case DType::f32:
-            return std::bit_cast<std::uint32_t>(static_cast<float>(value));
-        case DType::f64:
-            return std::bit_cast<std::uint64_t>(value);
-        case DType::i32:
-            return encode_i32(value);
-        default:
-            return encode_small(small_float(type), value);
-    }
+    const DTypeTraits& traits = traits_of(type);
+    if (traits.kind == NumberKind::integer) return encode_integer(traits, value);
+    if (type == DType::f64) return std::bit_cast<std::uint64_t>(value);
+    if (type == DType::f32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    return encode_small(SmallFloat(traits), value);
 }
 
 double decode(DType type, std::uint64_t bits) {
-    switch (type) {
-        case DType::f32:
-            return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-        case DType::f64:
-            return std::bit_cast<double>(bits);
-        case DType::i32:
-            return static_cast<std::int32_t>(static_cast<std::uint32_t>(bits));
-        default:
-            return decode_small(small_float(type), bits);
-    }
+    const DTypeTraits& traits = traits_of(type);
+    if (traits.kind == NumberKind::integer) return decode_integer(traits, bits);
+    if (type == DType::f64) return std::bit_cast<double>(bits);
+    if (type == DType::f32) return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    return decode_small(SmallFloat(traits), bits);
 }
 
 double round_to(DType type, double value) {

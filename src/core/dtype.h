@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -7,19 +8,58 @@
 
 namespace autotune {
 
-// The type of an operand's elements in memory.
-enum class DType : std::uint8_t { f16, bf16, f32, f64, e4m3, e5m2, i32 };
+// The type of a tensor's elements in memory.
+enum class DType : std::uint8_t { f16, bf16, f32, f64, e4m3, e5m2, i32, i8 };
+
+enum class NumberKind : std::uint8_t { floating, integer };
+
+// Everything that the host knows of an element type. Conversions, sizes, words and harness kernels follow from it, so a new type
+// is one more row of kDTypes. Kernels that compute with a type also need its C++ type in a header of kernel_templates/common.
+struct DTypeTraits {
+    DType type;
+    std::string_view word;  // in the command line and the database, and the type's name in device text
+    NumberKind kind;
+    int bits;
+    int exponent_bits;    // 0 for integers
+    int mantissa_bits;    // stored, without the hidden one; of an integer, its bits but the sign
+    bool has_infinity;    // a floating-point type without it has one NaN of either sign, and conversions saturate
+    int tensor_map_type;  // the value of CUtensorMapDataType; types that the copy engine does not know travel as bytes
+};
+
+inline constexpr std::array<DTypeTraits, 8> kDTypes = {{
+    {DType::f16, "f16", NumberKind::floating, 16, 5, 10, true, 6},
+    {DType::bf16, "bf16", NumberKind::floating, 16, 8, 7, true, 9},
+    {DType::f32, "f32", NumberKind::floating, 32, 8, 23, true, 7},
+    {DType::f64, "f64", NumberKind::floating, 64, 11, 52, true, 8},
+    {DType::e4m3, "e4m3", NumberKind::floating, 8, 4, 3, false, 0},
+    {DType::e5m2, "e5m2", NumberKind::floating, 8, 5, 2, true, 0},
+    {DType::i32, "i32", NumberKind::integer, 32, 0, 31, false, 3},
+    {DType::i8, "i8", NumberKind::integer, 8, 0, 7, false, 0},
+}};
+
+constexpr const DTypeTraits& traits_of(DType type) {
+    return kDTypes[static_cast<std::size_t>(type)];
+}
 
 // The spelling used in the command line, the database and templates: "f16", "bf16", ...
-std::string_view to_string(DType type);
+constexpr std::string_view to_string(DType type) {
+    return traits_of(type).word;
+}
 std::optional<DType> parse_dtype(std::string_view text);
-std::size_t size_bytes(DType type);
+constexpr std::size_t size_bytes(DType type) {
+    return static_cast<std::size_t>(traits_of(type).bits) / 8;
+}
 
-// Half an ulp at 1, the relative error of rounding a real number once to `type`: 2^-11 for f16, 2^-8 for bf16, 2^-24 for f32.
+// Half an ulp at 1, the relative error of rounding a real number once to `type`: 2^-11 for f16, 2^-8 for bf16, 2^-24 for f32. 0
+// for integers.
 double unit_roundoff(DType type);
+// Half the least positive number of `type`: what rounding loses where relative errors mean nothing. 0.5 for integers.
+double underflow_roundoff(DType type);
+// The largest integer up to which `type` has every one.
+std::int64_t exact_integers(DType type);
 
-// The bits of `value` rounded once to `type`: to nearest, ties to even; beyond the largest finite number infinity, or that number
-// for e4m3, which has none. The device's conversions give the same bits.
+// The bits of `value` rounded once to `type`: to nearest, ties to even. Beyond the largest finite number: infinity, or that
+// number where the type has no infinity. NaN is 0 as an integer. The device's conversions give the same bits.
 std::uint64_t encode(DType type, double value);
 // The value that the low size_bytes(type) bytes of `bits` stand for. Exact.
 double decode(DType type, std::uint64_t bits);

@@ -18,10 +18,10 @@ struct Dim3 {
 
 // ---- Arguments: data, never addresses. src/jit turns them into kernel parameters in this order. ----
 
-struct OperandArg {  // device address of Problem::operands[index]
+struct TensorArg {  // device address of Problem::tensors[index]; 0 if it is absent
     int index = 0;
 };
-struct ScalarArg {  // float: the call's value of Problem::scalars[index]
+struct ScalarArg {  // the call's value of Problem::scalars[index], in its type
     int index = 0;
 };
 struct WorkspaceArg {  // device address of the workspace + offset
@@ -36,11 +36,11 @@ struct I64Arg {
 struct F32Arg {
     float value = 0;
 };
-// A tensor map (CUtensorMap, 128 bytes by value) over an operand, encoded by src/jit. Dimension 0 is the contiguous one.
+// A tensor map (CUtensorMap, 128 bytes by value) over a tensor, encoded by src/jit. Dimension 0 is the contiguous one.
 // strides_bytes[i] is the distance along dimension i + 1.
-// operand -1: an array in the workspace, from `workspace_offset_bytes` on, of `workspace_type` elements.
+// tensor -1: an array in the workspace, from `workspace_offset_bytes` on, of `workspace_type` elements.
 struct TensorMapArg {
-    int operand = 0;
+    int tensor = 0;
     std::size_t workspace_offset_bytes = 0;
     DType workspace_type = DType::f16;
     int rank = 2;
@@ -50,12 +50,16 @@ struct TensorMapArg {
     int tma_swizzle_bytes = 0;     // 0, 32, 64, 128
     int l2_promotion_bytes = 128;  // 0, 64, 128, 256
 };
-// Only in an op's reference plan: where the reference writes the expected values (f64) and the allowed errors (f64), dense,
-// one per element of the checked operand as rows x cols x batch.
-struct ExpectedArg {};
-struct BoundArg {};
+// Only in an op's reference plan: where the reference writes the expected values (f64) and the allowed errors (f64) of a test's
+// output, dense and in the logical order of the tensor's elements.
+struct ExpectedArg {
+    int output = 0;  // index into Test::outputs
+};
+struct BoundArg {
+    int output = 0;
+};
 
-using Argument = std::variant<OperandArg, ScalarArg, WorkspaceArg, I32Arg, I64Arg, F32Arg, TensorMapArg, ExpectedArg, BoundArg>;
+using Argument = std::variant<TensorArg, ScalarArg, WorkspaceArg, I32Arg, I64Arg, F32Arg, TensorMapArg, ExpectedArg, BoundArg>;
 
 // One kernel launch. `entry` is appended to the instance's symbol: "" for the main kernel, "_reduce" for a second one.
 struct LaunchStep {

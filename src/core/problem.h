@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-#include "src/core/dtype.h"
+#include "src/core/tensor.h"
 
 namespace autotune {
 
@@ -17,50 +17,50 @@ struct Extent {
     bool operator==(const Extent&) const = default;
 };
 
-// One named word that changes the answer or the cost: {"layout", "nn"}, {"acc", "f32"}. Words come from closed lists of the op.
-struct Trait {
+using AttributeValue = std::variant<std::string, std::int64_t, double>;
+
+// One named word or number that changes the answer or the cost and is no tensor: {"layout", "nn"}, {"window", 128}. Words come
+// from closed lists of the op.
+struct Attribute {
     std::string name;
-    std::string value;
-    bool operator==(const Trait&) const = default;
+    AttributeValue value;
+    bool operator==(const Attribute&) const = default;
 };
+// A word as it is, a number in the shortest form that reads back as the same: "nn", "128", "0.125".
+std::string to_string(const AttributeValue& value);
 
-enum class Access : std::uint8_t { in, out, inout };
+using ScalarValue = std::variant<float, std::int32_t, std::uint64_t>;
 
-// One array in device memory, row-major as stored: element (b, r, c) is at base + b * batch_stride + r * ld + c.
-struct Operand {
-    std::string name;
-    DType dtype = DType::f32;
-    Access access = Access::in;
-    std::int64_t rows = 0;  // as stored
-    std::int64_t cols = 0;  // as stored; the contiguous direction
-    std::int64_t ld = 0;    // elements between rows, >= cols
-    std::int64_t batch = 1;
-    std::int64_t batch_stride = 0;  // elements
-    int alignment_bytes = 16;       // power of two <= 16 that divides the base address, every row and every batch
-
-    // Elements from the first to one past the last, gaps included. 0 if any extent is 0.
-    std::int64_t span() const;
-    std::int64_t span_bytes() const { return span() * static_cast<std::int64_t>(size_bytes(dtype)); }
-};
-
-// A number passed at launch, such as alpha or beta. `value` is what tuning and verifying use.
+// A typed number passed at launch, such as alpha, beta or a seed. `value` is what tuning and verifying use.
 struct Scalar {
     std::string name;
-    double value = 0;
+    ScalarValue value = 0.0F;
+
+    double number() const;
+    // As a kernel parameter: the value's bytes first, then zeros.
+    std::uint64_t bits() const;
 };
 
 // An op with everything fixed that changes the answer or the cost. Made by Op::problem only; a plain value afterwards.
 struct Problem {
     std::string op;
     std::vector<Extent> extents;
-    std::vector<Trait> traits;
-    std::vector<Operand> operands;
+    std::vector<Attribute> attributes;
+    std::vector<Tensor> tensors;
     std::vector<Scalar> scalars;
 
-    // Value of an extent or a trait. REQUIRES: the op declares it (throws Error{internal} otherwise).
+    // By name. REQUIRES: the op declares it, as a word or a number as asked for (throws Error{internal} otherwise).
     std::int64_t extent(std::string_view name) const;
-    const std::string& trait(std::string_view name) const;
-    const Operand& operand(std::string_view name) const;
+    const AttributeValue& attribute(std::string_view name) const;
+    const std::string& word(std::string_view name) const;
+    std::int64_t integer(std::string_view name) const;
+    double number(std::string_view name) const;
+    const Tensor& tensor(std::string_view name) const;
+
+    bool has_attribute(std::string_view name) const;
+    void set_extent(std::string_view name, std::int64_t value);
+    // Scalar::bits() of every scalar, in order.
+    std::vector<std::uint64_t> scalar_bits() const;
 
     // Everything of the hard key but the extents: "gemm a=f16 b=f16 c=f16 compute=f16 acc=f32 layout=nn beta=zero
     // align=16,16,16". Two problems of one class differ in extents alone, so winners of one may serve the other with origin

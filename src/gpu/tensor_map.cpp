@@ -7,23 +7,15 @@ namespace {
 
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) && alignof(TensorMap) == 64);
 
+static_assert(traits_of(DType::f16).tensor_map_type == CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+static_assert(traits_of(DType::bf16).tensor_map_type == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+static_assert(traits_of(DType::f32).tensor_map_type == CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
+static_assert(traits_of(DType::f64).tensor_map_type == CU_TENSOR_MAP_DATA_TYPE_FLOAT64);
+static_assert(traits_of(DType::i32).tensor_map_type == CU_TENSOR_MAP_DATA_TYPE_INT32);
+static_assert(traits_of(DType::e4m3).tensor_map_type == CU_TENSOR_MAP_DATA_TYPE_UINT8);
+
 CUtensorMapDataType element_type(DType type) {
-    switch (type) {
-        case DType::f16:
-            return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-        case DType::bf16:
-            return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-        case DType::f32:
-            return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-        case DType::f64:
-            return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
-        case DType::i32:
-            return CU_TENSOR_MAP_DATA_TYPE_INT32;
-        case DType::e4m3:
-        case DType::e5m2:
-            break;  // bytes to the copy engine
-    }
-    return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    return static_cast<CUtensorMapDataType>(traits_of(type).tensor_map_type);
 }
 
 CUtensorMapSwizzle swizzle_of(int bytes) {

@@ -8,8 +8,8 @@ namespace {
 // What cuBLAS is given to work in; 32 MiB is what it asks for on Hopper, and Lt's heuristics get as much.
 constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
 
-void* at(const std::vector<DeviceAddress>& operands, const VendorGemm::Matrix& matrix) {
-    return reinterpret_cast<void*>(operands.at(static_cast<std::size_t>(matrix.operand)));
+void* at(const std::vector<DeviceAddress>& tensors, const VendorGemm::Matrix& matrix) {
+    return reinterpret_cast<void*>(tensors.at(static_cast<std::size_t>(matrix.tensor)));
 }
 
 VendorGemm require(const Problem& problem) {
@@ -59,13 +59,13 @@ class LtPlan {
         return static_cast<int>(found_.size());
     }
 
-    void run(int index, const std::vector<DeviceAddress>& operands, DeviceAddress workspace, StreamHandle stream) const {
+    void run(int index, const std::vector<DeviceAddress>& tensors, DeviceAddress workspace, StreamHandle stream) const {
         check(index >= 0 && static_cast<std::size_t>(index) < found_.size(), "no such cuBLASLt heuristic");
-        void* out = at(operands, gemm_.out);
-        const int status = api_.lt_matmul(handle_, descriptor_, gemm_.alpha.data(), at(operands, gemm_.first), first_,
-                                          at(operands, gemm_.second), second_, gemm_.beta.data(), out, out_, out, out_,
-                                          &found_[static_cast<std::size_t>(index)].algorithm, reinterpret_cast<void*>(workspace),
-                                          workspace == 0 ? 0 : workspace_bytes_, stream);
+        void* out = at(tensors, gemm_.out);
+        const int status =
+            api_.lt_matmul(handle_, descriptor_, gemm_.alpha.data(), at(tensors, gemm_.first), first_, at(tensors, gemm_.second),
+                           second_, gemm_.beta.data(), out, out_, out, out_, &found_[static_cast<std::size_t>(index)].algorithm,
+                           reinterpret_cast<void*>(workspace), workspace == 0 ? 0 : workspace_bytes_, stream);
         blas::throw_if_failed(status, "cublasLtMatmul");
     }
 
@@ -184,7 +184,7 @@ std::string VendorBlas::refuses(const Problem& problem) const {
     return why;
 }
 
-void VendorBlas::run_default(const Problem& problem, const std::vector<DeviceAddress>& operands, StreamHandle stream) {
+void VendorBlas::run_default(const Problem& problem, const std::vector<DeviceAddress>& tensors, StreamHandle stream) {
     const VendorGemm g = require(problem);
     const blas::Handle handle = impl_->cublas();
     const blas::Api& api = impl_->api;
@@ -198,9 +198,9 @@ void VendorBlas::run_default(const Problem& problem, const std::vector<DeviceAdd
     const int lda = static_cast<int>(g.first.ld);
     const int ldb = static_cast<int>(g.second.ld);
     const int ldc = static_cast<int>(g.out.ld);
-    void* first = at(operands, g.first);
-    void* second = at(operands, g.second);
-    void* out = at(operands, g.out);
+    void* first = at(tensors, g.first);
+    void* second = at(tensors, g.second);
+    void* out = at(tensors, g.out);
     if (g.batch == 1) {
         blas::throw_if_failed(
             api.gemm_ex(handle, g.first_op, g.second_op, m, n, k, g.alpha.data(), first, g.first.type, lda, second, g.second.type,
@@ -222,10 +222,10 @@ int VendorBlas::lt_prepare(const Problem& problem, int requested, std::size_t wo
     return impl_->plan->ask(requested, workspace_bytes);
 }
 
-void VendorBlas::lt_run(int index, const Problem& problem, const std::vector<DeviceAddress>& operands, DeviceAddress workspace,
+void VendorBlas::lt_run(int index, const Problem& problem, const std::vector<DeviceAddress>& tensors, DeviceAddress workspace,
                         StreamHandle stream) {
     check(impl_->plan != nullptr && impl_->planned_for == problem.key(), "lt_run for a problem that was not prepared");
-    impl_->plan->run(index, operands, workspace, stream);
+    impl_->plan->run(index, tensors, workspace, stream);
 }
 
 }  // namespace autotune::gpu

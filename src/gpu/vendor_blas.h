@@ -22,11 +22,11 @@ class VendorBlas {
     std::string refuses(const Problem& problem) const;
 
     // Enqueues C = alpha A B + beta C with the default heuristic of cublasGemmEx (strided batch where batch > 1).
-    void run_default(const Problem& problem, const std::vector<DeviceAddress>& operands, StreamHandle stream);
+    void run_default(const Problem& problem, const std::vector<DeviceAddress>& tensors, StreamHandle stream);
 
     // cuBLASLt's heuristics for the problem, best-first by its own ranking; `requested` >= 32.
     int lt_prepare(const Problem& problem, int requested, std::size_t workspace_bytes);
-    void lt_run(int index, const Problem& problem, const std::vector<DeviceAddress>& operands, DeviceAddress workspace,
+    void lt_run(int index, const Problem& problem, const std::vector<DeviceAddress>& tensors, DeviceAddress workspace,
                 StreamHandle stream);
 
   private:

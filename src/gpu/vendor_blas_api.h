@@ -94,7 +94,7 @@ struct VendorGemm {
     int first_op = blas::kPlain, second_op = blas::kPlain;
     std::int64_t m = 0, n = 0, k = 0, batch = 1;
     struct Matrix {
-        int operand = 0;  // index into Problem::operands
+        int tensor = 0;  // index into Problem::tensors
         int type = blas::kR16F;
         std::int64_t rows = 0, cols = 0, ld = 0, batch_stride = 0;
         std::uint32_t alignment_bytes = 16;

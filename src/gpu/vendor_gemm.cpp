@@ -7,27 +7,19 @@
 namespace autotune::gpu {
 namespace {
 
+// cuBLAS's words for the types that are compared.
 std::optional<int> data_type(DType type) {
-    switch (type) {
-        case DType::f16:
-            return blas::kR16F;
-        case DType::bf16:
-            return blas::kR16BF;
-        case DType::f32:
-            return blas::kR32F;
-        case DType::f64:
-            return blas::kR64F;
-        case DType::e4m3:
-        case DType::e5m2:
-        case DType::i32:
-            break;
+    constexpr std::array<std::pair<DType, int>, 4> kTypes = {
+        {{DType::f16, blas::kR16F}, {DType::bf16, blas::kR16BF}, {DType::f32, blas::kR32F}, {DType::f64, blas::kR64F}}};
+    for (const auto& [known, code] : kTypes) {
+        if (known == type) return code;
     }
     return std::nullopt;
 }
 
 double scalar(const Problem& problem, std::string_view name) {
     for (const Scalar& candidate : problem.scalars) {
-        if (candidate.name == name) return candidate.value;
+        if (candidate.name == name) return candidate.number();
     }
     return name == "alpha" ? 1.0 : 0.0;
 }
@@ -46,47 +38,44 @@ std::array<std::byte, 8> scalar_bytes(double value, int scale_type) {
     return bytes;
 }
 
-// The vendor's matrix for an operand: what is stored row by row is, column by column, its transpose.
+// The vendor's matrix for a tensor: what is stored row by row is, column by column, its transpose.
 VendorGemm::Matrix matrix(const Problem& problem, int index) {
-    const Operand& operand = problem.operands.at(static_cast<std::size_t>(index));
-    return {.operand = index,
-            .type = data_type(operand.dtype).value_or(blas::kR32F),
-            .rows = operand.cols,
-            .cols = operand.rows,
-            .ld = operand.ld,
-            .batch_stride = operand.batch_stride,
-            .alignment_bytes = static_cast<std::uint32_t>(operand.alignment_bytes)};
+    const TypedMatrix stored = matrix_view(problem.tensors.at(static_cast<std::size_t>(index)));
+    return {.tensor = index,
+            .type = data_type(stored.dtype).value_or(blas::kR32F),
+            .rows = stored.cols,
+            .cols = stored.rows,
+            .ld = stored.ld,
+            .batch_stride = stored.batch_stride,
+            .alignment_bytes = static_cast<std::uint32_t>(stored.alignment_bytes)};
 }
 
-bool has_trait(const Problem& problem, std::string_view name, std::string_view value) {
-    for (const Trait& trait : problem.traits) {
-        if (trait.name == name) return trait.value == value;
-    }
-    return false;
+bool has_word(const Problem& problem, std::string_view name, std::string_view word) {
+    return problem.has_attribute(name) && problem.word(name) == word;
 }
 
 // Sets compute and scale type; a reason if there is none for these words.
 std::string choose_arithmetic(const Problem& problem, VendorGemm& gemm) {
-    const DType in = problem.operands[0].dtype;
-    const DType out = problem.operands[2].dtype;
+    const DType in = problem.tensors[0].dtype;
+    const DType out = problem.tensors[2].dtype;
     const bool is_narrow = in == DType::f16 || in == DType::bf16;
-    if (problem.operands[1].dtype != in) return "A and B differ in type";
+    if (problem.tensors[1].dtype != in) return "A and B differ in type";
     if (in == DType::f64) {
         gemm.compute = blas::kCompute64F;
         gemm.scale_type = blas::kR64F;
-        return out == DType::f64 ? "" : "f64 operands with another output type";
+        return out == DType::f64 ? "" : "f64 inputs with another output type";
     }
-    if (has_trait(problem, "acc", "f16")) {
-        if (in != DType::f16 || out != DType::f16) return "an f16 accumulator needs f16 operands";
+    if (has_word(problem, "acc", "f16")) {
+        if (in != DType::f16 || out != DType::f16) return "an f16 accumulator needs f16 tensors";
         gemm.compute = blas::kCompute16F;
         gemm.scale_type = blas::kR16F;
         return "";
     }
-    if (!has_trait(problem, "acc", "f32")) return "no entry for this accumulator";
+    if (!has_word(problem, "acc", "f32")) return "no entry for this accumulator";
     if (out != in && !(is_narrow && out == DType::f32)) return "no entry for this output type";
-    if (in == DType::f32 && has_trait(problem, "compute", "tf32")) {
+    if (in == DType::f32 && has_word(problem, "compute", "tf32")) {
         gemm.compute = blas::kCompute32FFastTf32;
-    } else if (in == DType::f32 && !has_trait(problem, "compute", "f32")) {
+    } else if (in == DType::f32 && !has_word(problem, "compute", "f32")) {
         return "no entry for this compute type";
     }
     return "";
@@ -106,14 +95,14 @@ std::optional<VendorGemm> vendor_gemm(const Problem& problem, std::string* why) 
         if (why != nullptr) *why = "cuBLAS: " + reason;
         return std::nullopt;
     };
-    if (problem.op != "gemm" || problem.operands.size() != 3) return refuse("only gemm is compared, not " + problem.op);
-    for (const Operand& operand : problem.operands) {
-        if (!data_type(operand.dtype)) return refuse("no entry for " + std::string(to_string(operand.dtype)));
+    if (problem.op != "gemm" || problem.tensors.size() != 3) return refuse("only gemm is compared, not " + problem.op);
+    for (const Tensor& tensor : problem.tensors) {
+        if (!data_type(tensor.dtype)) return refuse("no entry for " + std::string(to_string(tensor.dtype)));
     }
     VendorGemm gemm;
     if (const std::string reason = choose_arithmetic(problem, gemm); !reason.empty()) return refuse(reason);
 
-    const std::string& layout = problem.trait("layout");
+    const std::string& layout = problem.word("layout");
     gemm.first = matrix(problem, 1);
     gemm.second = matrix(problem, 0);
     gemm.out = matrix(problem, 2);
@@ -122,7 +111,7 @@ std::optional<VendorGemm> vendor_gemm(const Problem& problem, std::string* why) 
     gemm.m = problem.extent("n");
     gemm.n = problem.extent("m");
     gemm.k = problem.extent("k");
-    gemm.batch = problem.operands[2].batch;
+    gemm.batch = problem.extent("batch");
     if (!fits_int(gemm)) return refuse("an extent or leading dimension is above 2^31 - 1");
     gemm.alpha = scalar_bytes(scalar(problem, "alpha"), gemm.scale_type);
     gemm.beta = scalar_bytes(scalar(problem, "beta"), gemm.scale_type);

@@ -44,22 +44,21 @@ struct Packer {
     Parameters& parameters;
     const std::unique_ptr<MapCache>* next_cache;
 
-    void operator()(const OperandArg& argument) const {
-        parameters.add(inputs.operands[static_cast<std::size_t>(argument.index)]);
-    }
+    void operator()(const TensorArg& argument) const { parameters.add(inputs.tensors[static_cast<std::size_t>(argument.index)]); }
     void operator()(const ScalarArg& argument) const { parameters.add(inputs.scalars[static_cast<std::size_t>(argument.index)]); }
     void operator()(const WorkspaceArg& argument) const { parameters.add(inputs.workspace + argument.offset_bytes); }
     void operator()(const I32Arg& argument) const { parameters.add(argument.value); }
     void operator()(const I64Arg& argument) const { parameters.add(argument.value); }
     void operator()(const F32Arg& argument) const { parameters.add(argument.value); }
-    void operator()(const ExpectedArg&) const { parameters.add(inputs.expected); }
-    void operator()(const BoundArg&) const { parameters.add(inputs.bound); }
+    void operator()(const ExpectedArg& argument) const {
+        parameters.add(inputs.expected[static_cast<std::size_t>(argument.output)]);
+    }
+    void operator()(const BoundArg& argument) const { parameters.add(inputs.bounds[static_cast<std::size_t>(argument.output)]); }
     void operator()(const TensorMapArg& argument) {
-        const bool scratch = argument.operand < 0;
-        const auto operand = static_cast<std::size_t>(argument.operand);
-        const DType type = scratch ? argument.workspace_type : types[operand];
-        const gpu::DeviceAddress address =
-            scratch ? inputs.workspace + argument.workspace_offset_bytes : inputs.operands[operand];
+        const bool scratch = argument.tensor < 0;
+        const auto tensor = static_cast<std::size_t>(argument.tensor);
+        const DType type = scratch ? argument.workspace_type : types[tensor];
+        const gpu::DeviceAddress address = scratch ? inputs.workspace + argument.workspace_offset_bytes : inputs.tensors[tensor];
         MapCache& kept = **next_cache++;
         if (const auto map = kept.find(address)) return parameters.add_map(*map);
         const gpu::TensorMap made = gpu::encode_tensor_map(driver, argument, type, address);
@@ -68,16 +67,21 @@ struct Packer {
     }
 };
 
-// The highest operand and scalar that a plan asks for, so that enqueue() can refuse short inputs.
+// The highest tensor, scalar and output that a plan asks for, so that enqueue() can refuse short inputs.
 struct Demand {
-    std::size_t operands = 0;
+    std::size_t tensors = 0;
     std::size_t scalars = 0;
+    std::size_t outputs = 0;
     std::size_t maps = 0;
 
-    void operator()(const OperandArg& argument) { operands = std::max(operands, static_cast<std::size_t>(argument.index) + 1); }
-    void operator()(const ScalarArg& argument) { scalars = std::max(scalars, static_cast<std::size_t>(argument.index) + 1); }
+    static void raise(std::size_t& count, int index) { count = std::max(count, static_cast<std::size_t>(index) + 1); }
+
+    void operator()(const TensorArg& argument) { raise(tensors, argument.index); }
+    void operator()(const ScalarArg& argument) { raise(scalars, argument.index); }
+    void operator()(const ExpectedArg& argument) { raise(outputs, argument.output); }
+    void operator()(const BoundArg& argument) { raise(outputs, argument.output); }
     void operator()(const TensorMapArg& argument) {
-        if (argument.operand >= 0) operands = std::max(operands, static_cast<std::size_t>(argument.operand) + 1);
+        if (argument.tensor >= 0) raise(tensors, argument.tensor);
         ++maps;
     }
     template <typename Other>
@@ -106,15 +110,16 @@ gpu::Function load_function(const gpu::Driver& driver, const gpu::Library& libra
 BoundLaunch::BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<const gpu::Library> library,
                          const std::string& symbol, const Problem& problem, LaunchPlan plan)
     : driver_(std::move(driver)), library_(std::move(library)), plan_(std::move(plan)) {
-    for (const Operand& operand : problem.operands) operand_types_.push_back(operand.dtype);
+    for (const Tensor& tensor : problem.tensors) tensor_types_.push_back(tensor.dtype);
     for (const LaunchStep& step : plan_.steps) {
         Demand demand;
         for (const Argument& argument : step.arguments) std::visit(demand, argument);
         check(step.arguments.size() <= kMaxArguments && demand.maps <= kMaxTensorMaps,
               symbol + step.entry + ": too many arguments");
-        check(demand.operands <= operand_types_.size(),
-              symbol + step.entry + ": an argument names an operand that the problem has not");
-        operands_needed_ = std::max(operands_needed_, demand.operands);
+        check(demand.tensors <= tensor_types_.size(),
+              symbol + step.entry + ": an argument names a tensor that the problem does not have");
+        tensors_needed_ = std::max(tensors_needed_, demand.tensors);
+        outputs_needed_ = std::max(outputs_needed_, demand.outputs);
         scalars_needed_ = std::max(scalars_needed_, demand.scalars);
         for (std::size_t i = 0; i < demand.maps; ++i) map_caches_.push_back(std::make_unique<MapCache>());
         functions_.push_back(load_function(*driver_, *library_, symbol, step));
@@ -122,13 +127,14 @@ BoundLaunch::BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_
 }
 
 int BoundLaunch::enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept {
-    if (inputs.operands.size() < operands_needed_ || inputs.scalars.size() < scalars_needed_) return kInvalidValue;
+    if (inputs.tensors.size() < tensors_needed_ || inputs.scalars.size() < scalars_needed_) return kInvalidValue;
+    if (inputs.expected.size() < outputs_needed_ || inputs.bounds.size() < outputs_needed_) return kInvalidValue;
     const std::unique_ptr<MapCache>* next_cache = map_caches_.data();
     for (std::size_t i = 0; i < functions_.size(); ++i) {
         const LaunchStep& step = plan_.steps[i];
         Parameters parameters;
         try {
-            Packer packer{*driver_, operand_types_, inputs, parameters, next_cache};
+            Packer packer{*driver_, tensor_types_, inputs, parameters, next_cache};
             for (const Argument& argument : step.arguments) std::visit(packer, argument);
             next_cache = packer.next_cache;
         } catch (const gpu::DriverError& error) {

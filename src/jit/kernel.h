@@ -14,13 +14,14 @@
 
 namespace autotune::jit {
 
-// What a launch is given besides its plan. Addresses by operand index, scalars by scalar index.
+// What a launch is given besides its plan. Addresses by tensor index, scalars (Scalar::bits()) by scalar index.
 struct LaunchInputs {
-    std::span<const gpu::DeviceAddress> operands;
-    std::span<const float> scalars;
+    std::span<const gpu::DeviceAddress> tensors;
+    std::span<const std::uint64_t> scalars;
     gpu::DeviceAddress workspace = 0;
-    gpu::DeviceAddress expected = 0;  // reference plans alone
-    gpu::DeviceAddress bound = 0;
+    // Reference plans alone, by output.
+    std::span<const gpu::DeviceAddress> expected = {};
+    std::span<const gpu::DeviceAddress> bounds = {};
 };
 
 // A compiled instance loaded on the device, and how to launch it for one problem: the one way kernels are started, by tuner and
@@ -35,19 +36,20 @@ class BoundLaunch {
     const LaunchPlan& plan() const { return plan_; }
     // Enqueues all steps: no allocation, no synchronisation. Tensor maps are encoded per call from the addresses (host
     // arithmetic). Returns the first CUresult that is not success, 0 otherwise; CUDA_ERROR_INVALID_VALUE if `inputs` has fewer
-    // operands or scalars than the plan asks for.
+    // tensors, scalars or outputs than the plan asks for.
     int enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept;
     gpu::Function::Info info() const;  // of the first step
 
   private:
     std::shared_ptr<const gpu::Driver> driver_;
     std::shared_ptr<const gpu::Library> library_;
-    std::vector<DType> operand_types_;
+    std::vector<DType> tensor_types_;
     LaunchPlan plan_;
     std::vector<gpu::Function> functions_;               // one per step
     std::vector<std::unique_ptr<MapCache>> map_caches_;  // one per tensor map, in the order of steps and arguments
-    std::size_t operands_needed_ = 0;
+    std::size_t tensors_needed_ = 0;
     std::size_t scalars_needed_ = 0;
+    std::size_t outputs_needed_ = 0;
 };
 
 }  // namespace autotune::jit

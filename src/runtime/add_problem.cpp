@@ -1,7 +1,6 @@
 #include "src/runtime/add_problem.h"
 
 #include <algorithm>
-#include <string>
 
 #include "src/runtime/settings.h"
 
@@ -44,17 +43,13 @@ Problem AddAsk::problem(const Catalogue& catalogue) const {
     if (given_.length < 0 || given_.length > kLongest)
         refuse("length is " + std::to_string(given_.length) + "; it must be from 0 to 2^40");
     const DType type = dtype_of(given_.type, "type");
-    ProblemRequest request;
-    request.op = "add";
-    request.shape = std::to_string(given_.length);
-    request.options["dtype"] = to_string(type);
+    ProblemDescription described{.op = "add", .tensors = {}};
     constexpr std::array<const char*, 3> kNames = {"a", "b", "c"};
-    std::string& align = request.options["align"];
     for (std::size_t i = 0; i < kNames.size(); ++i) {
-        const int checked = checked_align(aligns_[i], kNames[i], static_cast<std::int64_t>(size_bytes(type)));
-        align += (i == 0 ? "" : ",") + std::to_string(checked);
+        const int align = checked_align(aligns_[i], kNames[i], static_cast<std::int64_t>(size_bytes(type)));
+        described.tensors.push_back({.name = kNames[i], .dtype = type, .dims = {{given_.length, 1}}, .alignment_bytes = align});
     }
-    return catalogue.problem(request);
+    return catalogue.find_op(described.op)->described(described).problem;
 }
 
 }  // namespace autotune::runtime

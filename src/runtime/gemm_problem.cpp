@@ -67,8 +67,13 @@ void settle(Matrix& matrix, std::int64_t batch) {
     if (batch > 1) matrix.align = std::min(matrix.align, alignment_class(matrix.stride * bytes));
 }
 
-std::string text(std::int64_t value) {
-    return std::to_string(value);
+// A settled matrix as the op's tensor: dimensions in the order of the formula.
+TensorDescription description(const char* name, const Matrix& matrix, std::int64_t batch, bool transposed) {
+    const Dim rows{matrix.rows, matrix.ld}, cols{matrix.cols, 1};
+    return {.name = name,
+            .dtype = matrix.type,
+            .dims = {{batch, matrix.stride}, transposed ? cols : rows, transposed ? rows : cols},
+            .alignment_bytes = matrix.align};
 }
 
 std::array<unsigned, 3> declared_aligns(const autotune_gemm_problem& given) {
@@ -94,30 +99,15 @@ Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogu
     for (Matrix& each : matrices) settle(each, batch);
     const bool trans_first = (swapped ? given.trans_b : given.trans_a) != 0;
     const bool trans_second = (swapped ? given.trans_a : given.trans_b) != 0;
-
-    ProblemRequest request;
-    request.op = "gemm";
-    request.shape = text(swapped ? given.n : given.m) + "x" + text(swapped ? given.m : given.n) + "x" + text(given.k);
-    request.options = {
-        {"a", std::string(to_string(matrices[0].type))},
-        {"b", std::string(to_string(matrices[1].type))},
-        {"c", std::string(to_string(matrices[2].type))},
-        {"compute", std::string(to_string(matrices[0].type))},
-        {"acc", std::string(to_string(dtype_of(given.accumulator, "accumulator")))},
-        {"layout", std::string(trans_first ? "t" : "n") + (trans_second ? "t" : "n")},
-        {"beta", given.beta == AUTOTUNE_BETA_ZERO ? "zero" : "any"},
-        {"lda", text(matrices[0].ld)},
-        {"ldb", text(matrices[1].ld)},
-        {"ldc", text(matrices[2].ld)},
-        {"batch", text(batch)},
-        {"align", text(matrices[0].align) + "," + text(matrices[1].align) + "," + text(matrices[2].align)},
-    };
-    if (batch > 1) {
-        request.options["stride_a"] = text(matrices[0].stride);
-        request.options["stride_b"] = text(matrices[1].stride);
-        request.options["stride_c"] = text(matrices[2].stride);
-    }
-    return catalogue.problem(request);
+    ProblemDescription described{
+        .op = "gemm",
+        .tensors = {description("a", matrices[0], batch, trans_first), description("b", matrices[1], batch, trans_second),
+                    description("c", matrices[2], batch, false)}};
+    described.attributes = {{"acc", std::string(to_string(dtype_of(given.accumulator, "accumulator")))},
+                            {"layout", std::string(trans_first ? "t" : "n") + (trans_second ? "t" : "n")},
+                            {"order", "row"},
+                            {"beta", given.beta == AUTOTUNE_BETA_ZERO ? "zero" : "any"}};
+    return catalogue.find_op(described.op)->described(described).problem;
 }
 
 PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,

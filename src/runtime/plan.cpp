@@ -1,6 +1,7 @@
 #include "src/runtime/plan.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "src/core/error.h"
 #include "src/runtime/fork.h"
@@ -33,10 +34,11 @@ std::string misaligned(const char* name, std::uintptr_t address, std::uintptr_t 
 
 constexpr std::array<const char*, Plan::kMostOperands> kOperandNames = {"a", "b", "c"};
 
-// A scalar that the problem's class fixes at zero: its trait says so.
+// A scalar that the problem's class fixes at zero: the attribute of its name says so.
 bool is_zero(const Problem& problem, const std::string& scalar) {
-    return std::any_of(problem.traits.begin(), problem.traits.end(),
-                       [&](const Trait& trait) { return trait.name == scalar && trait.value == "zero"; });
+    return std::any_of(problem.attributes.begin(), problem.attributes.end(), [&](const Attribute& attribute) {
+        return attribute.name == scalar && attribute.value == AttributeValue("zero");
+    });
 }
 
 // Two ranges of as many bytes that meet without being one.
@@ -52,7 +54,7 @@ Plan::Plan(const Parts& parts)
       launch_(parts.driver, parts.instance->library, parts.instance->symbol, parts.problem,
               parts.family.plan(parts.problem, parts.instance->candidate.config, parts.device)),
       form_(parts.form),
-      operand_count_(parts.problem.operands.size()),
+      operand_count_(parts.problem.tensors.size()),
       scalar_count_(parts.problem.scalars.size()),
       op_(parts.problem.op),
       origin_(parts.origin),
@@ -61,12 +63,12 @@ Plan::Plan(const Parts& parts)
     check(operand_count_ >= 1 && operand_count_ <= kMostOperands && scalar_count_ <= kMostScalars,
           "op " + op_ + " has more operands or scalars than a call passes");
     for (std::size_t i = 0; i < operand_count_; ++i)
-        misaligned_bits_[form_.order[i]] = static_cast<std::uintptr_t>(parts.problem.operands[i].alignment_bytes) - 1;
+        misaligned_bits_[form_.order[i]] = static_cast<std::uintptr_t>(parts.problem.tensors[i].alignment_bytes) - 1;
     for (std::size_t i = 0; i < scalar_count_; ++i) {
         scalar_names_[i] = parts.problem.scalars[i].name;
         must_be_zero_[i] = is_zero(parts.problem, scalar_names_[i]);
     }
-    if (form_.may_be_in_place) in_place_bytes_ = static_cast<std::size_t>(parts.problem.operands.back().span_bytes());
+    if (form_.may_be_in_place) in_place_bytes_ = static_cast<std::size_t>(parts.problem.tensors.back().span_bytes());
 }
 
 bool Plan::is_foreign() const noexcept {
@@ -141,10 +143,10 @@ autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noex
 
         std::array<gpu::DeviceAddress, kMostOperands> operands{};
         for (std::size_t i = 0; i < operand_count_; ++i) operands[i] = device_address(call.operands[form_.order[i]]);
-        std::array<float, kMostScalars> scalars{};
-        for (std::size_t i = 0; i < scalar_count_; ++i) scalars[i] = *call.scalars[i];
+        std::array<std::uint64_t, kMostScalars> scalars{};
+        for (std::size_t i = 0; i < scalar_count_; ++i) scalars[i] = std::bit_cast<std::uint32_t>(*call.scalars[i]);
         const int code =
-            launch_.enqueue({.operands = operands, .scalars = scalars, .workspace = device_address(call.workspace)}, stream);
+            launch_.enqueue({.tensors = operands, .scalars = scalars, .workspace = device_address(call.workspace)}, stream);
         if (code == 0) return AUTOTUNE_OK;
         gpu::throw_if_failed(*driver_, code, "cuLaunchKernelEx");
     } catch (...) {

@@ -86,7 +86,7 @@ class LargeStore : public ::testing::Test {
 
     static Problem problem_of(int class_number, std::int64_t m) {
         Problem problem = sample_problem(m, 512, 64);
-        problem.traits[5].value = std::to_string(class_number);
+        problem.attributes[5].value = std::to_string(class_number);
         return problem;
     }
 

@@ -29,7 +29,7 @@ inline Problem sample_problem(std::int64_t m = 4096, std::int64_t n = 4096, std:
     Problem problem;
     problem.op = "gemm";
     problem.extents = {{"m", m}, {"n", n}, {"k", k}, {"batch", 1}};
-    problem.traits = {{"a", "f16"}, {"b", "f16"}, {"c", "f16"}, {"acc", "f32"}, {"layout", "nn"}, {"align", "16,16,16"}};
+    problem.attributes = {{"a", "f16"}, {"b", "f16"}, {"c", "f16"}, {"acc", "f32"}, {"layout", "nn"}, {"align", "16,16,16"}};
     return problem;
 }
 

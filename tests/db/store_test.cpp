@@ -58,7 +58,7 @@ TEST(Store, NeverMatchesAnotherClass) {
     Store store = memory_store();
     store.put(sample_winner());
     Problem other = sample_problem();
-    other.traits[4].value = "nt";
+    other.attributes[4].value = "nt";
     EXPECT_THAT(store.find(other, sample_device()), IsEmpty());
 }
 
@@ -132,7 +132,7 @@ TEST(Store, NearStaysOnItsDeviceAndInItsClass) {
     elsewhere.device = other_device();
     store.put(elsewhere);
     Problem other_class = sample_problem(1024);
-    other_class.traits[0].value = "bf16";
+    other_class.attributes[0].value = "bf16";
     store.put(sample_winner(other_class));
     EXPECT_THAT(store.near(sample_problem(), sample_device(), 10), IsEmpty());
 }

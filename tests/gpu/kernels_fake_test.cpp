@@ -20,25 +20,23 @@ using fake::Sandbox;
 // One H200 of fakes, and the product's kernels on it.
 class Card {
   public:
-    CompareResult try_family(const Family& family, const Problem& problem, TestKind kind) {
-        Operands operands = fill(problem, kind);
-        const auto count =
-            static_cast<std::size_t>(problem.operands[2].rows * problem.operands[2].cols * problem.operands[2].batch);
+    CompareResult try_family(const Family& family, const Problem& problem, const std::string& name) {
+        const Op& op = catalogue_.op_of(problem);
+        const Test test = test_named(op.tests(problem), name);
+        const Filled filled = fill(problem, test);
+        const auto count = static_cast<std::size_t>(problem.tensors[2].elements());
         gpu::Buffer expected(driver_, count * sizeof(double));
         gpu::Buffer bound(driver_, count * sizeof(double));
-        const Op& op = catalogue_.op_of(problem);
-        run(jit::render_reference(catalogue_, op, problem, target_), problem, op.reference_plan(problem, kind),
-            {.operands = operands.addresses,
-             .scalars = operands.scalars,
-             .expected = expected.address(),
-             .bound = bound.address()});
+        const std::array<gpu::DeviceAddress, 1> expected_at = {expected.address()}, bound_at = {bound.address()};
+        run(jit::render_reference(catalogue_, op, problem, target_), problem, op.reference_plan(problem, test),
+            {.tensors = filled.addresses, .scalars = filled.scalars, .expected = expected_at, .bounds = bound_at});
         const SearchSpace space = family.space(problem, device_);
         const LaunchPlan plan = family.plan(problem, space.default_config, device_);
         gpu::Buffer workspace(driver_, plan.workspace_bytes + 256);
         workspace.fill_bytes(0);
         run(jit::render(catalogue_, family, problem, space, space.default_config, target_), problem, plan,
-            {.operands = operands.addresses, .scalars = operands.scalars, .workspace = workspace.address()});
-        return compare(problem.operands[2], operands.addresses[2], expected.address(), bound.address());
+            {.tensors = filled.addresses, .scalars = filled.scalars, .workspace = workspace.address()});
+        return compare(problem.tensors[2], filled.addresses[2], expected.address(), bound.address());
     }
 
     const Catalogue& catalogue() const { return catalogue_; }
@@ -68,23 +66,25 @@ class Card {
     }
 
   private:
-    struct Operands {
+    struct Filled {
         std::vector<gpu::Buffer> buffers;
         std::vector<gpu::DeviceAddress> addresses;
-        std::vector<float> scalars;
+        std::vector<std::uint64_t> scalars;
     };
 
-    Operands fill(const Problem& problem, TestKind kind) {
-        const Check check = catalogue_.op_of(problem).check(problem, kind);
-        Operands all;
-        for (std::size_t i = 0; i < problem.operands.size(); ++i) {
-            const Operand& o = problem.operands[i];
-            all.buffers.push_back(buffer(static_cast<std::size_t>(o.span_bytes()) + 64));
+    Filled fill(const Problem& problem, const Test& test) {
+        Filled all;
+        for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
+            const Tensor& tensor = problem.tensors[i];
+            const Fill& fill = test.fills[i];
+            const auto [e, s] = HarnessLayout(tensor);
+            all.buffers.push_back(buffer(static_cast<std::size_t>(tensor.span_bytes()) + 64));
             all.addresses.push_back(all.buffers.back().address());
-            harness("fill", all.addresses.back(), harness_code(o.dtype), harness_code(check.fills[i].kind), std::uint64_t{5},
-                    static_cast<int>(i), check.fills[i].every, o.rows, o.cols, o.ld, o.batch, o.batch_stride);
+            harness("fill", all.addresses.back(), harness_format(tensor.dtype), static_cast<int>(fill.kind), fill.centre,
+                    fill.spread, fill.low, fill.high, fill.every, harness_format(fill.through), std::uint64_t{5},
+                    static_cast<int>(i), e[0], e[1], e[2], e[3], e[4], s[0], s[1], s[2], s[3], s[4]);
         }
-        for (const Scalar& scalar : problem.scalars) all.scalars.push_back(static_cast<float>(scalar.value));
+        all.scalars = problem.scalar_bits();
         return all;
     }
 
@@ -97,10 +97,11 @@ class Card {
         stream_.synchronize();
     }
 
-    CompareResult compare(const Operand& c, gpu::DeviceAddress out, gpu::DeviceAddress expected, gpu::DeviceAddress bound) {
+    CompareResult compare(const Tensor& c, gpu::DeviceAddress out, gpu::DeviceAddress expected, gpu::DeviceAddress bound) {
         const gpu::Buffer result = buffer(sizeof(CompareResult));
-        harness("compare", out, harness_code(c.dtype), expected, bound, result.address(), c.rows, c.cols, c.ld, c.batch,
-                c.batch_stride);
+        const auto [e, s] = HarnessLayout(c);
+        harness("compare", out, harness_format(c.dtype), expected, bound, result.address(), e[0], e[1], e[2], e[3], e[4], s[0],
+                s[1], s[2], s[3], s[4]);
         return read<CompareResult>(result);
     }
 
@@ -142,8 +143,8 @@ TEST(FakeKernels, EveryFamilyGivesTheReferencesAnswerOnSmallProblems) {
     for (const Problem& problem : small_problems(card)) {
         for (const Family* family : card.catalogue().families_of("gemm")) {
             if (family->refuses(problem, card.device())) continue;
-            for (const TestKind kind : {TestKind::exact, TestKind::numeric}) {
-                const CompareResult result = card.try_family(*family, problem, kind);
+            for (const std::string test : {"exact", "numeric"}) {
+                const CompareResult result = card.try_family(*family, problem, test);
                 EXPECT_EQ(result.violations, 0u) << family->name() << " " << problem.key();
                 EXPECT_GT(result.sum_expected2, 0) << family->name() << " " << problem.key();
                 ++tried;
@@ -154,10 +155,10 @@ TEST(FakeKernels, EveryFamilyGivesTheReferencesAnswerOnSmallProblems) {
 }
 
 // Violations that autotune_compare finds for the first family of a problem.
-std::uint64_t violations(Card& card, const std::string& shape, TestKind kind = TestKind::exact) {
+std::uint64_t violations(Card& card, const std::string& shape, const std::string& test = "exact") {
     const Problem problem = gemm(card, "hgemm", shape, {});
     for (const Family* family : card.catalogue().families_of("gemm")) {
-        if (!family->refuses(problem, card.device())) return card.try_family(*family, problem, kind).violations;
+        if (!family->refuses(problem, card.device())) return card.try_family(*family, problem, test).violations;
     }
     throw std::runtime_error("no family");
 }

@@ -26,9 +26,13 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 constexpr std::int64_t kM = 72, kN = 56, kK = 40;
 
 // Rows are padded by 8 elements, so that a mixed-up leading dimension shows.
-Operand operand(const std::string& name, DType type, std::int64_t rows, std::int64_t cols, int batch) {
-    Operand o{name, type, name == "c" ? Access::inout : Access::in, rows, cols, cols + 8, batch, rows * (cols + 8), 16};
-    return o;
+Tensor tensor(const std::string& name, DType type, std::int64_t rows, std::int64_t cols, int batch) {
+    Tensor made;
+    made.name = name;
+    made.dtype = type;
+    made.access = name == "c" ? Access::inout : Access::in;
+    made.dims = {{batch, rows * (cols + 8)}, {rows, cols + 8}, {cols, 1}};
+    return made;
 }
 
 Problem problem(const Case& c) {
@@ -38,22 +42,23 @@ Problem problem(const Case& c) {
     p.op = "gemm";
     p.extents = {{"m", kM}, {"n", kN}, {"k", kK}, {"batch", c.batch}};
     const std::string type(to_string(c.type));
-    p.traits = {{"a", type}, {"b", type}, {"c", type}, {"compute", type}, {"acc", c.acc}, {"layout", c.layout}, {"beta", "any"}};
-    p.operands = {operand("a", c.type, ta ? kK : kM, ta ? kM : kK, c.batch),
-                  operand("b", c.type, tb ? kN : kK, tb ? kK : kN, c.batch), operand("c", c.type, kM, kN, c.batch)};
-    p.scalars = {{"alpha", c.alpha}, {"beta", c.beta}};
+    p.attributes = {{"a", type},    {"b", type},          {"c", type},    {"compute", type},
+                    {"acc", c.acc}, {"layout", c.layout}, {"beta", "any"}};
+    p.tensors = {tensor("a", c.type, ta ? kK : kM, ta ? kM : kK, c.batch),
+                 tensor("b", c.type, tb ? kN : kK, tb ? kK : kN, c.batch), tensor("c", c.type, kM, kN, c.batch)};
+    p.scalars = {{"alpha", static_cast<float>(c.alpha)}, {"beta", static_cast<float>(c.beta)}};
     return p;
 }
 
-// An operand on host and device: integers in [-2, 2], so that every answer is exact in any order and type.
-struct Matrix {
+// A tensor on host and device: integers in [-2, 2], so that every answer is exact in any order and type.
+struct Filled {
     std::vector<double> values;
     gpu::Buffer buffer;
 };
 
-Matrix make(const std::shared_ptr<const gpu::Driver>& driver, const Operand& o, unsigned seed) {
+Filled make(const std::shared_ptr<const gpu::Driver>& driver, const Tensor& o, unsigned seed) {
     std::mt19937 random(seed);
-    Matrix matrix;
+    Filled matrix;
     std::vector<std::byte> bytes;
     for (std::int64_t i = 0; i < o.span(); ++i) {
         matrix.values.push_back(static_cast<double>(random() % 5) - 2);
@@ -66,11 +71,11 @@ Matrix make(const std::shared_ptr<const gpu::Driver>& driver, const Operand& o, 
     return matrix;
 }
 
-double expected(const Problem& p, const std::vector<Matrix>& all, std::array<std::int64_t, 3> at) {
+double expected(const Problem& p, const std::vector<Filled>& all, std::array<std::int64_t, 3> at) {
     const auto [batch, row, col] = at;
-    const std::string& layout = p.trait("layout");
+    const std::string& layout = p.word("layout");
     const auto value = [&](std::size_t which, std::int64_t r, std::int64_t c) {
-        const Operand& o = p.operands[which];
+        const TypedMatrix o = matrix_view(p.tensors[which]);
         return all[which].values[static_cast<std::size_t>(batch * o.batch_stride + r * o.ld + c)];
     };
     double sum = 0;
@@ -78,12 +83,12 @@ double expected(const Problem& p, const std::vector<Matrix>& all, std::array<std
         sum +=
             (layout[0] == 't' ? value(0, k, row) : value(0, row, k)) * (layout[1] == 't' ? value(1, col, k) : value(1, k, col));
     }
-    return p.scalars[0].value * sum + p.scalars[1].value * value(2, row, col);
+    return p.scalars[0].number() * sum + p.scalars[1].number() * value(2, row, col);
 }
 
-void expect_product(const Problem& p, const std::vector<Matrix>& all) {
-    const Operand& c = p.operands[2];
-    std::vector<std::byte> bytes(static_cast<std::size_t>(c.span_bytes()));
+void expect_product(const Problem& p, const std::vector<Filled>& all) {
+    const TypedMatrix c = matrix_view(p.tensors[2]);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(p.tensors[2].span_bytes()));
     all[2].buffer.download(bytes);
     int wrong = 0;
     for (std::int64_t batch = 0; batch < c.batch; ++batch) {
@@ -111,12 +116,12 @@ class VendorBlasOnDevice : public GpuTest, public ::testing::WithParamInterface<
         vendor_.reset();
         GpuTest::TearDown();
     }
-    std::vector<Matrix> matrices(const Problem& p) const {
-        std::vector<Matrix> all;
-        for (std::size_t i = 0; i < 3; ++i) all.push_back(make(driver(), p.operands[i], static_cast<unsigned>(i + 1)));
+    std::vector<Filled> matrices(const Problem& p) const {
+        std::vector<Filled> all;
+        for (std::size_t i = 0; i < 3; ++i) all.push_back(make(driver(), p.tensors[i], static_cast<unsigned>(i + 1)));
         return all;
     }
-    static std::vector<gpu::DeviceAddress> addresses(const std::vector<Matrix>& all) {
+    static std::vector<gpu::DeviceAddress> addresses(const std::vector<Filled>& all) {
         return {all[0].buffer.address(), all[1].buffer.address(), all[2].buffer.address()};
     }
     std::shared_ptr<gpu::VendorBlas> vendor_;
@@ -125,7 +130,7 @@ class VendorBlasOnDevice : public GpuTest, public ::testing::WithParamInterface<
 TEST_P(VendorBlasOnDevice, DefaultGemmIsTheRowMajorProduct) {
     const Problem p = problem(GetParam());
     ASSERT_EQ(vendor_->refuses(p), "");
-    const std::vector<Matrix> all = matrices(p);
+    const std::vector<Filled> all = matrices(p);
     const gpu::Stream stream(driver());
     vendor_->run_default(p, addresses(all), stream.handle());
     stream.synchronize();
@@ -135,7 +140,7 @@ TEST_P(VendorBlasOnDevice, DefaultGemmIsTheRowMajorProduct) {
 TEST_P(VendorBlasOnDevice, FirstLtHeuristicIsTheRowMajorProduct) {
     constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
     const Problem p = problem(GetParam());
-    const std::vector<Matrix> all = matrices(p);
+    const std::vector<Filled> all = matrices(p);
     const gpu::Buffer workspace(driver(), kWorkspaceBytes);
     const gpu::Stream stream(driver());
     ASSERT_GT(vendor_->lt_prepare(p, 32, kWorkspaceBytes), 0);

@@ -16,6 +16,16 @@ struct Wish {
     double alpha = 1, beta = 0;
 };
 
+Tensor tensor(const char* name, DType type, Access access, std::vector<Dim> dims, int alignment_bytes) {
+    Tensor made;
+    made.name = name;
+    made.dtype = type;
+    made.access = access;
+    made.dims = std::move(dims);
+    made.alignment_bytes = alignment_bytes;
+    return made;
+}
+
 // 3x5x7 with padded rows.
 Problem problem(const Wish& wish) {
     const bool ta = wish.layout[0] == 't';
@@ -23,11 +33,11 @@ Problem problem(const Wish& wish) {
     Problem p;
     p.op = "gemm";
     p.extents = {{"m", 3}, {"n", 5}, {"k", 7}, {"batch", 1}};
-    p.traits = {{"layout", wish.layout}, {"acc", wish.acc}, {"compute", wish.compute}};
-    p.operands = {{"a", wish.in, Access::in, ta ? 7 : 3, ta ? 3 : 7, 16, 1, 0, 2},
-                  {"b", wish.in, Access::in, tb ? 5 : 7, tb ? 7 : 5, 24, 1, 0, 4},
-                  {"c", wish.out, Access::inout, 3, 5, 8, 1, 0, 16}};
-    p.scalars = {{"alpha", wish.alpha}, {"beta", wish.beta}};
+    p.attributes = {{"layout", wish.layout}, {"acc", wish.acc}, {"compute", wish.compute}};
+    p.tensors = {tensor("a", wish.in, Access::in, {{1, 0}, {ta ? 7 : 3, 16}, {ta ? 3 : 7, 1}}, 2),
+                 tensor("b", wish.in, Access::in, {{1, 0}, {tb ? 5 : 7, 24}, {tb ? 7 : 5, 1}}, 4),
+                 tensor("c", wish.out, Access::inout, {{1, 0}, {3, 8}, {5, 1}}, 16)};
+    p.scalars = {{"alpha", static_cast<float>(wish.alpha)}, {"beta", static_cast<float>(wish.beta)}};
     return p;
 }
 
@@ -46,14 +56,14 @@ TEST(VendorGemm, RowMajorProductIsTheTransposedProductInColumnMajor) {
     EXPECT_EQ(g.m, 5);
     EXPECT_EQ(g.n, 3);
     EXPECT_EQ(g.k, 7);
-    EXPECT_EQ(g.first.operand, 1);
-    EXPECT_EQ(g.second.operand, 0);
+    EXPECT_EQ(g.first.tensor, 1);
+    EXPECT_EQ(g.second.tensor, 0);
     EXPECT_EQ(g.first.ld, 24);
     EXPECT_EQ(g.second.ld, 16);
     EXPECT_EQ(g.out.ld, 8);
 }
 
-TEST(VendorGemm, EachLetterOfTheLayoutTransposesItsOwnOperand) {
+TEST(VendorGemm, EachLetterOfTheLayoutTransposesItsOwnMatrix) {
     EXPECT_EQ(mapped({.layout = "nn"}).first_op, gpu::blas::kPlain);
     EXPECT_EQ(mapped({.layout = "nt"}).first_op, gpu::blas::kTransposed);
     EXPECT_EQ(mapped({.layout = "nt"}).second_op, gpu::blas::kPlain);
@@ -95,7 +105,7 @@ TEST(VendorGemm, Tf32IsAskedForByNameAlone) {
 }
 
 TEST(VendorGemm, HalfAccumulatorOfBf16IsRefusedWithAReason) {
-    EXPECT_EQ(refusal({.acc = "f16", .in = DType::bf16, .out = DType::bf16}), "cuBLAS: an f16 accumulator needs f16 operands");
+    EXPECT_EQ(refusal({.acc = "f16", .in = DType::bf16, .out = DType::bf16}), "cuBLAS: an f16 accumulator needs f16 tensors");
 }
 
 TEST(VendorGemm, AnotherOpIsRefused) {

@@ -44,8 +44,8 @@ TEST(AddOp, RowsOfAMatrixAreOneLength) {
 }
 
 TEST(AddOp, AliasesFixTheType) {
-    EXPECT_EQ(parse("8", {}, "hadd").trait("dtype"), "f16");
-    EXPECT_EQ(parse("8", {}, "badd").operand("c").dtype, DType::bf16);
+    EXPECT_EQ(parse("8", {}, "hadd").word("dtype"), "f16");
+    EXPECT_EQ(parse("8", {}, "badd").tensor("c").dtype, DType::bf16);
     EXPECT_EQ(parse("8", {}, "sadd").key(), parse("8").key());
     EXPECT_THAT(refusal("8", {{"dtype", "f32"}}, "hadd"), AllOf(HasSubstr("dtype"), HasSubstr("'add'")));
 }
@@ -54,15 +54,15 @@ TEST(AddOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
     const Catalogue catalogue = Catalogue::embedded();
     for (const ProblemRequest& request : catalogue.find_op("add")->examples()) {
         const Problem problem = catalogue.problem(request);
-        Options traits;
-        for (const Trait& trait : problem.traits) traits[trait.name] = trait.value;
-        EXPECT_EQ(catalogue.problem({problem.op, problem.shape(), traits}).key(), problem.key());
+        Options options;
+        for (const Attribute& attribute : problem.attributes) options[attribute.name] = to_string(attribute.value);
+        EXPECT_EQ(catalogue.problem({problem.op, problem.shape(), options}).key(), problem.key());
     }
 }
 
 TEST(AddOp, TakesLengthsFromNothingToTwoToTheForty) {
-    EXPECT_EQ(parse("0").operand("a").span(), 0);
-    EXPECT_EQ(parse("1099511627776").operand("c").span_bytes(), 4 * kLongest);
+    EXPECT_EQ(parse("0").tensor("a").span(), 0);
+    EXPECT_EQ(parse("1099511627776").tensor("c").span_bytes(), 4 * kLongest);
 }
 
 struct BadInput {
@@ -104,18 +104,17 @@ TEST(AddOp, CountsOperationsAndBytes) {
     EXPECT_EQ(op.rate_unit(), "gb_per_s");
 }
 
-// Operands of a test with the answers that the reference expects of them.
+// Tensors of a test with the answers that the reference expects of them.
 struct Answers {
-    std::vector<std::vector<double>> operands;
-    std::vector<double> expected, bound;
+    std::vector<std::vector<double>> tensors;
+    Expected c;
 
-    Answers(const Problem& problem, const Op& op, TestKind kind) {
-        const Check check = op.check(problem, kind);
+    Answers(const Problem& problem, const Op& op, const Test& test) {
         for (int i = 0; i < 3; ++i) {
             const auto at = static_cast<std::size_t>(i);
-            operands.push_back(filled_operand(check.fills[at], problem.operands[at], i, 7));
+            tensors.push_back(filled_tensor(test.fills[at], problem.tensors[at], i, 7));
         }
-        op.reference_on_host(problem, kind, operands, expected, bound);
+        c = op.reference_on_host(problem, test, tensors).front();
     }
 };
 
@@ -125,21 +124,21 @@ TEST_P(AddVerifier, PassesSumsRoundedOnceAndNothingElse) {
     const Catalogue catalogue = Catalogue::embedded();
     const Problem problem = catalogue.problem({GetParam(), "1000", {}});
     const Op& op = catalogue.op_of(problem);
-    const DType type = problem.operands[0].dtype;
-    for (const TestKind kind : {TestKind::exact, TestKind::numeric}) {
-        const Answers answers(problem, op, kind);
+    const DType type = problem.tensors[0].dtype;
+    for (const autotune::Test& test : op.tests(problem)) {
+        const Answers answers(problem, op, test);
         const auto accepts = [&](std::size_t wrong_at, double by) {
             CompareResult result;
             for (std::size_t i = 0; i < 1000; ++i) {
-                const double sum = round_to(type, answers.operands[0][i] + answers.operands[1][i]);
+                const double sum = round_to(type, answers.tensors[0][i] + answers.tensors[1][i]);
                 const double out = i == wrong_at ? sum + by : sum;
-                compare_element(result, type, encode(type, out), answers.expected[i], answers.bound[i], i);
+                compare_element(result, type, encode(type, out), answers.c.values[i], answers.c.bounds[i], i);
             }
-            return passes(op.check(problem, kind), result);
+            return passes(test.outputs.front(), result);
         };
         EXPECT_TRUE(accepts(0, 0));
         EXPECT_FALSE(accepts(999, 0.5));
-        const double two_units = 4 * unit_roundoff(type) * (std::abs(answers.expected[500]) + 0.01);
+        const double two_units = 4 * unit_roundoff(type) * (std::abs(answers.c.values[500]) + 0.01);
         EXPECT_FALSE(accepts(500, two_units));
     }
 }

@@ -199,8 +199,8 @@ void expect_within_limits(const LaunchPlan& plan, const Subject& subject, const 
             if (const auto* at = std::get_if<WorkspaceArg>(&argument)) {
                 EXPECT_LE(at->offset_bytes, plan.workspace_bytes) << what;
             }
-            if (const auto* at = std::get_if<OperandArg>(&argument)) {
-                EXPECT_LT(at->index, static_cast<int>(subject.problem.operands.size()));
+            if (const auto* at = std::get_if<TensorArg>(&argument)) {
+                EXPECT_LT(at->index, static_cast<int>(subject.problem.tensors.size()));
             }
             if (const auto* at = std::get_if<ScalarArg>(&argument)) {
                 EXPECT_LT(at->index, static_cast<int>(subject.problem.scalars.size()));

@@ -14,20 +14,19 @@ namespace {
 using Values = std::vector<std::vector<double>>;
 
 Values filled(const Problem& problem, const std::vector<Fill>& fills) {
-    Values operands;
-    for (std::size_t i = 0; i < problem.operands.size(); ++i)
-        operands.push_back(filled_operand(fills[i], problem.operands[i], static_cast<int>(i), 42));
-    return operands;
+    Values tensors;
+    for (std::size_t i = 0; i < problem.tensors.size(); ++i)
+        tensors.push_back(filled_tensor(fills[i], problem.tensors[i], static_cast<int>(i), 42));
+    return tensors;
 }
 
-struct Answers {
-    std::vector<double> expected, bound;
-};
+const Test& exact_of(const std::vector<Test>& tests) {
+    return test_named(tests, "exact");
+}
 
-Answers answers_of(const Op& op, const Problem& problem, const Values& operands) {
-    Answers answers;
-    op.reference_on_host(problem, TestKind::exact, operands, answers.expected, answers.bound);
-    return answers;
+// Of the only output.
+std::vector<double> answers_of(const Op& op, const Problem& problem, const Values& tensors) {
+    return op.reference_on_host(problem, exact_of(op.tests(problem)), tensors).front().values;
 }
 
 class Excerpts : public testing::TestWithParam<ProblemRequest> {
@@ -38,34 +37,32 @@ class Excerpts : public testing::TestWithParam<ProblemRequest> {
 };
 
 TEST_P(Excerpts, HaveTheAnswersOfTheWhole) {
-    const Check check = op_.check(problem_, TestKind::exact);
-    const Values operands = filled(problem_, check.fills);
-    const Operand& out = problem_.operands[2];
-    const Answers whole = answers_of(op_, problem_, operands);
+    const Values tensors = filled(problem_, exact_of(op_.tests(problem_)).fills);
+    const TypedMatrix out = matrix_view(problem_.tensors[2]);
+    const std::vector<double> whole = answers_of(op_, problem_, tensors);
     const std::vector<Excerpt> parts = op_.excerpts(problem_, 7);
     ASSERT_FALSE(parts.empty());
     for (const Excerpt& part : parts) {
         Values moved;
-        for (std::size_t i = 0; i < operands.size(); ++i)
-            moved.emplace_back(operands[i].begin() + part.first[i], operands[i].end());
-        const Answers found = answers_of(op_, part.problem, moved);
-        const Operand& of = part.problem.operands[2];
-        ASSERT_EQ(found.expected.size(), static_cast<std::size_t>(of.rows * of.cols * of.batch));
-        for (std::size_t i = 0; i < found.expected.size(); ++i) {
+        for (std::size_t i = 0; i < tensors.size(); ++i) moved.emplace_back(tensors[i].begin() + part.first[i], tensors[i].end());
+        const std::vector<double> found = answers_of(op_, part.problem, moved);
+        const TypedMatrix of = matrix_view(part.problem.tensors[2]);
+        ASSERT_EQ(found.size(), static_cast<std::size_t>(of.rows * of.cols * of.batch));
+        for (std::size_t i = 0; i < found.size(); ++i) {
             const auto at = static_cast<std::int64_t>(i);
             const std::int64_t row = part.first[2] / out.ld + at / of.cols % of.rows;
             const std::int64_t col = part.first[2] % out.ld + at % of.cols;
             const std::int64_t batch = at / of.cols / of.rows;
-            ASSERT_EQ(found.expected[i], whole.expected[static_cast<std::size_t>((batch * out.rows + row) * out.cols + col)]);
+            ASSERT_EQ(found[i], whole[static_cast<std::size_t>((batch * out.rows + row) * out.cols + col)]);
         }
     }
 }
 
 TEST_P(Excerpts, TouchTheFirstAndTheLastElement) {
-    const Operand& out = problem_.operands[2];
+    const TypedMatrix out = matrix_view(problem_.tensors[2]);
     bool first = false, last = false;
     for (const Excerpt& part : op_.excerpts(problem_, 7)) {
-        const Operand& of = part.problem.operands[2];
+        const TypedMatrix of = matrix_view(part.problem.tensors[2]);
         const std::int64_t end = part.first[2] + (of.rows - 1) * of.ld + of.cols;
         first = first || part.first[2] == 0;
         last = last || end == (out.rows - 1) * out.ld + out.cols;
@@ -99,31 +96,33 @@ struct Sides {
     std::vector<std::int64_t> out, product;
 };
 
-std::int64_t element(const std::vector<double>& values, const Operand& of, std::int64_t row, std::int64_t col, bool transposed) {
+std::int64_t element(const std::vector<double>& values, const Tensor& tensor, std::int64_t row, std::int64_t col,
+                     bool transposed) {
+    const TypedMatrix of = matrix_view(tensor);
     return std::llround(values[static_cast<std::size_t>(transposed ? col * of.ld + row : row * of.ld + col)]);
 }
 
-Sides sides_of(const Problem& problem, const ProductForm& form, const Values& operands, const std::vector<double>& out,
+Sides sides_of(const Problem& problem, const ProductForm& form, const Values& tensors, const std::vector<double>& out,
                const std::vector<std::int64_t>& weights) {
     const std::int64_t m = problem.extent("m"), n = problem.extent("n"), k = problem.extent("k");
     std::vector<std::int64_t> right(static_cast<std::size_t>(k));
     for (std::int64_t i = 0; i < k; ++i) {
         for (std::int64_t j = 0; j < n; ++j)
             right[static_cast<std::size_t>(i)] +=
-                element(operands[1], problem.operands[1], i, j, form.right_transposed) * weights[static_cast<std::size_t>(j)];
+                element(tensors[1], problem.tensors[1], i, j, form.right_transposed) * weights[static_cast<std::size_t>(j)];
     }
     Sides sides{std::vector<std::int64_t>(static_cast<std::size_t>(m)), std::vector<std::int64_t>(static_cast<std::size_t>(m))};
     for (std::int64_t row = 0; row < m; ++row) {
         const auto at = static_cast<std::size_t>(row);
         for (std::int64_t i = 0; i < k; ++i)
             sides.product[at] +=
-                element(operands[0], problem.operands[0], row, i, form.left_transposed) * right[static_cast<std::size_t>(i)];
+                element(tensors[0], problem.tensors[0], row, i, form.left_transposed) * right[static_cast<std::size_t>(i)];
         sides.product[at] *= form.product_factor;
         for (std::int64_t j = 0; j < n; ++j) {
             const std::int64_t weight = weights[static_cast<std::size_t>(j)];
             sides.out[at] += std::llround(out[static_cast<std::size_t>(row * n + j)]) * weight;
             if (form.out_factor != 0)
-                sides.product[at] += form.out_factor * element(operands[2], problem.operands[2], row, j, false) * weight;
+                sides.product[at] += form.out_factor * element(tensors[2], problem.tensors[2], row, j, false) * weight;
         }
     }
     return sides;
@@ -134,19 +133,20 @@ class ProductForms : public testing::TestWithParam<ProblemRequest> {};
 TEST_P(ProductForms, AreExactInTheOutputsTypeAndSeeAnyWrongElementWhoseWeightIsNotZero) {
     const Catalogue catalogue = Catalogue::embedded();
     const Problem problem = catalogue.problem(GetParam());
-    const std::optional<ProductForm> form = catalogue.op_of(problem).product_form(problem);
+    const Op& op = catalogue.op_of(problem);
+    const std::optional<ProductForm> form = exact_of(op.tests(problem)).product;
     ASSERT_TRUE(form.has_value());
-    const Values operands = filled(problem, form->fills);
-    std::vector<double> out = answers_of(catalogue.op_of(problem), problem, operands).expected;
-    for (const double value : out) ASSERT_EQ(value, round_to(problem.operands[2].dtype, value));
+    const Values tensors = filled(problem, form->fills);
+    std::vector<double> out = answers_of(op, problem, tensors);
+    for (const double value : out) ASSERT_EQ(value, round_to(problem.tensors[2].dtype, value));
     const std::int64_t n = problem.extent("n");
     std::vector<std::int64_t> weights = freivalds_weights(3, static_cast<std::size_t>(n));
     weights[5] = 0;
-    const Sides right = sides_of(problem, *form, operands, out, weights);
+    const Sides right = sides_of(problem, *form, tensors, out, weights);
     EXPECT_EQ(right.out, right.product);
     for (const std::int64_t col : {std::int64_t{0}, std::int64_t{5}, n - 1}) {
         out[static_cast<std::size_t>(7 * n + col)] += 1;
-        const Sides wrong = sides_of(problem, *form, operands, out, weights);
+        const Sides wrong = sides_of(problem, *form, tensors, out, weights);
         EXPECT_EQ(wrong.out[7] == wrong.product[7], weights[static_cast<std::size_t>(col)] == 0) << col;
         out[static_cast<std::size_t>(7 * n + col)] -= 1;
     }
@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Gemm, ProductForms,
 TEST(ProductForm, ThereIsNoneForScalarsThatAreNoIntegers) {
     const Catalogue catalogue = Catalogue::embedded();
     const Problem problem = catalogue.problem({"hgemm", "16x16x16", {{"alpha", "0.5"}}});
-    EXPECT_FALSE(catalogue.op_of(problem).product_form(problem).has_value());
+    EXPECT_FALSE(exact_of(catalogue.op_of(problem).tests(problem)).product.has_value());
 }
 
 // A single wrong element is missed by one vector exactly if its weight is 0.

@@ -41,7 +41,7 @@ TEST(WorkspaceLayout, HandsOutMultiplesOf256InOrder) {
 
 TEST(PackStep, CopiesRowsPaddedToWholeChunks) {
     const Problem problem = Catalogue::embedded().problem({"hgemm", "100x64x77", {}});
-    const Operand& a = problem.operands[0];
+    const TypedMatrix a = matrix_view(problem.tensors[0]);
     EXPECT_EQ(packed_ld(a), 80);
     EXPECT_EQ(packed_bytes(a), 100 * 80 * 2);
     const LaunchStep step = pack_step(a, 0, 512);

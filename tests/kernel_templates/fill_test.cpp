@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "kernel_templates/common/harness.h"
 
@@ -16,7 +18,7 @@ constexpr int kSamples = 200'000;
 double moment(int power) {
     double sum = 0;
     for (int i = 0; i < kSamples; ++i)
-        sum += std::pow(fill_value({Fill::Kind::normal, 1}, DType::f32, {7, 0, 0, i / 500, i % 500}), power);
+        sum += std::pow(fill_value(Fill::normal(), DType::f32, {7, 0, 0, i / 500, i % 500}), power);
     return sum / kSamples;
 }
 
@@ -30,7 +32,7 @@ TEST(Fill, NormalHasTheMomentsOfN01) {
 TEST(Fill, IntegersAreUniformInMinusTwoToTwo) {
     std::array<int, 5> counts{};
     for (int i = 0; i < kSamples; ++i) {
-        const double value = fill_value({Fill::Kind::integers, 1}, DType::f16, {7, 1, 0, i / 500, i % 500});
+        const double value = fill_value(Fill::integers(), DType::f16, {7, 1, 0, i / 500, i % 500});
         ++counts.at(static_cast<std::size_t>(value + 2));
     }
     for (const int count : counts) EXPECT_NEAR(count, kSamples / 5, kSamples / 100);
@@ -38,7 +40,7 @@ TEST(Fill, IntegersAreUniformInMinusTwoToTwo) {
 
 TEST(Fill, EveryCoordinateAndTheSeedMatter) {
     const FillPlace base = {7, 1, 2, 3, 4};
-    const auto value = [](const FillPlace& place) { return fill_value({Fill::Kind::normal, 1}, DType::f64, place); };
+    const auto value = [](const FillPlace& place) { return fill_value(Fill::normal(), DType::f64, place); };
     EXPECT_EQ(value(base), value({7, 1, 2, 3, 4}));
     EXPECT_NE(value(base), value({8, 1, 2, 3, 4}));
     EXPECT_NE(value(base), value({7, 2, 2, 3, 4}));
@@ -49,23 +51,82 @@ TEST(Fill, EveryCoordinateAndTheSeedMatter) {
 
 // What autotune_fill writes on a GPU, computed by hand: a change here is a change of what every stored check was made of.
 TEST(Fill, IsTheSameForEver) {
-    EXPECT_EQ(fill_value({Fill::Kind::integers, 1}, DType::f16, {1, 0, 0, 0, 0}), 2);
-    EXPECT_EQ(fill_value({Fill::Kind::normal, 1}, DType::f64, {1, 0, 0, 0, 0}), 172240 / 131072.0);
+    EXPECT_EQ(fill_value(Fill::integers(), DType::f16, {1, 0, 0, 0, 0}), 2);
+    EXPECT_EQ(fill_value(Fill::normal(), DType::f64, {1, 0, 0, 0, 0}), 172240 / 131072.0);
 }
 
 TEST(Fill, EveryKeepsOneInSoManyAndZeroesTheRest) {
+    Fill one_in_ten = Fill::normal();
+    one_in_ten.every = 10;
     int kept = 0;
-    for (int col = 0; col < 1000; ++col) kept += fill_value({Fill::Kind::normal, 10}, DType::f32, {1, 0, 0, 5, col}) != 0 ? 1 : 0;
+    for (int col = 0; col < 1000; ++col) kept += fill_value(one_in_ten, DType::f32, {1, 0, 0, 5, col}) != 0 ? 1 : 0;
     EXPECT_EQ(kept, 100);
 }
 
-TEST(Fill, OperandsKeepTheirGapsAsNan) {
-    Operand operand;
-    operand.dtype = DType::bf16;
-    operand.rows = 2;
-    operand.cols = 3;
-    operand.ld = 4;
-    const std::vector<double> values = filled_operand({Fill::Kind::integers, 1}, operand, 0, 1);
+// Of 10,000 elements in rows of 100.
+std::vector<double> values_of(const Fill& fill, DType type) {
+    Tensor tensor;
+    tensor.dtype = type;
+    tensor.dims = dense_dims({100, 100});
+    return filled_tensor(fill, tensor, 0, 11);
+}
+
+TEST(Fill, NormalHasTheMeanAndTheDeviationAskedFor) {
+    double sum = 0, squares = 0;
+    for (const double value : values_of(Fill::normal(3, 0.5F), DType::f32)) {
+        sum += value;
+        squares += (value - 3) * (value - 3);
+    }
+    EXPECT_NEAR(sum / 10'000, 3, 0.02);
+    EXPECT_NEAR(squares / 10'000, 0.25, 0.01);
+}
+
+TEST(Fill, IndicesAreInTheirRangeAndReachBothEnds) {
+    const std::vector<double> values = values_of(Fill::indices(7), DType::i32);
+    EXPECT_EQ(*std::min_element(values.begin(), values.end()), 0);
+    EXPECT_EQ(*std::max_element(values.begin(), values.end()), 6);
+}
+
+TEST(Fill, OneHotHasOneHotColumnInEachRowAndNotAlwaysTheSame) {
+    const std::vector<double> values = values_of(Fill::one_hot(4, -1), DType::f16);
+    std::set<std::ptrdiff_t> columns;
+    for (int row = 0; row < 100; ++row) {
+        const auto first = values.begin() + row * 100;
+        EXPECT_EQ(std::count(first, first + 100, 4.0), 1);
+        EXPECT_EQ(std::count(first, first + 100, -1.0), 99);
+        columns.insert(std::find(first, first + 100, 4.0) - first);
+    }
+    EXPECT_GT(columns.size(), 40U);
+}
+
+TEST(Fill, PowersArePositivePowersOfTwo) {
+    for (const double value : values_of(Fill::powers(-2, 3), DType::f32)) {
+        int exponent = 0;
+        EXPECT_EQ(std::frexp(value, &exponent), 0.5);
+        EXPECT_TRUE(exponent - 1 >= -2 && exponent - 1 <= 3) << value;
+    }
+}
+
+TEST(Fill, UniformStaysInItsRange) {
+    for (const double value : values_of(Fill::uniform(0.5F, 1.5F), DType::f32)) EXPECT_TRUE(value >= 0.5 && value < 2) << value;
+}
+
+TEST(Fill, QuantisedValuesAreThoseOfTheNarrowerType) {
+    for (const double value : values_of(Fill::quantised(DType::e4m3, 100), DType::f32)) {
+        EXPECT_EQ(value, round_to(DType::e4m3, value));
+        EXPECT_LE(std::fabs(value), 448);
+    }
+}
+
+TEST(Fill, AConstantIsRoundedToTheType) {
+    EXPECT_EQ(values_of(Fill::constant(1.3F), DType::e4m3).front(), 1.25);
+}
+
+TEST(Fill, TensorsKeepTheirGapsAsNan) {
+    Tensor tensor;
+    tensor.dtype = DType::bf16;
+    tensor.dims = {{2, 4}, {3, 1}};
+    const std::vector<double> values = filled_tensor(Fill::integers(), tensor, 0, 1);
     ASSERT_EQ(values.size(), 7U);
     EXPECT_TRUE(std::isnan(values[3]));
     EXPECT_FALSE(std::isnan(values[4]));
@@ -109,7 +170,7 @@ TEST(Compare, PassesAsksForTheNormOnlyWhereTheCheckDoes) {
     CompareResult result;
     result.sum_error2 = 1;
     result.sum_expected2 = 4;
-    Check check;
+    OutputCheck check;
     EXPECT_TRUE(passes(check, result));
     check.max_norm_ratio = 0.5;
     EXPECT_TRUE(passes(check, result));

@@ -35,19 +35,19 @@ TEST(GemmOp, TheFirstCommandGivesTheDocumentedKey) {
 }
 
 TEST(GemmOp, AliasesFixTypeAndAccumulator) {
-    EXPECT_EQ(parse("8x8x8", {}, "hgemm_f16acc").trait("acc"), "f16");
-    EXPECT_EQ(parse("8x8x8", {}, "bgemm").trait("a"), "bf16");
-    EXPECT_EQ(parse("8x8x8", {{"dtype", "bf16"}}, "gemm").trait("compute"), "bf16");
+    EXPECT_EQ(parse("8x8x8", {}, "hgemm_f16acc").word("acc"), "f16");
+    EXPECT_EQ(parse("8x8x8", {}, "bgemm").word("a"), "bf16");
+    EXPECT_EQ(parse("8x8x8", {{"dtype", "bf16"}}, "gemm").word("compute"), "bf16");
     EXPECT_THAT(refusal("8x8x8", {{"dtype", "bf16"}}, "hgemm"), AllOf(HasSubstr("dtype"), HasSubstr("'gemm'")));
 }
 
 TEST(GemmOp, StoredShapesFollowTheLayout) {
     const Problem problem = parse("3x5x7", {{"layout", "tt"}});
-    EXPECT_EQ(problem.operand("a").rows, 7);
-    EXPECT_EQ(problem.operand("a").cols, 3);
-    EXPECT_EQ(problem.operand("b").rows, 5);
-    EXPECT_EQ(problem.operand("b").cols, 7);
-    EXPECT_EQ(problem.operand("c").cols, 5);
+    EXPECT_EQ(matrix_view(problem.tensor("a")).rows, 7);
+    EXPECT_EQ(matrix_view(problem.tensor("a")).cols, 3);
+    EXPECT_EQ(matrix_view(problem.tensor("b")).rows, 5);
+    EXPECT_EQ(matrix_view(problem.tensor("b")).cols, 7);
+    EXPECT_EQ(matrix_view(problem.tensor("c")).cols, 5);
 }
 
 TEST(GemmOp, ABatchMayLeadTheShapeOrBeAnOption) {
@@ -57,29 +57,29 @@ TEST(GemmOp, ABatchMayLeadTheShapeOrBeAnOption) {
 }
 
 TEST(GemmOp, BetaDecidesWhetherCIsRead) {
-    EXPECT_EQ(parse("8x8x8").operand("c").access, Access::out);
-    EXPECT_EQ(parse("8x8x8", {{"beta", "0.0"}}).trait("beta"), "zero");
-    EXPECT_EQ(parse("8x8x8", {{"beta", "-0.5"}}).trait("beta"), "any");
-    EXPECT_EQ(parse("8x8x8", {{"beta", "-0.5"}}).scalars[1].value, -0.5);
-    EXPECT_EQ(parse("8x8x8", {{"beta", "any"}}).operand("c").access, Access::inout);
+    EXPECT_EQ(parse("8x8x8").tensor("c").access, Access::out);
+    EXPECT_EQ(parse("8x8x8", {{"beta", "0.0"}}).word("beta"), "zero");
+    EXPECT_EQ(parse("8x8x8", {{"beta", "-0.5"}}).word("beta"), "any");
+    EXPECT_EQ(parse("8x8x8", {{"beta", "-0.5"}}).scalars[1].number(), -0.5);
+    EXPECT_EQ(parse("8x8x8", {{"beta", "any"}}).tensor("c").access, Access::inout);
 }
 
 TEST(GemmOp, AlignmentFollowsRowsBatchesAndTheBase) {
-    EXPECT_EQ(parse("64x64x64").trait("align"), "16,16,16");
-    EXPECT_EQ(parse("64x65x66").trait("align"), "4,2,2");
-    EXPECT_EQ(parse("64x64x64", {{"lda", "68"}}).trait("align"), "8,16,16");
-    EXPECT_EQ(parse("64x64x64", {{"align", "8"}}).trait("align"), "8,8,8");
-    EXPECT_EQ(parse("64x64x64", {{"align", "2,4,8"}}).trait("align"), "2,4,8");
-    EXPECT_EQ(parse("2*64x64x64", {{"stride_b", "4098"}}).trait("align"), "16,4,16");
+    EXPECT_EQ(parse("64x64x64").word("align"), "16,16,16");
+    EXPECT_EQ(parse("64x65x66").word("align"), "4,2,2");
+    EXPECT_EQ(parse("64x64x64", {{"lda", "68"}}).word("align"), "8,16,16");
+    EXPECT_EQ(parse("64x64x64", {{"align", "8"}}).word("align"), "8,8,8");
+    EXPECT_EQ(parse("64x64x64", {{"align", "2,4,8"}}).word("align"), "2,4,8");
+    EXPECT_EQ(parse("2*64x64x64", {{"stride_b", "4098"}}).word("align"), "16,4,16");
 }
 
 TEST(GemmOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
     const Catalogue catalogue = Catalogue::embedded();
     for (const ProblemRequest& request : catalogue.find_op("gemm")->examples()) {
         const Problem problem = catalogue.problem(request);
-        Options traits;
-        for (const Trait& trait : problem.traits) traits[trait.name] = trait.value;
-        EXPECT_EQ(catalogue.problem({problem.op, problem.shape(), traits}).key(), problem.key());
+        Options options;
+        for (const Attribute& attribute : problem.attributes) options[attribute.name] = to_string(attribute.value);
+        EXPECT_EQ(catalogue.problem({problem.op, problem.shape(), options}).key(), problem.key());
     }
 }
 
@@ -113,8 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
                       BadInput{"TwoToThe31", "2147483648x1x1", {}, "M is 2147483648", "2147483647"},
                       BadInput{"TwoToThe63", "1x9223372036854775808x1", {}, "N is 9223372036854775808", "2147483647"},
                       BadInput{"Gigantic", "1x1x99999999999999999999999999", {}, "K is 9999", "2147483647"},
-                      BadInput{"ProductOverflows", "2147483647x2147483647x1", {}, "operand c", "smaller"},
-                      BadInput{"BatchOverflows", "2147483647*65536x65536x1", {}, "operand a", "smaller"},
+                      BadInput{"ProductOverflows", "2147483647x2147483647x1", {}, "tensor c", "smaller"},
+                      BadInput{"BatchOverflows", "2147483647*65536x65536x1", {}, "tensor a", "smaller"},
                       BadInput{"ZeroBatch", "0*8x8x8", {}, "the batch is 0", "at least 1"},
                       BadInput{"NoBatch", "*8x8x8", {}, "the batch is missing", "whole number"},
                       BadInput{"Dtype", "8x8x8", {{"dtype", "f8"}}, "dtype 'f8'", "f16, bf16"},
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadInput{"ShortRowOfATransposed", "8x16x8", {{"layout", "nt"}, {"ldb", "7"}}, "ldb is 7", "8 elements"},
                       BadInput{"NegativeLd", "8x8x8", {{"ldc", "-8"}}, "ldc is '-8'", "from 1"},
                       BadInput{"HugeLd", "8x8x8", {{"ldc", "9223372036854775807"}}, "ldc is '9223372036854775807'", "2^47"},
-                      BadInput{"LdOverflows", "1048576x8x8", {{"ldc", "140737488355328"}}, "operand c", "smaller"},
+                      BadInput{"LdOverflows", "1048576x8x8", {{"ldc", "140737488355328"}}, "tensor c", "smaller"},
                       BadInput{"ShortStride", "2*8x8x8", {{"stride_a", "63"}}, "stride_a is 63", "64 elements"},
                       BadInput{"Alpha", "8x8x8", {{"alpha", "one"}}, "alpha is 'one'", "finite number"},
                       BadInput{"InfiniteAlpha", "8x8x8", {{"alpha", "inf"}}, "alpha is 'inf'", "finite number"},
@@ -164,7 +164,8 @@ TEST(GemmOp, AwkwardNeighboursStayInTheClassAndHaveTails) {
         };
         EXPECT_TRUE(has("m", 63) && has("m", 65) && has("n", 127) && has("n", 129) && has("k", 31) && has("k", 33));
         EXPECT_TRUE(std::any_of(neighbours.begin(), neighbours.end(), [](const Problem& p) {
-            return p.operand("a").ld >= p.operand("a").cols + 16 && p.operand("c").ld >= p.operand("c").cols + 16;
+            const TypedMatrix a = matrix_view(p.tensor("a")), c = matrix_view(p.tensor("c"));
+            return a.ld >= a.cols + 16 && c.ld >= c.cols + 16;
         }));
         for (const Problem& neighbour : neighbours) EXPECT_EQ(neighbour.class_key(), problem.class_key());
     }
@@ -173,7 +174,8 @@ TEST(GemmOp, AwkwardNeighboursStayInTheClassAndHaveTails) {
 TEST(GemmOp, TheReferencePlanFitsTheLargestProblems) {
     const Catalogue catalogue = Catalogue::embedded();
     const Problem problem = parse("2147483647x16x1");
-    const LaunchPlan plan = catalogue.op_of(problem).reference_plan(problem, TestKind::numeric);
+    const LaunchPlan plan =
+        catalogue.op_of(problem).reference_plan(problem, typical_test(catalogue.op_of(problem).tests(problem)));
     ASSERT_EQ(plan.steps.size(), 1U);
     EXPECT_EQ(plan.steps[0].grid.x, (2147483647U + 63) / 64);
     EXPECT_EQ(plan.steps[0].arguments.size(), 21U);

@@ -28,28 +28,28 @@ struct Case {
 // One product with its reference, and what a kernel under test sees of it.
 class Bench {
   public:
-    Bench(const Case& which, TestKind kind)
+    Bench(const Case& which, const std::string& test)
         : catalogue_(Catalogue::embedded()),
           problem_(catalogue_.problem({which.op, "16x16x" + std::to_string(which.k), {{"beta", "any"}}})),
-          check_(catalogue_.op_of(problem_).check(problem_, kind)) {
+          test_(test_named(catalogue_.op_of(problem_).tests(problem_), test)) {
         for (int i = 0; i < 3; ++i) {
-            operands_.push_back(
-                filled_operand(check_.fills[static_cast<std::size_t>(i)], problem_.operands[static_cast<std::size_t>(i)], i, 42));
+            const auto at = static_cast<std::size_t>(i);
+            tensors_.push_back(filled_tensor(test_.fills[at], problem_.tensors[at], i, 42));
         }
-        catalogue_.op_of(problem_).reference_on_host(problem_, kind, operands_, expected_, bound_);
+        c_ = catalogue_.op_of(problem_).reference_on_host(problem_, test_, tensors_).front();
     }
 
     bool accepts(const std::vector<double>& out) const {
         CompareResult result;
         for (std::size_t i = 0; i < out.size(); ++i) {
-            compare_element(result, out_type(), encode(out_type(), out[i]), expected_[i], bound_[i], i);
+            compare_element(result, out_type(), encode(out_type(), out[i]), c_.values[i], c_.bounds[i], i);
         }
-        return passes(check_, result);
+        return passes(test_.outputs.front(), result);
     }
 
-    double a(std::int64_t row, std::int64_t k) const { return operands_[0][static_cast<std::size_t>(row * depth() + k)]; }
-    double b(std::int64_t k, std::int64_t col) const { return operands_[1][static_cast<std::size_t>(k * kCols + col)]; }
-    double c(std::int64_t row, std::int64_t col) const { return operands_[2][static_cast<std::size_t>(row * kCols + col)]; }
+    double a(std::int64_t row, std::int64_t k) const { return tensors_[0][static_cast<std::size_t>(row * depth() + k)]; }
+    double b(std::int64_t k, std::int64_t col) const { return tensors_[1][static_cast<std::size_t>(k * kCols + col)]; }
+    double c(std::int64_t row, std::int64_t col) const { return tensors_[2][static_cast<std::size_t>(row * kCols + col)]; }
     std::int64_t depth() const { return depth_; }
     DType out_type() const { return out_type_; }
     bool accumulates_in_half() const { return accumulates_in_half_; }
@@ -58,11 +58,11 @@ class Bench {
     Catalogue catalogue_;
     Problem problem_;
     std::int64_t depth_ = problem_.extent("k");
-    DType out_type_ = problem_.operand("c").dtype;
-    bool accumulates_in_half_ = problem_.trait("acc") == "f16";
-    Check check_;
-    std::vector<std::vector<double>> operands_;
-    std::vector<double> expected_, bound_;
+    DType out_type_ = problem_.tensor("c").dtype;
+    bool accumulates_in_half_ = problem_.word("acc") == "f16";
+    Test test_;
+    std::vector<std::vector<double>> tensors_;
+    Expected c_;
 };
 
 double truncated_to_float(double value) {
@@ -99,10 +99,10 @@ const std::vector<double>& simulated(const Bench& bench) {
 }
 
 // Made once for each case: the reference is what these tests spend their time on.
-const Bench& bench_for(const Case& which, TestKind kind) {
-    static std::map<std::tuple<std::string, std::int64_t, TestKind>, std::unique_ptr<Bench>> benches;
-    std::unique_ptr<Bench>& bench = benches[{which.op, which.k, kind}];
-    if (!bench) bench = std::make_unique<Bench>(which, kind);
+const Bench& bench_for(const Case& which, const std::string& test) {
+    static std::map<std::tuple<std::string, std::int64_t, std::string>, std::unique_ptr<Bench>> benches;
+    std::unique_ptr<Bench>& bench = benches[{which.op, which.k, test}];
+    if (!bench) bench = std::make_unique<Bench>(which, test);
     return *bench;
 }
 
@@ -111,8 +111,8 @@ class GemmVerifier : public ::testing::TestWithParam<std::tuple<const char*, int
     Case which() const { return {std::get<0>(GetParam()), std::get<1>(GetParam())}; }
     // Whether both tests accept what `kernel` makes of them, as verifying a candidate asks.
     bool accepts(const std::function<std::vector<double>(const Bench&)>& kernel) const {
-        const Bench& exact = bench_for(which(), TestKind::exact);
-        const Bench& numeric = bench_for(which(), TestKind::numeric);
+        const Bench& exact = bench_for(which(), "exact");
+        const Bench& numeric = bench_for(which(), "numeric");
         return exact.accepts(kernel(exact)) && numeric.accepts(kernel(numeric));
     }
 };
@@ -140,7 +140,7 @@ TEST_P(GemmVerifier, RefusesAllZeros) {
 }
 
 TEST_P(GemmVerifier, RefusesAllZerosInTheNumericTestAlone) {
-    EXPECT_FALSE(bench_for(which(), TestKind::numeric).accepts(std::vector<double>(kRows * kCols, 0.0)));
+    EXPECT_FALSE(bench_for(which(), "numeric").accepts(std::vector<double>(kRows * kCols, 0.0)));
 }
 
 TEST_P(GemmVerifier, RefusesTwoSwappedRows) {
@@ -152,7 +152,7 @@ TEST_P(GemmVerifier, RefusesTwoSwappedRows) {
 }
 
 TEST_P(GemmVerifier, RefusesOneElementThatMissesOneStepOfK) {
-    const Bench& bench = bench_for(which(), TestKind::exact);
+    const Bench& bench = bench_for(which(), "exact");
     std::vector<double> out = simulated(bench);
     // The first step, from the middle on, whose loss the output type can show.
     const std::int64_t steps = (bench.depth() + kStep - 1) / kStep;
@@ -166,7 +166,7 @@ TEST_P(GemmVerifier, RefusesOneElementThatMissesOneStepOfK) {
 }
 
 TEST_P(GemmVerifier, RefusesOneNan) {
-    const Bench& bench = bench_for(which(), TestKind::numeric);
+    const Bench& bench = bench_for(which(), "numeric");
     std::vector<double> out = simulated(bench);
     out[17] = std::nan("");
     EXPECT_FALSE(bench.accepts(out));
@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(TypesAndDepths, GemmVerifier,
                          });
 
 TEST(GemmVerifierLimits, HalfAccumulationSeesAtMost512TermsSpreadOverAllOfK) {
-    const Bench bench({"hgemm_f16acc", 16384}, TestKind::exact);
+    const Bench bench({"hgemm_f16acc", 16384}, "exact");
     for (std::int64_t row = 0; row < kRows; ++row) {
         std::int64_t terms = 0;
         std::int64_t last = 0;
@@ -198,20 +198,19 @@ TEST(GemmVerifierLimits, HalfAccumulationSeesAtMost512TermsSpreadOverAllOfK) {
 TEST(GemmVerifierLimits, CIsNanWhereItMustNotBeRead) {
     const Catalogue catalogue = Catalogue::embedded();
     const Problem problem = catalogue.problem({"hgemm", "64x64x64", {}});
-    const Check check = catalogue.op_of(problem).check(problem, TestKind::numeric);
-    EXPECT_EQ(check.operand, 2);
-    EXPECT_EQ(check.fills[2].kind, Fill::Kind::nan);
+    const autotune::Test test = typical_test(catalogue.op_of(problem).tests(problem));
+    EXPECT_EQ(test.outputs.front().tensor, 2);
+    EXPECT_EQ(test.fills[2].kind, Fill::Kind::nan);
 }
 
 TEST(GemmVerifierLimits, FactorsThatRoundGetABoundInTheExactTest) {
     const Catalogue catalogue = Catalogue::embedded();
     const auto bound_of = [&](const char* alpha) {
         const Problem problem = catalogue.problem({"hgemm", "1x1x64", {{"alpha", alpha}}});
-        std::vector<std::vector<double>> operands(3);
-        for (std::size_t i = 0; i < 3; ++i) operands[i].assign(static_cast<std::size_t>(problem.operands[i].span()), 1.0);
-        std::vector<double> expected, bound;
-        catalogue.op_of(problem).reference_on_host(problem, TestKind::exact, operands, expected, bound);
-        return bound[0];
+        std::vector<std::vector<double>> tensors(3);
+        for (std::size_t i = 0; i < 3; ++i) tensors[i].assign(static_cast<std::size_t>(problem.tensors[i].span()), 1.0);
+        const Op& op = catalogue.op_of(problem);
+        return op.reference_on_host(problem, test_named(op.tests(problem), "exact"), tensors).front().bounds[0];
     };
     EXPECT_EQ(bound_of("1"), 0);
     EXPECT_EQ(bound_of("-0.5"), 0);

@@ -42,18 +42,18 @@ class HarnessOnGpu : public GpuTest {
         return std::make_shared<const gpu::Library>(driver(), result.compiled->cubin);
     }
 
-    // The operand's bytes on the device, every one of them 0xFF.
-    gpu::Buffer poisoned(const Operand& operand) const {
-        gpu::Buffer buffer(driver(), static_cast<std::size_t>(operand.span_bytes()));
+    // The tensor's bytes on the device, every one of them 0xFF.
+    gpu::Buffer poisoned(const Tensor& tensor) const {
+        gpu::Buffer buffer(driver(), static_cast<std::size_t>(tensor.span_bytes()));
         buffer.fill_bytes(0xFF);
         return buffer;
     }
     // Its elements' bits after whatever was enqueued.
-    std::vector<std::uint64_t> bits_of(const Operand& operand, const gpu::Buffer& buffer) const {
+    std::vector<std::uint64_t> bits_of(const Tensor& tensor, const gpu::Buffer& buffer) const {
         stream_->synchronize();
         std::vector<std::byte> bytes(buffer.bytes());
         buffer.download(bytes);
-        const std::size_t size = size_bytes(operand.dtype);
+        const std::size_t size = size_bytes(tensor.dtype);
         std::vector<std::uint64_t> bits(bytes.size() / size);
         for (std::size_t i = 0; i < bits.size(); ++i) std::memcpy(&bits[i], bytes.data() + i * size, size);
         return bits;
@@ -70,9 +70,9 @@ class HarnessOnGpu : public GpuTest {
         inquiry.wait();
         return inquiry.number(question);
     }
-    std::uint64_t altered_gap_bytes(const Operand& operand, gpu::DeviceAddress address) {
+    std::uint64_t altered_gap_bytes(const Tensor& tensor, gpu::DeviceAddress address) {
         tuner::Inquiry inquiry(*harness_);
-        const auto question = inquiry.altered_gap_bytes(operand, address);
+        const auto question = inquiry.altered_gap_bytes(tensor, address);
         inquiry.wait();
         return inquiry.number(question);
     }
@@ -85,14 +85,13 @@ class HarnessOnGpu : public GpuTest {
 
 class ReferenceOnGpu : public HarnessOnGpu {
   protected:
-    void compare_with_host(const Op& op, const Problem& problem, TestKind kind);
+    void compare_with_host(const Op& op, const Problem& problem, const autotune::Test& test);
 
-    void launch_reference(const Op& op, const Problem& problem, TestKind kind, jit::LaunchInputs inputs) {
-        std::vector<float> scalars;
-        for (const Scalar& scalar : problem.scalars) scalars.push_back(static_cast<float>(scalar.value));
+    void launch_reference(const Op& op, const Problem& problem, const autotune::Test& test, jit::LaunchInputs inputs) {
+        const std::vector<std::uint64_t> scalars = problem.scalar_bits();
         inputs.scalars = scalars;
         const jit::Rendered rendered = jit::render_reference(catalogue_, op, problem, target());
-        const jit::BoundLaunch launch(driver(), load(rendered), rendered.symbol, problem, op.reference_plan(problem, kind));
+        const jit::BoundLaunch launch(driver(), load(rendered), rendered.symbol, problem, op.reference_plan(problem, test));
         ASSERT_EQ(launch.enqueue(inputs, stream_->handle()), 0);
         stream_->synchronize();
     }
@@ -110,60 +109,99 @@ class ReferenceOnGpu : public HarnessOnGpu {
     }
 };
 
+constexpr std::int64_t kBatchStride = 37 * 61 + 5;
+
 // Two batches of 37x53 in padded rows.
-Operand padded(DType type) {
-    Operand operand;
-    operand.name = "x";
-    operand.dtype = type;
-    operand.rows = 37;
-    operand.cols = 53;
-    operand.ld = 61;
-    operand.batch = 2;
-    operand.batch_stride = 37 * 61 + 5;
-    return operand;
+Tensor padded(DType type) {
+    Tensor tensor;
+    tensor.name = "x";
+    tensor.dtype = type;
+    tensor.dims = {{2, kBatchStride}, {37, 61}, {53, 1}};
+    return tensor;
+}
+
+std::vector<Fill> fills_of_every_kind() {
+    Fill sparse = Fill::normal();
+    sparse.every = 7;
+    return {Fill::normal(),
+            sparse,
+            Fill::normal(0.25F, 3),
+            Fill::integers(),
+            Fill::indices(1000),
+            Fill::constant(1.3F),
+            Fill::one_hot(4, -1),
+            Fill::powers(-3, 3),
+            Fill::uniform(0.5F, 1.5F),
+            Fill::quantised(DType::e4m3, 2)};
 }
 
 TEST_F(HarnessOnGpu, FillsWithTheHostsBits) {
-    for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
-        for (const Fill& fill : {Fill{Fill::Kind::normal, 1}, Fill{Fill::Kind::integers, 1}, Fill{Fill::Kind::normal, 7}}) {
-            const Operand operand = padded(type);
-            const gpu::Buffer buffer = poisoned(operand);
-            harness_->fill(operand, buffer.address(), 1, fill, kSeed);
-            const std::vector<std::uint64_t> device_bits = bits_of(operand, buffer);
-            const std::vector<double> host = filled_operand(fill, operand, 1, kSeed);
+    for (const DTypeTraits& traits : kDTypes) {
+        for (const Fill& fill : fills_of_every_kind()) {
+            const Tensor tensor = padded(traits.type);
+            const gpu::Buffer buffer = poisoned(tensor);
+            harness_->fill(tensor, buffer.address(), 1, fill, kSeed);
+            const std::vector<std::uint64_t> device_bits = bits_of(tensor, buffer);
+            const std::vector<double> host = filled_tensor(fill, tensor, 1, kSeed);
             for (std::size_t i = 0; i < host.size(); ++i) {
                 if (std::isnan(host[i])) continue;  // a gap
-                ASSERT_EQ(device_bits[i], encode(type, host[i])) << to_string(type) << " element " << i;
+                ASSERT_EQ(device_bits[i], encode(traits.type, host[i]))
+                    << traits.word << " fill " << static_cast<int>(fill.kind) << " element " << i;
             }
         }
     }
 }
 
+// Every stride but those of a matrix: the batch fastest in memory, a transposed pair, gaps at three levels.
+TEST_F(HarnessOnGpu, FillsAndComparesTensorsOfFiveDimensions) {
+    Tensor tensor;
+    tensor.name = "x";
+    tensor.dtype = DType::f16;
+    tensor.dims = {{2, 1}, {3, 2000}, {5, 4}, {7, 256}, {6, 30}};
+    const gpu::Buffer buffer = poisoned(tensor);
+    harness_->fill(tensor, buffer.address(), 3, Fill::normal(), kSeed);
+    const std::vector<std::uint64_t> device_bits = bits_of(tensor, buffer);
+    const std::vector<double> host = filled_tensor(Fill::normal(), tensor, 3, kSeed);
+    std::vector<double> dense;
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+        const auto at = static_cast<std::size_t>(tensor.offset_of(i));
+        dense.push_back(host[at]);
+        ASSERT_EQ(device_bits[at], encode(tensor.dtype, host[at])) << i;
+    }
+    EXPECT_EQ(altered_gap_bytes(tensor, buffer.address()), 0U);
+    const gpu::Buffer right = uploaded(dense), allowed = uploaded(std::vector<double>(dense.size(), 0));
+    tuner::Inquiry inquiry(*harness_);
+    const auto question = inquiry.compare(tensor, buffer.address(), right.address(), allowed.address());
+    inquiry.wait();
+    EXPECT_EQ(inquiry.comparison(question).violations, 0U);
+    EXPECT_EQ(inquiry.comparison(question).max_ratio, 0);
+}
+
 TEST_F(HarnessOnGpu, FillLeavesTheGapsAlone) {
-    const Operand operand = padded(DType::f16);
-    const gpu::Buffer buffer = poisoned(operand);
-    harness_->fill(operand, buffer.address(), 0, {Fill::Kind::normal, 1}, kSeed);
-    EXPECT_EQ(altered_gap_bytes(operand, buffer.address()), 0U);
+    const Tensor tensor = padded(DType::f16);
+    const gpu::Buffer buffer = poisoned(tensor);
+    harness_->fill(tensor, buffer.address(), 0, Fill::normal(), kSeed);
+    EXPECT_EQ(altered_gap_bytes(tensor, buffer.address()), 0U);
 }
 
 TEST_F(HarnessOnGpu, CountsBytesWrittenIntoGapsOfRowsAndBatches) {
-    const Operand operand = padded(DType::f16);
-    gpu::Buffer buffer = poisoned(operand);
+    const Tensor tensor = padded(DType::f16);
+    gpu::Buffer buffer = poisoned(tensor);
     const std::vector<std::byte> one(1);
-    buffer.upload(one, 2 * 53);                                                  // after the first row
-    buffer.upload(one, 2 * static_cast<std::size_t>(operand.batch_stride - 1));  // before the second batch
-    EXPECT_EQ(altered_gap_bytes(operand, buffer.address()), 2U);
+    buffer.upload(one, 2 * 53);                                          // after the first row
+    buffer.upload(one, 2 * static_cast<std::size_t>(kBatchStride - 1));  // before the second batch
+    EXPECT_EQ(altered_gap_bytes(tensor, buffer.address()), 2U);
 }
 
 TEST_F(HarnessOnGpu, NanFillIsNanInEveryType) {
-    for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
-        const Operand operand = padded(type);
-        gpu::Buffer buffer(driver(), static_cast<std::size_t>(operand.span_bytes()));
+    for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64, DType::e4m3, DType::e5m2}) {
+        const Tensor tensor = padded(type);
+        gpu::Buffer buffer(driver(), static_cast<std::size_t>(tensor.span_bytes()));
         buffer.fill_bytes(0);
-        harness_->fill(operand, buffer.address(), 2, {Fill::Kind::nan, 1}, kSeed);
-        EXPECT_TRUE(std::isnan(decode(type, bits_of(operand, buffer)[60 + 7])));
-        harness_->poison(operand, buffer.address());
-        EXPECT_TRUE(std::isnan(decode(type, bits_of(operand, buffer)[0])));
+        harness_->fill(tensor, buffer.address(), 2, Fill::nan(), kSeed);
+        EXPECT_TRUE(std::isnan(decode(type, bits_of(tensor, buffer)[60 + 7])));
+        harness_->poison(tensor, buffer.address());
+        EXPECT_TRUE(std::isnan(decode(type, bits_of(tensor, buffer)[0])));
     }
 }
 
@@ -175,10 +213,8 @@ TEST_F(HarnessOnGpu, ComparesAsTheHostDoes) {
     const std::vector<double> bound = {0.5, 0, 0, 0.25, 1, 1, 0, 0, 0, 0, 1, 10};
     const std::vector<double> out = {1.5, 2050, 2050, -3.5, kNan, kInf, kInf, -0.0, 0.0, 5.0, 1.0, kNan};
     for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
-        Operand operand = padded(type);
-        operand.rows = 3;
-        operand.cols = operand.ld = 4;
-        operand.batch = 1;
+        Tensor tensor = padded(type);
+        tensor.dims = dense_dims({3, 4});
         std::vector<std::byte> bytes(out.size() * size_bytes(type));
         CompareResult host;
         for (std::size_t i = 0; i < out.size(); ++i) {
@@ -190,7 +226,7 @@ TEST_F(HarnessOnGpu, ComparesAsTheHostDoes) {
         buffer.upload(bytes);
         const gpu::Buffer right = uploaded(expected), allowed = uploaded(bound);
         tuner::Inquiry inquiry(*harness_);
-        const auto question = inquiry.compare(operand, buffer.address(), right.address(), allowed.address());
+        const auto question = inquiry.compare(tensor, buffer.address(), right.address(), allowed.address());
         inquiry.wait();
         const CompareResult found = inquiry.comparison(question);
         EXPECT_EQ(found.violations, host.violations) << to_string(type);
@@ -231,26 +267,25 @@ TEST_F(HarnessOnGpu, RedZonesCountEveryAlteredByte) {
 
 // Large enough that each of the card's blocks has a part of it.
 TEST_F(HarnessOnGpu, AnInquiryAnswersForTheMomentOfEachQuestion) {
-    Operand operand;
-    operand.name = "x";
-    operand.dtype = DType::f16;
-    operand.rows = operand.cols = operand.ld = 4096;
-    operand.batch = 1;
-    gpu::Buffer buffer(driver(), static_cast<std::size_t>(operand.span_bytes()));
+    Tensor tensor;
+    tensor.name = "x";
+    tensor.dtype = DType::f16;
+    tensor.dims = dense_dims({4096, 4096});
+    gpu::Buffer buffer(driver(), static_cast<std::size_t>(tensor.span_bytes()));
     const tuner::Region all = {buffer.address(), buffer.bytes()};
     std::vector<std::uint64_t> alone;
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
-        harness_->fill(operand, buffer.address(), 0, {Fill::Kind::normal, 1}, seed);
+        harness_->fill(tensor, buffer.address(), 0, Fill::normal(), seed);
         alone.push_back(harness_->checksum(all));
     }
     EXPECT_NE(alone[0], alone[1]);
     tuner::Inquiry inquiry(*harness_);
     std::vector<tuner::Inquiry::Question> sums;
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
-        harness_->fill(operand, buffer.address(), 0, {Fill::Kind::normal, 1}, seed);
+        harness_->fill(tensor, buffer.address(), 0, Fill::normal(), seed);
         sums.push_back(inquiry.checksum(all));
     }
-    harness_->poison(operand, buffer.address());
+    harness_->poison(tensor, buffer.address());
     const auto changed = inquiry.altered_bytes({all});
     inquiry.wait();
     for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(inquiry.number(sums[i]), alone[i]) << i;
@@ -262,31 +297,34 @@ TEST_F(HarnessOnGpu, TheCanaryAnswersAsTheHostComputes) {
 }
 
 // Runs the op's reference on the device and on the host, over the same values.
-void ReferenceOnGpu::compare_with_host(const Op& op, const Problem& problem, TestKind kind) {
-    const Check check = op.check(problem, kind);
+void ReferenceOnGpu::compare_with_host(const Op& op, const Problem& problem, const autotune::Test& test) {
     std::vector<gpu::Buffer> buffers;
     std::vector<gpu::DeviceAddress> addresses;
-    std::vector<std::vector<double>> operands;
-    for (std::size_t i = 0; i < problem.operands.size(); ++i) {
-        buffers.push_back(poisoned(problem.operands[i]));
+    std::vector<std::vector<double>> tensors;
+    for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
+        const Tensor& tensor = problem.tensors[i];
+        buffers.push_back(poisoned(tensor));
         addresses.push_back(buffers.back().address());
-        harness_->fill(problem.operands[i], addresses.back(), static_cast<int>(i), check.fills[i], kSeed);
-        operands.push_back(filled_operand(check.fills[i], problem.operands[i], static_cast<int>(i), kSeed));
+        harness_->fill(tensor, addresses.back(), static_cast<int>(i), test.fills[i], kSeed);
+        tensors.push_back(filled_tensor(test.fills[i], tensor, static_cast<int>(i), kSeed));
     }
-    std::vector<double> expected, bound;
-    op.reference_on_host(problem, kind, operands, expected, bound);
+    const std::vector<Expected> right = op.reference_on_host(problem, test, tensors);
+    ASSERT_EQ(right.size(), test.outputs.size());
 
-    const std::vector<double> unset(expected.size(), -1);
-    const gpu::Buffer device_expected = uploaded(unset);
-    const gpu::Buffer device_bound = uploaded(unset);
-    launch_reference(op, problem, kind,
-                     {.operands = addresses,
-                      .scalars = {},
-                      .workspace = 0,
-                      .expected = device_expected.address(),
-                      .bound = device_bound.address()});
-    expect_near(downloaded(device_expected), expected, 1e-9, problem.key());
-    expect_near(downloaded(device_bound), bound, 1e-5, problem.key() + " bound");
+    std::vector<gpu::Buffer> device_expected, device_bounds;
+    std::vector<gpu::DeviceAddress> expected, bounds;
+    for (const Expected& output : right) {
+        const std::vector<double> unset(output.values.size(), -1);
+        device_expected.push_back(uploaded(unset));
+        device_bounds.push_back(uploaded(unset));
+        expected.push_back(device_expected.back().address());
+        bounds.push_back(device_bounds.back().address());
+    }
+    launch_reference(op, problem, test, {.tensors = addresses, .scalars = {}, .expected = expected, .bounds = bounds});
+    for (std::size_t i = 0; i < right.size(); ++i) {
+        expect_near(downloaded(device_expected[i]), right[i].values, 1e-9, problem.key());
+        expect_near(downloaded(device_bounds[i]), right[i].bounds, 1e-5, problem.key() + " bound");
+    }
 }
 
 TEST_F(ReferenceOnGpu, AgreesWithTheHostOnEveryExampleOfEveryOp) {
@@ -296,8 +334,7 @@ TEST_F(ReferenceOnGpu, AgreesWithTheHostOnEveryExampleOfEveryOp) {
             request.options.erase("ldb");
             const Problem problem = catalogue_.problem(request);
             if (op->bytes(problem) > kMostBytes) continue;  // the host is slow, and no card holds the longest
-            compare_with_host(*op, problem, TestKind::exact);
-            compare_with_host(*op, problem, TestKind::numeric);
+            for (const autotune::Test& test : op->tests(problem)) compare_with_host(*op, problem, test);
         }
     }
 }

@@ -60,15 +60,15 @@ TEST(GemmProblem, OfAnyBetaIsTheCommandsWithAnyBeta) {
 
 TEST(GemmProblem, CarriesBf16) {
     const Problem ours = made([](auto& p) { p.ab_type = p.c_type = AUTOTUNE_BF16; });
-    EXPECT_EQ(ours.trait("a"), "bf16");
+    EXPECT_EQ(ours.word("a"), "bf16");
 }
 
 TEST(GemmProblem, CarriesLayouts) {
-    EXPECT_EQ(made([](auto& p) { p.trans_b = 1; }).trait("layout"), "nt");
-    EXPECT_EQ(made([](auto& p) { p.trans_a = 1; }).trait("layout"), "tn");
+    EXPECT_EQ(made([](auto& p) { p.trans_b = 1; }).word("layout"), "nt");
+    EXPECT_EQ(made([](auto& p) { p.trans_a = 1; }).word("layout"), "tn");
 }
 
-TEST(GemmProblem, OfColumnMajorSwapsOperandsAndExtents) {
+TEST(GemmProblem, OfColumnMajorSwapsTensorsAndExtents) {
     const Problem ours = made([](auto& p) {
         p.order = AUTOTUNE_COLUMN_MAJOR;
         p.lda = 80;   // of the m x k matrix: columns of m
@@ -76,10 +76,10 @@ TEST(GemmProblem, OfColumnMajorSwapsOperandsAndExtents) {
         p.ldc = 72;
     });
     EXPECT_EQ(ours.shape(), "96x64x128");
-    EXPECT_EQ(ours.trait("layout"), "nn");
-    EXPECT_EQ(ours.operand("a").ld, 136);
-    EXPECT_EQ(ours.operand("b").ld, 80);
-    EXPECT_EQ(ours.operand("c").ld, 72);
+    EXPECT_EQ(ours.word("layout"), "nn");
+    EXPECT_EQ(matrix_view(ours.tensor("a")).ld, 136);
+    EXPECT_EQ(matrix_view(ours.tensor("b")).ld, 80);
+    EXPECT_EQ(matrix_view(ours.tensor("c")).ld, 72);
 }
 
 TEST(GemmProblem, OfColumnMajorSwapsTransposes) {
@@ -87,11 +87,11 @@ TEST(GemmProblem, OfColumnMajorSwapsTransposes) {
         p.order = AUTOTUNE_COLUMN_MAJOR;
         p.trans_a = 1;
     });
-    EXPECT_EQ(ours.trait("layout"), "nt");
+    EXPECT_EQ(ours.word("layout"), "nt");
 }
 
 TEST(GemmProblem, LowersTheAlignmentToThatOfTheLeadingDimension) {
-    EXPECT_EQ(made([](auto& p) { p.lda = 130; }).operand("a").alignment_bytes, 4);
+    EXPECT_EQ(made([](auto& p) { p.lda = 130; }).tensor("a").alignment_bytes, 4);
 }
 
 TEST(GemmProblem, LowersTheAlignmentToThatOfTheStride) {
@@ -99,13 +99,13 @@ TEST(GemmProblem, LowersTheAlignmentToThatOfTheStride) {
         p.batch = 3;
         p.stride_b = 96 * 128 + 4;
     });
-    EXPECT_EQ(ours.operand("b").alignment_bytes, 8);
-    EXPECT_EQ(ours.operand("b").batch_stride, 96 * 128 + 4);
+    EXPECT_EQ(ours.tensor("b").alignment_bytes, 8);
+    EXPECT_EQ(matrix_view(ours.tensor("b")).batch_stride, 96 * 128 + 4);
     EXPECT_EQ(ours.extent("batch"), 3);
 }
 
 TEST(GemmProblem, TakesTheDeclaredAlignment) {
-    EXPECT_EQ(made([](auto& p) { p.align_c = 4; }).operand("c").alignment_bytes, 4);
+    EXPECT_EQ(made([](auto& p) { p.align_c = 4; }).tensor("c").alignment_bytes, 4);
 }
 
 TEST(GemmProblem, RefusesExtentsBelowOneByName) {

@@ -40,19 +40,19 @@ class SampledBench {
     // The kernel's answer with other bits in one element.
     Verification verify_wrong_at(std::int64_t row, std::int64_t col) {
         Runnable wrong;
-        wrong.enqueue = [&](std::span<const gpu::DeviceAddress> operands) {
-            kernel_->enqueue(operands);
+        wrong.enqueue = [&](std::span<const gpu::DeviceAddress> tensors) {
+            kernel_->enqueue(tensors);
             gpu_.stream.synchronize();
-            flip(row, col, operands[2]);
+            flip(row, col, tensors[2]);
         };
         return verify_on_device(*harness_, *bench_, wrong);
     }
     // Whether an excerpt covers the element.
     bool is_sampled(std::int64_t row, std::int64_t col) {
         for (const Answer& part : bench_->tests().front().answers) {
-            const std::int64_t from_row = part.first / part.out.ld, from_col = part.first % part.out.ld;
-            if (row >= from_row && row < from_row + part.out.rows && col >= from_col && col < from_col + part.out.cols)
-                return true;
+            const TypedMatrix out = matrix_view(part.out);
+            const std::int64_t from_row = part.first / out.ld, from_col = part.first % out.ld;
+            if (row >= from_row && row < from_row + out.rows && col >= from_col && col < from_col + out.cols) return true;
         }
         return false;
     }
@@ -66,9 +66,9 @@ class SampledBench {
     // 1 more than it was: as integers of the exact test differ that are wrong by the least.
     void flip(std::int64_t row, std::int64_t col, gpu::DeviceAddress out) {
         for (TestBench& test : bench_->tests()) {
-            if (test.operands.addresses[2] != out) continue;
-            GuardedBuffer& buffer = test.operands.buffers[2];
-            const Operand& c = problem_.operands[2];
+            if (test.tensors.addresses[2] != out) continue;
+            GuardedBuffer& buffer = test.tensors.buffers[2];
+            const TypedMatrix c = matrix_view(problem_.tensors[2]);
             const std::size_t at = buffer.offset() + static_cast<std::size_t>(row * c.ld + col) * size_bytes(c.dtype);
             std::uint16_t bits = 0;
             buffer.memory().download(std::as_writable_bytes(std::span(&bits, 1)), at);

@@ -8,41 +8,43 @@
 namespace autotune::tuner {
 namespace {
 
-Operand output() {
-    Operand out;
+Tensor output() {
+    Tensor out;
     out.name = "c";
     out.dtype = DType::f16;
     out.access = Access::out;
-    out.rows = 4;
-    out.cols = 8;
-    out.ld = 8;
+    out.dims = {{4, 8}, {8, 1}};
     return out;
 }
 
+// Judged as the only output of the test of this name.
+std::string verdict(const std::string& test, const CompareResult& found, const OutputCheck& check = {}) {
+    return judge({.name = test, .fills = {}, .outputs = {check}}, check, output(), found);
+}
+
 TEST(Judge, NothingWrongIsSilent) {
-    EXPECT_EQ(judge({}, TestKind::exact, output(), {}), "");
+    EXPECT_EQ(verdict("exact", {}), "");
 }
 
 TEST(Judge, NamesTheFirstWrongElement) {
     CompareResult found;
     found.violations = 2;
     found.first_wrong_complement = ~std::uint64_t{19};
-    EXPECT_EQ(judge({}, TestKind::exact, output(), found),
-              "exact test: 2 of 32 elements are wrong, the first at row 2, column 3");
+    EXPECT_EQ(verdict("exact", found), "exact test: 2 of 32 elements are wrong, the first at row 2, column 3");
 }
 
 TEST(Judge, AnUnwrittenElementIsSaidSo) {
     CompareResult found;
     found.violations = found.nan_count = 5;
-    EXPECT_EQ(judge({}, TestKind::numeric, output(), found), "numeric test: 5 of 32 elements are NaN or were never written");
+    EXPECT_EQ(verdict("numeric", found), "numeric test: 5 of 32 elements are NaN or were never written");
 }
 
 TEST(Judge, ZerosWithinAWideBoundFailTheNormRatio) {
-    Check check;
+    OutputCheck check;
     check.max_norm_ratio = 0.1;
     CompareResult found;
     found.sum_error2 = found.sum_expected2 = 1;
-    EXPECT_NE(judge(check, TestKind::numeric, output(), found), "");
+    EXPECT_NE(verdict("numeric", found, check), "");
 }
 
 TEST(Occupancy, RegistersLimitResidentBlocks) {

@@ -36,13 +36,13 @@ std::string runner_up_text(const db::Evidence& evidence) {
                        second->ratio, second->ratio_low, second->ratio_high);
 }
 
-// The flags that name the problem: of its traits those that the op would not choose by itself.
+// The flags that name the problem: of its attributes those that the op would not choose by itself.
 std::string request_text(const Catalogue& catalogue, const Problem& problem) {
     const Problem plain = catalogue.problem({.op = problem.op, .shape = problem.shape(), .options = {}});
     std::string text = "--op " + problem.op + " --shape " + problem.shape();
-    for (const Trait& trait : problem.traits) {
-        if (std::find(plain.traits.begin(), plain.traits.end(), trait) == plain.traits.end())
-            text += " --" + trait.name + " " + trait.value;
+    for (const Attribute& attribute : problem.attributes) {
+        if (std::find(plain.attributes.begin(), plain.attributes.end(), attribute) == plain.attributes.end())
+            text += " --" + attribute.name + " " + to_string(attribute.value);
     }
     return text;
 }

@@ -43,7 +43,9 @@ void add_warnings(Session& session, Json& json) {
 Json problem_json(const Problem& problem) {
     Json extents = Json::object(), traits = Json::object();
     for (const Extent& extent : problem.extents) extents[extent.name] = extent.value;
-    for (const Trait& trait : problem.traits) traits[trait.name] = trait.value;
+    for (const Attribute& attribute : problem.attributes) {
+        std::visit([&](const auto& value) { traits[attribute.name] = value; }, attribute.value);
+    }
     return {{"op", problem.op}, {"shape", problem.shape()}, {"extents", extents}, {"traits", traits}, {"key", problem.key()}};
 }
 

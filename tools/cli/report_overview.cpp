@@ -35,15 +35,15 @@ std::string rival_text(const db::Evidence& evidence) {
 }
 
 std::string table_html(const std::vector<Member>& members, const std::vector<Problem>& problems, const Op& op) {
-    const std::vector<std::string> traits = differing_traits(problems);
+    const std::vector<std::string> attributes = differing_attributes(problems);
     std::vector<std::string> titles = {std::string(op.shape_form()), "element type"};
-    titles.insert(titles.end(), traits.begin(), traits.end());
+    titles.insert(titles.end(), attributes.begin(), attributes.end());
     for (const char* title : {"#median us", "#speed", "#rival's time / ours", "family"}) titles.emplace_back(title);
     HtmlTable table(titles);
     for (const Member& member : members) {
         const ReportedProblem& one = *member.reported;
         std::vector<std::string> cells = {one.problem.shape(), dtype_text(one.problem)};
-        for (const std::string& name : traits) cells.push_back(trait_or_nothing(one.problem, name));
+        for (const std::string& name : attributes) cells.push_back(attribute_or_nothing(one.problem, name));
         const double us = one.winner.timing.median_us;
         cells.push_back(us_text(us));
         cells.push_back(rate_text(op, one.problem, us) + " " + rate_title(op));
@@ -63,7 +63,7 @@ std::string group_html(const std::vector<Member>& members, const Op& op) {
     }
     const ReportedProblem& first = *members.front().reported;
     std::string html = "<h3>" + plot::escaped(first.problem.op + " on " + device_text(first.winner.device)) + "</h3>\n";
-    const std::string shared = traits_text(shared_traits(problems));
+    const std::string shared = attributes_text(shared_attributes(problems));
     if (!shared.empty()) html += html_paragraph((members.size() > 1 ? "All with " : "With ") + shared + ".", "quiet");
     html += table_html(members, problems, op);
     if (members.size() >= kFewestPlotted)

@@ -53,7 +53,7 @@ std::string rate_title(const Op& op) {
 
 std::string problem_text(const Problem& problem) {
     std::string text = problem.op + " " + problem.shape();
-    for (const Trait& trait : problem.traits) text += " " + trait.name + "=" + trait.value;
+    for (const Attribute& attribute : problem.attributes) text += " " + attribute.name + "=" + to_string(attribute.value);
     return text;
 }
 

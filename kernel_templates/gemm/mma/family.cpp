@@ -228,8 +228,8 @@ struct Workspace {
 };
 
 Workspace workspace_of(const Problem& problem, const Gemm& g, const Shape& s) {
-    const Operand& a = problem.operands[gemm::kA];
-    const Operand& b = problem.operands[gemm::kB];
+    const TypedMatrix a = matrix_view(problem.tensors[gemm::kA]);
+    const TypedMatrix b = matrix_view(problem.tensors[gemm::kB]);
     gemm::WorkspaceLayout layout;
     Workspace w;
     w.packed_lda = packed_ld(a);
@@ -242,7 +242,7 @@ Workspace workspace_of(const Problem& problem, const Gemm& g, const Shape& s) {
 }
 
 LaunchStep main_step(const Problem& problem, const Gemm& g, const Shape& s, const Workspace& w) {
-    const auto& o = problem.operands;
+    const std::array<TypedMatrix, 3> o = gemm::matrices(problem);
     std::vector<Argument> arguments = gemm::arguments(problem);
     arguments.back() = WorkspaceArg{w.partial};
     for (const int64_t value : {s.raster, order_of(s).group(g), s.split_k, std::min(k_per_split(g, s), kMaxExtent)})
@@ -262,14 +262,14 @@ LaunchStep main_step(const Problem& problem, const Gemm& g, const Shape& s, cons
 }
 
 LaunchStep reduce_step(const Problem& problem, const Gemm& g, const Shape& s, const Workspace& w) {
-    const Operand& c = problem.operands[2];
+    const TypedMatrix c = matrix_view(problem.tensors[2]);
     return {.entry = "_reduce",
             .grid = one_dimension(ceil_div(g.batch * g.m * ceil_div(g.n, 4), 256)),
             .block = {256, 1, 1},
             .cluster = {},
             .dynamic_smem_bytes = 0,
             .programmatic_dependent = false,
-            .arguments = {WorkspaceArg{w.partial}, OperandArg{2}, ScalarArg{0}, ScalarArg{1}, i32(g.m), i32(g.n), I64Arg{c.ld},
+            .arguments = {WorkspaceArg{w.partial}, TensorArg{2}, ScalarArg{0}, ScalarArg{1}, i32(g.m), i32(g.n), I64Arg{c.ld},
                           i32(g.batch), I64Arg{c.batch_stride}, i32(s.split_k)}};
 }
 
@@ -320,8 +320,8 @@ class Mma final : public Family {
         if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
         const Workspace w = workspace_of(problem, g, s);
         plan.workspace_bytes = w.bytes;
-        if (s.packs(g.align_a) && g.k > 0) plan.steps.push_back(gemm::pack_step(problem.operands[0], 0, w.packed_a));
-        if (s.packs(g.align_b) && g.k > 0) plan.steps.push_back(gemm::pack_step(problem.operands[1], 1, w.packed_b));
+        if (s.packs(g.align_a) && g.k > 0) plan.steps.push_back(gemm::pack_step(matrix_view(problem.tensors[0]), 0, w.packed_a));
+        if (s.packs(g.align_b) && g.k > 0) plan.steps.push_back(gemm::pack_step(matrix_view(problem.tensors[1]), 1, w.packed_b));
         plan.steps.push_back(main_step(problem, g, s, w));
         if (s.split_k > 1) plan.steps.push_back(reduce_step(problem, g, s, w));
         return plan;

@@ -417,8 +417,8 @@ Workspace workspace_of(const Problem& problem, const Shape& s, const Grid& grid)
         const int64_t slots = s.cluster_blocks() * (grid.parts == 0 ? 2 * grid.clusters : grid.tiles * grid.parts);
         w.partial = layout.take(slots * s.block_m * s.block_n * s.sum_bytes);
     }
-    const Operand& a = problem.operands[gemm::kA];
-    const Operand& b = problem.operands[gemm::kB];
+    const TypedMatrix a = matrix_view(problem.tensors[gemm::kA]);
+    const TypedMatrix b = matrix_view(problem.tensors[gemm::kB]);
     if (a.alignment_bytes < 16) w.packed_a = layout.take(gemm::packed_bytes(a));
     if (b.alignment_bytes < 16) w.packed_b = layout.take(gemm::packed_bytes(b));
     w.bytes = layout.bytes();
@@ -426,12 +426,12 @@ Workspace workspace_of(const Problem& problem, const Shape& s, const Grid& grid)
 }
 
 // The map of a stored operand, through its packed copy where its rows are not aligned.
-TensorMapArg map_of(const Operand& o, int index, std::size_t packed, std::array<int64_t, 2> box) {
+TensorMapArg map_of(const TypedMatrix& o, int index, std::size_t packed, std::array<int64_t, 2> box) {
     const bool is_packed = o.alignment_bytes < 16;
     const int64_t ld = is_packed ? packed_ld(o) : o.ld;
     const int64_t stride = is_packed || o.batch == 1 ? ld * o.rows : o.batch_stride;
     TensorMapArg map;
-    map.operand = is_packed ? -1 : index;
+    map.tensor = is_packed ? -1 : index;
     map.workspace_offset_bytes = packed;
     map.workspace_type = o.dtype;
     map.rank = 3;
@@ -452,7 +452,7 @@ std::array<int64_t, 2> box_of(const Shape& s, bool k_major, int64_t extent, int6
 
 LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w, const Device& device) {
     const Gemm g(problem);
-    const auto& o = problem.operands;
+    const std::array<TypedMatrix, 3> o = gemm::matrices(problem);
     const bool swap = s.swap_ab != 0;
     const auto map_a = [&](int64_t extent, int64_t shares) {
         return map_of(o[0], 0, w.packed_a, box_of(s, !g.trans_a, extent, shares));
@@ -474,7 +474,7 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
     step.arguments = {map_x,
                       swap ? map_a(s.block_n, s.cluster_m) : map_b(s.block_n, s.cluster_m),
                       map_c,
-                      OperandArg{2},
+                      TensorArg{2},
                       ScalarArg{0},
                       ScalarArg{1},
                       i32(g.m),
@@ -501,14 +501,14 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
 // The second kernel: 128 threads for two quads of a math group's sums.
 LaunchStep reduce_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w) {
     const Gemm g(problem);
-    const Operand& c = problem.operands[gemm::kC];
+    const TypedMatrix c = matrix_view(problem.tensors[gemm::kC]);
     const int64_t pairs_of_quads = s.bands() * s.block_n / 16;
     LaunchStep step;
     step.entry = "_reduce";
     step.grid = {static_cast<std::uint32_t>(grid.tiles * s.sharing_blocks() * s.groups_per_tile() * pairs_of_quads), 1, 1};
     step.block = {128, 1, 1};
     step.programmatic_dependent = s.pdl != 0;
-    step.arguments = {OperandArg{gemm::kC},
+    step.arguments = {TensorArg{gemm::kC},
                       ScalarArg{0},
                       ScalarArg{1},
                       i32(g.m),
@@ -576,8 +576,8 @@ class Wgmma final : public Family {
         const Workspace w = workspace_of(problem, s, grid);
         plan.workspace_bytes = w.bytes;
         plan.workspace_zero_bytes = w.zero_bytes;
-        if (g.align_a < 16) plan.steps.push_back(pack_step(problem.operands[0], 0, w.packed_a));
-        if (g.align_b < 16) plan.steps.push_back(pack_step(problem.operands[1], 1, w.packed_b));
+        if (g.align_a < 16) plan.steps.push_back(pack_step(matrix_view(problem.tensors[0]), 0, w.packed_a));
+        if (g.align_b < 16) plan.steps.push_back(pack_step(matrix_view(problem.tensors[1]), 1, w.packed_b));
         plan.steps.push_back(main_step(problem, s, grid, w, device));
         if (s.reduce_kernel != 0) plan.steps.push_back(reduce_step(problem, s, grid, w));
         return plan;

@@ -25,6 +25,26 @@ struct Matrix {
     }
 };
 
+// The type whose format a parameter tells.
+DType type_of(const Launch& launch, const char* parameter = "format") {
+    const std::uint64_t format = launch.raw(parameter).value_or(0);
+    for (const DTypeTraits& traits : kDTypes) {
+        if (harness_format(traits.type) == format) return traits.type;
+    }
+    return DType::f32;
+}
+
+// A tensor as LAYOUT and format of harness.h say it.
+Tensor tensor_of(const Launch& launch) {
+    Tensor tensor;
+    tensor.dtype = type_of(launch);
+    for (const char digit : {'0', '1', '2', '3', '4'}) {
+        const std::string number(1, digit);
+        tensor.dims.push_back({launch.integer("extent" + number, 1), launch.integer("stride" + number, 0)});
+    }
+    return tensor;
+}
+
 Matrix matrix_of(const Launch& launch) {
     return {launch.integer("rows", 0), launch.integer("cols", 0), launch.integer("ld", 0), launch.integer("batch", 1),
             launch.integer("batch_stride", 0)};
@@ -39,31 +59,38 @@ T* pointer(const Launch& launch, const char* name, std::uint64_t elements, bool 
     return Machine::get().find(address, elements * sizeof(T)) != nullptr ? reinterpret_cast<T*>(address) : nullptr;
 }
 
-DType type_of(const Launch& launch) {
-    return static_cast<DType>(launch.integer("dtype", 0));
+Fill fill_of(const Launch& launch) {
+    Fill fill;
+    fill.kind = static_cast<Fill::Kind>(launch.integer("kind", 0));
+    fill.centre = launch.f32("centre", 0);
+    fill.spread = launch.f32("spread", 1);
+    fill.low = launch.integer("low", 0);
+    fill.high = launch.integer("high", 0);
+    fill.every = launch.integer("every", 1);
+    fill.through = type_of(launch, "through");
+    return fill;
 }
 
 CUresult fill(const Launch& launch) {
-    const Matrix matrix = matrix_of(launch);
-    const DType type = type_of(launch);
-    const std::size_t size = size_bytes(type);
-    const bool is_dense = matrix.span() == matrix.elements();
-    auto* data = pointer<std::byte>(launch, "data", static_cast<std::uint64_t>(matrix.span()) * size, is_dense);
-    if (data == nullptr && matrix.span() > 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    const Tensor tensor = tensor_of(launch);
+    const std::size_t size = size_bytes(tensor.dtype);
+    const auto bytes = static_cast<std::uint64_t>(tensor.span_bytes());
+    auto* data = pointer<std::byte>(launch, "data", bytes, !tensor.has_gaps());
+    if (data == nullptr && bytes > 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
     skipped().wrong.erase(launch.raw("data").value_or(0));
-    if (matrix.elements() > kMostElements) {
+    if (tensor.elements() > kMostElements) {
         // 0x3c3c is 1.06 as f16 and 0.011 as bf16.
-        const std::uint64_t bytes = static_cast<std::uint64_t>(matrix.span()) * size;
         if (bytes <= kMostBytes) std::memset(data, 0x3c, bytes);
         return CUDA_SUCCESS;
     }
-    const Fill how{static_cast<Fill::Kind>(launch.integer("kind", 0)), launch.integer("every", 1)};
+    const Fill how = fill_of(launch);
     const auto seed = static_cast<std::uint64_t>(launch.integer("seed", 1));
-    const auto operand = static_cast<int>(launch.integer("operand", 0));
-    for (std::int64_t i = 0; i < matrix.elements(); ++i) {
-        const FillPlace place{seed, operand, i / matrix.cols / matrix.rows, i / matrix.cols % matrix.rows, i % matrix.cols};
-        const std::uint64_t bits = encode(type, fill_value(how, type, place));
-        std::memcpy(data + static_cast<std::size_t>(matrix.offset(i)) * size, &bits, size);
+    const auto index = static_cast<int>(launch.integer("tensor", 0));
+    const std::int64_t rows = tensor.dims[3].extent, cols = tensor.dims[4].extent;
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+        const FillPlace place{seed, index, i / cols / rows, i / cols % rows, i % cols, cols};
+        const std::uint64_t bits = encode(tensor.dtype, fill_value(how, tensor.dtype, place));
+        std::memcpy(data + static_cast<std::size_t>(tensor.offset_of(i)) * size, &bits, size);
     }
     return CUDA_SUCCESS;
 }
@@ -90,15 +117,15 @@ CUresult redzone_check(const Launch& launch) {
 }
 
 CUresult gap_check(const Launch& launch) {
-    const Matrix matrix = matrix_of(launch);
-    const std::size_t size = size_bytes(type_of(launch));
-    const auto* data = pointer<std::uint8_t>(launch, "data", static_cast<std::uint64_t>(matrix.span()) * size);
+    const Tensor tensor = tensor_of(launch);
+    const std::size_t size = size_bytes(tensor.dtype);
+    const auto* data = pointer<std::uint8_t>(launch, "data", static_cast<std::uint64_t>(tensor.span_bytes()));
     auto* changed = pointer<std::uint64_t>(launch, "changed", 1);
-    if ((data == nullptr && matrix.span() > 0) || changed == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (matrix.span() > kMostElements) return CUDA_SUCCESS;
-    // Every element that the matrix does not hold is a gap.
-    std::vector<bool> held(static_cast<std::size_t>(matrix.span()));
-    for (std::int64_t i = 0; i < matrix.elements(); ++i) held[static_cast<std::size_t>(matrix.offset(i))] = true;
+    if ((data == nullptr && tensor.span() > 0) || changed == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (tensor.span() > kMostElements) return CUDA_SUCCESS;
+    // Every element that the tensor does not hold is a gap.
+    std::vector<bool> held(static_cast<std::size_t>(tensor.span()));
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) held[static_cast<std::size_t>(tensor.offset_of(i))] = true;
     const auto byte = static_cast<std::uint8_t>(launch.integer("byte", 0));
     for (std::size_t i = 0; i < held.size() * size; ++i) *changed += !held[i / size] && data[i] != byte ? 1 : 0;
     return CUDA_SUCCESS;
@@ -142,18 +169,17 @@ CUresult compare(const Launch& launch) {
         judge_skipped(*result, skipped().wrong.count(out) > 0);
         return CUDA_SUCCESS;
     }
-    const Matrix matrix = matrix_of(launch);
-    const DType type = type_of(launch);
-    const std::size_t size = size_bytes(type);
-    const auto count = static_cast<std::uint64_t>(matrix.elements());
-    const auto* data = pointer<std::byte>(launch, "out", static_cast<std::uint64_t>(matrix.span()) * size);
+    const Tensor tensor = tensor_of(launch);
+    const std::size_t size = size_bytes(tensor.dtype);
+    const auto count = static_cast<std::uint64_t>(tensor.elements());
+    const auto* data = pointer<std::byte>(launch, "out", static_cast<std::uint64_t>(tensor.span_bytes()));
     const auto* expected = pointer<double>(launch, "expected", count);
     const auto* bound = pointer<double>(launch, "bound", count);
     if (count > 0 && (data == nullptr || expected == nullptr || bound == nullptr)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    for (std::int64_t i = 0; i < matrix.elements(); ++i) {
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
         std::uint64_t bits = 0;
-        std::memcpy(&bits, data + static_cast<std::size_t>(matrix.offset(i)) * size, size);
-        compare_element(*result, type, bits, expected[i], bound[i], static_cast<std::uint64_t>(i));
+        std::memcpy(&bits, data + static_cast<std::size_t>(tensor.offset_of(i)) * size, size);
+        compare_element(*result, tensor.dtype, bits, expected[i], bound[i], static_cast<std::uint64_t>(i));
     }
     return CUDA_SUCCESS;
 }

@@ -11,18 +11,6 @@ double accumulator_roundoff(DType acc) {
     return acc == DType::f16 ? std::ldexp(1.0, -11) : std::ldexp(1.0, -23);
 }
 
-// Half the least subnormal: what rounding loses where relative errors mean nothing.
-double underflow(DType type) {
-    switch (type) {
-        case DType::f16:
-            return std::ldexp(1.0, -25);
-        case DType::bf16:
-            return std::ldexp(1.0, -134);
-        default:
-            return std::ldexp(1.0, -150);
-    }
-}
-
 // Whether scaling integers below 2^21 by `value` is exact in f32.
 bool scales_exactly(double value) {
     return std::fabs(value) <= 2 && value * 8 == std::nearbyint(value * 8);
@@ -41,15 +29,15 @@ Tolerance numeric_tolerance(const View& view) {
     result.norm = 6 * accumulator_roundoff(view.acc) * steps;
     result.value = out;
     result.input = 2 * out;
-    result.floor = underflow(view.out) + (view.acc == DType::f16 ? 6 * steps * underflow(DType::f16) : 0);
+    result.floor = underflow_roundoff(view.out) + (view.acc == DType::f16 ? 6 * steps * underflow_roundoff(DType::f16) : 0);
     return result;
 }
 
 // Zero where the exact sum survives scaling; otherwise what alpha and beta cost in f32, and one rounding of the output.
 Tolerance exact_tolerance(const View& view, const Problem& problem) {
-    if (scales_exactly(problem.scalars[kAlpha].value) && scales_exactly(problem.scalars[kBeta].value)) return {};
+    if (scales_exactly(problem.scalars[kAlpha].number()) && scales_exactly(problem.scalars[kBeta].number())) return {};
     const double scaling = 8 * unit_roundoff(DType::f32);
-    return {0, unit_roundoff(view.out) + scaling, scaling, underflow(view.out)};
+    return {0, unit_roundoff(view.out) + scaling, scaling, underflow_roundoff(view.out)};
 }
 
 // Norms of a few elements say little: one expected value near 0 would fail a right kernel.
@@ -62,22 +50,22 @@ double norm_ratio(const View& view) {
 
 }  // namespace
 
-Tolerance tolerance(const Problem& problem, TestKind kind) {
+Tolerance tolerance(const Problem& problem, const Test& test) {
     const View view(problem);
-    return kind == TestKind::exact ? exact_tolerance(view, problem) : numeric_tolerance(view);
+    return test.name == kExact ? exact_tolerance(view, problem) : numeric_tolerance(view);
 }
 
-Check make_check(const Problem& problem, TestKind kind) {
+// With beta 0, C must not be read: NaN in it would show.
+std::vector<Test> tests(const Problem& problem) {
     const View view(problem);
-    const Fill::Kind values = kind == TestKind::exact ? Fill::Kind::integers : Fill::Kind::normal;
     const std::int64_t terms = most_terms(view.acc);
-    const std::int64_t every = kind == TestKind::exact ? (view.k + terms - 1) / terms : 1;
-    Check check;
-    check.operand = kC;
-    // With beta 0, C must not be read: NaN in it would show.
-    check.fills = {{values, every}, {values, 1}, {view.reads_c ? values : Fill::Kind::nan, 1}};
-    check.max_norm_ratio = kind == TestKind::numeric ? norm_ratio(view) : 0;
-    return check;
+    Test exact{.name = std::string(kExact), .fills = {}, .outputs = {{.tensor = kC}}};
+    exact.fills = {Fill::integers(-2, 2, (view.k + terms - 1) / terms), Fill::integers(),
+                   view.reads_c ? Fill::integers() : Fill::nan()};
+    exact.product = product_form(problem);
+    Test numeric{.name = std::string(kNumeric), .fills = {}, .outputs = {{kC, norm_ratio(view)}}, .is_typical = true};
+    numeric.fills = {Fill::normal(), Fill::normal(), view.reads_c ? Fill::normal() : Fill::nan()};
+    return {std::move(exact), std::move(numeric)};
 }
 
 }  // namespace autotune::gemm

@@ -1,0 +1,126 @@
+// From typed descriptions of A, B and C, as a program has them, to a Spec.
+#include <algorithm>
+#include <array>
+
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/request.h"
+
+namespace autotune::gemm {
+namespace {
+
+// A logical matrix of a description, batched.
+struct Logical {
+    std::string name;
+    Dim batch, rows, cols;
+    int alignment_bytes = 16;
+
+    Logical transposed() const { return {name, batch, cols, rows, alignment_bytes}; }
+    bool may_be_plain() const { return cols.stride == 1 || cols.extent == 1; }
+    bool may_be_transposed() const { return rows.stride == 1 || rows.extent == 1; }
+    // Stored transposed, where the strides alone must tell. A single column that is contiguous is a row of the transpose: its
+    // alignment is better.
+    bool looks_transposed() const {
+        if (!may_be_plain()) return true;
+        return cols.extent == 1 && rows.stride == 1 && rows.extent > 1;
+    }
+};
+
+Logical logical(const DescribedTensors& tensors, const std::string& name) {
+    const std::vector<Dim> dims = tensors.dims(name);
+    return {name, dims[0], dims[1], dims[2], tensors.at(name).alignment_bytes};
+}
+
+void check_extents(const std::array<Logical, 3>& matrices) {
+    const auto same = [](const std::string& what, std::int64_t left, std::int64_t right) {
+        if (left != right) refuse(what + " differ: " + std::to_string(left) + " and " + std::to_string(right));
+    };
+    const auto& [a, b, c] = matrices;
+    same("the rows of a and c", a.rows.extent, c.rows.extent);
+    same("the columns of a and the rows of b", a.cols.extent, b.rows.extent);
+    same("the columns of b and c", b.cols.extent, c.cols.extent);
+    same("the batches of a and c", a.batch.extent, c.batch.extent);
+    same("the batches of b and c", b.batch.extent, c.batch.extent);
+    const std::array<std::pair<const char*, std::int64_t>, 4> extents = {
+        {{"m", c.rows.extent}, {"n", c.cols.extent}, {"k", a.cols.extent}, {"batch", c.batch.extent}}};
+    for (const auto& [name, value] : extents) {
+        if (value < 1 || value > kLargestExtent)
+            refuse(std::string(name) + " is " + std::to_string(value) + "; give a whole number from 1 to " +
+                   std::to_string(kLargestExtent));
+    }
+}
+
+// `said`: what the layout says of it in row-major words, if it says anything.
+bool is_transposed(const Logical& matrix, std::optional<bool> said) {
+    const bool transposed = said.value_or(matrix.looks_transposed());
+    if (transposed ? !matrix.may_be_transposed() : !matrix.may_be_plain())
+        refuse("tensor " + matrix.name + " has strides " + std::to_string(matrix.rows.stride) + " and " +
+               std::to_string(matrix.cols.stride) + "; one of its last two dimensions must be contiguous" +
+               (said ? ", as the layout says which" : ""));
+    return transposed;
+}
+
+// The distance between rows as stored. That of a single row is the caller's too, if it is one that a row fits in.
+Spec::Stored stored(const Logical& matrix, bool transposed) {
+    const Dim& lines = transposed ? matrix.cols : matrix.rows;
+    const Dim& line = transposed ? matrix.rows : matrix.cols;
+    const bool is_free = lines.extent == 1 && lines.stride < line.extent;
+    return {.ld = is_free ? line.extent : lines.stride,
+            .stride = matrix.batch.extent == 1 ? 0 : matrix.batch.stride,
+            .alignment_bytes = matrix.alignment_bytes};
+}
+
+DType common_type(const DescribedTensors& tensors) {
+    const DType type = tensors.at("a").dtype;
+    for (const char* name : {"b", "c"}) {
+        const DType other = tensors.at(name).dtype;
+        if (other != type)
+            refuse("tensor " + std::string(name) + " is " + std::string(to_string(other)) + " but a is " +
+                   std::string(to_string(type)) + "; gemm wants one type for all");
+    }
+    if (type != DType::f16 && type != DType::bf16)
+        refuse("the tensors are " + std::string(to_string(type)) + "; gemm takes f16 and bf16");
+    for (const char* name : {"a", "b", "c", "compute", "dtype"}) {
+        if (tensors.word(name, to_string(type)) != to_string(type))
+            refuse(std::string(name) + " is " + tensors.word(name, "") + ", but the tensors are " + std::string(to_string(type)));
+    }
+    return type;
+}
+
+// Whether C is stored column by column.
+bool is_column_major(const Logical& c, const DescribedTensors& tensors) {
+    const std::string order = tensors.word("order", "");
+    if (order.empty()) return c.looks_transposed() && c.may_be_transposed();
+    return order == "column";
+}
+
+}  // namespace
+
+// A column-major C = A B is, in the same memory, a row-major C' = B' A'.
+DescribedProblem described(const Op& op, const ProblemDescription& description) {
+    const DescribedTensors tensors(op, description);
+    std::array<Logical, 3> matrices = {logical(tensors, "a"), logical(tensors, "b"), logical(tensors, "c")};
+    check_extents(matrices);
+    const bool swaps = is_column_major(matrices[kC], tensors);
+    if (swaps) matrices = {matrices[kB].transposed(), matrices[kA].transposed(), matrices[kC].transposed()};
+    std::optional<bool> said_a, said_b;
+    if (const auto layout = tensors.find_word("layout")) {
+        said_a = layout->at(swaps ? 1 : 0) == 't';
+        said_b = layout->at(swaps ? 0 : 1) == 't';
+    }
+    const auto& [a, b, c] = matrices;
+    is_transposed(c, false);
+    Spec spec;
+    spec.m = c.rows.extent, spec.n = c.cols.extent, spec.k = a.cols.extent, spec.batch = c.batch.extent;
+    spec.type = common_type(tensors);
+    spec.acc = tensors.word("acc", "f32");
+    spec.trans_a = is_transposed(a, said_a);
+    spec.trans_b = is_transposed(b, said_b);
+    spec.reads_c = tensors.word("beta", "zero") != "zero";
+    spec.beta = spec.reads_c ? 1 : 0;
+    spec.stored = {stored(a, spec.trans_a), stored(b, spec.trans_b), stored(c, false)};
+    DescribedProblem result{make_problem(spec), {kA, kB, kC}};
+    if (swaps) result.order = {kB, kA, kC};
+    return result;
+}
+
+}  // namespace autotune::gemm
