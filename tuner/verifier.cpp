@@ -152,7 +152,7 @@ std::string check_one(Harness& harness, Workbench& workbench, TestBench& bench, 
 
 }  // namespace
 
-std::string judge(const Test& test, const OutputCheck& output, const Tensor& out, const CompareResult& comparison) {
+std::string judge(const OpTest& test, const OutputCheck& output, const Tensor& out, const CompareResult& comparison) {
     const std::string where = test.name + " test: " + (test.outputs.size() > 1 ? "of " + out.name + ", " : "");
     const std::string total = " of " + std::to_string(out.elements()) + " elements ";
     if (comparison.nan_count > 0) return where + std::to_string(comparison.nan_count) + total + "are NaN or were never written";

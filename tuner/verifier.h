@@ -23,6 +23,6 @@ struct Verification {
 Verification verify_on_device(Harness& harness, Workbench& bench, Runnable& runnable);
 
 // The judgement of one output in one test alone: empty if right. Pure.
-std::string judge(const Test& test, const OutputCheck& output, const Tensor& out, const CompareResult& comparison);
+std::string judge(const OpTest& test, const OutputCheck& output, const Tensor& out, const CompareResult& comparison);
 
 }  // namespace autotune::tuner

@@ -35,7 +35,7 @@ std::size_t Workbench::bytes_of_set() const {
 }
 
 void Workbench::make_tests() {
-    for (Test& test : op_.tests(problem_)) {
+    for (OpTest& test : op_.tests(problem_)) {
         check(test.fills.size() == problem_.tensors.size(), "a test has one fill per tensor");
         TestBench bench{std::move(test), {}, {}, {}};
         for (const Tensor& tensor : problem_.tensors) {

@@ -33,7 +33,7 @@ struct TensorSet {
 
 // The right answer of a part of an output, or of all of it.
 struct Answer {
-    std::size_t output = 0;  // index into Test::outputs
+    std::size_t output = 0;  // index into OpTest::outputs
     Tensor out;              // the part: extents and distances
     std::int64_t first = 0;  // element of the output at which it begins
     gpu::Buffer expected, bound;
@@ -41,7 +41,7 @@ struct Answer {
 
 // A test with its right answers.
 struct TestBench {
-    Test test;
+    OpTest test;
     TensorSet tensors;
     std::vector<Answer> answers;
     std::optional<ProductCheck> product;  // where answers are parts and the test has a product form

@@ -33,11 +33,11 @@ class AddOp final : public Op {
     double bytes(const Problem& problem) const override;
     std::string_view rate_unit() const override { return "gb_per_s"; }
 
-    std::vector<Test> tests(const Problem& problem) const override;
+    std::vector<OpTest> tests(const Problem& problem) const override;
     std::vector<Binding> reference_facts(const Problem& problem) const override;
-    LaunchPlan reference_plan(const Problem& problem, const Test& test) const override;
+    LaunchPlan reference_plan(const Problem& problem, const OpTest& test) const override;
     std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed) const override;
-    std::vector<Expected> reference_on_host(const Problem& problem, const Test& test,
+    std::vector<Expected> reference_on_host(const Problem& problem, const OpTest& test,
                                             std::span<const std::vector<double>> tensors) const override;
     std::vector<Problem> awkward_neighbours(const Problem& problem, const Config& config) const override {
         return add::awkward_neighbours(*this, problem, config);
@@ -81,19 +81,19 @@ constexpr std::string_view kExact = "exact";
 
 // One rounding of the exact sum is all that an addition may cost, so the exact test allows nothing and the numeric one half a
 // unit in the last place.
-double relative_bound(const View& view, const Test& test) {
+double relative_bound(const View& view, const OpTest& test) {
     return test.name == kExact ? 0 : unit_roundoff(view.type);
 }
 
 // Half the least subnormal of the type; f32 sums are exact there.
-double least_bound(const View& view, const Test& test) {
+double least_bound(const View& view, const OpTest& test) {
     return test.name == kExact ? 0 : underflow_roundoff(view.type);
 }
 
-std::vector<Test> AddOp::tests(const Problem& problem) const {
-    Test exact{.name = std::string(kExact), .fills = {}, .outputs = {{.tensor = add::kC}}};
+std::vector<OpTest> AddOp::tests(const Problem& problem) const {
+    OpTest exact{.name = std::string(kExact), .fills = {}, .outputs = {{.tensor = add::kC}}};
     exact.fills = {Fill::integers(), Fill::integers(), Fill::nan()};
-    Test numeric{
+    OpTest numeric{
         .name = "numeric", .fills = {}, .outputs = {{add::kC, 2 * unit_roundoff(View(problem).type)}}, .is_typical = true};
     numeric.fills = {Fill::normal(), Fill::normal(), Fill::nan()};
     return {std::move(exact), std::move(numeric)};
@@ -103,7 +103,7 @@ std::vector<Binding> AddOp::reference_facts(const Problem& problem) const {
     return {{"element_type", View(problem).type}};
 }
 
-LaunchPlan AddOp::reference_plan(const Problem& problem, const Test& test) const {
+LaunchPlan AddOp::reference_plan(const Problem& problem, const OpTest& test) const {
     const View view(problem);
     if (view.n == 0) return {};
     LaunchStep step;
@@ -139,7 +139,7 @@ std::vector<Excerpt> AddOp::excerpts(const Problem& problem, std::uint64_t seed)
     return parts;
 }
 
-std::vector<Expected> AddOp::reference_on_host(const Problem& problem, const Test& test,
+std::vector<Expected> AddOp::reference_on_host(const Problem& problem, const OpTest& test,
                                                std::span<const std::vector<double>> tensors) const {
     const View view(problem);
     Expected c;

@@ -51,7 +51,6 @@ struct Layout {
 struct Matrix {
     i64 rows, cols, ld, batch, batch_stride;
 
-    __device__ i64 elements() const { return rows * cols * batch; }
     __device__ i64 offset(i64 b, i64 row, i64 col) const { return b * batch_stride + row * ld + col; }
 };
 

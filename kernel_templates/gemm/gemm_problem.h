@@ -73,11 +73,11 @@ struct Tolerance {
     double input = 0;
     double floor = 0;
 };
-Tolerance tolerance(const Problem& problem, const Test& test);
+Tolerance tolerance(const Problem& problem, const OpTest& test);
 
 // The two tests of every gemm, by name: integers whose sums are exact, and numbers as users have them.
 inline constexpr std::string_view kExact = "exact", kNumeric = "numeric";
-std::vector<Test> tests(const Problem& problem);
+std::vector<OpTest> tests(const Problem& problem);
 
 // Bands of rows and columns of C (Op::excerpts), and the whole as a product of integers.
 std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed);

@@ -36,13 +36,13 @@ class GemmOp final : public Op {
     double bytes(const Problem& problem) const override;
     std::string_view rate_unit() const override { return "tflops"; }
 
-    std::vector<Test> tests(const Problem& problem) const override { return gemm::tests(problem); }
+    std::vector<OpTest> tests(const Problem& problem) const override { return gemm::tests(problem); }
     std::vector<Binding> reference_facts(const Problem& problem) const override;
-    LaunchPlan reference_plan(const Problem& problem, const Test& test) const override;
+    LaunchPlan reference_plan(const Problem& problem, const OpTest& test) const override;
     std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed) const override {
         return gemm::excerpts(problem, seed);
     }
-    std::vector<Expected> reference_on_host(const Problem& problem, const Test& test,
+    std::vector<Expected> reference_on_host(const Problem& problem, const OpTest& test,
                                             std::span<const std::vector<double>> tensors) const override;
     std::vector<Problem> awkward_neighbours(const Problem& problem, const Config& config) const override {
         return gemm::awkward_neighbours(*this, problem, config);
@@ -125,7 +125,7 @@ std::vector<Binding> GemmOp::reference_facts(const Problem& problem) const {
 }
 
 // Arguments: a, b, c, expected, bound, alpha, beta, then the four numbers of Tolerance, then m .. stride_c as every gemm kernel.
-LaunchPlan GemmOp::reference_plan(const Problem& problem, const Test& test) const {
+LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) const {
     const View view(problem);
     const gemm::Tolerance allowed = gemm::tolerance(problem, test);
     const auto tiles = [](std::int64_t extent) { return (extent + kReferenceTile - 1) / kReferenceTile; };
@@ -172,7 +172,7 @@ HostElement host_product(const View& view, std::span<const std::vector<double>> 
     return sums;
 }
 
-std::vector<Expected> GemmOp::reference_on_host(const Problem& problem, const Test& test,
+std::vector<Expected> GemmOp::reference_on_host(const Problem& problem, const OpTest& test,
                                                 std::span<const std::vector<double>> tensors) const {
     const View view(problem);
     const gemm::Tolerance allowed = gemm::tolerance(problem, test);

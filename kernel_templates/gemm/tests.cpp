@@ -50,20 +50,20 @@ double norm_ratio(const View& view) {
 
 }  // namespace
 
-Tolerance tolerance(const Problem& problem, const Test& test) {
+Tolerance tolerance(const Problem& problem, const OpTest& test) {
     const View view(problem);
     return test.name == kExact ? exact_tolerance(view, problem) : numeric_tolerance(view);
 }
 
 // With beta 0, C must not be read: NaN in it would show.
-std::vector<Test> tests(const Problem& problem) {
+std::vector<OpTest> tests(const Problem& problem) {
     const View view(problem);
     const std::int64_t terms = most_terms(view.acc);
-    Test exact{.name = std::string(kExact), .fills = {}, .outputs = {{.tensor = kC}}};
+    OpTest exact{.name = std::string(kExact), .fills = {}, .outputs = {{.tensor = kC}}};
     exact.fills = {Fill::integers(-2, 2, (view.k + terms - 1) / terms), Fill::integers(),
                    view.reads_c ? Fill::integers() : Fill::nan()};
     exact.product = product_form(problem);
-    Test numeric{.name = std::string(kNumeric), .fills = {}, .outputs = {{kC, norm_ratio(view)}}, .is_typical = true};
+    OpTest numeric{.name = std::string(kNumeric), .fills = {}, .outputs = {{kC, norm_ratio(view)}}, .is_typical = true};
     numeric.fills = {Fill::normal(), Fill::normal(), view.reads_c ? Fill::normal() : Fill::nan()};
     return {std::move(exact), std::move(numeric)};
 }

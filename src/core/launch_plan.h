@@ -53,7 +53,7 @@ struct TensorMapArg {
 // Only in an op's reference plan: where the reference writes the expected values (f64) and the allowed errors (f64) of a test's
 // output, dense and in the logical order of the tensor's elements.
 struct ExpectedArg {
-    int output = 0;  // index into Test::outputs
+    int output = 0;  // index into OpTest::outputs
 };
 struct BoundArg {
     int output = 0;

@@ -33,7 +33,7 @@ struct OutputCheck {
 
 // One test of an op: what the tensors hold, and which outputs are judged how. Expected values and bounds come from the reference;
 // an element whose bound is 0 must have the bits of its expected value rounded once to the type.
-struct Test {
+struct OpTest {
     std::string name;                  // one word, unique among the op's tests: "exact", "numeric"
     std::vector<Fill> fills;           // one per tensor
     std::vector<OutputCheck> outputs;  // every tensor that the problem writes
@@ -46,8 +46,8 @@ struct Test {
 };
 
 // REQUIRES: there is one (throws Error{internal} otherwise).
-const Test& test_named(const std::vector<Test>& tests, std::string_view name);
-const Test& typical_test(const std::vector<Test>& tests);
+const OpTest& test_named(const std::vector<OpTest>& tests, std::string_view name);
+const OpTest& typical_test(const std::vector<OpTest>& tests);
 
 // A part of a problem's answer as a problem of its own, on the same arrays: tensor i begins at element first[i] of the whole's.
 struct Excerpt {
@@ -67,16 +67,16 @@ class OpOracle {
     virtual ~OpOracle() = default;
 
     // What every candidate must pass, in the order in which they are run: cheap tests that find most mistakes first.
-    virtual std::vector<Test> tests(const Problem& problem) const = 0;
+    virtual std::vector<OpTest> tests(const Problem& problem) const = 0;
 
     // The reference kernel: facts for <op>/reference.cuh, and a plan whose ExpectedArg and BoundArg buffers receive the right
     // answer and the allowed absolute error of each output of the test. Its workspace is made and zeroed as a family's.
     virtual std::vector<Binding> reference_facts(const Problem& problem) const = 0;
-    virtual LaunchPlan reference_plan(const Problem& problem, const Test& test) const = 0;
+    virtual LaunchPlan reference_plan(const Problem& problem, const OpTest& test) const = 0;
 
     // The same on the host in double, for small shapes, one for each output of the test: tensors as values in stored order
     // (span() elements each).
-    virtual std::vector<Expected> reference_on_host(const Problem& problem, const Test& test,
+    virtual std::vector<Expected> reference_on_host(const Problem& problem, const OpTest& test,
                                                     std::span<const std::vector<double>> tensors) const = 0;
 
     // Where the whole reference costs too much: parts that cost little and touch the first, the last, tile-edge and random rows

@@ -22,7 +22,7 @@ class Card {
   public:
     CompareResult try_family(const Family& family, const Problem& problem, const std::string& name) {
         const Op& op = catalogue_.op_of(problem);
-        const Test test = test_named(op.tests(problem), name);
+        const OpTest test = test_named(op.tests(problem), name);
         const Filled filled = fill(problem, test);
         const auto count = static_cast<std::size_t>(problem.tensors[2].elements());
         gpu::Buffer expected(driver_, count * sizeof(double));
@@ -72,7 +72,7 @@ class Card {
         std::vector<std::uint64_t> scalars;
     };
 
-    Filled fill(const Problem& problem, const Test& test) {
+    Filled fill(const Problem& problem, const OpTest& test) {
         Filled all;
         for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
             const Tensor& tensor = problem.tensors[i];

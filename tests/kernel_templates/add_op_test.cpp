@@ -109,7 +109,7 @@ struct Answers {
     std::vector<std::vector<double>> tensors;
     Expected c;
 
-    Answers(const Problem& problem, const Op& op, const Test& test) {
+    Answers(const Problem& problem, const Op& op, const OpTest& test) {
         for (int i = 0; i < 3; ++i) {
             const auto at = static_cast<std::size_t>(i);
             tensors.push_back(filled_tensor(test.fills[at], problem.tensors[at], i, 7));
@@ -125,7 +125,7 @@ TEST_P(AddVerifier, PassesSumsRoundedOnceAndNothingElse) {
     const Problem problem = catalogue.problem({GetParam(), "1000", {}});
     const Op& op = catalogue.op_of(problem);
     const DType type = problem.tensors[0].dtype;
-    for (const autotune::Test& test : op.tests(problem)) {
+    for (const OpTest& test : op.tests(problem)) {
         const Answers answers(problem, op, test);
         const auto accepts = [&](std::size_t wrong_at, double by) {
             CompareResult result;

@@ -20,7 +20,7 @@ Values filled(const Problem& problem, const std::vector<Fill>& fills) {
     return tensors;
 }
 
-const Test& exact_of(const std::vector<Test>& tests) {
+const OpTest& exact_of(const std::vector<OpTest>& tests) {
     return test_named(tests, "exact");
 }
 

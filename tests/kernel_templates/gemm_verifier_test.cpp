@@ -60,7 +60,7 @@ class Bench {
     std::int64_t depth_ = problem_.extent("k");
     DType out_type_ = problem_.tensor("c").dtype;
     bool accumulates_in_half_ = problem_.word("acc") == "f16";
-    Test test_;
+    OpTest test_;
     std::vector<std::vector<double>> tensors_;
     Expected c_;
 };
@@ -198,7 +198,7 @@ TEST(GemmVerifierLimits, HalfAccumulationSeesAtMost512TermsSpreadOverAllOfK) {
 TEST(GemmVerifierLimits, CIsNanWhereItMustNotBeRead) {
     const Catalogue catalogue = Catalogue::embedded();
     const Problem problem = catalogue.problem({"hgemm", "64x64x64", {}});
-    const autotune::Test test = typical_test(catalogue.op_of(problem).tests(problem));
+    const OpTest test = typical_test(catalogue.op_of(problem).tests(problem));
     EXPECT_EQ(test.outputs.front().tensor, 2);
     EXPECT_EQ(test.fills[2].kind, Fill::Kind::nan);
 }

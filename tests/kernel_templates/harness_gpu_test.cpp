@@ -85,9 +85,9 @@ class HarnessOnGpu : public GpuTest {
 
 class ReferenceOnGpu : public HarnessOnGpu {
   protected:
-    void compare_with_host(const Op& op, const Problem& problem, const autotune::Test& test);
+    void compare_with_host(const Op& op, const Problem& problem, const OpTest& test);
 
-    void launch_reference(const Op& op, const Problem& problem, const autotune::Test& test, jit::LaunchInputs inputs) {
+    void launch_reference(const Op& op, const Problem& problem, const OpTest& test, jit::LaunchInputs inputs) {
         const std::vector<std::uint64_t> scalars = problem.scalar_bits();
         inputs.scalars = scalars;
         const jit::Rendered rendered = jit::render_reference(catalogue_, op, problem, target());
@@ -297,7 +297,7 @@ TEST_F(HarnessOnGpu, TheCanaryAnswersAsTheHostComputes) {
 }
 
 // Runs the op's reference on the device and on the host, over the same values.
-void ReferenceOnGpu::compare_with_host(const Op& op, const Problem& problem, const autotune::Test& test) {
+void ReferenceOnGpu::compare_with_host(const Op& op, const Problem& problem, const OpTest& test) {
     std::vector<gpu::Buffer> buffers;
     std::vector<gpu::DeviceAddress> addresses;
     std::vector<std::vector<double>> tensors;
@@ -334,7 +334,7 @@ TEST_F(ReferenceOnGpu, AgreesWithTheHostOnEveryExampleOfEveryOp) {
             request.options.erase("ldb");
             const Problem problem = catalogue_.problem(request);
             if (op->bytes(problem) > kMostBytes) continue;  // the host is slow, and no card holds the longest
-            for (const autotune::Test& test : op->tests(problem)) compare_with_host(*op, problem, test);
+            for (const OpTest& test : op->tests(problem)) compare_with_host(*op, problem, test);
         }
     }
 }
