@@ -109,6 +109,11 @@ TEST(Manual, DescribesEveryCommandFlagCodeAndVariable) {
     EXPECT_THAT(page, HasSubstr("autotune 9.8.7"));
 }
 
+TEST(Manual, IsADocumentWithJson) {
+    CliBench autotune;
+    EXPECT_EQ(autotune({"manual", "--json"}).json()["page"], autotune({"manual"}).out);
+}
+
 TEST(Manual, AFlagThatManyCommandsTakeIsDescribedOnce) {
     const std::string page = manual_page(all_commands(), Catalogue::embedded().ops(), "1");
     const std::string entry = "\\fB\\-\\-json\\fR";

@@ -26,6 +26,8 @@ COMMANDS = [
     ("h200", "autotune families --op hadd --json"),
     ("h200", "autotune report --limit 1 --html /dev/null --json"),
     ("h200", "autotune doctor --json"),
+    ("h200", "autotune completion bash --json"),
+    ("h200", "autotune manual --json"),
     ("none", f"autotune simulate {ROOT}/tests/data/search_spaces/convolution_excerpt.json --runs 1 --json"),
 ]
 # Members whose value has names of an op's or of this machine's: parameters, extents, statuses, reasons.

@@ -108,7 +108,8 @@ TEST(Shapes, EveryProblemOfTheExamplesIsOneOfItsOp) {
 TEST(Shapes, HelpAndManualShowBothFormsAndTheirExampleIsRead) {
     CliBench autotune;
     for (const char* command : {"sweep", "bench", "show"})
-        EXPECT_THAT(autotune({command, "--help"}).out, HasSubstr("[[problem]]")) << command;
+        EXPECT_THAT(autotune({command, "--help"}).out, testing::AllOf(HasSubstr("[[problem]]"), HasSubstr("examples/shapes")))
+            << command;
     EXPECT_THAT(autotune({"doctor", "--help"}).out, testing::Not(HasSubstr("[[problem]]")));
     EXPECT_THAT(autotune({"manual"}).out, HasSubstr("[[problem]]"));
 }

@@ -128,6 +128,7 @@ std::string shapes_file_help() {
       shape = "4096x4096x2048"
       layout = "nt"
   Words are op and the options of the operation. A word in the file goes before the flag of its name.
+  Examples of both: examples/shapes in the source, share/doc/autotune/examples/shapes in an installation.
 )";
 }
 
