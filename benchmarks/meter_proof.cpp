@@ -13,6 +13,7 @@
 #include "kernel_templates/catalogue.h"
 #include "src/core/error.h"
 #include "src/core/statistics.h"
+#include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
 #include "tuner/meter.h"
@@ -79,8 +80,10 @@ const Family& family_of(const Catalogue& catalogue, const Problem& problem, cons
 }
 
 Proof::Proof(BenchGpu& gpu, const Catalogue& catalogue, const Options& options) : gpu_(gpu), meter_(gpu), spins_(gpu.driver, 8) {
-    const char* path = std::getenv("AUTOTUNE_NVRTC");
-    nvrtc_ = gpu::Nvrtc::load({.explicit_path = path == nullptr ? "" : path, .extra_folders = {}, .driver_major = 0});
+    const auto variable = [](const char* name) { return std::getenv(name); };
+    const char* path = variable("AUTOTUNE_NVRTC");
+    nvrtc_ = gpu::Nvrtc::load(
+        {.explicit_path = path == nullptr ? "" : path, .folders = gpu::library_folders(variable), .driver_major = 0});
     const jit::Target target{gpu.device.arch(), nvrtc_->version()};
     const auto harness = load(jit::render_harness(catalogue, target));
     harness_ = std::make_unique<Harness>(gpu.driver, harness, gpu.stream);

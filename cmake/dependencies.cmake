@@ -34,10 +34,20 @@ add_library(autotune_toml INTERFACE)
 target_include_directories(autotune_toml SYSTEM INTERFACE ${AUTOTUNE_TOML_HEADERS})
 target_compile_definitions(autotune_toml INTERFACE TOML_HEADER_ONLY=1)
 
-# cuda.h and nvrtc.h, headers only: the libraries are opened at run time.
+# cuda.h and nvrtc.h, headers only: the libraries are opened at run time. Searched in every configuration: a path remembered from a
+# toolkit that is gone, or from wheels where a toolkit came, would fail or mix two versions.
+unset(AUTOTUNE_CUDA_HEADERS CACHE)
+unset(AUTOTUNE_NVRTC_HEADERS CACHE)
 find_path(AUTOTUNE_CUDA_HEADERS cuda.h
   HINTS ${AUTOTUNE_CUDA_INCLUDE} $ENV{CUDA_PATH}/include $ENV{CUDA_HOME}/include
   PATHS /usr/local/cuda/include /usr/local/cuda/targets/x86_64-linux/include REQUIRED)
-find_path(AUTOTUNE_NVRTC_HEADERS nvrtc.h HINTS ${AUTOTUNE_CUDA_INCLUDE} ${AUTOTUNE_CUDA_HEADERS} REQUIRED)
+find_path(AUTOTUNE_NVRTC_HEADERS nvrtc.h HINTS ${AUTOTUNE_CUDA_HEADERS} REQUIRED NO_DEFAULT_PATH)
 add_library(autotune_cuda_headers INTERFACE)
 target_include_directories(autotune_cuda_headers SYSTEM INTERFACE ${AUTOTUNE_CUDA_HEADERS} ${AUTOTUNE_NVRTC_HEADERS})
+
+# Below the prefix; the command and the library search their compiler there. The build tree's own is known where it was fetched.
+set(AUTOTUNE_COMPILER_FOLDER lib/autotune)
+set(AUTOTUNE_BUILD_TREE_COMPILER "")
+if(AUTOTUNE_NVRTC_LIBRARY AND NOT AUTOTUNE_PORTABLE)
+  get_filename_component(AUTOTUNE_BUILD_TREE_COMPILER ${AUTOTUNE_NVRTC_LIBRARY} DIRECTORY)
+endif()

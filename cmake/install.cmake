@@ -25,6 +25,15 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/db/winners)
   install(DIRECTORY db/winners/ DESTINATION ${CMAKE_INSTALL_DATADIR}/autotune/winners COMPONENT library
     FILES_MATCHING PATTERN "*.jsonl")
 endif()
+# All that `cmake --install` takes: `tools/dev run` builds it, so that installing works after the first command.
+add_custom_target(autotune_product DEPENDS autotune autotune_shared)
+
+# The compiler that a build without a toolkit was given, so that the installed command and library have one too.
+if(AUTOTUNE_NVRTC_LIBRARY)
+  get_filename_component(nvrtc_folder ${AUTOTUNE_NVRTC_LIBRARY} DIRECTORY)
+  file(GLOB nvrtc_files ${nvrtc_folder}/libnvrtc-builtins.so.* ${nvrtc_folder}/../../../nvidia_cuda_nvrtc-*.dist-info/licenses/License.txt)
+  install(FILES ${AUTOTUNE_NVRTC_LIBRARY} ${nvrtc_files} DESTINATION ${AUTOTUNE_COMPILER_FOLDER} COMPONENT compiler)
+endif()
 if(TARGET autotune)
   install(TARGETS autotune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
   if(AUTOTUNE_COMMAND_FILES)

@@ -38,7 +38,6 @@ MAY_PRINT = ["tools"]
 MAY_READ_ENVIRONMENT = ["tools", "src/runtime"]
 # Single files with a reason of their own.
 ENVIRONMENT_EXCEPTIONS = {
-    "src/gpu/shared_library.cpp": "CUDA_PATH tells where libraries lie, as LD_LIBRARY_PATH tells the loader",
     "tuner/worker_process.cpp": "a child process is given a cleaned copy of ours",
 }
 # Boxes that serve every op alike: an op's name, its folder and the names of its extents, traits and operands are its own business.

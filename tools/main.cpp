@@ -62,6 +62,14 @@ std::vector<std::string> shipped_folders(const std::string& binary) {
     return folders;
 }
 
+// Where the compiler of a build without a toolkit lies: installed with the command, or fetched into the build tree.
+std::vector<std::string> compiler_folders(const std::string& binary) {
+    std::vector<std::string> folders = {binary.substr(0, binary.rfind('/')) + "/../" AUTOTUNE_COMPILER_FOLDER};
+    const std::string build_tree = AUTOTUNE_BUILD_TREE_COMPILER;  // empty where a toolkit was found
+    if (!build_tree.empty()) folders.push_back(build_tree);
+    return folders;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -77,15 +85,16 @@ int main(int argc, char** argv) {
     signal(SIGXFSZ, SIG_IGN);
     autotune::cli::OutputBuffer out_buffer(STDOUT_FILENO);
     std::ostream out(&out_buffer);
-    const auto services = autotune::cli::real_services();
+    const auto environment = autotune::cli::Environment::of_process();
     const std::string binary = own_path();
+    const auto services = autotune::cli::real_services(environment, compiler_folders(binary));
     autotune::cli::Cli cli({.out = out,
                             .err = std::cerr,
                             .out_is_terminal = isatty(STDOUT_FILENO) == 1,
                             .err_is_terminal = isatty(STDERR_FILENO) == 1,
                             .out_failure = [&out_buffer] { return out_buffer.failure(); },
                             .err_columns = columns_of_terminal},
-                           autotune::cli::Environment::of_process(), *services,
+                           environment, *services,
                            {.binary = binary,
                             .version = AUTOTUNE_VERSION,
                             .shipped_folders = shipped_folders(binary),

@@ -42,6 +42,7 @@ void BenchClient::start() {
     if (!settings_.templates_folder.empty()) {
         arguments.insert(arguments.end(), {"--templates", settings_.templates_folder});
     }
+    for (const std::string& folder : settings_.library_folders) arguments.insert(arguments.end(), {"--libraries", folder});
     if (settings_.profiled) arguments.insert(arguments.end(), {"--profiled", "1"});
     process_ = std::make_unique<WorkerProcess>(
         settings_.binary, arguments,

@@ -274,7 +274,8 @@ int run_bench_worker(const BenchWorkerArguments& arguments) {
         const Device device = driver->device(arguments.device);
         Catalogue catalogue =
             arguments.templates_folder.empty() ? Catalogue::embedded() : Catalogue::from_directory(arguments.templates_folder);
-        BenchWorker worker(channel, {driver, std::move(context), std::move(stream), device}, std::move(catalogue));
+        BenchWorker worker(channel, {driver, std::move(context), std::move(stream), device, arguments.library_folders},
+                           std::move(catalogue));
         worker.set_uuid(driver->uuid(arguments.device));
         channel.send({{{"event", "ready"}}, {}});
         while (const auto request = channel.receive()) {

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace autotune::tuner {
 
 struct BenchWorkerArguments {
     int device = 0;
     std::string templates_folder;
+    std::vector<std::string> library_folders;  // where cuBLAS is searched
 };
 
 // Serves one GPU until the coordinator closes the pipe. Says {"event": "ready"} once it has a context, or {"event": "fatal"};

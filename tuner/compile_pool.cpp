@@ -177,10 +177,12 @@ std::size_t CompilePool::running() const {
 
 std::vector<std::string> CompilePool::worker_arguments() const {
     const WorkerSettings& settings = options_.workers;
-    return {"__worker",       "compile",
-            "--parent",       std::to_string(::getpid()),
-            "--driver-major", std::to_string(settings.driver_major),
-            "--nvrtc",        settings.nvrtc_path};
+    std::vector<std::string> arguments{"__worker",       "compile",
+                                       "--parent",       std::to_string(::getpid()),
+                                       "--driver-major", std::to_string(settings.driver_major),
+                                       "--nvrtc",        settings.nvrtc_path};
+    for (const std::string& folder : settings.library_folders) arguments.insert(arguments.end(), {"--libraries", folder});
+    return arguments;
 }
 
 void CompilePool::start_worker() {
@@ -218,7 +220,7 @@ void CompilePool::give(Slot& slot, const std::string& identity) {
 
 void CompilePool::handle(Slot& slot, const Message& message) {
     const std::string event = message.body.value("event", "");
-    if (event == "fatal") throw Error(ErrorCode::no_gpu, message.body.value("message", "a compile worker could not start"));
+    if (event == "fatal") throw Error(ErrorCode::no_compiler, message.body.value("message", "a compile worker could not start"));
     if (event == "ready") {
         nvrtc_ = message.body.value("nvrtc", "");
         slot.ready = true;

@@ -49,7 +49,7 @@ class CompilePool {
     // Forgets the callbacks of an owner and every job nobody else waits for that has not begun.
     void cancel(int owner);
 
-    // Descriptors to wait on, and what to do after waiting. Throws Error{no_gpu} if no worker finds a compiler.
+    // Descriptors to wait on, and what to do after waiting. Throws Error{no_compiler} if no worker finds a compiler.
     void add_to(std::vector<pollfd>& fds) const;
     void serve();
     std::optional<Clock::time_point> next_deadline() const;

@@ -37,8 +37,9 @@ int run_compile_worker(const CompileWorkerArguments& arguments) {
     limit_compiler_process();
     std::shared_ptr<const gpu::Nvrtc> nvrtc;
     try {
-        nvrtc = gpu::Nvrtc::load(
-            {.explicit_path = arguments.nvrtc_path, .extra_folders = {}, .driver_major = arguments.driver_major});
+        nvrtc = gpu::Nvrtc::load({.explicit_path = arguments.nvrtc_path,
+                                  .folders = arguments.library_folders,
+                                  .driver_major = arguments.driver_major});
     } catch (const Error& error) {
         channel.send({{{"event", "fatal"}, {"message", error.what()}}, {}});
         return 1;

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace autotune::tuner {
 
 struct CompileWorkerArguments {
     std::string nvrtc_path;
     int driver_major = 0;
+    std::vector<std::string> library_folders;  // where NVRTC is searched
 };
 
 // Compiles what it is sent until the coordinator closes the pipe: {"rendered"} in, {"compiled"} with the cubin beside it out.

@@ -80,6 +80,8 @@ struct WorkerSettings {
     double compile_timeout_s = 30;  // wall and processor time of one compile
     int driver_major = 0;           // NVRTC's major version must not be above it; 0: any
     bool profiled = false;          // the bench worker keeps what a profiler follows by: environment, descriptors
+    // Where NVRTC and cuBLAS are searched after the loader's own path.
+    std::vector<std::string> library_folders{};
 };
 
 // What a tune is given; nothing else is reached for.

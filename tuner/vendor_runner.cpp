@@ -11,7 +11,7 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
 
 }  // namespace
 
-VendorRunner::VendorRunner(BenchGpu& gpu) : gpu_(gpu), blas_(gpu::VendorBlas::load(gpu.driver)) {}
+VendorRunner::VendorRunner(BenchGpu& gpu) : gpu_(gpu), blas_(gpu::VendorBlas::load(gpu.driver, gpu.library_folders)) {}
 
 std::string VendorRunner::prepare(const std::string& name, Workbench& bench, Meter& meter, Runnable& runnable) {
     if (blas_ == nullptr) return "the vendor's BLAS library was not found";

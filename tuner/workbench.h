@@ -22,6 +22,7 @@ struct BenchGpu {
     gpu::Context context;
     gpu::Stream stream;
     Device device;
+    std::vector<std::string> library_folders{};  // where cuBLAS is searched
 };
 
 // One set of a problem's tensors on the device, filled for one test. An absent tensor has an empty buffer and the address 0.

@@ -1,10 +1,12 @@
 #include "benchmarks/host_cost/rivals.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <sstream>
 
 #include "src/core/error.h"
+#include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
 #include "src/gpu/vendor_blas.h"
 #include "src/jit/compiler.h"
@@ -85,6 +87,10 @@ struct Raw {
     std::vector<RawStep> steps;
 };
 
+std::vector<std::string> library_folders() {
+    return gpu::library_folders([](const char* name) { return std::getenv(name); });
+}
+
 std::shared_ptr<Raw> build_raw(const Bench& bench) {
     const Catalogue catalogue = Catalogue::embedded();
     const Problem problem = core_problem(bench, catalogue);
@@ -92,7 +98,7 @@ std::shared_ptr<Raw> build_raw(const Bench& bench) {
     const Candidate candidate = parse_candidate(bench.plan.candidate());
     const Family* family = catalogue.find_family(candidate.family);
     check(family != nullptr, "no family " + candidate.family);
-    const auto nvrtc = gpu::Nvrtc::load({{}, {}, bench.driver->version() / 1000});
+    const auto nvrtc = gpu::Nvrtc::load({{}, library_folders(), bench.driver->version() / 1000});
     const auto text = jit::render(catalogue, *family, problem, family->space(problem, device), candidate.config,
                                   {device.arch(), nvrtc->version()});
     const auto result = jit::compile(*nvrtc, jit::CubinCache(""), text);
@@ -134,7 +140,7 @@ std::vector<Rival> through_vendor(const Bench& bench, std::string& why) {
     const Problem problem = core_problem(bench, Catalogue::embedded());
     const std::vector<gpu::DeviceAddress> tensors = {address(bench.call.a), address(bench.call.b), address(bench.call.c)};
     try {
-        const std::shared_ptr<gpu::VendorBlas> vendor = gpu::VendorBlas::load(bench.driver);
+        const std::shared_ptr<gpu::VendorBlas> vendor = gpu::VendorBlas::load(bench.driver, library_folders());
         why = vendor ? vendor->refuses(problem) : "cuBLAS was not found";
         if (!why.empty()) return {};
         vendor->run_default(problem, tensors, bench.stream.handle());

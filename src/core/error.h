@@ -16,6 +16,7 @@ enum class ErrorCode {
     verification,     // a kernel's answer is wrong
     gpu_unhealthy,    // the device fails a known-good kernel, or cannot be reclaimed
     compile_failed,   // NVRTC refused a source
+    no_compiler,      // no NVRTC that can be used
     driver,           // a CUDA driver call failed
     interrupted,      // the user asked to stop; what was measured is kept
 };

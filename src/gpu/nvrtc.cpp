@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <new>
 #include <optional>
 
@@ -48,12 +49,29 @@ std::string file_name(int major) {
     return "libnvrtc.so." + std::to_string(major);
 }
 
-// Full names to try for one major version, in order.
-std::vector<std::string> places(int major, const std::vector<std::string>& extra_folders) {
+// Names to try for one major version, in order: the loader's own search, then the files that exist.
+std::vector<std::string> candidates(int major, const std::vector<std::string>& folders) {
     std::vector<std::string> names{file_name(major)};
-    for (const std::string& folder : toolkit_library_folders()) names.push_back(folder + "/" + file_name(major));
-    for (const std::string& folder : extra_folders) names.push_back(folder + "/" + file_name(major));
+    std::error_code ignored;
+    for (const std::string& folder : folders) {
+        const std::string name = folder + "/" + file_name(major);
+        if (std::filesystem::exists(name, ignored)) names.push_back(name);
+    }
     return names;
+}
+
+// Opens the builtins beside `library`, the file or what it links to, so that NVRTC's own dlopen of their name finds them loaded.
+// Why that failed; empty where it succeeded and where none lie there, since the loader may know others.
+std::string open_builtins(const std::string& library, const std::string& version) {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    for (const fs::path& file : {fs::path(library), fs::canonical(library, ignored)}) {
+        const fs::path builtins = file.parent_path() / ("libnvrtc-builtins.so." + version);
+        if (!fs::exists(builtins, ignored)) continue;
+        std::string why;
+        return SharedLibrary::open(builtins.string(), &why) ? "" : "its builtins cannot be opened: " + why;
+    }
+    return {};
 }
 
 // A program that destroys itself.
@@ -92,24 +110,28 @@ std::shared_ptr<const Nvrtc> Nvrtc::load(const Search& search) {
         if (why.empty() && !any_major && search.driver_major > 0 && nvrtc->api_->major > search.driver_major) {
             why = "is newer than the driver (CUDA " + std::to_string(search.driver_major) + ")";
         }
+        if (why.empty()) why = open_builtins(nvrtc->path(), nvrtc->version());
         looked_for += "\n  " + name + ": " + why;
         return why.empty();
     };
 
     if (!search.explicit_path.empty()) {
         if (try_one(search.explicit_path, true)) return nvrtc;
-        throw Error(ErrorCode::no_gpu, "the NVRTC that was asked for cannot be used:" + looked_for);
+        throw Error(
+            ErrorCode::no_compiler,
+            "the NVRTC that was named (AUTOTUNE_NVRTC) cannot be used; name another, or none to have one searched:" + looked_for);
     }
     for (const int major : kMajors) {
         if (search.driver_major > 0 && major > search.driver_major) continue;
-        for (const std::string& name : places(major, search.extra_folders)) {
+        for (const std::string& name : candidates(major, search.folders)) {
             if (try_one(name, false)) return nvrtc;
         }
     }
-    throw Error(ErrorCode::no_gpu,
-                "no NVRTC found: install the CUDA toolkit or the pip package nvidia-cuda-nvrtc, or name a libnvrtc.so in "
-                "AUTOTUNE_NVRTC; looked for:" +
-                    looked_for);
+    throw Error(
+        ErrorCode::no_compiler,
+        "no NVRTC, the compiler that kernels need: install the CUDA toolkit or the pip package nvidia-cuda-nvrtc (found "
+        "in an active virtual environment and for the python3 on PATH), or name a libnvrtc.so in AUTOTUNE_NVRTC; looked for:" +
+            looked_for);
 }
 
 std::string Nvrtc::version() const {

@@ -11,11 +11,13 @@ namespace autotune::gpu {
 // NVRTC, opened with dlopen: the newest found whose major version is not above `driver_major` (0: any). Needs no GPU.
 class Nvrtc {
   public:
-    // Search order: AUTOTUNE_NVRTC's value if given in `explicit_path`, then libnvrtc.so.13, .12 by the loader, then CUDA_PATH,
-    // /usr/local/cuda, and `extra_folders` (a wheel's lib folder). Throws Error{no_gpu} listing what was looked for.
+    // `explicit_path` alone if it is given (AUTOTUNE_NVRTC's value); else libnvrtc.so.13, then .12, each by the loader first and
+    // then in `folders` (library_folders.h). Also opens the builtins library that lies beside the one found: NVRTC opens it by
+    // name, which the loader resolves for a toolkit in its path, not for a pip package. Throws Error{no_compiler} listing what
+    // was looked for.
     struct Search {
         std::string explicit_path{};
-        std::vector<std::string> extra_folders{};
+        std::vector<std::string> folders{};
         int driver_major = 0;
     };
     static std::shared_ptr<const Nvrtc> load(const Search& search);

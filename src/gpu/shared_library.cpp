@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <cstdlib>
-
 namespace autotune::gpu {
 
 std::optional<SharedLibrary> SharedLibrary::open(const std::string& name_or_path, std::string* why) {
@@ -24,19 +22,6 @@ std::string SharedLibrary::path() const {
     link_map* map = nullptr;
     if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr) return {};
     return map->l_name;
-}
-
-std::vector<std::string> toolkit_library_folders() {
-    std::vector<std::string> roots;
-    if (const char* root = std::getenv("CUDA_PATH"); root != nullptr && *root != '\0') roots.emplace_back(root);
-    roots.emplace_back("/usr/local/cuda");
-    std::vector<std::string> folders;
-    for (const std::string& root : roots) {
-        folders.push_back(root + "/lib64");
-        folders.push_back(root + "/targets/x86_64-linux/lib");
-        folders.push_back(root + "/lib");
-    }
-    return folders;
 }
 
 }  // namespace autotune::gpu

@@ -2,7 +2,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace autotune::gpu {
 
@@ -28,8 +27,5 @@ class SharedLibrary {
     explicit SharedLibrary(void* handle) : handle_(handle) {}
     void* handle_ = nullptr;
 };
-
-// Folders where a CUDA toolkit keeps its libraries: $CUDA_PATH, then /usr/local/cuda.
-std::vector<std::string> toolkit_library_folders();
 
 }  // namespace autotune::gpu

@@ -112,9 +112,9 @@ class LtPlan {
 };
 
 // Both libraries of one release: they are versioned together.
-std::optional<std::pair<SharedLibrary, SharedLibrary>> find_libraries() {
+std::optional<std::pair<SharedLibrary, SharedLibrary>> find_libraries(const std::vector<std::string>& folders) {
     std::vector<std::string> prefixes{""};
-    for (const std::string& folder : toolkit_library_folders()) prefixes.push_back(folder + "/");
+    for (const std::string& folder : folders) prefixes.push_back(folder + "/");
     for (const char* major : {"13", "12"}) {
         for (const std::string& prefix : prefixes) {
             auto lt = SharedLibrary::open(prefix + "libcublasLt.so." + major);
@@ -159,8 +159,8 @@ struct VendorBlas::Impl {
 VendorBlas::VendorBlas() : impl_(std::make_unique<Impl>()) {}
 VendorBlas::~VendorBlas() = default;
 
-std::shared_ptr<VendorBlas> VendorBlas::load(std::shared_ptr<const Driver> driver) {
-    const auto libraries = find_libraries();
+std::shared_ptr<VendorBlas> VendorBlas::load(std::shared_ptr<const Driver> driver, const std::vector<std::string>& folders) {
+    const auto libraries = find_libraries(folders);
     if (!libraries) return nullptr;
     std::shared_ptr<VendorBlas> vendor(new VendorBlas);
     vendor->impl_->driver = std::move(driver);

@@ -13,8 +13,9 @@ namespace autotune::gpu {
 // cuBLAS and cuBLASLt, where found (dlopen, own prototypes): the rivals of `bench --against`. Only problems of op "gemm".
 class VendorBlas {
   public:
-    // nullptr if the libraries are not there. REQUIRES: a context is current when a call is made.
-    static std::shared_ptr<VendorBlas> load(std::shared_ptr<const Driver> driver);
+    // Searches the loader's own path, then `folders` (library_folders.h). nullptr if the libraries are not there. REQUIRES: a
+    // context is current when a call is made.
+    static std::shared_ptr<VendorBlas> load(std::shared_ptr<const Driver> driver, const std::vector<std::string>& folders = {});
     ~VendorBlas();
     std::string version() const;  // "13.1.0"
 

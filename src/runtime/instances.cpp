@@ -96,7 +96,7 @@ std::shared_ptr<const gpu::Nvrtc> Instances::compiler() {
         const std::lock_guard lock(nvrtc_mutex_);
         if (nvrtc_) return nvrtc_;
         try {
-            nvrtc = nvrtc_ = gpu::Nvrtc::load({settings_.nvrtc, {}, driver_->version() / 1000});
+            nvrtc = nvrtc_ = gpu::Nvrtc::load({settings_.nvrtc, settings_.library_folders, driver_->version() / 1000});
         } catch (const Error& error) {
             throw Failure(AUTOTUNE_COMPILE_FAILED, std::string("no compiler: ") + error.what());
         }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "src/gpu/library_folders.h"
 #include "src/runtime/status.h"
 
 namespace autotune::runtime {
@@ -110,8 +111,11 @@ Settings settings_of(const autotune_options* given, const Environment& environme
          beneath(user_folder(asked, "XDG_DATA_HOME", "/.local/share"), "/autotune/autotune.db"));
     fill(settings.cache_folder, options.cache_folder, variable(asked, "AUTOTUNE_CACHE_DIR"), cache_below_home(asked, settings));
     if (!settings.cache_folder.empty() || options.cache_folder != nullptr) settings.warning.clear();
-    fill(settings.shipped, options.shipped, variable(asked, "AUTOTUNE_SHIPPED"), shipped_beside_library());
+    fill(settings.shipped, options.shipped, variable(asked, "AUTOTUNE_SHIPPED"), folder_beside_library("share/autotune/winners"));
     fill(settings.nvrtc, options.nvrtc, variable(asked, "AUTOTUNE_NVRTC"), "");
+    // The compiler that was installed with us comes first.
+    if (std::string own = folder_beside_library("lib/autotune"); !own.empty()) settings.library_folders.push_back(std::move(own));
+    for (std::string& folder : gpu::library_folders(asked)) settings.library_folders.push_back(std::move(folder));
     fill(settings.pin, options.pin, variable(asked, "AUTOTUNE_PIN"), "");
     settings.on_miss = options.on_miss;
     settings.record_misses = options.record_misses != 0;
@@ -121,16 +125,16 @@ Settings settings_of(const autotune_options* given, const Environment& environme
     return settings;
 }
 
-std::string shipped_beside_library() {
+std::string folder_beside_library(const std::string& below_prefix) {
     Dl_info info = {};
-    if (::dladdr(reinterpret_cast<const void*>(&shipped_beside_library), &info) == 0 || info.dli_fname == nullptr) return "";
+    if (::dladdr(reinterpret_cast<const void*>(&folder_beside_library), &info) == 0 || info.dli_fname == nullptr) return "";
     std::error_code error;
     const auto library = std::filesystem::weakly_canonical(info.dli_fname, error);
     if (error) return "";
-    // lib/libautotune.so, lib/x86_64-linux-gnu/libautotune.so and bin/autotune all have share/ one or two folders up.
+    // lib/libautotune.so, lib/x86_64-linux-gnu/libautotune.so and bin/autotune all have their prefix one or two folders up.
     for (auto folder = library.parent_path().parent_path(); folder.has_relative_path(); folder = folder.parent_path()) {
-        const auto winners = folder / "share" / "autotune" / "winners";
-        if (std::filesystem::is_directory(winners, error)) return winners.string();
+        const auto wanted = folder / below_prefix;
+        if (std::filesystem::is_directory(wanted, error)) return wanted.string();
         if (folder == library.parent_path().parent_path().parent_path()) break;
     }
     return "";

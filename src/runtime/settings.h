@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace autotune::runtime {
 
@@ -20,6 +21,8 @@ struct Settings {
     autotune_log_function log = nullptr;
     void* log_user = nullptr;
     std::string warning;  // of how the settings were found; empty: none
+    // Where NVRTC is searched after the loader's own path.
+    std::vector<std::string> library_folders{};
 };
 
 // A variable's value, or nullptr.
@@ -28,8 +31,9 @@ using Environment = std::function<const char*(const char* name)>;
 // Throws Failure{invalid argument} for options that cannot be meant. `environment` is asked only where the options allow it.
 Settings settings_of(const autotune_options* options, const Environment& environment);
 
-// share/autotune/winners beside the shared library (or the program, where the library is linked in); empty if it is not there.
-std::string shipped_beside_library();
+// A folder below the prefix that the shared library is installed in (or the program, where the library is linked in); empty if it
+// is not there.
+std::string folder_beside_library(const std::string& below_prefix);
 
 // Copies a caller's struct into `known`, whose size is known_size: a smaller one leaves the rest zero; a larger one must have
 // zeros where this library knows nothing. False otherwise, or if its size is none that a version of the struct can have.

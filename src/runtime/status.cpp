@@ -73,6 +73,7 @@ autotune_status status_of(ErrorCode code) {
         case ErrorCode::no_valid_config:
             return AUTOTUNE_NO_KERNEL;
         case ErrorCode::compile_failed:
+        case ErrorCode::no_compiler:
             return AUTOTUNE_COMPILE_FAILED;
         case ErrorCode::gpu_unhealthy:
         case ErrorCode::driver:

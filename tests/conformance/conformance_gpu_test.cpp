@@ -15,6 +15,7 @@
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
 #include "tests/support/gpu_gate.h"
+#include "tests/support/nvrtc_for_tests.h"
 #include "tuner/verifier.h"
 #include "tuner/workbench.h"
 
@@ -157,8 +158,7 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
     void SetUp() override {
         GpuTest::SetUp();
         if (IsSkipped() || HasFatalFailure()) return;
-        const char* path = std::getenv("AUTOTUNE_NVRTC");
-        nvrtc_ = gpu::Nvrtc::load({.explicit_path = path == nullptr ? "" : path, .extra_folders = {}, .driver_major = 0});
+        nvrtc_ = gpu::Nvrtc::load(test::nvrtc_search());
         target_ = {device().arch(), nvrtc_->version()};
         const jit::Rendered harness = jit::render_harness(catalogue_, target_);
         gpu_ = std::make_unique<tuner::BenchGpu>(

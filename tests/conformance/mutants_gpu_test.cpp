@@ -10,6 +10,7 @@
 #include "src/jit/compiler.h"
 #include "tests/kernel_templates/mutants.h"
 #include "tests/support/gpu_gate.h"
+#include "tests/support/nvrtc_for_tests.h"
 #include "tuner/endurance.h"
 #include "tuner/verifier.h"
 
@@ -31,8 +32,7 @@ class Laboratory {
     Laboratory()
         : driver_(gpu::Driver::load()),
           gpu_{driver_, gpu::Context(driver_, 0), gpu::Stream(driver_), driver_->device(0)},
-          nvrtc_(
-              gpu::Nvrtc::load({.explicit_path = nvrtc_path(), .extra_folders = {}, .driver_major = driver_->version() / 1000})),
+          nvrtc_(gpu::Nvrtc::load(nvrtc_search(driver_->version() / 1000))),
           target_{gpu_.device.arch(), nvrtc_->version()},
           harness_(driver_, library_of(compile(jit::render_harness(sound_, target_))), gpu_.stream) {
         for (const Mutant& mutant : mutants()) {
@@ -69,10 +69,6 @@ class Laboratory {
     }
 
   private:
-    static std::string nvrtc_path() {
-        const char* path = std::getenv("AUTOTUNE_NVRTC");
-        return path == nullptr ? "" : path;
-    }
     jit::CompileResult compile(const jit::Rendered& rendered) const { return jit::compile(*nvrtc_, no_cache_, rendered); }
     std::shared_ptr<const gpu::Library> library_of(const jit::CompileResult& result) const {
         check(result.compiled.has_value(), result.failure);

@@ -4,6 +4,7 @@
 #include "src/gpu/nvml.h"
 #include "src/gpu/nvrtc.h"
 #include "tests/support/gpu_gate.h"
+#include "tests/support/nvrtc_for_tests.h"
 
 namespace autotune::test {
 namespace {
@@ -18,7 +19,7 @@ extern "C" __global__ void add_one(int* data, int count) {
 )";
 
 gpu::Library compile(const std::shared_ptr<const gpu::Driver>& driver, const Device& device) {
-    const auto nvrtc = gpu::Nvrtc::load({.driver_major = driver->version() / 1000});
+    const auto nvrtc = gpu::Nvrtc::load(nvrtc_search(driver->version() / 1000));
     const auto output =
         nvrtc->compile({.text = kAddOne, .name = "add_one.cu", .headers = {}, .options = {"-arch=" + device.arch()}});
     EXPECT_TRUE(output.ok) << output.log;

@@ -1,8 +1,14 @@
 #include "src/gpu/nvrtc.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
 #include "src/core/error.h"
+#include "tests/support/nvrtc_for_tests.h"
 
 namespace autotune::test {
 namespace {
@@ -11,11 +17,9 @@ namespace {
 class Nvrtc : public ::testing::Test {
   protected:
     void SetUp() override {
-        try {
-            nvrtc_ = gpu::Nvrtc::load({});
-        } catch (const Error& error) {
-            GTEST_SKIP() << error.what();
-        }
+        std::string why;
+        nvrtc_ = nvrtc_or_skip(why);
+        if (nvrtc_ == nullptr) GTEST_SKIP() << why;
     }
     gpu::Nvrtc::Output compile(const std::string& text,
                                std::vector<std::string> options = {"--std=c++17", "-arch=sm_90a"}) const {
@@ -76,12 +80,36 @@ TEST_F(Nvrtc, TellsItsVersionAndPlace) {
     EXPECT_NE(nvrtc_->path().find("libnvrtc"), std::string::npos);
 }
 
+// NVRTC opens its builtins by name when it first compiles. Where no toolkit is in the loader's path, that name is found only if
+// the library is loaded already.
+TEST_F(Nvrtc, BuiltinsBesideTheLibraryAreLoadedWithIt) {
+    const std::filesystem::path builtins =
+        std::filesystem::canonical(nvrtc_->path()).parent_path() / ("libnvrtc-builtins.so." + nvrtc_->version());
+    ASSERT_TRUE(std::filesystem::exists(builtins)) << builtins;
+    void* loaded = ::dlopen(builtins.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    EXPECT_NE(loaded, nullptr) << ::dlerror();
+}
+
+TEST(NvrtcSearch, AFolderThatIsNamedIsSearched) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "autotune-nvrtc-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    std::ofstream(pattern + "/libnvrtc.so.11") << "not a library\n";
+    std::ofstream(pattern + "/libnvrtc.so.12") << "not a library\n";
+    try {
+        gpu::Nvrtc::load({.folders = {pattern}, .driver_major = 12});
+    } catch (const Error& error) {  // a machine may have an NVRTC 12
+        EXPECT_NE(std::string(error.what()).find(pattern + "/libnvrtc.so.12: "), std::string::npos) << error.what();
+        EXPECT_EQ(std::string(error.what()).find("libnvrtc.so.11"), std::string::npos);
+    }
+    std::filesystem::remove_all(pattern);
+}
+
 TEST(NvrtcSearch, ExplicitPathThatIsNoLibraryIsNamed) {
     try {
         gpu::Nvrtc::load({.explicit_path = "/nonexistent/libnvrtc.so"});
         FAIL() << "loaded";
     } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::no_gpu);
+        EXPECT_EQ(error.code(), ErrorCode::no_compiler);
         EXPECT_NE(std::string(error.what()).find("/nonexistent/libnvrtc.so"), std::string::npos);
     }
 }

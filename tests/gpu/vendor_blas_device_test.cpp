@@ -5,6 +5,7 @@
 #include "src/core/dtype.h"
 #include "src/gpu/vendor_blas.h"
 #include "tests/support/gpu_gate.h"
+#include "tests/support/nvrtc_for_tests.h"
 
 namespace autotune::test {
 namespace {
@@ -109,7 +110,7 @@ class VendorBlasOnDevice : public GpuTest, public ::testing::WithParamInterface<
     void SetUp() override {
         GpuTest::SetUp();
         if (IsSkipped() || HasFatalFailure()) return;
-        vendor_ = gpu::VendorBlas::load(driver());
+        vendor_ = gpu::VendorBlas::load(driver(), nvrtc_search().folders);
         if (vendor_ == nullptr) GTEST_SKIP() << "no cuBLAS here";
     }
     void TearDown() override {
@@ -162,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, VendorBlasOnDevice,
                          name_of);
 
 TEST_F(GpuTest, VendorBlasTellsItsVersion) {
-    const auto vendor = gpu::VendorBlas::load(driver());
+    const auto vendor = gpu::VendorBlas::load(driver(), nvrtc_search().folders);
     if (vendor == nullptr) GTEST_SKIP() << "no cuBLAS here";
     EXPECT_GE(std::stoi(vendor->version()), 12);
 }

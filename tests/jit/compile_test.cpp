@@ -4,6 +4,7 @@
 
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
+#include "tests/support/nvrtc_for_tests.h"
 
 namespace autotune::jit {
 namespace {
@@ -12,11 +13,9 @@ namespace {
 class CompileTest : public ::testing::Test {
   protected:
     void SetUp() override {
-        try {
-            nvrtc_ = gpu::Nvrtc::load({});
-        } catch (const Error& error) {
-            GTEST_SKIP() << error.what();
-        }
+        std::string why;
+        nvrtc_ = test::nvrtc_or_skip(why);
+        if (nvrtc_ == nullptr) GTEST_SKIP() << why;
         std::string pattern = (std::filesystem::temp_directory_path() / "autotune-compile-XXXXXX").string();
         ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
         folder_ = pattern;

@@ -9,6 +9,7 @@
 #include "src/jit/compiler.h"
 #include "src/jit/kernel.h"
 #include "tests/support/gpu_gate.h"
+#include "tests/support/nvrtc_for_tests.h"
 #include "tuner/harness.h"
 
 namespace autotune::test {
@@ -24,8 +25,7 @@ class HarnessOnGpu : public GpuTest {
     void SetUp() override {
         GpuTest::SetUp();
         if (IsSkipped() || HasFatalFailure()) return;
-        const char* path = std::getenv("AUTOTUNE_NVRTC");
-        nvrtc_ = gpu::Nvrtc::load({.explicit_path = path == nullptr ? "" : path, .extra_folders = {}, .driver_major = 0});
+        nvrtc_ = gpu::Nvrtc::load(test::nvrtc_search());
         stream_.emplace(driver());
         harness_.emplace(driver(), load(jit::render_harness(catalogue_, target())), *stream_);
     }

@@ -2,9 +2,9 @@
 // tests/conformance/mutants_gpu_test.cpp.
 #include <gtest/gtest.h>
 
-#include "src/core/error.h"
 #include "src/jit/compiler.h"
 #include "tests/kernel_templates/mutants.h"
+#include "tests/support/nvrtc_for_tests.h"
 
 namespace autotune::test {
 namespace {
@@ -12,13 +12,8 @@ namespace {
 class MutantTest : public ::testing::TestWithParam<Mutant> {
   protected:
     static const std::shared_ptr<const gpu::Nvrtc>& nvrtc() {
-        static const std::shared_ptr<const gpu::Nvrtc> found = [] {
-            try {
-                return gpu::Nvrtc::load({});
-            } catch (const Error&) {
-                return std::shared_ptr<const gpu::Nvrtc>();
-            }
-        }();
+        static std::string why;
+        static const std::shared_ptr<const gpu::Nvrtc> found = nvrtc_or_skip(why);
         return found;
     }
 };

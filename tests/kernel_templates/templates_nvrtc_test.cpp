@@ -9,26 +9,19 @@
 
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
+#include "tests/support/nvrtc_for_tests.h"
 
 namespace autotune {
 namespace {
 
 const std::vector<std::string> kArchs = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"};
 
-// The compiler that this machine has; nullptr and the test is skipped where it has none.
-std::shared_ptr<const gpu::Nvrtc> find_nvrtc() {
-    try {
-        return gpu::Nvrtc::load({});
-    } catch (const Error&) {
-        return nullptr;
-    }
-}
-
 class TemplatesTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
   protected:
     void SetUp() override {
-        nvrtc_ = find_nvrtc();
-        if (!nvrtc_) GTEST_SKIP() << "NVRTC was not found";
+        std::string why;
+        nvrtc_ = test::nvrtc_or_skip(why);
+        if (!nvrtc_) GTEST_SKIP() << why;
     }
 
     const Family& family() const { return *catalogue_.find_family(std::get<0>(GetParam())); }
@@ -140,8 +133,9 @@ INSTANTIATE_TEST_SUITE_P(Families, TemplatesTest,
 class SharedTextTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
-    const std::shared_ptr<const gpu::Nvrtc> nvrtc = find_nvrtc();
-    if (!nvrtc) GTEST_SKIP() << "NVRTC was not found";
+    std::string why;
+    const std::shared_ptr<const gpu::Nvrtc> nvrtc = test::nvrtc_or_skip(why);
+    if (!nvrtc) GTEST_SKIP() << why;
     const Catalogue catalogue = Catalogue::embedded();
     const jit::Target target = {GetParam(), nvrtc->version()};
     const jit::CubinCache no_cache("");

@@ -34,6 +34,8 @@ class FakeServices : public Services {
     tuner::RecordOptions record_options;
     tuner::RecordedSpace recorded;
     std::vector<std::string> compiled_archs;
+    std::vector<tuner::CompiledRow> compiled_rows;  // empty: one that compiled
+    TinyCompile tiny_compile;
     int versions_learned = 0;
 
     bool driver_installed() override { return has_driver; }
@@ -55,9 +57,11 @@ class FakeServices : public Services {
     }
     CardFacts card(const Gpu&) override { return {}; }
     NvrtcFacts nvrtc(const std::string& path, int) override {
-        if (path == "/missing") throw Error(ErrorCode::no_gpu, "no NVRTC at /missing; unset AUTOTUNE_NVRTC");
+        if (path == "/missing") throw Error(ErrorCode::no_compiler, "no NVRTC at /missing; unset AUTOTUNE_NVRTC");
         return {.version = "13.0", .path = "/lib/libnvrtc.so.13"};
     }
+    TinyCompile compile_tiny(const std::string&, int, const std::string&) override { return tiny_compile; }
+    std::vector<std::string> library_folders() override { return {}; }
 
     static db::Winner winner_of(const Problem& problem, const tuner::TuneServices& services) {
         const std::vector<const Family*> families = services.catalogue.families_of(problem.op);
@@ -177,6 +181,7 @@ class FakeServices : public Services {
         compiled.push_back(problem);
         compile_options = options;
         compiled_archs.push_back(services.device.arch());
+        if (!compiled_rows.empty()) return compiled_rows;
         tuner::CompiledRow row;
         row.candidate = winner_of(problem, services).candidate;
         row.report.registers = 128;

@@ -643,12 +643,22 @@ TEST(Doctor, ADatabaseThatIsNotMadeYetIsSaidToBeSo) {
     EXPECT_THAT(autotune({"doctor"}).out, HasSubstr("1 winners"));
 }
 
-TEST(Doctor, AMissingNvrtcIsExit3AndNamed) {
+TEST(Doctor, AMissingNvrtcIsExit1AndNamed) {
     CliBench autotune;
     autotune.variables["AUTOTUNE_NVRTC"] = "/missing";
     const Said said = autotune({"doctor"});
-    EXPECT_EQ(said.code, ExitCode::no_gpu);
+    EXPECT_EQ(said.code, ExitCode::error);
     EXPECT_THAT(said.out, HasSubstr("unset AUTOTUNE_NVRTC"));
+}
+
+TEST(Doctor, ACompilerThatCannotCompileIsNamedWithItsWordsAndARemedy) {
+    CliBench autotune;
+    autotune.services.tiny_compile.failure = "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n  Make sure that ...\n";
+    const Said said = autotune({"doctor"});
+    EXPECT_EQ(said.code, ExitCode::error);
+    EXPECT_THAT(said.out, HasSubstr("failed to open libnvrtc-builtins.so.13.0"));
+    EXPECT_THAT(said.out, HasSubstr("AUTOTUNE_NVRTC"));
+    EXPECT_THAT(said.out, HasSubstr("/lib/libnvrtc.so.13"));
 }
 
 TEST(Doctor, ADriverThatFailsIsExit3) {

@@ -12,6 +12,7 @@
 #include "db/store.h"
 #include "src/core/error.h"
 #include "tests/support/gpu_gate.h"
+#include "tests/support/nvrtc_for_tests.h"
 #include "tuner/tune.h"
 
 namespace autotune {
@@ -105,7 +106,9 @@ class FaultyRun {
         services_.workers.templates_folder = folder_ + "/templates";
         services_.workers.cache_folder = folder_ + "/cache";
         services_.workers.lock_folder = folder_ + "/state";
-        if (const char* nvrtc = std::getenv("AUTOTUNE_NVRTC")) services_.workers.nvrtc_path = nvrtc;
+        const gpu::Nvrtc::Search compiler = autotune::test::nvrtc_search();
+        services_.workers.nvrtc_path = compiler.explicit_path;
+        services_.workers.library_folders = compiler.folders;
         services_.observer = &first;
         tuner::TuneOptions options;
         options.budget.seconds = 40;

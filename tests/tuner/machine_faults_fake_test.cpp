@@ -10,6 +10,7 @@
 #include "kernel_templates/catalogue.h"
 #include "src/core/error.h"
 #include "tests/db/sample.h"
+#include "tests/support/nvrtc_for_tests.h"
 #include "tests/tuner/fake_tune.h"
 #include "tuner/tune.h"
 
@@ -85,18 +86,17 @@ TEST(Faults, F6ACompilerThatNeverEndsCostsOneCandidate) {
     tuner::TuneServices services{catalogue, nullptr, *reference_device("sm_90a"), "", {}, {}, nullptr, nullptr};
     services.workers.binary = fake::autotune_binary();
     services.workers.templates_folder = templates;
+    const gpu::Nvrtc::Search compiler = autotune::test::nvrtc_search();
+    services.workers.nvrtc_path = compiler.explicit_path;
+    services.workers.library_folders = compiler.folders;
     services.workers.compile_timeout_s = 4;  // a compiler gives way to whatever else the machine does
     tuner::CompileOptions options;
     options.choice.families = {"gemm/simt"};
     options.choice.pins = {{"smem", 1},     {"block_m", 64}, {"block_n", 64}, {"thread_m", 4}, {"thread_n", 4}, {"block_k", 16},
                            {"smem_pad", 0}, {"packed", 0},   {"bcf", 0},      {"stages", 1},   {"cp_async", 0}};
-    std::vector<tuner::CompiledRow> rows;
-    try {
-        rows = tuner::compile_ranked(catalogue.problem({"hgemm", "256x256x256", {}}), options, services);
-    } catch (const Error& error) {
-        if (error.code() == ErrorCode::no_gpu) GTEST_SKIP() << error.what();
-        throw;
-    }
+    std::string why;
+    if (autotune::test::nvrtc_or_skip(why) == nullptr) GTEST_SKIP() << why;
+    const auto rows = tuner::compile_ranked(catalogue.problem({"hgemm", "256x256x256", {}}), options, services);
     ASSERT_EQ(rows.size(), 4U);
     for (const tuner::CompiledRow& row : rows) {
         const bool is_bomb = row.candidate.config["vec"] <= 2;
@@ -257,7 +257,7 @@ TEST(Faults, F11WithoutAUsableGpuTheRestStillWorks) {
         {"no device", "driver init=100\n", {}, 3, 3},
         {"dead device", "driver init=999\n", {}, 3, 3},
         {"no driver", "", {.driver = Use::none}, 0, 0},
-        {"no compiler", "", {.nvrtc = Use::none, .environment = {{"AUTOTUNE_NVRTC", "/nowhere/libnvrtc.so"}}}, 3, 3},
+        {"no compiler", "", {.nvrtc = Use::none, .environment = {{"AUTOTUNE_NVRTC", "/nowhere/libnvrtc.so"}}}, 1, 1},
         {"vanishes", "rule symbol=^gemm_simt_ nth=2 do=vanish code=999 persist=1\n", {}, 8, 3},
         {"MIG slice", "device name=\"NVIDIA H200 MIG 1g.18gb\" sms=16\n", {}, 0, 0}};
     for (const Installation& machine : installations) {

@@ -10,6 +10,7 @@
 #include "src/core/error.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
+#include "tests/support/nvrtc_for_tests.h"
 #include "tuner/verifier.h"
 
 namespace autotune::tuner::test {
@@ -21,8 +22,7 @@ class SampledBench {
         : driver_(gpu::Driver::load()),
           gpu_{driver_, gpu::Context(driver_, 0), gpu::Stream(driver_), driver_->device(0)},
           problem_(catalogue_.problem(request)) {
-        const char* path = std::getenv("AUTOTUNE_NVRTC");
-        nvrtc_ = gpu::Nvrtc::load({.explicit_path = path == nullptr ? "" : path, .extra_folders = {}, .driver_major = 0});
+        nvrtc_ = gpu::Nvrtc::load(autotune::test::nvrtc_search());
         const jit::Target target{gpu_.device.arch(), nvrtc_->version()};
         harness_ = std::make_unique<Harness>(driver_, load(jit::render_harness(catalogue_, target)).library, gpu_.stream);
         const Op& op = catalogue_.op_of(problem_);

@@ -75,9 +75,20 @@ std::vector<Finding> look_at_gpu(Session& session, std::optional<Gpu>& gpu) {
 }
 
 Finding look_at_nvrtc(Session& session, const std::optional<Gpu>& gpu) {
+    const int driver_major = gpu ? gpu->cuda_version / 1000 : 0;
+    const std::string arch = gpu ? gpu->device.arch() : "sm_80";
     try {
-        const NvrtcFacts facts = session.services().nvrtc(session.nvrtc_path(), gpu ? gpu->cuda_version / 1000 : 0);
-        return {"nvrtc", Health::ok, facts.version + ", " + facts.path};
+        const NvrtcFacts facts = session.services().nvrtc(session.nvrtc_path(), driver_major);
+        const std::string compiler = facts.version + ", " + facts.path;
+        const TinyCompile tiny = session.services().compile_tiny(session.nvrtc_path(), driver_major, arch);
+        if (tiny.failure.empty())
+            return {"nvrtc", Health::ok, fmt::format("{}, compiles for {} in {:.0f} ms", compiler, arch, tiny.milliseconds)};
+        return {
+            "nvrtc", Health::failed,
+            fmt::format("{} does not compile for {}: {}; name another libnvrtc.so in AUTOTUNE_NVRTC, or install NVRTC anew with "
+                        "its libnvrtc-builtins of the same version",
+                        compiler, arch, tiny.failure.substr(0, tiny.failure.find('\n'))),
+            ExitCode::error};
     } catch (const Error& error) {
         return failed("nvrtc", error);
     }

@@ -16,6 +16,7 @@ bool ends_the_run(ErrorCode code) {
         case ErrorCode::interrupted:
         case ErrorCode::database:
         case ErrorCode::no_gpu:
+        case ErrorCode::no_compiler:
         case ErrorCode::gpu_unhealthy:
             return true;
         default:

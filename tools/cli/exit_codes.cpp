@@ -20,6 +20,7 @@ ExitCode exit_code_of(ErrorCode code) {
             return ExitCode::interrupted;
         case ErrorCode::internal:
         case ErrorCode::compile_failed:
+        case ErrorCode::no_compiler:
         case ErrorCode::driver:
             break;
     }

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <utility>
 
 #include "src/gpu/driver.h"
+#include "src/gpu/library_folders.h"
 #include "src/gpu/nvml.h"
 #include "src/gpu/nvrtc.h"
 #include "tuner/recorded_space.h"
@@ -24,8 +26,22 @@ std::string cuda_version_text(int version) {
     return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+std::vector<std::string> folders_to_search(const Environment& environment, std::vector<std::string> own) {
+    std::string value;  // of the variable asked for last
+    const auto variable = [&](const char* name) -> const char* {
+        const std::optional<std::string> found = environment.get(name);
+        value = found.value_or("");
+        return found ? value.c_str() : nullptr;
+    };
+    for (std::string& folder : gpu::library_folders(variable)) own.push_back(std::move(folder));
+    return own;
+}
+
 class RealServices : public Services {
   public:
+    RealServices(const Environment& environment, std::vector<std::string> own_folders)
+        : library_folders_(folders_to_search(environment, std::move(own_folders))) {}
+
     bool driver_installed() override { return gpu::Driver::installed(); }
 
     Gpu open_gpu(int ordinal) override {
@@ -60,9 +76,20 @@ class RealServices : public Services {
     }
 
     NvrtcFacts nvrtc(const std::string& path, int driver_major) override {
-        const auto library = gpu::Nvrtc::load({.explicit_path = path, .extra_folders = {}, .driver_major = driver_major});
+        const auto library = load_nvrtc(path, driver_major);
         return {.version = library->version(), .path = library->path()};
     }
+
+    TinyCompile compile_tiny(const std::string& path, int driver_major, const std::string& arch) override {
+        const auto library = load_nvrtc(path, driver_major);
+        const gpu::Nvrtc::Output output =
+            library->compile({.text = "extern \"C\" __global__ void tiny(float* x) { x[threadIdx.x] = 1; }\n",
+                              .name = "tiny.cu",
+                              .options = {"--std=c++17", "-arch=" + arch}});
+        return {.milliseconds = output.milliseconds, .failure = output.ok ? "" : output.log};
+    }
+
+    std::vector<std::string> library_folders() override { return library_folders_; }
 
     std::optional<tuner::TuneResult> recall(const Problem& problem, const tuner::TuneServices& services) override {
         return tuner::recall(problem, services);
@@ -95,12 +122,17 @@ class RealServices : public Services {
     }
 
   private:
+    std::shared_ptr<const gpu::Nvrtc> load_nvrtc(const std::string& path, int driver_major) {
+        return gpu::Nvrtc::load({.explicit_path = path, .folders = library_folders_, .driver_major = driver_major});
+    }
+
     std::shared_ptr<const gpu::Nvml> load_nvml() {
         if (!nvml_tried_) nvml_ = gpu::Nvml::load();
         nvml_tried_ = true;
         return nvml_;
     }
 
+    std::vector<std::string> library_folders_;
     std::shared_ptr<const gpu::Driver> driver_;
     std::shared_ptr<const gpu::Nvml> nvml_;
     bool nvml_tried_ = false;
@@ -108,8 +140,8 @@ class RealServices : public Services {
 
 }  // namespace
 
-std::unique_ptr<Services> real_services() {
-    return std::make_unique<RealServices>();
+std::unique_ptr<Services> real_services(const Environment& environment, std::vector<std::string> own_folders) {
+    return std::make_unique<RealServices>(environment, std::move(own_folders));
 }
 
 }  // namespace autotune::cli

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/core/device.h"
+#include "tools/cli/environment.h"
 #include "tuner/simulate.h"
 #include "tuner/tune.h"
 
@@ -19,6 +20,12 @@ struct Gpu {
     std::string uuid;
     int cuda_version = 0;       // of the driver: 13000 for 13.0
     db::Provenance provenance;  // driver and device name; the rest by learn_versions
+};
+
+// A kernel of one line, compiled.
+struct TinyCompile {
+    double milliseconds = 0;
+    std::string failure;  // the compiler's words; empty if it compiled
 };
 
 struct NvrtcFacts {
@@ -46,8 +53,12 @@ class Services {
     // Adds what takes longer to learn and matters only once something is timed: NVRTC's version, the power limit.
     virtual void learn_versions(Gpu& gpu, const std::string& nvrtc_path) = 0;
     virtual CardFacts card(const Gpu& gpu) = 0;
-    // Throws Error{no_gpu} listing what was looked for. `driver_major` 0: any.
+    // `path` empty: searched. `driver_major` 0: any. Throws Error{no_compiler} listing what was looked for.
     virtual NvrtcFacts nvrtc(const std::string& path, int driver_major) = 0;
+    // Compiles with what nvrtc() finds. REQUIRES: nvrtc() with the same arguments did not throw.
+    virtual TinyCompile compile_tiny(const std::string& path, int driver_major, const std::string& arch) = 0;
+    // Folders in which CUDA's libraries are searched after the loader's own path.
+    virtual std::vector<std::string> library_folders() = 0;
 
     virtual std::optional<tuner::TuneResult> recall(const Problem& problem, const tuner::TuneServices& services) = 0;
     virtual tuner::TuneResult tune(const Problem& problem, const tuner::TuneOptions& options, tuner::TuneServices& services) = 0;
@@ -64,7 +75,7 @@ class Services {
     virtual tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) = 0;
 };
 
-// The machine and the tuner themselves.
-std::unique_ptr<Services> real_services();
+// The machine and the tuner themselves. `own_folders` are searched for CUDA's libraries before those that `environment` leads to.
+std::unique_ptr<Services> real_services(const Environment& environment, std::vector<std::string> own_folders);
 
 }  // namespace autotune::cli

@@ -169,6 +169,7 @@ tuner::TuneServices Session::tune_services(const Device& device, db::Store* stor
     services.workers.templates_folder = arguments_.text("templates");
     services.workers.cache_folder = paths_.cache_folder;
     services.workers.nvrtc_path = nvrtc_path();
+    services.workers.library_folders = services_.library_folders();
     services.workers.lock_folder = paths_.state_folder;
     services.workers.profiled = environment_.get("AUTOTUNE_PROFILED").has_value();
     return services;

@@ -134,29 +134,4 @@ std::string finalists_table(const db::Evidence& evidence, const Op& op, const Pr
     return names.legend() + table.to_string(full ? SIZE_MAX : kTextColumns);
 }
 
-std::string compiled_table(const std::vector<tuner::CompiledRow>& rows, bool full) {
-    CommonWords names(full);
-    for (const tuner::CompiledRow& row : rows) names.add(row.candidate);
-    Table table({{"#"},
-                 {"predicted us"},
-                 {"registers"},
-                 {"spills B"},
-                 {"smem"},
-                 {"occupancy"},
-                 {"compile ms"},
-                 {"candidate", Table::Align::wrap}});
-    int place = 0;
-    for (const tuner::CompiledRow& row : rows) {
-        const std::string trouble =
-            row.status == TrialStatus::ok ? "" : "  (" + std::string(to_string(row.status)) + ": " + row.detail + ")";
-        table.add({std::to_string(++place), row.predicted_us ? us_text(*row.predicted_us) : "-",
-                   row.report.registers < 0 ? "?" : std::to_string(row.report.registers), std::to_string(row.report.spill_bytes),
-                   bytes_text(static_cast<std::size_t>(std::max(row.smem_bytes, 0))),
-                   fmt::format("{:.0f} %", row.occupancy * 100),
-                   row.report.from_cache ? "cached" : fmt::format("{:.0f}", row.report.compile_ms),
-                   names.name(row.candidate) + trouble});
-    }
-    return names.legend() + table.to_string(full ? SIZE_MAX : kTextColumns);
-}
-
 }  // namespace autotune::cli

@@ -35,9 +35,7 @@ std::optional<Problem> problem_of(const Catalogue& catalogue, const db::Winner& 
 // Why a stored row does not fit this catalogue, in a sentence; empty if it is usable.
 std::string why_unusable(const Catalogue& catalogue, const db::Winner& winner);
 
-// The finalists' table of a tune, and the table of ranked and compiled candidates. What all rows share stands
-// once above the table, unless `full`.
+// The finalists' table of a tune. What all rows share stands once above the table, unless `full`.
 std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem, bool full);
-std::string compiled_table(const std::vector<tuner::CompiledRow>& rows, bool full);
 
 }  // namespace autotune::cli

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "src/core/error.h"
+#include "tools/cli/compiled_table.h"
 #include "tools/cli/each_problem.h"
 #include "tools/cli/json_forms.h"
 #include "tools/cli/progress.h"
@@ -25,6 +27,18 @@ tuner::CompileOptions compile_options_of(Session& session, const Problem& proble
             .keep_folder = arguments.text("keep")};
 }
 
+// Whether any candidate has a cubin, usable or rejected.
+bool has_kernel(const std::vector<tuner::CompiledRow>& rows) {
+    return std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.status != TrialStatus::compile_failed; });
+}
+
+// A compiler that refuses every candidate is at fault, not the configs.
+ExitCode exit_code_of_rows(const std::vector<tuner::CompiledRow>& rows) {
+    const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.status == TrialStatus::ok; });
+    if (any) return ExitCode::done;
+    return has_kernel(rows) ? ExitCode::no_valid_config : ExitCode::error;
+}
+
 void print_compiled(Session& session, const Problem& problem, const Device& device, const std::optional<db::Winner>& known,
                     const std::vector<tuner::CompiledRow>& rows) {
     const Op& op = session.catalogue().op_of(problem);
@@ -35,6 +49,8 @@ void print_compiled(Session& session, const Problem& problem, const Device& devi
         json["shipped"] = known ? winner_json(*known, &op, &problem) : Json(nullptr);
         if (known) json["shipped"]["device"] = identity_json(known->device);
         json["candidates"] = candidates;
+        json["failed"] =
+            std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row.status == TrialStatus::compile_failed; });
         json["cache_folder"] = session.paths().cache_folder;
         print_json(session, json);
         return;
@@ -51,11 +67,18 @@ void print_compiled(Session& session, const Problem& problem, const Device& devi
         out << "no winner on record for " << device.arch() << "\n\n";
     }
     out << compiled_table(rows, session.full()) << "\n";
+    if (const std::string troubles = compile_troubles_text(rows); !troubles.empty()) {
+        out << troubles
+            << (has_kernel(rows) ? "\n" : "`autotune doctor` checks the compiler; --keep DIR keeps sources and its logs.\n\n");
+    }
 }
 
-ExitCode compile_one(Session& session, const db::Store& store, const Device& device, const Problem& problem) {
+// Sets `has_kernels` where a kernel was compiled.
+ExitCode compile_one(Session& session, const db::Store& store, const Device& device, const Problem& problem, bool& has_kernels) {
     ProgressLine progress(session);
     tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
+    // Nothing is timed beside it: the compiler may have every core.
+    services.workers.compile_workers = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
     const tuner::CompileOptions options = compile_options_of(session, problem, device);
     const auto rows = session.services().compile_ranked(problem, options, services);
     progress.clear();
@@ -64,8 +87,8 @@ ExitCode compile_one(Session& session, const db::Store& store, const Device& dev
         throw Error(ErrorCode::no_valid_config,
                     "no family has a legal config for " + problem_text(problem) + " on " + device.arch());
     print_compiled(session, problem, device, winner_on_record(store, problem, device), rows);
-    const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.status == TrialStatus::ok; });
-    return any ? ExitCode::done : ExitCode::no_valid_config;
+    has_kernels = has_kernels || has_kernel(rows);
+    return exit_code_of_rows(rows);
 }
 
 }  // namespace
@@ -83,13 +106,19 @@ ExitCode compile_for(Session& session, const std::vector<Device>& devices, const
     const db::Store& store = session.open_store_if_any();
     std::vector<ExitCode> codes;
     session.document().expect(devices.size() * problems.size());
+    bool has_kernels = false;
     for (const Device& device : devices) {
-        codes.push_back(each_problem(session, problems,
-                                     [&](const Problem& problem) { return compile_one(session, store, device, problem); }));
+        codes.push_back(each_problem(session, problems, [&](const Problem& problem) {
+            return compile_one(session, store, device, problem, has_kernels);
+        }));
         if (codes.back() == ExitCode::interrupted) return ExitCode::interrupted;
     }
-    if (!session.json())
-        session.out() << "Nothing was timed. The compiled kernels are in " << session.paths().cache_folder << ".\n";
+    if (!session.json()) {
+        session.out() << "Nothing was timed"
+                      << (has_kernels ? ". The compiled kernels are in " + session.paths().cache_folder
+                                      : ", and nothing was compiled")
+                      << ".\n";
+    }
     return combined(codes);
 }
 

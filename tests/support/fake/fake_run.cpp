@@ -218,6 +218,8 @@ std::vector<std::string> Sandbox::environment(const RunOptions& options) const {
         (folder_ / "home").string();  // an empty folder: what comes with the product is none of a test's answers
     all["XDG_CACHE_HOME"] = (folder_ / "cache").string();
     all["XDG_STATE_HOME"] = (folder_ / "state").string();
+    if (const char* compiler = std::getenv("AUTOTUNE_NVRTC"); compiler != nullptr && options.nvrtc == Use::real)
+        all["AUTOTUNE_NVRTC"] = compiler;
     all["AUTOTUNE_FAKE_SCRIPT"] = (folder_ / "script").string();
     all["AUTOTUNE_FAKE_LOG"] = (folder_ / "calls").string();
     for (const auto& [name, value] : options.environment) {
