@@ -1,6 +1,7 @@
 #include "db/integrity.h"
 
 #include "db/listing.h"
+#include "db/orphans.h"
 #include "db/rows.h"
 #include "db/schema.h"
 #include "src/core/error.h"
@@ -13,13 +14,21 @@ std::string one_text(Connection& connection, std::string_view sql) {
     return query.next() ? query.text() : std::string();
 }
 
-// First winner that the validators refuse, or whose device's columns do not make its key.
-std::string winners_of(Connection& connection) {
+void note(FileHealth& health, const std::string& example) {
+    if (health.example.empty()) health.example = example;
+}
+
+// Calls `use` with each winner that the validators refuse. Orphans are not looked at.
+template <class Use>
+void each_invalid(Connection& connection, const Use& use) {
     for (const std::int64_t id : ids_of(connection, Filter{})) {
         const auto row = read_winner(connection, id, Detail::full);
-        if (row && row->wrong) return "winner in row " + std::to_string(id) + ": " + *row->wrong;
-        if (!row) return "winner in row " + std::to_string(id) + " cannot be joined";
+        if (row && row->wrong) use(id, *row->wrong);
     }
+}
+
+// A device whose columns do not make its key; empty if there is none.
+std::string forged_device(Connection& connection) {
     Query query = connection.query("SELECT key, cc_major, cc_minor, sm_count, l2_mib, memory_gib, bus_bits FROM device");
     while (query.next()) {
         const std::string key = query.text();
@@ -31,6 +40,16 @@ std::string winners_of(Connection& connection) {
         if (device.key() != key) return "device " + key + " has other columns than its key says";
     }
     return {};
+}
+
+void look_at_rows(Connection& connection, FileHealth& health) {
+    const Orphans orphans = count_orphans(connection);
+    health.orphans = orphans.count;
+    if (orphans.count > 0) note(health, "a row of table " + orphans.table + " refers to one that is not there");
+    each_invalid(connection, [&](std::int64_t id, const std::string& why) {
+        ++health.invalid;
+        note(health, "winner in row " + std::to_string(id) + ": " + why);
+    });
 }
 
 }  // namespace
@@ -55,16 +74,23 @@ std::string quick_check_of(Connection& connection) {
     }
 }
 
-std::string integrity_of(Connection& connection) {
-    const std::string damage = quick_check_of(connection);
-    if (!damage.empty()) return damage;
+FileHealth health_of(Connection& connection) {
+    FileHealth health{.damage = quick_check_of(connection)};
+    if (!health.damage.empty()) return health;
     try {
-        const std::string dangling = one_text(connection, "PRAGMA foreign_key_check");
-        if (!dangling.empty()) return "a row of table " + dangling + " refers to one that is not there";
-        return winners_of(connection);
+        look_at_rows(connection, health);
+        health.damage = forged_device(connection);
     } catch (const Error& error) {
-        return error.what();
+        health.damage = error.what();
     }
+    return health;
+}
+
+std::int64_t remove_invalid(Connection& connection) {
+    std::vector<std::int64_t> ids;
+    each_invalid(connection, [&](std::int64_t id, const std::string&) { ids.push_back(id); });
+    for (const std::int64_t id : ids) connection.query("DELETE FROM winner WHERE id = ?1").bind(id).run();
+    return static_cast<std::int64_t>(ids.size());
 }
 
 }  // namespace autotune::db

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "db/sqlite_handle.h"
+#include "db/store.h"
 
 namespace autotune::db {
 
@@ -12,7 +13,10 @@ std::string describe_database(Connection& connection);
 // What SQLite's quick_check finds first; empty if nothing.
 std::string quick_check_of(Connection& connection);
 
-// SQLite's quick_check, foreign keys, and every winner through the validators; what is wrong in one line, empty if nothing is.
-std::string integrity_of(Connection& connection);
+// quick_check, then every row: orphans, winners that the validators refuse, devices that are not what their keys say.
+FileHealth health_of(Connection& connection);
+
+// REQUIRES: in a transaction. Deletes the winners that the validators refuse; returns how many.
+std::int64_t remove_invalid(Connection& connection);
 
 }  // namespace autotune::db

@@ -187,6 +187,7 @@ Winner read_winner(Fields fields) {
     if (const Json* from = fields.find("provenance")) winner.provenance = read_provenance(Fields(*from, "provenance"));
     winner.provenance.device_name = winner.device.name;
     if (const Json* evidence = fields.find("evidence")) winner.evidence = read_evidence(Fields(*evidence, "evidence"));
+    fields.may("doubt", winner.doubt);
     fields.finish();
     return winner;
 }
@@ -197,17 +198,18 @@ std::string to_json_line(const Winner& winner) {
     if (auto why = why_invalid(winner)) throw Error(ErrorCode::database, "a winner cannot be written as a line: " + *why);
     const std::string& name = winner.provenance.device_name.empty() ? winner.device.name : winner.provenance.device_name;
     // The first members are what the shipped layer looks for before it parses a line.
-    const Json line = {{"op", winner.op},
-                       {"arch", arch_of(winner.device.cc_major, winner.device.cc_minor)},
-                       {"problem", problem_json(winner)},
-                       {"device", device_json(winner.device, name)},
-                       {"template", winner.template_identity},
-                       {"family", winner.candidate.family},
-                       {"config", json_of(winner.candidate.config)},
-                       {"timing", json_of(winner.timing)},
-                       {"compile", json_of(winner.compile)},
-                       {"provenance", provenance_json(winner.provenance)},
-                       {"evidence", evidence_json(winner.evidence)}};
+    Json line = {{"op", winner.op},
+                 {"arch", arch_of(winner.device.cc_major, winner.device.cc_minor)},
+                 {"problem", problem_json(winner)},
+                 {"device", device_json(winner.device, name)},
+                 {"template", winner.template_identity},
+                 {"family", winner.candidate.family},
+                 {"config", json_of(winner.candidate.config)},
+                 {"timing", json_of(winner.timing)},
+                 {"compile", json_of(winner.compile)},
+                 {"provenance", provenance_json(winner.provenance)},
+                 {"evidence", evidence_json(winner.evidence)}};
+    if (!winner.doubt.empty()) line["doubt"] = winner.doubt;
     return line.dump();
 }
 

@@ -18,9 +18,9 @@ TakeReport merge(Store& into, const std::string& from_path, const TakeOptions& o
     const auto offer = [&](const Winner& winner) {
         if (options.stopped && options.stopped()) return false;
         taker.offer(winner, "row " + std::to_string(++row));
-        return true;
+        return !taker.is_stopped();
     };
-    from.for_each_oldest_first({}, offer, [&](const std::string& why) { taker.refuse(from_path, why); });
+    from.for_each_oldest_first({}, offer, [&](const std::string& why) { taker.refuse(from_path, {Refusal::malformed, why}); });
     return taker.finish();
 }
 

@@ -66,16 +66,20 @@ std::int64_t insert_winner(Connection& connection, const Winner& winner) {
         "high_us, "
         "min_us, samples, registers, spill_bytes, static_smem_bytes, wgmma_serialised, setmaxnreg_ignored, compile_ms, "
         "cubin_bytes, "
-        "driver, nvrtc, device_name, power_limit_w, method, tool_version, date) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, "
+        "driver, nvrtc, device_name, power_limit_w, method, tool_version, date, doubt) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
+        "?9, ?10, "
         "?11, "
-        "?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)");
+        "?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)");
     bind_place(query, place);
     query.bind_all(template_id, pairs_to_text(winner.candidate.config.values()));
     bind_timing(query, winner.timing);
     bind_compile(query, winner.compile);
     const Provenance& from = winner.provenance;
     const std::string& device_name = from.device_name.empty() ? winner.device.name : from.device_name;
-    query.bind_all(from.driver, from.nvrtc, device_name, from.power_limit_w, from.method, from.tool_version, from.date).run();
+    query
+        .bind_all(from.driver, from.nvrtc, device_name, from.power_limit_w, from.method, from.tool_version, from.date,
+                  winner.doubt)
+        .run();
     return connection.last_insert_id();
 }
 
@@ -110,6 +114,12 @@ void insert_finalist(Connection& connection, std::pair<std::int64_t, std::size_t
     query.bind_all(key.first, key.second, finalist.name, candidate.family, pairs_to_text(candidate.config.values()));
     bind_timing(query, finalist.timing);
     query.bind_all(finalist.ratio, finalist.ratio_low, finalist.ratio_high, finalist.tie).run();
+}
+
+// Another program that deletes a winner leaves its evidence, and SQLite gives the number again.
+void remove_leftovers(Connection& connection, std::int64_t winner_id) {
+    connection.query("DELETE FROM evidence WHERE winner_id = ?1").bind(winner_id).run();
+    connection.query("DELETE FROM finalist WHERE winner_id = ?1").bind(winner_id).run();
 }
 
 // Fills `config` from its text; false if the text is not canonical.
@@ -283,6 +293,7 @@ CompileReport read_compile(Query& query) {
 
 void write_winner(Connection& connection, const Winner& winner) {
     const std::int64_t id = insert_winner(connection, winner);
+    remove_leftovers(connection, id);
     insert_evidence(connection, id, winner.evidence);
     for (std::size_t at = 0; at < winner.evidence.finalists.size(); ++at) {
         insert_finalist(connection, {id, at}, winner.evidence.finalists[at]);
@@ -296,7 +307,7 @@ std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Deta
         "d.l2_mib, d.memory_gib, d.bus_bits, t.identity, t.family, w.config, w.median_us, w.low_us, w.high_us, w.min_us, "
         "w.samples, "
         "w.registers, w.spill_bytes, w.static_smem_bytes, w.wgmma_serialised, w.setmaxnreg_ignored, w.compile_ms, w.cubin_bytes, "
-        "w.driver, w.nvrtc, w.device_name, w.power_limit_w, w.method, w.tool_version, w.date, v.rounds, v.decided_by, "
+        "w.driver, w.nvrtc, w.device_name, w.power_limit_w, w.method, w.tool_version, w.date, w.doubt, v.rounds, v.decided_by, "
         "v.max_error, "
         "v.space_legal, v.tried, v.failed, v.seconds, v.compile_seconds, v.verify_seconds, v.measure_seconds, v.stopped_by, "
         "v.seed, "
@@ -317,6 +328,7 @@ std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Deta
     winner.timing = read_timing(query).value_or(Timing{});
     winner.compile = read_compile(query);
     winner.provenance = read_provenance(query);
+    winner.doubt = query.text();
     winner.device.name = winner.provenance.device_name;
     const std::string failures = read_evidence(query, winner.evidence);
     if (detail == Detail::full) {

@@ -5,6 +5,7 @@
 
 #include "db/failure.h"
 #include "db/files.h"
+#include "db/orphans.h"
 #include "src/core/error.h"
 
 namespace autotune::db {
@@ -76,12 +77,37 @@ CREATE TABLE miss(
 CREATE UNIQUE INDEX miss_key ON miss(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7);
 )sql";
 
+// Schema 3: a winner may be in doubt, and numbers of classes, devices and templates are never given twice. Whoever deletes such a
+// row with another program leaves winners behind that refer to it: they must not become winners of the next template.
+constexpr const char* kStep3 = R"sql(
+ALTER TABLE winner ADD COLUMN doubt TEXT NOT NULL DEFAULT '';
+CREATE TABLE new_problem_class(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL, class_key TEXT NOT NULL, extent_names TEXT NOT NULL,
+    UNIQUE(class_key, extent_names)) STRICT;
+INSERT INTO new_problem_class(id, op, class_key, extent_names) SELECT id, op, class_key, extent_names FROM problem_class;
+DROP TABLE problem_class;
+ALTER TABLE new_problem_class RENAME TO problem_class;
+CREATE TABLE new_device(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, cc_major INTEGER NOT NULL, cc_minor INTEGER NOT NULL,
+    sm_count INTEGER NOT NULL, l2_mib INTEGER NOT NULL, memory_gib INTEGER NOT NULL, bus_bits INTEGER NOT NULL) STRICT;
+INSERT INTO new_device(id, key, cc_major, cc_minor, sm_count, l2_mib, memory_gib, bus_bits)
+    SELECT id, key, cc_major, cc_minor, sm_count, l2_mib, memory_gib, bus_bits FROM device;
+DROP TABLE device;
+ALTER TABLE new_device RENAME TO device;
+CREATE TABLE new_template(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, family TEXT NOT NULL, identity TEXT NOT NULL, UNIQUE(identity, family)) STRICT;
+INSERT INTO new_template(id, family, identity) SELECT id, family, identity FROM template;
+DROP TABLE template;
+ALTER TABLE new_template RENAME TO template;
+)sql";
+
 // A new file runs all of them too, so a migrated file and a new one cannot differ.
 struct Step {
     const char* sql;
     const char* stamp;  // a pragma takes no parameter
 };
-constexpr std::array<Step, 2> kSteps = {{{kStep1, "PRAGMA user_version = 1"}, {kStep2, "PRAGMA user_version = 2"}}};
+constexpr std::array<Step, 3> kSteps = {
+    {{kStep1, "PRAGMA user_version = 1"}, {kStep2, "PRAGMA user_version = 2"}, {kStep3, "PRAGMA user_version = 3"}}};
 constexpr const char* kStampApplication = "PRAGMA application_id = 1096045902";
 static_assert(kApplicationId == 1096045902);
 
@@ -145,19 +171,28 @@ void leave_wal(Connection& connection) {
     if (mode == "wal") connection.run("PRAGMA journal_mode=DELETE");
 }
 
-// Copies the file as it is now. A copy that fails half-way is removed.
-void back_up(Connection& connection, const std::string& target) {
-    try {
-        Query query = connection.query("VACUUM INTO ?1");
-        query.bind(target).run();
-    } catch (...) {
-        remove_file(target);
-        throw;
+// A step that puts a table in another's place must not take the rows along that refer to it. SQLite heeds the switch outside
+// transactions alone.
+class LooseForeignKeys {
+  public:
+    explicit LooseForeignKeys(Connection& connection) : connection_(connection) { connection_.run("PRAGMA foreign_keys=OFF"); }
+    ~LooseForeignKeys() {
+        try {
+            connection_.run("PRAGMA foreign_keys=ON");
+        } catch (...) {
+            // The migration has failed, and the connection is closed without another write.
+        }
     }
-}
+    LooseForeignKeys(const LooseForeignKeys&) = delete;
+    LooseForeignKeys& operator=(const LooseForeignKeys&) = delete;
+
+  private:
+    Connection& connection_;
+};
 
 void initialise(Connection& connection) {
     connection.run("PRAGMA journal_mode=DELETE");
+    const LooseForeignKeys loose(connection);
     Transaction transaction(connection);
     if (is_blank(connection)) {  // another process may have been first
         for (const Step& step : kSteps) {
@@ -189,13 +224,26 @@ int schema_version() {
 }
 
 void migrate(Connection& connection, int version) {
+    const LooseForeignKeys loose(connection);
     Transaction transaction(connection);
     for (auto at = static_cast<std::size_t>(user_version(connection)); at < static_cast<std::size_t>(version); ++at) {
         connection.run(kSteps.at(at).sql);
         connection.run(kSteps.at(at).stamp);
     }
     connection.run(kStampApplication);
+    if (version == schema_version()) remove_orphans(connection);  // older schemas gave their numbers twice
     transaction.commit();
+}
+
+std::string back_up(Connection& connection, const std::string& name) {
+    std::string target = new_private_file(name);
+    try {
+        connection.query("VACUUM INTO ?1").bind(target).run();
+    } catch (...) {
+        remove_file(target);
+        throw;
+    }
+    return target;
 }
 
 std::string prepare_schema(Connection& connection) {
@@ -215,8 +263,7 @@ std::string prepare_schema(Connection& connection) {
                              "open it once for writing, which migrates it after a backup");
     }
     const std::string name = connection.path() + ".schema" + std::to_string(user_version(connection)) + ".backup";
-    std::string backup = new_private_file(name);
-    back_up(connection, backup);
+    std::string backup = back_up(connection, name);
     try {
         migrate(connection, schema_version());
     } catch (...) {

@@ -18,13 +18,18 @@ int schema_version();
 // Returns the backup's path, empty if none was made.
 std::string prepare_schema(Connection& connection);
 
-// Runs the steps from the file's version to `version` in one transaction, without a backup: for prepare_schema and its tests.
+// Runs the steps from the file's version to `version` in one transaction, without a backup, and deletes orphans: for
+// prepare_schema and its tests.
 void migrate(Connection& connection, int version);
+
+// Copies the database as it is now to a new file (0600) with this name, or with a number after it where that is taken. Returns
+// the name. A copy that fails half-way is removed.
+std::string back_up(Connection& connection, const std::string& name);
 
 // Of all names and definitions in the file.
 std::uint64_t schema_fingerprint(Connection& connection);
 // What that must be for schema_version(): known beforehand, and made anew from the steps in memory.
-inline constexpr std::uint64_t kFingerprint = 9850088517295356715ULL;
+inline constexpr std::uint64_t kFingerprint = 619356401079902861ULL;
 std::uint64_t expected_fingerprint();
 
 }  // namespace autotune::db

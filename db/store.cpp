@@ -8,7 +8,9 @@
 #include "db/matching.h"
 #include "db/nearest.h"
 #include "db/open_file.h"
+#include "db/orphans.h"
 #include "db/rows.h"
+#include "db/schema.h"
 #include "db/shipped.h"
 #include "db/sqlite_handle.h"
 #include "db/trial_queue.h"
@@ -25,6 +27,7 @@ Winner tidied(Winner winner) {
     for (std::string* text : {&from.driver, &from.nvrtc, &from.device_name, &from.method, &from.tool_version, &from.date}) {
         *text = cleaned(*text);
     }
+    winner.doubt = cleaned(winner.doubt);
     Evidence& evidence = winner.evidence;
     evidence.decided_by = cleaned(evidence.decided_by);
     evidence.stopped_by = cleaned(evidence.stopped_by);
@@ -326,8 +329,24 @@ std::string Store::describe() const {
     return impl_->reading([](Connection& source) { return describe_database(source); });
 }
 
+FileHealth Store::check() const {
+    return impl_->reading([](Connection& source) { return health_of(source); });
+}
+
 std::string Store::verify_integrity() const {
-    return impl_->reading([](Connection& source) { return integrity_of(source); });
+    const FileHealth health = check();
+    if (!health.damage.empty()) return health.damage;
+    return health.is_sound() ? "" : health.example;
+}
+
+RepairReport Store::repair() {
+    if (check().is_sound()) return {};
+    RepairReport report{.backup = back_up(impl_->use(), path() + ".repair.backup")};
+    impl_->write([&](Connection& connection) {
+        report.orphans = remove_orphans(connection);
+        report.invalid = remove_invalid(connection);
+    });
+    return report;
 }
 
 std::vector<Warning> Store::warnings() const {

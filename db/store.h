@@ -11,73 +11,15 @@
 
 #include "db/database_error.h"
 #include "db/warning.h"
-#include "src/core/device.h"
-#include "src/core/problem.h"
-#include "src/core/trial.h"
+#include "src/core/winner.h"
 
 namespace autotune::db {
 
-// Members are initialised with {} so that designated initialisers may leave them out without a warning from gcc 12.
-
-// The soft half of a key: a row with other values is usable, shown as stale, and re-raced first.
-struct Provenance {
-    std::string driver{};        // "580.159.04", or the CUDA version "13.0" where NVML is missing
-    std::string nvrtc{};         // "13.0"
-    std::string device_name{};   // label
-    int power_limit_w = 0;       // 0: unknown
-    std::string method{};        // measuring method and its version: "final-rounds-1 l2=cold data=normal"
-    std::string tool_version{};  // "0.1.0"
-    std::string date{};          // ISO 8601, UTC
-};
-
-// Another candidate of the final rounds: what the winner beat.
-struct Finalist {
-    std::string name{};  // Candidate::to_string(), or "cublas", "cublaslt", ...
-    std::optional<Candidate> candidate{};
-    Timing timing{};
-    double ratio = 1;      // its time over the winner's, median of paired rounds
-    double ratio_low = 1;  // bootstrap 95 % interval
-    double ratio_high = 1;
-    bool tie = false;
-};
-
-// Why the winner is believed. Plain facts; `autotune explain` tells them in words.
-struct Evidence {
-    int rounds = 0;
-    std::string decided_by{};           // "faster", "tie: previous winner", "tie: fewer resources", "only candidate"
-    std::optional<double> max_error{};  // of the allowed error
-    std::uint64_t space_legal = 0;      // legal configs of all families
-    int tried = 0, failed = 0;          // candidates
-    double seconds = 0;                 // the whole tune
-    double compile_seconds = 0, verify_seconds = 0, measure_seconds = 0;
-    std::string stopped_by{};  // "budget", "space exhausted", "interrupted"
-    std::uint64_t seed = 0;
-    Conditions conditions{};                              // median of the final rounds
-    std::vector<Finalist> finalists{};                    // ascending ratio; the winner itself first
-    std::vector<std::pair<std::string, int>> failures{};  // status -> count
-};
-
-struct Winner {
-    std::string op{};
-    std::string class_key{};  // Problem::class_key()
-    std::vector<Extent> extents{};
-    DeviceIdentity device{};
-    std::string template_identity{};  // of candidate.family when it was tuned
-    Candidate candidate{};
-    Timing timing{};  // of the final rounds alone
-    CompileReport compile{};
-    Provenance provenance{};
-    Evidence evidence{};
-    bool shipped = false;  // from the read-only layer
-};
-
-// A row of the trial table: what happened to one candidate for one problem on one device.
-struct StoredTrial {
-    Trial trial{};
-    std::string template_identity{};
-    std::string nvrtc{};
-    std::string date{};  // when it was recorded, as trials() gives it; record() sets it
-};
+using autotune::Evidence;
+using autotune::Finalist;
+using autotune::Provenance;
+using autotune::StoredTrial;
+using autotune::Winner;
 
 // Which rows a listing wants; empty strings match all.
 struct Filter {
@@ -91,6 +33,21 @@ struct Filter {
 struct MissRow {
     std::string problem_key{}, op{}, class_key{}, shape{}, device_key{}, date{};
     std::int64_t count = 0;
+};
+
+// Damage ends the use of a file. Rows that are orphans or not valid are passed over, and repair() deletes them.
+struct FileHealth {
+    std::string damage{};      // what SQLite finds, or a device that is not what its key says
+    std::int64_t orphans = 0;  // rows that refer to rows which are not there, as deletions by other programs leave them
+    std::int64_t invalid = 0;  // winners that the validators refuse
+    std::string example{};     // the first of them
+    bool is_sound() const { return damage.empty() && orphans == 0 && invalid == 0; }
+};
+
+struct RepairReport {
+    std::int64_t orphans = 0;  // deleted
+    std::int64_t invalid = 0;
+    std::string backup{};  // the file as it was; empty if there was nothing to delete
 };
 
 struct OpenOptions {
@@ -168,8 +125,12 @@ class Store {
     const std::string& path() const;
     // Version of SQLite at run time, schema version, journal mode: for doctor.
     std::string describe() const;
-    // quick_check plus our own invariants; empty if sound.
+    // What is wrong with the file, if anything. Reads every row.
+    FileHealth check() const;
+    // The same in one sentence; empty if sound.
     std::string verify_integrity() const;
+    // Deletes the rows that check() counts, in one transaction after a backup beside the file.
+    RepairReport repair();
     // What was passed over or is worth knowing, oldest first, each once. For the tool to print; the library passes on the first.
     std::vector<Warning> warnings() const;
     // Whether put() can only fail: opened so, or fallen back to it.

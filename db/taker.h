@@ -16,12 +16,16 @@ class Taker {
     Taker(Store& store, const TakeOptions& options) : store_(store), options_(options) {}
 
     // `where` names the row in a refusal: "line 12".
-    void offer(const Winner& winner, const std::string& where);
-    void refuse(const std::string& where, const std::string& why);
+    void offer(Winner winner, const std::string& where);
+    // REQUIRES: the verdict is a refusal.
+    void refuse(const std::string& where, const RowVerdict& verdict);
+    // Asks options.stopped.
+    bool is_stopped();
     // Writes what is left.
     TakeReport finish();
 
   private:
+    RowVerdict verdict_on(const Winner& winner) const;
     void write();
 
     Store& store_;

@@ -1,5 +1,6 @@
 #include "db/transfer.h"
 
+#include <ios>
 #include <istream>
 #include <ostream>
 
@@ -10,17 +11,54 @@
 namespace autotune::db {
 namespace {
 
-// The next line without its end, or a beginning of one that is longer than a line may be. False at the end.
-bool next_line(std::istream& in, std::string& line) {
-    line.clear();
-    std::streambuf& buffer = *in.rdbuf();
-    constexpr int kEnd = std::char_traits<char>::eof();
-    int letter = buffer.sbumpc();
-    if (letter == kEnd) return false;
-    for (; letter != kEnd && letter != '\n' && line.size() <= kMaxLineBytes; letter = buffer.sbumpc()) {
-        line += static_cast<char>(letter);
+// The lines of a stream.
+class LineReader {
+  public:
+    explicit LineReader(std::istream& in) : buffer_(*in.rdbuf()) {}
+
+    // The next line without its end; false at the end, or where reading cannot go on: why() says so. A line over kMaxLineBytes is
+    // cut, which makes it one that is not valid.
+    bool next(std::string& line) {
+        line.clear();
+        std::size_t bytes = 0;
+        int letter = take();
+        if (letter == kEnd) return false;
+        for (; letter != kEnd && letter != '\n'; letter = take()) {
+            if (line.size() <= kMaxLineBytes) line += static_cast<char>(letter);
+            if (++bytes > kMostLineBytes) {
+                why_ = "it is longer than 16 MiB, so this is no file of winners";
+                return false;
+            }
+        }
+        return why_.empty();
     }
-    return true;
+    const std::string& why() const { return why_; }
+
+  private:
+    static constexpr int kEnd = std::char_traits<char>::eof();
+
+    int take() {
+        try {
+            return buffer_.sbumpc();
+        } catch (const std::ios_base::failure& error) {
+            why_ = "it cannot be read (" + error.code().message() + ")";
+        }
+        return kEnd;
+    }
+
+    std::streambuf& buffer_;
+    std::string why_;
+};
+
+void offer_line(Taker& taker, const std::string& line, const std::string& where) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) return;
+    std::optional<Winner> winner;
+    try {
+        winner = from_json_line(line);
+    } catch (const Error& error) {
+        taker.refuse(where, {Refusal::malformed, error.what()});
+    }
+    if (winner) taker.offer(*winner, where);
 }
 
 }  // namespace
@@ -41,24 +79,32 @@ std::int64_t export_lines(const Store& store, const Filter& filter, std::ostream
 
 TakeReport import_lines(Store& store, std::istream& in, const TakeOptions& options) {
     Taker taker(store, options);
-    std::string line;
-    for (std::int64_t number = 1; next_line(in, line); ++number) {
-        if (options.stopped && options.stopped()) break;
-        if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-        const std::string where = "line " + std::to_string(number);
-        if (line.size() > kMaxLineBytes) {
-            taker.refuse(where, "it is longer than 1 MiB; what follows it is not read");
-            break;
-        }
-        std::optional<Winner> winner;
-        try {
-            winner = from_json_line(line);
-        } catch (const Error& error) {
-            taker.refuse(where, error.what());
-        }
-        if (winner) taker.offer(*winner, where);
+    LineReader reader(in);
+    std::int64_t number = 0;
+    try {
+        for (std::string line; reader.next(line) && !taker.is_stopped();)
+            offer_line(taker, line, "line " + std::to_string(++number));
+    } catch (...) {
+        taker.finish();  // a stream of the caller's throws what it likes: what came before it is kept
+        throw;
+    }
+    if (!reader.why().empty()) {
+        taker.refuse("line " + std::to_string(number + 1),
+                     {Refusal::malformed, reader.why() + "; reading ends here, the lines before are taken"});
     }
     return taker.finish();
+}
+
+std::string_view to_string(Refusal reason) {
+    switch (reason) {
+        case Refusal::malformed:
+            return "malformed";
+        case Refusal::unusable:
+            return "unusable";
+        case Refusal::impossible:
+            return "impossible";
+    }
+    return "";
 }
 
 }  // namespace autotune::db

@@ -118,7 +118,11 @@ std::vector<MissRow> read_misses(Connection& connection) {
 }
 
 std::string utc_now() {
-    const std::time_t now = std::time(nullptr);
+    return utc_in(0);
+}
+
+std::string utc_in(int seconds) {
+    const std::time_t now = std::time(nullptr) + seconds;
     std::tm parts{};
     gmtime_r(&now, &parts);
     std::array<char, 32> text{};

@@ -29,5 +29,7 @@ std::vector<MissRow> read_misses(Connection& connection);
 
 // Now, in UTC: "2026-11-21T01:30:00Z".
 std::string utc_now();
+// So many seconds from now.
+std::string utc_in(int seconds);
 
 }  // namespace autotune::db

@@ -244,6 +244,7 @@ std::optional<std::string> why_invalid(const Winner& winner) {
     if (auto why = flaw_of(winner.timing)) return why;
     if (auto why = flaw_of(winner.compile)) return why;
     if (auto why = flaw_of(winner.provenance)) return why;
+    if (!is_text(winner.doubt)) return "doubt is not a short line of text";
     return flaw_of(winner.evidence);
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "tuner/dates.h"
 #include "tuner/neighbours.h"
@@ -20,7 +21,7 @@ std::vector<Candidate> field_of(const db::Winner& stored, const Problem& problem
         const Family* family = services.catalogue.find_family(row.candidate.family);
         if (family == nullptr) continue;
         row.template_identity = services.catalogue.template_identity(*family);
-        if (is_valid(row, problem, services)) field.push_back(row.candidate);
+        if (!why_illegal(services.catalogue, row, problem, services.device)) field.push_back(row.candidate);
     }
     return field;
 }
@@ -92,6 +93,7 @@ db::Winner RaceAgain::winner_from(const FinalRace& race, const Verdict& verdict)
     const Contestant& who = race.contestants()[verdict.winner];
     db::Winner winner = stored_;
     winner.shipped = false;
+    winner.doubt.clear();
     winner.device = services_.device.identity;
     winner.candidate = *who.candidate;
     winner.template_identity = services_.catalogue.template_identity(*services_.catalogue.find_family(who.candidate->family));

@@ -1,5 +1,6 @@
 #include "tuner/recall.h"
 
+#include "kernel_templates/stored_winner.h"
 #include "tuner/tune_run.h"
 
 namespace autotune::tuner {
@@ -21,14 +22,6 @@ std::string watts(int value) {
 
 }  // namespace
 
-bool is_valid(const db::Winner& winner, const Problem& problem, const TuneServices& services) {
-    const Family* family = services.catalogue.find_family(winner.candidate.family);
-    if (family == nullptr || services.catalogue.template_identity(*family) != winner.template_identity) return false;
-    if (family->refuses(problem, services.device)) return false;
-    const SearchSpace space = family->space(problem, services.device);
-    return space.contains(space.canonical(winner.candidate.config));
-}
-
 std::string measuring_method(bool l2_warm) {
     return std::string("final-rounds-1 l2=") + (l2_warm ? "warm" : "cold") + " data=normal";
 }
@@ -47,7 +40,7 @@ std::optional<db::Winner> valid_winner(const Problem& problem, const TuneService
     if (services.store == nullptr) return std::nullopt;
     std::optional<db::Winner> stale;
     for (db::Winner& winner : services.store->find(problem, services.device.identity)) {
-        if (!is_valid(winner, problem, services)) continue;
+        if (why_unusable(services.catalogue, winner, problem, services.device)) continue;
         if (why_stale(winner.provenance, services.provenance).empty()) return std::move(winner);
         if (!stale) stale = std::move(winner);
     }

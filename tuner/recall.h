@@ -6,11 +6,9 @@
 
 namespace autotune::tuner {
 
-// The best row of the store whose template is the catalogue's and whose config is still legal: fresh before stale, the user's
-// before shipped. Stale ones count.
+// The best row of the store that why_unusable() has nothing against: fresh before stale, the user's before shipped. Stale ones
+// count.
 std::optional<db::Winner> valid_winner(const Problem& problem, const TuneServices& services);
-// Whether a row is of the catalogue's template and its config legal for the problem on the services' device.
-bool is_valid(const db::Winner& winner, const Problem& problem, const TuneServices& services);
 // How a row's soft key differs from today's, for people; empty if it does not. Facts that one side does not know do not differ.
 std::string why_stale(const db::Provenance& stored, const db::Provenance& today);
 

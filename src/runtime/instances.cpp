@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "kernel_templates/legality.h"
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
-#include "src/runtime/legality.h"
 #include "src/runtime/roomy_thread.h"
 #include "src/runtime/status.h"
 

@@ -7,8 +7,9 @@
 #include <limits>
 #include <sstream>
 
+#include "kernel_templates/legality.h"
+#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
-#include "src/runtime/legality.h"
 #include "src/runtime/status.h"
 
 namespace autotune::runtime {
@@ -91,7 +92,7 @@ Config pinned_config(const std::string& pin, std::istringstream& words, PinnedSp
 }  // namespace
 
 Winners::Winners(const Settings& settings, const Catalogue& catalogue, Log& log)
-    : settings_(settings), catalogue_(catalogue), log_(log) {}
+    : settings_(settings), catalogue_(catalogue), log_(log), identities_(catalogue) {}
 
 Winners::~Winners() {
     try {
@@ -125,24 +126,14 @@ db::Store* Winners::store(LateWarnings& warnings) {
     return nullptr;
 }
 
-// Whether it was tuned with the template as it is today. REQUIRES: mutex_ is held.
-bool Winners::is_current(const db::Winner& winner) {
-    const Family* family = catalogue_.find_family(winner.candidate.family);
-    if (family == nullptr) return false;
-    std::string& identity = identities_[winner.candidate.family];
-    if (identity.empty()) identity = catalogue_.template_identity(*family);
-    return winner.template_identity == identity;
-}
-
 // REQUIRES: mutex_ is held.
 std::vector<Found> Winners::read(const Problem& problem, const Device& device, LateWarnings& warnings) {
     std::vector<Found> found;
     db::Store* const open = store(warnings);
     if (open == nullptr) return found;
-    Legality legality(catalogue_, problem, device);
+    StoredWinnerRule rule(identities_, problem, device);
     const auto take = [&](const db::Winner& winner, autotune_origin origin) {
-        if (is_current(winner) && legality.allows(winner.candidate))
-            found.push_back({winner.candidate, origin, winner.provenance.nvrtc});
+        if (!rule.why_unusable(winner)) found.push_back({winner.candidate, origin, winner.provenance.nvrtc});
     };
     const std::vector<db::Winner> exact = open->find(problem, device.identity);
     for (const db::Winner& winner : exact)

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "db/store.h"
 #include "kernel_templates/catalogue.h"
+#include "kernel_templates/stored_winner.h"
 #include "src/core/device.h"
 #include "src/core/problem.h"
 #include "src/core/trial.h"
@@ -57,7 +57,6 @@ class Winners {
     using Miss = std::pair<Problem, DeviceIdentity>;
 
     std::vector<Found> read(const Problem& problem, const Device& device, LateWarnings& warnings);
-    bool is_current(const db::Winner& winner);
     db::Store* store(LateWarnings& warnings);
     void write(const std::vector<Miss>& misses) const;
 
@@ -68,7 +67,7 @@ class Winners {
     std::optional<db::Store> store_;
     bool store_has_database_ = false;
     std::unordered_map<std::string, Candidate> likely_defaults_;  // by class, device and rounded extents
-    std::map<std::string, std::string> identities_;               // of templates, by family: a hash of its whole text
+    TemplateIdentities identities_;
     std::vector<Miss> misses_;
 };
 

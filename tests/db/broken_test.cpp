@@ -135,7 +135,7 @@ TEST(BrokenFile, ANegativeOrMissingVersionIsRefused) {
     for (const char* sql : {"PRAGMA user_version = 0", "PRAGMA user_version = -5"}) {
         change(sound_file(folder), sql);
         EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "has no schema version"));
-        change(folder / "a.db", "PRAGMA user_version = 2");
+        change(folder / "a.db", "PRAGMA user_version = 3");
     }
 }
 
@@ -146,7 +146,7 @@ TEST(BrokenFile, ChangedTablesAreRefused) {
                             "DROP TABLE miss; CREATE TABLE miss(id TEXT, class_id TEXT)"}) {
         const TempFolder folder;
         change(sound_file(folder), sql);
-        EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "tables and columns of schema 2")) << sql;
+        EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "tables and columns of schema 3")) << sql;
     }
 }
 
@@ -173,6 +173,58 @@ TEST(BrokenFile, IntegrityFindsDanglingRowsAndForgedDevices) {
     const TempFolder second;
     change(sound_file(second), "UPDATE device SET sm_count = 7");
     EXPECT_THAT(Store::open({.path = second / "a.db"}).verify_integrity(), HasSubstr("key"));
+}
+
+// Other programs leave foreign keys off.
+void delete_by_another_program(const std::string& path, const std::string& sql) {
+    change(path, ("PRAGMA foreign_keys = OFF; " + sql).c_str());
+}
+
+TEST(BrokenFile, AWinnerThatAnotherProgramDeletedIsTunedAgain) {
+    const TempFolder folder;
+    delete_by_another_program(sound_file(folder), "DELETE FROM winner WHERE id > 40");
+    Store store = Store::open({.path = folder / "a.db"});
+    Winner fresh = sample_winner(sample_problem(900), 7);
+    fresh.evidence.finalists.resize(1);
+    store.put(fresh);  // SQLite gives it the number 41, whose evidence is still there
+    EXPECT_THAT(store.find(sample_problem(900), sample_device()).at(0).evidence.finalists, SizeIs(1));
+    store.record_miss(sample_problem(901), sample_device());
+}
+
+TEST(BrokenFile, WinnersOfADeletedTemplateDoNotBecomeAnotherOnes) {
+    for (const char* sql : {"DELETE FROM template", "DELETE FROM device", "DELETE FROM problem_class"}) {
+        const TempFolder folder;
+        delete_by_another_program(sound_file(folder), sql);
+        Store store = Store::open({.path = folder / "a.db"});
+        EXPECT_THAT(store.list({.limit = 1}), SizeIs(0));
+        EXPECT_THAT(texts_of(store.warnings()), ElementsAre(HasSubstr("is not there"))) << sql;
+        Winner other = sample_winner(sample_problem(900));
+        other.template_identity = "another";
+        other.device.sm_count = 78;
+        other.class_key += " beta=zero";
+        store.put(other);
+        EXPECT_THAT(store.list({}), SizeIs(1)) << sql;  // with the old number it would be 51
+    }
+}
+
+TEST(BrokenFile, ARepairDeletesOrphansAndInvalidRowsAfterABackup) {
+    const TempFolder folder;
+    delete_by_another_program(sound_file(folder),
+                              "DELETE FROM winner WHERE id > 40; UPDATE winner SET e0 = -1 WHERE id = 7; "
+                              "INSERT INTO template VALUES(9, 'gemm/mma', 'x'); "
+                              "UPDATE winner SET template_id = 9 WHERE id = 8; DELETE FROM template WHERE id = 9");
+    Store store = Store::open({.path = folder / "a.db"});
+    const FileHealth health = store.check();
+    EXPECT_EQ(health.damage, "");
+    EXPECT_EQ(health.orphans, 10 + 20 + 1);  // evidence and finalists of ten, one winner
+    EXPECT_EQ(health.invalid, 1);
+    const RepairReport report = store.repair();
+    EXPECT_EQ(report.invalid, 1);
+    EXPECT_GE(report.orphans, health.orphans);
+    EXPECT_TRUE(store.check().is_sound());
+    EXPECT_EQ(store.count({}), 38);
+    EXPECT_EQ(Store::open({.path = report.backup}).count({}), 40);
+    EXPECT_EQ(store.repair().backup, "");
 }
 
 TEST(BrokenFile, ASymbolicLinkIsFine) {

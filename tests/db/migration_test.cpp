@@ -20,6 +20,14 @@ void make_schema1_file(const std::string& path) {
     connection.run(read_file(AUTOTUNE_TEST_DATA "/db/schema1_rows.sql").c_str());
 }
 
+// As schema 2 left it, with rows that refer to nothing: foreign keys are off for whoever deletes with another program.
+void make_schema2_file(const std::string& path) {
+    Connection connection({.path = path});
+    migrate(connection, 2);
+    connection.run("PRAGMA foreign_keys = OFF");
+    connection.run(read_file(AUTOTUNE_TEST_DATA "/db/schema2_rows.sql").c_str());
+}
+
 std::string backup_of(const std::string& path) {
     return path + ".schema1.backup";
 }
@@ -38,6 +46,25 @@ TEST(Migration, KeepsTheWinnersOfAnOlderFile) {
     EXPECT_EQ(found[0].provenance.power_limit_w, 0);  // schema 1 did not know it
     EXPECT_EQ(found[0].evidence.finalists.at(0).name, "cublas");
     EXPECT_EQ(store.verify_integrity(), "");
+}
+
+TEST(Migration, KeepsTheRowsOfSchema2AndDropsItsOrphans) {
+    const TempFolder folder;
+    make_schema2_file(folder / "old.db");
+    Store store = Store::open({.path = folder / "old.db"});
+    const auto found = store.find(sample_problem(), sample_device());
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_EQ(found[0].timing.median_us, 101.5);
+    EXPECT_EQ(found[0].template_identity, "3f2a00ff");
+    EXPECT_EQ(found[0].doubt, "");
+    EXPECT_THAT(found[0].evidence.finalists, SizeIs(1));
+    EXPECT_THAT(store.trials(sample_problem(), sample_device()), SizeIs(1));
+    EXPECT_THAT(store.misses(), SizeIs(1));
+    EXPECT_TRUE(store.check().is_sound());
+    Connection backup({.path = folder / "old.db.schema2.backup", .read_only = true});
+    Query rows = backup.query("SELECT count(*) FROM evidence");
+    ASSERT_TRUE(rows.next());
+    EXPECT_EQ(rows.integer(), 3);  // what was dropped is in the backup
 }
 
 TEST(Migration, LeavesABackupThatIsTheOldFile) {

@@ -256,7 +256,7 @@ TEST(Store, CountsMisses) {
 TEST(Store, DescribesItself) {
     Store store = memory_store();
     store.put(sample_winner());
-    EXPECT_THAT(store.describe(), HasSubstr("schema 2"));
+    EXPECT_THAT(store.describe(), HasSubstr("schema 3"));
     EXPECT_THAT(store.describe(), HasSubstr("1 winners"));
 }
 

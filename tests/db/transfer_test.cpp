@@ -14,6 +14,7 @@ using namespace test;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 Winner winner_of(std::int64_t m, double median_us) {
@@ -71,12 +72,80 @@ TEST(Transfer, GoesOnAfterABadLineAndCountsIt) {
 
 TEST(Transfer, AsksTheCallerAboutEveryRow) {
     Store store = memory_store();
-    const TakeOptions options{.check = [](const Winner& winner) {
-        return winner.extents[0].value == 2 ? std::optional<std::string>("block_m = 128 is not in the space") : std::nullopt;
+    const TakeOptions options{.check = [](const Winner& winner) -> RowVerdict {
+        if (winner.extents[0].value == 2) return {Refusal::unusable, "block_m = 128 is not in the space"};
+        return {std::nullopt, winner.extents[0].value == 3 ? "it is too fast" : ""};
     }};
-    const TakeReport report = import_text(store, lines_of({winner_of(1, 10), winner_of(2, 20)}), options);
-    EXPECT_EQ(report.added, 1);
+    const TakeReport report = import_text(store, lines_of({winner_of(1, 10), winner_of(2, 20), winner_of(3, 30)}), options);
+    EXPECT_EQ(report.added, 2);
+    EXPECT_EQ(report.doubted, 1);
     EXPECT_THAT(report.refusals, ElementsAre("line 2: block_m = 128 is not in the space"));
+    EXPECT_THAT(report.refused_for, ElementsAre(Pair(Refusal::unusable, 1)));
+    EXPECT_EQ(store.find(sample_problem(1), sample_device()).at(0).doubt, "");
+    EXPECT_EQ(store.find(sample_problem(3), sample_device()).at(0).doubt, "it is too fast");
+    std::ostringstream out;
+    export_lines(store, {}, out);
+    EXPECT_THAT(out.str(), HasSubstr("\"doubt\":\"it is too fast\""));  // it travels on
+}
+
+TEST(Transfer, RefusesEvidenceThatCannotBeTrue) {
+    Store store = memory_store();
+    const auto with = [](const std::function<void(Winner&)>& change) {
+        Winner winner = winner_of(1, 10);
+        change(winner);
+        return winner;
+    };
+    const TakeReport report = import_text(
+        store, lines_of({with([](Winner& row) { row.evidence.max_error = 5; }), with([](Winner& row) { row.timing.low_us = 11; }),
+                         with([](Winner& row) { row.timing.high_us = 9; }), with([](Winner& row) { row.timing.min_us = 10.5; }),
+                         with([](Winner& row) { row.evidence.finalists[1].timing.low_us = 1e6; }),
+                         with([](Winner& row) { row.provenance.date = "9999-01-01T00:00:00Z"; }),
+                         with([](Winner& row) { row.provenance.date = "yesterday"; })}));
+    EXPECT_THAT(report.refused_for, ElementsAre(Pair(Refusal::impossible, 7)));
+    EXPECT_THAT(report.refusals,
+                ElementsAre(HasSubstr("max_error is 5"), HasSubstr("outside its interval"), HasSubstr("outside its interval"),
+                            HasSubstr("outside its interval"), HasSubstr("a finalist's median"), HasSubstr("in the future"),
+                            HasSubstr("not of the form")));
+    EXPECT_EQ(store.count({}), 0);
+}
+
+TEST(Transfer, ARowInDoubtReplacesNoneThatIsBelieved) {
+    Store store = memory_store();
+    store.put(winner_of(1, 10));
+    Winner doubted = winner_of(1, 1);
+    doubted.doubt = "it is too fast";
+    EXPECT_EQ(import_text(store, lines_of({doubted})).kept, 1);
+    EXPECT_EQ(median_of(store, 1), 10);
+    store.put(doubted);
+    EXPECT_EQ(import_text(store, lines_of({winner_of(1, 10)})).replaced, 1);
+    EXPECT_EQ(median_of(store, 1), 10);
+}
+
+// /dev/zero has no end and no line.
+TEST(Transfer, EndsAtALineWithoutEndAndKeepsWhatCameBefore) {
+    Store store = memory_store();
+    const TakeReport report = import_text(store, lines_of({winner_of(1, 10)}) + std::string(kMostLineBytes + 2, '\0'));
+    EXPECT_EQ(report.added, 1);
+    EXPECT_THAT(report.refusals, ElementsAre(AllOf(HasSubstr("line 2: "), HasSubstr("16 MiB"))));
+    EXPECT_EQ(store.count({}), 1);
+    std::ifstream zeros("/dev/zero");
+    EXPECT_EQ(import_lines(store, zeros, {}).refused, 1);
+}
+
+TEST(Transfer, SaysWhyAStreamCannotBeRead) {
+    Store store = memory_store();
+    std::ifstream folder("/tmp");
+    EXPECT_THAT(import_lines(store, folder, {}).refusals, ElementsAre(HasSubstr("Is a directory")));
+}
+
+TEST(Transfer, StopsBetweenLinesWhenItIsAsked) {
+    Store store = memory_store();
+    int asked = 0;
+    const TakeReport report = import_text(store, lines_of({winner_of(1, 1), winner_of(2, 1), winner_of(3, 1)}),
+                                          {.stopped = [&] { return ++asked > 2; }});
+    EXPECT_TRUE(report.stopped);
+    EXPECT_EQ(report.added, 2);
+    EXPECT_EQ(store.count({}), 2);
 }
 
 TEST(Transfer, KeepsTheFasterOfOneToolchain) {
@@ -93,7 +162,7 @@ TEST(Transfer, KeepsTheNewerOfTwoToolchains) {
     store.put(winner_of(1, 10));
     Winner newer = winner_of(1, 12);
     newer.provenance.nvrtc = "13.1";
-    newer.provenance.date = "2027-01-01T00:00:00Z";
+    newer.provenance.date = "2026-11-22T00:00:00Z";
     EXPECT_EQ(import_text(store, lines_of({newer})).replaced, 1);
     Winner older = winner_of(1, 5);
     older.provenance.nvrtc = "12.4";

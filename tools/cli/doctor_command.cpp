@@ -11,6 +11,7 @@
 #include "src/jit/cubin_cache.h"
 #include "tools/cli/command.h"
 #include "tools/cli/json_forms.h"
+#include "tools/cli/rows.h"
 #include "tools/cli/text_forms.h"
 
 namespace autotune::cli {
@@ -94,8 +95,20 @@ Finding look_at_nvrtc(Session& session, const std::optional<Gpu>& gpu) {
     }
 }
 
+// Deletes the rows that every command passes over.
+void repair_database(Session& session) {
+    db::Store& store = session.open_store();
+    const db::RepairReport report = store.repair();
+    if (report.backup.empty()) return;
+    session.warn(
+        fmt::format("database {}: {} rows that referred to nothing and {} that were not valid are deleted; what it was "
+                    "before is in {}",
+                    store.path(), report.orphans, report.invalid, report.backup));
+}
+
 Finding look_at_database(Session& session) {
     try {
+        if (session.arguments().has("repair")) repair_database(session);
         const db::Store& store = session.open_store_if_any();
         const std::vector<db::Warning> warnings = store.warnings();
         const bool is_missing = std::any_of(warnings.begin(), warnings.end(),
@@ -105,8 +118,10 @@ Finding look_at_database(Session& session) {
             return {"database", Health::ok,
                     session.database_path() + " (not made yet: the first tune makes it); " + count + " winners are shipped"};
         }
-        const std::string trouble = store.verify_integrity();
-        if (!trouble.empty()) return {"database", Health::failed, session.database_path() + ": " + trouble, ExitCode::database};
+        const db::FileHealth health = store.check();
+        if (!health.damage.empty())
+            return {"database", Health::failed, session.database_path() + ": " + health.damage, ExitCode::database};
+        if (!health.is_sound()) return {"database", Health::note, passed_over_text(session.database_path(), health)};
         return {"database", Health::ok,
                 fmt::format("{}: {} winners with those shipped; {}", session.database_path(), count, store.describe())};
     } catch (const Error& error) {
@@ -179,14 +194,17 @@ ExitCode run(Session& session, const Arguments&) {
 }  // namespace
 
 Command doctor_command() {
-    return {.name = "doctor",
-            .about = "what there is to work with: driver, NVRTC, GPU, database, folders, versions",
-            .examples = {"autotune doctor", "autotune doctor --json --require-gpu"},
-            .flags = device_flags() + store_flags() + output_flags(),
-            .takes_op_options = false,
-            .words = "",
-            .fewest_words = 0,
-            .run = run};
+    return {
+        .name = "doctor",
+        .about = "what there is to work with: driver, NVRTC, GPU, database, folders, versions",
+        .examples = {"autotune doctor", "autotune doctor --json --require-gpu", "autotune doctor --repair"},
+        .flags = device_flags() +
+                 std::vector<Flag>{{"repair", "", "delete rows of the database that are not valid, after a backup", false, {}}} +
+                 store_flags() + output_flags(),
+        .takes_op_options = false,
+        .words = "",
+        .fewest_words = 0,
+        .run = run};
 }
 
 }  // namespace autotune::cli

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernel_templates/stored_winner.h"
 #include "tools/cli/text_forms.h"
 #include "tuner/recall.h"
 
@@ -85,16 +86,15 @@ std::string measured_text(const db::Winner& winner) {
 
 Freshness freshness_of(const Catalogue& catalogue, const db::Winner& winner, const Problem& problem,
                        const std::optional<db::Provenance>& today) {
-    const Family* family = catalogue.find_family(winner.candidate.family);
-    const std::string retune = "autotune " + request_text(catalogue, problem) + " --retune";
-    if (family == nullptr) return {.usable = false, .because = "its family is not part of this version", .remedy = retune};
-    if (catalogue.template_identity(*family) != winner.template_identity)
-        return {.usable = false, .because = "its template has changed since", .remedy = retune};
+    const std::string request = request_text(catalogue, problem), retune = "autotune " + request + " --retune";
+    if (const auto reason = why_unusable(catalogue, winner)) {
+        const std::string race = winner.doubt.empty() ? "" : "autotune verify " + request + " (races it) or ";
+        return {.usable = false, .because = *reason, .remedy = race + retune};
+    }
     const std::string because = today ? tuner::why_stale(winner.provenance, *today) : "";
     return {.stale = !because.empty(),
             .because = because,
-            .remedy =
-                because.empty() ? "" : "autotune verify " + request_text(catalogue, problem) + " (races it again) or " + retune};
+            .remedy = because.empty() ? "" : "autotune verify " + request + " (races it again) or " + retune};
 }
 
 std::string freshness_text(const Freshness& freshness, bool compared) {

@@ -155,6 +155,7 @@ Json winner_json(const db::Winner& winner, const Op* op, const Problem* problem)
     json["provenance"] = provenance_json(winner.provenance);
     json["template_identity"] = winner.template_identity;
     json["shipped"] = winner.shipped;
+    json["doubt"] = winner.doubt.empty() ? Json(nullptr) : Json(winner.doubt);
     return json;
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "tools/cli/bench_plots.h"
 #include "tools/cli/command.h"

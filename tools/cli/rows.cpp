@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "tools/cli/json_forms.h"
 #include "tools/cli/messages.h"
@@ -19,6 +20,29 @@ namespace {
 bool same_row(const db::Winner& a, const db::Winner& b) {
     return a.shipped == b.shipped && a.template_identity == b.template_identity && a.device.key() == b.device.key() &&
            a.candidate.family == b.candidate.family;
+}
+
+// "2 refused (1 malformed, 1 impossible)".
+std::string refused_text(const db::TakeReport& report) {
+    std::string reasons;
+    for (const auto& [reason, count] : report.refused_for)
+        reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", count, db::to_string(reason));
+    return fmt::format("{} refused{}", report.refused, reasons.empty() ? "" : " (" + reasons + ")");
+}
+
+Json taken_json(const std::string& file, const db::TakeReport& report) {
+    Json reasons = Json::object();
+    for (const db::Refusal reason : db::kRefusals) {
+        const auto found = report.refused_for.find(reason);
+        reasons[std::string(db::to_string(reason))] = found == report.refused_for.end() ? 0 : found->second;
+    }
+    return {{"file", file},
+            {"added", report.added},
+            {"replaced", report.replaced},
+            {"kept", report.kept},
+            {"refused", report.refused},
+            {"refused_for", reasons},
+            {"doubted", report.doubted}};
 }
 
 }  // namespace
@@ -37,26 +61,35 @@ RowFilter row_filter_of(Session& session) {
     return filter;
 }
 
-MatchingRows matching_rows(const db::Store& store, const RowFilter& filter, std::size_t limit) {
-    MatchingRows rows;
+std::uint64_t scan_rows(const db::Store& store, const RowFilter& filter, std::size_t limit,
+                        const std::function<bool(const db::Winner&)>& use) {
     if (filter.problems.empty()) {
         // The whole table is counted by the database and not read: 100,000 rows are listed in the time of fifty.
-        rows.winners = store.list({.op = filter.op, .class_key = "", .device_key = filter.device_key, .limit = limit});
-        rows.total = static_cast<std::uint64_t>(
+        if (limit > 0) store.scan({.op = filter.op, .class_key = "", .device_key = filter.device_key, .limit = limit}, use);
+        return static_cast<std::uint64_t>(
             store.count({.op = filter.op, .class_key = "", .device_key = filter.device_key, .limit = SIZE_MAX}));
-        return rows;
     }
+    std::uint64_t total = 0;
+    bool goes_on = true;
     std::set<std::string> seen;  // a list of shapes may name one twice
     for (const Problem& problem : filter.problems) {
         if (!seen.insert(problem.key()).second) continue;
-        for (db::Winner& winner : store.list({.op = filter.op,
-                                  .class_key = problem.class_key(),
-                                  .device_key = filter.device_key,
-                                  .extents = problem.extents})) {
-            ++rows.total;
-            if (rows.winners.size() < limit) rows.winners.push_back(std::move(winner));
-        }
+        const db::Filter one{
+            .op = filter.op, .class_key = problem.class_key(), .device_key = filter.device_key, .extents = problem.extents};
+        store.scan(one, [&](const db::Winner& winner) {
+            if (++total <= limit && goes_on) goes_on = use(winner);
+            return true;
+        });
     }
+    return total;
+}
+
+MatchingRows matching_rows(const db::Store& store, const RowFilter& filter, std::size_t limit) {
+    MatchingRows rows;
+    rows.total = scan_rows(store, filter, limit, [&](const db::Winner& winner) {
+        rows.winners.push_back(winner);
+        return true;
+    });
     return rows;
 }
 
@@ -69,6 +102,12 @@ db::Winner with_evidence(const db::Store& store, const Catalogue& catalogue, con
     return row;
 }
 
+std::string passed_over_text(const std::string& path, const db::FileHealth& health) {
+    return fmt::format(
+        "database {} holds {} rows that are passed over ({}); `autotune doctor --repair` deletes them after a backup", path,
+        health.orphans + health.invalid, health.example);
+}
+
 std::string shape_of(const db::Winner& winner) {
     Problem bare;
     bare.extents = winner.extents;
@@ -77,9 +116,12 @@ std::string shape_of(const db::Winner& winner) {
 
 db::TakeOptions take_options(Session& session) {
     const Catalogue& catalogue = session.catalogue();
-    return {.check = [&catalogue](const db::Winner& winner) -> std::optional<std::string> {
-                const std::string reason = why_unusable(catalogue, winner);
-                return reason.empty() ? std::nullopt : std::optional(reason);
+    return {.check = [&catalogue](const db::Winner& winner) -> db::RowVerdict {
+                const RowJudgement judged = judge(catalogue, winner);
+                if (judged.verdict == RowJudgement::Verdict::unusable) return {db::Refusal::unusable, judged.why};
+                if (judged.verdict == RowJudgement::Verdict::impossible)
+                    return {db::Refusal::impossible, "its evidence is impossible: " + judged.why};
+                return {std::nullopt, judged.why};
             },
             .dry_run = session.arguments().has("dry-run"),
             .stopped = [&session] { return session.stopped(); }};
@@ -91,14 +133,14 @@ ExitCode report_taken(Session& session, const std::vector<std::pair<std::string,
     for (const auto& [file, report] : taken) {
         refused += report.refused;
         for (const std::string& refusal : report.refusals) session.warn(file + ": " + refusal);
-        files.push_back({{"file", file},
-                         {"added", report.added},
-                         {"replaced", report.replaced},
-                         {"kept", report.kept},
-                         {"refused", report.refused}});
+        files.push_back(taken_json(file, report));
         if (session.json()) continue;
-        session.out() << fmt::format("{}: {} added, {} replaced, {} kept as they were, {} refused\n", printable(file),
-                                     report.added, report.replaced, report.kept, report.refused);
+        session.out() << fmt::format("{}: {} added, {} replaced, {} kept as they were, {}\n", printable(file), report.added,
+                                     report.replaced, report.kept, refused_text(report));
+        if (report.doubted > 0) {
+            session.out() << fmt::format(
+                "{}: {} of them are in doubt and answer nothing until `autotune verify` has raced them\n", file, report.doubted);
+        }
     }
     if (session.json()) print_json(session, {{"dry_run", session.arguments().has("dry-run")}, {"files", files}});
     if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; the rows taken so far are kept");

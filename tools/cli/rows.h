@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,14 @@ struct MatchingRows {
     std::vector<db::Winner> winners;  // at most as many as asked for
     std::uint64_t total = 0;
 };
+// Hands matching rows over one by one in bounded memory, `limit` at most and as long as `use` returns true. Returns how many
+// match.
+std::uint64_t scan_rows(const db::Store& store, const RowFilter& filter, std::size_t limit,
+                        const std::function<bool(const db::Winner&)>& use);
 MatchingRows matching_rows(const db::Store& store, const RowFilter& filter, std::size_t limit);
+
+// "database PATH holds 3 rows that are passed over (row 7: WHY); ...": REQUIRES: the file is not sound, and not damaged.
+std::string passed_over_text(const std::string& path, const db::FileHealth& health);
 
 // The row with all its evidence, which a listing leaves out; the row itself if its problem cannot be made again.
 db::Winner with_evidence(const db::Store& store, const Catalogue& catalogue, const db::Winner& row);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "kernel_templates/stored_winner.h"
 #include "tools/cli/command.h"
 #include "tools/cli/common_words.h"
 #include "tools/cli/csv.h"
@@ -39,7 +40,7 @@ class Sources {
         const Family* family = catalogue_.find_family(winner.candidate.family);
         const auto [known, is_new] = identities_.try_emplace(winner.candidate.family);
         if (is_new && family != nullptr) known->second = catalogue_.template_identity(*family);
-        const std::string from = winner.shipped ? "shipped" : "tuned";
+        const std::string from = winner.shipped ? "shipped" : winner.doubt.empty() ? "tuned" : "imported, in doubt";
         return known->second == winner.template_identity ? from : from + ", another text";
     }
 

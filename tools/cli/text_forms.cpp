@@ -72,42 +72,6 @@ std::string device_text(const DeviceIdentity& identity) {
                        identity.sm_count);
 }
 
-std::optional<Problem> problem_of(const Catalogue& catalogue, const db::Winner& winner) {
-    Problem bare;
-    bare.extents = winner.extents;
-    ProblemRequest request{.op = winner.op, .shape = bare.shape(), .options = {}};
-    // The class key is the op's name and then name=value words, each an option of the op.
-    const std::vector<std::string> words = split(winner.class_key, ' ');
-    for (std::size_t i = 1; i < words.size(); ++i) {
-        const std::size_t equals = words[i].find('=');
-        if (equals == std::string::npos) return std::nullopt;
-        request.options[words[i].substr(0, equals)] = words[i].substr(equals + 1);
-    }
-    try {
-        Problem problem = catalogue.problem(request);
-        if (problem.class_key() != winner.class_key || problem.extents != winner.extents) return std::nullopt;
-        return problem;
-    } catch (const Error&) {
-        return std::nullopt;
-    }
-}
-
-std::string why_unusable(const Catalogue& catalogue, const db::Winner& winner) {
-    const auto problem = problem_of(catalogue, winner);
-    if (!problem) return "'" + winner.class_key + "' is not a problem of an op here";
-    const Family* family = catalogue.find_family(winner.candidate.family);
-    if (family == nullptr) return "there is no family '" + winner.candidate.family + "' here";
-    if (catalogue.template_identity(*family) != winner.template_identity)
-        return "it was tuned with another version of " + winner.candidate.family;
-    const auto device = reference_device(arch_or_empty(winner.device));
-    if (!device) return "its device, " + winner.device.key() + ", is not supported here";
-    // Limits are those of the architecture; what the row adds is the size of the card.
-    Device known = *device;
-    known.identity = winner.device;
-    if (const auto reason = family->refuses(*problem, known)) return *reason;
-    return family->space(*problem, known).why_not(winner.candidate.config).value_or("");
-}
-
 // Candidates are long and stand last: a narrow terminal cuts them and not the numbers.
 std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem, bool full) {
     CommonWords names(full);

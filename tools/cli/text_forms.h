@@ -30,11 +30,6 @@ std::string device_text(const DeviceIdentity& identity);
 // The architecture, empty for a device we do not support.
 std::string arch_or_empty(const DeviceIdentity& identity);
 
-// The problem of a stored row, made again by its op; nullopt if the op is unknown or the words no longer mean a problem.
-std::optional<Problem> problem_of(const Catalogue& catalogue, const db::Winner& winner);
-// Why a stored row does not fit this catalogue, in a sentence; empty if it is usable.
-std::string why_unusable(const Catalogue& catalogue, const db::Winner& winner);
-
 // The finalists' table of a tune. What all rows share stands once above the table, unless `full`.
 std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem, bool full);
 

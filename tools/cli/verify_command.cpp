@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/json_forms.h"
@@ -16,11 +17,14 @@
 namespace autotune::cli {
 namespace {
 
-void check_integrity(const db::Store& store) {
-    if (const std::string trouble = store.verify_integrity(); !trouble.empty()) {
-        throw Error(ErrorCode::database, "the database " + store.path() + " is damaged: " + trouble +
+// Damage ends the command. Rows that are passed over anyway are named.
+void check_file(Session& session, const db::Store& store) {
+    const db::FileHealth health = store.check();
+    if (!health.damage.empty()) {
+        throw Error(ErrorCode::database, "the database " + store.path() + " is damaged: " + health.damage +
                                              "; export what can be read, move the file away and import it again");
     }
+    if (!health.is_sound()) session.warn(passed_over_text(store.path(), health));
 }
 
 // What is said of stored rows, row by row, and the check itself.
@@ -62,17 +66,18 @@ void Verification::report(const db::Winner& row, const std::string& verdict, con
 
 ExitCode Verification::check_rows(const db::Store& store, const RowFilter& filter) {
     std::uint64_t unusable = 0;
-    const MatchingRows rows = matching_rows(store, filter, SIZE_MAX);
-    for (const db::Winner& row : rows.winners) {
-        const std::string reason = why_unusable(session_.catalogue(), row);
-        if (reason.empty()) continue;
-        ++unusable;
-        report(row, "unusable", reason);
-    }
+    const std::uint64_t total = scan_rows(store, filter, SIZE_MAX, [&](const db::Winner& row) {
+        if (const auto reason = why_unusable(session_.catalogue(), row)) {
+            ++unusable;
+            report(row, row.doubt.empty() ? "unusable" : "in doubt", *reason);
+        }
+        return !session_.stopped();
+    });
+    if (session_.stopped()) throw Error(ErrorCode::interrupted, "interrupted; nothing was changed");
     if (session_.json()) {
-        list_.finish({{"winners", rows.total}, {"unusable", unusable}, {"sound", true}});
+        list_.finish({{"winners", total}, {"unusable", unusable}, {"sound", true}});
     } else {
-        session_.out() << fmt::format("{} winners, {} of no use here; the file is sound\n", rows.total, unusable);
+        session_.out() << fmt::format("{} winners, {} of no use here; the file is sound\n", total, unusable);
     }
     return unusable == 0 ? ExitCode::done : ExitCode::some_failed;
 }
@@ -127,14 +132,17 @@ ExitCode Verification::race_again(const Problem& problem, const db::Winner& row,
 }
 
 ExitCode Verification::check_row(const Gpu& gpu, db::Store& store, const db::Winner& row) {
-    const auto problem = problem_of(session_.catalogue(), row);
-    if (const std::string reason = why_unusable(session_.catalogue(), row); !reason.empty() || !problem) {
-        report(row, "unusable", reason);
+    db::Winner believed = row;  // a doubt ends with the race
+    believed.doubt.clear();
+    if (const auto reason = why_unusable(session_.catalogue(), believed)) {
+        report(row, "unusable", *reason);
         return ExitCode::some_failed;
     }
+    const auto problem = problem_of(session_.catalogue(), row);
     ProgressLine progress(session_);
     tuner::TuneServices services = session_.tune_services(gpu, &store, &progress);
-    const std::string stale = tuner::why_stale(row.provenance, gpu.provenance);
+    const std::string stale =
+        row.doubt.empty() ? tuner::why_stale(row.provenance, gpu.provenance) : "it was in doubt: " + row.doubt;
     const bool races = session_.arguments().has("race") || (!stale.empty() && !session_.arguments().has("no-race"));
     if (!races) return check_answer(*problem, row, services);
     if (const auto served = tuner::valid_winner(*problem, services); served && served->candidate != row.candidate) {
@@ -170,12 +178,12 @@ ExitCode run(Session& session, const Arguments& arguments) {
     Verification verification(session);
     if (arguments.has("database-only")) {
         const db::Store& store = session.open_store_to_read();
-        check_integrity(store);
+        check_file(session, store);
         return verification.check_rows(store, filter);
     }
     Gpu gpu = session.need_gpu("autotune verify runs kernels (--database-only checks the rows alone)");
     db::Store& store = session.open_store();
-    check_integrity(store);
+    check_file(session, store);
     session.services().learn_versions(gpu, session.nvrtc_path());
     filter.device_key = gpu.device.identity.key();
     return verification.check_kernels(gpu, store, filter);

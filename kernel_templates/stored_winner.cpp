@@ -1,0 +1,105 @@
+#include "kernel_templates/stored_winner.h"
+
+#include <sstream>
+
+#include "src/core/error.h"
+#include "src/core/evidence_check.h"
+
+namespace autotune {
+namespace {
+
+std::string unknown_problem(const Winner& winner) {
+    return "'" + winner.class_key + "' is not a problem of an op here";
+}
+
+std::string unknown_device(const Winner& winner) {
+    return "its device, " + winner.device.key() + ", is not supported here";
+}
+
+}  // namespace
+
+std::optional<Problem> problem_of(const Catalogue& catalogue, const Winner& winner) {
+    Problem bare;
+    bare.extents = winner.extents;
+    ProblemRequest request{.op = winner.op, .shape = bare.shape(), .options = {}};
+    // The class key is the op's name and then name=value words, each an option of the op.
+    std::istringstream words(winner.class_key);
+    std::string word;
+    words >> word;
+    while (words >> word) {
+        const std::size_t equals = word.find('=');
+        if (equals == std::string::npos) return std::nullopt;
+        request.options[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+    try {
+        Problem problem = catalogue.problem(request);
+        if (problem.class_key() != winner.class_key || problem.extents != winner.extents) return std::nullopt;
+        return problem;
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+std::optional<Device> device_of(const Winner& winner) {
+    try {
+        auto device = reference_device(arch_of(winner.device.cc_major, winner.device.cc_minor));
+        if (device) device->identity = winner.device;
+        return device;
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+const std::string& TemplateIdentities::of(const Family& family) {
+    std::string& identity = identities_[std::string(family.name())];
+    if (identity.empty()) identity = catalogue_.template_identity(family);
+    return identity;
+}
+
+std::optional<std::string> StoredWinnerRule::why_illegal(const Winner& winner) {
+    const Family* family = identities_.catalogue().find_family(winner.candidate.family);
+    if (family != nullptr && identities_.of(*family) != winner.template_identity)
+        return "it was tuned with another version of " + winner.candidate.family;
+    return legality_.why_not(winner.candidate);
+}
+
+std::optional<std::string> StoredWinnerRule::why_unusable(const Winner& winner) {
+    if (auto reason = why_illegal(winner)) return reason;
+    if (auto reason = why_impossible(winner)) return "its evidence is impossible: " + *reason;
+    if (!winner.doubt.empty()) return "its evidence is in doubt: " + winner.doubt;
+    return std::nullopt;
+}
+
+std::optional<std::string> why_illegal(const Catalogue& catalogue, const Winner& winner, const Problem& problem,
+                                       const Device& device) {
+    TemplateIdentities identities(catalogue);
+    return StoredWinnerRule(identities, problem, device).why_illegal(winner);
+}
+
+std::optional<std::string> why_unusable(const Catalogue& catalogue, const Winner& winner, const Problem& problem,
+                                        const Device& device) {
+    TemplateIdentities identities(catalogue);
+    return StoredWinnerRule(identities, problem, device).why_unusable(winner);
+}
+
+std::optional<std::string> why_unusable(const Catalogue& catalogue, const Winner& winner) {
+    const auto problem = problem_of(catalogue, winner);
+    if (!problem) return unknown_problem(winner);
+    const auto device = device_of(winner);
+    if (!device) return unknown_device(winner);
+    return why_unusable(catalogue, winner, *problem, *device);
+}
+
+RowJudgement judge(const Catalogue& catalogue, const Winner& winner) {
+    using Verdict = RowJudgement::Verdict;
+    const auto problem = problem_of(catalogue, winner);
+    if (!problem) return {Verdict::unusable, unknown_problem(winner)};
+    const auto device = device_of(winner);
+    if (!device) return {Verdict::unusable, unknown_device(winner)};
+    if (const auto reason = why_illegal(catalogue, winner, *problem, *device)) return {Verdict::unusable, *reason};
+    const Op& op = catalogue.op_of(*problem);
+    if (const auto reason = why_impossible(winner, op, *problem, *device)) return {Verdict::impossible, *reason};
+    return {Verdict::take, why_doubtful(winner, op, *problem, *device)};
+}
+
+}  // namespace autotune

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "kernel_templates/catalogue.h"
+#include "kernel_templates/legality.h"
+#include "src/core/winner.h"
+
+// What a stored row means to a catalogue: the one place that decides whether a winner may answer. Tuner, library and command ask
+// here.
+namespace autotune {
+
+// The problem of a row, made again from its class and extents; nullopt if no op here knows it.
+std::optional<Problem> problem_of(const Catalogue& catalogue, const Winner& winner);
+
+// The device of a row as far as it is stored: identity of the card; limits, clock and bandwidth of its architecture's well-known
+// card. nullopt for an architecture that is not known.
+std::optional<Device> device_of(const Winner& winner);
+
+// Identities of a catalogue's templates, each made once: a hash of a family's whole text. Not thread-safe. REQUIRES: the
+// catalogue outlives it.
+class TemplateIdentities {
+  public:
+    explicit TemplateIdentities(const Catalogue& catalogue) : catalogue_(catalogue) {}
+    const std::string& of(const Family& family);
+    const Catalogue& catalogue() const { return catalogue_; }
+
+  private:
+    const Catalogue& catalogue_;
+    std::map<std::string, std::string, std::less<>> identities_;  // by family
+};
+
+// The rule for the rows that may answer one problem on one device. REQUIRES: what it is made of outlives it.
+class StoredWinnerRule {
+  public:
+    StoredWinnerRule(TemplateIdentities& identities, const Problem& problem, const Device& device)
+        : identities_(identities), legality_(identities.catalogue(), problem, device) {}
+
+    // Why the row's candidate is none for the problem: its family is not here, its template has changed, or the config is not in
+    // the family's space exactly as it is stored. A clause; nullopt if it is one.
+    std::optional<std::string> why_illegal(const Winner& winner);
+    // Why the row must not answer: it is illegal, its evidence is impossible, or it is in doubt. The caller has found the row for
+    // the device, or for one of its class. nullopt if it may answer.
+    std::optional<std::string> why_unusable(const Winner& winner);
+
+  private:
+    TemplateIdentities& identities_;
+    Legality legality_;
+};
+
+// The same for one row.
+std::optional<std::string> why_illegal(const Catalogue& catalogue, const Winner& winner, const Problem& problem,
+                                       const Device& device);
+std::optional<std::string> why_unusable(const Catalogue& catalogue, const Winner& winner, const Problem& problem,
+                                        const Device& device);
+// For the row's own problem and device.
+std::optional<std::string> why_unusable(const Catalogue& catalogue, const Winner& winner);
+
+// What to make of a row that comes from elsewhere. REQUIRES: it passed the checks of form that the store makes.
+struct RowJudgement {
+    enum class Verdict { take, unusable, impossible };
+    Verdict verdict = Verdict::take;
+    std::string why{};  // of what is not taken; of what is taken, its doubt: empty if it is believed
+};
+RowJudgement judge(const Catalogue& catalogue, const Winner& winner);
+
+}  // namespace autotune

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/core/op.h"
+#include "src/core/winner.h"
+
+namespace autotune {
+
+// Evidence that contradicts itself, whatever the device: "max_error is 5, more than what is allowed"; an interval that does not
+// contain its median. nullopt: none of it.
+std::optional<std::string> why_impossible(const Winner& winner);
+
+// A time that no device of this kind reaches: below 0.05 us, twice the arithmetic or sixteen times the memory rate of its data
+// sheet (the second level cache is at most that much faster). `device`: clock and bandwidth of the architecture's well-known
+// card, identity of the row. nullopt: it may be true.
+std::optional<std::string> why_impossible(const Winner& winner, const Op& op, const Problem& problem, const Device& device);
+
+// What is possible and yet not to be believed unseen: faster than the data sheet, hardly sampled, never verified. A clause for
+// Winner::doubt; empty if nothing speaks against the row.
+std::string why_doubtful(const Winner& winner, const Op& op, const Problem& problem, const Device& device);
+
+}  // namespace autotune
