@@ -81,6 +81,7 @@ class FakeServices : public Services {
         winner.provenance.date = "2026-01-02T03:04:05Z";
         winner.evidence.rounds = 30;
         winner.evidence.decided_by = "only candidate";
+        winner.evidence.max_error = 0.5;
         winner.evidence.finalists = {
             {.name = winner.candidate.to_string(), .candidate = winner.candidate, .timing = winner.timing}};
         return winner;
@@ -170,6 +171,7 @@ class FakeServices : public Services {
             return result;
         }
         result.winner = stored;
+        result.winner->doubt.clear();
         result.winner->provenance = services.provenance;
         result.winner->provenance.method = stored.provenance.method;
         result.winner->provenance.date = "2026-02-03T04:05:06Z";

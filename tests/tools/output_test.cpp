@@ -275,7 +275,7 @@ TEST(Import, EndsAtALineThatHasNoEnd) {
     CliBench autotune;
     const Said said = autotune({"import", "/dev/zero"});
     EXPECT_EQ(said.code, ExitCode::some_failed);
-    EXPECT_THAT(said.err, HasSubstr("longer than 1 MiB"));
+    EXPECT_THAT(said.err, HasSubstr("16 MiB"));
 }
 
 TEST(Import, ADirectoryIsRefusedInOneSentence) {

@@ -52,25 +52,34 @@ std::string line_of(const std::vector<std::string>& cells) {
 
 }  // namespace
 
+void CsvColumns::learn(const Json& row) {
+    Cells cells;
+    flatten(row, "", cells);
+    for (const auto& [name, text] : cells) {
+        if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(name);
+    }
+}
+
+std::string CsvColumns::title() const {
+    return names_.empty() ? "" : line_of(names_);
+}
+
+std::string CsvColumns::line(const Json& row) const {
+    Cells cells;
+    flatten(row, "", cells);
+    std::vector<std::string> line;
+    for (const std::string& name : names_) {
+        const auto found = std::find_if(cells.begin(), cells.end(), [&](const auto& cell) { return cell.first == name; });
+        line.push_back(found == cells.end() ? "" : found->second);
+    }
+    return line_of(line);
+}
+
 std::string csv_of(const std::vector<Json>& rows) {
-    std::vector<std::string> names;
-    std::vector<Cells> flat(rows.size());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        flatten(rows[i], "", flat[i]);
-        for (const auto& [name, text] : flat[i]) {
-            if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-        }
-    }
-    if (rows.empty()) return "";
-    std::string result = line_of(names);
-    for (const Cells& cells : flat) {
-        std::vector<std::string> line;
-        for (const std::string& name : names) {
-            const auto found = std::find_if(cells.begin(), cells.end(), [&](const auto& cell) { return cell.first == name; });
-            line.push_back(found == cells.end() ? "" : found->second);
-        }
-        result += line_of(line);
-    }
+    CsvColumns columns;
+    for (const Json& row : rows) columns.learn(row);
+    std::string result = columns.title();
+    for (const Json& row : rows) result += columns.line(row);
     return result;
 }
 

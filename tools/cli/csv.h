@@ -11,4 +11,15 @@ namespace autotune::cli {
 // and what an object does not have are empty. Columns stand in the order in which they first appear.
 std::string csv_of(const std::vector<nlohmann::ordered_json>& rows);
 
+// The same for rows that are not held together: learn() each, then title() and the line() of each.
+class CsvColumns {
+  public:
+    void learn(const nlohmann::ordered_json& row);
+    std::string title() const;
+    std::string line(const nlohmann::ordered_json& row) const;
+
+  private:
+    std::vector<std::string> names_;
+};
+
 }  // namespace autotune::cli

@@ -104,7 +104,7 @@ db::Winner with_evidence(const db::Store& store, const Catalogue& catalogue, con
 
 std::string passed_over_text(const std::string& path, const db::FileHealth& health) {
     return fmt::format(
-        "database {} holds {} rows that are passed over ({}); `autotune doctor --repair` deletes them after a backup", path,
+        "database {} has rows that are passed over: {} ({}); `autotune doctor --repair` deletes them after a backup", path,
         health.orphans + health.invalid, health.example);
 }
 

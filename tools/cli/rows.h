@@ -29,7 +29,7 @@ std::uint64_t scan_rows(const db::Store& store, const RowFilter& filter, std::si
                         const std::function<bool(const db::Winner&)>& use);
 MatchingRows matching_rows(const db::Store& store, const RowFilter& filter, std::size_t limit);
 
-// "database PATH holds 3 rows that are passed over (row 7: WHY); ...": REQUIRES: the file is not sound, and not damaged.
+// "database PATH has rows that are passed over: 3 (row 7: WHY); ...". REQUIRES: the file is not sound, and not damaged.
 std::string passed_over_text(const std::string& path, const db::FileHealth& health);
 
 // The row with all its evidence, which a listing leaves out; the row itself if its problem cannot be made again.

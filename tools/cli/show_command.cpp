@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "kernel_templates/stored_winner.h"
+#include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/common_words.h"
 #include "tools/cli/csv.h"
@@ -102,33 +103,80 @@ ExitCode show_misses(Session& session, const db::Store& store) {
     return ExitCode::done;
 }
 
+// The rows of one `show`, printed while they are read: a database of a million winners needs no more memory than one of a
+// thousand.
+class Listing {
+  public:
+    Listing(Session& session, const db::Store& store, const RowFilter& filter, std::size_t limit)
+        : session_(session), store_(store), filter_(filter), limit_(limit) {}
+
+    void print_json() {
+        JsonList list(session_, {{"database", store_.path()}}, "winners");
+        const std::uint64_t total = each([&](const db::Winner& winner) { list.add(row_json(session_, winner)); });
+        list.finish({{"total", total}, {"shown", shown_}});
+    }
+
+    // Read twice: the title line has to name the columns of every row.
+    void print_csv() {
+        CsvColumns columns;
+        each([&](const db::Winner& winner) { columns.learn(row_json(session_, winner)); });
+        session_.out() << columns.title();
+        each([&](const db::Winner& winner) { session_.out() << columns.line(row_json(session_, winner)); });
+    }
+
+    // Table after table: columns are as wide as a page of rows needs.
+    void print_tables() {
+        std::vector<db::Winner> page;
+        const std::uint64_t total = each([&](const db::Winner& winner) {
+            page.push_back(winner);
+            if (page.size() < kPageRows) return;
+            session_.out() << rows_table(session_, page) << "\n";
+            page.clear();
+        });
+        if (!page.empty()) session_.out() << rows_table(session_, page);
+        if (total == 0) {
+            session_.out() << "no winner " << (filter_.matches_all() ? "yet" : "matches") << " in "
+                           << printable(session_.database_path()) << "\n";
+        } else if (total > shown_) {
+            session_.out() << fmt::format("... and {} more; --limit 0 shows all, --op and --shape fewer\n",
+                                          count_text(total - shown_));
+        }
+    }
+
+  private:
+    static constexpr std::size_t kPageRows = 1000;
+
+    // Returns how many match.
+    std::uint64_t each(const std::function<void(const db::Winner&)>& use) {
+        shown_ = 0;
+        const std::uint64_t total = scan_rows(store_, filter_, limit_, [&](const db::Winner& winner) {
+            if (session_.stopped()) throw Error(ErrorCode::interrupted, "interrupted; not all rows were shown");
+            use(winner);
+            ++shown_;
+            return session_.out().good();
+        });
+        return total;
+    }
+
+    Session& session_;
+    const db::Store& store_;
+    const RowFilter& filter_;
+    std::size_t limit_;
+    std::uint64_t shown_ = 0;
+};
+
 ExitCode run(Session& session, const Arguments& arguments) {
     const auto limit = arguments.integer("limit", kShownByDefault, {.least = 0});
     const RowFilter filter = row_filter_of(session);
     const db::Store& store = session.open_store_to_read();
     if (arguments.has("misses")) return show_misses(session, store);
-    const std::size_t most = limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit);
-    const MatchingRows rows = matching_rows(store, filter, most);
-    if (!session.plain()) {
-        std::vector<Json> list;
-        for (const db::Winner& winner : rows.winners) list.push_back(row_json(session, winner));
-        if (session.csv()) {
-            session.out() << csv_of(list);
-            return ExitCode::done;
-        }
-        print_json(session,
-                   {{"database", store.path()}, {"total", rows.total}, {"shown", rows.winners.size()}, {"winners", list}});
-        return ExitCode::done;
-    }
-    if (rows.total == 0) {
-        session.out() << "no winner " << (filter.matches_all() ? "yet" : "matches") << " in "
-                      << printable(session.database_path()) << "\n";
-        return ExitCode::done;
-    }
-    session.out() << rows_table(session, rows.winners);
-    if (rows.total > rows.winners.size()) {
-        session.out() << fmt::format("... and {} more; --limit 0 shows all, --op and --shape fewer\n",
-                                     count_text(rows.total - rows.winners.size()));
+    Listing listing(session, store, filter, limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit));
+    if (session.csv()) {
+        listing.print_csv();
+    } else if (session.json()) {
+        listing.print_json();
+    } else {
+        listing.print_tables();
     }
     return ExitCode::done;
 }
