@@ -131,7 +131,7 @@ class Store {
     std::string verify_integrity() const;
     // Deletes the rows that check() counts, in one transaction after a backup beside the file.
     RepairReport repair();
-    // What was passed over or is worth knowing, oldest first, each once. For the tool to print; the library passes on the first.
+    // What was passed over or is worth knowing, oldest first, each once. For the tool to print and the library to log.
     std::vector<Warning> warnings() const;
     // Whether put() can only fail: opened so, or fallen back to it.
     bool is_read_only() const;

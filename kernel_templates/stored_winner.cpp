@@ -82,22 +82,23 @@ std::optional<std::string> why_unusable(const Catalogue& catalogue, const Winner
     return StoredWinnerRule(identities, problem, device).why_unusable(winner);
 }
 
-std::optional<std::string> why_unusable(const Catalogue& catalogue, const Winner& winner) {
-    const auto problem = problem_of(catalogue, winner);
+std::optional<std::string> why_unusable(TemplateIdentities& identities, const Winner& winner) {
+    const auto problem = problem_of(identities.catalogue(), winner);
     if (!problem) return unknown_problem(winner);
     const auto device = device_of(winner);
     if (!device) return unknown_device(winner);
-    return why_unusable(catalogue, winner, *problem, *device);
+    return StoredWinnerRule(identities, *problem, *device).why_unusable(winner);
 }
 
-RowJudgement judge(const Catalogue& catalogue, const Winner& winner) {
+RowJudgement judge(TemplateIdentities& identities, const Winner& winner) {
     using Verdict = RowJudgement::Verdict;
-    const auto problem = problem_of(catalogue, winner);
+    const auto problem = problem_of(identities.catalogue(), winner);
     if (!problem) return {Verdict::unusable, unknown_problem(winner)};
     const auto device = device_of(winner);
     if (!device) return {Verdict::unusable, unknown_device(winner)};
-    if (const auto reason = why_illegal(catalogue, winner, *problem, *device)) return {Verdict::unusable, *reason};
-    const Op& op = catalogue.op_of(*problem);
+    if (const auto reason = StoredWinnerRule(identities, *problem, *device).why_illegal(winner))
+        return {Verdict::unusable, *reason};
+    const Op& op = identities.catalogue().op_of(*problem);
     if (const auto reason = why_impossible(winner, op, *problem, *device)) return {Verdict::impossible, *reason};
     return {Verdict::take, why_doubtful(winner, op, *problem, *device)};
 }

@@ -57,7 +57,7 @@ std::optional<std::string> why_illegal(const Catalogue& catalogue, const Winner&
 std::optional<std::string> why_unusable(const Catalogue& catalogue, const Winner& winner, const Problem& problem,
                                         const Device& device);
 // For the row's own problem and device.
-std::optional<std::string> why_unusable(const Catalogue& catalogue, const Winner& winner);
+std::optional<std::string> why_unusable(TemplateIdentities& identities, const Winner& winner);
 
 // What to make of a row that comes from elsewhere. REQUIRES: it passed the checks of form that the store makes.
 struct RowJudgement {
@@ -65,6 +65,6 @@ struct RowJudgement {
     Verdict verdict = Verdict::take;
     std::string why{};  // of what is not taken; of what is taken, its doubt: empty if it is believed
 };
-RowJudgement judge(const Catalogue& catalogue, const Winner& winner);
+RowJudgement judge(TemplateIdentities& identities, const Winner& winner);
 
 }  // namespace autotune

@@ -159,6 +159,9 @@ std::vector<Found> Winners::stored(const Problem& problem, const Device& device)
             if (error.code() != ErrorCode::database) throw;
             warnings.add("read", std::string(error.what()) + "; treated as if nothing were stored");
         }
+        if (store_) {
+            for (const db::Warning& warning : store_->warnings()) warnings.add(warning.text, warning.text);
+        }
     }
     warnings.say();
     return found;

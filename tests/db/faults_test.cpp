@@ -111,6 +111,19 @@ TEST_P(DiskFaults, AFailedMigrationLeavesTheOldFileOrTheNew) {
         });
 }
 
+TEST_P(DiskFaults, ARepairDeletesAllOrNothing) {
+    sound_file();
+    { Connection(ConnectionOptions{.path = path()}).run("PRAGMA foreign_keys = OFF; DELETE FROM winner WHERE id > 20"); }
+    fail_each_operation(
+        read_file(path()), [&] { Store::open({.path = path()}).repair(); },
+        [&](const std::string& message) {
+            const FileHealth health = Store::open({.path = path()}).check();
+            EXPECT_EQ(health.damage, "");
+            EXPECT_TRUE(health.orphans == 30 || health.orphans == 0) << health.orphans;
+            EXPECT_TRUE(!message.empty() || health.is_sound());
+        });
+}
+
 TEST_P(DiskFaults, TrialsThatCouldNotBeWrittenAreWrittenLater) {
     const std::string sound = sound_file();
     std::optional<Store> store;

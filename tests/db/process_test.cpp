@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "db/sqlite_handle.h"
+#include "tests/db/killed_writer.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {
@@ -19,52 +20,6 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-// Runs `act` in a child process; its answer is the exit status.
-pid_t start_child(const std::function<bool()>& act) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        bool held = false;
-        try {
-            held = act();
-        } catch (...) {
-        }
-        ::_exit(held ? 0 : 1);
-    }
-    return child;
-}
-
-bool succeeded(pid_t child) {
-    int status = 0;
-    return ::waitpid(child, &status, 0) == child && status == 0;
-}
-
-// A child that holds the write lock until it is killed.
-class LockHolder {
-  public:
-    explicit LockHolder(const std::string& path, const char* begin) {
-        std::array<int, 2> ends{};
-        if (::pipe(ends.data()) != 0) throw std::runtime_error("pipe");
-        child_ = start_child([&] {
-            Connection connection({.path = path});
-            connection.run(begin);
-            return ::write(ends[1], "x", 1) == 1 && ::pause() == 0;
-        });
-        char ready = 0;
-        if (::read(ends[0], &ready, 1) != 1) throw std::runtime_error("the holder did not get its lock");
-        ::close(ends[0]);
-        ::close(ends[1]);
-    }
-    ~LockHolder() {
-        ::kill(child_, SIGKILL);
-        ::waitpid(child_, nullptr, 0);
-    }
-    LockHolder(const LockHolder&) = delete;
-    LockHolder& operator=(const LockHolder&) = delete;
-
-  private:
-    pid_t child_ = 0;
-};
 
 class Processes : public ::testing::Test {
   protected:
@@ -115,17 +70,6 @@ TEST_F(Processes, TrialsWaitForALockAndTheSearchGoesOn) {
     }
     EXPECT_THAT(store.trials(sample_problem(), sample_device()), SizeIs(1000));
     EXPECT_TRUE(store.flush());
-}
-
-// A writer that was killed while its transaction stood half in the file: what it leaves is a hot journal.
-void kill_a_writer_half_way(const std::string& path) {
-    const LockHolder killed(path,
-                            "PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN IMMEDIATE; UPDATE winner SET median_us = 1e9");
-}
-
-bool has_hot_journal(const std::string& path) {
-    const std::string journal = path + "-journal";
-    return std::filesystem::exists(journal) && std::filesystem::file_size(journal) > 512;
 }
 
 class KilledWriter : public Processes {

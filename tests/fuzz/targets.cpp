@@ -6,6 +6,7 @@
 #include "db/store.h"
 #include "db/transfer.h"
 #include "kernel_templates/catalogue.h"
+#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "src/jit/render.h"
 #include "tools/cli/shapes.h"
@@ -58,12 +59,30 @@ void winner_line(std::string_view input) {
     });
 }
 
-// Many lines into a store.
-void database_import(std::string_view input) {
+void import_with(std::string_view input, const db::RowCheck& ask) {
     db::Store store = db::Store::open({.path = ":memory:"});
     std::istringstream stream{std::string(input)};
-    db::import_lines(store, stream, {});
+    const db::TakeReport report = db::import_lines(store, stream, {.check = ask});
+    std::int64_t refused = 0;
+    for (const auto& [reason, count] : report.refused_for) refused += count;
+    check(refused == report.refused, "an import's refusals do not add up");
     check(store.verify_integrity().empty(), "an import left a store that fails its checks");
+}
+
+// What an import of the command asks of each row; as if its template were today's, for else little would be looked at.
+db::RowVerdict verdict_on(const Winner& winner) {
+    static TemplateIdentities identities(catalogue());
+    Winner current = winner;
+    if (const Family* family = catalogue().find_family(winner.candidate.family))
+        current.template_identity = identities.of(*family);
+    const RowJudgement judged = judge(identities, current);
+    if (judged.verdict == RowJudgement::Verdict::take) return {std::nullopt, judged.why};
+    return {db::Refusal::unusable, judged.why};
+}
+
+// Many lines into a store: every valid row, and only those that the catalogue can use.
+void database_import(std::string_view input) {
+    for (const db::RowCheck& ask : {db::RowCheck{}, db::RowCheck{verdict_on}}) import_with(input, ask);
 }
 
 template <class Read>

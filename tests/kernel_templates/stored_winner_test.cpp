@@ -32,6 +32,7 @@ class StoredWinner : public ::testing::Test {
     std::string unusable() const { return why_unusable(catalogue_, winner_, problem_, device_).value_or(""); }
 
     Catalogue catalogue_ = Catalogue::embedded();
+    TemplateIdentities identities_{catalogue_};
     Device device_ = *reference_device("sm_90a");
     Problem problem_ = catalogue_.problem({"hgemm", "1024x1024x1024", {}});
     Winner winner_;
@@ -39,8 +40,8 @@ class StoredWinner : public ::testing::Test {
 
 TEST_F(StoredWinner, ThatNothingSpeaksAgainstMayAnswer) {
     EXPECT_THAT(unusable(), IsEmpty());
-    EXPECT_FALSE(why_unusable(catalogue_, winner_));
-    const RowJudgement judged = judge(catalogue_, winner_);
+    EXPECT_FALSE(why_unusable(identities_, winner_));
+    const RowJudgement judged = judge(identities_, winner_);
     EXPECT_EQ(judged.verdict, Verdict::take);
     EXPECT_THAT(judged.why, IsEmpty());
 }
@@ -49,25 +50,25 @@ TEST_F(StoredWinner, ThatNothingSpeaksAgainstMayAnswer) {
 TEST_F(StoredWinner, WithAParameterTooManyIsUnusableForEverybody) {
     winner_.candidate.config.set("no_such_parameter", 1);
     EXPECT_THAT(unusable(), HasSubstr("no_such_parameter"));
-    EXPECT_EQ(judge(catalogue_, winner_).verdict, Verdict::unusable);
+    EXPECT_EQ(judge(identities_, winner_).verdict, Verdict::unusable);
 }
 
 TEST_F(StoredWinner, OfAnotherTextFamilyOrConfigIsUnusable) {
     Winner other = winner_;
     other.template_identity = "0123456789abcdef";
-    EXPECT_THAT(why_unusable(catalogue_, other).value_or(""), HasSubstr("another version of gemm/mma"));
+    EXPECT_THAT(why_unusable(identities_, other).value_or(""), HasSubstr("another version of gemm/mma"));
     other = winner_;
     other.candidate.family = "gemm/none";
-    EXPECT_THAT(why_unusable(catalogue_, other).value_or(""), HasSubstr("no family 'gemm/none'"));
+    EXPECT_THAT(why_unusable(identities_, other).value_or(""), HasSubstr("no family 'gemm/none'"));
     other = winner_;
     other.candidate.config.set("block_m", 7);
-    EXPECT_THAT(why_unusable(catalogue_, other).value_or(""), HasSubstr("block_m"));
+    EXPECT_THAT(why_unusable(identities_, other).value_or(""), HasSubstr("block_m"));
     other = winner_;
     other.class_key = "gemm nonsense";
-    EXPECT_THAT(why_unusable(catalogue_, other).value_or(""), HasSubstr("not a problem"));
+    EXPECT_THAT(why_unusable(identities_, other).value_or(""), HasSubstr("not a problem"));
     other = winner_;
     other.device.cc_major = 99;
-    EXPECT_THAT(why_unusable(catalogue_, other).value_or(""), HasSubstr("not supported"));
+    EXPECT_THAT(why_unusable(identities_, other).value_or(""), HasSubstr("not supported"));
 }
 
 TEST_F(StoredWinner, InDoubtOrWithImpossibleEvidenceAnswersNothing) {
@@ -82,20 +83,20 @@ TEST_F(StoredWinner, InDoubtOrWithImpossibleEvidenceAnswersNothing) {
 TEST_F(StoredWinner, ImpossibleTimesAreRefused) {
     for (const double us : {1e-6, 0.02, 1.0}) {  // 2.1 GFLOP in 1 us are 2.1 PFLOP/s, twice what an H200 does
         set_median(us);
-        EXPECT_EQ(judge(catalogue_, winner_).verdict, Verdict::impossible) << us;
+        EXPECT_EQ(judge(identities_, winner_).verdict, Verdict::impossible) << us;
     }
 }
 
 TEST_F(StoredWinner, ImplausibleEvidenceIsDoubted) {
     set_median(1.5);  // 1.4 PFLOP/s, and 0.99 is on the data sheet
-    EXPECT_EQ(judge(catalogue_, winner_).verdict, Verdict::take);
-    EXPECT_THAT(judge(catalogue_, winner_).why, HasSubstr("arithmetic rate"));
+    EXPECT_EQ(judge(identities_, winner_).verdict, Verdict::take);
+    EXPECT_THAT(judge(identities_, winner_).why, HasSubstr("arithmetic rate"));
     set_median(20);
     winner_.timing.samples = 1;
-    EXPECT_THAT(judge(catalogue_, winner_).why, HasSubstr("1 samples"));
+    EXPECT_THAT(judge(identities_, winner_).why, HasSubstr("1 samples"));
     winner_.timing.samples = 30;
     winner_.evidence.max_error.reset();
-    EXPECT_THAT(judge(catalogue_, winner_).why, HasSubstr("no error"));
+    EXPECT_THAT(judge(identities_, winner_).why, HasSubstr("no error"));
 }
 
 TEST_F(StoredWinner, DataThatExceedsTheCacheComesFromMemory) {
@@ -107,11 +108,11 @@ TEST_F(StoredWinner, DataThatExceedsTheCacheComesFromMemory) {
     winner_.candidate = {"add/vector", family.space(problem_, device_).default_config};
     winner_.template_identity = catalogue_.template_identity(family);
     set_median(750);  // 4.3 TB/s of 4.8
-    EXPECT_EQ(judge(catalogue_, winner_).why, "");
+    EXPECT_EQ(judge(identities_, winner_).why, "");
     set_median(300);
-    EXPECT_THAT(judge(catalogue_, winner_).why, HasSubstr("memory rate"));
+    EXPECT_THAT(judge(identities_, winner_).why, HasSubstr("memory rate"));
     set_median(10);
-    EXPECT_EQ(judge(catalogue_, winner_).verdict, Verdict::impossible);
+    EXPECT_EQ(judge(identities_, winner_).verdict, Verdict::impossible);
 }
 
 TEST_F(StoredWinner, AnIntervalHasToContainItsMedian) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <limits>
 
 #include "src/runtime/status.h"
+#include "tests/db/killed_writer.h"
 #include "tests/runtime/sample.h"
 
 namespace autotune::runtime {
@@ -61,6 +63,33 @@ TEST_F(WinnersTest, GiveTheExactWinnerFirst) {
     EXPECT_EQ(found.origin, AUTOTUNE_ORIGIN_EXACT);
     EXPECT_EQ(found.candidate, winner.candidate);
     EXPECT_EQ(found.nvrtc, "13.0");
+}
+
+// A tuner that was killed left its transaction half-way in the file.
+TEST_F(WinnersTest, AreFoundBesideAKilledTuner) {
+    const db::Winner winner = winner_of(catalogue_, problem(), device_);
+    put(winner);
+    for (int m = 1; m <= 100; ++m) put(winner_of(catalogue_, problem(std::to_string(m) + "x512x512"), device_));
+    db::test::kill_a_writer_half_way(settings_.database);
+    ASSERT_TRUE(db::test::has_hot_journal(settings_.database));
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_EXACT);
+}
+
+TEST_F(WinnersTest, PassOnWhatTheStoreWarnsOfOnce) {
+    put(winner_of(catalogue_, problem(), device_));
+    ASSERT_EQ(::chmod(settings_.database.c_str(), 0666), 0);
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    for (int twice = 0; twice < 2; ++twice) (void)winners.stored(problem(), device_);
+    ASSERT_EQ(listener_.warnings.size(), 1U);
+    EXPECT_THAT(listener_.warnings.front(), HasSubstr("chmod o-w"));
+}
+
+TEST_F(WinnersTest, AreNotThoseInDoubt) {
+    db::Winner winner = winner_of(catalogue_, problem(), device_);
+    winner.doubt = "it is too fast";
+    put(winner);
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_DEFAULT);
 }
 
 TEST_F(WinnersTest, GiveDefaultsWithoutADatabaseAndWithoutAWarning) {

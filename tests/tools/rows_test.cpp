@@ -28,10 +28,11 @@ std::string changed_line(CliBench& autotune, const std::string& from, const std:
 
 TEST(Rows, EveryShippedOneIsUsableAndBelieved) {
     const Catalogue catalogue = Catalogue::embedded();
+    TemplateIdentities identities(catalogue);
     db::Store store = db::Store::open({.path = ":memory:", .shipped = {AUTOTUNE_TEST_DATA "/../../db/winners"}});
     std::int64_t usable = 0;
     for (const db::Winner& row : store.list_shipped({})) {
-        const RowJudgement judged = judge(catalogue, row);
+        const RowJudgement judged = judge(identities, row);
         EXPECT_EQ(judged.verdict, RowJudgement::Verdict::take) << row.class_key << ": " << judged.why;
         EXPECT_EQ(judged.why, "") << row.class_key;
         ++usable;

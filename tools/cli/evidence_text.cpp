@@ -87,7 +87,8 @@ std::string measured_text(const db::Winner& winner) {
 Freshness freshness_of(const Catalogue& catalogue, const db::Winner& winner, const Problem& problem,
                        const std::optional<db::Provenance>& today) {
     const std::string request = request_text(catalogue, problem), retune = "autotune " + request + " --retune";
-    if (const auto reason = why_unusable(catalogue, winner)) {
+    TemplateIdentities identities(catalogue);
+    if (const auto reason = why_unusable(identities, winner)) {
         const std::string race = winner.doubt.empty() ? "" : "autotune verify " + request + " (races it) or ";
         return {.usable = false, .because = *reason, .remedy = race + retune};
     }

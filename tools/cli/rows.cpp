@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -115,9 +116,9 @@ std::string shape_of(const db::Winner& winner) {
 }
 
 db::TakeOptions take_options(Session& session) {
-    const Catalogue& catalogue = session.catalogue();
-    return {.check = [&catalogue](const db::Winner& winner) -> db::RowVerdict {
-                const RowJudgement judged = judge(catalogue, winner);
+    const auto identities = std::make_shared<TemplateIdentities>(session.catalogue());
+    return {.check = [identities](const db::Winner& winner) -> db::RowVerdict {
+                const RowJudgement judged = judge(*identities, winner);
                 if (judged.verdict == RowJudgement::Verdict::unusable) return {db::Refusal::unusable, judged.why};
                 if (judged.verdict == RowJudgement::Verdict::impossible)
                     return {db::Refusal::impossible, "its evidence is impossible: " + judged.why};

@@ -31,7 +31,7 @@ void check_file(Session& session, const db::Store& store) {
 class Verification {
   public:
     explicit Verification(Session& session)
-        : session_(session), list_(session, {{"database", session.database_path()}}, "rows") {}
+        : session_(session), list_(session, {{"database", session.database_path()}}, "rows"), identities_(session.catalogue()) {}
 
     // Rows whose text alone tells that they are of no use here. Needs no GPU.
     ExitCode check_rows(const db::Store& store, const RowFilter& filter);
@@ -47,6 +47,7 @@ class Verification {
 
     Session& session_;
     JsonList list_;
+    TemplateIdentities identities_;
 };
 
 void Verification::report(const db::Winner& row, const std::string& verdict, const std::string& detail) {
@@ -67,7 +68,7 @@ void Verification::report(const db::Winner& row, const std::string& verdict, con
 ExitCode Verification::check_rows(const db::Store& store, const RowFilter& filter) {
     std::uint64_t unusable = 0;
     const std::uint64_t total = scan_rows(store, filter, SIZE_MAX, [&](const db::Winner& row) {
-        if (const auto reason = why_unusable(session_.catalogue(), row)) {
+        if (const auto reason = why_unusable(identities_, row)) {
             ++unusable;
             report(row, row.doubt.empty() ? "unusable" : "in doubt", *reason);
         }
@@ -134,7 +135,7 @@ ExitCode Verification::race_again(const Problem& problem, const db::Winner& row,
 ExitCode Verification::check_row(const Gpu& gpu, db::Store& store, const db::Winner& row) {
     db::Winner believed = row;  // a doubt ends with the race
     believed.doubt.clear();
-    if (const auto reason = why_unusable(session_.catalogue(), believed)) {
+    if (const auto reason = why_unusable(identities_, believed)) {
         report(row, "unusable", *reason);
         return ExitCode::some_failed;
     }
