@@ -57,6 +57,10 @@ std::string op_of_family(const Family& family) {
     return std::string(name.substr(0, name.find('/')));
 }
 
+bool is_before(const Family* a, const Family* b) {
+    return a->name() < b->name();
+}
+
 class Hash {
   public:
     Hash() { crypto_generichash_init(&state_, nullptr, 0, bytes_.size()); }
@@ -127,7 +131,7 @@ Catalogue Catalogue::from_directory(const std::string& directory) {
 Catalogue::Catalogue(const std::string& directory) {
     ops_ = registry().ops;
     families_ = registry().families;
-    std::sort(families_.begin(), families_.end(), [](const Family* a, const Family* b) { return a->name() < b->name(); });
+    std::sort(families_.begin(), families_.end(), is_before);
     for (const EmbeddedFile& file : registry().files) {
         const std::string text = text_of(file, directory);
         if (is_header(file.name)) {
@@ -136,6 +140,24 @@ Catalogue::Catalogue(const std::string& directory) {
             texts_.emplace_back(file.name, text);
         }
     }
+}
+
+void Catalogue::add(FamilyDefinition definition) {
+    const auto family = std::make_shared<const DefinedFamily>(std::move(definition));
+    const std::string name(family->name());
+    const std::string op = op_of_family(*family);
+    const bool has_op = std::any_of(ops_.begin(), ops_.end(), [&](const Op* known) { return known->name() == op; });
+    if (!has_op) throw Error(ErrorCode::usage, "family '" + name + "' is of the unknown op '" + op + "'");
+    if (find_family(name) != nullptr) throw Error(ErrorCode::usage, "there is a family '" + name + "' already; choose another name");
+    defined_.push_back(family);
+    texts_.emplace_back(name + std::string(kKernelFile), family->definition().text);
+    families_.insert(std::upper_bound(families_.begin(), families_.end(), family.get(), is_before), family.get());
+}
+
+std::vector<FamilyDefinition> Catalogue::definitions() const {
+    std::vector<FamilyDefinition> all;
+    for (const auto& family : defined_) all.push_back(family->definition());
+    return all;
 }
 
 std::vector<const Family*> Catalogue::families_of(std::string_view op) const {
@@ -192,6 +214,7 @@ std::string Catalogue::template_identity(const Family& family) const {
     hash.add("autotune template 1");
     hash.add(std::to_string(family.space_version()));
     hash.add(text(family));
+    if (const auto* defined = dynamic_cast<const DefinedFamily*>(&family)) hash.add(defined->definition().canonical());
     for (const TemplateHeader* header : reached_headers(headers_, text(family))) {
         hash.add(header->name);
         hash.add(header->text);

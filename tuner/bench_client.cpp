@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "src/core/error.h"
+#include "tuner/wire.h"
 
 namespace autotune::tuner {
 namespace {
@@ -49,6 +50,11 @@ void BenchClient::start() {
         settings_.profiled ? WorkerProcess::Environment::whole : WorkerProcess::Environment::cleaned);
     ++generation_;
     ready_ = false;
+    if (!families_.empty()) {
+        Message message{{{"do", "define"}, {"families", Json::array()}}, {}};
+        for (const FamilyDefinition& family : families_) message.body["families"].push_back(wire::write(family));
+        process_->send(message);
+    }
     enter_stage("start", -1);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/core/family_definition.h"
 #include "src/core/trial.h"
 #include "tuner/tune.h"
 #include "tuner/worker_process.h"
@@ -38,7 +39,9 @@ struct BenchReply {
 // does not go away in 5 s, Error{no_gpu} or Error{gpu_unhealthy} if a new one cannot get a context.
 class BenchClient {
   public:
-    explicit BenchClient(WorkerSettings settings) : settings_(std::move(settings)) {}
+    // Every process is told of `families` before anything else.
+    explicit BenchClient(WorkerSettings settings, std::vector<FamilyDefinition> families = {})
+        : settings_(std::move(settings)), families_(std::move(families)) {}
     ~BenchClient();
 
     // Starts the process now, so that its context is made while other things happen.
@@ -69,6 +72,7 @@ class BenchClient {
     void put_down();
 
     WorkerSettings settings_;
+    std::vector<FamilyDefinition> families_;  // that are no part of the binary
     std::unique_ptr<WorkerProcess> process_;
     StageLimits limits_;
     std::string stage_;

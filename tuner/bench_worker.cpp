@@ -38,6 +38,8 @@ class BenchWorker {
     BenchWorker(WorkerChannel& channel, BenchGpu gpu, Catalogue catalogue)
         : channel_(channel), gpu_(std::move(gpu)), catalogue_(std::move(catalogue)), meter_(gpu_), nvml_(gpu::Nvml::load()) {}
 
+    // A family that is no part of the binary. Throws Error{usage}.
+    void define(const Json& families);
     void set_uuid(std::string uuid) { uuid_ = std::move(uuid); }
     Json serve(const Message& request);
 
@@ -73,6 +75,10 @@ class BenchWorker {
     std::unique_ptr<Harness> harness_;
     std::map<int, Bench> benches_;
 };
+
+void BenchWorker::define(const Json& families) {
+    for (const Json& family : families) catalogue_.add(wire::read_definition(family));
+}
 
 void BenchWorker::stage(const char* name, int slot) {
     channel_.send({{{"event", "stage"}, {"stage", name}, {"slot", slot}}, {}});
@@ -279,6 +285,10 @@ int run_bench_worker(const BenchWorkerArguments& arguments) {
         worker.set_uuid(driver->uuid(arguments.device));
         channel.send({{{"event", "ready"}}, {}});
         while (const auto request = channel.receive()) {
+            if (request->body.at("do") == "define") {  // nobody waits for an answer
+                worker.define(request->body.at("families"));
+                continue;
+            }
             const auto begun = Clock::now();
             Json reply = answer(worker, channel, *request);
             reply["seconds"] = seconds_since(begun);

@@ -42,7 +42,7 @@ Engine::Engine(TuneServices& services)
     : services_(services),
       state_folder_(private_folder_.or_named(services.workers.lock_folder)),
       pool_({.workers = services.workers, .cache_folder = private_folder_.or_named(services.workers.cache_folder)}),
-      bench_(services.workers),
+      bench_(services.workers, services.catalogue.definitions()),
       nvrtc_(services.provenance.nvrtc) {}
 
 void Engine::pump(milliseconds limit) {

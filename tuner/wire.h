@@ -1,6 +1,7 @@
 #pragma once
 
 #include "src/core/device.h"
+#include "src/core/family_definition.h"
 #include "src/core/problem.h"
 #include "src/core/trial.h"
 #include "src/jit/render.h"
@@ -20,6 +21,7 @@ Json write(const Device& device);
 Json write(const jit::Rendered& rendered);
 Json write(const Measurement& measurement);
 Json write(const Step& step);
+Json write(const FamilyDefinition& definition);
 
 Candidate read_candidate(const Json& json);
 CompileReport read_report(const Json& json);
@@ -29,5 +31,6 @@ Device read_device(const Json& json);
 jit::Rendered read_rendered(const Json& json);
 Measurement read_measurement(const Json& json);
 Step read_step(const Json& json);
+FamilyDefinition read_definition(const Json& json);
 
 }  // namespace autotune::tuner::wire
