@@ -130,6 +130,11 @@ typedef enum autotune_dtype {
     AUTOTUNE_F16 = 0,
     AUTOTUNE_BF16 = 1,
     AUTOTUNE_F32 = 2,
+    AUTOTUNE_F64 = 3,
+    AUTOTUNE_E4M3 = 4,
+    AUTOTUNE_E5M2 = 5,
+    AUTOTUNE_I32 = 6,
+    AUTOTUNE_I8 = 7,
     AUTOTUNE_DTYPE_RANGE = -0x7fffffff - 1
 } autotune_dtype;
 typedef enum autotune_order {
@@ -221,6 +226,108 @@ AUTOTUNE_API autotune_status autotune_add(autotune_plan plan, const void* a, con
 /* The one-call form, as autotune_tuned_gemm(). */
 AUTOTUNE_API autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_problem* problem, const void* a,
                                                 const void* b, void* c, struct CUstream_st* stream);
+
+/* ---- any op ----
+ *
+ * One description serves every op; the functions above are adapters of it for two of them. A problem names its op, its tensors and
+ * its attributes:
+ *
+ *   gemm   tensors a [batch, m, k], b [batch, k, n], c [batch, m, n]; attributes acc (f32, f16), beta (zero, any), layout (nn, nt, tn,
+ *          tt), order (row, column); scalars of a call: alpha and beta, both f32. Any strides with one contiguous dimension of the
+ *          last two are taken: they say the layout and the order where the attributes do not.
+ *   add    tensors a, b, c, contiguous and of any rank, without attributes and scalars; c may be a or b.
+ *
+ * Tensors of a problem are found by name. A call passes addresses and scalars in the order of this table. */
+
+#define AUTOTUNE_MAX_DIMS 5
+
+/* One array. Zero-initialise it, set struct_size, name, type, rank and extents. */
+typedef struct autotune_tensor {
+    size_t struct_size; /* sizeof(autotune_tensor), the same for all tensors of an array */
+    const char* name;
+    autotune_dtype type;
+    int rank;                           /* 0 to AUTOTUNE_MAX_DIMS; leading dimensions of one element may be left out */
+    int64_t extents[AUTOTUNE_MAX_DIMS]; /* of the first `rank` dimensions, the outermost first */
+    int64_t strides[AUTOTUNE_MAX_DIMS]; /* elements; all 0: dense, the last dimension contiguous */
+    int align;                          /* bytes that the address is a multiple of: 0 (means 16), 1, 2, 4, 8 or 16 */
+} autotune_tensor;
+
+typedef enum autotune_attribute_kind {
+    AUTOTUNE_ATTRIBUTE_WORD = 0,
+    AUTOTUNE_ATTRIBUTE_INTEGER = 1,
+    AUTOTUNE_ATTRIBUTE_NUMBER = 2,
+    AUTOTUNE_ATTRIBUTE_RANGE = -0x7fffffff - 1
+} autotune_attribute_kind;
+
+/* A named word or number of a problem. Those that are left out have the op's usual value. */
+typedef struct autotune_attribute {
+    size_t struct_size; /* sizeof(autotune_attribute), the same for all attributes of an array */
+    const char* name;
+    autotune_attribute_kind kind; /* which of the three counts */
+    const char* word;
+    int64_t integer;
+    double number;
+} autotune_attribute;
+
+typedef struct autotune_problem {
+    size_t struct_size; /* sizeof(autotune_problem) */
+    const char* op;
+    const autotune_tensor* tensors;
+    size_t tensor_count;
+    const autotune_attribute* attributes;
+    size_t attribute_count;
+} autotune_problem;
+
+typedef enum autotune_scalar_type {
+    AUTOTUNE_SCALAR_F32 = 0,
+    AUTOTUNE_SCALAR_I32 = 1,
+    AUTOTUNE_SCALAR_U64 = 2
+} autotune_scalar_type;
+
+typedef struct autotune_scalar {
+    autotune_scalar_type type;
+    union {
+        float f32;
+        int32_t i32;
+        uint64_t u64;
+    } value;
+} autotune_scalar;
+
+typedef struct autotune_call {
+    size_t struct_size;         /* sizeof(autotune_call) */
+    const void* const* tensors; /* addresses in device memory, in the op's order; NULL for an optional tensor that was left out */
+    size_t tensor_count;
+    const autotune_scalar* scalars; /* in host memory, read before the function returns */
+    size_t scalar_count;
+    void* workspace; /* as autotune_gemm() takes it; autotune_tuned() ignores it and takes the handle's */
+    size_t workspace_bytes;
+} autotune_call;
+
+/* AUTOTUNE_OK if a kernel family can do the problem on the current context's device. AUTOTUNE_NO_KERNEL with every family's reason
+ * if none can, AUTOTUNE_INVALID_ARGUMENT for what is no problem of the op. Compiles nothing. */
+AUTOTUNE_API autotune_status autotune_supports(autotune_handle handle, const autotune_problem* problem);
+
+/* As autotune_gemm_plan(), for any op. Nothing of `problem` is kept. */
+AUTOTUNE_API autotune_status autotune_plan_create(autotune_handle handle, const autotune_problem* problem, autotune_plan* out);
+
+/* What a plan is. Set struct_size before the call. */
+typedef struct autotune_plan_facts {
+    size_t struct_size; /* sizeof(autotune_plan_facts) */
+    autotune_origin origin;
+    int deterministic;     /* non-zero: the same input gives the same bits */
+    const char* candidate; /* as autotune_plan_candidate() */
+    double predicted_us;   /* by the kernel's cost model; 0: not known */
+    double recorded_us;    /* of the stored winner, as it was measured for this very problem; 0: none */
+    size_t workspace_bytes, workspace_zero_bytes; /* as autotune_plan_workspace(), autotune_plan_workspace_zero() */
+} autotune_plan_facts;
+AUTOTUNE_API autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* facts);
+
+/* Enqueues any plan's kernels on `stream` and does nothing else, as autotune_gemm() does; may be captured in a graph. */
+AUTOTUNE_API autotune_status autotune_run(autotune_plan plan, const autotune_call* call, struct CUstream_st* stream);
+
+/* The one-call form, as autotune_tuned_gemm(): alignments are taken from the call's addresses. */
+AUTOTUNE_API autotune_status autotune_tuned(autotune_handle handle, const autotune_problem* problem, const autotune_call* call,
+                                            struct CUstream_st* stream);
 
 #ifdef __cplusplus
 }

@@ -19,7 +19,11 @@ class AddAsk final : public Ask {
     AddAsk(const autotune_add_problem& given, const std::array<const void*, 3>& operands);
 
     PlanKey key(std::uint64_t context_id) const noexcept override;
-    CallForm form() const noexcept override { return {.may_be_in_place = true}; }
+    CallForm form() const noexcept override {
+        CallForm form;
+        form.may_be_in_place = true;
+        return form;
+    }
     Problem problem(const Catalogue& catalogue) const override;
 
   private:

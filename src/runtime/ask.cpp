@@ -9,16 +9,10 @@ namespace autotune::runtime {
 }
 
 DType dtype_of(autotune_dtype type, const char* member) {
-    switch (type) {
-        case AUTOTUNE_F16:
-            return DType::f16;
-        case AUTOTUNE_BF16:
-            return DType::bf16;
-        case AUTOTUNE_F32:
-            return DType::f32;
-        case AUTOTUNE_DTYPE_RANGE:
-            break;
-    }
+    // The public enumeration has the numbers of ours.
+    static_assert(static_cast<int>(DType::f16) == AUTOTUNE_F16 && static_cast<int>(DType::i8) == AUTOTUNE_I8);
+    const auto number = static_cast<unsigned>(type);
+    if (number < kDTypes.size()) return kDTypes[number].type;
     refuse(std::string(member) + " is " + std::to_string(static_cast<int>(type)) + ", no value of autotune_dtype");
 }
 

@@ -13,12 +13,19 @@
 
 namespace autotune::runtime {
 
-// How the function of an op passes a problem's operands. The last one is the output.
+// How a call passes a problem's tensors.
 struct CallForm {
-    static constexpr std::size_t kMostOperands = 3;
+    static constexpr std::size_t kMostTensors = 16;
 
-    std::array<std::size_t, kMostOperands> order = {0, 1, 2};  // operand i of the problem is address order[i] of the call
-    bool may_be_in_place = false;  // the output may be an input, but lie over none in part; else nobody looks
+    std::array<std::uint8_t, kMostTensors> order = in_order();  // tensor i of the problem is address order[i] of the call
+    // The last tensor, the output, may be an input; partial overlap is an error. Otherwise overlap is not checked.
+    bool may_be_in_place = false;
+
+    static constexpr std::array<std::uint8_t, kMostTensors> in_order() {
+        std::array<std::uint8_t, kMostTensors> order{};
+        for (std::uint8_t i = 0; i < kMostTensors; ++i) order[i] = i;
+        return order;
+    }
 };
 
 // A problem as a caller describes it in the C struct of its op. One class for each op; lives as long as the call.
@@ -38,6 +45,7 @@ class Ask {
         (void)catalogue;
         return std::nullopt;
     }
+    // REQUIRES: problem() was called before.
     virtual CallForm form() const noexcept { return {}; }
 
     // The problem as its op knows it. Throws Failure{invalid argument} naming the member and what is allowed.
@@ -50,7 +58,7 @@ class Ask {
 
 DType dtype_of(autotune_dtype type, const char* member);
 
-// The alignment that an operand's member says: 0 means 16. `name` is the operand's.
+// The alignment that a tensor's member says: 0 means 16. `name` is the tensor's.
 int checked_align(int align, const std::string& name, std::int64_t element_bytes);
 
 // Largest power of two <= 16 that divides the address.

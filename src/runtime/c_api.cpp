@@ -1,11 +1,19 @@
 #include <autotune/autotune.h>
 
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/runtime/add_problem.h"
+#include "src/runtime/described_problem.h"
 #include "src/runtime/fork.h"
 #include "src/runtime/gemm_problem.h"
 #include "src/runtime/handle.h"
@@ -13,7 +21,9 @@
 using autotune::runtime::AddAsk;
 using autotune::runtime::Ask;
 using autotune::runtime::Caught;
+using autotune::runtime::DescribedAsk;
 using autotune::runtime::GemmAsk;
+using autotune::runtime::Handle;
 using autotune::runtime::LastError;
 using autotune::runtime::Plan;
 
@@ -58,6 +68,40 @@ autotune_status make_plan(autotune_handle handle, const ProblemOfOp* problem, au
         *out = new autotune_plan_s{inner.plan(AskOfOp(copy))};
         return AUTOTUNE_OK;
     });
+}
+
+std::uint64_t float_bits(const void* number) {
+    return std::bit_cast<std::uint32_t>(*static_cast<const float*>(number));
+}
+
+// A call's scalars as a plan takes them. A sentence for the first that is missing or of another type; nullopt if all are right.
+using ScalarBits = std::array<std::uint64_t, Plan::kMostScalars>;
+std::optional<std::string> read_scalars(const autotune_call& call, const std::vector<autotune::Scalar>& wanted, ScalarBits& bits) {
+    for (std::size_t i = 0; i < wanted.size() && i < call.scalar_count; ++i) {
+        const autotune_scalar& given = call.scalars[i];
+        if (static_cast<std::size_t>(given.type) != wanted[i].value.index())
+            return "scalar " + wanted[i].name + " has another type than the op's";
+        bits[i] = given.type == AUTOTUNE_SCALAR_U64   ? given.value.u64
+                  : given.type == AUTOTUNE_SCALAR_I32 ? static_cast<std::uint32_t>(given.value.i32)
+                                                      : std::bit_cast<std::uint32_t>(given.value.f32);
+    }
+    return std::nullopt;
+}
+
+// What is wrong with a call before its plan is known; empty if nothing is. `known` is the struct as this library knows it.
+std::string read_call(const autotune_call* given, autotune_call& known) {
+    if (given == nullptr) return "call is NULL";
+    if (!autotune::runtime::copy_versioned(&known, sizeof(known), given))
+        return "call.struct_size must be sizeof(autotune_call), here " + std::to_string(sizeof(known)) + " bytes";
+    if (known.tensor_count > Plan::kMostTensors) return "call.tensor_count is " + std::to_string(known.tensor_count) + "; at most 16";
+    if (known.scalar_count > Plan::kMostScalars) return "call.scalar_count is " + std::to_string(known.scalar_count) + "; at most 8";
+    if (known.tensor_count != 0 && known.tensors == nullptr) return "call.tensors is NULL";
+    if (known.scalar_count != 0 && known.scalars == nullptr) return "call.scalars is NULL";
+    return "";
+}
+
+std::span<const void* const> addresses_of(const autotune_call& call) {
+    return {call.tensors, call.tensor_count};
 }
 
 // The caller's struct itself where it is as large as ours, else a copy kept in `copy`.
@@ -203,8 +247,10 @@ autotune_status autotune_gemm(autotune_plan plan, const void* alpha, const void*
                               void* workspace, size_t workspace_bytes, struct CUstream_st* stream) {
     if (plan == nullptr) return refuse("plan is NULL");
     if (!plan->plan->is_of("gemm")) return plan->plan->refuse_op("autotune_gemm");
-    return plan->plan->run(
-        {{a, b, c}, {static_cast<const float*>(alpha), static_cast<const float*>(beta)}, workspace, workspace_bytes}, stream);
+    if (alpha == nullptr || beta == nullptr) return plan->plan->refuse_argument(alpha == nullptr ? "alpha is NULL" : "beta is NULL");
+    const std::array<const void*, 3> tensors = {a, b, c};
+    const std::array<std::uint64_t, 2> scalars = {float_bits(alpha), float_bits(beta)};
+    return plan->plan->run({tensors, scalars, workspace, workspace_bytes}, stream);
 }
 
 autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_problem* problem, const void* alpha,
@@ -213,16 +259,18 @@ autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_
         if (alpha == nullptr || a == nullptr || b == nullptr || beta == nullptr || c == nullptr)
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "alpha, a, b, beta and c must not be NULL");
         autotune_gemm_problem copy;
-        const auto* scale = static_cast<const float*>(beta);
-        const GemmAsk ask(as_known(problem, copy), {a, b, c}, *scale);
-        return inner.tuned(ask, {{a, b, c}, {static_cast<const float*>(alpha), scale}}, stream);
+        const std::array<const void*, 3> tensors = {a, b, c};
+        const std::array<std::uint64_t, 2> scalars = {float_bits(alpha), float_bits(beta)};
+        const GemmAsk ask(as_known(problem, copy), tensors, *static_cast<const float*>(beta));
+        return inner.tuned(ask, Plan::Call{tensors, scalars}, stream);
     });
 }
 
 autotune_status autotune_add(autotune_plan plan, const void* a, const void* b, void* c, struct CUstream_st* stream) {
     if (plan == nullptr) return refuse("plan is NULL");
     if (!plan->plan->is_of("add")) return plan->plan->refuse_op("autotune_add");
-    return plan->plan->run({{a, b, c}}, stream);
+    const std::array<const void*, 3> tensors = {a, b, c};
+    return plan->plan->run({tensors, {}}, stream);
 }
 
 autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_problem* problem, const void* a, const void* b,
@@ -233,7 +281,76 @@ autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_pr
         if (known.length == 0) return AUTOTUNE_OK;  // not worth a kernel
         if (a == nullptr || b == nullptr || c == nullptr)
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "a, b and c must not be NULL");
-        return inner.tuned(AddAsk(known, {a, b, c}), {{a, b, c}}, stream);
+        const std::array<const void*, 3> tensors = {a, b, c};
+        return inner.tuned(AddAsk(known, tensors), Plan::Call{tensors, {}}, stream);
+    });
+}
+
+autotune_status autotune_supports(autotune_handle handle, const autotune_problem* problem) {
+    return guarded(handle, [&](auto& inner) {
+        inner.check_supported(DescribedAsk(problem));
+        return AUTOTUNE_OK;
+    });
+}
+
+autotune_status autotune_plan_create(autotune_handle handle, const autotune_problem* problem, autotune_plan* out) {
+    if (out == nullptr) return refuse("out is NULL");
+    *out = nullptr;
+    return guarded(handle, [&](auto& inner) {
+        *out = new autotune_plan_s{inner.plan(DescribedAsk(problem))};
+        return AUTOTUNE_OK;
+    });
+}
+
+autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* facts) {
+    if (plan == nullptr || facts == nullptr) return refuse(plan == nullptr ? "plan is NULL" : "facts is NULL");
+    autotune_plan_facts known = {};
+    if (facts->struct_size < offsetof(autotune_plan_facts, candidate) || facts->struct_size > sizeof(known))
+        return refuse("facts.struct_size must be sizeof(autotune_plan_facts)");
+    try {
+        const Plan& inner = *plan->plan;
+        known = {.struct_size = facts->struct_size,
+                 .origin = inner.origin(),
+                 .deterministic = inner.is_deterministic() ? 1 : 0,
+                 .candidate = inner.candidate().c_str(),
+                 .predicted_us = inner.predicted_us(),
+                 .recorded_us = inner.recorded_us(),
+                 .workspace_bytes = inner.workspace_bytes(),
+                 .workspace_zero_bytes = inner.workspace_zero_bytes()};
+    } catch (...) {
+        return LastError::set_for_thread(AUTOTUNE_OUT_OF_MEMORY, "no memory for a prediction");
+    }
+    std::memcpy(facts, &known, known.struct_size);
+    return AUTOTUNE_OK;
+}
+
+autotune_status autotune_run(autotune_plan plan, const autotune_call* call, struct CUstream_st* stream) {
+    if (plan == nullptr) return refuse("plan is NULL");
+    const Plan& inner = *plan->plan;
+    autotune_call known = {};
+    try {
+        if (const std::string wrong = read_call(call, known); !wrong.empty()) return inner.refuse_argument(wrong);
+        ScalarBits bits{};
+        if (const auto wrong = read_scalars(known, inner.scalars(), bits)) return inner.refuse_argument(*wrong);
+        return inner.run({addresses_of(known), std::span(bits).first(known.scalar_count), known.workspace, known.workspace_bytes},
+                         stream);
+    } catch (...) {
+        return LastError::set_for_thread(AUTOTUNE_OUT_OF_MEMORY, "no memory for a message");
+    }
+}
+
+autotune_status autotune_tuned(autotune_handle handle, const autotune_problem* problem, const autotune_call* call,
+                               struct CUstream_st* stream) {
+    return guarded(handle, [&](auto& inner) {
+        autotune_call known = {};
+        if (const std::string wrong = read_call(call, known); !wrong.empty())
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, wrong);
+        ScalarBits bits{};
+        const auto make_call = [&](const Plan& plan) -> Plan::Call {
+            if (const auto wrong = read_scalars(known, plan.scalars(), bits)) autotune::runtime::refuse(*wrong);
+            return {addresses_of(known), std::span(bits).first(known.scalar_count)};
+        };
+        return inner.tuned(DescribedAsk(problem, addresses_of(known)), Handle::MakeCall(make_call), stream);
     });
 }
 

@@ -140,8 +140,9 @@ std::optional<PlanKey> GemmAsk::wider_key(std::uint64_t context_id) const noexce
 }
 
 CallForm GemmAsk::form() const noexcept {
-    if (swaps_operands(given_)) return {.order = {1, 0, 2}};
-    return {};
+    CallForm form;
+    if (swaps_operands(given_)) std::swap(form.order[0], form.order[1]);
+    return form;
 }
 
 Problem GemmAsk::problem(const Catalogue& catalogue) const {

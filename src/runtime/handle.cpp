@@ -49,12 +49,18 @@ const Device& Handle::device_of(int ordinal) {
     return devices_.emplace(ordinal, driver_->device(ordinal)).first->second;
 }
 
-Handle::Shared Handle::bind(const std::shared_ptr<const Instance>& instance, const Problem& problem, const Wanted& wanted,
-                            autotune_origin origin) {
-    const Family* family = catalogue_.find_family(instance->candidate.family);
-    check(family != nullptr, "no family " + instance->candidate.family);
-    return std::make_shared<const Plan>(Plan::Parts{driver_, instance, *family, problem, device_of(wanted.context.ordinal),
-                                                    wanted.context.id, origin, wanted.ask.form(), errors_});
+void Handle::check_supported(const Ask& ask) {
+    const gpu::CurrentContext context = current_context();
+    runtime::check_supported(catalogue_, ask.problem(catalogue_), device_of(context.ordinal));
+}
+
+Handle::Shared Handle::bind(const Chosen& chosen, const Problem& problem, const Wanted& wanted) {
+    const std::string& name = chosen.instance->candidate.family;
+    const Family* family = catalogue_.find_family(name);
+    check(family != nullptr, "no family " + name);
+    return std::make_shared<const Plan>(Plan::Parts{driver_, chosen.instance, *family, problem,
+                                                    device_of(wanted.context.ordinal), wanted.context.id, chosen.origin,
+                                                    chosen.recorded_us, wanted.ask.form(), errors_});
 }
 
 // A stored winner that will not compile or load any more is a warning, and the next candidate's turn.
@@ -67,7 +73,7 @@ Handle::Shared Handle::first_that_works(const std::vector<Found>& candidates, co
     };
     for (const Found& found : candidates) {
         try {
-            return bind(instances_.make(found, problem, device), problem, wanted, found.origin);
+            return bind({instances_.make(found, problem, device), found.origin, found.recorded_us}, problem, wanted);
         } catch (const Error& error) {
             if (is_final(error)) throw;
             warn(found, error.what());
@@ -140,7 +146,7 @@ Handle::Shared Handle::loaded_plan(const Wanted& wanted, const Problem& problem)
     const gpu::RelaxedCapture relaxed(*driver_);
     for (const auto& instance : loaded) {
         try {
-            return *plans_.assign(wanted.key, bind(instance, problem, wanted, AUTOTUNE_ORIGIN_LOADED));
+            return *plans_.assign(wanted.key, bind({instance, AUTOTUNE_ORIGIN_LOADED}, problem, wanted));
         } catch (const Error& error) {
             if (is_final(error)) throw;
             log_.warn(instance->candidate.to_string() + " cannot serve " + problem.key() + ": " + error.what());
@@ -165,24 +171,38 @@ Handle::Shared Handle::on_miss(const Wanted& wanted, const Shared* kept, gpu::St
     return any_loaded(wanted, capturing ? "the stream is being captured" : "options.on_miss allows no other");
 }
 
-autotune_status Handle::tuned(const Ask& ask, const Plan::Call& call, gpu::StreamHandle stream) {
-    const gpu::CurrentContext context = current_context();
-    const Wanted wanted{ask, ask.key(context.id), context};
+// `made` owns a plan that is not kept; the plan is one of the two.
+const Plan& Handle::find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Shared& made) {
     const Shared* kept = plans_.find(wanted.key);
-    Shared made;
     if (kept == nullptr || ((*kept)->origin() == AUTOTUNE_ORIGIN_LOADED && settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE)) {
         made = on_miss(wanted, kept, stream);
-        kept = &made;
+        return *made;
     }
-    const Plan& plan = **kept;
+    return **kept;
+}
+
+autotune_status Handle::run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream) {
+    if (plan.workspace_bytes() == 0) return plan.run(call, stream);
+    const Workspace workspace =
+        workspaces_.get({context_id, stream, &plan, plan.workspace_bytes(), plan.workspace_zero_bytes()});
     Plan::Call with_workspace = call;
-    if (plan.workspace_bytes() != 0) {
-        const Workspace workspace =
-            workspaces_.get({context.id, stream, &plan, plan.workspace_bytes(), plan.workspace_zero_bytes()});
-        with_workspace.workspace = workspace.address;
-        with_workspace.workspace_bytes = workspace.bytes;
-    }
+    with_workspace.workspace = workspace.address;
+    with_workspace.workspace_bytes = workspace.bytes;
     return plan.run(with_workspace, stream);
+}
+
+autotune_status Handle::tuned(const Ask& ask, const MakeCall& make_call, gpu::StreamHandle stream) {
+    const gpu::CurrentContext context = current_context();
+    Shared made;
+    const Plan& plan = find_or_make({ask, ask.key(context.id), context}, stream, made);
+    return run(plan, make_call(plan), context.id, stream);
+}
+
+autotune_status Handle::tuned(const Ask& ask, const Plan::Call& call, gpu::StreamHandle stream) {
+    const gpu::CurrentContext context = current_context();
+    Shared made;
+    const Plan& plan = find_or_make({ask, ask.key(context.id), context}, stream, made);
+    return run(plan, call, context.id, stream);
 }
 
 }  // namespace autotune::runtime

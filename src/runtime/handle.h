@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,15 +27,22 @@ class Handle {
     // Throws Error{no_gpu} without a driver.
     explicit Handle(Settings settings);
 
+    // Throws Failure{no kernel} with the reasons if no family can do the problem on the current context's device.
+    void check_supported(const Ask& ask);
+
     // Looks up, builds and keeps the plan of a problem for the current context.
     std::shared_ptr<const Plan> plan(const Ask& ask);
 
     // Runs a problem by the plan that is kept for it, or as the policy says. Failures that run() itself finds come as its status.
     autotune_status tuned(const Ask& ask, const Plan::Call& call, gpu::StreamHandle stream);
+    // The same where the call can be made only when its plan is known; make_call may throw Failure.
+    using MakeCall = std::function<Plan::Call(const Plan&)>;
+    autotune_status tuned(const Ask& ask, const MakeCall& make_call, gpu::StreamHandle stream);
 
     void flush_misses() { winners_.flush_misses(); }
     bool is_foreign() const noexcept;  // made before a fork
     LastError& errors() { return *errors_; }
+    const Catalogue& catalogue() const { return catalogue_; }
 
   private:
     using Shared = std::shared_ptr<const Plan>;
@@ -47,8 +55,13 @@ class Handle {
     gpu::CurrentContext current_context() const;
     const Device& device_of(int ordinal);
     Shared make(const Wanted& wanted);
-    Shared bind(const std::shared_ptr<const Instance>& instance, const Problem& problem, const Wanted& wanted,
-                autotune_origin origin);
+    // An instance with how it was found.
+    struct Chosen {
+        std::shared_ptr<const Instance> instance;
+        autotune_origin origin;
+        double recorded_us = 0;
+    };
+    Shared bind(const Chosen& chosen, const Problem& problem, const Wanted& wanted);
     // A plan that was made for the key, nullptr if there is none or a stand-in.
     const Shared* made(const PlanKey& key) const;
     Shared best(const Problem& problem, const Wanted& wanted);
@@ -59,6 +72,9 @@ class Handle {
     Shared any_loaded(const Wanted& wanted, const char* because);
     Shared loaded_plan(const Wanted& wanted, const Problem& problem);
     Shared on_miss(const Wanted& wanted, const Shared* kept, gpu::StreamHandle stream);
+    const Plan& find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Shared& made);
+    // With a workspace of the handle's where the plan needs one.
+    autotune_status run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream);
 
     Settings settings_;
     Log log_;

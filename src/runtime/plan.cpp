@@ -1,7 +1,6 @@
 #include "src/runtime/plan.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "src/core/error.h"
 #include "src/runtime/fork.h"
@@ -27,18 +26,21 @@ std::string hexadecimal(std::uintptr_t value) {
     return "0x" + (text.empty() ? "0" : text);
 }
 
-std::string misaligned(const char* name, std::uintptr_t address, std::uintptr_t bits) {
-    return std::string(name) + " is at " + hexadecimal(address) + ", but this plan needs a multiple of " +
+std::string misaligned(const std::string& name, std::uintptr_t address, std::uintptr_t bits) {
+    return name + " is at " + hexadecimal(address) + ", but this plan needs a multiple of " +
            std::to_string(bits + 1) + " bytes; make one with a smaller problem.align_" + name;
 }
-
-constexpr std::array<const char*, Plan::kMostOperands> kOperandNames = {"a", "b", "c"};
 
 // A scalar that the problem's class fixes at zero: the attribute of its name says so.
 bool is_zero(const Problem& problem, const std::string& scalar) {
     return std::any_of(problem.attributes.begin(), problem.attributes.end(), [&](const Attribute& attribute) {
         return attribute.name == scalar && attribute.value == AttributeValue("zero");
     });
+}
+
+// Either zero of a float.
+bool is_zero_float(std::uint64_t bits) {
+    return (bits & 0x7fffffffU) == 0;
 }
 
 // Two ranges of as many bytes that meet without being one.
@@ -54,21 +56,33 @@ Plan::Plan(const Parts& parts)
       launch_(parts.driver, parts.instance->library, parts.instance->symbol, parts.problem,
               parts.family.plan(parts.problem, parts.instance->candidate.config, parts.device)),
       form_(parts.form),
-      operand_count_(parts.problem.tensors.size()),
+      family_(parts.family),
+      problem_(parts.problem),
+      device_(parts.device),
+      config_(parts.instance->candidate.config),
+      tensor_count_(parts.problem.tensors.size()),
       scalar_count_(parts.problem.scalars.size()),
       op_(parts.problem.op),
       origin_(parts.origin),
+      recorded_us_(parts.recorded_us),
       candidate_(parts.instance->candidate.to_string()),
       fork_generation_(fork_generation()) {
-    check(operand_count_ >= 1 && operand_count_ <= kMostOperands && scalar_count_ <= kMostScalars,
-          "op " + op_ + " has more operands or scalars than a call passes");
-    for (std::size_t i = 0; i < operand_count_; ++i)
-        misaligned_bits_[form_.order[i]] = static_cast<std::uintptr_t>(parts.problem.tensors[i].alignment_bytes) - 1;
-    for (std::size_t i = 0; i < scalar_count_; ++i) {
-        scalar_names_[i] = parts.problem.scalars[i].name;
-        must_be_zero_[i] = is_zero(parts.problem, scalar_names_[i]);
+    check(tensor_count_ >= 1 && tensor_count_ <= kMostTensors && scalar_count_ <= kMostScalars,
+          "op " + op_ + " has more tensors or scalars than a call passes");
+    for (std::size_t i = 0; i < tensor_count_; ++i) {
+        const Tensor& tensor = problem_.tensors[i];
+        const std::size_t at = form_.order[i];
+        misaligned_bits_[at] = tensor.is_absent ? 0 : static_cast<std::uintptr_t>(tensor.alignment_bytes) - 1;
+        may_be_null_[at] = tensor.is_absent;
+        tensor_names_[i] = tensor.name;  // the problem's names stand in the documented order, whatever addresses they get
     }
-    if (form_.may_be_in_place) in_place_bytes_ = static_cast<std::size_t>(parts.problem.tensors.back().span_bytes());
+    for (std::size_t i = 0; i < scalar_count_; ++i) must_be_zero_[i] = is_zero(problem_, problem_.scalars[i].name);
+    output_ = form_.order[tensor_count_ - 1];
+    if (form_.may_be_in_place) in_place_bytes_ = static_cast<std::size_t>(problem_.tensors.back().span_bytes());
+}
+
+double Plan::predicted_us() const {
+    return family_.predict_us(problem_, config_, device_).value_or(0);
 }
 
 bool Plan::is_foreign() const noexcept {
@@ -83,22 +97,30 @@ autotune_status Plan::refuse_op(const char* function) const noexcept {
     }
 }
 
+autotune_status Plan::refuse_argument(const std::string& why) const noexcept {
+    try {
+        return fail(AUTOTUNE_INVALID_ARGUMENT, why);
+    } catch (...) {
+        return AUTOTUNE_OUT_OF_MEMORY;
+    }
+}
+
 bool Plan::lies_partly_over_an_input(const Call& call) const noexcept {
-    const std::uintptr_t output = bits_of(call.operands[operand_count_ - 1]);
-    for (std::size_t i = 0; i + 1 < operand_count_; ++i)
-        if (overlap_partly(bits_of(call.operands[i]), output, in_place_bytes_)) return true;
+    const std::uintptr_t output = bits_of(call.tensors[output_]);
+    for (std::size_t i = 0; i < tensor_count_; ++i)
+        if (i != output_ && overlap_partly(bits_of(call.tensors[i]), output, in_place_bytes_)) return true;
     return false;
 }
 
 // Whether a call may be enqueued; refuse() says what is wrong with it.
 bool Plan::is_fit(const Call& call) const noexcept {
+    if (call.tensors.size() < tensor_count_ || call.scalars.size() < scalar_count_) return false;
     bool is_good = true;
-    for (std::size_t i = 0; i < operand_count_; ++i) {
-        const std::uintptr_t address = bits_of(call.operands[i]);
-        is_good = is_good && address != 0 && (address & misaligned_bits_[i]) == 0;
+    for (std::size_t i = 0; i < tensor_count_; ++i) {
+        const std::uintptr_t address = bits_of(call.tensors[i]);
+        is_good = is_good && (address != 0 || may_be_null_[i]) && (address & misaligned_bits_[i]) == 0;
     }
-    for (std::size_t i = 0; i < scalar_count_; ++i)
-        is_good = is_good && call.scalars[i] != nullptr && (!must_be_zero_[i] || *call.scalars[i] == 0);
+    for (std::size_t i = 0; i < scalar_count_; ++i) is_good = is_good && (!must_be_zero_[i] || is_zero_float(call.scalars[i]));
     if (in_place_bytes_ != 0) is_good = is_good && !lies_partly_over_an_input(call);
     if (workspace_bytes() != 0) {
         is_good = is_good && call.workspace != nullptr && call.workspace_bytes >= workspace_bytes() &&
@@ -109,23 +131,26 @@ bool Plan::is_fit(const Call& call) const noexcept {
 
 // Which of the checks in is_fit() a call fails; cold, so it may build a sentence.
 autotune_status Plan::refuse(const Call& call) const {
-    for (std::size_t i = 0; i < scalar_count_; ++i)
-        if (call.scalars[i] == nullptr) return fail(AUTOTUNE_INVALID_ARGUMENT, scalar_names_[i] + " is NULL");
-    for (std::size_t i = 0; i < operand_count_; ++i)
-        if (call.operands[i] == nullptr) return fail(AUTOTUNE_INVALID_ARGUMENT, std::string(kOperandNames[i]) + " is NULL");
-    for (std::size_t i = 0; i < operand_count_; ++i) {
-        const std::uintptr_t address = bits_of(call.operands[i]);
+    if (call.tensors.size() < tensor_count_ || call.scalars.size() < scalar_count_)
+        return fail(AUTOTUNE_INVALID_ARGUMENT, "the call passes " + std::to_string(call.tensors.size()) + " tensors and " +
+                                                   std::to_string(call.scalars.size()) + " scalars; op " + op_ + " takes " +
+                                                   std::to_string(tensor_count_) + " and " + std::to_string(scalar_count_));
+    for (std::size_t i = 0; i < tensor_count_; ++i)
+        if (call.tensors[i] == nullptr && !may_be_null_[i]) return fail(AUTOTUNE_INVALID_ARGUMENT, tensor_names_[i] + " is NULL");
+    for (std::size_t i = 0; i < tensor_count_; ++i) {
+        const std::uintptr_t address = bits_of(call.tensors[i]);
         if ((address & misaligned_bits_[i]) != 0)
-            return fail(AUTOTUNE_MISALIGNED, misaligned(kOperandNames[i], address, misaligned_bits_[i]));
+            return fail(AUTOTUNE_MISALIGNED, misaligned(tensor_names_[i], address, misaligned_bits_[i]));
     }
     for (std::size_t i = 0; i < scalar_count_; ++i) {
-        if (must_be_zero_[i] && *call.scalars[i] != 0)
-            return fail(AUTOTUNE_INVALID_ARGUMENT, scalar_names_[i] + " is not 0, but the plan was made for a " +
-                                                       scalar_names_[i] + " of zero and reads no " + kOperandNames.back());
+        const std::string& name = problem_.scalars[i].name;
+        if (must_be_zero_[i] && !is_zero_float(call.scalars[i]))
+            return fail(AUTOTUNE_INVALID_ARGUMENT, name + " is not 0, but the plan was made for a " + name +
+                                                       " of zero and reads no " + tensor_names_[output_]);
     }
     if (in_place_bytes_ != 0 && lies_partly_over_an_input(call))
-        return fail(AUTOTUNE_OVERLAP, std::string(kOperandNames[operand_count_ - 1]) +
-                                          " lies partly over an input; it may be an input itself, or lie beside all of them");
+        return fail(AUTOTUNE_OVERLAP,
+                    tensor_names_[output_] + " lies partly over an input; it may be an input itself, or lie beside all of them");
     const std::string needed = std::to_string(workspace_bytes()) + " bytes (autotune_plan_workspace)";
     if (call.workspace == nullptr || call.workspace_bytes < workspace_bytes())
         return fail(AUTOTUNE_WORKSPACE_TOO_SMALL, "workspace has " +
@@ -141,12 +166,12 @@ autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noex
         if (launch_.plan().steps.empty()) return AUTOTUNE_OK;  // nothing to compute, and addresses of nothing may be NULL
         if (!is_fit(call)) return refuse(call);
 
-        std::array<gpu::DeviceAddress, kMostOperands> operands{};
-        for (std::size_t i = 0; i < operand_count_; ++i) operands[i] = device_address(call.operands[form_.order[i]]);
-        std::array<std::uint64_t, kMostScalars> scalars{};
-        for (std::size_t i = 0; i < scalar_count_; ++i) scalars[i] = std::bit_cast<std::uint32_t>(*call.scalars[i]);
-        const int code =
-            launch_.enqueue({.tensors = operands, .scalars = scalars, .workspace = device_address(call.workspace)}, stream);
+        std::array<gpu::DeviceAddress, kMostTensors> addresses;
+        for (std::size_t i = 0; i < tensor_count_; ++i) addresses[i] = device_address(call.tensors[form_.order[i]]);
+        const int code = launch_.enqueue({.tensors = std::span(addresses.data(), tensor_count_),
+                                          .scalars = call.scalars,
+                                          .workspace = device_address(call.workspace)},
+                                         stream);
         if (code == 0) return AUTOTUNE_OK;
         gpu::throw_if_failed(*driver_, code, "cuLaunchKernelEx");
     } catch (...) {

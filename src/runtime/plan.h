@@ -2,8 +2,10 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/jit/kernel.h"
 #include "src/runtime/ask.h"
@@ -15,13 +17,13 @@ namespace autotune::runtime {
 // A candidate bound to one problem in one context, ready to be enqueued. Immutable; shared by threads.
 class Plan {
   public:
-    static constexpr std::size_t kMostOperands = CallForm::kMostOperands;
-    static constexpr std::size_t kMostScalars = 2;
+    static constexpr std::size_t kMostTensors = CallForm::kMostTensors;
+    static constexpr std::size_t kMostScalars = 8;
 
-    // One call's addresses, and the numbers that scale them, in the order of the op's function.
+    // One call's addresses and scalars (Scalar::bits()), in the order of the op's function.
     struct Call {
-        std::array<const void*, kMostOperands> operands{};
-        std::array<const float*, kMostScalars> scalars{};
+        std::span<const void* const> tensors;
+        std::span<const std::uint64_t> scalars;
         void* workspace = nullptr;
         std::size_t workspace_bytes = 0;
     };
@@ -33,6 +35,7 @@ class Plan {
         const Device& device;
         std::uint64_t context_id = 0;
         autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
+        double recorded_us = 0;  // of a stored winner of this very problem; 0: none
         CallForm form{};
         std::shared_ptr<LastError> errors;
     };
@@ -47,10 +50,19 @@ class Plan {
     std::size_t workspace_zero_bytes() const { return launch_.plan().workspace_zero_bytes; }
     autotune_origin origin() const { return origin_; }
     const std::string& candidate() const { return candidate_; }
+    bool is_deterministic() const { return launch_.plan().deterministic; }
+    double recorded_us() const { return recorded_us_; }
+    // By the family's cost model, computed now; 0: it has no opinion.
+    double predicted_us() const;
+    std::size_t tensor_count() const { return tensor_count_; }
+    // The problem's scalars, in the order of the call: names and types.
+    const std::vector<Scalar>& scalars() const { return problem_.scalars; }
     bool is_foreign() const noexcept;  // made before a fork
     bool is_of(std::string_view op) const noexcept { return op_ == op; }
     // For a function that is given the plan of another op.
     autotune_status refuse_op(const char* function) const noexcept;
+    // For an argument that cannot be, in one sentence.
+    autotune_status refuse_argument(const std::string& why) const noexcept;
 
   private:
     bool is_fit(const Call& call) const noexcept;
@@ -62,15 +74,22 @@ class Plan {
     std::shared_ptr<LastError> errors_;
     jit::BoundLaunch launch_;
     CallForm form_;
+    const Family& family_;
+    Problem problem_;
+    Device device_;
+    Config config_;
     // In the order of the call.
-    std::array<std::uintptr_t, kMostOperands> misaligned_bits_{};
-    std::array<std::string, kMostScalars> scalar_names_;
+    std::array<std::uintptr_t, kMostTensors> misaligned_bits_{};
+    std::array<bool, kMostTensors> may_be_null_{};
+    std::array<std::string, kMostTensors> tensor_names_;
     std::array<bool, kMostScalars> must_be_zero_{};
-    std::size_t operand_count_;
+    std::size_t tensor_count_;
     std::size_t scalar_count_;
+    std::size_t output_ = 0;  // the last tensor
     std::size_t in_place_bytes_ = 0;  // of the output where it may be an input, else 0
     std::string op_;
     autotune_origin origin_;
+    double recorded_us_;
     std::string candidate_;
     int fork_generation_;
 };

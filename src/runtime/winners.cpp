@@ -133,7 +133,8 @@ std::vector<Found> Winners::read(const Problem& problem, const Device& device, L
     if (open == nullptr) return found;
     StoredWinnerRule rule(identities_, problem, device);
     const auto take = [&](const db::Winner& winner, autotune_origin origin) {
-        if (!rule.why_unusable(winner)) found.push_back({winner.candidate, origin, winner.provenance.nvrtc});
+        const double recorded_us = origin == AUTOTUNE_ORIGIN_NEAR ? 0 : winner.timing.median_us;
+        if (!rule.why_unusable(winner)) found.push_back({winner.candidate, origin, winner.provenance.nvrtc, recorded_us});
     };
     const std::vector<db::Winner> exact = open->find(problem, device.identity);
     for (const db::Winner& winner : exact)
@@ -185,6 +186,16 @@ std::vector<Found> Winners::likely_default(const Problem& problem, const Device&
     }
     if (!Legality(catalogue_, problem, device).allows(*likely)) return {};
     return {{std::move(*likely), AUTOTUNE_ORIGIN_DEFAULT, ""}};
+}
+
+void check_supported(const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    std::string refusals;
+    for (const Family* family : catalogue.families_of(problem.op)) {
+        const auto reason = family->refuses(problem, device);
+        if (!reason) return;
+        refusals += "; " + std::string(family->name()) + ": " + *reason;
+    }
+    throw Failure(AUTOTUNE_NO_KERNEL, "no family can do " + problem.key() + refusals);
 }
 
 std::vector<Found> Winners::defaults(const Problem& problem, const Device& device) const {

@@ -23,7 +23,11 @@ struct Found {
     Candidate candidate;
     autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
     std::string nvrtc;
+    double recorded_us = 0;  // by a stored winner of this very problem; 0: none
 };
+
+// Throws Failure{no kernel} with every family's reason if none of them can do the problem on the device.
+void check_supported(const Catalogue& catalogue, const Problem& problem, const Device& device);
 
 // Where candidates come from: a pin, winners that are stored, the families' defaults. A database that fails is one warning and no
 // winners. Thread-safe; no lock is held while the log function is called.

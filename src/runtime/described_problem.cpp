@@ -1,0 +1,178 @@
+#include "src/runtime/described_problem.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "src/runtime/settings.h"
+
+namespace autotune::runtime {
+namespace {
+
+// In the flags of a key: the structs of single ops leave it 0.
+constexpr std::uint64_t kIsDescribed = std::uint64_t{1} << 62;
+
+// Two hashes of 64 bits side by side, of everything in order.
+class KeyHash {
+  public:
+    void add(std::uint64_t word) noexcept {
+        first_ = (first_ ^ word) * 0xff51afd7ed558ccdU;
+        first_ ^= first_ >> 32;
+        second_ = (second_ ^ std::rotl(word, 29)) * 0xc4ceb9fe1a85ec53U;
+        second_ ^= second_ >> 29;
+    }
+    void add(std::int64_t word) noexcept { add(static_cast<std::uint64_t>(word)); }
+    void add(const char* text) noexcept {
+        const std::size_t length = text == nullptr ? 0 : std::strlen(text);
+        add(static_cast<std::uint64_t>(length));
+        for (std::size_t at = 0; at < length; at += sizeof(std::uint64_t)) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, text + at, std::min(length - at, sizeof(word)));
+            add(word);
+        }
+    }
+    std::uint64_t first() const noexcept { return first_; }
+    std::uint64_t second() const noexcept { return second_; }
+
+  private:
+    std::uint64_t first_ = 0x9e3779b97f4a7c15U, second_ = 0xd1342543de82ef95U;
+};
+
+template <typename Element>
+const void* element_at(const Element* first, std::size_t index) noexcept {
+    return reinterpret_cast<const char*>(first) + index * first->struct_size;
+}
+
+// Every element says its size, and all say the same.
+template <typename Element>
+void check_array(const Element* first, std::size_t count, const std::string& member) {
+    if (count == 0) return;
+    if (first == nullptr) refuse("problem." + member + " is NULL, but its count is " + std::to_string(count));
+    for (std::size_t i = 0; i < count; ++i) {
+        Element known = {};
+        const auto* element = static_cast<const Element*>(element_at(first, i));
+        const bool is_known = element->struct_size == first->struct_size && copy_versioned(&known, sizeof(known), element);
+        if (!is_known)
+            refuse("problem." + member + "[" + std::to_string(i) + "].struct_size must be that of the struct, here " +
+                   std::to_string(sizeof(Element)) + " bytes");
+        if (known.name == nullptr) refuse("problem." + member + "[" + std::to_string(i) + "].name is NULL");
+    }
+}
+
+std::vector<Dim> dims_of(const autotune_tensor& tensor) {
+    const std::string name = std::string("tensor ") + tensor.name;
+    if (tensor.rank < 0 || tensor.rank > AUTOTUNE_MAX_DIMS)
+        refuse(name + " has rank " + std::to_string(tensor.rank) + "; it must be from 0 to " + std::to_string(AUTOTUNE_MAX_DIMS));
+    const auto rank = static_cast<std::size_t>(tensor.rank);
+    const bool is_dense = std::all_of(tensor.strides, tensor.strides + rank, [](std::int64_t stride) { return stride == 0; });
+    std::vector<Dim> dims(rank);
+    std::int64_t dense = 1;
+    for (std::size_t i = rank; i-- > 0;) {
+        dims[i] = {tensor.extents[i], is_dense ? dense : tensor.strides[i]};
+        if (__builtin_mul_overflow(dense, std::max<std::int64_t>(tensor.extents[i], 1), &dense))
+            refuse(name + " has more elements than 64 bits count; make it smaller");
+    }
+    return dims;
+}
+
+Attribute attribute_of(const autotune_attribute& given) {
+    switch (given.kind) {
+        case AUTOTUNE_ATTRIBUTE_WORD:
+            if (given.word == nullptr) refuse(std::string("attribute ") + given.name + ": its word is NULL");
+            return {given.name, std::string(given.word)};
+        case AUTOTUNE_ATTRIBUTE_INTEGER:
+            return {given.name, given.integer};
+        case AUTOTUNE_ATTRIBUTE_NUMBER:
+            return {given.name, given.number};
+        case AUTOTUNE_ATTRIBUTE_RANGE:
+            break;
+    }
+    refuse(std::string("attribute ") + given.name + " has the kind " + std::to_string(static_cast<int>(given.kind)) +
+           ", no value of autotune_attribute_kind");
+}
+
+const Op& op_named(const Catalogue& catalogue, std::string_view name) {
+    std::string known;
+    for (const Op* op : catalogue.ops()) {
+        if (op->name() == name) return *op;
+        known += (known.empty() ? "" : ", ") + std::string(op->name());
+    }
+    refuse("unknown op '" + std::string(name) + "'; known are " + known);
+}
+
+}  // namespace
+
+GivenProblem::GivenProblem(const autotune_problem* given) {
+    if (given == nullptr) refuse("problem is NULL");
+    if (!copy_versioned(&given_, sizeof(given_), given))
+        refuse("problem.struct_size must be sizeof(autotune_problem), here " + std::to_string(sizeof(given_)) + " bytes");
+    if (given_.op == nullptr) refuse("problem.op is NULL");
+    check_array(given_.tensors, given_.tensor_count, "tensors");
+    check_array(given_.attributes, given_.attribute_count, "attributes");
+}
+
+autotune_tensor GivenProblem::tensor(std::size_t index) const noexcept {
+    autotune_tensor known = {};
+    copy_versioned(&known, sizeof(known), element_at(given_.tensors, index));
+    return known;
+}
+
+autotune_attribute GivenProblem::attribute(std::size_t index) const noexcept {
+    autotune_attribute known = {};
+    copy_versioned(&known, sizeof(known), element_at(given_.attributes, index));
+    return known;
+}
+
+PlanKey DescribedAsk::key(std::uint64_t context_id) const noexcept {
+    KeyHash hash;
+    hash.add(given_.op().data());
+    for (std::size_t i = 0; i < given_.tensor_count(); ++i) {
+        const autotune_tensor tensor = given_.tensor(i);
+        hash.add(tensor.name);
+        hash.add(static_cast<std::int64_t>(tensor.type));
+        hash.add(static_cast<std::int64_t>(tensor.rank));
+        for (int d = 0; d < std::clamp(tensor.rank, 0, AUTOTUNE_MAX_DIMS); ++d) {
+            hash.add(tensor.extents[d]);
+            hash.add(tensor.strides[d]);
+        }
+        if (addresses_.empty()) hash.add(static_cast<std::int64_t>(tensor.align == 0 ? 16 : tensor.align));
+    }
+    for (const void* address : addresses_) hash.add(static_cast<std::uint64_t>(alignment_of(address)));
+    for (std::size_t i = 0; i < given_.attribute_count(); ++i) {
+        const autotune_attribute attribute = given_.attribute(i);
+        hash.add(attribute.name);
+        hash.add(static_cast<std::int64_t>(attribute.kind));
+        hash.add(attribute.word);
+        hash.add(attribute.integer);
+        hash.add(std::bit_cast<std::uint64_t>(attribute.number));
+    }
+    return {{context_id, hash.first(), hash.second(), kIsDescribed | (addresses_.empty() ? 0U : 1U)}};
+}
+
+// The alignment is the address's where there is one: the tensor's place in the op's documented order says which.
+TensorDescription DescribedAsk::description(const Op& op, const autotune_tensor& tensor) const {
+    const DType type = dtype_of(tensor.type, (std::string("the type of tensor ") + tensor.name).c_str());
+    TensorDescription described{.name = tensor.name, .dtype = type, .dims = dims_of(tensor)};
+    described.alignment_bytes = checked_align(tensor.align, tensor.name, static_cast<std::int64_t>(size_bytes(type)));
+    const std::vector<TensorForm> forms = op.tensors();
+    const auto form = std::find_if(forms.begin(), forms.end(), [&](const TensorForm& entry) { return entry.name == tensor.name; });
+    const auto place = static_cast<std::size_t>(form - forms.begin());
+    if (place < addresses_.size()) described.alignment_bytes = static_cast<int>(alignment_of(addresses_[place]));
+    return described;
+}
+
+Problem DescribedAsk::problem(const Catalogue& catalogue) const {
+    const Op& op = op_named(catalogue, given_.op());
+    ProblemDescription description{.op = std::string(given_.op()), .tensors = {}};
+    for (std::size_t i = 0; i < given_.tensor_count(); ++i)
+        description.tensors.push_back(this->description(op, given_.tensor(i)));
+    for (std::size_t i = 0; i < given_.attribute_count(); ++i)
+        description.attributes.push_back(attribute_of(given_.attribute(i)));
+    DescribedProblem described = op.described(description);
+    if (described.order.size() > CallForm::kMostTensors) refuse("op '" + description.op + "' has more tensors than a call passes");
+    std::copy(described.order.begin(), described.order.end(), form_.order.begin());
+    form_.may_be_in_place = op.works_in_place();
+    return std::move(described.problem);
+}
+
+}  // namespace autotune::runtime

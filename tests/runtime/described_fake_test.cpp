@@ -1,0 +1,249 @@
+// The interface that serves every op, on two of them: the same kernels, plans and refusals as the functions of one op.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/runtime/add_data.h"
+#include "tests/runtime/session.h"
+#include "tests/support/fake/in_fake_process.h"
+
+namespace autotune::runtime {
+namespace {
+
+using autotune::test::in_fake_process;
+using fake::Sandbox;
+using test::add;
+using test::AddData;
+using test::GemmData;
+using test::Session;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using Extents = std::vector<std::int64_t>;
+
+autotune_tensor tensor(const char* name, const Extents& extents, const Extents& strides = {}, autotune_dtype type = AUTOTUNE_F16) {
+    autotune_tensor made = {};
+    made.struct_size = sizeof(made);
+    made.name = name;
+    made.type = type;
+    made.rank = static_cast<int>(extents.size());
+    std::copy(extents.begin(), extents.end(), made.extents);
+    std::copy(strides.begin(), strides.end(), made.strides);
+    return made;
+}
+
+autotune_attribute word(const char* name, const char* value) {
+    autotune_attribute made = {};
+    made.struct_size = sizeof(made);
+    made.name = name;
+    made.word = value;
+    return made;
+}
+
+// A problem with its arrays, whose addresses stay where they are.
+struct Described {
+    std::vector<autotune_tensor> tensors;
+    std::vector<autotune_attribute> attributes;
+    std::string op;
+
+    autotune_problem problem() const {
+        return {sizeof(autotune_problem), op.c_str(), tensors.data(), tensors.size(), attributes.data(), attributes.size()};
+    }
+};
+
+Described product(std::int64_t m, std::int64_t n, std::int64_t k) {
+    return {{tensor("a", {m, k}), tensor("b", {k, n}), tensor("c", {m, n})}, {}, "gemm"};
+}
+
+autotune_scalar f32(float value) {
+    autotune_scalar scalar = {};
+    scalar.value.f32 = value;
+    return scalar;
+}
+
+// A call with its arrays.
+struct Call {
+    std::vector<const void*> tensors;
+    std::vector<autotune_scalar> scalars;
+
+    autotune_call call() const {
+        return {sizeof(autotune_call), tensors.data(), tensors.size(), scalars.data(), scalars.size(), nullptr, 0};
+    }
+};
+
+Call call_of(const GemmData& data, float alpha, float beta) {
+    return {{data.a(), data.b(), data.c()}, {f32(alpha), f32(beta)}};
+}
+
+struct PlanOwner {
+    autotune_plan raw = nullptr;
+    ~PlanOwner() { autotune_plan_destroy(raw); }
+};
+
+TEST(Described, APlanComputesWhatTheTypedOneDoesWithTheSameKernel) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    const Described described = product(48, 40, 32);
+    const autotune_problem problem = described.problem();
+    PlanOwner plan;
+    ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    autotune_plan_facts facts = {};
+    facts.struct_size = sizeof(facts);
+    ASSERT_EQ(autotune_plan_info(plan.raw, &facts), AUTOTUNE_OK);
+    autotune_gemm_problem same = test::gemm(48, 40, 32);
+    same.beta = AUTOTUNE_BETA_ZERO;
+    const GemmPlan typed(handle, same);
+    EXPECT_STREQ(facts.candidate, autotune_plan_candidate(typed.get()));
+    EXPECT_EQ(facts.origin, AUTOTUNE_ORIGIN_DEFAULT);
+    EXPECT_GT(facts.predicted_us, 0);
+    EXPECT_EQ(facts.recorded_us, 0);
+    std::vector<std::byte> bytes(facts.workspace_bytes);
+    gpu::Buffer workspace(session.driver, facts.workspace_bytes + 256);
+    workspace.fill_bytes(0);
+    const GemmData data(session.driver, same);
+    const Call call = call_of(data, 2, 0);
+    autotune_call given = call.call();
+    given.workspace = reinterpret_cast<void*>(workspace.address());
+    given.workspace_bytes = facts.workspace_bytes;
+    EXPECT_EQ(autotune_run(plan.raw, &given, session.stream.handle()), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(2, 0), 0);
+}
+
+TEST(Described, OneCallTakesStridesColumnMajorOrderAndBeta) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    autotune_gemm_problem same = test::gemm(24, 40, 16);
+    same.order = AUTOTUNE_COLUMN_MAJOR;
+    same.lda = 32, same.ldb = 16, same.ldc = 24;
+    const GemmData data(session.driver, same);
+    Described described{{tensor("c", {24, 40}, {1, 24}), tensor("a", {24, 16}, {1, 32}), tensor("b", {16, 40}, {1, 16})},
+                        {word("beta", "any")},
+                        "gemm"};
+    const autotune_problem problem = described.problem();
+    const Call call = call_of(data, 1, 2);
+    const autotune_call given = call.call();
+    ASSERT_EQ(autotune_tuned(handle.get(), &problem, &given, session.stream.handle()), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 2), 0);
+}
+
+TEST(Described, TheSecondCallLooksNothingUp) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
+        EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 1);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    autotune_add_problem same = add(1003, AUTOTUNE_F16);
+    const AddData data(session.driver, same);
+    const Described described{{tensor("a", {17, 59}), tensor("b", {1003}), tensor("c", {1, 17, 59})}, {}, "add"};
+    const autotune_problem problem = described.problem();
+    const Call call{{data.a(), data.b(), data.c()}, {}};
+    const autotune_call given = call.call();
+    for (int i = 0; i < 3; ++i)
+        ASSERT_EQ(autotune_tuned(handle.get(), &problem, &given, session.stream.handle()), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(2), 0);
+}
+
+TEST(Described, ARecordedTimeIsThatOfTheWinner) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    session.remember("64x64x64");
+    const Handle handle = session.open();
+    const Described described = product(64, 64, 64);
+    const autotune_problem problem = described.problem();
+    PlanOwner plan;
+    ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    autotune_plan_facts facts = {};
+    facts.struct_size = sizeof(facts);
+    ASSERT_EQ(autotune_plan_info(plan.raw, &facts), AUTOTUNE_OK);
+    EXPECT_EQ(facts.origin, AUTOTUNE_ORIGIN_EXACT);
+    EXPECT_GT(facts.recorded_us, 0);
+}
+
+// What a problem is refused with; "" if it is supported.
+std::string refusal(const Handle& handle, const Described& described, autotune_status expected = AUTOTUNE_INVALID_ARGUMENT) {
+    const autotune_problem problem = described.problem();
+    const autotune_status status = autotune_supports(handle.get(), &problem);
+    EXPECT_EQ(status, expected) << autotune_last_error(nullptr);
+    return status == AUTOTUNE_OK ? "" : autotune_last_error(nullptr);
+}
+
+TEST(Described, SupportSaysYesOrWhyNotAndCompilesNothing) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    EXPECT_EQ(refusal(handle, product(48, 40, 32), AUTOTUNE_OK), "");
+    Described bad = product(48, 40, 32);
+    bad.op = "convolution";
+    EXPECT_THAT(refusal(handle, bad), AllOf(HasSubstr("unknown op 'convolution'"), HasSubstr("gemm")));
+    bad = product(48, 40, 32);
+    bad.tensors[1].extents[0] = 31;
+    EXPECT_THAT(refusal(handle, bad), HasSubstr("columns of a and the rows of b"));
+    bad = product(48, 40, 32);
+    bad.tensors[0].rank = 6;
+    EXPECT_THAT(refusal(handle, bad), HasSubstr("rank 6"));
+    bad = product(48, 40, 32);
+    bad.tensors[0].type = AUTOTUNE_E4M3;
+    EXPECT_THAT(refusal(handle, bad), HasSubstr("e4m3"));
+    bad.tensors[0].type = static_cast<autotune_dtype>(99);
+    EXPECT_THAT(refusal(handle, bad), HasSubstr("99, no value of autotune_dtype"));
+    bad = product(48, 40, 32);
+    bad.tensors[2].name = nullptr;
+    EXPECT_THAT(refusal(handle, bad), HasSubstr("tensors[2].name is NULL"));
+    bad = product(48, 40, 32);
+    bad.tensors[1].struct_size = 8;
+    EXPECT_THAT(refusal(handle, bad), HasSubstr("tensors[1].struct_size"));
+    bad = product(48, 40, 32);
+    bad.attributes = {word("layout", "xy")};
+    EXPECT_THAT(refusal(handle, bad), HasSubstr("unknown layout 'xy'"));
+    EXPECT_EQ(autotune_supports(handle.get(), nullptr), AUTOTUNE_INVALID_ARGUMENT);
+}
+
+TEST(Described, CallsAreCheckedAgainstThePlan) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    const Described described = product(48, 40, 32);
+    const autotune_problem problem = described.problem();
+    PlanOwner plan;
+    ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK);
+    const GemmData data(session.driver, test::gemm(48, 40, 32));
+    const auto refused = [&](const Call& call) {
+        const autotune_call given = call.call();
+        EXPECT_EQ(autotune_run(plan.raw, &given, session.stream.handle()), AUTOTUNE_INVALID_ARGUMENT);
+        return std::string(autotune_last_error(nullptr));
+    };
+    Call call = call_of(data, 1, 0);
+    call.tensors.pop_back();
+    EXPECT_THAT(refused(call), HasSubstr("2 tensors and 2 scalars"));
+    call = call_of(data, 1, 0);
+    call.scalars.pop_back();
+    EXPECT_THAT(refused(call), HasSubstr("takes 3 and 2"));
+    call = call_of(data, 1, 0.5F);
+    EXPECT_THAT(refused(call), HasSubstr("beta is not 0"));
+    call = call_of(data, 1, 0);
+    call.scalars[0].type = AUTOTUNE_SCALAR_I32;
+    EXPECT_THAT(refused(call), HasSubstr("scalar alpha has another type"));
+    call = call_of(data, 1, 0);
+    call.tensors[1] = nullptr;
+    EXPECT_THAT(refused(call), HasSubstr("b is NULL"));
+    EXPECT_EQ(autotune_run(plan.raw, nullptr, session.stream.handle()), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_EQ(autotune_run(nullptr, nullptr, session.stream.handle()), AUTOTUNE_INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace autotune::runtime
