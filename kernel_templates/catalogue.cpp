@@ -148,7 +148,8 @@ void Catalogue::add(FamilyDefinition definition) {
     const std::string op = op_of_family(*family);
     const bool has_op = std::any_of(ops_.begin(), ops_.end(), [&](const Op* known) { return known->name() == op; });
     if (!has_op) throw Error(ErrorCode::usage, "family '" + name + "' is of the unknown op '" + op + "'");
-    if (find_family(name) != nullptr) throw Error(ErrorCode::usage, "there is a family '" + name + "' already; choose another name");
+    if (find_family(name) != nullptr)
+        throw Error(ErrorCode::usage, "there is a family '" + name + "' already; choose another name");
     defined_.push_back(family);
     texts_.emplace_back(name + std::string(kKernelFile), family->definition().text);
     families_.insert(std::upper_bound(families_.begin(), families_.end(), family.get(), is_before), family.get());

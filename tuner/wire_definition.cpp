@@ -1,6 +1,6 @@
 // Families defined by data as JSON.
-#include "src/core/error.h"
 #include "db/json_values.h"
+#include "src/core/error.h"
 #include "tuner/wire.h"
 
 namespace autotune::tuner::wire {

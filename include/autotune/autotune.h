@@ -229,11 +229,11 @@ AUTOTUNE_API autotune_status autotune_tuned_add(autotune_handle handle, const au
 
 /* ---- any op ----
  *
- * One description serves every op; the functions above are adapters of it for two of them. A problem names its op, its tensors and
- * its attributes:
+ * One description serves every op; the functions above are adapters of it for two of them. A problem names its op, its tensors
+ * and its attributes:
  *
- *   gemm   tensors a [batch, m, k], b [batch, k, n], c [batch, m, n]; attributes acc (f32, f16), beta (zero, any), layout (nn, nt, tn,
- *          tt), order (row, column); scalars of a call: alpha and beta, both f32. Any strides with one contiguous dimension of the
+ *   gemm   tensors a [batch, m, k], b [batch, k, n], c [batch, m, n]; attributes acc (f32, f16), beta (zero, any), layout (nn,
+ * nt, tn, tt), order (row, column); scalars of a call: alpha and beta, both f32. Any strides with one contiguous dimension of the
  *          last two are taken: they say the layout and the order where the attributes do not.
  *   add    tensors a, b, c, contiguous and of any rank, without attributes and scalars; c may be a or b.
  *
@@ -303,8 +303,8 @@ typedef struct autotune_call {
     size_t workspace_bytes;
 } autotune_call;
 
-/* AUTOTUNE_OK if a kernel family can do the problem on the current context's device. AUTOTUNE_NO_KERNEL with every family's reason
- * if none can, AUTOTUNE_INVALID_ARGUMENT for what is no problem of the op. Compiles nothing. */
+/* AUTOTUNE_OK if a kernel family can do the problem on the current context's device. AUTOTUNE_NO_KERNEL with every family's
+ * reason if none can, AUTOTUNE_INVALID_ARGUMENT for what is no problem of the op. Compiles nothing. */
 AUTOTUNE_API autotune_status autotune_supports(autotune_handle handle, const autotune_problem* problem);
 
 /* As autotune_gemm_plan(), for any op. Nothing of `problem` is kept. */
@@ -314,10 +314,10 @@ AUTOTUNE_API autotune_status autotune_plan_create(autotune_handle handle, const 
 typedef struct autotune_plan_facts {
     size_t struct_size; /* sizeof(autotune_plan_facts) */
     autotune_origin origin;
-    int deterministic;     /* non-zero: the same input gives the same bits */
-    const char* candidate; /* as autotune_plan_candidate() */
-    double predicted_us;   /* by the kernel's cost model; 0: not known */
-    double recorded_us;    /* of the stored winner, as it was measured for this very problem; 0: none */
+    int deterministic;                            /* non-zero: the same input gives the same bits */
+    const char* candidate;                        /* as autotune_plan_candidate() */
+    double predicted_us;                          /* by the kernel's cost model; 0: not known */
+    double recorded_us;                           /* of the stored winner, as it was measured for this very problem; 0: none */
     size_t workspace_bytes, workspace_zero_bytes; /* as autotune_plan_workspace(), autotune_plan_workspace_zero() */
 } autotune_plan_facts;
 AUTOTUNE_API autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* facts);

@@ -13,10 +13,28 @@ namespace {
 using Integer = std::int64_t;
 
 enum class Kind : std::uint8_t {
-    number, name, conditional, logical_or, logical_and, logical_not, negated,
-    equal, unequal, less, less_equal, greater, greater_equal,
-    sum, difference, product, quotient, remainder,
-    minimum, maximum, ceil_div, round_up,
+    number,
+    name,
+    conditional,
+    logical_or,
+    logical_and,
+    logical_not,
+    negated,
+    equal,
+    unequal,
+    less,
+    less_equal,
+    greater,
+    greater_equal,
+    sum,
+    difference,
+    product,
+    quotient,
+    remainder,
+    minimum,
+    maximum,
+    ceil_div,
+    round_up,
 };
 
 constexpr int kDeepest = 100;  // of brackets and prefixes: the parser recurses
@@ -87,9 +105,7 @@ class Parser {
         int& depth;
     };
 
-    [[noreturn]] void fail(const std::string& what) const {
-        refuse(text_, what + " at character " + std::to_string(at_ + 1));
-    }
+    [[noreturn]] void fail(const std::string& what) const { refuse(text_, what + " at character " + std::to_string(at_ + 1)); }
 
     std::size_t skip_blanks() {
         while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) ++at_;

@@ -10,8 +10,8 @@
 
 namespace autotune {
 
-// An integer expression that is text: what a family defined by data has in place of C++. It can be stored, sent to another process
-// and read by people. 64-bit integers; booleans are 0 and 1.
+// An integer expression that is text: what a family defined by data has in place of C++. It can be stored, sent to another
+// process and read by people. 64-bit integers; booleans are 0 and 1.
 //
 //   conditional  a ? b : c        logic  ! && ||        comparison  == != < <= > >=        arithmetic  + - * / %  and unary -
 //   functions    min(a, b)  max(a, b)  ceil_div(a, b)  round_up(a, b)

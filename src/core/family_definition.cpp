@@ -80,20 +80,23 @@ class Names {
 };
 
 std::size_t index_of_tensor(const Problem& problem, const std::string& name) {
-    const auto found = std::find_if(problem.tensors.begin(), problem.tensors.end(), [&](const Tensor& t) { return t.name == name; });
+    const auto found =
+        std::find_if(problem.tensors.begin(), problem.tensors.end(), [&](const Tensor& t) { return t.name == name; });
     if (found == problem.tensors.end()) throw Error(ErrorCode::usage, "op '" + problem.op + "' has no tensor '" + name + "'");
     return static_cast<std::size_t>(found - problem.tensors.begin());
 }
 
 std::size_t index_of_scalar(const Problem& problem, const std::string& name) {
-    const auto found = std::find_if(problem.scalars.begin(), problem.scalars.end(), [&](const Scalar& s) { return s.name == name; });
+    const auto found =
+        std::find_if(problem.scalars.begin(), problem.scalars.end(), [&](const Scalar& s) { return s.name == name; });
     if (found == problem.scalars.end()) throw Error(ErrorCode::usage, "op '" + problem.op + "' has no scalar '" + name + "'");
     return static_cast<std::size_t>(found - problem.scalars.begin());
 }
 
 std::int32_t narrow(std::int64_t value, const std::string& text) {
     if (value != static_cast<std::int32_t>(value))
-        throw Error(ErrorCode::usage, "expression '" + text + "' gives " + std::to_string(value) + ", which does not fit 32 bits");
+        throw Error(ErrorCode::usage,
+                    "expression '" + text + "' gives " + std::to_string(value) + ", which does not fit 32 bits");
     return static_cast<std::int32_t>(value);
 }
 
@@ -101,8 +104,8 @@ std::int32_t narrow(std::int64_t value, const std::string& text) {
 std::uint32_t launch_number(const Expression& expression, const Expression::Scope& scope) {
     const std::int64_t value = expression.evaluate(scope);
     if (value < 0 || value > std::numeric_limits<std::int32_t>::max())
-        throw Error(ErrorCode::usage, "expression '" + expression.text() + "' gives " + std::to_string(value) +
-                                          ", which is no size of a launch");
+        throw Error(ErrorCode::usage,
+                    "expression '" + expression.text() + "' gives " + std::to_string(value) + ", which is no size of a launch");
     return static_cast<std::uint32_t>(value);
 }
 
@@ -163,8 +166,12 @@ DefinedFamily::DefinedFamily(FamilyDefinition definition) : definition_(std::mov
         return std::array<Expression, 3>{parsed(texts[0]), parsed(texts[1]), parsed(texts[2])};
     };
     for (const FamilyDefinition::Step& from : definition_.steps) {
-        Step step{three(from.grid), three(from.block), three(from.cluster), parsed(from.dynamic_smem_bytes),
-                  parsed(from.programmatic_dependent), {}};
+        Step step{three(from.grid),
+                  three(from.block),
+                  three(from.cluster),
+                  parsed(from.dynamic_smem_bytes),
+                  parsed(from.programmatic_dependent),
+                  {}};
         for (const FamilyDefinition::Argument& argument : from.arguments) {
             const bool is_named = argument.kind == FamilyDefinition::Argument::Kind::tensor ||
                                   argument.kind == FamilyDefinition::Argument::Kind::scalar;
@@ -219,9 +226,9 @@ SearchSpace DefinedFamily::space(const Problem& problem, const Device& device) c
     space.version = definition_.version;
     space.parameters = definition_.parameters;
     for (const Rule& rule : constraints_) {
-        space.constraints.push_back({rule.reason, parameters_in(rule.holds), [names, expression = rule.holds](const Config& config) {
-                                         return holds(expression, names->scope(&config));
-                                     }});
+        space.constraints.push_back(
+            {rule.reason, parameters_in(rule.holds),
+             [names, expression = rule.holds](const Config& config) { return holds(expression, names->scope(&config)); }});
     }
     for (const NamedConfig& named : definition_.named) {
         if (space.contains(space.canonical(named.config))) space.named.push_back({named.name, space.canonical(named.config)});

@@ -9,8 +9,8 @@
 
 namespace autotune {
 
-// A family as data: parameters, constraints and launch as expressions, and the text of its kernels. It can be read from a file, sent
-// to another process and stored; DefinedFamily makes a Family of it, which the tuner treats as any other.
+// A family as data: parameters, constraints and launch as expressions, and the text of its kernels. It can be read from a file,
+// sent to another process and stored; DefinedFamily makes a Family of it, which the tuner treats as any other.
 //
 // Names in expressions, besides the config's parameters:
 //   m, n, ...            the problem's extents and integer attributes, by their names
@@ -45,13 +45,13 @@ struct FamilyDefinition {
     // What a placeholder of the text stands for: an expression over problem and device, or the element type of a tensor.
     struct Fact {
         std::string name;
-        std::string value;       // an expression; the tensor's name where is_type
+        std::string value;  // an expression; the tensor's name where is_type
         bool is_type = false;
     };
 
-    std::string name;   // "add/mine": the op's name first
+    std::string name;  // "add/mine": the op's name first
     std::string about;
-    int version = 1;    // raised when the meaning of a parameter changes
+    int version = 1;                 // raised when the meaning of a parameter changes
     std::vector<Rule> accepts = {};  // over problem and device alone
     std::vector<Parameter> parameters = {};
     std::vector<Rule> constraints = {};
@@ -73,8 +73,8 @@ struct FamilyDefinition {
 // The family that a definition describes. Immutable.
 class DefinedFamily final : public Family {
   public:
-    // Throws Error{usage}, naming the family and what is wrong with it: a name without an op, an expression that does not parse, a
-    // parameter without values or given twice, a fact named like a parameter.
+    // Throws Error{usage}, naming the family and what is wrong with it: a name without an op, an expression that does not parse,
+    // a parameter without values or given twice, a fact named like a parameter.
     explicit DefinedFamily(FamilyDefinition definition);
 
     const FamilyDefinition& definition() const { return definition_; }

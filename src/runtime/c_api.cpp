@@ -76,7 +76,8 @@ std::uint64_t float_bits(const void* number) {
 
 // A call's scalars as a plan takes them. A sentence for the first that is missing or of another type; nullopt if all are right.
 using ScalarBits = std::array<std::uint64_t, Plan::kMostScalars>;
-std::optional<std::string> read_scalars(const autotune_call& call, const std::vector<autotune::Scalar>& wanted, ScalarBits& bits) {
+std::optional<std::string> read_scalars(const autotune_call& call, const std::vector<autotune::Scalar>& wanted,
+                                        ScalarBits& bits) {
     for (std::size_t i = 0; i < wanted.size() && i < call.scalar_count; ++i) {
         const autotune_scalar& given = call.scalars[i];
         if (static_cast<std::size_t>(given.type) != wanted[i].value.index())
@@ -93,8 +94,10 @@ std::string read_call(const autotune_call* given, autotune_call& known) {
     if (given == nullptr) return "call is NULL";
     if (!autotune::runtime::copy_versioned(&known, sizeof(known), given))
         return "call.struct_size must be sizeof(autotune_call), here " + std::to_string(sizeof(known)) + " bytes";
-    if (known.tensor_count > Plan::kMostTensors) return "call.tensor_count is " + std::to_string(known.tensor_count) + "; at most 16";
-    if (known.scalar_count > Plan::kMostScalars) return "call.scalar_count is " + std::to_string(known.scalar_count) + "; at most 8";
+    if (known.tensor_count > Plan::kMostTensors)
+        return "call.tensor_count is " + std::to_string(known.tensor_count) + "; at most 16";
+    if (known.scalar_count > Plan::kMostScalars)
+        return "call.scalar_count is " + std::to_string(known.scalar_count) + "; at most 8";
     if (known.tensor_count != 0 && known.tensors == nullptr) return "call.tensors is NULL";
     if (known.scalar_count != 0 && known.scalars == nullptr) return "call.scalars is NULL";
     return "";
@@ -247,7 +250,8 @@ autotune_status autotune_gemm(autotune_plan plan, const void* alpha, const void*
                               void* workspace, size_t workspace_bytes, struct CUstream_st* stream) {
     if (plan == nullptr) return refuse("plan is NULL");
     if (!plan->plan->is_of("gemm")) return plan->plan->refuse_op("autotune_gemm");
-    if (alpha == nullptr || beta == nullptr) return plan->plan->refuse_argument(alpha == nullptr ? "alpha is NULL" : "beta is NULL");
+    if (alpha == nullptr || beta == nullptr)
+        return plan->plan->refuse_argument(alpha == nullptr ? "alpha is NULL" : "beta is NULL");
     const std::array<const void*, 3> tensors = {a, b, c};
     const std::array<std::uint64_t, 2> scalars = {float_bits(alpha), float_bits(beta)};
     return plan->plan->run({tensors, scalars, workspace, workspace_bytes}, stream);

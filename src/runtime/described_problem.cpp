@@ -155,7 +155,8 @@ TensorDescription DescribedAsk::description(const Op& op, const autotune_tensor&
     TensorDescription described{.name = tensor.name, .dtype = type, .dims = dims_of(tensor)};
     described.alignment_bytes = checked_align(tensor.align, tensor.name, static_cast<std::int64_t>(size_bytes(type)));
     const std::vector<TensorForm> forms = op.tensors();
-    const auto form = std::find_if(forms.begin(), forms.end(), [&](const TensorForm& entry) { return entry.name == tensor.name; });
+    const auto form =
+        std::find_if(forms.begin(), forms.end(), [&](const TensorForm& entry) { return entry.name == tensor.name; });
     const auto place = static_cast<std::size_t>(form - forms.begin());
     if (place < addresses_.size()) described.alignment_bytes = static_cast<int>(alignment_of(addresses_[place]));
     return described;
@@ -169,7 +170,8 @@ Problem DescribedAsk::problem(const Catalogue& catalogue) const {
     for (std::size_t i = 0; i < given_.attribute_count(); ++i)
         description.attributes.push_back(attribute_of(given_.attribute(i)));
     DescribedProblem described = op.described(description);
-    if (described.order.size() > CallForm::kMostTensors) refuse("op '" + description.op + "' has more tensors than a call passes");
+    if (described.order.size() > CallForm::kMostTensors)
+        refuse("op '" + description.op + "' has more tensors than a call passes");
     std::copy(described.order.begin(), described.order.end(), form_.order.begin());
     form_.may_be_in_place = op.works_in_place();
     return std::move(described.problem);

@@ -35,8 +35,7 @@ class DescribedAsk final : public Ask {
     // As the problem says.
     explicit DescribedAsk(const autotune_problem* given) : given_(given) {}
     // As one call says: alignments are those of its addresses, in the op's documented order. REQUIRES: they outlive this.
-    DescribedAsk(const autotune_problem* given, std::span<const void* const> addresses)
-        : given_(given), addresses_(addresses) {}
+    DescribedAsk(const autotune_problem* given, std::span<const void* const> addresses) : given_(given), addresses_(addresses) {}
 
     // A hash of 128 bits of all that the caller says: names, types, extents, strides, alignments, attributes.
     PlanKey key(std::uint64_t context_id) const noexcept override;

@@ -58,9 +58,9 @@ Handle::Shared Handle::bind(const Chosen& chosen, const Problem& problem, const 
     const std::string& name = chosen.instance->candidate.family;
     const Family* family = catalogue_.find_family(name);
     check(family != nullptr, "no family " + name);
-    return std::make_shared<const Plan>(Plan::Parts{driver_, chosen.instance, *family, problem,
-                                                    device_of(wanted.context.ordinal), wanted.context.id, chosen.origin,
-                                                    chosen.recorded_us, wanted.ask.form(), errors_});
+    return std::make_shared<const Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(wanted.context.ordinal),
+                                                    wanted.context.id, chosen.origin, chosen.recorded_us, wanted.ask.form(),
+                                                    errors_});
 }
 
 // A stored winner that will not compile or load any more is a warning, and the next candidate's turn.
@@ -183,8 +183,7 @@ const Plan& Handle::find_or_make(const Wanted& wanted, gpu::StreamHandle stream,
 
 autotune_status Handle::run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream) {
     if (plan.workspace_bytes() == 0) return plan.run(call, stream);
-    const Workspace workspace =
-        workspaces_.get({context_id, stream, &plan, plan.workspace_bytes(), plan.workspace_zero_bytes()});
+    const Workspace workspace = workspaces_.get({context_id, stream, &plan, plan.workspace_bytes(), plan.workspace_zero_bytes()});
     Plan::Call with_workspace = call;
     with_workspace.workspace = workspace.address;
     with_workspace.workspace_bytes = workspace.bytes;

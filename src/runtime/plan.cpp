@@ -27,8 +27,8 @@ std::string hexadecimal(std::uintptr_t value) {
 }
 
 std::string misaligned(const std::string& name, std::uintptr_t address, std::uintptr_t bits) {
-    return name + " is at " + hexadecimal(address) + ", but this plan needs a multiple of " +
-           std::to_string(bits + 1) + " bytes; make one with a smaller problem.align_" + name;
+    return name + " is at " + hexadecimal(address) + ", but this plan needs a multiple of " + std::to_string(bits + 1) +
+           " bytes; make one with a smaller problem.align_" + name;
 }
 
 // A scalar that the problem's class fixes at zero: the attribute of its name says so.

@@ -85,7 +85,7 @@ class Plan {
     std::array<bool, kMostScalars> must_be_zero_{};
     std::size_t tensor_count_;
     std::size_t scalar_count_;
-    std::size_t output_ = 0;  // the last tensor
+    std::size_t output_ = 0;          // the last tensor
     std::size_t in_place_bytes_ = 0;  // of the output where it may be an input, else 0
     std::string op_;
     autotune_origin origin_;

@@ -1,17 +1,18 @@
 // A family as a value: its space, its plan, its text, and what is refused.
+#include "tests/kernel_templates/defined_family.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kernel_templates/catalogue.h"
 #include "src/core/error.h"
 #include "src/jit/render.h"
-#include "tests/kernel_templates/defined_family.h"
 
 namespace autotune {
 namespace {
 
-using ::testing::HasSubstr;
 using test::defined_add;
+using ::testing::HasSubstr;
 
 const Device& device() {
     static const Device h200 = reference_device("sm_90a").value();

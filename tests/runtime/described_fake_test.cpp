@@ -20,7 +20,8 @@ using ::testing::HasSubstr;
 
 using Extents = std::vector<std::int64_t>;
 
-autotune_tensor tensor(const char* name, const Extents& extents, const Extents& strides = {}, autotune_dtype type = AUTOTUNE_F16) {
+autotune_tensor tensor(const char* name, const Extents& extents, const Extents& strides = {},
+                       autotune_dtype type = AUTOTUNE_F16) {
     autotune_tensor made = {};
     made.struct_size = sizeof(made);
     made.name = name;
@@ -126,7 +127,8 @@ TEST(Described, OneCallTakesStridesColumnMajorOrderAndBeta) {
     const autotune_problem problem = described.problem();
     const Call call = call_of(data, 1, 2);
     const autotune_call given = call.call();
-    ASSERT_EQ(autotune_tuned(handle.get(), &problem, &given, session.stream.handle()), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    ASSERT_EQ(autotune_tuned(handle.get(), &problem, &given, session.stream.handle()), AUTOTUNE_OK)
+        << autotune_last_error(nullptr);
     session.stream.synchronize();
     EXPECT_EQ(data.wrong(1, 2), 0);
 }
@@ -147,7 +149,8 @@ TEST(Described, TheSecondCallLooksNothingUp) {
     const Call call{{data.a(), data.b(), data.c()}, {}};
     const autotune_call given = call.call();
     for (int i = 0; i < 3; ++i)
-        ASSERT_EQ(autotune_tuned(handle.get(), &problem, &given, session.stream.handle()), AUTOTUNE_OK) << autotune_last_error(nullptr);
+        ASSERT_EQ(autotune_tuned(handle.get(), &problem, &given, session.stream.handle()), AUTOTUNE_OK)
+            << autotune_last_error(nullptr);
     session.stream.synchronize();
     EXPECT_EQ(data.wrong(2), 0);
 }
