@@ -1,0 +1,64 @@
+// The winners in db/winners against the ops and templates of this tree: a change of a key, a space or a template's text that
+// would lose one fails here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "db/store.h"
+#include "kernel_templates/stored_winner.h"
+#include "src/jit/render.h"
+
+namespace autotune::tuner {
+namespace {
+
+using ::testing::Contains;
+
+std::vector<Winner> shipped() {
+    return db::Store::open({.path = ":memory:", .shipped = {AUTOTUNE_TEST_DATA "/../../db/winners"}}).list_shipped({});
+}
+
+TEST(ShippedWinners, MayAllAnswer) {
+    const Catalogue catalogue = Catalogue::embedded();
+    TemplateIdentities identities(catalogue);
+    const std::vector<Winner> all = shipped();
+    EXPECT_GE(all.size(), 186U);
+    for (const Winner& winner : all)
+        EXPECT_EQ(why_unusable(identities, winner).value_or(""), "") << winner.class_key << " " << winner.candidate.to_string();
+}
+
+TEST(ShippedWinners, AreFoundUnderTheKeyThatTheirProblemHasToday) {
+    const Catalogue catalogue = Catalogue::embedded();
+    std::set<std::string> classes;
+    for (const Winner& winner : shipped()) {
+        const auto problem = problem_of(catalogue, winner);
+        ASSERT_TRUE(problem.has_value()) << winner.class_key;
+        EXPECT_EQ(problem->class_key(), winner.class_key);
+        EXPECT_EQ(problem->extents, winner.extents);
+        classes.insert(winner.class_key);
+    }
+    EXPECT_THAT(classes, Contains("gemm a=f16 b=f16 c=f16 compute=f16 acc=f32 layout=nn beta=zero align=16,16,16"));
+    EXPECT_THAT(classes, Contains("gemm a=bf16 b=bf16 c=bf16 compute=bf16 acc=f32 layout=nt beta=zero align=16,16,16"));
+    EXPECT_THAT(classes, Contains("add dtype=f16 align=16,16,16"));
+}
+
+// What a program describes by typed tensors is the problem that the winner was tuned for.
+TEST(ShippedWinners, AreFoundFromTypedDescriptionsToo) {
+    const Catalogue catalogue = Catalogue::embedded();
+    for (const Winner& winner : shipped()) {
+        const Problem problem = problem_of(catalogue, winner).value();
+        ProblemDescription given{.op = problem.op, .tensors = {}};
+        for (const Tensor& tensor : problem.tensors)
+            given.tensors.push_back({tensor.name, tensor.dtype, tensor.dims, tensor.alignment_bytes});
+        if (problem.op == "gemm") {
+            for (const std::size_t i : {0, 1}) {
+                if (problem.word("layout")[i] == 't') std::swap(given.tensors[i].dims[1], given.tensors[i].dims[2]);
+            }
+            given.attributes = {{"acc", problem.word("acc")}, {"layout", problem.word("layout")}, {"order", "row"}};
+        }
+        EXPECT_EQ(catalogue.find_op(problem.op)->described(given).problem.key(), problem.key());
+    }
+}
+
+}  // namespace
+}  // namespace autotune::tuner
