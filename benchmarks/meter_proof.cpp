@@ -51,9 +51,15 @@ class Proof {
   private:
     std::shared_ptr<const gpu::Library> load(const jit::Rendered& rendered) const;
     double median_us(Runnable& runnable, double time_us) {
-        return stats::median(meter_.sample(*bench_, runnable, {.samples = 3, .time_us = time_us}));
+        return stats::median(meter_->sample(*bench_, runnable, {.samples = 3, .time_us = time_us}));
     }
     double ratio();
+    // The twin's graphs hold the wait that they were captured with.
+    void set_wait(std::uint64_t wait_ns) {
+        wait_ns_ = wait_ns;
+        twin_->graphs.clear();
+        twin_->single_us = 0;
+    }
     void plant(double slower);
     Verdict one_race(std::uint64_t seed, bool prefers_twin);
 
@@ -61,7 +67,7 @@ class Proof {
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
     std::unique_ptr<Harness> harness_;
     std::unique_ptr<Workbench> bench_;
-    Meter meter_;
+    std::optional<Meter> meter_;
     Candidate candidate_;
     gpu::Buffer spins_;
     std::optional<gpu::Function> spin_;
@@ -79,7 +85,7 @@ const Family& family_of(const Catalogue& catalogue, const Problem& problem, cons
     throw Error(ErrorCode::no_valid_config, "no family for this problem on this device");
 }
 
-Proof::Proof(BenchGpu& gpu, const Catalogue& catalogue, const Options& options) : gpu_(gpu), meter_(gpu), spins_(gpu.driver, 8) {
+Proof::Proof(BenchGpu& gpu, const Catalogue& catalogue, const Options& options) : gpu_(gpu), spins_(gpu.driver, 8) {
     const auto variable = [](const char* name) { return std::getenv(name); };
     const char* path = variable("AUTOTUNE_NVRTC");
     nvrtc_ = gpu::Nvrtc::load(
@@ -87,6 +93,7 @@ Proof::Proof(BenchGpu& gpu, const Catalogue& catalogue, const Options& options) 
     const jit::Target target{gpu.device.arch(), nvrtc_->version()};
     const auto harness = load(jit::render_harness(catalogue, target));
     harness_ = std::make_unique<Harness>(gpu.driver, harness, gpu.stream);
+    meter_.emplace(gpu, harness);
     spin_.emplace(harness->function("autotune_spin_bounded"));
     const Problem problem = catalogue.problem({options.op, options.shape, {}});
     const Family& family = family_of(catalogue, problem, gpu.device, options.family);
@@ -106,7 +113,7 @@ Proof::Proof(BenchGpu& gpu, const Catalogue& catalogue, const Options& options) 
         LaunchStep step;
         gpu::throw_if_failed(*gpu_.driver, spin_->launch(step, parameters.data(), gpu_.stream.handle()), "launch of the wait");
     };
-    meter_.warm(*bench_, *kernel_, 1);
+    meter_->warm(*bench_, *kernel_, 1);
     kernel_us_ = median_us(*kernel_, kCalibration_us);
 }
 
@@ -128,12 +135,12 @@ double Proof::ratio() {
 
 // The wait that makes the twin slower by so much: a launch costs something too, so it is found by trying.
 void Proof::plant(double slower) {
-    wait_ns_ = 0;
+    set_wait(0);
     planted_ = ratio() - 1;
     if (slower == 0) return;
     double wait_us = slower * kernel_us_ / 2;
     for (int i = 0; i < kCalibrations; ++i) {
-        wait_ns_ = static_cast<std::uint64_t>(wait_us * 1e3) + 1;
+        set_wait(static_cast<std::uint64_t>(wait_us * 1e3) + 1);
         planted_ = ratio() - 1;
         if (std::abs(planted_ - slower) < slower / 10) return;
         wait_us = std::max(0.01, wait_us + (slower - planted_) * kernel_us_);

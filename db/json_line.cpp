@@ -51,12 +51,16 @@ Json finalist_json(const Finalist& finalist) {
     object["ratio_low"] = finalist.ratio_low;
     object["ratio_high"] = finalist.ratio_high;
     object["tie"] = finalist.tie;
+    if (finalist.after_itself_us) object["after_itself_us"] = *finalist.after_itself_us;
+    if (finalist.after_trigger_us) object["after_trigger_us"] = *finalist.after_trigger_us;
+    if (const Json conditions = json_of(finalist.conditions); !conditions.empty()) object["conditions"] = conditions;
     return object;
 }
 
 Json evidence_json(const Evidence& evidence) {
     Json object = {{"rounds", evidence.rounds}, {"decided_by", evidence.decided_by}};
     if (evidence.max_error) object["max_error"] = *evidence.max_error;
+    if (evidence.accumulation_error) object["accumulation_error"] = *evidence.accumulation_error;
     object["space_legal"] = evidence.space_legal;
     object["tried"] = evidence.tried;
     object["failed"] = evidence.failed;
@@ -124,6 +128,10 @@ Finalist read_finalist(const Json& value) {
     fields.may("ratio_low", finalist.ratio_low);
     fields.may("ratio_high", finalist.ratio_high);
     fields.may("tie", finalist.tie);
+    fields.may("after_itself_us", finalist.after_itself_us);
+    fields.may("after_trigger_us", finalist.after_trigger_us);
+    if (const Json* conditions = fields.find("conditions"))
+        finalist.conditions = read_whole<Conditions>(*conditions, "finalist.conditions");
     fields.finish();
     return finalist;
 }
@@ -146,6 +154,7 @@ Evidence read_evidence(Fields fields) {
     fields.may("rounds", evidence.rounds);
     fields.may("decided_by", evidence.decided_by);
     fields.may("max_error", evidence.max_error);
+    fields.may("accumulation_error", evidence.accumulation_error);
     fields.may("space_legal", evidence.space_legal);
     fields.may("tried", evidence.tried);
     fields.may("failed", evidence.failed);

@@ -90,8 +90,8 @@ std::optional<std::int64_t> bits_of(const std::optional<std::uint64_t>& value) {
 void insert_evidence(Connection& connection, std::int64_t winner_id, const Evidence& evidence) {
     Query query = connection.query(
         "INSERT INTO evidence(winner_id, rounds, decided_by, max_error, space_legal, tried, failed, seconds, compile_seconds, "
-        "verify_seconds, measure_seconds, stopped_by, seed, sm_clock_mhz, power_w, temperature_c, throttle_reasons, failures) "
-        "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)");
+        "verify_seconds, measure_seconds, stopped_by, seed, sm_clock_mhz, power_w, temperature_c, throttle_reasons, failures, "
+        "accumulation_error) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)");
     Pairs failures;
     for (const auto& [status, count] : evidence.failures) failures.emplace_back(status, count);
     query.bind_all(winner_id, evidence.rounds, evidence.decided_by, evidence.max_error,
@@ -101,7 +101,7 @@ void insert_evidence(Connection& connection, std::int64_t winner_id, const Evide
     query
         .bind_all(evidence.measure_seconds, evidence.stopped_by, std::bit_cast<std::int64_t>(evidence.seed),
                   conditions.sm_clock_mhz, conditions.power_w, conditions.temperature_c, bits_of(conditions.throttle_reasons),
-                  pairs_to_text(failures))
+                  pairs_to_text(failures), evidence.accumulation_error)
         .run();
 }
 
@@ -109,11 +109,14 @@ void insert_finalist(Connection& connection, std::pair<std::int64_t, std::size_t
     Query query = connection.query(
         "INSERT INTO finalist(winner_id, position, name, family, config, median_us, low_us, high_us, min_us, samples, ratio, "
         "ratio_low, "
-        "ratio_high, tie) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)");
+        "ratio_high, tie, after_itself_us, after_trigger_us, sm_clock_mhz, power_w) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
+        "?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)");
     const Candidate candidate = finalist.candidate.value_or(Candidate{});  // an empty family: not one of ours
     query.bind_all(key.first, key.second, finalist.name, candidate.family, pairs_to_text(candidate.config.values()));
     bind_timing(query, finalist.timing);
-    query.bind_all(finalist.ratio, finalist.ratio_low, finalist.ratio_high, finalist.tie).run();
+    query.bind_all(finalist.ratio, finalist.ratio_low, finalist.ratio_high, finalist.tie, finalist.after_itself_us,
+                   finalist.after_trigger_us);
+    query.bind_all(finalist.conditions.sm_clock_mhz, finalist.conditions.power_w).run();
 }
 
 // Another program that deletes a winner leaves its evidence, and SQLite gives the number again.
@@ -170,6 +173,7 @@ std::string read_evidence(Query& query, Evidence& evidence) {
     evidence.rounds = query.small();
     evidence.decided_by = query.text();
     evidence.max_error = query.maybe_real();
+    evidence.accumulation_error = query.maybe_real();
     evidence.space_legal = std::bit_cast<std::uint64_t>(query.integer());
     evidence.tried = query.small();
     evidence.failed = query.small();
@@ -196,8 +200,8 @@ bool read_failures(const std::string& text, Evidence& evidence) {
 
 bool read_finalists(Connection& connection, std::int64_t winner_id, Evidence& evidence) {
     Query query = connection.query(
-        "SELECT name, family, config, median_us, low_us, high_us, min_us, samples, ratio, ratio_low, ratio_high, tie FROM "
-        "finalist "
+        "SELECT name, family, config, median_us, low_us, high_us, min_us, samples, ratio, ratio_low, ratio_high, tie, "
+        "after_itself_us, after_trigger_us, sm_clock_mhz, power_w FROM finalist "
         "WHERE winner_id = ?1 ORDER BY position LIMIT 65");
     query.bind(winner_id);
     bool sound = true;
@@ -212,6 +216,10 @@ bool read_finalists(Connection& connection, std::int64_t winner_id, Evidence& ev
         finalist.ratio_low = query.real();
         finalist.ratio_high = query.real();
         finalist.tie = query.integer() != 0;
+        finalist.after_itself_us = query.maybe_real();
+        finalist.after_trigger_us = query.maybe_real();
+        finalist.conditions.sm_clock_mhz = maybe_small(query);
+        finalist.conditions.power_w = maybe_small(query);
     }
     return sound;
 }
@@ -308,7 +316,7 @@ std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Deta
         "w.samples, "
         "w.registers, w.spill_bytes, w.static_smem_bytes, w.wgmma_serialised, w.setmaxnreg_ignored, w.compile_ms, w.cubin_bytes, "
         "w.driver, w.nvrtc, w.device_name, w.power_limit_w, w.method, w.tool_version, w.date, w.doubt, v.rounds, v.decided_by, "
-        "v.max_error, "
+        "v.max_error, v.accumulation_error, "
         "v.space_legal, v.tried, v.failed, v.seconds, v.compile_seconds, v.verify_seconds, v.measure_seconds, v.stopped_by, "
         "v.seed, "
         "v.sm_clock_mhz, v.power_w, v.temperature_c, v.throttle_reasons, v.failures FROM winner w "

@@ -101,13 +101,25 @@ DROP TABLE template;
 ALTER TABLE new_template RENAME TO template;
 )sql";
 
+// Schema 4: what was measured beside the time that decides, and how a trial was measured.
+constexpr const char* kStep4 = R"sql(
+ALTER TABLE finalist ADD COLUMN after_itself_us REAL;
+ALTER TABLE finalist ADD COLUMN after_trigger_us REAL;
+ALTER TABLE finalist ADD COLUMN sm_clock_mhz INTEGER;
+ALTER TABLE finalist ADD COLUMN power_w INTEGER;
+ALTER TABLE evidence ADD COLUMN accumulation_error REAL;
+ALTER TABLE trial ADD COLUMN method TEXT NOT NULL DEFAULT '';
+)sql";
+
 // A new file runs all of them too, so a migrated file and a new one cannot differ.
 struct Step {
     const char* sql;
     const char* stamp;  // a pragma takes no parameter
 };
-constexpr std::array<Step, 3> kSteps = {
-    {{kStep1, "PRAGMA user_version = 1"}, {kStep2, "PRAGMA user_version = 2"}, {kStep3, "PRAGMA user_version = 3"}}};
+constexpr std::array<Step, 4> kSteps = {{{kStep1, "PRAGMA user_version = 1"},
+                                         {kStep2, "PRAGMA user_version = 2"},
+                                         {kStep3, "PRAGMA user_version = 3"},
+                                         {kStep4, "PRAGMA user_version = 4"}}};
 constexpr const char* kStampApplication = "PRAGMA application_id = 1096045902";
 static_assert(kApplicationId == 1096045902);
 

@@ -24,6 +24,7 @@ std::optional<StoredTrial> read_trial(Query& query) {
     trial.compile = read_compile(query);
     trial.detail = query.text();
     stored.date = cleaned(query.text());
+    stored.method = cleaned(query.text());
     if (!config || !status) return std::nullopt;
     trial.status = *status;
     for (const auto& [name, value] : *config) trial.candidate.config.set(name, value);
@@ -56,16 +57,17 @@ void write_trial(Connection& connection, const PendingTrial& pending) {
     Query query = connection.query(
         "INSERT OR REPLACE INTO trial(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, template_id, nvrtc, config, status, "
         "median_us, low_us, high_us, min_us, samples, max_error, registers, spill_bytes, static_smem_bytes, wgmma_serialised, "
-        "setmaxnreg_ignored, compile_ms, cubin_bytes, detail, date) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
+        "setmaxnreg_ignored, compile_ms, cubin_bytes, detail, date, method) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
+        "?12, "
         "?13, ?14, "
-        "?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)");
+        "?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)");
     bind_place(query, place);
     query.bind_all(template_id, cleaned(pending.trial.nvrtc), pairs_to_text(trial.candidate.config.values()),
                    to_string(trial.status));
     bind_timing(query, trial.timing);
     query.bind(trial.max_error);
     bind_compile(query, trial.compile);
-    query.bind_all(cleaned(trial.detail, kMaxDetail), pending.date).run();
+    query.bind_all(cleaned(trial.detail, kMaxDetail), pending.date, cleaned(pending.trial.method)).run();
 }
 
 std::vector<StoredTrial> read_trials(Connection& connection, const Subject& subject, int& skipped) {
@@ -76,7 +78,8 @@ std::vector<StoredTrial> read_trials(Connection& connection, const Subject& subj
         "SELECT t.family, t.identity, r.nvrtc, r.config, r.status, r.median_us, r.low_us, r.high_us, r.min_us, r.samples, "
         "r.max_error, "
         "r.registers, r.spill_bytes, r.static_smem_bytes, r.wgmma_serialised, r.setmaxnreg_ignored, r.compile_ms, r.cubin_bytes, "
-        "r.detail, r.date FROM trial r INDEXED BY trial_key JOIN template t ON t.id = r.template_id WHERE r.class_id = ?1 AND "
+        "r.detail, r.date, r.method FROM trial r INDEXED BY trial_key JOIN template t ON t.id = r.template_id WHERE r.class_id = "
+        "?1 AND "
         "r.device_id = ?2 AND r.e0 = ?3 "
         "AND "
         "r.e1 = ?4 AND r.e2 = ?5 AND r.e3 = ?6 AND r.e4 = ?7 AND r.e5 = ?8 AND r.e6 = ?9 AND r.e7 = ?10 ORDER BY r.id");

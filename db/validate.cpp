@@ -114,7 +114,11 @@ Why flaw_of(const Finalist& finalist) {
     for (const double ratio : {finalist.ratio, finalist.ratio_low, finalist.ratio_high}) {
         if (!in_range(ratio, 0, kMaxRatio)) return outside("a finalist's ratio", ratio, "0 to 1e9");
     }
-    return std::nullopt;
+    for (const std::optional<double>& time_us : {finalist.after_itself_us, finalist.after_trigger_us}) {
+        if (time_us && !in_range(*time_us, 0, kMaxMicroseconds))
+            return outside("a finalist's time after another kernel", *time_us, "0 to 1e12");
+    }
+    return flaw_of(finalist.conditions);
 }
 
 Why flaw_of(const Evidence& evidence) {
@@ -122,6 +126,8 @@ Why flaw_of(const Evidence& evidence) {
     if (!is_text(evidence.stopped_by)) return std::string("stopped_by is not a short line of text");
     if (evidence.max_error && !in_range(*evidence.max_error, 0, 1e300))
         return outside("max_error", *evidence.max_error, "0 to 1e300");
+    if (evidence.accumulation_error && !in_range(*evidence.accumulation_error, 0, 1e300))
+        return outside("accumulation_error", *evidence.accumulation_error, "0 to 1e300");
     for (const int count : {evidence.rounds, evidence.tried, evidence.failed}) {
         if (count < 0 || count > kMaxCount) return outside("a count of the evidence", count, "0 to 1e9");
     }

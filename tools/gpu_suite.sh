@@ -2,8 +2,8 @@
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
 #   tools/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record regret
-#                                         meter counters families catalogue; and add sets longer rivals, which go on from the
-#                                         winners in OUT/suite.db
+#                                         meter counters families catalogue; and add sets stream longer rivals, which go on from
+#                                         the winners in OUT/suite.db
 #
 # Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
 # and the rest go on. Exit 1 if one failed. The default pieces take a quarter of an hour with nothing compiled, conformance alone six
@@ -13,7 +13,9 @@
 #   AUTOTUNE_SUITE_BUDGET   of a tune in `sets`; default 3s
 #   AUTOTUNE_SUITE_LONGER   of a tune in `longer`; default 12s
 #   AUTOTUNE_SUITE_AHEAD    ratio to the best rival below which `longer` tunes again; default 1.02
-#   AUTOTUNE_SUITE_SETS     sets of benchmarks/sets for `sets`, `longer` and `rivals`; default all
+#   AUTOTUNE_SUITE_SETS     sets of benchmarks/sets for `sets`, `stream`, `longer` and `rivals`; default all
+#   AUTOTUNE_SUITE_ROUNDS   of a table of a set; default 12; AUTOTUNE_SUITE_WARM: seconds of load before them; default 0.7
+#   AUTOTUNE_SUITE_BLOCKS   blocks of a second for each row of such a table, with joules a launch; default 0
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -242,8 +244,9 @@ sets=${AUTOTUNE_SUITE_SETS:-classic prefill decode decode_large small adverse}
 
 # All of a set beside the vendor's libraries, sustained, and its plot.
 bench_set() {
-  part "sets-bench-$1" 300 0 "$autotune" bench --shapes "$root/benchmarks/sets/$1.txt" --against cublas,cublaslt --rounds 12 \
-    --warm 0.7 --json --plot "$out/$1.svg" --db "$suite_db"
+  part "sets-bench-$1" 400 0 "$autotune" bench --shapes "$root/benchmarks/sets/$1.txt" --against cublas,cublaslt \
+    --rounds "${AUTOTUNE_SUITE_ROUNDS:-12}" --warm "${AUTOTUNE_SUITE_WARM:-0.7}" --blocks "${AUTOTUNE_SUITE_BLOCKS:-0}" --json \
+    --plot "$out/$1.svg" --db "$suite_db"
 }
 
 # Winners that are shipped: a lead of 0.2 % counts.
@@ -260,6 +263,17 @@ piece_sets() {
     bench_set "$set"
   done
   export_winners
+}
+
+# The winners there are, shipped ones where OUT has no suite.db, beside the vendor's libraries: nothing is tuned.
+piece_stream() {
+  local set tables=()
+  for set in $sets; do
+    bench_set "$set"
+    tables+=("$out/sets-bench-$set.out")
+  done
+  python3 "$root/tools/set_ratios.py" --rows "${tables[@]}" >"$out/ratios.md"
+  grep -m "$((${#tables[@]} + 2))" '^|' "$out/ratios.md"
 }
 
 # What is not ahead of every rival in a set's table, tuned once more and longer, then the table again.

@@ -105,6 +105,7 @@ void Table::open_session() {
     options.l2_warm = options_.l2_warm;
     options.seed = options_.seed;
     options.patience = kPatience;
+    options.may_overlap = options_.may_overlap;
     session_.emplace(shared_.host, problem_, reference, options);
 }
 
@@ -176,6 +177,7 @@ FinalRace Table::race() {
     options.rounds.eliminate_after = 0;  // a table shows everybody
     options.rounds.seed = options_.seed;
     options.warm_seconds = options_.warm_seconds;
+    options.turn.after = options_.after;
     options.verify_rivals = true;
     return FinalRace(*session_, std::move(contestants), options);
 }
@@ -187,6 +189,7 @@ BenchRow Table::row_of(const BenchEntry& entry) const {
     row.status = entry.outcome.status;
     row.detail = entry.outcome.detail;
     row.max_error = entry.outcome.max_error;
+    row.accumulation_error = entry.outcome.accumulation_error;
     row.sample_values = entry.outcome.sample_values;
     row.timing = entry.surveyed;
     return row;
@@ -195,6 +198,8 @@ BenchRow Table::row_of(const BenchEntry& entry) const {
 BenchResult Table::result_of(FinalRace& race) {
     BenchResult result;
     result.sustained = options_.warm_seconds > 0;
+    result.after = options_.after;
+    result.may_overlap = options_.may_overlap;
     result.rounds = race.rounds().rounds();
     result.conditions = race.rounds().conditions();
     result.surveyed = surveyed_;
@@ -219,6 +224,11 @@ BenchResult Table::result_of(FinalRace& race) {
         row.ratio_to_first = times.ratio;
         row.ratio_low = times.ratio_low;
         row.ratio_high = times.ratio_high;
+        row.conditions = times.conditions;
+        row.sustained = race.sustained(times.finalist);
+        for (const Predecessor which : {Predecessor::filler, Predecessor::itself, Predecessor::trigger}) {
+            if (const auto time_us = race.time_after_us(times.finalist, which)) row.after_us[which] = *time_us;
+        }
     }
     return result;
 }
@@ -232,7 +242,10 @@ BenchResult Table::make() {
     if (options_.best_of_family) keep_best_of_families();
     shared_.engine.pool().pause();
     FinalRace running = race();
-    running.run();
+    if (running.run()) {
+        running.time_after_others(running.all_left());
+        if (options_.blocks > 0) running.play_blocks(options_.blocks);
+    }
     return result_of(running);
 }
 

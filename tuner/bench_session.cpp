@@ -29,6 +29,8 @@ RunOutcome read_outcome(const Json& body) {
     outcome.detail = body.value("detail", "");
     outcome.verified = body.value("verified", false);
     if (body.contains("max_error") && body["max_error"].is_number()) outcome.max_error = body["max_error"];
+    if (body.contains("accumulation_error") && body["accumulation_error"].is_number())
+        outcome.accumulation_error = body["accumulation_error"];
     if (body.contains("sample_values")) outcome.sample_values = numbers(body["sample_values"]);
     if (body.contains("samples")) outcome.samples_us = body["samples"].get<std::vector<double>>();
     if (body.contains("steps")) outcome.steps_us = body["steps"].get<std::vector<std::vector<double>>>();
@@ -149,9 +151,13 @@ RunOutcome BenchSession::outcome_of(const BenchReply& reply) {
 RunOutcome BenchSession::open(int slot, const Candidate& candidate, const Instance& instance, bool verify,
                               const std::vector<Step>& steps) {
     ensure();
-    Json body{
-        {"do", "open"},    {"stage", "load"}, {"bench", options_.bench}, {"slot", slot}, {"candidate", wire::write(candidate)},
-        {"verify", verify}};
+    Json body{{"do", "open"},
+              {"stage", "load"},
+              {"bench", options_.bench},
+              {"slot", slot},
+              {"candidate", wire::write(candidate)},
+              {"verify", verify},
+              {"pdl", options_.may_overlap}};
     for (const Step& step : steps) body["steps"].push_back(wire::write(step));
     RunOutcome outcome = outcome_of(host_.ask(with_code(std::move(body), instance), limits()));
     if (outcome.ok() && outcome.steps_us.empty() && !steps.empty()) {
@@ -176,7 +182,7 @@ RunOutcome BenchSession::endure(int slot) {
 
 RunOutcome BenchSession::sample(int slot, const Measurement& measurement) {
     Json body = wire::write(measurement);
-    body.update({{"do", "time"}, {"bench", options_.bench}, {"slot", slot}});
+    body.update({{"do", "time"}, {"bench", options_.bench}, {"slot", slot}, {"after", to_string(Predecessor::filler)}});
     return outcome_of(host_.ask({body, {}}, limits()));
 }
 
@@ -186,9 +192,9 @@ RunOutcome BenchSession::warm(int slot, double seconds) {
     return outcome_of(host_.ask({{{"do", "warm"}, {"bench", options_.bench}, {"slot", slot}, {"seconds", seconds}}, {}}, limit));
 }
 
-BenchSession::Round BenchSession::round(const std::vector<int>& slots, double turn_us) {
-    const Json body{{"do", "round"}, {"bench", options_.bench}, {"slots", slots},
-                    {"samples", 3},  {"time_us", turn_us},      {"most_samples", 64}};
+BenchSession::Round BenchSession::round(const std::vector<int>& slots, const Turn& turn) {
+    const Json body{{"do", "round"}, {"bench", options_.bench}, {"slots", slots},    {"after", to_string(turn.after)},
+                    {"samples", 3},  {"time_us", turn.time_us}, {"most_samples", 64}};
     const BenchReply reply = host_.ask({body, {}}, limits());
     Round round;
     round.detail = reply.detail;
@@ -200,13 +206,34 @@ BenchSession::Round BenchSession::round(const std::vector<int>& slots, double tu
     }
     try {
         round.times_us = reply.body.at("times_us").get<std::vector<double>>();
-        round.conditions = db::read_whole<Conditions>(reply.body.at("conditions"), "conditions");
-        round.ok = round.times_us.size() == slots.size();
+        for (const Json& one : reply.body.at("conditions"))
+            round.conditions.push_back(db::read_whole<Conditions>(one, "conditions"));
+        round.ok = round.times_us.size() == slots.size() && round.conditions.size() == slots.size();
     } catch (const std::exception&) {
         host_.engine().bench().stop();
         round.detail = kNonsense;
     }
     return round;
+}
+
+std::optional<BenchSession::Block> BenchSession::block(int slot, double seconds) {
+    StageLimits limit = limits();
+    limit.time_s += 2 * seconds;
+    const Json body{{"do", "block"}, {"bench", options_.bench}, {"slot", slot}, {"seconds", seconds}};
+    const BenchReply reply = host_.ask({body, {}}, limit);
+    if (reply.kind != BenchReply::Kind::answered || reply.body.contains("error")) return std::nullopt;
+    try {
+        Block block;
+        block.launches = reply.body.at("launches").get<std::int64_t>();
+        block.launch_us = reply.body.at("launch_us").get<double>();
+        if (const Json& joules = reply.body.at("joules_per_launch"); joules.is_number())
+            block.joules_per_launch = joules.get<double>();
+        block.conditions = db::read_whole<Conditions>(reply.body.at("conditions"), "conditions");
+        return block.launches > 0 ? std::optional(block) : std::nullopt;
+    } catch (const std::exception&) {
+        host_.engine().bench().stop();
+        return std::nullopt;
+    }
 }
 
 }  // namespace autotune::tuner

@@ -8,6 +8,7 @@
 #include "src/core/trial.h"
 #include "src/jit/cubin_cache.h"
 #include "tuner/engine.h"
+#include "tuner/predecessor.h"
 #include "tuner/racing.h"
 #include "tuner/reference.h"
 
@@ -40,7 +41,8 @@ class BenchHost {
 struct RunOutcome {
     TrialStatus status = TrialStatus::ok;
     std::string detail;
-    std::optional<double> max_error;
+    std::optional<double> max_error;           // Verification's
+    std::optional<double> accumulation_error;  // the same
     std::vector<double> sample_values;
     std::vector<double> samples_us;
     std::vector<std::vector<double>> steps_us;  // samples of the steps that were taken
@@ -70,6 +72,7 @@ class BenchSession {
         double floor_us = 0;   // no kernel can be faster: sets the limits
         double patience = 50;  // times the floor: a candidate slower than this is of no use
         bool affordable_reference = true;
+        bool may_overlap = true;  // false: candidates are launched without programmatic dependent launch
     };
     BenchSession(BenchHost& host, const Problem& problem, Instance reference, const Options& options);
     ~BenchSession();
@@ -82,20 +85,35 @@ class BenchSession {
     RunOutcome open_vendor(int slot, const std::string& name, bool verify);
     // Whether hundreds of runs of what is open give the same bits.
     RunOutcome endure(int slot);
-    // Times of single launches.
+    // Stream times of single launches.
     RunOutcome sample(int slot, const Measurement& measurement);
     // Runs it for so long.
     RunOutcome warm(int slot, double seconds);
 
     struct Round {
-        std::vector<double> times_us;
-        Conditions conditions;
-        int failed_slot = -1;  // whose turn it was when the worker died; -1: nobody's
+        std::vector<double> times_us;        // by slot
+        std::vector<Conditions> conditions;  // the same
+        int failed_slot = -1;                // whose turn it was when the worker died; -1: nobody's
         std::string detail;
         bool ok = false;
     };
+    struct Turn {
+        double time_us = 3'000;  // of the GPU
+        Predecessor after = Predecessor::filler;
+    };
     // One turn of each slot, in order.
-    Round round(const std::vector<int>& slots, double turn_us);
+    Round round(const std::vector<int>& slots, const Turn& turn);
+    // A stretch without a pause, after fillers.
+    struct Block {
+        std::int64_t launches = 0;
+        double launch_us = 0;  // stream time
+        std::optional<double> joules_per_launch;
+        Conditions conditions;
+    };
+    // nullopt if the worker died of it or could not run it.
+    std::optional<Block> block(int slot, double seconds);
+    // The same of fillers alone.
+    std::optional<Block> filler_block(double seconds) { return block(-1, seconds); }
     // Makes the worker and the problem's state on it, if they are not there. Throws Error if the device cannot hold the problem.
     void ensure();
     // Whether everything opened before is gone because the worker was replaced.

@@ -11,6 +11,7 @@
 #include "src/core/statistics.h"
 #include "src/gpu/nvml.h"
 #include "tuner/endurance.h"
+#include "tuner/energy_meter.h"
 #include "tuner/meter.h"
 #include "tuner/vendor_runner.h"
 #include "tuner/verifier.h"
@@ -36,7 +37,7 @@ struct Bench {
 class BenchWorker {
   public:
     BenchWorker(WorkerChannel& channel, BenchGpu gpu, Catalogue catalogue)
-        : channel_(channel), gpu_(std::move(gpu)), catalogue_(std::move(catalogue)), meter_(gpu_), nvml_(gpu::Nvml::load()) {}
+        : channel_(channel), gpu_(std::move(gpu)), catalogue_(std::move(catalogue)), nvml_(gpu::Nvml::load()) {}
 
     // A family that is no part of the binary. Throws Error{usage}.
     void define(const Json& families);
@@ -51,6 +52,7 @@ class BenchWorker {
     Json endure(const Json& request);
     Json time(const Json& request);
     Json round(const Json& request);
+    Json block(const Json& request);
     Json warm(const Json& request);
     Json take_steps(Bench& bench, int slot, const Json& steps);
 
@@ -62,17 +64,18 @@ class BenchWorker {
     };
     Json first_run(Bench& bench, int slot, Runnable runnable, FirstRun how);
     void stage(const char* name, int slot = -1);
+    Conditions conditions() const { return nvml_ != nullptr ? nvml_->conditions(uuid_) : Conditions{}; }
     Bench& bench_of(const Json& request) { return benches_.at(request.at("bench").get<int>()); }
     static Runnable& slot_of(Bench& bench, int slot) { return bench.slots.at(slot); }
 
     WorkerChannel& channel_;
     BenchGpu gpu_;
     Catalogue catalogue_;
-    Meter meter_;
     std::shared_ptr<const gpu::Nvml> nvml_;
     std::string uuid_;
     std::unique_ptr<VendorRunner> vendor_;
     std::unique_ptr<Harness> harness_;
+    std::unique_ptr<Meter> meter_;  // made with the harness
     std::map<int, Bench> benches_;
 };
 
@@ -93,6 +96,7 @@ Json BenchWorker::serve(const Message& request) {
     if (what == "endure") return endure(request.body);
     if (what == "time") return time(request.body);
     if (what == "round") return round(request.body);
+    if (what == "block") return block(request.body);
     if (what == "warm") return warm(request.body);
     if (what == "drop") benches_.erase(request.body.at("bench").get<int>());
     return Json::object();
@@ -105,7 +109,9 @@ std::shared_ptr<const gpu::Library> BenchWorker::load(const Message& request) {
 Json BenchWorker::take_harness(const Message& request) {
     stage("verify");
     benches_.clear();  // they use the harness that goes
-    harness_ = std::make_unique<Harness>(gpu_.driver, load(request), gpu_.stream);
+    const auto library = load(request);
+    harness_ = std::make_unique<Harness>(gpu_.driver, library, gpu_.stream);
+    meter_ = std::make_unique<Meter>(gpu_, library);
     return {{"healthy", harness_->canary()}};
 }
 
@@ -135,8 +141,10 @@ Runnable BenchWorker::bind(Workbench& bench, const Message& request) {
     const Candidate candidate = wire::read_candidate(request.body.at("candidate"));
     const Family* family = catalogue_.find_family(candidate.family);
     check(family != nullptr, "a candidate of an unknown family reached the bench worker");
-    return bench.bind({load(request), request.body.at("symbol").get<std::string>()},
-                      family->plan(bench.problem(), candidate.config, gpu_.device));
+    LaunchPlan plan = family->plan(bench.problem(), candidate.config, gpu_.device);
+    const bool may_overlap = request.body.at("pdl").get<bool>();
+    for (LaunchStep& step : plan.steps) step.programmatic_dependent = step.programmatic_dependent && may_overlap;
+    return bench.bind({load(request), request.body.at("symbol").get<std::string>()}, std::move(plan));
 }
 
 // The first launch is a stage of its own: a hang shows here, and its limit is short.
@@ -154,6 +162,7 @@ Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, FirstRun 
         reply["detail"] = found.detail;
         reply["verified"] = found.right;
         reply["max_error"] = std::isfinite(found.max_error) ? Json(found.max_error) : Json(nullptr);
+        reply["accumulation_error"] = std::isfinite(found.accumulation_error) ? Json(found.accumulation_error) : Json(nullptr);
         reply["sample_values"] = found.sample_values;
         if (!found.right && how.judge) {
             reply["spoiled"] = !found.intact;
@@ -172,10 +181,17 @@ Json refusal(const gpu::DriverError& error) {
 }
 
 Meter::Wanted wanted(const Measurement& measurement) {
-    return {measurement.samples, measurement.time_us, measurement.most_samples};
+    return {.samples = measurement.samples, .time_us = measurement.time_us, .most_samples = measurement.most_samples};
+}
+Predecessor after_of(const Json& request) {
+    const auto after = parse_predecessor(request.at("after").get<std::string>());
+    check(after.has_value(), "an unknown predecessor in a message");
+    return *after;
 }
 Meter::Wanted wanted_of(const Json& request) {
-    return wanted(wire::read_measurement(request));
+    Meter::Wanted wanted_here = wanted(wire::read_measurement(request));
+    wanted_here.after = after_of(request);
+    return wanted_here;
 }
 
 Json BenchWorker::open(const Message& request) {
@@ -197,7 +213,7 @@ Json BenchWorker::take_steps(Bench& bench, int slot, const Json& steps) {
     for (const Json& entry : steps) {
         stage("time", slot);
         const Step step = wire::read_step(entry);
-        const std::vector<double> samples = meter_.sample(*bench.workbench, slot_of(bench, slot), wanted(step.measurement));
+        const std::vector<double> samples = meter_->sample(*bench.workbench, slot_of(bench, slot), wanted(step.measurement));
         taken.push_back(samples);
         if (is_enough(step, samples)) break;
     }
@@ -210,7 +226,7 @@ Json BenchWorker::open_vendor(const Json& request) {
     stage("reference", slot);  // the vendor's libraries are large and its choice takes many runs
     if (vendor_ == nullptr) vendor_ = std::make_unique<VendorRunner>(gpu_);
     Runnable runnable;
-    const std::string refused = vendor_->prepare(request.at("name").get<std::string>(), *bench.workbench, meter_, runnable);
+    const std::string refused = vendor_->prepare(request.at("name").get<std::string>(), *bench.workbench, *meter_, runnable);
     if (!refused.empty()) return {{"status", "launch_refused"}, {"detail", refused}, {"verified", false}};
     return first_run(bench, slot, std::move(runnable), {request.at("verify").get<bool>(), false});
 }
@@ -228,26 +244,50 @@ Json BenchWorker::time(const Json& request) {
     const int slot = request.at("slot").get<int>();
     stage("time", slot);
     Bench& bench = bench_of(request);
-    return {{"samples", meter_.sample(*bench.workbench, slot_of(bench, slot), wanted_of(request))}};
+    return {{"samples", meter_->sample(*bench.workbench, slot_of(bench, slot), wanted_of(request))}};
 }
 
 Json BenchWorker::round(const Json& request) {
     Bench& bench = bench_of(request);
-    Json times = Json::array();
+    Json times = Json::array(), readings = Json::array();
     for (const Json& entry : request.at("slots")) {
         const int slot = entry.get<int>();
         stage("time", slot);
-        times.push_back(stats::median(meter_.sample(*bench.workbench, slot_of(bench, slot), wanted_of(request))));
+        Conditions seen;
+        Meter::Wanted turn = wanted_of(request);
+        turn.while_busy = [&] { seen = conditions(); };
+        times.push_back(stats::median(meter_->sample(*bench.workbench, slot_of(bench, slot), turn)));
+        readings.push_back(db::json_of(seen));
     }
-    const Conditions conditions = nvml_ != nullptr ? nvml_->conditions(uuid_) : Conditions{};
-    return {{"times_us", times}, {"conditions", db::json_of(conditions)}};
+    return {{"times_us", times}, {"conditions", readings}};
+}
+
+// Slot -1: fillers alone.
+Json BenchWorker::block(const Json& request) {
+    const int slot = request.at("slot").get<int>();
+    stage("time", slot);
+    const double seconds = request.at("seconds").get<double>();
+    Conditions seen;
+    EnergyMeter energy;
+    const auto watch = [&](std::int64_t launches_done) {
+        seen = conditions();
+        if (nvml_ != nullptr) energy.read(nvml_->energy_joules(uuid_), launches_done);
+    };
+    Bench& bench = bench_of(request);
+    const Meter::Block block =
+        slot < 0 ? meter_->filler_block(seconds, watch) : meter_->block(*bench.workbench, slot_of(bench, slot), seconds, watch);
+    const std::optional<double> joules = energy.joules_per_launch();
+    return {{"launches", block.launches},
+            {"launch_us", block.launch_us},
+            {"joules_per_launch", joules ? Json(*joules) : Json(nullptr)},
+            {"conditions", db::json_of(seen)}};
 }
 
 Json BenchWorker::warm(const Json& request) {
     const int slot = request.at("slot").get<int>();
     stage("time", slot);
     Bench& bench = bench_of(request);
-    meter_.warm(*bench.workbench, slot_of(bench, slot), request.at("seconds").get<double>());
+    meter_->warm(*bench.workbench, slot_of(bench, slot), request.at("seconds").get<double>());
     return Json::object();
 }
 

@@ -30,8 +30,19 @@ void note_verdict(db::Evidence& evidence, const FinalRace& race, const Verdict& 
     for (const FinalRow& row : verdict.rows) {
         if (row.rounds == 0) continue;
         const Contestant& who = race.contestants()[row.finalist];
-        evidence.finalists.push_back(
-            {who.info.name, who.candidate, row.timing, row.ratio, row.ratio_low, row.ratio_high, row.tie});
+        evidence.finalists.push_back({.name = who.info.name,
+                                      .candidate = who.candidate,
+                                      .timing = row.timing,
+                                      .ratio = row.ratio,
+                                      .ratio_low = row.ratio_low,
+                                      .ratio_high = row.ratio_high,
+                                      .tie = row.tie,
+                                      .after_itself_us = race.time_after_us(row.finalist, Predecessor::itself),
+                                      .after_trigger_us = race.time_after_us(row.finalist, Predecessor::trigger),
+                                      .conditions = {.sm_clock_mhz = row.conditions.sm_clock_mhz,
+                                                     .power_w = row.conditions.power_w,
+                                                     .temperature_c = {},
+                                                     .throttle_reasons = {}}});
     }
 }
 
@@ -40,7 +51,9 @@ FinalRace::FinalRace(BenchSession& session, std::vector<Contestant> contestants,
       contestants_(std::move(contestants)),
       options_(options),
       outcomes_(contestants_.size()),
-      deaths_(contestants_.size()) {
+      deaths_(contestants_.size()),
+      after_us_(contestants_.size()),
+      sustained_(contestants_.size()) {
     std::vector<FinalistInfo> infos;
     for (const Contestant& contestant : contestants_) infos.push_back(contestant.info);
     rounds_.emplace(std::move(infos), options_.rounds);
@@ -95,7 +108,7 @@ void FinalRace::play_round() {
     if (!somebody_can_win()) return;
     std::vector<int> slots;
     for (const std::size_t contestant : rounds_->next_round()) slots.push_back(static_cast<int>(contestant));
-    const BenchSession::Round round = session_.round(slots, options_.turn_us);
+    const BenchSession::Round round = session_.round(slots, options_.turn);
     if (round.ok) {
         rounds_->report_round(round.times_us, round.conditions);
         return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "src/core/launch_plan.h"
 #include "tuner/bench_session.h"
 #include "tuner/racing.h"
+#include "tuner/tune.h"
 
 namespace autotune::tuner {
 
@@ -25,7 +27,7 @@ class FinalRace {
     struct Options {
         FinalOptions rounds;
         double warm_seconds = 1;                    // load before the first round, so that clocks and power are as they will be
-        double turn_us = 3'000;                     // measured time of one turn
+        BenchSession::Turn turn;                    // of each contestant in a round
         std::optional<Clock::time_point> deadline;  // after it, least_usable_rounds are enough
         int least_usable_rounds = 10;
         bool verify_rivals = false;  // compare a vendor's answer too, to show its error
@@ -36,6 +38,18 @@ class FinalRace {
     bool run();
     // Makes one lose what it has, after the race: its answer was wrong elsewhere.
     void disqualify(std::size_t contestant) { rounds_->fail(contestant); }
+
+    // Times these of them after the other kinds of predecessors too, in a few rounds: evidence beside the verdict.
+    // REQUIRES: run() returned true, and nothing was opened in the session since.
+    void time_after_others(const std::vector<std::size_t>& contestants);
+    // nullopt if it was not measured.
+    std::optional<double> time_after_us(std::size_t contestant, Predecessor which) const;
+    // Blocks of kBlock_s for each contestant that ran to the end, in turns. The same REQUIRES.
+    void play_blocks(int count);
+    const std::optional<Sustained>& sustained(std::size_t contestant) const { return sustained_[contestant]; }
+    // Those that may be timed further: the winner and the vendor's libraries, or whoever is left.
+    std::vector<std::size_t> winner_and_rivals(std::size_t winner) const;
+    std::vector<std::size_t> all_left() const;
 
     const FinalRounds& rounds() const { return *rounds_; }
     const std::vector<Contestant>& contestants() const { return contestants_; }
@@ -55,6 +69,7 @@ class FinalRace {
     bool is_forgiven(std::size_t contestant) { return deaths_[contestant]++ == 0; }
     void warm();
     void play_round();
+    bool play_blocks_in_turn(const std::vector<std::size_t>& order, std::vector<std::vector<BenchSession::Block>>& blocks);
     bool out_of_time() const;
 
     BenchSession& session_;
@@ -62,7 +77,9 @@ class FinalRace {
     Options options_;
     std::optional<FinalRounds> rounds_;
     std::vector<RunOutcome> outcomes_;
-    std::vector<int> deaths_;  // of the worker, in each one's turn
+    std::vector<int> deaths_;                              // of the worker, in each one's turn
+    std::vector<std::map<Predecessor, double>> after_us_;  // medians
+    std::vector<std::optional<Sustained>> sustained_;
     double before_s_ = 0, rounds_s_ = 0;
 };
 

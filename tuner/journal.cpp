@@ -24,7 +24,7 @@ void Journal::read(const std::string& path) {
         try {
             const Json json = Json::parse(line);
             JournalEntry entry{wire::read_problem(json.at("problem")), json.at("template").get<std::string>(),
-                               json.at("nvrtc").get<std::string>(), wire::read_trial(json.at("trial"))};
+                               json.at("nvrtc").get<std::string>(), json.value("method", ""), wire::read_trial(json.at("trial"))};
             const auto known = std::find_if(left_over_.begin(), left_over_.end(), [&](const JournalEntry& other) {
                 return other.problem.key() == entry.problem.key() && other.trial.candidate == entry.trial.candidate &&
                        other.template_identity == entry.template_identity;
@@ -51,6 +51,7 @@ void Journal::append(const char* what, const JournalEntry& entry) {
                     {"problem", wire::write(entry.problem)},
                     {"template", entry.template_identity},
                     {"nvrtc", entry.nvrtc},
+                    {"method", entry.method},
                     {"trial", wire::write(entry.trial)}};
     const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     if (::write(fd_.get(), line.data(), line.size()) < 0) fd_.close();  // a full disk: the store will say so

@@ -14,8 +14,9 @@ struct JournalEntry {
     Problem problem;
     std::string template_identity;
     std::string nvrtc;
-    Trial trial;    // of an entry that was only begun: the candidate alone
-    int begun = 0;  // how often it was begun without an end
+    std::string method;  // of its times
+    Trial trial;         // of an entry that was only begun: the candidate alone
+    int begun = 0;       // how often it was begun without an end
     bool finished = false;
 };
 

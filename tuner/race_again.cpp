@@ -58,7 +58,10 @@ class RaceAgain {
 };
 
 void RaceAgain::drop(const Candidate& candidate, TrialStatus status, const std::string& detail) {
-    result_.out.push_back({candidate, status, {}, {}, {}, detail});
+    Trial& out = result_.out.emplace_back();
+    out.candidate = candidate;
+    out.status = status;
+    out.detail = detail;
 }
 
 std::optional<Contestant> RaceAgain::contestant_of(const Candidate& candidate) {
@@ -104,6 +107,7 @@ db::Winner RaceAgain::winner_from(const FinalRace& race, const Verdict& verdict)
     winner.provenance.method = measuring_method(l2_warm());
     winner.provenance.date = today_utc();
     winner.evidence.max_error = race.outcomes()[verdict.winner].max_error;
+    winner.evidence.accumulation_error = race.outcomes()[verdict.winner].accumulation_error;
     note_verdict(winner.evidence, race, verdict);
     winner.evidence.decided_by += "; raced again";
     return winner;
@@ -129,6 +133,7 @@ bool RaceAgain::is_settled(BenchSession& session, std::vector<Contestant>& field
     }
     if (!decided) return true;
     const Verdict verdict = race.rounds().verdict();
+    race.time_after_others(race.winner_and_rivals(verdict.winner));
     const Candidate& winner = *race.contestants()[verdict.winner].candidate;
     const RunOutcome outcome = verify_on_neighbours(shared_, problem_, winner);
     if (outcome.ok()) {

@@ -24,7 +24,7 @@ bool is_enough(const Step& step, std::span<const double> samples_us) {
 Rungs::Rungs(const RungOptions& options) : options_(options) {}
 
 Measurement Rungs::measurement(int rung, double time_us) const {
-    return {.rung = rung, .samples = options_.probe_launches, .time_us = time_us, .most_samples = options_.most_samples};
+    return {.rung = rung, .samples = options_.probe_samples, .time_us = time_us, .most_samples = options_.most_samples};
 }
 
 std::optional<Measurement> Rungs::next(std::size_t candidate) const {

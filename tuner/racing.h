@@ -16,7 +16,7 @@ namespace autotune::tuner {
 // ---- from many to few ----
 
 struct RungOptions {
-    int probe_launches = 5;         // rung 0
+    int probe_samples = 3;          // rung 0
     double drop_ratio = 2.0;        // rung 0 ends a candidate slower than this times the best
     double rung1_us = 20'000;       // measured time
     double rung1_piece_us = 4'000;  // first piece of it, after which a candidate that is clearly behind stops
@@ -111,7 +111,7 @@ struct FinalOptions {
     int least_rounds = 30;
     int most_rounds = 90;       // of rounds that count; an undecided race ends here and the tie rule speaks
     int most_void_rounds = 30;  // after so many, throttled rounds count too and the verdict says so
-    double tie_gap = 0.01;      // a smaller gap between medians is a tie
+    double tie_gap = 0.005;     // a smaller gap between medians is a tie
     double confidence = 0.95;
     int eliminate_after = 10;  // rounds; 0: never. From then on ...
     // ... a finalist whose 99.9 % interval is above this leaves the race.
@@ -128,8 +128,9 @@ struct FinalRow {
     double ratio = 1;          // its time over the baseline's: median of paired rounds
     double ratio_low = 1;      // bootstrap interval
     double ratio_high = 1;
-    bool tie = false;  // with the baseline: the interval spans 1, or the gap is below tie_gap
-    int rounds = 0;    // fewer than the others' if it was eliminated or failed
+    bool tie = false;       // with the baseline: the interval spans 1, or the gap is below tie_gap
+    int rounds = 0;         // fewer than the others' if it was eliminated or failed
+    Conditions conditions;  // during its turns: medians; throttle reasons: all that were seen
 };
 
 struct Verdict {
@@ -139,8 +140,11 @@ struct Verdict {
     int rounds = 0;
     int void_rounds = 0;
     bool throttled = false;  // void rounds had to be counted
-    Conditions conditions;   // medians over the counted rounds; throttle reasons: all that were seen
+    Conditions conditions;   // the same over all finalists' turns
 };
+
+// Medians of what was read; throttle reasons: all that were seen.
+Conditions summary_of(std::span<const Conditions> seen);
 
 // Finalists in interleaved rounds. Each round: order = next_round(); time each of `order` in that order; report_round().
 class FinalRounds {
@@ -151,9 +155,9 @@ class FinalRounds {
     // The indices to time, in this order; empty when the race is over. The same until the round is reported.
     const std::vector<std::size_t>& next_round() const { return order_; }
     bool done() const { return order_.empty(); }
-    // One time per entry of next_round(), in its order: each the median of the launches of this turn. `conditions` as read around
-    // the round. Returns whether the round counts.
-    bool report_round(std::span<const double> times_us, const Conditions& conditions = {});
+    // One time per entry of next_round(), in its order: each the median of the samples of this turn. `conditions`: one per entry,
+    // as read during the turn, or none. Returns whether the round counts.
+    bool report_round(std::span<const double> times_us, std::span<const Conditions> conditions = {});
     // A finalist that crashed leaves the race; the round it happened in is to be repeated by the caller with the new
     // next_round().
     void fail(std::size_t finalist);
@@ -167,12 +171,15 @@ class FinalRounds {
     Verdict verdict() const;
     // Every finalist against a given one, in the order of the constructor; failed ones left out. For side by side tables.
     std::vector<FinalRow> rows_against(std::size_t baseline) const;
+    // One finalist against itself: its own times and readings.
+    FinalRow row_of(std::size_t finalist) const { return row(finalist, finalist, options_.confidence); }
     Conditions conditions() const;
 
   private:
     struct Lane {
         FinalistInfo info;
         std::vector<double> times_us;  // by round; NaN where it did not run
+        std::vector<Conditions> seen;  // in the rounds that it ran in
         bool running = true;
         bool failed = false;
     };
@@ -188,7 +195,6 @@ class FinalRounds {
     std::vector<Lane> lanes_;
     FinalOptions options_;
     std::vector<std::size_t> order_;
-    std::vector<Conditions> seen_;
     int rounds_ = 0;
     int void_rounds_ = 0;
     std::uint64_t shuffles_ = 0;

@@ -15,20 +15,30 @@ constexpr int kRoundsBetweenLooks = 5;
 constexpr double kEliminationConfidence = 0.999;
 constexpr double kNotRun = std::numeric_limits<double>::quiet_NaN();
 
-template <typename T, typename Member>
-std::optional<T> median_of(const std::vector<Conditions>& seen, Member member) {
+std::optional<int> median_of(std::span<const Conditions> seen, std::optional<int> Conditions::*member) {
     std::vector<double> known;
     for (const Conditions& one : seen) {
         if (one.*member) known.push_back(static_cast<double>(*(one.*member)));
     }
     if (known.empty()) return std::nullopt;
-    return static_cast<T>(std::llround(stats::median(known)));
+    return static_cast<int>(std::llround(stats::median(known)));
 }
 
 }  // namespace
 
+Conditions summary_of(std::span<const Conditions> seen) {
+    Conditions result;
+    result.sm_clock_mhz = median_of(seen, &Conditions::sm_clock_mhz);
+    result.power_w = median_of(seen, &Conditions::power_w);
+    result.temperature_c = median_of(seen, &Conditions::temperature_c);
+    for (const Conditions& one : seen) {
+        if (one.throttle_reasons) result.throttle_reasons = result.throttle_reasons.value_or(0) | *one.throttle_reasons;
+    }
+    return result;
+}
+
 FinalRounds::FinalRounds(std::vector<FinalistInfo> finalists, const FinalOptions& options) : options_(options) {
-    for (FinalistInfo& info : finalists) lanes_.push_back({.info = std::move(info), .times_us = {}});
+    for (FinalistInfo& info : finalists) lanes_.push_back({.info = std::move(info), .times_us = {}, .seen = {}});
     check(!contenders().empty(), "final rounds without a finalist that may win");
     shuffle_order();
 }
@@ -43,9 +53,12 @@ void FinalRounds::shuffle_order() {
     random.shuffle(std::span(order_));
 }
 
-bool FinalRounds::report_round(std::span<const double> times_us, const Conditions& conditions) {
+bool FinalRounds::report_round(std::span<const double> times_us, std::span<const Conditions> conditions) {
     check(times_us.size() == order_.size() && !order_.empty(), "a round with another number of times than finalists");
-    const bool is_void = (conditions.throttle_reasons.value_or(0) & options_.voiding_throttle_reasons) != 0;
+    check(conditions.empty() || conditions.size() == order_.size(), "a round with another number of readings than finalists");
+    const bool is_void = std::any_of(conditions.begin(), conditions.end(), [&](const Conditions& one) {
+        return (one.throttle_reasons.value_or(0) & options_.voiding_throttle_reasons) != 0;
+    });
     if (is_void && ++void_rounds_ <= options_.most_void_rounds) {
         shuffle_order();
         return false;
@@ -54,8 +67,8 @@ bool FinalRounds::report_round(std::span<const double> times_us, const Condition
     for (std::size_t i = 0; i < order_.size(); ++i) {
         check(times_us[i] > 0, "a time that is not positive");
         lanes_[order_[i]].times_us.back() = times_us[i];
+        if (!conditions.empty()) lanes_[order_[i]].seen.push_back(conditions[i]);
     }
-    seen_.push_back(conditions);
     ++rounds_;
     advance();
     return true;
@@ -116,7 +129,7 @@ std::size_t FinalRounds::fastest(const std::vector<std::size_t>& among) const {
 }
 
 FinalRow FinalRounds::row(std::size_t finalist, std::size_t baseline, double confidence) const {
-    FinalRow result{.finalist = finalist, .timing = {}};
+    FinalRow result{.finalist = finalist, .timing = {}, .conditions = summary_of(lanes_[finalist].seen)};
     std::vector<double> own, paired, base;
     for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round) {
         const double time_us = lanes_[finalist].times_us[round];
@@ -205,14 +218,9 @@ std::vector<FinalRow> FinalRounds::rows_against(std::size_t baseline) const {
 }
 
 Conditions FinalRounds::conditions() const {
-    Conditions result;
-    result.sm_clock_mhz = median_of<int>(seen_, &Conditions::sm_clock_mhz);
-    result.power_w = median_of<int>(seen_, &Conditions::power_w);
-    result.temperature_c = median_of<int>(seen_, &Conditions::temperature_c);
-    for (const Conditions& one : seen_) {
-        if (one.throttle_reasons) result.throttle_reasons = result.throttle_reasons.value_or(0) | *one.throttle_reasons;
-    }
-    return result;
+    std::vector<Conditions> all;
+    for (const Lane& lane : lanes_) all.insert(all.end(), lane.seen.begin(), lane.seen.end());
+    return summary_of(all);
 }
 
 }  // namespace autotune::tuner

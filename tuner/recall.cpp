@@ -6,7 +6,7 @@
 namespace autotune::tuner {
 namespace {
 
-// "final-rounds-1" of "final-rounds-1 l2=cold data=normal": how was measured, whatever was asked for.
+// "stream-2" of "stream-2 l2=cold data=normal": how was measured, whatever was asked for.
 std::string scheme(const std::string& method) {
     return method.substr(0, method.find(' '));
 }
@@ -23,7 +23,7 @@ std::string watts(int value) {
 }  // namespace
 
 std::string measuring_method(bool l2_warm) {
-    return std::string("final-rounds-1 l2=") + (l2_warm ? "warm" : "cold") + " data=normal";
+    return std::string("stream-2 l2=") + (l2_warm ? "warm" : "cold") + " data=normal";
 }
 
 std::string why_stale(const db::Provenance& stored, const db::Provenance& today) {

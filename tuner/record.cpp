@@ -125,8 +125,8 @@ RunOutcome Recorder::measure(std::size_t point, const Instance& instance, bool v
     const RungOptions probe;
     RunOutcome outcome = session_->open(kSlot, candidates_.at(point), instance, verify);
     if (!outcome.ok()) return outcome;
-    outcome = session_->sample(
-        kSlot, {.samples = probe.probe_launches, .time_us = options_.time_us, .most_samples = probe.most_samples});
+    outcome = session_->sample(kSlot,
+                               {.samples = probe.probe_samples, .time_us = options_.time_us, .most_samples = probe.most_samples});
     std::vector<double>& samples_us = points_[point].samples_us;
     samples_us.insert(samples_us.end(), outcome.samples_us.begin(), outcome.samples_us.end());
     return outcome;

@@ -15,6 +15,7 @@
 #include "src/core/device.h"
 #include "src/core/problem.h"
 #include "src/core/trial.h"
+#include "tuner/predecessor.h"
 #include "tuner/racing.h"
 #include "tuner/recorded_space.h"
 
@@ -136,6 +137,13 @@ TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices
 
 // ---- side by side ----
 
+// One kernel for a second and more without a pause, in turns with the others.
+struct Sustained {
+    Timing timing;                            // of a launch, over blocks
+    std::optional<double> joules_per_launch;  // what a launch adds to what a stream of fillers alone consumes
+    Conditions conditions;                    // median over its blocks
+};
+
 struct BenchRow {
     std::string name;  // "winner", a named config, "default", "cublas", "cublaslt"
     std::optional<Candidate> candidate;
@@ -145,7 +153,10 @@ struct BenchRow {
     bool interleaved = false;   // timed in the rounds; else alone, in the survey before them: too rough to compare closely
     double ratio_to_first = 1;  // median of paired rounds: this row's time over BenchResult::first's. Only if interleaved
     double ratio_low = 1, ratio_high = 1;
-    std::optional<double> max_error;
+    std::map<Predecessor, double> after_us;  // medians of a launch's time after each kind of predecessor; only if interleaved
+    Conditions conditions;                   // during its own turns
+    std::optional<Sustained> sustained;      // if blocks were asked for
+    std::optional<double> max_error, accumulation_error;
     std::vector<double> sample_values;  // two output values, the first and the last
 };
 
@@ -159,14 +170,20 @@ struct BenchOptions {
     double survey_seconds = 0;  // nothing more is surveyed after this, slow ones are left out first; 0: no limit
     double warm_seconds = 1.0;  // load before the rounds: sustained figures. 0: burst
     bool l2_warm = false;
+    Predecessor after = Predecessor::filler;  // of the launches that the table is made of
+    bool may_overlap = true;                  // false: candidates are launched without programmatic dependent launch
+    int blocks = 0;                           // of kBlock_s each, for every contestant, after the rounds
     std::uint64_t seed = 1;
 };
+constexpr double kBlock_s = 1;
 
 struct BenchResult {
     std::vector<BenchRow> rows;
     std::optional<std::size_t> first;  // the row that ratios are to: the winner or what the choice names, else any that raced
     Conditions conditions;             // median over the rounds
     bool sustained = true;
+    Predecessor after = Predecessor::filler;  // which the times of the rows are after
+    bool may_overlap = true;                  // of the candidates
     int rounds = 0;
     std::size_t surveyed = 0;  // candidates that were timed alone before the rounds
     double seconds = 0;

@@ -98,6 +98,7 @@ TuneResult TuneRun::decide() {
         shared_.engine.pool().resume();
         if (!decided) throw_all_failed();
         const Verdict verdict = race.rounds().verdict();
+        race.time_after_others(race.winner_and_rivals(verdict.winner));
         const Candidate winner = *race.contestants()[verdict.winner].candidate;
         const RunOutcome proof = with_second_look([&] { return last_proof(winner); });
         if (proof.ok()) {
@@ -204,6 +205,7 @@ db::Winner TuneRun::blank_winner(std::size_t point) const {
     winner.provenance.method = measuring_method(options_.l2_warm);
     winner.provenance.date = today_utc();
     winner.evidence.max_error = trial.max_error;
+    winner.evidence.accumulation_error = trial.accumulation_error;
     winner.evidence.tried = tried_;
     winner.evidence.failed = failed_;
     winner.evidence.space_legal = candidates_.size();

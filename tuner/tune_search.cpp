@@ -33,7 +33,9 @@ std::vector<db::Winner> winners_of_any_device(const db::Store& store, const Prob
 }
 
 Trial trial_of(const Candidate& candidate, const CompileOutcome& outcome) {
-    Trial trial{candidate, TrialStatus::ok, std::nullopt, std::nullopt, outcome.report, ""};
+    Trial trial;
+    trial.candidate = candidate;
+    trial.compile = outcome.report;
     if (!outcome.failure.empty()) {
         trial.status = TrialStatus::compile_failed;
         trial.detail = outcome.failure;
@@ -207,13 +209,15 @@ void TuneRun::refill() {
     if (waiting < queue_length() && strategy_->may_ask()) strategy_->ask(queue_length() - waiting);
 }
 
-// Known failures are not tried again; known times count unless they are among the best, which are measured anew.
+// Known failures are not tried again; known times count unless they are among the best, which are measured anew, or were
+// measured by another method.
 bool TuneRun::take_from_store(std::size_t point) {
     const auto known = known_.find(point);
     if (known == known_.end() || retimed_.contains(point)) return false;
     const db::StoredTrial& stored = known->second;
     const bool compiler_changed = stored.nvrtc != target_nvrtc_;
-    if (compiler_changed || (!is_known_failure(stored) && options_.retune)) return false;
+    const bool is_to_be_timed = options_.retune || stored.method != measuring_method(options_.l2_warm);
+    if (compiler_changed || (!is_known_failure(stored) && is_to_be_timed)) return false;
     strategy_->report(point, stored.trial.timing ? std::optional(stored.trial.timing->median_us) : std::nullopt);
     return true;
 }
@@ -318,6 +322,7 @@ void TuneRun::try_one(Ready ready) {
         trial.status = outcome.status;
         trial.detail = outcome.detail;
         trial.max_error = outcome.max_error;
+        trial.accumulation_error = outcome.accumulation_error;
         if (outcome.ok()) {
             trial.timing = rungs_.timing(ready.point);
             instances_[ready.point] = ready.outcome.compiled;
@@ -331,7 +336,9 @@ void TuneRun::try_one(Ready ready) {
 RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
     if (shared_.journal) {
         const int times = suspects_.contains(candidate) ? 2 : 1;
-        for (int i = 0; i < times; ++i) shared_.journal->started(entry_of({candidate, {}, {}, {}, {}, {}}));
+        Trial starting;
+        starting.candidate = candidate;
+        for (int i = 0; i < times; ++i) shared_.journal->started(entry_of(starting));
     }
     const auto begun = Clock::now();
     const RunOutcome outcome = session_->open(kSearchSlot, candidate, ready.outcome.compiled, true, rungs_.climb());
@@ -364,7 +371,8 @@ void TuneRun::record(std::size_t point, Trial trial) {
     const JournalEntry entry = entry_of(trial);
     if (shared_.journal) shared_.journal->finished(entry);
     if (services().store != nullptr) {
-        services().store->record(problem_, services().device.identity, {trial, entry.template_identity, entry.nvrtc});
+        services().store->record(problem_, services().device.identity,
+                                 {trial, entry.template_identity, entry.nvrtc, entry.method});
     }
     if (services().observer != nullptr) services().observer->on_trial(trial);
     trials_[point] = std::move(trial);
@@ -396,13 +404,17 @@ void TuneRun::flush_store(bool now) {
 
 JournalEntry TuneRun::entry_of(Trial trial) const {
     const Candidates::Part* part = candidates_.part(trial.candidate.family);
-    return {problem_, part == nullptr ? "" : part->template_identity, target_nvrtc_, std::move(trial)};
+    return {.problem = problem_,
+            .template_identity = part == nullptr ? "" : part->template_identity,
+            .nvrtc = target_nvrtc_,
+            .method = measuring_method(options_.l2_warm),
+            .trial = std::move(trial)};
 }
 
 // What a killed run had measured but not stored, and who was running when it ended.
 void TuneRun::recover_journal() {
     for (const JournalEntry& left : shared_.journal->left_over()) {
-        db::StoredTrial stored{left.trial, left.template_identity, left.nvrtc};
+        db::StoredTrial stored{left.trial, left.template_identity, left.nvrtc, left.method};
         if (!left.finished && left.begun < 2) {
             if (left.problem.key() == problem_.key() && left.begun > 0) suspects_.insert(left.trial.candidate);
             continue;

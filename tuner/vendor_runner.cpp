@@ -1,12 +1,11 @@
 #include "tuner/vendor_runner.h"
 
-#include "src/core/error.h"
-#include "src/core/statistics.h"
+#include "tuner/fastest_of.h"
 
 namespace autotune::tuner {
 namespace {
 
-constexpr int kHeuristics = 32;
+constexpr int kHeuristics = 64;  // it returns fewer where it has fewer
 constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
 
 }  // namespace
@@ -32,27 +31,15 @@ void VendorRunner::run_lt(int index, const Problem& problem, std::span<const gpu
 std::string VendorRunner::prepare_lt(Workbench& bench, Meter& meter, Runnable& runnable) {
     if (workspace_.bytes() == 0) workspace_ = gpu::Buffer(gpu_.driver, kWorkspaceBytes);
     const int found = blas_->lt_prepare(bench.problem(), kHeuristics, kWorkspaceBytes);
-    int best = -1;
-    double best_us = 0;
+    std::vector<Runnable> choices(static_cast<std::size_t>(found));
     for (int index = 0; index < found; ++index) {
-        Runnable candidate;
-        candidate.enqueue = [this, index, &bench](std::span<const gpu::DeviceAddress> tensors) {
+        choices[static_cast<std::size_t>(index)].enqueue = [this, index, &bench](std::span<const gpu::DeviceAddress> tensors) {
             run_lt(index, bench.problem(), tensors);
         };
-        try {
-            const double time_us = stats::median(meter.sample(bench, candidate, {.samples = 5, .time_us = 2'000}));
-            if (best < 0 || time_us < best_us) {
-                best = index;
-                best_us = time_us;
-            }
-        } catch (const gpu::DriverError& error) {
-            if (error.severity() == gpu::Severity::sticky || error.severity() == gpu::Severity::lost) throw;
-        }
     }
-    if (best < 0) return "cuBLASLt offers no algorithm for this problem";
-    runnable.enqueue = [this, best, &bench](std::span<const gpu::DeviceAddress> tensors) {
-        run_lt(best, bench.problem(), tensors);
-    };
+    const std::optional<std::size_t> best = fastest_of(meter, bench, choices);
+    if (!best) return "cuBLASLt offers no algorithm for this problem";
+    runnable.enqueue = std::move(choices[*best].enqueue);
     return "";
 }
 

@@ -9,7 +9,7 @@
 namespace autotune::tuner {
 
 // The vendor's libraries as runnables, in the bench worker: "cublas" with its default heuristic, "cublaslt" with the fastest of
-// its heuristics, chosen here in one pass and timed by the caller in another.
+// all the heuristics that it returns (fastest_of), to be timed by the caller in rounds of its own.
 class VendorRunner {
   public:
     explicit VendorRunner(BenchGpu& gpu);

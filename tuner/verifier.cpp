@@ -86,7 +86,10 @@ std::string judge_parts(const TestBench& bench, const Inquiry& inquiry, const st
     for (std::size_t i = 0; i < parts.size(); ++i) {
         const Answer& answer = bench.answers[i];
         const CompareResult& comparison = inquiry.comparison(parts[i]);
-        if (bench.test.is_typical) found.max_error = std::max(found.max_error, comparison.max_ratio);
+        if (bench.test.is_typical) {
+            found.max_error = std::max(found.max_error, comparison.max_ratio);
+            found.accumulation_error = std::max(found.accumulation_error, comparison.max_accumulation);
+        }
         const std::string wrong = judge(bench.test, bench.test.outputs[answer.output], answer.out, comparison);
         if (!wrong.empty()) return wrong + counted_from(answer);
     }

@@ -14,6 +14,7 @@ struct Verification {
     bool intact = true;                 // false: it wrote where it must not, and what lies on the device serves nobody else
     std::string detail;                 // the first thing that was wrong, in one sentence
     double max_error = 0;               // of the typical test: largest |error| / allowed error
+    double accumulation_error = 0;      // the same of what rounding the output does not explain, of what the bound leaves for it
     std::vector<double> sample_values;  // first and last element of the first output
 };
 

@@ -22,7 +22,8 @@ Trial verify_here(const Problem& problem, const Candidate& candidate, TuneServic
     engine.bench().start();
     const Instance reference = compile_judges(shared, problem);
     const jit::Target target{services.device.arch(), engine.nvrtc_version()};
-    Trial trial{tried, TrialStatus::ok, {}, {}, {}, ""};
+    Trial trial;
+    trial.candidate = tried;
     Instance instance;
     try {
         instance = compile_now(shared, jit::render(services.catalogue, *family, problem, space, tried.config, target));
@@ -38,6 +39,7 @@ Trial verify_here(const Problem& problem, const Candidate& candidate, TuneServic
     BenchSession session(host, problem, reference, options);
     RunOutcome outcome = session.open(0, tried, instance, true);
     trial.max_error = outcome.max_error;
+    trial.accumulation_error = outcome.accumulation_error;
     if (outcome.ok()) outcome = verify_on_neighbours(shared, problem, tried);
     trial.status = outcome.status;
     trial.detail = outcome.detail;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "src/jit/kernel.h"
 #include "tuner/guarded_buffer.h"
 #include "tuner/harness.h"
+#include "tuner/predecessor.h"
 #include "tuner/product_check.h"
 #include "tuner/reference.h"
 
@@ -48,15 +50,20 @@ struct TestBench {
     std::optional<ProductCheck> product;  // where answers are parts and the test has a product form
 };
 
+// Launches of a runnable in a row, each after a predecessor: a multiple of the rotation.
+struct TimedGraph {
+    gpu::Graph graph;
+    int launches = 0;
+};
+
 // Something that can be run on a set of tensors: a candidate or a vendor's library.
 struct Runnable {
     std::function<void(std::span<const gpu::DeviceAddress> tensors)> enqueue;  // throws DriverError
     bool deterministic = true;
     GuardedBuffer workspace;
-    std::optional<gpu::Graph> graph;  // for kernels too short to be timed one by one
-    int graph_launches = 0;
-    double single_us = 0;  // rough time of one launch; 0: not known yet
-    int next_set = 0;      // of the rotation
+    std::map<Predecessor, TimedGraph> graphs;  // the meter's
+    double single_us = 0;                      // rough time of one launch; 0: not known yet
+    int next_set = 0;                          // of the rotation
 };
 
 // One problem on the device: tensors and right answers of every test, and, if it is to be timed, buffers to rotate through.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernel_templates/common/number_format.cuh"
 #include "kernel_templates/common/random.cuh"
 #include "src/core/error.h"
 
@@ -15,6 +16,12 @@ namespace {
 double error_of(double out, double expected) {
     if (std::isnan(out) || std::isnan(expected)) return std::isnan(out) && std::isnan(expected) ? 0.0 : INFINITY;
     return out == expected ? 0.0 : std::fabs(out - expected);
+}
+
+// The share of the bound's room for accumulation that an error takes which rounding alone does not explain.
+double accumulation_ratio(double error, double bound, double rounding) {
+    if (bound == 0 || error <= rounding || std::isinf(error)) return 0;
+    return bound > rounding ? (error - rounding) / (bound - rounding) : kInfiniteRatio;
 }
 
 }  // namespace
@@ -30,6 +37,10 @@ HarnessLayout::HarnessLayout(const Tensor& tensor) {
     }
 }
 
+double half_spacing(DType type, double value) {
+    return autotune_number::half_spacing(autotune_number::Format{harness_format(type)}, value);
+}
+
 void compare_element(CompareResult& result, DType type, std::uint64_t bits, double expected, double bound, std::uint64_t index) {
     const double out = decode(type, bits);
     const bool is_exact = bound == 0;
@@ -41,6 +52,8 @@ void compare_element(CompareResult& result, DType type, std::uint64_t bits, doub
         result.first_wrong_complement = std::max(result.first_wrong_complement, ~index);
     }
     result.max_ratio = std::max(result.max_ratio, ratio);
+    const double rounding = half_spacing(type, expected);
+    result.max_accumulation = std::max(result.max_accumulation, accumulation_ratio(error, bound, rounding));
     if (std::isfinite(error) && std::isfinite(expected)) {
         result.sum_error2 += error * error;
         result.sum_expected2 += expected * expected;

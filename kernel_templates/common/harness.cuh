@@ -1,5 +1,6 @@
 // Kernels that serve measuring and verifying, the same text for every problem: element types and layouts are run-time
 // values. harness.h has the parameter lists, the codes and the result layouts.
+#include "common/dependent_launch.cuh"
 #include "common/number_format.cuh"
 #include "common/random.cuh"
 #include "common/types.cuh"
@@ -61,6 +62,7 @@ struct CompareResult {
     f64 sum_error2;
     f64 sum_expected2;
     u64 nan_count;
+    f64 max_accumulation;
 };
 
 __device__ i64 first_index() {
@@ -127,6 +129,12 @@ __device__ f64 error_of(f64 out, f64 expected) {
     return out == expected ? 0.0 : fabs(out - expected);
 }
 
+// The share of the bound's room for accumulation that an error takes which rounding alone does not explain.
+__device__ f64 accumulation_ratio(f64 error, f64 bound, f64 rounding) {
+    if (bound == 0.0 || error <= rounding || !is_finite(error)) return 0.0;
+    return bound > rounding ? (error - rounding) / (bound - rounding) : 1e300;
+}
+
 __device__ void add_element(CompareResult& mine, const Format& format, f64 out, f64 expected, f64 bound, u64 index) {
     const bool is_exact = bound == 0.0;
     const f64 error = error_of(out, is_exact ? rounded(format, expected) : expected);
@@ -137,6 +145,8 @@ __device__ void add_element(CompareResult& mine, const Format& format, f64 out, 
         if (~index > mine.first_wrong_complement) mine.first_wrong_complement = ~index;
     }
     if (ratio > mine.max_ratio) mine.max_ratio = ratio;
+    const f64 accumulation = accumulation_ratio(error, bound, autotune_number::half_spacing(format, expected));
+    if (accumulation > mine.max_accumulation) mine.max_accumulation = accumulation;
     if (is_finite(error) && is_finite(expected)) {
         mine.sum_error2 += error * error;
         mine.sum_expected2 += expected * expected;
@@ -166,10 +176,12 @@ __device__ void publish(const CompareResult& mine, CompareResult* result) {
     }
     if (mine.nan_count != 0) atomicAdd(&result->nan_count, mine.nan_count);
     const u64 max_ratio = max_of_warp(bits_from_f64(mine.max_ratio));
+    const u64 max_accumulation = max_of_warp(bits_from_f64(mine.max_accumulation));
     const f64 error2 = sum_of_warp(mine.sum_error2);
     const f64 expected2 = sum_of_warp(mine.sum_expected2);
     if (threadIdx.x % 32 == 0) {
         if (max_ratio != 0) atomicMax(reinterpret_cast<u64*>(&result->max_ratio), max_ratio);
+        if (max_accumulation != 0) atomicMax(reinterpret_cast<u64*>(&result->max_accumulation), max_accumulation);
         atomicAdd(&result->sum_error2, error2);
         atomicAdd(&result->sum_expected2, expected2);
     }
@@ -313,4 +325,16 @@ extern "C" __global__ void autotune_spin_bounded(u64 nanoseconds, u64* spins) {
         ++count;
     } while (now - start < nanoseconds);
     if (first_index() == 0) atomicAdd(spins, count);
+}
+
+// What stands before a launch that is timed: small, without shared memory, and it lets nothing start before it has ended.
+extern "C" __global__ void autotune_filler(f32* data) {
+    data[first_index()] = data[first_index()] * 0.5F + 1.0F;
+}
+
+// The same as a kernel of a program that overlaps all it launches.
+extern "C" __global__ void autotune_trigger_filler(f32* data) {
+    dependent_launch::wait_for_earlier_grids();
+    dependent_launch::let_next_grid_start();
+    data[first_index()] = data[first_index()] * 0.5F + 1.0F;
 }

@@ -23,6 +23,8 @@ namespace autotune {
 //   M x autotune_canary         (u64* sum, u32 rounds)                                  fixed work: canary_sum() for any grid of
 //                                                                                   exactly kCanaryThreads threads in all
 //   autotune_spin_bounded   (u64 nanoseconds, u64* spins)                           keeps the device busy, then ends by itself
+//   autotune_filler         (f32* data)                                             stands before a timed launch
+//   autotune_trigger_filler (f32* data)                                             the same; the next kernel starts under it
 //   with LAYOUT = i64 extent0 .. extent4, i64 stride0 .. stride4 (leading extents of 1 for fewer dimensions), in elements
 //        MATRIX = i64 rows, i64 cols, i64 ld, i64 batch, i64 batch_stride
 //        FILL   = int kind, f32 centre, f32 spread, i64 low, i64 high, i64 every
@@ -58,12 +60,16 @@ struct CompareResult {
     double sum_error2 = 0;
     double sum_expected2 = 0;
     std::uint64_t nan_count = 0;  // NaN where a number was expected
+    double max_accumulation = 0;  // largest error beyond half a unit in the last place, over what the bound leaves for it
 
     // Lowest wrong element, by its number in the logical order. REQUIRES: violations > 0.
     std::uint64_t first_wrong() const { return ~first_wrong_complement; }
 };
-static_assert(sizeof(CompareResult) == 48, "the device writes this layout");
+static_assert(sizeof(CompareResult) == 56, "the device writes this layout");
 constexpr double kInfiniteRatio = 1e300;
+
+// What rounding a number once to the type may change in it: half the distance to the next one of the type.
+double half_spacing(DType type, double value);
 
 // What autotune_compare does to one element: the judge of host-side tests and of samples.
 void compare_element(CompareResult& result, DType type, std::uint64_t bits, double expected, double bound, std::uint64_t index);

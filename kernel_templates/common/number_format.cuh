@@ -75,6 +75,15 @@ AUTOTUNE_EVERYWHERE Word encode_integer(const Format& format, double value) {
     return (value < 0 ? ~magnitude + 1 : magnitude) & mask;
 }
 
+// What rounding to the format once may change in `value`: half the distance to the next number. 0 where no double is so small.
+AUTOTUNE_EVERYWHERE double half_spacing(const Format& format, double value) {
+    if (format.is_integer()) return 0.5;
+    const int least = 1 - format.bias();
+    const int exponent = static_cast<int>(bits_of(value) >> 52 & 0x7FF) - 1023;
+    const int half = (exponent > least ? exponent : least) - format.mantissa_bits() - 1;
+    return half < -1022 ? 0.0 : double_from(static_cast<Word>(half + 1023) << 52);
+}
+
 // The bits of `value` rounded once to the format. REQUIRES: at most 52 bits of mantissa, 11 of exponent; integers of at most 32.
 AUTOTUNE_EVERYWHERE Word encode(const Format& format, double value) {
     if (format.is_integer()) return encode_integer(format, value);

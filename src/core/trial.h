@@ -68,6 +68,8 @@ struct Trial {
     TrialStatus status = TrialStatus::ok;
     std::optional<Timing> timing;     // only with status ok
     std::optional<double> max_error;  // largest |error| / allowed error of the numeric test, when it ran
+    // The largest of what rounding the output does not explain of it, over what the bound allows beside rounding. Not stored.
+    std::optional<double> accumulation_error = {};
     CompileReport compile;
     std::string detail;  // one sentence for a person
 };

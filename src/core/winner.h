@@ -20,7 +20,7 @@ struct Provenance {
     std::string nvrtc{};         // "13.0"
     std::string device_name{};   // label
     int power_limit_w = 0;       // 0: unknown
-    std::string method{};        // measuring method and its version: "final-rounds-1 l2=cold data=normal"
+    std::string method{};        // measuring method and its version: "stream-2 l2=cold data=normal"
     std::string tool_version{};  // "0.1.0"
     std::string date{};          // ISO 8601, UTC
 };
@@ -34,6 +34,10 @@ struct Finalist {
     double ratio_low = 1;  // bootstrap 95 % interval
     double ratio_high = 1;
     bool tie = false;
+    // Of one launch, measured beside the time that decides: after another launch of the same kernel, and after a kernel that lets
+    // it start early.
+    std::optional<double> after_itself_us{}, after_trigger_us{};
+    Conditions conditions{};  // of its own turns: median clock and power alone
 };
 
 // Why the winner is believed. Plain facts; `autotune explain` tells them in words.
@@ -41,9 +45,11 @@ struct Evidence {
     int rounds = 0;
     std::string decided_by{};           // "faster", "tie: previous winner", "tie: fewer resources", "only candidate"
     std::optional<double> max_error{};  // of the allowed error
-    std::uint64_t space_legal = 0;      // legal configs of all families
-    int tried = 0, failed = 0;          // candidates
-    double seconds = 0;                 // the whole tune
+    // What accumulation adds to the error that rounding the output explains, of what it may add.
+    std::optional<double> accumulation_error{};
+    std::uint64_t space_legal = 0;  // legal configs of all families
+    int tried = 0, failed = 0;      // candidates
+    double seconds = 0;             // the whole tune
     double compile_seconds = 0, verify_seconds = 0, measure_seconds = 0;
     std::string stopped_by{};  // "budget", "space exhausted", "interrupted"
     std::uint64_t seed = 0;
@@ -73,7 +79,8 @@ struct StoredTrial {
     Trial trial{};
     std::string template_identity{};
     std::string nvrtc{};
-    std::string date{};  // when it was recorded, as trials() gives it; record() sets it
+    std::string method{};  // as Provenance's; empty: older than the column
+    std::string date{};    // when it was recorded, as trials() gives it; record() sets it
 };
 
 }  // namespace autotune

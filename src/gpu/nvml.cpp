@@ -32,6 +32,7 @@ struct Nvml::Api {
     int (*clock)(NvmlDevice, int, unsigned*) = nullptr;
     int (*power_mw)(NvmlDevice, unsigned*) = nullptr;
     int (*power_limit_mw)(NvmlDevice, unsigned*) = nullptr;
+    int (*energy_mj)(NvmlDevice, unsigned long long*) = nullptr;
     int (*temperature)(NvmlDevice, int, unsigned*) = nullptr;
     int (*throttle)(NvmlDevice, unsigned long long*) = nullptr;
     int (*processes)(NvmlDevice, unsigned*, ProcessInfo*) = nullptr;
@@ -45,6 +46,7 @@ struct Nvml::Api {
         library.find("nvmlDeviceGetClockInfo", clock);
         library.find("nvmlDeviceGetPowerUsage", power_mw);
         library.find("nvmlDeviceGetEnforcedPowerLimit", power_limit_mw);
+        library.find("nvmlDeviceGetTotalEnergyConsumption", energy_mj);
         library.find("nvmlDeviceGetTemperature", temperature);
         // Renamed in release 535; the old name stays in older drivers.
         if (!library.find("nvmlDeviceGetCurrentClocksEventReasons", throttle)) {
@@ -102,6 +104,13 @@ Conditions Nvml::conditions(const std::string& uuid) const {
     now.temperature_c = as_int(read<unsigned>(api_->temperature, *device, kGpuTemperature));
     now.throttle_reasons = read<unsigned long long>(api_->throttle, *device);
     return now;
+}
+
+std::optional<double> Nvml::energy_joules(const std::string& uuid) const {
+    const auto device = api_->device(uuid);
+    if (!device) return std::nullopt;
+    const auto millijoules = read<unsigned long long>(api_->energy_mj, *device);
+    return millijoules ? std::optional(static_cast<double>(*millijoules) / 1e3) : std::nullopt;
 }
 
 std::optional<int> Nvml::power_limit_w(const std::string& uuid) const {

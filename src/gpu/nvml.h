@@ -15,6 +15,8 @@ class Nvml {
     static std::shared_ptr<const Nvml> load();
     // Clock, power, temperature and throttle reasons now. Unknown readings are nullopt. `uuid` as Driver::uuid gives it.
     Conditions conditions(const std::string& uuid) const;
+    // What the card has consumed since its driver was loaded; nullopt if unknown. Moves in steps of some 20 to 100 ms.
+    std::optional<double> energy_joules(const std::string& uuid) const;
     std::optional<int> power_limit_w(const std::string& uuid) const;
     std::string driver_version() const;  // "580.159.04", empty if unknown
     // Compute processes on the card other than `own_pid`; nullopt if unknown.

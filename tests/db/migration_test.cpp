@@ -45,6 +45,8 @@ TEST(Migration, KeepsTheWinnersOfAnOlderFile) {
     EXPECT_EQ(found[0].timing.median_us, 101.5);
     EXPECT_EQ(found[0].provenance.power_limit_w, 0);  // schema 1 did not know it
     EXPECT_EQ(found[0].evidence.finalists.at(0).name, "cublas");
+    EXPECT_EQ(found[0].evidence.finalists.at(0).after_itself_us, std::nullopt);  // nor these
+    EXPECT_EQ(found[0].evidence.accumulation_error, std::nullopt);
     EXPECT_EQ(store.verify_integrity(), "");
 }
 

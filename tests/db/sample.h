@@ -62,6 +62,7 @@ inline Winner sample_winner(const Problem& problem = sample_problem(), double me
     evidence.rounds = 30;
     evidence.decided_by = "faster";
     evidence.max_error = 0.25;
+    evidence.accumulation_error = 0.125;
     evidence.space_legal = 1234;
     evidence.tried = 80;
     evidence.failed = 3;
@@ -69,13 +70,17 @@ inline Winner sample_winner(const Problem& problem = sample_problem(), double me
     evidence.stopped_by = "budget";
     evidence.seed = 0xFFFFFFFFFFFFFFF1ULL;
     evidence.conditions = {.sm_clock_mhz = 1755, .power_w = 690, .temperature_c = 61, .throttle_reasons = std::uint64_t{1} << 63};
-    evidence.finalists = {{.name = winner.candidate.to_string(), .candidate = winner.candidate, .timing = winner.timing},
-                          {.name = "cublas",
-                           .candidate = std::nullopt,
-                           .timing = winner.timing,
-                           .ratio = 1.02,
-                           .ratio_low = 1.01,
-                           .ratio_high = 1.03}};
+    evidence.finalists = {
+        {.name = winner.candidate.to_string(), .candidate = winner.candidate, .timing = winner.timing},
+        {.name = "cublas",
+         .candidate = std::nullopt,
+         .timing = winner.timing,
+         .ratio = 1.02,
+         .ratio_low = 1.01,
+         .ratio_high = 1.03,
+         .after_itself_us = median_us * 0.9,
+         .after_trigger_us = median_us * 0.95,
+         .conditions = {.sm_clock_mhz = 1740, .power_w = 688, .temperature_c = std::nullopt, .throttle_reasons = std::nullopt}}};
     evidence.failures = {{"crashed", 1}, {"timed_out", 2}};
     return winner;
 }
@@ -89,6 +94,7 @@ inline StoredTrial sample_trial(std::int64_t stages, TrialStatus status = TrialS
     stored.trial.detail = "a sentence";
     stored.template_identity = "3f2a00ff";
     stored.nvrtc = "13.0";
+    stored.method = "stream-2 l2=cold data=normal";
     return stored;
 }
 

@@ -32,12 +32,13 @@ TEST(Store, KeepsUnknownConditionsUnknown) {
     Store store = memory_store();
     Winner put = sample_winner();
     put.evidence.conditions = {};
-    put.evidence.max_error = std::nullopt;
+    put.evidence.max_error = put.evidence.accumulation_error = std::nullopt;
     store.put(put);
     const Winner found = store.find(sample_problem(), sample_device()).at(0);
     EXPECT_EQ(found.evidence.conditions.sm_clock_mhz, std::nullopt);
     EXPECT_EQ(found.evidence.conditions.throttle_reasons, std::nullopt);
     EXPECT_EQ(found.evidence.max_error, std::nullopt);
+    EXPECT_EQ(found.evidence.accumulation_error, std::nullopt);
 }
 
 TEST(Store, NeverMatchesAnotherDevice) {
@@ -202,6 +203,7 @@ TEST(Store, RemembersTrialsOfEveryOutcome) {
         EXPECT_EQ(trials[at].trial.timing.has_value(), outcomes[at] == TrialStatus::ok);
         EXPECT_EQ(trials[at].trial.candidate, sample_candidate(static_cast<std::int64_t>(at)));
         EXPECT_EQ(trials[at].nvrtc, "13.0");
+        EXPECT_EQ(trials[at].method, "stream-2 l2=cold data=normal");
     }
 }
 

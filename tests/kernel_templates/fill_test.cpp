@@ -150,6 +150,29 @@ TEST(Compare, ABoundIsInclusive) {
     EXPECT_EQ(compare_one(1.5, 1.0, 0.25).violations, 1U);
 }
 
+TEST(Compare, HalfTheSpacingOfATypeGrowsWithThePowerOfTwoAndEndsAtTheLeastNormal) {
+    EXPECT_EQ(half_spacing(DType::f16, 1.0), 0x1p-11);
+    EXPECT_EQ(half_spacing(DType::f16, -1.99), 0x1p-11);
+    EXPECT_EQ(half_spacing(DType::f16, 2.0), 0x1p-10);
+    EXPECT_EQ(half_spacing(DType::f16, 0.0), 0x1p-25);
+    EXPECT_EQ(half_spacing(DType::bf16, 4.0), 0x1p-6);
+    EXPECT_EQ(half_spacing(DType::f32, 1.5), 0x1p-24);
+}
+
+// 2049 lies in the middle between 2048 and 2050 as f16: either is a correct answer.
+TEST(Compare, WhatRoundingExplainsIsNoErrorOfAccumulation) {
+    EXPECT_EQ(compare_one(2050, 2049, 1.25).max_ratio, 0.8);
+    EXPECT_EQ(compare_one(2050, 2049, 1.25).max_accumulation, 0.0);
+    EXPECT_EQ(compare_one(2048, 2049, 1.25).max_accumulation, 0.0);
+}
+
+TEST(Compare, AnErrorBeyondRoundingIsComparedWithTheRoomThatTheBoundLeavesForIt) {
+    EXPECT_EQ(compare_one(2052, 2049, 5).max_accumulation, 0.5);  // 3 - 1 of 5 - 1
+    EXPECT_EQ(compare_one(2052, 2049, 5).max_ratio, 0.6);
+    EXPECT_EQ(compare_one(2052, 2049, 0).max_accumulation, 0.0) << "an exact test has no room";
+    EXPECT_EQ(compare_one(2052, 2049, 0.5).max_accumulation, kInfiniteRatio);
+}
+
 TEST(Compare, CountsNanOnlyWhereANumberWasExpected) {
     const double nan = std::nan("");
     EXPECT_EQ(compare_one(nan, 1.0, 10).nan_count, 1U);

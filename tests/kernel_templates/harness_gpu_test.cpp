@@ -233,6 +233,7 @@ TEST_F(HarnessOnGpu, ComparesAsTheHostDoes) {
         EXPECT_EQ(found.first_wrong_complement, host.first_wrong_complement) << to_string(type);
         EXPECT_EQ(found.nan_count, host.nan_count) << to_string(type);
         EXPECT_EQ(found.max_ratio, host.max_ratio) << to_string(type);
+        EXPECT_DOUBLE_EQ(found.max_accumulation, host.max_accumulation) << to_string(type);
         EXPECT_DOUBLE_EQ(found.sum_error2, host.sum_error2) << to_string(type);
         EXPECT_DOUBLE_EQ(found.sum_expected2, host.sum_expected2) << to_string(type);
     }

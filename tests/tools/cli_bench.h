@@ -77,7 +77,7 @@ class FakeServices : public Services {
         winner.candidate = {std::string(family->name()), family->space(problem, services.device).default_config};
         winner.timing = {.median_us = 100, .low_us = 99, .high_us = 101, .min_us = 98, .samples = 30};
         winner.provenance = services.provenance;
-        winner.provenance.method = "final-rounds-1 l2=cold data=normal";
+        winner.provenance.method = "stream-2 l2=cold data=normal";
         winner.provenance.date = "2026-01-02T03:04:05Z";
         winner.evidence.rounds = 30;
         winner.evidence.decided_by = "only candidate";
@@ -167,7 +167,10 @@ class FakeServices : public Services {
         ++races;
         tuner::RaceAgainResult result;
         if (!somebody_is_right) {
-            result.out.push_back({stored.candidate, TrialStatus::wrong_result, {}, {}, {}, "row 0 is wrong"});
+            Trial& out = result.out.emplace_back();
+            out.candidate = stored.candidate;
+            out.status = TrialStatus::wrong_result;
+            out.detail = "row 0 is wrong";
             return result;
         }
         result.winner = stored;

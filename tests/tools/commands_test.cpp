@@ -270,6 +270,28 @@ TEST(Bench, FlagsReachTheTuner) {
     EXPECT_TRUE(autotune.services.bench_options.best_of_family);
     EXPECT_EQ(autotune.services.bench_options.racers, 3u);
     EXPECT_EQ(autotune.services.bench_options.survey_seconds, 120);
+    EXPECT_EQ(autotune.services.bench_options.after, tuner::Predecessor::filler);
+    autotune(on("bench", {"--after", "trigger", "--no-pdl", "--blocks", "2"}));
+    EXPECT_EQ(autotune.services.bench_options.after, tuner::Predecessor::trigger);
+    EXPECT_FALSE(autotune.services.bench_options.may_overlap);
+    EXPECT_EQ(autotune.services.bench_options.blocks, 2);
+}
+
+TEST(Bench, SaysAfterWhatALaunchWasTimedAndWhatABlockConsumed) {
+    CliBench autotune;
+    tuner::BenchRow& row = autotune.services.bench_rows.front();
+    row.after_us = {{tuner::Predecessor::filler, 100}, {tuner::Predecessor::itself, 80}};
+    row.sustained = tuner::Sustained{.timing = {.median_us = 110, .low_us = 109, .high_us = 111, .min_us = 109, .samples = 2},
+                                     .joules_per_launch = 0.07,
+                                     .conditions = {}};
+    const auto json = autotune(on("bench", {"--json"})).json();
+    EXPECT_EQ(json["after"], "filler");
+    EXPECT_EQ(json["rows"][0]["after_itself_us"], 80);
+    EXPECT_TRUE(json["rows"][0]["after_trigger_us"].is_null());
+    EXPECT_EQ(json["rows"][0]["sustained_us"], 110);
+    EXPECT_EQ(json["rows"][0]["joules_per_launch"], 0.07);
+    const Said table = autotune(on("bench", {}));
+    EXPECT_THAT(table.out, AllOf(HasSubstr("stream time"), HasSubstr("sustained us"), HasSubstr("0.07")));
 }
 
 TEST(Bench, SeveralShapesShareOneRun) {

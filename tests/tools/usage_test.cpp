@@ -76,6 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"BadRange", shape("1:2x4x4"), {"1:2", "start:stop:step"}},
         Mistake{"ZeroStep", shape("1:4:0x4x4"), {"1:4:0", ">= 1"}}, Mistake{"BackwardRange", shape("8:4:1x4x4"), {"8:4:1"}},
         Mistake{"EndlessRange", shape("1:9223372036854775807:1x4x4"), {"100000"}},
+        Mistake{"UnknownPredecessor", {"bench", "--op", "hgemm", "--shape", "1x1x1", "--after", "me"}, {"--after", "trigger"}},
         Mistake{"UnknownRival", {"bench", "--op", "hgemm", "--shape", "1x1x1", "--against", "mkl"}, {"mkl", "cublaslt"}},
         Mistake{"BenchWithoutShape", {"bench", "--op", "hgemm", "--named"}, {"--shape", "MxNxK"}},
         Mistake{"NoRacers", {"bench", "--op", "hgemm", "--shape", "1x1x1", "--racers", "0"}, {"--racers", ">= 1"}},

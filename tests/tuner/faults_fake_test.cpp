@@ -164,7 +164,7 @@ TEST(Faults, F16WrongAnswers) {
                      {"do=wrong how=garbage", TrialStatus::wrong_result, "exact test"},
                      {"do=wrong how=flaky", TrialStatus::wrong_result, ""},
                      {"do=wrong how=input", TrialStatus::wrong_result, ""},
-                     {"do=out_of_bounds bytes=64", TrialStatus::wrong_result, "writes outside operand c"},
+                     {"do=out_of_bounds bytes=64", TrialStatus::wrong_result, "writes outside tensor c"},
                      {"on=compile do=report registers=255 spill=512", TrialStatus::rejected, "spills"}});
 }
 

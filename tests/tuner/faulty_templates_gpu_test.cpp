@@ -37,7 +37,7 @@ const std::vector<Fault> kFaults = {
     {"Trap", 16, 8, 1, TrialStatus::crashed, "CUDA_ERROR"},
     {"Spin", 16, 8, 2, TrialStatus::timed_out, "launch"},
     {"BarrierNeverMet", 16, 8, 4, TrialStatus::timed_out, "launch"},
-    {"RedZone", 16, 8, 8, TrialStatus::wrong_result, "writes outside operand c"},
+    {"RedZone", 16, 8, 8, TrialStatus::wrong_result, "writes outside tensor c"},
     {"OneElement", 32, 0, 1, TrialStatus::wrong_result, "1 of 65536 elements"},
     {"OneRunInAHundred", 32, 0, 2, TrialStatus::wrong_result, ""},
     {"Nondeterministic", 32, 0, 4, TrialStatus::wrong_result, ""},

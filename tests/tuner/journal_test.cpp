@@ -21,6 +21,7 @@ class JournalTest : public ::testing::Test {
         entry.problem.extents = {{"m", 64}, {"n", 64}, {"k", 64}};
         entry.template_identity = "0123456789abcdef";
         entry.nvrtc = "13.0";
+        entry.method = "stream-2";
         entry.trial.candidate = {"gemm/mma", {{"block_m", block_m}}};
         return entry;
     }
@@ -38,6 +39,7 @@ TEST_F(JournalTest, NamesWhoWasRunningWhenTheLastRunEnded) {
     const Journal next(folder_, "GPU-1");
     ASSERT_EQ(next.left_over().size(), 2u);
     EXPECT_TRUE(next.left_over()[0].finished);
+    EXPECT_EQ(next.left_over()[0].method, "stream-2");
     EXPECT_FALSE(next.left_over()[1].finished);
     EXPECT_EQ(next.left_over()[1].begun, 1);
     EXPECT_EQ(next.left_over()[1].trial.candidate.config["block_m"], 128);

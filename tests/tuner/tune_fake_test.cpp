@@ -10,6 +10,8 @@
 #include <string>
 #include <thread>
 
+#include "db/store.h"
+#include "kernel_templates/catalogue.h"
 #include "tests/tuner/fake_tune.h"
 
 namespace autotune {
@@ -46,6 +48,61 @@ TEST(TuneOnFake, FindsAWinnerThenAnswersFromTheDatabase) {
     EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
     EXPECT_EQ(sandbox.count_calls("PrimaryCtxRetain"), 0);
     EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+// Launched after itself a kernel with programmatic dependent launch hides 3 us here, and costs 1 us more: in a stream it is
+// slower.
+TEST(TuneOnFake, TheWinnerIsTheFastestInAStreamOfOtherKernels) {
+    Sandbox sandbox("model noise=0.001 pdl_us=1 overlap_us=3\n");
+    const test::Words problem = {"--op", "sadd", "--shape", "1048576"};
+    test::Words tune = with_words(with_words({"tune"}, problem), {"--family", "add/vector", "--budget", "10s", "--json"});
+    for (const char* pin :
+         {"vec=4", "access_bytes=16", "unroll=1", "threads=256", "load_hint=0", "store_hint=0", "grid_stride=0", "waves=0"})
+        tune.insert(tune.end(), {"--param", pin});
+    const Json result = result_of(sandbox.autotune(tune));
+    EXPECT_EQ(result.at("winner").at("config").at("pdl"), 0);
+    const Json& winner = result.at("evidence").at("finalists").at(0);
+    EXPECT_NEAR(winner.at("after_itself_us").get<double>(), winner.at("median_us").get<double>(), 0.1);
+    const auto ratio_of_pdl = [&](const std::string& after) {
+        const Json table = result_of(sandbox.autotune(
+            with_words(with_words({"bench"}, problem), {"--after", after, "--rounds", "5", "--warm", "0.01", "--json"})));
+        EXPECT_EQ(table.at("after"), after);
+        return table.at("rows").at(1).at("ratio_to_first").get<double>();  // the default has pdl=1
+    };
+    EXPECT_GT(ratio_of_pdl("filler"), 1);
+    EXPECT_LT(ratio_of_pdl("itself"), 1);
+    EXPECT_LT(ratio_of_pdl("trigger"), 1);
+    const Json off = result_of(sandbox.autotune(with_words(
+        with_words({"bench"}, problem), {"--no-pdl", "--after", "itself", "--rounds", "5", "--warm", "0.01", "--json"})));
+    EXPECT_NEAR(off.at("rows").at(1).at("after_itself_us").get<double>(),
+                off.at("rows").at(1).at("after_filler_us").get<double>(), 0.1);
+}
+
+TEST(TuneOnFake, TimesOfAnotherMethodAreMeasuredAgain) {
+    Sandbox sandbox;
+    test::Words tune = {"tune", "--op", "sadd", "--shape", "1048576", "--family", "add/vector", "--budget", "20s", "--json"};
+    for (const char* pin : {"vec=4", "access_bytes=16", "load_hint=0", "store_hint=0", "grid_stride=0", "waves=0", "pdl=0"})
+        tune.insert(tune.end(), {"--param", pin});
+    const std::string first = sandbox.folder() / "first.db";
+    const Json all = result_of(sandbox.autotune(with_words(tune, {"--db", first})));
+    const db::Store known = db::Store::open({.path = first, .read_only = true});
+    const Problem problem = Catalogue::embedded().problem({"sadd", "1048576", {}});
+    const DeviceIdentity device = known.list({}).at(0).device;
+    const auto tried_with = [&](const std::string& method) {
+        const std::string path = sandbox.folder() / (method.empty() ? "old.db" : "new.db");
+        {
+            db::Store store = db::Store::open({.path = path});
+            for (db::StoredTrial trial : known.trials(problem, device)) {
+                if (method.empty()) trial.method.clear();
+                store.record(problem, device, trial);
+            }
+        }
+        return result_of(sandbox.autotune(with_words(tune, {"--db", path}))).at("evidence").at("tried").get<int>();
+    };
+    const int tried = all.at("evidence").at("tried").get<int>();
+    ASSERT_GT(tried, 16);  // so many of the known are measured again in any case
+    EXPECT_EQ(tried_with("the same"), 16);
+    EXPECT_EQ(tried_with(""), tried);
 }
 
 TEST(TuneOnFake, ABudgetOfTrialsEndsTheSearch) {

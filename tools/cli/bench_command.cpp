@@ -45,13 +45,29 @@ tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, c
     if (arguments.has("budget")) options.survey_seconds = parse_seconds(arguments.text("budget"), "--budget");
     if (arguments.has("burst")) options.warm_seconds = 0;
     if (arguments.has("warm")) options.warm_seconds = arguments.positive_number("warm", options.warm_seconds);
+    options.after = *tuner::parse_predecessor(arguments.word("after", "filler", {"filler", "itself", "trigger"}));
+    options.may_overlap = !arguments.has("no-pdl");
+    options.blocks = static_cast<int>(arguments.integer("blocks", 0, {.least = 0, .most = 1'000}));
     options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
     options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
     return options;
 }
 
+std::string time_text(const tuner::BenchResult& result) {
+    const std::string pdl = result.may_overlap ? "" : ", programmatic dependent launch off";
+    switch (result.after) {
+        case tuner::Predecessor::itself:
+            return "each launch after another of the same kernel" + pdl;
+        case tuner::Predecessor::trigger:
+            return "each launch after a small kernel that lets it start early" + pdl;
+        case tuner::Predecessor::filler:
+            break;
+    }
+    return "stream time (each launch after a small kernel of another kind)" + pdl;
+}
+
 std::string conditions_text(const tuner::BenchResult& result) {
-    std::string text = fmt::format("{} interleaved rounds, {}", result.rounds,
+    std::string text = fmt::format("{}; {} interleaved rounds, {}", time_text(result), result.rounds,
                                    result.sustained ? "sustained (warmed before)" : "burst (not warmed)");
     if (result.surveyed > 0) text += fmt::format(", after a survey of {} configs", result.surveyed);
     if (result.conditions.sm_clock_mhz) text += fmt::format(", {} MHz", *result.conditions.sm_clock_mhz);
@@ -176,6 +192,14 @@ Command bench_command() {
                                   {"rounds", "N", "interleaved rounds; default 30", false, {}},
                                   {"warm", "SECONDS", "load before the rounds; default 1", false, {}},
                                   {"burst", "", "no load before the rounds: what a cold card does", false, {}},
+                                  {"after",
+                                   "KERNEL",
+                                   "what stands before each launch: filler (default), a small kernel; itself; trigger, a small "
+                                   "kernel that lets it start early",
+                                   false,
+                                   {"filler", "itself", "trigger"}},
+                                  {"no-pdl", "", "candidates without programmatic dependent launch: nothing overlaps", false, {}},
+                                  {"blocks", "N", "after the rounds N blocks of 1 s a row: sustained time and joules", false, {}},
                                   {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
                                   {"seed", "N", "seed of data and order", false, {}}} +
                 choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} +

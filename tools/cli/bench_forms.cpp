@@ -37,6 +37,35 @@ std::string note_text(const tuner::BenchRow& row, bool full) {
     return full && is_winner(row) ? row.candidate->to_string() : row.detail;
 }
 
+// Sustained time and joules a launch.
+std::vector<std::string> block_texts(const tuner::BenchRow& row) {
+    if (!row.sustained) return {"-", "-"};
+    const std::optional<double>& joules = row.sustained->joules_per_launch;
+    return {us_text(row.sustained->timing.median_us), joules ? fmt::format("{:.3g}", *joules) : "-"};
+}
+
+// Times after each kind of predecessor, clock and power of the row's own turns.
+void add_circumstances(Json& json, const tuner::BenchRow& row) {
+    for (const std::string_view word : tuner::kPredecessorWords) {
+        const auto known = row.after_us.find(*tuner::parse_predecessor(word));
+        json["after_" + std::string(word) + "_us"] = known == row.after_us.end() ? Json(nullptr) : Json(known->second);
+    }
+    json["sm_clock_mhz"] = row.conditions.sm_clock_mhz ? Json(*row.conditions.sm_clock_mhz) : Json(nullptr);
+    json["power_w"] = row.conditions.power_w ? Json(*row.conditions.power_w) : Json(nullptr);
+    for (const char* name : {"sustained_us", "sustained_low_us", "sustained_high_us", "sustained_blocks", "joules_per_launch",
+                             "sustained_power_w", "sustained_sm_clock_mhz"})
+        json[name] = nullptr;
+    if (!row.sustained) return;
+    const tuner::Sustained& sustained = *row.sustained;
+    json["sustained_us"] = sustained.timing.median_us;
+    json["sustained_low_us"] = sustained.timing.low_us;
+    json["sustained_high_us"] = sustained.timing.high_us;
+    json["sustained_blocks"] = sustained.timing.samples;
+    if (sustained.joules_per_launch) json["joules_per_launch"] = *sustained.joules_per_launch;
+    if (sustained.conditions.power_w) json["sustained_power_w"] = *sustained.conditions.power_w;
+    if (sustained.conditions.sm_clock_mhz) json["sustained_sm_clock_mhz"] = *sustained.conditions.sm_clock_mhz;
+}
+
 Json row_json(const tuner::BenchRow& row, std::optional<double> gain, const Op& op, const Problem& problem) {
     const auto number_or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
     const std::string unit(op.rate_unit());
@@ -51,6 +80,8 @@ Json row_json(const tuner::BenchRow& row, std::optional<double> gain, const Op& 
     json["family"] = row.candidate ? Json(row.candidate->family) : Json(nullptr);
     json["config"] = row.candidate ? config_json(row.candidate->config) : Json(nullptr);
     json["max_error"] = number_or_null(row.max_error);
+    json["accumulation_error"] = number_or_null(row.accumulation_error);
+    add_circumstances(json, row);
     json["sample_values"] = row.sample_values;
     json["detail"] = row.detail;
     return json;
@@ -126,20 +157,27 @@ std::string bench_table(const Benched& benched, const Op& op, bool full) {
         cells.insert(cells.end(), others.begin(), others.end());
         return cells;
     };
+    const bool has_blocks = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.sustained.has_value(); });
+    const auto with_blocks = [&](auto others, const auto& blocks) {
+        if (has_blocks) others.insert(others.end() - 1, blocks.begin(), blocks.end());
+        return others;
+    };
     using Column = Table::Column;
     Table table(chosen(Column{"name", Table::Align::wrap}, std::vector<Column>{{"first value"}, {"last value"}},
                        Column{"median us"}, Column{"95 % interval"}, Column{kSwizzleStride},
-                       std::vector<Column>{{rate_title(op)}, {"gain %"}, {"time ratio"}, {"", Table::Align::wrap}}));
+                       with_blocks(std::vector<Column>{{rate_title(op)}, {"gain %"}, {"time ratio"}, {"", Table::Align::wrap}},
+                                   std::vector<Column>{{"sustained us"}, {"joules"}})));
     const std::vector<std::optional<double>> gains = gains_percent(rows);
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const tuner::BenchRow& row = rows[i];
         const auto timed = [&](const std::string& text) { return row.timing ? text : "-"; };
         const double time_us = row.timing ? row.timing->median_us : 0;
-        table.add(
-            chosen(row.name, std::vector{sample_text(row, 0), sample_text(row, 1)}, timed(us_text(time_us)),
-                   row.timing ? interval_text(*row.timing) : "-", swizzle_text(row),
-                   std::vector{timed(rate_text(op, benched.problem, time_us)), gains[i] ? fmt::format("{:+.1f}", *gains[i]) : "-",
-                               timed(ratio_text(row)), note_text(row, full)}));
+        table.add(chosen(row.name, std::vector{sample_text(row, 0), sample_text(row, 1)}, timed(us_text(time_us)),
+                         row.timing ? interval_text(*row.timing) : "-", swizzle_text(row),
+                         with_blocks(std::vector{timed(rate_text(op, benched.problem, time_us)),
+                                                 gains[i] ? fmt::format("{:+.1f}", *gains[i]) : "-", timed(ratio_text(row)),
+                                                 note_text(row, full)},
+                                     block_texts(row))));
     }
     std::string text = table.to_string(full ? SIZE_MAX : kTextColumns);
     for (const tuner::BenchRow& row : rows) {
@@ -156,6 +194,8 @@ Json bench_json(const Benched& benched, const tuner::TuneServices& services, con
             {"surveyed", result.surveyed},
             {"first", result.first ? Json(result.rows[*result.first].name) : Json(nullptr)},
             {"sustained", result.sustained},
+            {"after", tuner::to_string(result.after)},
+            {"may_overlap", result.may_overlap},
             {"seconds", result.seconds},
             {"conditions", conditions_json(result.conditions)},
             {"provenance", provenance_json(services.provenance)},

@@ -39,7 +39,7 @@ std::vector<Flag> search_flags() {
             {"finalists", "N", "per problem: candidates that go on to the final rounds; default 8", false, {}},
             {"tie-gap",
              "PERCENT",
-             "per problem: a lead below this is a tie, which the winner before and then the smaller kernel wins; default 1",
+             "per problem: a smaller lead is a tie: the previous winner stays, else the kernel with fewer resources; default 0.5",
              false,
              {}},
             {"retune", "", "search even if the database has a valid winner", false, {}},

@@ -69,6 +69,25 @@ std::string rivals_text(const db::Evidence& evidence) {
     return text;
 }
 
+std::string contexts_text(const db::Evidence& evidence) {
+    if (evidence.finalists.empty()) return "";
+    const db::Finalist& winner = evidence.finalists.front();
+    if (!winner.after_itself_us || !winner.after_trigger_us) return "";
+    return fmt::format(
+        "Started right after another launch of itself it takes {} us, after a kernel that lets it start early {} us.",
+        us_text(*winner.after_itself_us), us_text(*winner.after_trigger_us));
+}
+
+std::string verified_text(const db::Evidence& evidence) {
+    if (evidence.accumulation_error)
+        return fmt::format("beyond the rounding of the output, the largest error is {:.2f} of what accumulation may add",
+                           *evidence.accumulation_error);
+    if (evidence.max_error)
+        return fmt::format("the largest error, rounding of the output included, is {:.2f} of what is allowed",
+                           *evidence.max_error);
+    return "";
+}
+
 std::string phases_text(const db::Evidence& evidence) {
     return fmt::format(
         "Stopped by {} after {}: verifying took {} of it and measuring {}; compiling {} of processor time beside them. Seed {}.",

@@ -13,8 +13,10 @@ namespace autotune::cli {
 std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem);  // with how much, and its interval
 std::string decided_text(const db::Evidence& evidence);                                 // against whom, and how sure that is
 std::string rivals_text(const db::Evidence& evidence);                                  // against vendors; empty: none raced
-std::string phases_text(const db::Evidence& evidence);                                  // how long what took
-std::string measured_text(const db::Winner& winner);                                    // on what, when and by what
+std::string verified_text(const db::Evidence& evidence);                                // its error; empty: not known
+std::string contexts_text(const db::Evidence& evidence);  // the winner's time after other kernels; empty: not known
+std::string phases_text(const db::Evidence& evidence);    // how long what took
+std::string measured_text(const db::Winner& winner);      // on what, when and by what
 
 // Whether a winner still answers, and what would make it fresh.
 struct Freshness {

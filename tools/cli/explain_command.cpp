@@ -44,7 +44,8 @@ void explain_winner(Session& session, const db::Winner& winner, const Freshness&
     line(wins_text(winner, op, problem));
     line(decided_text(evidence));
     if (const std::string rivals = rivals_text(evidence); !rivals.empty()) line(rivals);
-    if (evidence.max_error) line(fmt::format("Verified: its largest error is {:.2f} of what is allowed.", *evidence.max_error));
+    if (const std::string contexts = contexts_text(evidence); !contexts.empty()) line(contexts);
+    if (const std::string verified = verified_text(evidence); !verified.empty()) line("Verified: " + verified + ".");
     line(fmt::format("Looked for among {} legal configs: {} tried, {} failed. ", count_text(evidence.space_legal), evidence.tried,
                      evidence.failed) +
          phases_text(evidence));

@@ -27,6 +27,10 @@ Json finalist_json(const db::Finalist& finalist) {
     json["ratio_low"] = finalist.ratio_low;
     json["ratio_high"] = finalist.ratio_high;
     json["tie"] = finalist.tie;
+    json["after_itself_us"] = or_null(finalist.after_itself_us);
+    json["after_trigger_us"] = or_null(finalist.after_trigger_us);
+    json["sm_clock_mhz"] = or_null(finalist.conditions.sm_clock_mhz);
+    json["power_w"] = or_null(finalist.conditions.power_w);
     return json;
 }
 
@@ -117,6 +121,7 @@ Json evidence_json(const db::Evidence& evidence) {
     return {{"rounds", evidence.rounds},
             {"decided_by", evidence.decided_by},
             {"max_error", or_null(evidence.max_error)},
+            {"accumulation_error", or_null(evidence.accumulation_error)},
             {"space_legal", evidence.space_legal},
             {"tried", evidence.tried},
             {"failed", evidence.failed},

@@ -5,6 +5,7 @@
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/each_problem.h"
+#include "tools/cli/evidence_text.h"
 #include "tools/cli/json_forms.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/requests.h"
@@ -27,7 +28,7 @@ std::string verdict_text(const tuner::TuneResult& result) {
 std::string evidence_text(const db::Evidence& evidence) {
     std::string text;
     if (!evidence.decided_by.empty()) text += fmt::format("decided    {}, {} rounds\n", evidence.decided_by, evidence.rounds);
-    if (evidence.max_error) text += fmt::format("verified   largest error {:.2f} of what is allowed\n", *evidence.max_error);
+    if (const std::string verified = verified_text(evidence); !verified.empty()) text += "verified   " + verified + "\n";
     text += fmt::format("search     {} legal configs, {} tried, {} failed, {}, stopped by {}\n", count_text(evidence.space_legal),
                         evidence.tried, evidence.failed, seconds_text(evidence.seconds),
                         evidence.stopped_by.empty() ? "nothing" : evidence.stopped_by);

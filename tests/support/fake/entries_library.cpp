@@ -153,6 +153,15 @@ void read_parameter(const ParameterFact& fact, const void* at, Launch& launch) {
     launch.words.push_back(word);
 }
 
+bool is_programmatic(const CUlaunchConfig& config) {
+    for (unsigned i = 0; i < config.numAttrs; ++i) {
+        const CUlaunchAttribute& attribute = config.attrs[i];
+        if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            return attribute.value.programmaticStreamSerializationAllowed != 0;
+    }
+    return false;
+}
+
 CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
@@ -160,6 +169,7 @@ CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction function, voi
     Launch launch;
     launch.function = function;
     launch.config = *config;
+    launch.is_programmatic = is_programmatic(*config);
     launch.config.attrs = nullptr;
     for (std::size_t i = 0; i < function->kernel->parameters.size(); ++i) {
         read_parameter(function->kernel->parameters[i], parameters[i], launch);

@@ -47,6 +47,10 @@ double noise(std::size_t launches = 1) {
     return std::exp(std::normal_distribution<double>(0, 1)(generator) * sigma);
 }
 
+double slowed_us(const Rule& rule, double time_us) {
+    return rule.number("us", time_us * rule.number("factor", 1));
+}
+
 }  // namespace
 
 Skipped& skipped() {
@@ -76,7 +80,8 @@ CUresult execute(const Launch& launch) {
     static std::uint64_t executions = 0;
     Effects effects;
     effects.count = ++executions;
-    double time_us = model_time_us(launch);
+    double time_us = model_time_us(launch) - overlap_us(launch, machine.last_triggers_early);
+    machine.last_triggers_early = triggers_early(launch);
     const Rule* rule = Script::get().fire({"launch", symbol, &program.constants});
     if (rule != nullptr) {
         const std::string& action = rule->action;
@@ -91,7 +96,7 @@ CUresult execute(const Launch& launch) {
             machine.busy_until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(wait);
             time_us += wait.count() * 1e6;
         }
-        if (action == "slow") time_us = rule->number("us", time_us * rule->number("factor", 1));
+        if (action == "slow") time_us = slowed_us(*rule, time_us);
         if (action == "wrong") effects.wrong = rule->word("how", "element");
         if (action == "out_of_bounds") effects.out_of_bounds_bytes = static_cast<long>(rule->number("bytes", 64));
     }
@@ -102,20 +107,26 @@ CUresult execute(const Launch& launch) {
 }
 
 void prepare(CUgraphExec_st& graph) {
+    bool triggered = false;
     for (const Launch& launch : graph.launches) {
         const Program& program = launch.function->library->program;
         const auto gemm = gemm_view(launch);
         const auto add = add_view(launch);
         // Sums are computed where they are launched, so that only those which nobody computes may be left out.
         const bool is_repeatable = gemm ? !gemm->is_reference && gemm->beta == 0 : add && !add->is_small();
-        const bool has_rule = Script::get().concerns({"launch", launch.function->kernel->symbol, &program.constants});
-        graph.total_us += model_time_us(launch);
-        graph.is_plain = graph.is_plain && is_repeatable && !has_rule;
+        const Occasion occasion{"launch", launch.function->kernel->symbol, &program.constants};
+        const Rule* slow = Script::get().standing_slow(occasion);
+        const bool has_rule = slow == nullptr && Script::get().concerns(occasion);
+        const double time_us = model_time_us(launch) - overlap_us(launch, triggered);
+        triggered = triggers_early(launch);
+        graph.total_us += slow != nullptr ? slowed_us(*slow, time_us) : time_us;
+        graph.is_plain = graph.is_plain && (is_repeatable || is_filler(launch)) && !has_rule;
     }
 }
 
 CUresult replay(CUgraphExec_st& graph) {
     Machine& machine = Machine::get();
+    machine.last_triggers_early = false;  // the gap between two graphs is longer than any overlap
     // Timing loops replay a graph thousands of times and look at no answer in between.
     if (graph.is_plain && graph.ran_at != 0 && graph.ran_at == Pending::get().generation()) {
         machine.now_us += graph.total_us * noise(graph.launches.size());

@@ -155,6 +155,7 @@ CUresult checksum(const Launch& launch) {
 void judge_skipped(CompareResult& result, bool is_wrong) {
     result.sum_expected2 += 1;
     result.max_ratio = std::max(result.max_ratio, is_wrong ? kInfiniteRatio : 0.25);
+    result.max_accumulation = std::max(result.max_accumulation, is_wrong ? kInfiniteRatio : 0.125);
     if (!is_wrong) return;
     ++result.violations;
     result.first_wrong_complement = ~std::uint64_t{0};

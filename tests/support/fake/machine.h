@@ -68,6 +68,7 @@ struct Launch {
     CUlaunchConfig config{};
     std::vector<std::uint64_t> words;             // by parameter
     std::map<std::string, MapFacts> tensor_maps;  // by parameter name
+    bool is_programmatic = false;                 // launched with the attribute of programmatic dependent launch
     std::uint64_t blocks() const { return std::uint64_t{config.gridDimX} * config.gridDimY * config.gridDimZ; }
     std::uint64_t threads() const { return std::uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ; }
     // Value of a parameter by name; nullopt if the kernel has none of that name.
@@ -133,6 +134,8 @@ class Machine {
 
     // ---- time ----
     double now_us = 0;
+    // Whether the kernel that ran last lets the next one start under its end.
+    bool last_triggers_early = false;
     // Real time until which the device is busy with a kernel that hangs.
     std::chrono::steady_clock::time_point busy_until{};
     bool is_busy() const { return std::chrono::steady_clock::now() < busy_until; }
@@ -166,8 +169,13 @@ CUresult execute(const Launch& launch);
 // Whether the driver would refuse the launch before it reaches the device.
 CUresult refuse(const Launch& launch);
 
-// Microseconds a launch takes, without rules and noise.
+// Microseconds a launch takes after a kernel that ends before it starts, without rules and noise.
 double model_time_us(const Launch& launch);
+// Of these, what lies under the end of the kernel before it.
+double overlap_us(const Launch& launch, bool last_triggers_early);
+bool triggers_early(const Launch& launch);
+// The kernels that stand before timed launches: running one again changes nothing that anybody reads.
+bool is_filler(const Launch& launch);
 
 // Entry points, by the name and version that cuGetProcAddress is asked for.
 struct Entry {

@@ -1,5 +1,6 @@
 // A small libnvidia-ml.so.1. Readings come from the script's `nvml` line: clock, power_w, limit_w, temperature, throttle (bits),
 // processes; a reading that says "none" fails as on a card that lacks it.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -60,6 +61,15 @@ extern "C" {
 }
 [[gnu::visibility("default")]] int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) {
     return unsigned_reading("power_w", 520, 1000, milliwatts);
+}
+// What `power_w` makes in real time: the fake driver's clock is another library's.
+[[gnu::visibility("default")]] int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* millijoules) {
+    static const auto begun = std::chrono::steady_clock::now();
+    double power_w = 0;
+    if (!reading("power_w", 520, power_w)) return kNotSupported;
+    const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begun;
+    *millijoules = static_cast<unsigned long long>(passed.count() * power_w);
+    return kSuccess;
 }
 [[gnu::visibility("default")]] int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* milliwatts) {
     return unsigned_reading("limit_w", 700, 1000, milliwatts);

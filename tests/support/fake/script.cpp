@@ -182,6 +182,13 @@ bool Script::concerns(const Occasion& occasion) const {
     return std::any_of(rules_.begin(), rules_.end(), [&](const Rule& rule) { return is_meant(rule, occasion); });
 }
 
+const Rule* Script::standing_slow(const Occasion& occasion) const {
+    const auto first = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& rule) { return is_meant(rule, occasion); });
+    if (first == rules_.end() || first->action != "slow") return nullptr;
+    const bool is_always = first->nth == 0 && first->from == 1 && first->times == 0 && first->every == 1 && !first->once;
+    return is_always ? &*first : nullptr;
+}
+
 const Rule* Script::fire(const Occasion& occasion) {
     const std::lock_guard lock(mutex_);
     for (Rule& rule : rules_) {

@@ -60,6 +60,8 @@ class Script {
     const Rule* fire(const Occasion& occasion);
     // Whether any rule may ever apply to such an occasion.
     bool concerns(const Occasion& occasion) const;
+    // The first rule that is meant for it, if that one applies every time and makes it slow.
+    const Rule* standing_slow(const Occasion& occasion) const;
     // Files that outlive the process, for `once` and for a driver that vanished: path of the script + suffix.
     std::string marker(const std::string& suffix) const { return path_ + "." + suffix; }
 

@@ -9,6 +9,8 @@ namespace autotune::fake {
 namespace {
 
 constexpr double kFloor_us = 2.5;
+constexpr double kFiller_us = 1.4;
+constexpr double kOverlap_us = 1.5;
 constexpr double kPeakShare = 0.8;  // of the tensor cores, at the best point
 
 // In [0, 1), the same for the same words on every machine.
@@ -84,13 +86,34 @@ double add_us(const Launch& launch, const AddView& add) {
     return kFloor_us + bytes / (peak_per_us * share * other_share(launch));
 }
 
-}  // namespace
-
-double model_time_us(const Launch& launch) {
+double kernel_us(const Launch& launch) {
     if (const auto gemm = gemm_view(launch)) return gemm_us(launch, *gemm);
     if (const auto add = add_view(launch)) return add_us(launch, *add);
     if (const auto rounds = launch.raw("rounds")) return kFloor_us + static_cast<double>(*rounds) * 0.01;
     return kFloor_us + static_cast<double>(launch.integer("bytes", 0)) / 3e6;
+}
+
+}  // namespace
+
+bool is_filler(const Launch& launch) {
+    return launch.function->kernel->symbol.ends_with("_filler");
+}
+
+double model_time_us(const Launch& launch) {
+    if (is_filler(launch)) return kFiller_us;
+    const double start_us = launch.is_programmatic ? Script::get().number("model", "pdl_us", 0) : 0;
+    return start_us + kernel_us(launch);
+}
+
+// Kernels that are launched so say early that the next one may start. A kernel that is not launched so waits for the whole of the
+// one before, whatever that one says.
+bool triggers_early(const Launch& launch) {
+    return launch.is_programmatic || launch.function->kernel->symbol == "autotune_trigger_filler";
+}
+
+double overlap_us(const Launch& launch, bool last_triggers_early) {
+    if (!launch.is_programmatic || !last_triggers_early) return 0;
+    return std::min(Script::get().number("model", "overlap_us", kOverlap_us), model_time_us(launch));
 }
 
 }  // namespace autotune::fake

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace autotune::tuner {
+
+// What a launch consumes, from a counter that stands still for a while and then jumps (an H200's every 98 ms): only what lies
+// between two jumps counts.
+class EnergyMeter {
+  public:
+    // Readings in the order they were taken; launches_done as of each.
+    void read(std::optional<double> joules, std::int64_t launches_done) {
+        if (!joules) return;
+        const bool has_jumped = last_ && *joules != *last_;
+        last_ = joules;
+        if (!has_jumped) return;
+        if (!first_jump_) first_jump_ = {*joules, launches_done};
+        last_jump_ = {*joules, launches_done};
+    }
+    // nullopt before the second jump.
+    std::optional<double> joules_per_launch() const {
+        if (!first_jump_ || last_jump_.launches <= first_jump_->launches) return std::nullopt;
+        return (last_jump_.joules - first_jump_->joules) / static_cast<double>(last_jump_.launches - first_jump_->launches);
+    }
+
+  private:
+    struct Jump {
+        double joules = 0;
+        std::int64_t launches = 0;
+    };
+    std::optional<double> last_;
+    std::optional<Jump> first_jump_;
+    Jump last_jump_;
+};
+
+}  // namespace autotune::tuner
