@@ -154,7 +154,8 @@ std::optional<double> RequestOptions::number(std::string_view name) const {
     return value;
 }
 
-std::array<int, 3> parse_alignments(const RequestOptions& options, std::size_t element_bytes) {
+std::vector<int> parse_alignments(const RequestOptions& options, std::size_t element_bytes,
+                                  const std::vector<std::string>& names) {
     const std::string text = options.word("align", "16");
     std::vector<int> alignments;
     const char* at = text.data();
@@ -165,15 +166,15 @@ std::array<int, 3> parse_alignments(const RequestOptions& options, std::size_t e
         const bool is_good = code == std::errc{} && std::has_single_bit(value) && value <= 16 && value >= element_bytes;
         if (!is_good || (stopped != end && *stopped != ',')) {
             refuse("align is '" + text + "'; give a power of two from " + std::to_string(element_bytes) +
-                   " (one element) to 16 bytes, once or for each of A, B and C");
+                   " (one element) to 16 bytes, once or for each of " + join(names));
         }
         alignments.push_back(static_cast<int>(value));
         if (stopped == end) break;
         at = stopped + 1;
     }
-    if (alignments.size() == 1) alignments.assign(3, alignments[0]);
-    if (alignments.size() != 3) refuse("align is '" + text + "'; give one number, or three for A, B and C");
-    return {alignments[0], alignments[1], alignments[2]};
+    if (alignments.size() == 1) alignments.assign(names.size(), alignments[0]);
+    if (alignments.size() != names.size()) refuse("align is '" + text + "'; give one number, or one for each of " + join(names));
+    return alignments;
 }
 
 void check_tensor_size(const Tensor& tensor) {
@@ -262,6 +263,14 @@ std::optional<std::string> DescribedTensors::find_word(std::string_view name) co
 
 std::string DescribedTensors::word(std::string_view name, std::string_view otherwise) const {
     return find_word(name).value_or(std::string(otherwise));
+}
+
+double DescribedTensors::number(std::string_view name, double otherwise) const {
+    const auto found = attributes_.find(name);
+    if (found == attributes_.end()) return otherwise;
+    if (const auto* value = std::get_if<double>(&found->second)) return *value;
+    if (const auto* value = std::get_if<std::int64_t>(&found->second)) return static_cast<double>(*value);
+    refuse("attribute '" + std::string(name) + "' is the word '" + std::get<std::string>(found->second) + "'; it is a number");
 }
 
 }  // namespace autotune

@@ -48,9 +48,10 @@ class RequestOptions {
     std::map<std::string, std::string, std::less<>> values_;
 };
 
-// The option "align" of an op with the tensors A, B and C: a power of two from one element to 16 bytes, once for all of them or
-// one for each ("16" or "16,8,2"); 16 where it is not given.
-std::array<int, 3> parse_alignments(const RequestOptions& options, std::size_t element_bytes);
+// The option "align" of an op: a power of two from one element to 16 bytes, once for all tensors of these names or one for each
+// ("16" or "16,8,2"); 16 where it is not given.
+std::vector<int> parse_alignments(const RequestOptions& options, std::size_t element_bytes,
+                                  const std::vector<std::string>& names);
 
 // Refuses a tensor that spans more than kLargestTensorBytes, without overflowing on the way.
 void check_tensor_size(const Tensor& tensor);
@@ -70,6 +71,8 @@ class DescribedTensors {
     // An attribute's word, which is one that the op allows; `otherwise` if it was left out.
     std::string word(std::string_view name, std::string_view otherwise) const;
     std::optional<std::string> find_word(std::string_view name) const;
+    // An attribute's number; `otherwise` if it was left out.
+    double number(std::string_view name, double otherwise) const;
 
   private:
     void add_tensor(const TensorDescription& tensor);

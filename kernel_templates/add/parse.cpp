@@ -73,7 +73,8 @@ Problem parse(const Op& op, const ProblemRequest& request) {
     const std::optional<DType> type = parse_dtype(word);
     check(type.has_value(), "add allows the unknown type '" + word + "'");
     spec.type = *type;
-    spec.alignments = parse_alignments(options, size_bytes(*type));
+    const std::vector<int> alignments = parse_alignments(options, size_bytes(*type), {"a", "b", "c"});
+    std::copy(alignments.begin(), alignments.end(), spec.alignments.begin());
     return make_problem(spec);
 }
 

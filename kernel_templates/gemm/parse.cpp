@@ -87,7 +87,7 @@ Problem parse(const Op& op, const ProblemRequest& request) {
     spec.reads_c = beta.word != "zero";
     spec.alpha = number_or(options, "alpha", 1);
     spec.beta = static_cast<float>(beta.value);
-    const std::array<int, 3> alignments = parse_alignments(options, size_bytes(types.type));
+    const std::vector<int> alignments = parse_alignments(options, size_bytes(types.type), {"a", "b", "c"});
     const std::array<std::string, 3> names = {"a", "b", "c"};
     for (std::size_t i = 0; i < names.size(); ++i) {
         spec.stored[i].ld = options.positive("ld" + names[i]).value_or(0);

@@ -88,10 +88,27 @@ Requests add_requests() {
     return all;
 }
 
+// One element to the longest row, one row to more than a filling of the GPU; every width of access, gaps between rows, scales of
+// either sign, with and without the second output.
+Requests softmax_requests() {
+    Requests all;
+    for (const std::string dtype : {"bf16", "f16", "f32"}) {
+        for (const std::string shape :
+             {"1x1", "1x7", "5x64", "1000x64", "129x1000", "70x4096", "33x32768", "3x131072", "2000x333"})
+            all.push_back({"softmax", shape, {{"dtype", dtype}, {"lse", "yes"}}});
+        all.push_back({"softmax", "257x1001", {{"dtype", dtype}, {"scale", "0.125"}}});
+        all.push_back({"softmax", "65x1024", {{"dtype", dtype}, {"scale", "-3"}, {"lse", "yes"}}});
+        all.push_back({"softmax", "77x136", {{"dtype", dtype}, {"ldx", "144"}, {"ldy", "160"}, {"lse", "yes"}}});
+        all.push_back({"softmax", "77x132", {{"dtype", dtype}, {"align", "4"}}});
+    }
+    all.push_back({"softmax", "2x1048576", {{"dtype", "f32"}, {"lse", "yes"}}});
+    all.push_back({"softmax", "77x132", {{"dtype", "f16"}, {"align", "8,2"}}});
+    return all;
+}
+
 Requests awkward_requests() {
     Requests all = gemm_requests();
-    const Requests more = add_requests();
-    all.insert(all.end(), more.begin(), more.end());
+    for (const Requests& more : {add_requests(), softmax_requests()}) all.insert(all.end(), more.begin(), more.end());
     return all;
 }
 
@@ -112,6 +129,10 @@ Requests named_requests() {
     for (const std::string op : {"sadd", "hadd", "badd"}) {
         for (const std::string shape : {"1048576", "1048573"}) all.push_back({op, shape, {}});
     }
+    for (const std::string dtype : {"bf16", "f16", "f32"}) {
+        for (const std::string shape : {"300x2048", "300x8192", "41x20000"})
+            all.push_back({"softmax", shape, {{"dtype", dtype}, {"lse", "yes"}}});
+    }
     return all;
 }
 
@@ -125,6 +146,7 @@ Requests small_requests() {
     for (const std::string op : {"sadd", "hadd", "badd"}) {
         for (const std::string shape : {"20000", "19997"}) all.push_back({op, shape, {}});
     }
+    for (const std::string shape : {"9x2048", "9x2049"}) all.push_back({"softmax", shape, {{"dtype", "f16"}, {"lse", "yes"}}});
     return all;
 }
 

@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadInput{"HugeBeta", "8x8x8", {{"beta", "1e39"}}, "beta is '1e39'", "32-bit float"},
                       BadInput{"AlignNoPower", "8x8x8", {{"align", "12"}}, "align is '12'", "power of two"},
                       BadInput{"AlignBelowAnElement", "8x8x8", {{"align", "1"}}, "align is '1'", "power of two"},
-                      BadInput{"AlignTwoNumbers", "8x8x8", {{"align", "8,8"}}, "align is '8,8'", "three"},
+                      BadInput{"AlignTwoNumbers", "8x8x8", {{"align", "8,8"}}, "align is '8,8'", "each of a, b, c"},
                       BadInput{"AlignCutOff", "8x8x8", {{"align", "8,"}}, "align is '8,'", "power of two"}),
     [](const auto& entry) { return entry.param.name; });
 

@@ -1,0 +1,231 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernel_templates/softmax/softmax_problem.h"
+
+namespace autotune {
+namespace {
+
+using softmax::View;
+
+constexpr std::int64_t kMostGridX = 2147483647;
+constexpr std::int64_t kAccessBytes = 16;
+constexpr std::int64_t kOtherSmemBytes = 3072;  // barriers, parts of rows, and what the hardware takes of every block
+constexpr std::int64_t kOtherRegisters = 40;
+constexpr std::int64_t kMostRegisters = 255;
+constexpr int kLeastCc = 90;
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    return {{"threads", {64, 128, 256, 512, 1024}, compile, "threads of a block"},
+            {"threads_per_row", {8, 16, 32, 64, 128, 256, 512, 1024}, compile, "threads of a block that share a row"},
+            softmax::cluster_parameter(),
+            {"held", {0, 2, 4, 8, 16}, compile, "accesses of a row whose exponentials a thread keeps in registers"},
+            {"resident_blocks", {1, 2, 3, 4, 6, 8}, compile, "blocks of an SM that registers are shared out for"},
+            {"bulk_store", {0, 1}, compile, "0 threads store answers, 1 they leave as bulk copies of a row"},
+            softmax::load_hint_parameter(),
+            softmax::store_hint_parameter(),
+            {"stages", {1, 2, 3, 4, 6}, ParameterKind::launch, "tiles of rows in shared memory, asked for ahead"},
+            softmax::waves_parameter(),
+            softmax::pdl_parameter()};
+}
+
+std::int64_t row_accesses(const View& view) {
+    return softmax::ceil_div(view.cols * view.element_bytes, kAccessBytes);
+}
+
+// Shared memory of a row's share in one block.
+std::int64_t slot_bytes(const Config& c, std::int64_t accesses) {
+    return softmax::ceil_div(accesses, c["cluster_blocks"]) * kAccessBytes;
+}
+
+std::int64_t rows_per_tile(const Config& c) {
+    return c["threads"] / c["threads_per_row"];
+}
+
+std::int64_t smem_bytes(const Config& c, std::int64_t accesses) {
+    return c["stages"] * rows_per_tile(c) * slot_bytes(c, accesses);
+}
+
+std::vector<Constraint> constraints(const View& view, const Device& device) {
+    std::vector<Constraint> all = softmax::shared_constraints(device);
+    const std::int64_t accesses = row_accesses(view);
+    const std::int64_t rows = view.rows;
+    const std::int64_t vec = kAccessBytes / view.element_bytes;
+    const DeviceLimits limits = device.limits;
+    all.push_back({"a block has twice the rows that there are", {"threads", "threads_per_row"}, [=](const Config& c) {
+                       return c["threads"] == 64 || rows_per_tile(c) < 2 * rows;
+                   }});
+    all.push_back({"threads, or what they hold, lie behind the end of the row",
+                   {"threads_per_row", "cluster_blocks", "held"},
+                   [=](const Config& c) {
+                       const std::int64_t share = softmax::ceil_div(accesses, c["cluster_blocks"]);
+                       const std::int64_t whole = std::max<std::int64_t>(c["held"] / 2, 1);
+                       const bool is_needed = c["threads_per_row"] == 8 || c["threads_per_row"] < 2 * share;
+                       return is_needed && (c["held"] == 0 || c["threads_per_row"] * whole < 2 * share) &&
+                              c["cluster_blocks"] <= accesses;
+                   }});
+    all.push_back({"the stages exceed shared memory",
+                   {"threads", "threads_per_row", "cluster_blocks", "stages"},
+                   [=](const Config& c) { return smem_bytes(c, accesses) + kOtherSmemBytes <= limits.smem_per_block_bytes; }});
+    all.push_back({"an SM has no room for as many blocks",
+                   {"threads", "threads_per_row", "cluster_blocks", "stages", "resident_blocks"},
+                   [=](const Config& c) {
+                       return c["threads"] * c["resident_blocks"] <= limits.threads_per_sm &&
+                              c["resident_blocks"] * (smem_bytes(c, accesses) + kOtherSmemBytes) <= limits.smem_per_sm_bytes;
+                   }});
+    all.push_back(
+        {"a thread has too few registers for what it holds", {"threads", "resident_blocks", "held"}, [=](const Config& c) {
+             const std::int64_t most = std::min(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
+             return kOtherRegisters + c["held"] * vec <= most;
+         }});
+    all.push_back({"a block of one tile has no use for a second stage", {"stages", "waves"}, [](const Config& c) {
+                       return c["waves"] > 0 || c["stages"] == 1;
+                   }});
+    return all;
+}
+
+// In declared order of parameters.
+Config config_of(const std::array<std::int64_t, 11>& values) {
+    Config config;
+    std::size_t i = 0;
+    for (const Parameter& parameter : parameters()) config.set(parameter.name, values.at(i++));
+    return config;
+}
+
+std::int64_t power_up_to(std::int64_t value, std::int64_t least, std::int64_t most) {
+    std::int64_t power = least;
+    while (power * 2 <= value && power < most) power *= 2;
+    return power;
+}
+
+Config usual_config(const View& view) {
+    const std::int64_t accesses = row_accesses(view);
+    constexpr std::int64_t kRowOfBlock = 128 * 1024 / kAccessBytes;  // more is for a cluster
+    std::int64_t cluster = 1;
+    while (softmax::ceil_div(accesses, cluster) > kRowOfBlock && cluster < 8) cluster *= 2;
+    constexpr std::int64_t kThreads = 256, kAccessesOfThread = 16;  // a tile of 64 KiB: three blocks an SM
+    std::int64_t per_row = power_up_to(softmax::ceil_div(accesses, cluster) / kAccessesOfThread, 8, kThreads);
+    if (cluster > 1) per_row = kThreads;
+    std::int64_t threads = kThreads;
+    while (threads > std::max<std::int64_t>(64, per_row) && threads / per_row >= 2 * view.rows) threads /= 2;
+    return config_of({threads, per_row, cluster, 0, 1, 0, 0, 0, 1, 0, 0});
+}
+
+std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
+    Config rings = usual_config(view);
+    rings.set("stages", 2);
+    rings.set("waves", 1);
+    Config stored = rings;
+    stored.set("bulk_store", 1);
+    Config clusters = usual_config(view);
+    clusters.set("cluster_blocks", 4);
+    clusters.set("threads", 256);
+    clusters.set("threads_per_row", 256);
+    std::vector<NamedConfig> all = {
+        {"bulk", usual_config(view)}, {"bulk_stage2", rings}, {"bulk_stage2_store", stored}, {"bulk_cluster4", clusters}};
+    std::erase_if(all, [&](const NamedConfig& named) { return !space.contains(named.config); });
+    return all;
+}
+
+std::int64_t resident_blocks(const Config& c, const View& view, const Device& device) {
+    const std::int64_t by_threads = device.limits.threads_per_sm / c["threads"];
+    const std::int64_t by_smem = device.limits.smem_per_sm_bytes / (smem_bytes(c, row_accesses(view)) + kOtherSmemBytes);
+    const std::int64_t registers = kOtherRegisters + c["held"] * kAccessBytes / view.element_bytes;
+    const std::int64_t by_registers = device.limits.registers_per_sm / (c["threads"] * registers);
+    return std::max<std::int64_t>(1, std::min({by_threads, by_smem, by_registers, std::int64_t{device.limits.blocks_per_sm}}));
+}
+
+// The kernel loops over tiles, so any number of clusters is right.
+std::int64_t clusters_of(const Config& c, const View& view, const Device& device) {
+    const std::int64_t tiles = softmax::ceil_div(view.rows, rows_per_tile(c));
+    const std::int64_t filling =
+        std::max<std::int64_t>(1, device.identity.sm_count * resident_blocks(c, view, device) / c["cluster_blocks"]);
+    const std::int64_t most = kMostGridX / c["cluster_blocks"];
+    return std::min({tiles, c["waves"] == 0 ? most : filling * c["waves"], most});
+}
+
+double predicted_us(const View& view, const Config& c, const Device& device) {
+    const auto share = static_cast<double>(softmax::ceil_div(row_accesses(view), c["cluster_blocks"]));
+    const double held_share = std::min(1.0, static_cast<double>(c["held"] * c["threads_per_row"]) / share);
+    softmax::Traffic traffic;
+    traffic.blocks = clusters_of(c, view, device) * c["cluster_blocks"];
+    traffic.resident_blocks = resident_blocks(c, view, device);
+    traffic.block_bytes = static_cast<double>(smem_bytes(c, row_accesses(view)));
+    traffic.weights = 2 - held_share;
+    traffic.instructions = 18 - 5 * held_share;
+    // A tile arrives whole before its first element is used.
+    traffic.steps_us = 1.2 + (c["threads_per_row"] > 32 ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
+    traffic.starts_early = c["pdl"] == 1;
+    return softmax::predict_us(view, traffic, device);
+}
+
+class SoftmaxBulk final : public Family {
+  public:
+    std::string_view name() const override { return "softmax/bulk"; }
+    std::string_view about() const override {
+        return "bulk copies through shared memory, rows asked for ahead; a block or a cluster for one row or several";
+    }
+    int ladder_rung() const override { return 10; }
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
+    SearchSpace space(const Problem& problem, const Device& device) const override;
+    SearchSpace rules(const Problem& problem, const Device& device) const override;
+    Config default_config(const Problem& problem, const Device&) const override { return usual_config(View(problem)); }
+    std::vector<Binding> facts(const Problem& problem) const override { return softmax::facts(problem); }
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [view = View(problem), device](const Config& config) { return predicted_us(view, config, device); };
+    }
+};
+
+std::optional<std::string> SoftmaxBulk::refuses(const Problem& problem, const Device& device) const {
+    const View view(problem);
+    if (device.identity.cc() < kLeastCc) return "softmax/bulk needs bulk copies, which GPUs have from sm_90 on";
+    if (std::min(view.align_x, view.align_y) < kAccessBytes)
+        return "softmax/bulk copies units of 16 bytes; rows must be aligned to that, and as long";
+    if (!rules(problem, device).contains(usual_config(view)))
+        return "softmax/bulk keeps a row in the shared memory of a cluster of eight blocks; this one is too long";
+    return std::nullopt;
+}
+
+SearchSpace SoftmaxBulk::rules(const Problem& problem, const Device& device) const {
+    SearchSpace space;
+    space.version = space_version();
+    space.parameters = parameters();
+    space.constraints = constraints(View(problem), device);
+    return space;
+}
+
+SearchSpace SoftmaxBulk::space(const Problem& problem, const Device& device) const {
+    const View view(problem);
+    SearchSpace space = rules(problem, device);
+    space.default_config = usual_config(view);
+    space.named = named_configs(view, space);
+    return space;
+}
+
+LaunchPlan SoftmaxBulk::plan(const Problem& problem, const Config& config, const Device& device) const {
+    const View view(problem);
+    const std::int64_t accesses = row_accesses(view);
+    LaunchStep step;
+    step.grid.x = static_cast<std::uint32_t>(clusters_of(config, view, device) * config["cluster_blocks"]);
+    step.block.x = static_cast<std::uint32_t>(config["threads"]);
+    step.cluster.x = static_cast<std::uint32_t>(config["cluster_blocks"]);
+    step.programmatic_dependent = config["pdl"] == 1;
+    step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(config, accesses));
+    step.arguments = softmax::arguments(problem);
+    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(config["stages"])});
+    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(slot_bytes(config, accesses))});
+    return {.steps = {step}};
+}
+
+}  // namespace
+
+const Family& family_softmax_bulk() {
+    static const SoftmaxBulk family;
+    return family;
+}
+
+}  // namespace autotune

@@ -1,0 +1,255 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernel_templates/softmax/softmax_problem.h"
+
+namespace autotune {
+namespace {
+
+using softmax::View;
+
+constexpr std::int64_t kMostGridX = 2147483647;
+constexpr std::int64_t kOtherRegisters = 32;  // of a thread, beside what it holds
+constexpr std::int64_t kWidestAccessBytes = 16;
+constexpr std::int64_t kMostRegisters = 255;
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    return {{"threads", {32, 64, 128, 256, 512, 1024}, compile, "threads of a block"},
+            {"threads_per_row", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}, compile, "threads of a block that share a row"},
+            {"rows_per_thread", {1, 2, 4}, compile, "rows that a thread has at once"},
+            softmax::cluster_parameter(),
+            {"access_bytes", {2, 4, 8, 16}, compile, "one load of a thread"},
+            {"held",
+             {0, 1, 2, 3, 4, 6, 8, 16},
+             compile,
+             "accesses of a row that a thread keeps in registers; the rest is read again"},
+            {"unroll", {1, 2, 4}, compile, "accesses in flight where a row is not held"},
+            {"online", {0, 1}, compile, "what is not held: 0 read for its peak, then for its sum; 1 for both at once"},
+            {"hold_weights", {0, 1}, compile, "1: exponentials stay in registers; 0: elements do, and are weighed again"},
+            {"resident_blocks", {1, 2, 4, 8, 16}, compile, "blocks of an SM that registers are shared out for"},
+            softmax::load_hint_parameter(),
+            softmax::store_hint_parameter(),
+            softmax::waves_parameter(),
+            softmax::pdl_parameter()};
+}
+
+// Where the parameters of one config lead for a problem's element type.
+struct Shape {
+    Shape(const Config& c, std::int64_t element_bytes)
+        : vec(c["access_bytes"] / element_bytes),
+          sharers(c["threads_per_row"] * c["cluster_blocks"]),
+          held_cols(c["held"] * sharers * vec) {}
+
+    std::int64_t vec;        // elements of an access
+    std::int64_t sharers;    // threads of a row
+    std::int64_t held_cols;  // elements of a row in registers
+};
+
+std::int64_t registers_of(const Config& c, std::int64_t element_bytes) {
+    const std::int64_t words = c["access_bytes"] / 4 + (c["access_bytes"] < 4);
+    const std::int64_t held_words = c["hold_weights"] == 1 ? c["access_bytes"] / element_bytes : words;
+    return kOtherRegisters + c["rows_per_thread"] * c["held"] * held_words;
+}
+
+std::int64_t rows_per_block(const Config& c) {
+    return c["threads"] / c["threads_per_row"] * c["rows_per_thread"];
+}
+
+std::vector<Constraint> width_constraints(const View& view) {
+    const std::int64_t bytes = view.element_bytes;
+    const std::int64_t widest = std::min<std::int64_t>(view.align_x, kWidestAccessBytes);
+    const std::int64_t cols = view.cols;
+    return {
+        {"an access is one element, or as wide as rows are aligned",
+         {"access_bytes"},
+         [=](const Config& c) { return c["access_bytes"] == bytes || c["access_bytes"] == widest; }},
+        {"half of the threads, or of what they hold, lie behind the end of the row",
+         {"threads_per_row", "cluster_blocks", "access_bytes", "held"},
+         [=](const Config& c) {
+             const Shape shape(c, bytes);
+             return std::max<std::int64_t>(c["held"], 1) * shape.sharers * shape.vec < 2 * cols;
+         }},
+        {"nothing is left to unroll, or to read online, where the row is held",
+         {"threads_per_row", "cluster_blocks", "access_bytes", "held", "unroll", "online"},
+         [=](const Config& c) { return Shape(c, bytes).held_cols < cols || (c["unroll"] == 1 && c["online"] == 1); }},
+        {"a thread takes several rows at once only where it holds them",
+         {"threads_per_row", "cluster_blocks", "access_bytes", "held", "rows_per_thread"},
+         [=](const Config& c) { return c["rows_per_thread"] == 1 || Shape(c, bytes).held_cols >= cols; }},
+    };
+}
+
+std::vector<Constraint> constraints(const View& view, const Device& device) {
+    std::vector<Constraint> all = softmax::shared_constraints(device);
+    const std::int64_t rows = view.rows;
+    const std::int64_t bytes = view.element_bytes;
+    const DeviceLimits limits = device.limits;
+    all.push_back({"a block has twice the rows that there are",
+                   {"threads", "threads_per_row", "rows_per_thread"},
+                   [=](const Config& c) { return c["threads"] == 32 || rows_per_block(c) < 2 * rows; }});
+    for (Constraint& constraint : width_constraints(view)) all.push_back(std::move(constraint));
+    all.push_back({"weights are held in place of elements", {"held", "hold_weights"}, [](const Config& c) {
+                       return c["held"] > 0 || c["hold_weights"] == 0;
+                   }});
+    all.push_back({"an SM has no room for as many threads", {"threads", "resident_blocks"}, [=](const Config& c) {
+                       return c["threads"] * c["resident_blocks"] <= limits.threads_per_sm &&
+                              c["resident_blocks"] <= limits.blocks_per_sm;
+                   }});
+    all.push_back({"a thread has too few registers for what it holds",
+                   {"threads", "resident_blocks", "rows_per_thread", "held", "access_bytes", "hold_weights"},
+                   [=](const Config& c) {
+                       const std::int64_t most =
+                           std::min(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
+                       return registers_of(c, bytes) <= most;
+                   }});
+    return all;
+}
+
+// In declared order of parameters.
+Config config_of(const std::array<std::int64_t, 14>& values) {
+    Config config;
+    std::size_t i = 0;
+    for (const Parameter& parameter : parameters()) config.set(parameter.name, values.at(i++));
+    return config;
+}
+
+struct Widths {
+    explicit Widths(const View& view)
+        : access(std::min<std::int64_t>(view.align_x, kWidestAccessBytes)),
+          accesses(softmax::ceil_div(view.cols * view.element_bytes, access)) {}
+    std::int64_t access;
+    std::int64_t accesses;  // of a row
+};
+
+// The least power of two that is not below, from 1 to `most`.
+std::int64_t power_from(std::int64_t value, std::int64_t most) {
+    std::int64_t power = 1;
+    while (power < value && power < most) power *= 2;
+    return power;
+}
+
+Config usual_config(const View& view) {
+    const Widths widths(view);
+    const std::int64_t per_row = power_from(softmax::ceil_div(widths.accesses, 4), 1024);
+    const std::int64_t threads = std::max<std::int64_t>(per_row, view.rows * per_row >= 128 ? 128 : 32);
+    const std::int64_t held =
+        std::min<std::int64_t>(power_from(softmax::ceil_div(widths.accesses, per_row), 16), threads == 1024 ? 4 : 8);
+    const bool fits = held * per_row >= widths.accesses;
+    const std::int64_t all_held = fits ? held : std::min<std::int64_t>(held, 2);
+    return config_of({threads, per_row, 1, 1, widths.access, all_held, fits ? 1 : 2, 1, 0, 1, 0, 0, 0, 0});
+}
+
+// The ladder that people know: each step changes one thing. Steps that a problem's length makes illegal are left out.
+std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
+    const Widths widths(view);
+    const std::int64_t element = view.element_bytes;
+    const std::int64_t lanes = std::min<std::int64_t>(32, power_from(view.cols, 32));
+    const std::int64_t of_warp = power_from(softmax::ceil_div(widths.accesses, 32), 16);
+    const std::int64_t of_block = power_from(softmax::ceil_div(widths.accesses, 256), 8);
+    //                                  thr   tpr  rpt cl access          held  unr on hw res ld st wav pdl
+    std::vector<NamedConfig> all = {
+        {"naive", config_of({64, 1, 1, 1, element, 0, 1, 0, 0, 1, 0, 0, 0, 0})},
+        {"online", config_of({64, 1, 1, 1, element, 0, 1, 1, 0, 1, 0, 0, 0, 0})},
+        {"warp_shuffle", config_of({128, lanes, 1, 1, element, 0, 1, 1, 0, 1, 0, 0, 0, 0})},
+        {"warp_shuffle_vectorised", config_of({128, 32, 1, 1, widths.access, 0, 1, 1, 0, 1, 0, 0, 0, 0})},
+        {"warp_registers", config_of({128, 32, 1, 1, widths.access, of_warp, 1, 1, 0, 1, 0, 0, 0, 0})},
+        {"block_shared", config_of({256, 256, 1, 1, widths.access, 0, 1, 1, 0, 1, 0, 0, 0, 0})},
+        {"block_unroll4", config_of({256, 256, 1, 1, widths.access, 0, 4, 1, 0, 1, 0, 0, 0, 0})},
+        {"block_registers", config_of({256, 256, 1, 1, widths.access, of_block, 1, 1, 0, 1, 0, 0, 0, 0})},
+        {"block_registers_weights", config_of({256, 256, 1, 1, widths.access, of_block, 1, 1, 1, 1, 0, 0, 0, 0})},
+        {"cluster4_registers", config_of({256, 256, 1, 4, widths.access, power_from(softmax::ceil_div(widths.accesses, 1024), 8),
+                                          1, 1, 0, 1, 0, 0, 0, 0})},
+    };
+    std::erase_if(all, [&](const NamedConfig& named) { return !space.contains(named.config); });
+    return all;
+}
+
+std::int64_t resident_blocks(const Config& c, std::int64_t element_bytes, const Device& device) {
+    const std::int64_t by_threads = device.limits.threads_per_sm / c["threads"];
+    const std::int64_t by_registers = device.limits.registers_per_sm / (c["threads"] * registers_of(c, element_bytes));
+    return std::max<std::int64_t>(
+        1, std::min({by_threads, std::max(by_registers, c["resident_blocks"]), std::int64_t{device.limits.blocks_per_sm}}));
+}
+
+// The kernel loops over rows, so any number of clusters is right.
+std::int64_t clusters_of(const Config& c, const View& view, const Device& device) {
+    const std::int64_t tiles = softmax::ceil_div(view.rows, rows_per_block(c));
+    const std::int64_t filling = std::max<std::int64_t>(
+        1, device.identity.sm_count * resident_blocks(c, view.element_bytes, device) / c["cluster_blocks"]);
+    const std::int64_t most = kMostGridX / c["cluster_blocks"];
+    return std::min({tiles, c["waves"] == 0 ? most : filling * c["waves"], most});
+}
+
+double predicted_us(const View& view, const Config& c, const Device& device) {
+    const Shape shape(c, view.element_bytes);
+    const auto held_share = std::min(1.0, static_cast<double>(shape.held_cols) / static_cast<double>(view.cols));
+    const auto in_flight = static_cast<double>(std::max(c["held"] * c["rows_per_thread"], held_share < 1 ? c["unroll"] : 0));
+    const bool across_warps = c["threads_per_row"] > 32;
+    softmax::Traffic traffic;
+    traffic.blocks = clusters_of(c, view, device) * c["cluster_blocks"];
+    traffic.resident_blocks = resident_blocks(c, view.element_bytes, device);
+    traffic.block_bytes = static_cast<double>(c["threads"] * c["access_bytes"]) * in_flight;
+    traffic.reads = held_share + (1 - held_share) * (c["online"] == 1 ? 2 : 3);
+    traffic.weights = c["hold_weights"] == 1 ? 2 - held_share : 2;
+    traffic.instructions = 14 + 16.0 / static_cast<double>(shape.vec) + (c["hold_weights"] == 1 ? -4 * held_share : 0);
+    traffic.steps_us = 0.3 + (across_warps ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
+    traffic.starts_early = c["pdl"] == 1;
+    return softmax::predict_us(view, traffic, device);
+}
+
+class SoftmaxRows final : public Family {
+  public:
+    std::string_view name() const override { return "softmax/rows"; }
+    std::string_view about() const override {
+        return "part of a warp, a warp, a block or a cluster a row; the row in registers as far as it fits";
+    }
+    std::optional<std::string> refuses(const Problem&, const Device&) const override { return std::nullopt; }
+    SearchSpace space(const Problem& problem, const Device& device) const override;
+    SearchSpace rules(const Problem& problem, const Device& device) const override;
+    Config default_config(const Problem& problem, const Device&) const override { return usual_config(View(problem)); }
+    std::vector<Binding> facts(const Problem& problem) const override { return softmax::facts(problem); }
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [view = View(problem), device](const Config& config) { return predicted_us(view, config, device); };
+    }
+};
+
+SearchSpace SoftmaxRows::rules(const Problem& problem, const Device& device) const {
+    SearchSpace space;
+    space.version = space_version();
+    space.parameters = parameters();
+    space.constraints = constraints(View(problem), device);
+    return space;
+}
+
+SearchSpace SoftmaxRows::space(const Problem& problem, const Device& device) const {
+    const View view(problem);
+    SearchSpace space = rules(problem, device);
+    space.default_config = usual_config(view);
+    space.named = named_configs(view, space);
+    return space;
+}
+
+LaunchPlan SoftmaxRows::plan(const Problem& problem, const Config& config, const Device& device) const {
+    const View view(problem);
+    const std::int64_t cluster = config["cluster_blocks"];
+    LaunchStep step;
+    step.entry = Shape(config, view.element_bytes).held_cols >= view.cols ? "" : "_long";
+    step.grid.x = static_cast<std::uint32_t>(clusters_of(config, view, device) * cluster);
+    step.block.x = static_cast<std::uint32_t>(config["threads"]);
+    step.cluster.x = static_cast<std::uint32_t>(cluster);
+    step.programmatic_dependent = config["pdl"] == 1;
+    step.arguments = softmax::arguments(problem);
+    return {.steps = {step}};
+}
+
+}  // namespace
+
+const Family& family_softmax_rows() {
+    static const SoftmaxRows family;
+    return family;
+}
+
+}  // namespace autotune

@@ -1,0 +1,108 @@
+#include "kernel_templates/softmax/softmax_problem.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace autotune::softmax {
+namespace {
+
+constexpr double kLaunch_us = 1.2;        // in a stream of other kernels
+constexpr double kEarly_us = 0.2;         // that a programmatic launch costs behind kernels that trigger nothing early
+constexpr double kLatency_us = 0.8;       // of a load that misses every cache, under load
+constexpr double kReachableShare = 0.92;  // of the memory's peak, reads and writes mixed
+constexpr double kL2Share = 0.5;          // of L2 that keeps what is read again soon
+constexpr double kL2Gain = 2;             // bandwidth of L2 over the memory's
+constexpr double kExpPerClock = 16;       // of an SM
+constexpr double kLanesPerClock = 128;    // of an SM
+constexpr double kBlockStart_us = 0.004;  // of an SM's time
+
+}  // namespace
+
+View::View(const Problem& problem)
+    : rows(problem.extent("rows")),
+      cols(problem.extent("cols")),
+      ldx(problem.tensors[kX].dims[0].stride),
+      ldy(problem.tensors[kY].dims[0].stride),
+      type(problem.tensors[kX].dtype),
+      element_bytes(static_cast<std::int64_t>(size_bytes(type))),
+      align_x(problem.tensors[kX].alignment_bytes),
+      align_y(problem.tensors[kY].alignment_bytes),
+      has_lse(!problem.tensors[kLse].is_absent),
+      scale(static_cast<float>(problem.number("scale"))) {}
+
+double View::moved_bytes() const {
+    const auto count = static_cast<double>(rows);
+    return count * (2 * row_bytes() + (has_lse ? static_cast<double>(size_bytes(DType::f32)) : 0));
+}
+
+std::vector<Binding> facts(const Problem& problem) {
+    const View view(problem);
+    return {{"element_type", view.type},
+            {"align_x", view.align_x},
+            {"align_y", view.align_y},
+            {"negative", std::int64_t{view.scale < 0}}};
+}
+
+std::vector<Argument> arguments(const Problem& problem) {
+    const View view(problem);
+    return {TensorArg{kX},     TensorArg{kY},    TensorArg{kLse},  I64Arg{view.rows},
+            I64Arg{view.cols}, I64Arg{view.ldx}, I64Arg{view.ldy}, F32Arg{std::fabs(view.scale)}};
+}
+
+Parameter load_hint_parameter() {
+    return {"load_hint", {0, 1}, ParameterKind::compile, "0 none, 1 x is read once: no allocation in L1, or L2 evict first"};
+}
+Parameter store_hint_parameter() {
+    return {"store_hint", {0, 1}, ParameterKind::compile, "0 none, 1 streaming (.cs, or L2 evict first for bulk copies)"};
+}
+Parameter waves_parameter() {
+    return {"waves", {0, 1}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile of rows"};
+}
+Parameter pdl_parameter() {
+    return {"pdl", {0, 1}, ParameterKind::launch, "1: programmatic dependent launch: blocks start while the kernel before ends"};
+}
+Parameter cluster_parameter() {
+    return {"cluster_blocks", {1, 2, 4, 8}, ParameterKind::compile, "blocks of a cluster that share a row"};
+}
+
+std::vector<Constraint> shared_constraints(const Device& device) {
+    const bool is_hopper = device.identity.cc() >= 90;
+    return {
+        {"a row has no more threads than its block",
+         {"threads", "threads_per_row"},
+         [](const Config& c) { return c["threads_per_row"] <= c["threads"]; }},
+        {"clusters exist from sm_90 on",
+         {"cluster_blocks"},
+         [=](const Config& c) { return is_hopper || c["cluster_blocks"] == 1; }},
+        {"blocks that share a row do so with all their threads",
+         {"threads", "threads_per_row", "cluster_blocks"},
+         [](const Config& c) { return c["cluster_blocks"] == 1 || c["threads_per_row"] == c["threads"]; }},
+        {"programmatic dependent launch exists from sm_90 on",
+         {"pdl"},
+         [=](const Config& c) { return is_hopper || c["pdl"] == 0; }},
+    };
+}
+
+// Bytes in flight over the latency is what a memory system can be asked for at most (Little's law).
+double predict_us(const View& view, const Traffic& traffic, const Device& device) {
+    const auto sm_count = static_cast<double>(device.identity.sm_count);
+    const auto blocks = static_cast<double>(std::max<std::int64_t>(traffic.blocks, 1));
+    const double elements = std::max(static_cast<double>(view.rows) * static_cast<double>(view.cols), 1.0);
+    const double read_bytes = elements * static_cast<double>(view.element_bytes);
+    const double active_blocks = std::min(blocks, sm_count * static_cast<double>(traffic.resident_blocks));
+    const double busy_sms = std::min(blocks, sm_count);
+
+    const double rereads_hit = active_blocks * traffic.block_bytes < kL2Share * device.identity.l2_mib * 1048576.0 ? kL2Gain : 1;
+    const double memory_us =
+        (view.moved_bytes() + (traffic.reads - 1) * read_bytes / rereads_hit) / (device.memory_gb_per_s * 1e3 * kReachableShare);
+    const double in_flight_bytes = std::clamp(active_blocks * traffic.block_bytes, 1.0, read_bytes);
+    const double latency_us = traffic.reads * read_bytes / in_flight_bytes * kLatency_us;
+    const double exp_us = elements * traffic.weights / (kExpPerClock * busy_sms * device.clock_mhz);
+    const double issue_us = elements * traffic.instructions / (kLanesPerClock * busy_sms * device.clock_mhz);
+    const double turns = std::max(blocks / active_blocks, 1.0);
+    return kLaunch_us + (traffic.starts_early ? kEarly_us : 0) + std::max({memory_us, latency_us, exp_us + issue_us}) +
+           0.15 * (exp_us + issue_us) + turns * traffic.steps_us / std::min(static_cast<double>(traffic.resident_blocks), turns) +
+           blocks / sm_count * kBlockStart_us;
+}
+
+}  // namespace autotune::softmax
