@@ -255,6 +255,92 @@ std::vector<Mutant> wgmma() {
          .config = "tma_store=0", .shape = "65x67x69"}});
 }
 
+std::vector<Mutant> wgmma_nonpersistent() {
+    return of_family("gemm/wgmma_nonpersistent",
+                     "block_m=64 block_n=64 block_k=64 math_groups=1 k_groups=1 cluster_m=1 cluster_n=1 cluster_k=1 swap_ab=0 stages=2 "
+                     "pdl=0", {
+        {.name = "k_tail_dropped",
+         .find = "const int steps = (k + block_k - 1) / block_k;",
+         .replace = "const int steps = k / block_k;",
+         .config = "stages=3", .shape = "64x64x136"},
+        {.name = "k_slices_repeated",
+         .find = "in_slab = kk % 4 * 32;",
+         .replace = "in_slab = kk % 2 * 32;",
+         .shape = "64x64x64"},
+        {.name = "stride_of_a_descriptor",
+         .find = "static_cast<u64>(span | (span",
+         .replace = "static_cast<u64>(2 * span | (span",
+         .shape = "64x64x64"},
+        {.name = "stage_released_too_early",
+         .find = "            wgmma_wait<1>();\n",
+         .replace = "",
+         .config = "block_m=128 block_n=256 math_groups=2 stages=4", .shape = "1024x2048x4096", .races = true},
+        {.name = "parts_of_a_block_not_waited_for",
+         .find = "if constexpr (k_groups > 1) named_barrier(1, math_threads);",
+         .replace = "",
+         .config = "k_groups=2 stages=8", .shape = "512x512x512", .races = true},
+        {.name = "share_of_a_part_forgotten",
+         .find = "for (int other = 0; other < parts; ++other) {",
+         .replace = "for (int other = 0; other + 1 < parts; ++other) {",
+         .config = "cluster_k=2 stages=8", .shape = "64x64x1024"},
+        {.name = "blocks_of_a_cluster_begin_at_one_step",
+         .find = "run.first = steps * rank / cluster_k;",
+         .replace = "run.first = 0;",
+         .config = "cluster_k=2 stages=8", .shape = "64x64x1024"},
+        {.name = "shares_of_a_tile_in_one_place",
+         .find = "(slab * shares + share) * (rows * span * 2)",
+         .replace = "(slab * shares) * (rows * span * 2)",
+         .config = "cluster_m=2", .shape = "128x64x64"},
+        {.name = "another_parts_columns",
+         .find = "owner == 0 || owner == part ? from[r]",
+         .replace = "owner == 0 ? from[r]",
+         .config = "k_groups=2 stages=8", .shape = "64x64x512"},
+        {.name = "chunks_not_exchanged",
+         .find = "    exchange_in_fours(r, lane);\n}\n__device__ __forceinline__ void unit_of_chunk",
+         .replace = "}\n__device__ __forceinline__ void unit_of_chunk",
+         .shape = "64x64x64", .options = {{"beta", "0.5"}}},
+        {.name = "exchanged_operands_not_transposed",
+         .find = "        store_matrices_transposed(",
+         .replace = "        store_matrices(",
+         .config = "swap_ab=1", .shape = "64x64x64"},
+        {.name = "old_c_not_transposed",
+         .find = "r[i] = transposed(r[i]);\n    }\n}\n",
+         .replace = "r[i] = r[i] + 0;\n    }\n}\n",
+         .config = "swap_ab=1", .shape = "64x64x64", .options = {{"beta", "0.5"}}},
+        {.name = "rows_past_a_tail_taken_for_whole",
+         .find = "align_c == 16 && row + 16 <= s.m &&",
+         .replace = "align_c == 16 &&",
+         .shape = "72x64x64"},
+        {.name = "units_staged_in_one_place",
+         .find = "stage_unit(staging + i * staged_unit_bytes, out.alpha, sum);",
+         .replace = "stage_unit(staging, out.alpha, sum);",
+         .shape = "64x64x64"},
+        {.name = "alpha_dropped",
+         .find = "r[i] = pack2<Out>(alpha * sum[2 * i], alpha * sum[2 * i + 1]);",
+         .replace = "r[i] = pack2<Out>(sum[2 * i], sum[2 * i + 1]);",
+         .shape = "64x64x64", .options = {{"alpha", "0.75"}}},
+        {.name = "beta_ignored",
+         .find = "out.alpha * sum[2 * i] + out.beta * before.low",
+         .replace = "out.alpha * sum[2 * i]",
+         .shape = "64x64x64", .options = {{"beta", "0.5"}}},
+        {.name = "high_half_of_a_pair",
+         .find = "static_cast<u16>(registers[i] >> 16)",
+         .replace = "static_cast<u16>(registers[i])",
+         .shape = "64x64x64", .options = {{"acc", "f16"}}},
+        {.name = "batch_of_b_ignored",
+         .find = "y, full, tile.n0, k, tile.batch,",
+         .replace = "y, full, tile.n0, k, 0,",
+         .shape = "64x64x64", .options = {{"batch", "3"}}},
+        {.name = "a_row_past_the_end",
+         .find = "c_row + i * rows < (swap_ab ? s.n : s.m)",
+         .replace = "c_row + i * rows <= (swap_ab ? s.n : s.m)",
+         .shape = "65x67x69", .options = {{"lda", "72"}, {"ldb", "72"}, {"ldc", "72"}}},
+        {.name = "a_column_past_the_end",
+         .find = "i * rows < (swap_ab ? s.n : s.m) ? min(8, (swap_ab ? s.m : s.n) - c_col)",
+         .replace = "i * rows < (swap_ab ? s.n : s.m) ? min(8, (swap_ab ? s.m : s.n) - c_col + 1)",
+         .shape = "65x67x69", .options = {{"lda", "72"}, {"ldb", "72"}, {"ldc", "72"}}}});
+}
+
 std::vector<Mutant> wmma() {
     return of_family("gemm/wmma",
                      "wmma_m=16 block_m=64 block_n=64 warps_m=2 warps_n=2 block_k=32 cp_async=1 stages=3 smem_pad=8 "
@@ -295,7 +381,8 @@ std::vector<Mutant> wmma() {
 const std::vector<Mutant>& mutants() {
     static const std::vector<Mutant> all = [] {
         std::vector<Mutant> list;
-        for (const auto& part : {simt(), mma(), wgmma(), wmma()}) list.insert(list.end(), part.begin(), part.end());
+        for (const auto& part : {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma()})
+            list.insert(list.end(), part.begin(), part.end());
         return list;
     }();
     return all;

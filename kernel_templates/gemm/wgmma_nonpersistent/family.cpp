@@ -1,0 +1,332 @@
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/wgmma_nonpersistent/geometry.h"
+#include "kernel_templates/registry.h"
+
+namespace autotune {
+namespace {
+
+using gemm::DefaultChoice;
+using gemm::i32;
+using std::int64_t;
+using wgmma_nonpersistent::ceil_div;
+using wgmma_nonpersistent::deepest_ring;
+using wgmma_nonpersistent::Gemm;
+using wgmma_nonpersistent::Grid;
+using wgmma_nonpersistent::Shape;
+
+constexpr int64_t kMaxWaves = 4;         // of blocks
+constexpr int64_t kMaxLargestWaves = 2;  // of blocks with the largest tile
+
+int64_t largest_tiles(const Gemm& g) {
+    const auto tiles = [&](int64_t rows, int64_t columns) { return ceil_div(rows, 128) * ceil_div(columns, 256) * g.batch; };
+    return std::min(tiles(g.m, g.n), tiles(g.n, g.m));
+}
+
+// ---- the space ----
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    std::vector<int64_t> widths;
+    for (int64_t n = 16; n <= 256; n += 16) widths.push_back(n);
+    return {
+        {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
+        {"block_n", widths, compile, "columns of a tile, on wgmma's N side"},
+        {"block_k", {64, 128}, compile, "depth of a stage"},
+        {"math_groups", {1, 2, 3}, compile, "warpgroups along the rows of a tile"},
+        {"k_groups", {1, 2, 4}, compile, "sets of warpgroups that take the K steps of a block in turn"},
+        {"cluster_m", {1, 2, 4}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
+        {"cluster_n", {1, 2, 4}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
+        {"cluster_k", {1, 2, 4}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
+        {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
+        {"stages", {2, 3, 4, 5, 6, 7, 8, 10, 12, 16}, compile, "stages of the ring"},
+        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+// Makes rules of what is asked of a config's shape on the problem.
+auto rules_on(const Gemm& g) {
+    return [g](std::function<bool(const Shape&)> holds) -> Rule {
+        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
+    };
+}
+
+void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const Shape& s) {
+                      return s.block_m % (64 * s.math_groups) == 0 && s.bands() <= 2;
+                  })});
+    to.push_back(
+        {"accumulators and addresses exceed the registers of a thread",
+         {"block_m", "block_n", "math_groups", "k_groups"},
+         rule([=](const Shape& s) { return s.accumulators() + 48 <= gemm::registers_allowed(device.limits, s.threads(), 1); })});
+    to.push_back({"fewer than 64 rows fill wgmma's M side only with swap_ab", {"swap_ab"}, rule([=](const Shape& s) {
+                      return s.swap_ab == 1 || g.m > 32 || g.m >= g.n;
+                  })});
+    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const Shape& s) {
+                      const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+                      const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+                      return (s.block_m == 64 || s.block_m < 2 * rows) && (s.block_n == 16 || s.block_n < columns + 64);
+                  })});
+    to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
+                      return s.block_k == 64 || s.block_k < 2 * g.k;
+                  })});
+}
+
+void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    to.push_back({"the columns of a math group's rows do not divide among the parts of K by 16",
+                  {"block_m", "block_n", "math_groups", "k_groups", "cluster_k"},
+                  rule([](const Shape& s) { return s.units() % s.parts() == 0; })});
+    to.push_back({"a part of K has no step", {"block_k", "k_groups", "cluster_k"}, rule([=](const Shape& s) {
+                      return s.parts() == 1 || ceil_div(g.k, s.block_k) >= s.parts();
+                  })});
+    to.push_back({"K is divided in clusters where tiles alone leave SMs idle",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      // An H200 has room for 30 clusters of four blocks.
+                      const int64_t room = device.identity.sm_count - (s.cluster_k > 2 ? 12 : 0);
+                      return s.cluster_k == 1 || Grid(g, s, device).blocks <= room;
+                  })});
+}
+
+void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
+    const auto rule = rules_on(g);
+    to.push_back({"a cluster has at most 8 blocks, which either share tiles or divide K",
+                  {"cluster_m", "cluster_n", "cluster_k"},
+                  rule([](const Shape& s) { return s.sharing_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1); })});
+    to.push_back({"a block's share of a tile is not whole swizzle patterns",
+                  {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      // Shared along K are the rows of a tile that is stored along M or N.
+                      const bool x_k_major = s.swap_ab != 0 ? g.trans_b : !g.trans_a;
+                      const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
+                      return (x_k_major ? s.block_m : s.block_k) % (8 * s.cluster_n) == 0 &&
+                             (y_k_major ? s.block_n : s.block_k) % (8 * s.cluster_m) == 0;
+                  })});
+    to.push_back({"more than half of a cluster's tiles lie outside of C",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+                      const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+                      return (s.cluster_m == 1 || rows > s.block_m * s.cluster_m / 2) &&
+                             (s.cluster_n == 1 || columns > s.block_n * s.cluster_n / 2);
+                  })});
+}
+
+void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    to.push_back({"more than four waves of blocks, where larger tiles take fewer",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      return s.block_m * s.block_n >= 128 * 256 ||
+                             Grid(g, s, device).blocks <= kMaxWaves * device.identity.sm_count;
+                  })});
+    const std::vector<std::string> all = {"block_m",   "block_n",   "block_k",   "math_groups", "k_groups",
+                                          "cluster_m", "cluster_n", "cluster_k", "swap_ab",     "stages"};
+    to.push_back({"the ring is neither the deepest with which one, two or three blocks fit an SM nor one that K fills", all,
+                  rule([=](const Shape& s) {
+                      const Grid grid(g, s, device);
+                      for (const int64_t blocks : {1, 2, 3}) {
+                          if (blocks > 1 && grid.blocks <= device.identity.sm_count) break;
+                          if (deepest_ring(s, grid.steps_each, blocks, device) == s.stages) return true;
+                      }
+                      return false;
+                  })});
+}
+
+struct Tile {
+    const char* name;
+    int64_t block_m, block_n, block_k, math_groups, k_groups;
+};
+// Tiles worth knowing, small to large.
+constexpr std::array<Tile, 13> kTiles = {{{"64x16x128", 64, 16, 128, 1, 1},
+                                          {"64x32x128", 64, 32, 128, 1, 1},
+                                          {"64x32x128_k2", 64, 32, 128, 1, 2},
+                                          {"64x48x64", 64, 48, 64, 1, 1},
+                                          {"64x64x64", 64, 64, 64, 1, 1},
+                                          {"64x64x128_k2", 64, 64, 128, 1, 2},
+                                          {"64x128x64", 64, 128, 64, 1, 1},
+                                          {"128x64x128", 128, 64, 128, 2, 1},
+                                          {"128x96x64", 128, 96, 64, 2, 1},
+                                          {"128x128x64", 128, 128, 64, 2, 1},
+                                          {"192x96x64", 192, 96, 64, 3, 1},
+                                          {"128x192x64", 128, 192, 64, 2, 1},
+                                          {"128x256x64", 128, 256, 64, 2, 1}}};
+
+Config corner_config(const Tile& t, const Shape& s) {
+    return {{"block_m", t.block_m},
+            {"block_n", t.block_n},
+            {"block_k", t.block_k},
+            {"math_groups", t.math_groups},
+            {"k_groups", t.k_groups},
+            {"cluster_m", s.cluster_m},
+            {"cluster_n", s.cluster_n},
+            {"cluster_k", s.cluster_k},
+            {"swap_ab", s.swap_ab},
+            {"stages", s.stages},
+            {"pdl", 0}};
+}
+
+// A tile's shape with no clusters and the shallowest ring.
+Shape shape_of(const Tile& t, const Gemm& g) {
+    Shape s(Config{}, g);
+    s.block_m = t.block_m, s.block_n = t.block_n, s.block_k = t.block_k;
+    s.math_groups = t.math_groups, s.k_groups = t.k_groups;
+    s.swap_ab = 0, s.stages = 2, s.pdl = 0;
+    return s;
+}
+
+// With the deepest ring beside which `blocks` blocks fit on an SM; 2 stages, which a rule then refuses, where none does.
+Shape corner_shape(const Shape& first, int64_t cluster_m, int64_t cluster_k, int64_t swap_ab, int64_t blocks, const Gemm& g,
+                   const Device& device) {
+    Shape s = first;
+    s.cluster_m = cluster_m;
+    s.cluster_k = cluster_k;
+    s.swap_ab = swap_ab;
+    s.stages = deepest_ring(s, Grid(g, s, device).steps_each, blocks, device).value_or(2);
+    return s;
+}
+
+Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
+    DefaultChoice choice(space);
+    for (const Tile& tile : kTiles) {
+        const Shape first = shape_of(tile, g);
+        for (const int64_t swap_ab : {0, 1}) {
+            for (const auto& [cluster_m, cluster_k] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {1, 2}, {1, 4}}) {
+                for (const int64_t blocks : {1, 2}) {
+                    const Shape s = corner_shape(first, cluster_m, cluster_k, swap_ab, blocks, g, device);
+                    const double us = wgmma_nonpersistent::predict(g, s, device);
+                    if (choice.wants(us)) choice.offer(corner_config(tile, s), us);
+                }
+            }
+        }
+    }
+    return choice.choose();
+}
+
+void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
+    for (const Tile& tile : kTiles) {
+        for (const int64_t cluster_k : {1, 2}) {
+            const std::string name = std::string("wgmma_nonpersistent_") + tile.name + (cluster_k == 2 ? "_clusterk2" : "");
+            for (const int64_t swap_ab : {0, 1}) {
+                const Shape s = corner_shape(shape_of(tile, g), 1, cluster_k, swap_ab, 1, g, device);
+                const Config config = corner_config(tile, s);
+                if (space.contains(config)) space.named.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config});
+            }
+        }
+    }
+}
+
+// ---- the launch ----
+
+// What one TMA load brings of a stored operand's tile that `shares` blocks load together. K-major: a span along K by a share of
+// the tile's rows. MN-major: a span along M or N by a share of block_k.
+TensorMapArg map_of(const TypedMatrix& o, int index, bool k_major, const Shape& s, int64_t extent, int64_t shares) {
+    const int64_t span = k_major ? 64 : Shape::span(extent);
+    TensorMapArg map;
+    map.tensor = index;
+    map.rank = 3;
+    map.dims = {static_cast<std::uint64_t>(o.cols), static_cast<std::uint64_t>(o.rows), static_cast<std::uint64_t>(o.batch), 0,
+                0};
+    const int64_t stride = o.batch == 1 ? o.ld * o.rows : o.batch_stride;
+    map.strides_bytes = {static_cast<std::uint64_t>(o.ld * 2), static_cast<std::uint64_t>(stride * 2), 0, 0};
+    map.box = {static_cast<std::uint32_t>(span), static_cast<std::uint32_t>((k_major ? extent : s.block_k) / shares), 1, 0, 0};
+    map.tma_swizzle_bytes = static_cast<int>(span * 2);
+    return map;
+}
+
+LaunchStep step_of(const Problem& problem, const Gemm& g, const Shape& s, const Device& device) {
+    const std::array<TypedMatrix, 3> o = gemm::matrices(problem);
+    const Grid grid(g, s, device);
+    const auto map_a = [&](int64_t extent, int64_t shares) { return map_of(o[0], 0, !g.trans_a, s, extent, shares); };
+    const auto map_b = [&](int64_t extent, int64_t shares) { return map_of(o[1], 1, g.trans_b, s, extent, shares); };
+    const bool swap = s.swap_ab != 0;
+    LaunchStep step;
+    step.grid = {static_cast<std::uint32_t>(grid.tiles_m * s.cluster_k), static_cast<std::uint32_t>(grid.tiles_n),
+                 static_cast<std::uint32_t>(g.batch)};
+    step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
+    step.cluster = {static_cast<std::uint32_t>(s.cluster_m * s.cluster_k), static_cast<std::uint32_t>(s.cluster_n), 1};
+    step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
+    step.programmatic_dependent = s.pdl != 0;
+    step.arguments = {swap ? map_b(s.block_m, s.cluster_n) : map_a(s.block_m, s.cluster_n),
+                      swap ? map_a(s.block_n, s.cluster_m) : map_b(s.block_n, s.cluster_m),
+                      TensorArg{2},
+                      ScalarArg{0},
+                      ScalarArg{1},
+                      i32(g.m),
+                      i32(g.n),
+                      i32(g.k),
+                      I64Arg{o[2].ld},
+                      I64Arg{o[2].batch_stride}};
+    return step;
+}
+
+class WgmmaNonpersistent final : public Family {
+  public:
+    std::string_view name() const override { return "gemm/wgmma_nonpersistent"; }
+    std::string_view about() const override { return "wgmma fed by TMA, a tile of C a block, for small products, sm_90a alone"; }
+
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
+        if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
+        if (auto reason = gemm::refuses_half_product(problem)) return reason;
+        const Gemm g(problem);
+        if (g.out == DType::f32) return "it writes f16 or bf16";
+        if (g.packs_any()) return "TMA reads rows of a multiple of 16 bytes";
+        if (largest_tiles(g) > kMaxLargestWaves * device.identity.sm_count)
+            return "C has more than two waves of tiles of 128x256: blocks that stay are for that";
+        return std::nullopt;
+    }
+    int ladder_rung() const override { return 40; }
+
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space;
+        space.parameters = parameters();
+        add_tile_rules(space.constraints, g, device);
+        add_division_rules(space.constraints, g, device);
+        add_cluster_rules(space.constraints, g);
+        add_launch_rules(space.constraints, g, device);
+        return space;
+    }
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return choose_default(rules(problem, device), Gemm(problem), device);
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space = rules(problem, device);
+        space.default_config = choose_default(space, g, device);
+        add_named(space, g, device);
+        return space;
+    }
+
+    std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
+
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
+        const Gemm g(problem);
+        LaunchPlan plan;
+        if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
+        plan.steps.push_back(step_of(problem, g, Shape(config, g), device));
+        return plan;
+    }
+
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) {
+            return wgmma_nonpersistent::predict(g, Shape(config, g), device);
+        };
+    }
+};
+
+}  // namespace
+
+const Family& family_gemm_wgmma_nonpersistent() {
+    static const WgmmaNonpersistent family;
+    return family;
+}
+
+}  // namespace autotune

@@ -1,0 +1,51 @@
+#include "kernel_templates/gemm/wgmma_nonpersistent/geometry.h"
+
+#include <algorithm>
+#include <array>
+
+namespace autotune::wgmma_nonpersistent {
+
+using std::int64_t;
+
+// Rules see configs in which not every parameter has a value yet, and read only those that they name.
+Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
+    gemm::ConfigReader reader(c);
+    const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
+    block_m = get("block_m");
+    block_n = get("block_n");
+    block_k = get("block_k");
+    math_groups = get("math_groups");
+    k_groups = get("k_groups");
+    cluster_m = get("cluster_m");
+    cluster_n = get("cluster_n");
+    cluster_k = get("cluster_k");
+    swap_ab = get("swap_ab");
+    stages = get("stages");
+    pdl = get("pdl");
+}
+
+Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
+    const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+    const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+    tiles_m = round_up(ceil_div(rows, s.block_m), s.cluster_m);
+    tiles_n = round_up(ceil_div(columns, s.block_n), s.cluster_n);
+    blocks = tiles_m * tiles_n * s.cluster_k * g.batch;
+    steps = ceil_div(g.k, s.block_k);
+    steps_each = ceil_div(steps, s.cluster_k);
+    const int64_t registers = s.accumulators() + 48;
+    an_sm = gemm::blocks_per_sm(device.limits, s.smem_bytes(s.stages), s.threads(), registers);
+}
+
+std::optional<int64_t> deepest_ring(const Shape& s, int64_t steps, int64_t blocks, const Device& device) {
+    constexpr std::array<int64_t, 10> kDepths = {16, 12, 10, 8, 7, 6, 5, 4, 3, 2};
+    std::optional<int64_t> found;
+    for (const int64_t depth : kDepths) {
+        const bool fits = s.smem_bytes(depth) <= device.limits.smem_per_block_bytes &&
+                          blocks * (s.smem_bytes(depth) + 1024) <= device.limits.smem_per_sm_bytes;
+        if (!fits || depth <= s.k_groups || depth % s.k_groups != 0) continue;
+        if (!found || depth >= steps) found = depth;  // one that all steps fill needs no deeper one
+    }
+    return found;
+}
+
+}  // namespace autotune::wgmma_nonpersistent

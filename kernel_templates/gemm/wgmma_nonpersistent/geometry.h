@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "kernel_templates/gemm/family_parts.h"
+#include "src/core/config.h"
+#include "src/core/device.h"
+
+// What gemm/wgmma_nonpersistent's rules, cost model and launch plans share: a problem and a config with names resolved, and the
+// sizes that follow from them. The same formulas stand in kernel.cuh.
+namespace autotune::wgmma_nonpersistent {
+
+using gemm::ceil_div;
+using gemm::Gemm;
+using gemm::round_up;
+
+struct Shape {
+    std::int64_t block_m, block_n, block_k, math_groups, k_groups, cluster_m, cluster_n, cluster_k, swap_ab, stages, pdl;
+    std::int64_t sum_bytes;  // of an element of the accumulators: the problem's, not the config's
+
+    Shape(const Config& config, const Gemm& g);
+
+    std::int64_t bands() const { return block_m / (64 * math_groups); }
+    std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
+    std::int64_t units() const { return bands() * block_n / 16; }                    // of 16 columns, which parts of K share
+    std::int64_t parts() const { return k_groups * cluster_k; }                      // of K
+    std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }            // share tiles by multicast
+    std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
+    std::int64_t math_threads() const { return 128 * math_groups * k_groups; }
+    std::int64_t threads() const { return math_threads() + 32; }
+    std::int64_t stage_bytes() const { return (block_m + block_n) * block_k * 2; }
+    // Elements of one swizzle span, the widest that divides a tile's extent.
+    static std::int64_t span(std::int64_t extent) { return extent % 64 == 0 ? 64 : extent % 32 == 0 ? 32 : 16; }
+    // What the other parts of K send to the parts of a block.
+    std::int64_t received_bytes() const {
+        return (parts() - 1) * k_groups * (units() / parts()) * 128 * math_groups * 8 * sum_bytes;
+    }
+    // What warps pass their share of C through on its way to memory, up to 64 columns at a time.
+    std::int64_t staging_bytes() const {
+        const std::int64_t share = units() / parts();
+        const std::int64_t at_once = share % 4 == 0 && block_n % 64 == 0 ? 4 : share % 2 == 0 && block_n % 32 == 0 ? 2 : 1;
+        return math_threads() / 32 * at_once * (16 * 32 + 32);
+    }
+    // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, what is received, staging, barriers.
+    std::int64_t smem_bytes(std::int64_t count) const {
+        return 1024 + count * stage_bytes() + received_bytes() + staging_bytes() + count * 16 + 8;
+    }
+};
+
+// How a config's tiles lie on a device.
+struct Grid {
+    std::int64_t tiles_m, tiles_n;  // as the multiplication sees M and N, whole clusters
+    std::int64_t blocks;
+    std::int64_t steps;       // K steps of the tile
+    std::int64_t steps_each;  // of a block, at most
+    std::int64_t an_sm;       // blocks that an SM holds at once
+
+    Grid(const Gemm& g, const Shape& s, const Device& device);
+};
+
+// The deepest ring of the domain beside which `blocks` blocks fit on an SM, and no deeper than the K steps of one fill; nullopt
+// if not even the shallowest fits.
+std::optional<std::int64_t> deepest_ring(const Shape& s, std::int64_t steps, std::int64_t blocks, const Device& device);
+
+// Predicted time in a stream, in microseconds.
+double predict(const Gemm& g, const Shape& s, const Device& device);
+
+}  // namespace autotune::wgmma_nonpersistent

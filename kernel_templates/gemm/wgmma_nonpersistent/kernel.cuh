@@ -1,0 +1,585 @@
+// C = alpha A B + beta C on Hopper for products of a few microseconds: one tile of C a block, which TMA loads into an mbarrier ring and
+// wgmma multiplies. One thread of a warp of its own loads; no registers are reallocated, and C leaves by 16-byte stores of the
+// registers' contents, not by TMA: what a launch does before its first load and after its last multiplication is what it costs.
+// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T).
+// K may be divided among `k_groups` sets of warpgroups of a block and among the `cluster_k` blocks of a cluster. Each part adds and
+// stores an equal share of the tile, from what the others send to shared memory, in the order of the parts.
+#define AUTOTUNE_KERNEL ${symbol}
+#include "common/types.cuh"
+using In = ${in_type};
+using Out = ${out_type};
+using Acc = ${acc_type};
+constexpr int trans_a = ${trans_a};  // 1: A is stored [K, M]
+constexpr int trans_b = ${trans_b};  // 1: B is stored [N, K]
+constexpr int align_a = ${align_a};  // bytes
+constexpr int align_b = ${align_b};
+constexpr int align_c = ${align_c};
+constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
+constexpr int swap_ab = ${swap_ab};
+constexpr int block_m = ${block_m};
+constexpr int block_n = ${block_n};
+constexpr int block_k = ${block_k};
+constexpr int math_groups = ${math_groups};  // warpgroups along M
+constexpr int k_groups = ${k_groups};        // sets of warpgroups that divide the K steps of the block
+constexpr int cluster_m = ${cluster_m};      // blocks along M that share a tile of Y by multicast
+constexpr int cluster_n = ${cluster_n};      // blocks along N that share a tile of X by multicast
+constexpr int cluster_k = ${cluster_k};      // blocks that divide the K steps of the tile
+constexpr int stages = ${stages};            // of the ring
+// ---- end of parameters ----
+#include "common/dependent_launch.cuh"
+#include "common/hopper.cuh"
+
+namespace {
+
+using namespace hopper;
+
+constexpr int x_mn_major = swap_ab ? 1 - trans_b : trans_a;
+constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
+
+constexpr int bands = block_m / (64 * math_groups);         // m64 multiplications per math group
+constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;        // in a register
+constexpr int accumulators = block_n / 2 / sums_each;       // registers of one band
+constexpr int group_threads = 128 * math_groups;            // those that share a stage
+constexpr int math_threads = group_threads * k_groups;
+constexpr int parts = cluster_k * k_groups;                 // of K
+constexpr bool in_cluster = cluster_m * cluster_n * cluster_k > 1;
+constexpr int notified_blocks = cluster_m + cluster_n - 1;  // those that load for a block
+
+static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && (is_same<Acc, f32> || (is_same<Acc, f16> && is_same<In, f16>)));
+static_assert(align_a == 16 && align_b == 16, "operands are read in chunks of 16 bytes");
+static_assert(block_m % (64 * math_groups) == 0 && block_n % 16 == 0 && block_n <= 256 && block_k % 64 == 0);
+static_assert(cluster_k == 1 || cluster_m * cluster_n == 1, "blocks either share tiles or divide the K of one");
+// A set of warpgroups releases a stage after its next one is full. With a ring of a multiple of k_groups stages it alone reads a stage,
+// fill after fill: otherwise it could run ahead of the others and take an old fill's parity for its own.
+static_assert(stages > k_groups && stages % k_groups == 0);
+
+// Operand tiles, in slabs one swizzle span wide. K-major: slabs of rows along K. MN-major: slabs of block_k rows.
+__device__ constexpr int span_of(int extent) { return extent % 64 == 0 ? 64 : extent % 32 == 0 ? 32 : 16; }
+constexpr int span_x = 64;
+constexpr int span_y = y_k_major ? 64 : span_of(block_n);
+constexpr u32 bytes_x = block_m * block_k * 2;
+constexpr u32 bytes_y = block_n * block_k * 2;
+constexpr u32 stage_bytes = bytes_x + bytes_y;
+static_assert(stage_bytes % 1024 == 0 && bytes_x % 1024 == 0, "swizzled tiles start at multiples of 1024 bytes");
+
+// A register of sums: an f32, or the f16 of two neighbouring columns.
+template <typename Sum>
+struct RegisterOf {
+    using Type = float;
+};
+template <>
+struct RegisterOf<f16> {
+    using Type = u32;
+};
+using Register = RegisterOf<Acc>::Type;
+using Sums = Register[bands][accumulators];
+
+// A tile's sums are handed out and stored by columns of 16: eight sums a thread. Those of column pair 2 * (lane % 4) of the first
+// eight columns, row lane / 4 and the row eight below, then those of the second eight columns.
+constexpr int columns = bands * block_n / 16;
+constexpr int columns_each = columns / parts;
+constexpr int unit_registers = 8 / sums_each;
+static_assert(columns % parts == 0, "each part stores an equal share");
+constexpr u32 unit_bytes = group_threads * unit_registers * 4;
+constexpr u32 received_bytes = parts == 1 ? 0 : (parts - 1) * k_groups * columns_each * unit_bytes;
+constexpr int units_at_once = columns_each % 4 == 0 && block_n % 64 == 0 ? 4 : columns_each % 2 == 0 && block_n % 32 == 0 ? 2 : 1;
+constexpr u32 staged_unit_bytes = 16 * 32 + 32;  // padded, so that neighbouring units of a row lie in different banks
+constexpr u32 staging_bytes = math_threads / 32 * units_at_once * staged_unit_bytes;
+constexpr u32 remote_bytes = (parts - k_groups) * k_groups * columns_each * unit_bytes;  // of it from other blocks
+
+struct Shape {
+    int m, n, k;  // M and N as the multiplication sees them (exchanged with swap_ab)
+};
+
+struct Tile {
+    int m0, n0, batch;
+};
+
+// This block's run of K steps.
+struct Run {
+    int first, count;
+};
+
+struct Areas {
+    u32 tiles, received, staging;  // offsets in shared memory
+    u32 full, empty, exchanged;    // barriers there
+    __device__ __forceinline__ u32 x(int stage) const { return tiles + stage * stage_bytes; }
+    __device__ __forceinline__ u32 y(int stage) const { return tiles + stage * stage_bytes + bytes_x; }
+};
+
+// ---- loads ----
+
+// A block's place among those that share tiles.
+struct Place {
+    int m, n;
+};
+
+// One operand's part of a stage, of which each of `shares` blocks brings one to all of `mask`.
+template <bool k_major, int extent, int span, int shares>
+__device__ __forceinline__ void load_operand(u32 destination, const TensorMap* map, u32 barrier, int mn, int k, int batch, int share,
+                                             unsigned mask) {
+    constexpr int rows = (k_major ? extent : block_k) / shares;
+    constexpr int slabs = (k_major ? block_k : extent) / span;
+#pragma unroll
+    for (int slab = 0; slab < slabs; ++slab) {
+        const u32 to = destination + (slab * shares + share) * (rows * span * 2);
+        const int column = (k_major ? k : mn) + slab * span, row = (k_major ? mn : k) + share * rows;
+        if constexpr (shares > 1)
+            load_box_multicast(to, map, barrier, column, row, batch, policy_normal, static_cast<unsigned short>(mask));
+        else
+            load_box(to, map, barrier, column, row, batch, policy_normal);
+    }
+}
+
+__device__ __forceinline__ void produce(const Areas& at, const TensorMap* x, const TensorMap* y, const Tile& tile, const Run& run,
+                                        const Place& place) {
+    unsigned mask_x = 0;
+#pragma unroll
+    for (int i = 0; i < cluster_n; ++i) mask_x |= 1u << (i * cluster_m + place.m);
+    const unsigned mask_y = ((1u << cluster_m) - 1) << (place.n * cluster_m);
+    int stage = 0;
+    u32 parity = 1;
+#pragma unroll 1
+    for (int step = 0; step < run.count; ++step) {
+        if (step >= stages) barrier_wait(at.empty + stage * 8, parity);
+        const u32 full = at.full + stage * 8;
+        barrier_expect(full, stage_bytes);
+        const int k = (run.first + step) * block_k;
+        load_operand<!x_mn_major, block_m, span_x, cluster_n>(at.x(stage), x, full, tile.m0, k, tile.batch, place.n, mask_x);
+        load_operand<y_k_major, block_n, span_y, cluster_m>(at.y(stage), y, full, tile.n0, k, tile.batch, place.m, mask_y);
+        if (++stage == stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+}
+
+// Tells those that load for this block that a stage was read.
+__device__ __forceinline__ void release(u32 empty, const Place& place) {
+    const int lane = threadIdx.x % 32;
+    if constexpr (cluster_m * cluster_n > 1) {
+        const bool loads = lane < cluster_m * cluster_n && (lane % cluster_m == place.m || lane / cluster_m == place.n);
+        if (loads) barrier_arrive_remote(empty, lane);
+    } else {
+        if (lane == 0) barrier_arrive(empty);
+    }
+}
+
+// ---- multiplications ----
+
+// The same value in all threads of a warp, from a shuffle: so the compiler knows that it is and computes with it once a warp.
+__device__ __forceinline__ int warp_uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
+// The matrix descriptors of a warpgroup's operands in stage 0. All others differ in the low word alone, by a sixteenth of their distance
+// in bytes: one addition. Made anew, each takes ten instructions, longer than a multiplication of 64 x 32 runs.
+struct Descriptors {
+    u32 x, y;
+};
+// The upper word: eight rows, and how they are swizzled.
+__device__ constexpr u64 upper_word(int span) { return static_cast<u64>(span | (span == 64 ? 1u : span == 32 ? 2u : 3u) << 30) << 32; }
+constexpr u64 upper_x = upper_word(span_x), upper_y = upper_word(span_y);
+
+__device__ __forceinline__ Descriptors first_descriptors(u32 tiles, int row0) {
+    const u32 x = tiles + (x_mn_major ? row0 / 64 * (block_k * 128) : row0 * 128), y = tiles + bytes_x;
+    return {static_cast<u32>(matrix_descriptor(x, x_mn_major ? block_k * 128 : 16, 1024, 128)),
+            static_cast<u32>(matrix_descriptor(y, y_k_major ? 16 : block_k * span_y * 2, 8 * span_y * 2, span_y * 2))};
+}
+
+// The multiplications of one stage, issued and committed as one group.
+__device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, int stage, bool fresh) {
+    const u32 x = first.x + stage * (stage_bytes / 16), y = first.y + stage * (stage_bytes / 16);
+    wgmma_fence();
+#pragma unroll
+    for (int kk = 0; kk < block_k / 16; ++kk) {
+        const u32 slab = kk / 4, in_slab = kk % 4 * 32;  // of a K-major tile
+        const u32 to_y = y_k_major ? slab * (block_n * 128) + in_slab : kk * 16 * span_y * 2;
+#pragma unroll
+        for (int band = 0; band < bands; ++band) {
+            const u32 to_x = x_mn_major ? band * (block_k * 128) + kk * 16 * 128 : slab * (block_m * 128) + band * (64 * 128) + in_slab;
+            Wgmma<block_n, In, Acc, x_mn_major, 1 - y_k_major>::run(acc[band], upper_x | (x + to_x / 16), upper_y | (y + to_y / 16),
+                                                                    fresh && kk == 0 ? 0 : 1);
+        }
+    }
+    wgmma_commit();
+}
+
+// Nothing was multiplied where K has fewer steps than parts.
+__device__ __forceinline__ void clear(Sums& acc) {
+#pragma unroll
+    for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
+}
+
+// ---- adding the parts of K ----
+
+// Two neighbouring columns: pair `i` of a run of registers.
+struct Pair {
+    float low, high;
+};
+__device__ __forceinline__ Pair pair_of(const float* registers, int i) { return {registers[2 * i], registers[2 * i + 1]}; }
+__device__ __forceinline__ Pair pair_of(const u32* registers, int i) {
+    return {to_f32(f16{static_cast<u16>(registers[i])}), to_f32(f16{static_cast<u16>(registers[i] >> 16)})};
+}
+template <typename To>
+__device__ __forceinline__ u32 pack2(float low, float high) {
+    return static_cast<u32>(from_f32<To>(low).bits) | static_cast<u32>(from_f32<To>(high).bits) << 16;
+}
+__device__ __forceinline__ void store_shared(u32 address, const float* r) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(r[0]), "f"(r[1]), "f"(r[2]), "f"(r[3]) : "memory");
+}
+__device__ __forceinline__ void store_shared(u32 address, const u32* r) {
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(r[0]), "r"(r[1]) : "memory");
+}
+
+constexpr int quad_registers = 4 / sums_each;  // what one instruction sends
+
+// Where quad `half` of owned unit `unit` from part `slot` lies for a thread.
+__device__ __forceinline__ u32 received_at(u32 received, int group, int slot, int unit, int half, int thread) {
+    return received + ((((group * (parts - 1) + slot) * columns_each + unit) * 2 + half) * group_threads + thread) * (quad_registers * 4);
+}
+
+// Sends every other part its share of this part's sums. Those of this block read them after a barrier of its math threads.
+__device__ __forceinline__ void send_shares(const Areas& at, int rank, int k_group, int thread, const Sums& acc) {
+    const int part = rank * k_groups + k_group;
+#pragma unroll
+    for (int q = 0; q < columns; ++q) {
+        const int owner = q / columns_each;
+        if (owner == part) continue;
+        const int slot = part < owner ? part : part - 1;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const Register* r = &acc[q / (block_n / 16)][q % (block_n / 16) * unit_registers + half * quad_registers];
+            const u32 to = received_at(at.received, owner % k_groups, slot, q % columns_each, half, thread);
+            if (cluster_k == 1 || owner / k_groups == rank)
+                store_shared(to, r);
+            else
+                send_remote(to, at.exchanged, owner / k_groups, r);
+        }
+    }
+}
+
+// Unit `i` of those that this part owns. Selected, not indexed: registers have no addresses, and a copy of what follows for each part
+// would have to be fetched from memory at every launch.
+__device__ __forceinline__ void select_unit(const Sums& acc, int part, int i, Register* own) {
+#pragma unroll
+    for (int owner = 0; owner < parts; ++owner) {
+        const int unit = owner * columns_each + i;
+        const Register* from = &acc[unit / (block_n / 16)][unit % (block_n / 16) * unit_registers];
+#pragma unroll
+        for (int r = 0; r < unit_registers; ++r) own[r] = owner == 0 || owner == part ? from[r] : own[r];
+    }
+}
+
+__device__ __forceinline__ void widen(const Register* unit, float* sum) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const Pair pair = pair_of(unit, i);
+        sum[2 * i] = pair.low, sum[2 * i + 1] = pair.high;
+    }
+}
+
+// The eight sums of a unit that this part owns, of all parts in their order.
+__device__ __forceinline__ void add_shares(const Areas& at, int part, int k_group, int thread, int unit, const Register* own, float* sum) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum[i] = 0.0f;
+#pragma unroll
+    for (int other = 0; other < parts; ++other) {
+        Register r[unit_registers];
+#pragma unroll
+        for (int i = 0; i < unit_registers; ++i) r[i] = own[i];
+        if (other != part) {
+            const int slot = other < part ? other : other - 1;
+            load_shared(received_at(at.received, k_group, slot, unit, 0, thread), r);
+            load_shared(received_at(at.received, k_group, slot, unit, 1, thread), r + quad_registers);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const Pair pair = pair_of(r, i);
+            sum[2 * i] += pair.low;
+            sum[2 * i + 1] += pair.high;
+        }
+    }
+}
+
+// ---- stores ----
+
+__device__ __forceinline__ void load_chunk(u32 address, u32* r) {
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+
+struct Output {
+    Out* c;
+    i64 ldc;
+    float alpha, beta;
+};
+
+// Each lane of four has a fourth of four chunks of 16 bytes, in chunk order; after this it has the chunk of its own number, in lane
+// order, and the other way round: the exchange is its own inverse.
+__device__ __forceinline__ void exchange_in_fours(u32* r, int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+        const u32 got = __shfl_xor_sync(0xffffffffu, odd ? r[i] : r[i + 1], 1);
+        r[i] = odd ? got : r[i];
+        r[i + 1] = odd ? r[i + 1] : got;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const u32 got = __shfl_xor_sync(0xffffffffu, upper ? r[i] : r[i + 2], 2);
+        r[i] = upper ? got : r[i];
+        r[i + 2] = upper ? r[i + 2] : got;
+    }
+}
+
+__device__ __forceinline__ u32 transposed(u32 matrix) {
+    u32 result;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(matrix));
+    return result;
+}
+
+// Between a unit as the multiplication leaves it, rounded, four pairs a thread, and this lane's chunk of C: 8 neighbours in a row.
+__device__ __forceinline__ void chunk_of_unit(u32* r, int lane) {
+    if constexpr (swap_ab) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) r[i] = transposed(r[i]);
+    }
+    exchange_in_fours(r, lane);
+}
+__device__ __forceinline__ void unit_of_chunk(u32* r, int lane) {
+    exchange_in_fours(r, lane);
+    if constexpr (swap_ab) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) r[i] = transposed(r[i]);
+    }
+}
+
+template <typename Element>
+__device__ __forceinline__ Pair unpack2(u32 pair) {
+    return {to_f32(Element{static_cast<u16>(pair)}), to_f32(Element{static_cast<u16>(pair >> 16)})};
+}
+
+// Reads, or writes, the first `valid` of eight neighbours; all with one access where they are whole and aligned.
+__device__ __forceinline__ void read_chunk(const Out* from, int valid, u32* r) {
+    if (align_c == 16 && valid == 8) {
+        const uint4 all = *reinterpret_cast<const uint4*>(from);
+        r[0] = all.x, r[1] = all.y, r[2] = all.z, r[3] = all.w;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const u32 low = 2 * i < valid ? from[2 * i].bits : 0, high = 2 * i + 1 < valid ? from[2 * i + 1].bits : 0;
+        r[i] = low | high << 16;
+    }
+}
+__device__ __forceinline__ void write_chunk(Out* to, int valid, const u32* r) {
+    if (align_c == 16 && valid == 8) {
+        *reinterpret_cast<uint4*>(to) = make_uint4(r[0], r[1], r[2], r[3]);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        if (i < valid) to[i].bits = static_cast<u16>(r[i / 2] >> i % 2 * 16);
+    }
+}
+
+// Adds a unit of sums, whose first row and column as the multiplication sees them those are, to what C holds: in registers, so that it
+// is rounded once.
+__device__ __forceinline__ void add_unit_to_c(const Output& out, const Shape& s, int row, int col, const float* sum) {
+    const int lane = threadIdx.x % 32;
+    const int across = lane / 4 + (swap_ab ? lane / 2 % 2 : lane % 2) * 8;  // this lane's chunk: its row of C, in the 16 x 16
+    const int along = (swap_ab ? lane % 2 : lane / 2 % 2) * 8;
+    const int c_row = (swap_ab ? col : row) + across, c_col = (swap_ab ? row : col) + along;
+    const int valid = c_row < (swap_ab ? s.n : s.m) ? min(8, (swap_ab ? s.m : s.n) - c_col) : 0;
+    Out* to = out.c + c_row * out.ldc + c_col;
+    u32 r[4] = {0, 0, 0, 0};
+    if (valid > 0) read_chunk(to, valid, r);
+    unit_of_chunk(r, lane);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const Pair before = unpack2<Out>(r[i]);
+        r[i] = pack2<Out>(out.alpha * sum[2 * i] + out.beta * before.low, out.alpha * sum[2 * i + 1] + out.beta * before.high);
+    }
+    chunk_of_unit(r, lane);
+    if (valid > 0) write_chunk(to, valid, r);
+}
+
+// Without C, a warp's units go through shared memory of its own: that takes 17 instructions a unit where shuffles take 80, and
+// instructions that run once cost what fetching them costs, 30 clocks a line of eight. A unit lies there in 16 rows of C, 32 bytes each,
+// of which the halves change places in every other four rows.
+__device__ __forceinline__ u32 staged_at(u32 unit, int row, int half) { return unit + row * 32 + ((half ^ (row >> 2 & 1)) << 4); }
+
+__device__ __forceinline__ void stage_unit(u32 unit, float alpha, const float* sum) {
+    const int lane = threadIdx.x % 32;
+    const int low = lane % 8 + (swap_ab ? lane / 16 : lane / 8 % 2) * 8, half = swap_ab ? lane / 8 % 2 : lane / 16;
+    u32 r[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) r[i] = pack2<Out>(alpha * sum[2 * i], alpha * sum[2 * i + 1]);
+    if constexpr (swap_ab)
+        store_matrices_transposed(staged_at(unit, low, half), r[0], r[1], r[2], r[3]);
+    else
+        store_matrices(staged_at(unit, low, half), r[0], r[1], r[2], r[3]);
+}
+
+// Stores `units_at_once` staged units, neighbours along the columns of the multiplication, whose first row and column those are.
+__device__ __forceinline__ void store_staged(const Output& out, const Shape& s, int row, int col, u32 staging) {
+    constexpr int chunks = swap_ab ? 2 : 2 * units_at_once;  // in a row of C
+    constexpr int rows = 32 / chunks;                        // that the warp stores at once
+    const int lane = threadIdx.x % 32, first = lane / chunks, chunk = lane % chunks;
+    const int c_row = (swap_ab ? col : row) + first, c_col = (swap_ab ? row : col) + chunk * 8;
+    Out* to = out.c + c_row * out.ldc + c_col;
+    const bool is_whole = align_c == 16 && row + 16 <= s.m && col + 16 * units_at_once <= s.n;
+    if (is_whole) {
+#pragma unroll
+        for (int i = 0; i < units_at_once; ++i) {
+            const u32 from = swap_ab ? staged_at(staging + i * staged_unit_bytes, first, chunk)
+                                     : staged_at(staging + chunk / 2 * staged_unit_bytes, i * rows + first, chunk % 2);
+            u32 r[4];
+            load_chunk(from, r);
+            *reinterpret_cast<uint4*>(to + i * rows * out.ldc) = make_uint4(r[0], r[1], r[2], r[3]);
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < units_at_once; ++i) {
+        const u32 from = swap_ab ? staged_at(staging + i * staged_unit_bytes, first, chunk)
+                                 : staged_at(staging + chunk / 2 * staged_unit_bytes, i * rows + first, chunk % 2);
+        const int valid = c_row + i * rows < (swap_ab ? s.n : s.m) ? min(8, (swap_ab ? s.m : s.n) - c_col) : 0;
+        u32 r[4];
+        load_chunk(from, r);
+        if (valid > 0) write_chunk(to + i * rows * out.ldc, valid, r);
+    }
+}
+
+// ---- the kernel ----
+
+__device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, const TensorMap* x, const TensorMap* y) {
+    prefetch_map(x);
+    prefetch_map(y);
+#pragma unroll
+    for (int i = 0; i < stages; ++i) barrier_init(at.full + i * 8, 1);
+    if (run.count > stages) {  // otherwise no stage is filled twice
+#pragma unroll
+        for (int i = 0; i < stages; ++i) barrier_init(at.empty + i * 8, 4 * math_groups * notified_blocks);
+    }
+    if constexpr (cluster_k > 1) {
+        barrier_init(at.exchanged, 1);
+        barrier_expect(at.exchanged, remote_bytes);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// The two halves of a cluster's barrier, so that what is done between them hides it.
+__device__ __forceinline__ void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+__device__ __forceinline__ void store_tile(const Areas& at, const Output& out, const Shape& s, const Tile& tile, int rank, const Sums& acc) {
+    const int thread = threadIdx.x % group_threads, k_group = threadIdx.x / group_threads;
+    const int part = parts == 1 ? 0 : rank * k_groups + k_group;
+    if constexpr (parts > 1) {
+        send_shares(at, rank, k_group, thread, acc);
+        if constexpr (k_groups > 1) named_barrier(1, math_threads);
+        if constexpr (cluster_k > 1) barrier_wait_cluster(at.exchanged, 0);
+    }
+    const int row0 = tile.m0 + thread / 128 * (64 * bands) + thread / 32 % 4 * 16;
+    const u32 staging = at.staging + threadIdx.x / 32 * (units_at_once * staged_unit_bytes);
+#pragma unroll
+    for (int first = 0; first < columns_each; first += units_at_once) {
+        const int unit = part * columns_each + first;
+        const int row = row0 + unit / (block_n / 16) * 64, col = tile.n0 + unit % (block_n / 16) * 16;
+#pragma unroll
+        for (int i = 0; i < units_at_once; ++i) {
+            float sum[8];
+            if constexpr (parts > 1) {
+                Register own[unit_registers];
+                select_unit(acc, part, first + i, own);
+                add_shares(at, part, k_group, thread, first + i, own, sum);
+            } else {
+                widen(&acc[(first + i) / (block_n / 16)][(first + i) % (block_n / 16) * unit_registers], sum);
+            }
+            if (reads_c && out.beta != 0.0f)
+                add_unit_to_c(out, s, row, col + i * 16, sum);
+            else
+                stage_unit(staging + i * staged_unit_bytes, out.alpha, sum);
+        }
+        if (reads_c && out.beta != 0.0f) continue;
+        __syncwarp();
+        store_staged(out, s, row, col, staging);
+        __syncwarp();  // before the next units take their place
+    }
+}
+
+// The steps of this set of warpgroups, every k_groups-th of the block's.
+__device__ __forceinline__ void multiply_all(const Areas& at, const Run& run, const Place& place, Sums& acc) {
+    const int warpgroup = warp_uniform(threadIdx.x / 128);
+    const int k_group = warpgroup / math_groups;
+    const Descriptors first = first_descriptors(at.tiles, warpgroup % math_groups * (64 * bands));
+    int stage = k_group, previous = -1;
+    u32 parity = 0;
+    if (parts > 1 && k_group >= run.count) clear(acc);
+#pragma unroll 1
+    for (int step = k_group; step < run.count; step += k_groups) {
+        barrier_wait(at.full + stage * 8, parity);
+        multiply(acc, first, stage, step == k_group);
+        if (previous >= 0 && step - k_groups + stages < run.count) {  // its stage is needed again
+            wgmma_wait<1>();
+            release(at.empty + previous * 8, place);
+        }
+        previous = stage;
+        stage += k_groups;
+        if (stage >= stages) {
+            stage -= stages;
+            parity ^= 1;
+        }
+    }
+}
+
+constexpr int threads = math_threads + 32;
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(threads, 1)
+    AUTOTUNE_ENTRY()(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y, Out* c, float alpha, float beta, int m, int n, int k, i64 ldc, i64 stride_c) {
+    extern __shared__ unsigned char shared[];
+    u32 base = (smem_address(shared) + 1023) & ~1023u;
+    asm volatile("" : "+r"(base));  // computed once, not wherever it is used
+    Areas at;
+    at.tiles = base;
+    at.received = base + stages * stage_bytes;
+    at.staging = at.received + received_bytes;
+    at.full = at.staging + staging_bytes;
+    at.empty = at.full + stages * 8;
+    at.exchanged = at.empty + stages * 8;
+    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k};
+    const int rank = in_cluster ? static_cast<int>(cluster_rank()) : 0;
+    const Tile tile{static_cast<int>(blockIdx.x) / cluster_k * block_m, static_cast<int>(blockIdx.y) * block_n, static_cast<int>(blockIdx.z)};
+    const int steps = (k + block_k - 1) / block_k;
+    Run run{0, steps};
+    if constexpr (cluster_k > 1) {
+        run.first = steps * rank / cluster_k;
+        run.count = steps * (rank + 1) / cluster_k - run.first;
+    }
+    const Place place{cluster_k > 1 ? 0 : rank % cluster_m, cluster_k > 1 ? 0 : rank / cluster_m};
+    if (threadIdx.x >= math_threads) {
+        if (threadIdx.x == math_threads) make_barriers(at, run, &map_x, &map_y);
+        __syncwarp();
+        asm volatile("bar.arrive 0, %0;" ::"n"(threads) : "memory");
+        if constexpr (in_cluster) arrive_in_cluster();
+        if constexpr (in_cluster && cluster_k == 1) wait_for_cluster();  // multicasts end at the peers' barriers
+        if (threadIdx.x == math_threads) {
+            dependent_launch::wait_for_earlier_grids();
+            dependent_launch::let_next_grid_start();
+            produce(at, &map_x, &map_y, tile, run, place);
+        }
+        __syncwarp();
+        if constexpr (cluster_k > 1) wait_for_cluster();
+        return;
+    }
+    asm volatile("bar.sync 0, %0;" ::"n"(threads) : "memory");
+    if constexpr (in_cluster) arrive_in_cluster();
+    dependent_launch::wait_for_earlier_grids();
+    Sums acc;
+    multiply_all(at, run, place, acc);
+    wgmma_wait<0>();
+    if constexpr (in_cluster) wait_for_cluster();  // shares end at the peers' barriers
+    const Output out{c + tile.batch * stride_c, ldc, alpha, beta};
+    store_tile(at, out, shape, tile, cluster_k > 1 ? rank : 0, acc);
+}

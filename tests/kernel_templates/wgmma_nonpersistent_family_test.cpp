@@ -1,0 +1,133 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <variant>
+
+#include "kernel_templates/catalogue.h"
+
+namespace autotune {
+namespace {
+
+class WgmmaNonpersistentFamily : public testing::Test {
+  protected:
+    Problem problem(const std::string& op, const std::string& shape, std::map<std::string, std::string> options = {}) const {
+        return catalogue_.problem({.op = op, .shape = shape, .options = std::move(options)});
+    }
+    SearchSpace space(const Problem& problem) const { return family_.space(problem, device_); }
+    LaunchStep step(const Problem& problem, const Config& config) const {
+        return family_.plan(problem, config, device_).steps.at(0);
+    }
+
+    Catalogue catalogue_ = Catalogue::embedded();
+    const Family& family_ = *catalogue_.find_family("gemm/wgmma_nonpersistent");
+    Device device_ = *reference_device("sm_90a");
+};
+
+Config tile(std::int64_t block_m, std::int64_t block_n, std::int64_t block_k, std::int64_t stages) {
+    return {{"block_m", block_m},
+            {"block_n", block_n},
+            {"block_k", block_k},
+            {"math_groups", block_m / 64},
+            {"k_groups", 1},
+            {"cluster_m", 1},
+            {"cluster_n", 1},
+            {"cluster_k", 1},
+            {"swap_ab", 0},
+            {"stages", stages},
+            {"pdl", 0}};
+}
+
+Config with(Config config, const std::map<std::string, std::int64_t>& values) {
+    for (const auto& [name, value] : values) config.set(name, value);
+    return config;
+}
+
+TEST_F(WgmmaNonpersistentFamily, TakesRowsOfWholeChunksOnHopperAlone) {
+    const Problem aligned = problem("hgemm", "512x512x512");
+    EXPECT_EQ(family_.refuses(aligned, device_), std::nullopt);
+    EXPECT_NE(family_.refuses(aligned, *reference_device("sm_80")), std::nullopt);
+    EXPECT_NE(family_.refuses(problem("hgemm", "512x512x513"), device_), std::nullopt);
+    EXPECT_EQ(family_.refuses(problem("hgemm", "512x509x512", {{"ldb", "512"}}), device_), std::nullopt);
+}
+
+TEST_F(WgmmaNonpersistentFamily, LeavesLargeProductsToBlocksThatStay) {
+    EXPECT_EQ(family_.refuses(problem("hgemm", "2048x4096x4096"), device_), std::nullopt);
+    EXPECT_NE(family_.refuses(problem("hgemm", "4096x4096x4096"), device_), std::nullopt);
+    EXPECT_NE(family_.refuses(problem("hgemm", "512x512x512", {{"batch", "1000"}}), device_), std::nullopt);
+}
+
+TEST_F(WgmmaNonpersistentFamily, HasHundredsOfLegalConfigsForSmallProducts) {
+    for (const char* shape : {"256x256x256", "512x512x512", "1024x1024x1024"})
+        EXPECT_GE(space(problem("hgemm", shape)).count().legal, 300U) << shape;
+}
+
+// A set of warpgroups that waits for another's fill of a stage may take an old fill's parity for its own.
+TEST_F(WgmmaNonpersistentFamily, EveryRingIsAMultipleOfTheSetsThatReadIt) {
+    const SearchSpace s = space(problem("hgemm", "512x512x4096"));
+    bool some_divide = false;
+    for (const Config& config : s.enumerate()) {
+        ASSERT_EQ(config["stages"] % config["k_groups"], 0) << config.to_string();
+        ASSERT_GT(config["stages"], config["k_groups"]) << config.to_string();
+        some_divide = some_divide || config["k_groups"] == 4;
+    }
+    EXPECT_TRUE(some_divide);
+}
+
+// 512 is 8 steps of 64, which one fill of the ring holds; a deeper ring would stay empty.
+TEST_F(WgmmaNonpersistentFamily, ARingIsNoDeeperThanK) {
+    const SearchSpace s = space(problem("hgemm", "512x512x512"));
+    EXPECT_TRUE(s.contains(tile(64, 32, 64, 8)));
+    EXPECT_FALSE(s.contains(tile(64, 32, 64, 10)));
+    EXPECT_FALSE(s.contains(tile(64, 32, 64, 6)));
+}
+
+// 1024x1024 is 256 tiles of 64x64, of which two fit an SM with six stages each and one with twelve; of 128x64 it is 128.
+TEST_F(WgmmaNonpersistentFamily, ShallowerRingsAreForSeveralBlocksOnAnSm) {
+    const SearchSpace s = space(problem("hgemm", "1024x1024x1024"));
+    EXPECT_TRUE(s.contains(tile(64, 64, 64, 12)));
+    EXPECT_TRUE(s.contains(tile(64, 64, 64, 6)));
+    EXPECT_FALSE(s.contains(tile(64, 64, 64, 8)));
+    EXPECT_TRUE(s.contains(tile(128, 64, 64, 8)));
+    EXPECT_FALSE(s.contains(tile(128, 64, 64, 4)));
+}
+
+TEST_F(WgmmaNonpersistentFamily, AGridIsWholeClusters) {
+    const Problem p = problem("hgemm", "448x512x512", {{"batch", "3"}});
+    const LaunchStep shared = step(p, with(tile(64, 32, 64, 8), {{"cluster_m", 2}, {"cluster_n", 4}}));
+    EXPECT_EQ(shared.grid.x, 8U);  // 7 tiles of 64 rows
+    EXPECT_EQ(shared.grid.y, 16U);
+    EXPECT_EQ(shared.grid.z, 3U);
+    EXPECT_EQ(shared.cluster.x, 2U);
+    EXPECT_EQ(shared.cluster.y, 4U);
+    const LaunchStep divided = step(p, with(tile(64, 32, 64, 4), {{"cluster_k", 2}}));
+    EXPECT_EQ(divided.grid.x, 14U);
+    EXPECT_EQ(divided.cluster.x, 2U);
+    EXPECT_EQ(divided.cluster.y, 1U);
+}
+
+TEST_F(WgmmaNonpersistentFamily, OneWarpLoadsBesideTheMathWarps) {
+    const Problem p = problem("hgemm", "512x512x512");
+    EXPECT_EQ(step(p, tile(64, 32, 64, 8)).block.x, 128U + 32);
+    EXPECT_EQ(step(p, with(tile(192, 32, 64, 8), {{"k_groups", 2}})).block.x, 6 * 128U + 32);
+}
+
+TEST_F(WgmmaNonpersistentFamily, IsADependentLaunchOnlyOnRequest) {
+    const Problem p = problem("hgemm", "512x512x512");
+    EXPECT_FALSE(step(p, space(p).default_config).programmatic_dependent);
+    EXPECT_TRUE(step(p, with(space(p).default_config, {{"pdl", 1}})).programmatic_dependent);
+}
+
+// What the fastest configs measured at these extents are (docs/results/2026-11-23-h200/stream.md), the default is near.
+TEST_F(WgmmaNonpersistentFamily, TheDefaultFillsTheDeviceWithOneWave) {
+    for (const char* shape : {"384x384x384", "512x512x512", "768x768x768", "1024x1024x1024", "2048x2048x2048"}) {
+        const Problem p = problem("hgemm", shape);
+        const LaunchStep launch = step(p, space(p).default_config);
+        const unsigned blocks = launch.grid.x * launch.grid.y;
+        EXPECT_LE(blocks, 2 * 132U) << shape;
+        EXPECT_GE(blocks, 64U) << shape;
+    }
+}
+
+}  // namespace
+}  // namespace autotune
