@@ -1,11 +1,13 @@
 #include "src/gpu/library_folders.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -14,17 +16,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What a folder holds; nothing of one that cannot be read. Not std::filesystem's iterator: without memory that one ends the program
+// instead of throwing.
+std::vector<std::string> names_in(const fs::path& folder) {
+    struct Closer {
+        void operator()(DIR* open) const { ::closedir(open); }
+    };
+    const std::unique_ptr<DIR, Closer> open(::opendir(folder.c_str()));
+    std::vector<std::string> names;
+    if (open == nullptr) return names;
+    while (const dirent* entry = ::readdir(open.get())) names.emplace_back(entry->d_name);
+    return names;
+}
+
 // Folders in `parent` whose names are `prefix` and a number, the highest number first: cu13 before cu12, python3.11 before
 // python3.9.
 std::vector<fs::path> numbered_folders(const fs::path& parent, std::string_view prefix) {
     std::vector<std::pair<int, fs::path>> found;
-    std::error_code ignored;
-    for (fs::directory_iterator entry(parent, ignored), end; entry != end; entry.increment(ignored)) {
-        const std::string name = entry->path().filename().string();
+    for (const std::string& name : names_in(parent)) {
         if (!name.starts_with(prefix)) continue;
         int number = -1;
         const auto [rest, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
-        if (error == std::errc{} && rest == name.data() + name.size()) found.emplace_back(-number, entry->path());
+        if (error == std::errc{} && rest == name.data() + name.size()) found.emplace_back(-number, parent / name);
     }
     std::sort(found.begin(), found.end());
     std::vector<fs::path> folders;
@@ -97,12 +110,11 @@ class FolderList {
 
   private:
     void add_pyenv(const fs::path& versions) {
-        std::vector<fs::path> prefixes;
-        std::error_code ignored;
-        for (fs::directory_iterator entry(versions, ignored), end; entry != end; entry.increment(ignored))
-            prefixes.push_back(entry->path());
-        std::sort(prefixes.rbegin(), prefixes.rend());
-        for (const fs::path& prefix : prefixes) add_python(prefix);
+        std::vector<std::string> names = names_in(versions);
+        std::sort(names.rbegin(), names.rend());
+        for (const std::string& name : names) {
+            if (!name.starts_with('.')) add_python(versions / name);
+        }
     }
 
     std::string root_;
