@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CARD = 'device name="NVIDIA H200" cc=9.0 sms=132 l2_mib=60 memory_mib=143360 bus=6016\n'
+CARD = 'device name="NVIDIA H200" cc=9.0 sms=132 l2_mib=60 memory_mib=143360 bus=6016\nnvml driver=580.159.04\n'
 BLOCK = re.compile(r"(?:<!-- (?P<kind>sample|recorded):?(?P<words>[^\n]*) -->\n)?```\w*\n\$ (?P<command>autotune [^\n]*)\n(?P<text>.*?)```", re.S)
 
 

@@ -1,10 +1,9 @@
 // The judge of every softmax family, independent of them: a block a row, in f64, in three passes.
-#define AUTOTUNE_KERNEL \
-    $ {                 \
-        symbol          \
-    }
 #include "common/types.cuh"
+// clang-format off
+#define AUTOTUNE_KERNEL ${symbol}
 using Element = ${element_type};
+// clang-format on
 // ---- end of parameters ----
 
 namespace {

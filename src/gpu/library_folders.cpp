@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a folder holds; nothing of one that cannot be read. Not std::filesystem's iterator: without memory that one ends the program
-// instead of throwing.
+// What a folder holds; nothing of one that cannot be read. Not std::filesystem's iterator: without memory that one ends the
+// program instead of throwing.
 std::vector<std::string> names_in(const fs::path& folder) {
     struct Closer {
         void operator()(DIR* open) const { ::closedir(open); }

@@ -135,7 +135,7 @@ TEST(BrokenFile, ANegativeOrMissingVersionIsRefused) {
     for (const char* sql : {"PRAGMA user_version = 0", "PRAGMA user_version = -5"}) {
         change(sound_file(folder), sql);
         EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "has no schema version"));
-        change(folder / "a.db", "PRAGMA user_version = 3");
+        change(folder / "a.db", ("PRAGMA user_version = " + std::to_string(schema_version())).c_str());
     }
 }
 
@@ -146,7 +146,9 @@ TEST(BrokenFile, ChangedTablesAreRefused) {
                             "DROP TABLE miss; CREATE TABLE miss(id TEXT, class_id TEXT)"}) {
         const TempFolder folder;
         change(sound_file(folder), sql);
-        EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "tables and columns of schema 3")) << sql;
+        EXPECT_THAT(error_of_using(folder / "a.db"),
+                    says(folder / "a.db", "tables and columns of schema " + std::to_string(schema_version())))
+            << sql;
     }
 }
 

@@ -69,7 +69,7 @@ class LargeStore : public ::testing::Test {
             "low_us, "
             "high_us, min_us, samples, registers, spill_bytes, static_smem_bytes, wgmma_serialised, setmaxnreg_ignored, "
             "compile_ms, "
-            "cubin_bytes, driver, nvrtc, device_name, method, tool_version, date, power_limit_w FROM n, sample; "
+            "cubin_bytes, driver, nvrtc, device_name, method, tool_version, date, power_limit_w, doubt FROM n, sample; "
             "INSERT INTO evidence SELECT w.id, v.rounds, v.decided_by, v.max_error, v.space_legal, v.tried, v.failed, v.seconds, "
             "v.compile_seconds, v.verify_seconds, v.measure_seconds, v.stopped_by, v.seed, v.sm_clock_mhz, v.power_w, "
             "v.temperature_c, "
@@ -184,7 +184,7 @@ TEST(SpreadStore, FindsNearWinnersAmongAllExtents) {
               "% 509), "
               "64 * (1 + i * 12289 % 251), e3, e4, e5, e6, e7, template_id, config, median_us, low_us, high_us, min_us, samples, "
               "registers, spill_bytes, static_smem_bytes, wgmma_serialised, setmaxnreg_ignored, compile_ms, cubin_bytes, driver, "
-              "nvrtc, device_name, method, tool_version, date, power_limit_w FROM n, (SELECT * FROM winner)")
+              "nvrtc, device_name, method, tool_version, date, power_limit_w, doubt FROM n, (SELECT * FROM winner)")
                  .c_str());
     const Store store = Store::open({.path = path, .read_only = true});
     double most_ms = 0;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "db/schema.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {
@@ -258,7 +259,7 @@ TEST(Store, CountsMisses) {
 TEST(Store, DescribesItself) {
     Store store = memory_store();
     store.put(sample_winner());
-    EXPECT_THAT(store.describe(), HasSubstr("schema 3"));
+    EXPECT_THAT(store.describe(), HasSubstr("schema " + std::to_string(schema_version())));
     EXPECT_THAT(store.describe(), HasSubstr("1 winners"));
 }
 

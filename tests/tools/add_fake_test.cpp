@@ -67,7 +67,7 @@ TEST_F(AddProduct, RecallsTheLengthAndTheMatrixOfAsManyElements) {
 
 TEST_F(AddProduct, ShowsAndExplainsIt) {
     EXPECT_EQ(json_of(run(*machine_, {"show", "--op", "add", "--json"}))["total"], 1);
-    const Outcome told = run(*machine_, {"explain", "--op", "add", "--shape", "1048576"});
+    const Outcome told = run(*machine_, {"explain", "--op", "add", "--shape", "1048576", "--full"});
     ASSERT_EQ(told.exit_code, 0) << told.err;
     EXPECT_THAT(told.out, AllOf(HasSubstr("GB/s"), HasSubstr("add/vector"), HasSubstr("an access is wider than a run")));
 }

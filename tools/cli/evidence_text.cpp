@@ -121,7 +121,7 @@ std::string freshness_text(const Freshness& freshness, bool compared) {
     if (!freshness.usable) return "It is not used: " + freshness.because + ". Fresh by: " + freshness.remedy + ".";
     if (freshness.stale) return "It is used, but stale: " + freshness.because + ". Fresh by: " + freshness.remedy + ".";
     const std::string when =
-        "another driver, NVRTC, device name, power limit or measuring method makes it stale, another template useless.";
+        "another driver, NVRTC, device name, power limit or measuring method makes it stale; a changed template invalidates it.";
     return (compared ? "It is fresh here: " : "No GPU to compare with here: ") + when;
 }
 

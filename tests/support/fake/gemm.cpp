@@ -131,7 +131,7 @@ std::optional<GemmView> gemm_view(const Launch& launch) {
     g.k = launch.integer("k", 0);
     g.trans_a = program.integer("trans_a", 0) != 0;
     g.trans_b = program.integer("trans_b", 0) != 0;
-    g.batch = launch.integer("batch", 1);
+    g.batch = launch.integer("batch", static_cast<long>(launch.config.gridDimZ));  // a block a batch where it is no parameter
     g.lda = launch.integer("lda", 0);
     g.ldb = launch.integer("ldb", 0);
     g.ldc = launch.integer("ldc", g.n);
