@@ -14,6 +14,11 @@
 
 namespace autotune::cli {
 
+inline std::string text_of(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // A tuner and a machine that answer at once and remember what they were asked.
 class FakeServices : public Services {
   public:

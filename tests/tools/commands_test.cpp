@@ -20,11 +20,6 @@ std::vector<std::string> on(const std::string& command, std::vector<std::string>
     return words;
 }
 
-std::string text_of(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // ---- tune ----
 
 TEST(Tune, IsWhatALineOfFlagsMeans) {

@@ -73,6 +73,19 @@ TEST(Messages, FileNamesInResultsAreEscapedToo) {
     EXPECT_THAT(autotune({"doctor", "--db", path}).out, Not(HasSubstr("\x1b")));
 }
 
+TEST(Export, ThatCannotWriteLeavesTheFileBeforeWhole) {
+    CliBench autotune;
+    autotune(kTune);
+    const std::string path = autotune.file("rows.jsonl", "an earlier export");
+    std::filesystem::create_directory(path + ".part");
+    EXPECT_EQ(autotune({"export", "--out", path}).code, ExitCode::usage);
+    EXPECT_EQ(text_of(path), "an earlier export");
+    std::filesystem::remove(path + ".part");
+    EXPECT_EQ(autotune({"export", "--out", path}).code, ExitCode::done);
+    EXPECT_THAT(text_of(path), HasSubstr("\"op\""));
+    EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+}
+
 // ---- JSON ----
 
 TEST(Json, EveryCommandPrintsOneDocument) {

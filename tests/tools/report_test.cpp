@@ -16,11 +16,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string slurp(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
 db::StoredTrial trial_of(TrialStatus status, double us, std::int64_t block_m) {
     db::StoredTrial stored;
     stored.trial.candidate = {"gemm/mma", Config({{"block_m", block_m}, {"stages", 3}})};
@@ -100,7 +95,7 @@ std::string report_of(CliBench& autotune) {
     const std::string path = autotune.folder + "/report.html";
     const Said said = autotune({"report", "--html", path});
     EXPECT_EQ(said.code, ExitCode::done) << said.err;
-    return slurp(path);
+    return text_of(path);
 }
 
 // A page of one tuned problem with trials and finalists, written by the command.
@@ -185,7 +180,7 @@ TEST(Report, AnEmptyDatabaseIsAPageThatSaysSo) {
     CliBench autotune;
     const std::string path = autotune.folder + "/report.html";
     EXPECT_EQ(autotune({"report", "--html", path}).code, ExitCode::done);
-    EXPECT_THAT(slurp(path), HasSubstr("nothing to show yet"));
+    EXPECT_THAT(text_of(path), HasSubstr("nothing to show yet"));
 }
 
 TEST(Report, AnEmptyDatabaseHasNothingToDraw) {
@@ -203,7 +198,7 @@ TEST(Report, PlotsTheWinnersOfASetUnderOneRoofline) {
     const Said said = autotune({"report", "--shapes", set, "--plot", path});
     EXPECT_EQ(said.code, ExitCode::done) << said.err;
     EXPECT_THAT(said.out, HasSubstr("2 of 2 winners"));
-    EXPECT_THAT(slurp(path), AllOf(HasSubstr("under the roofline"), HasSubstr("512x512x2048"), Not(HasSubstr("512x512x1024"))));
+    EXPECT_THAT(text_of(path), AllOf(HasSubstr("under the roofline"), HasSubstr("512x512x2048"), Not(HasSubstr("512x512x1024"))));
 }
 
 TEST(Report, PlotsNoWinnersOfTwoOpsTogether) {

@@ -1,5 +1,6 @@
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -53,12 +54,30 @@ ExitCode print_rows(Session& session, const db::Store& store, const RowFilter& f
     return ExitCode::done;
 }
 
+// Where the rows go before they are all there: beside a file, so that an export that ends early leaves the one before whole; what
+// is no file, such as a pipe, takes them as they come.
+std::string unfinished_path(const std::string& path) {
+    std::error_code unknown;
+    const std::filesystem::file_status status = std::filesystem::status(path, unknown);
+    const bool is_file = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+    return is_file ? path + ".part" : path;
+}
+
 ExitCode write_file(Session& session, const db::Store& store, const RowFilter& filter, const std::string& path) {
-    std::ofstream file(path, std::ios::trunc);
-    if (!file) throw Error(ErrorCode::usage, "cannot write '" + path + "': " + std::strerror(errno) + "; choose another --out");
+    const std::string unfinished = unfinished_path(path);
+    std::ofstream file(unfinished, std::ios::trunc);
+    if (!file)
+        throw Error(ErrorCode::usage, "cannot write '" + unfinished + "': " + std::strerror(errno) + "; choose another --out");
     const std::int64_t written = write_rows(session, store, filter, file);
     file.close();
-    if (!file) throw Error(ErrorCode::internal, "cannot write all of '" + path + "': " + std::strerror(errno));
+    std::error_code failed;
+    if (file && unfinished != path) std::filesystem::rename(unfinished, path, failed);
+    if (!file || failed) {
+        const std::string why = failed ? failed.message() : std::strerror(errno);
+        if (unfinished != path) std::filesystem::remove(unfinished, failed);
+        throw Error(ErrorCode::internal,
+                    "cannot write all of '" + path + "': " + why + (unfinished == path ? "" : "; what it held before is intact"));
+    }
     if (session.json()) {
         print_json(session, {{"written", written}, {"file", path}});
     } else {
