@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/core/error.h"
+
 namespace autotune::softmax {
 namespace {
 
+constexpr std::int64_t kMostGridX = 2147483647;
 constexpr double kLaunch_us = 1.2;        // in a stream of other kernels
 constexpr double kEarly_us = 0.2;         // that a programmatic launch costs behind kernels that trigger nothing early
 constexpr double kLatency_us = 0.8;       // of a load that misses every cache, under load
@@ -47,6 +50,36 @@ std::vector<Argument> arguments(const Problem& problem) {
     const View view(problem);
     return {TensorArg{kX},     TensorArg{kY},    TensorArg{kLse},  I64Arg{view.rows},
             I64Arg{view.cols}, I64Arg{view.ldx}, I64Arg{view.ldy}, F32Arg{std::fabs(view.scale)}};
+}
+
+Config config_of(const std::vector<Parameter>& parameters, std::initializer_list<std::int64_t> values) {
+    check(parameters.size() == values.size(), "a softmax config has a value for each parameter");
+    Config config;
+    const std::int64_t* value = values.begin();
+    for (const Parameter& parameter : parameters) config.set(parameter.name, *value++);
+    return config;
+}
+
+std::vector<NamedConfig> legal_ones(std::vector<NamedConfig> named, const SearchSpace& space) {
+    std::erase_if(named, [&](const NamedConfig& entry) { return !space.contains(entry.config); });
+    return named;
+}
+
+std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t resident_blocks, const Device& device) {
+    const std::int64_t blocks = config["cluster_blocks"];
+    const std::int64_t filling = std::max<std::int64_t>(1, device.identity.sm_count * resident_blocks / blocks);
+    const std::int64_t most = kMostGridX / blocks;
+    return std::min({tiles, config["waves"] == 0 ? most : filling * config["waves"], most});
+}
+
+LaunchStep step_of(const Problem& problem, const Config& config, std::int64_t clusters) {
+    LaunchStep step;
+    step.grid.x = static_cast<std::uint32_t>(clusters * config["cluster_blocks"]);
+    step.block.x = static_cast<std::uint32_t>(config["threads"]);
+    step.cluster.x = static_cast<std::uint32_t>(config["cluster_blocks"]);
+    step.programmatic_dependent = config["pdl"] == 1;
+    step.arguments = arguments(problem);
+    return step;
 }
 
 Parameter load_hint_parameter() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -71,6 +72,17 @@ std::vector<Binding> facts(const Problem& problem);
 std::vector<Argument> arguments(const Problem& problem);
 
 // ---- for families ----
+
+// The values of a config in declared order of `parameters`. REQUIRES: one each.
+Config config_of(const std::vector<Parameter>& parameters, std::initializer_list<std::int64_t> values);
+// Leaves out the names that the problem makes illegal.
+std::vector<NamedConfig> legal_ones(std::vector<NamedConfig> named, const SearchSpace& space);
+
+// Clusters of a launch for `tiles` of rows, of which an SM has room for `resident_blocks` blocks: kernels loop over tiles, so any
+// number is right.
+std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t resident_blocks, const Device& device);
+// The step that every softmax kernel is launched by: its shape from the config, and arguments().
+LaunchStep step_of(const Problem& problem, const Config& config, std::int64_t clusters);
 
 Parameter load_hint_parameter();
 Parameter store_hint_parameter();

@@ -1,7 +1,6 @@
 #include "src/core/family.h"
 
 #include <algorithm>
-#include <array>
 
 #include "kernel_templates/softmax/softmax_problem.h"
 
@@ -10,7 +9,6 @@ namespace {
 
 using softmax::View;
 
-constexpr std::int64_t kMostGridX = 2147483647;
 constexpr std::int64_t kAccessBytes = 16;
 constexpr std::int64_t kOtherSmemBytes = 3072;  // barriers, parts of rows, and what the hardware takes of every block
 constexpr std::int64_t kOtherRegisters = 40;
@@ -87,12 +85,8 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     return all;
 }
 
-// In declared order of parameters.
-Config config_of(const std::array<std::int64_t, 11>& values) {
-    Config config;
-    std::size_t i = 0;
-    for (const Parameter& parameter : parameters()) config.set(parameter.name, values.at(i++));
-    return config;
+Config config_of(std::initializer_list<std::int64_t> values) {
+    return softmax::config_of(parameters(), values);
 }
 
 std::int64_t power_up_to(std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -126,8 +120,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
     clusters.set("threads_per_row", 256);
     std::vector<NamedConfig> all = {
         {"bulk", usual_config(view)}, {"bulk_stage2", rings}, {"bulk_stage2_store", stored}, {"bulk_cluster4", clusters}};
-    std::erase_if(all, [&](const NamedConfig& named) { return !space.contains(named.config); });
-    return all;
+    return softmax::legal_ones(std::move(all), space);
 }
 
 std::int64_t resident_blocks(const Config& c, const View& view, const Device& device) {
@@ -138,13 +131,8 @@ std::int64_t resident_blocks(const Config& c, const View& view, const Device& de
     return std::max<std::int64_t>(1, std::min({by_threads, by_smem, by_registers, std::int64_t{device.limits.blocks_per_sm}}));
 }
 
-// The kernel loops over tiles, so any number of clusters is right.
 std::int64_t clusters_of(const Config& c, const View& view, const Device& device) {
-    const std::int64_t tiles = softmax::ceil_div(view.rows, rows_per_tile(c));
-    const std::int64_t filling =
-        std::max<std::int64_t>(1, device.identity.sm_count * resident_blocks(c, view, device) / c["cluster_blocks"]);
-    const std::int64_t most = kMostGridX / c["cluster_blocks"];
-    return std::min({tiles, c["waves"] == 0 ? most : filling * c["waves"], most});
+    return softmax::clusters_of(c, softmax::ceil_div(view.rows, rows_per_tile(c)), resident_blocks(c, view, device), device);
 }
 
 double predicted_us(const View& view, const Config& c, const Device& device) {
@@ -209,13 +197,8 @@ SearchSpace SoftmaxBulk::space(const Problem& problem, const Device& device) con
 LaunchPlan SoftmaxBulk::plan(const Problem& problem, const Config& config, const Device& device) const {
     const View view(problem);
     const std::int64_t accesses = row_accesses(view);
-    LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(clusters_of(config, view, device) * config["cluster_blocks"]);
-    step.block.x = static_cast<std::uint32_t>(config["threads"]);
-    step.cluster.x = static_cast<std::uint32_t>(config["cluster_blocks"]);
-    step.programmatic_dependent = config["pdl"] == 1;
+    LaunchStep step = softmax::step_of(problem, config, clusters_of(config, view, device));
     step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(config, accesses));
-    step.arguments = softmax::arguments(problem);
     step.arguments.push_back(I32Arg{static_cast<std::int32_t>(config["stages"])});
     step.arguments.push_back(I32Arg{static_cast<std::int32_t>(slot_bytes(config, accesses))});
     return {.steps = {step}};

@@ -1,7 +1,6 @@
 #include "src/core/family.h"
 
 #include <algorithm>
-#include <array>
 
 #include "kernel_templates/softmax/softmax_problem.h"
 
@@ -10,7 +9,6 @@ namespace {
 
 using softmax::View;
 
-constexpr std::int64_t kMostGridX = 2147483647;
 constexpr std::int64_t kOtherRegisters = 32;  // of a thread, beside what it holds
 constexpr std::int64_t kWidestAccessBytes = 16;
 constexpr std::int64_t kMostRegisters = 255;
@@ -107,12 +105,8 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     return all;
 }
 
-// In declared order of parameters.
-Config config_of(const std::array<std::int64_t, 14>& values) {
-    Config config;
-    std::size_t i = 0;
-    for (const Parameter& parameter : parameters()) config.set(parameter.name, values.at(i++));
-    return config;
+Config config_of(std::initializer_list<std::int64_t> values) {
+    return softmax::config_of(parameters(), values);
 }
 
 struct Widths {
@@ -162,8 +156,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
         {"cluster4_registers", config_of({256, 256, 1, 4, widths.access, power_from(softmax::ceil_div(widths.accesses, 1024), 8),
                                           1, 1, 0, 1, 0, 0, 0, 0})},
     };
-    std::erase_if(all, [&](const NamedConfig& named) { return !space.contains(named.config); });
-    return all;
+    return softmax::legal_ones(std::move(all), space);
 }
 
 std::int64_t resident_blocks(const Config& c, std::int64_t element_bytes, const Device& device) {
@@ -173,13 +166,9 @@ std::int64_t resident_blocks(const Config& c, std::int64_t element_bytes, const 
         1, std::min({by_threads, std::max(by_registers, c["resident_blocks"]), std::int64_t{device.limits.blocks_per_sm}}));
 }
 
-// The kernel loops over rows, so any number of clusters is right.
 std::int64_t clusters_of(const Config& c, const View& view, const Device& device) {
-    const std::int64_t tiles = softmax::ceil_div(view.rows, rows_per_block(c));
-    const std::int64_t filling = std::max<std::int64_t>(
-        1, device.identity.sm_count * resident_blocks(c, view.element_bytes, device) / c["cluster_blocks"]);
-    const std::int64_t most = kMostGridX / c["cluster_blocks"];
-    return std::min({tiles, c["waves"] == 0 ? most : filling * c["waves"], most});
+    return softmax::clusters_of(c, softmax::ceil_div(view.rows, rows_per_block(c)),
+                                resident_blocks(c, view.element_bytes, device), device);
 }
 
 double predicted_us(const View& view, const Config& c, const Device& device) {
@@ -234,14 +223,8 @@ SearchSpace SoftmaxRows::space(const Problem& problem, const Device& device) con
 
 LaunchPlan SoftmaxRows::plan(const Problem& problem, const Config& config, const Device& device) const {
     const View view(problem);
-    const std::int64_t cluster = config["cluster_blocks"];
-    LaunchStep step;
+    LaunchStep step = softmax::step_of(problem, config, clusters_of(config, view, device));
     step.entry = Shape(config, view.element_bytes).held_cols >= view.cols ? "" : "_long";
-    step.grid.x = static_cast<std::uint32_t>(clusters_of(config, view, device) * cluster);
-    step.block.x = static_cast<std::uint32_t>(config["threads"]);
-    step.cluster.x = static_cast<std::uint32_t>(cluster);
-    step.programmatic_dependent = config["pdl"] == 1;
-    step.arguments = softmax::arguments(problem);
     return {.steps = {step}};
 }
 
