@@ -1,9 +1,13 @@
 #include "db/shipped.h"
 
+#include <dirent.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <optional>
 #include <system_error>
 
@@ -14,6 +18,28 @@ namespace autotune::db {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
+
+// The winners' files in a folder. Not std::filesystem's iterator: without memory that one ends the program instead of throwing.
+std::vector<std::string> files_of(const std::string& folder, std::error_code& failed) {
+    struct Closer {
+        void operator()(DIR* open) const { ::closedir(open); }
+    };
+    const std::unique_ptr<DIR, Closer> open(::opendir(folder.c_str()));
+    std::vector<std::string> names;
+    if (open == nullptr) {
+        if (errno == ENOMEM) throw std::bad_alloc();
+        failed.assign(errno, std::generic_category());
+        return names;
+    }
+    errno = 0;
+    while (const dirent* entry = ::readdir(open.get())) {
+        const std::filesystem::path name = entry->d_name;
+        if (name.extension() == ".jsonl") names.push_back((std::filesystem::path(folder) / name).string());
+        errno = 0;
+    }
+    failed.assign(errno, std::generic_category());
+    return names;
+}
 
 // The text of string member `name` where it first stands in `line`; nullopt if it does not. A guess for finding lines quickly:
 // what a line really says is decided when it is parsed.
@@ -80,10 +106,7 @@ void Shipped::load_path(const std::string& path) {
         load_file(path);
         return;
     }
-    std::vector<std::string> names;
-    for (std::filesystem::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
-        if (at->path().extension() == ".jsonl") names.push_back(at->path().string());
-    }
+    std::vector<std::string> names = files_of(path, failed);
     if (failed)
         log_.add({WarningKind::invalid_shipped,
                   "shipped winners in " + path + " cannot be listed (" + failed.message() + "); they are not used"});
