@@ -16,9 +16,9 @@
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
-#include "tuner/meter.h"
-#include "tuner/racing.h"
-#include "tuner/workbench.h"
+#include "tuner/fixture/workbench.h"
+#include "tuner/measure/meter.h"
+#include "tuner/measure/racing.h"
 
 namespace autotune::tuner {
 namespace {

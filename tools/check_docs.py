@@ -11,7 +11,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 VARIABLE = re.compile(r'"((?:AUTOTUNE|XDG|CUDA)_[A-Z_]+|HOME|NO_COLOR|VIRTUAL_ENV|PATH)"')
 DOCUMENTED = re.compile(r"^\| `([A-Z][A-Z0-9_]+)", re.M)
 TABLE = "tools/cli/environment.cpp"
-PRODUCT = ["src", "tools/cli", "tools/main.cpp", "tuner", "db"]
+PRODUCT = ["src", "tools/cli", "tuner", "db"]
 
 
 def dead_links(root):

@@ -7,7 +7,8 @@ import pathlib
 import re
 import sys
 
-# What each box may include beside itself. An arrow reaches everything that its target may reach.
+# What each box may include beside itself. An arrow reaches everything that its target may reach. A file belongs to the longest name that
+# its path begins with.
 ARROWS = {
     "include/autotune": [],
     "src/core": [],
@@ -16,15 +17,26 @@ ARROWS = {
     "src/jit": ["kernel_templates", "src/gpu"],
     "db": ["src/core"],
     "src/runtime": ["src/jit", "db", "include/autotune"],
-    "tuner": ["src/jit", "db"],
-    "tools": ["tuner", "src/runtime", "include/autotune"],
+    # The rooms of the tuner. What decides (search, replay) knows neither a GPU nor a process.
+    "tuner/search": ["src/core"],
+    "tuner/replay": ["tuner/search"],
+    "tuner/fixture": ["src/jit"],
+    "tuner/measure": ["tuner/fixture"],
+    "tuner/verify": ["tuner/fixture"],
+    "tuner/worker": ["tuner/measure", "tuner/verify", "db"],
+    "tuner/compile": ["tuner/worker"],
+    "tuner/session": ["tuner/search", "tuner/replay", "tuner/compile"],
+    "tools/cli": ["tuner/session", "src/runtime", "include/autotune", "tools/cli/plot"],
+    "tools/cli/plot": ["src/core"],
 }
+# Folders of rooms: a file of theirs that lies in no room is a breach.
+ROOMS_ONLY = ["src", "tuner", "tools"]
 # Headers of dependencies that only some boxes may see. Tests see everything.
 OWNERS = {
     r"sqlite3\.h": ["db"],
     r"(cuda|nvrtc|cudaTypedefs|nvml|cublas\w*|cuda_\w+)\.h": ["src/gpu"],
-    r"CLI/.*": ["tools"],
-    r"spdlog/.*": ["tools"],
+    r"CLI/.*": ["tools/cli"],
+    r"spdlog/.*": ["tools/cli"],
     r"sodium(/.*)?\.h": ["src/jit", "db", "kernel_templates"],
 }
 PRINTS = re.compile(r"\b(?:std::)?(?:cout|cerr|clog)\s*<<|(?<![\w.])(?:std::)?(?:printf|puts|putchar|perror)\s*\(|"
@@ -33,15 +45,15 @@ READS_ENVIRONMENT = re.compile(r"\b(?:secure_)?getenv\s*\(|\benviron\b")
 # A set-user-ID program must not believe its caller: what a host program links reads the environment by secure_getenv alone.
 READS_INSECURELY = re.compile(r"\bgetenv\s*\(")
 READS_SECURELY = ["src/runtime"]
-MAY_PRINT = ["tools"]
+MAY_PRINT = ["tools/cli"]
 # src/runtime: autotune_create reads it when it is asked to.
-MAY_READ_ENVIRONMENT = ["tools", "src/runtime"]
+MAY_READ_ENVIRONMENT = ["tools/cli", "src/runtime"]
 # Single files with a reason of their own.
 ENVIRONMENT_EXCEPTIONS = {
-    "tuner/worker_process.cpp": "a child process is given a cleaned copy of ours",
+    "tuner/worker/worker_process.cpp": "a child process is given a cleaned copy of ours",
 }
 # Boxes that serve every op alike: an op's name, its folder and the names of its extents, traits and operands are its own business.
-OP_NEUTRAL = ["src/core", "src/jit", "db", "tuner", "tools"]
+OP_NEUTRAL = [box for box in ARROWS if box.startswith(("src/core", "src/jit", "db", "tuner/", "tools/"))]
 ASKS_BY_NAME = re.compile(r'\b(?:extent|trait|operand)\s*\(\s*"')
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
@@ -58,7 +70,7 @@ def reachable(box):
 
 def box_of(path):
     """The box that a path relative to the root lies in, or None for what has no rules (tests, examples)."""
-    return next((box for box in ARROWS if path.startswith(box + "/")), None)
+    return max((box for box in ARROWS if path.startswith(box + "/")), key=len, default=None)
 
 
 def breaches_of_include(box, bracket, target):
@@ -95,13 +107,17 @@ def without_comments(text):
 
 def breaches_of_file(name, text, ops):
     box = box_of(name)
+    if box is None:
+        if name.split("/")[0] in ROOMS_ONLY:
+            yield 1, f"{name} lies in no room of {name.split('/')[0]}/"
+        return
     for number, line in enumerate(without_comments(text).splitlines(), 1):
         yield from ((number, why) for why in breaches_of_neutrality(box, line, ops))
         include = INCLUDE.match(line)
         if include:
             yield from ((number, why) for why in breaches_of_include(box, *include.groups()))
         elif PRINTS.search(line) and box not in MAY_PRINT:
-            yield number, f"{box} prints; only tools/ does"
+            yield number, f"{box} prints; only tools/cli does"
         elif READS_ENVIRONMENT.search(line) and box not in MAY_READ_ENVIRONMENT and name not in ENVIRONMENT_EXCEPTIONS:
             yield number, f"{box} reads the environment; only {', '.join(MAY_READ_ENVIRONMENT)} do"
         elif READS_INSECURELY.search(line) and box in READS_SECURELY:
@@ -112,9 +128,9 @@ def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
     ops = {path.parent.name for path in (root / "kernel_templates").glob("*/op.cpp")}
     count = 0
-    for box in ARROWS:
+    for top in sorted({box.split("/")[0] for box in ARROWS}):
         # Device text (.cuh) answers to NVRTC, not to these rules.
-        for path in sorted(p for p in (root / box).rglob("*") if p.suffix in {".h", ".hpp", ".cpp", ".c"}):
+        for path in sorted(p for p in (root / top).rglob("*") if p.suffix in {".h", ".hpp", ".cpp", ".c"}):
             name = path.relative_to(root).as_posix()
             for line, why in breaches_of_file(name, path.read_text(), ops):
                 print(f"{name}:{line}: {why}")

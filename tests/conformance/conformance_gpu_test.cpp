@@ -16,8 +16,8 @@
 #include "src/jit/compiler.h"
 #include "tests/support/gpu_gate.h"
 #include "tests/support/nvrtc_for_tests.h"
-#include "tuner/verifier.h"
-#include "tuner/workbench.h"
+#include "tuner/fixture/workbench.h"
+#include "tuner/verify/verifier.h"
 
 namespace autotune::test {
 namespace {

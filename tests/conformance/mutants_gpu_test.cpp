@@ -11,8 +11,8 @@
 #include "tests/kernel_templates/mutants.h"
 #include "tests/support/gpu_gate.h"
 #include "tests/support/nvrtc_for_tests.h"
-#include "tuner/endurance.h"
-#include "tuner/verifier.h"
+#include "tuner/verify/endurance.h"
+#include "tuner/verify/verifier.h"
 
 namespace autotune::test {
 namespace {

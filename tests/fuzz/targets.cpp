@@ -9,9 +9,9 @@
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "src/jit/render.h"
-#include "tools/cli/shapes.h"
-#include "tuner/recorded_space.h"
-#include "tuner/wire.h"
+#include "tools/cli/input/shapes.h"
+#include "tuner/replay/recorded_space.h"
+#include "tuner/worker/wire.h"
 
 namespace autotune::fuzz {
 namespace {

@@ -10,7 +10,7 @@
 #include "src/jit/kernel.h"
 #include "tests/support/gpu_gate.h"
 #include "tests/support/nvrtc_for_tests.h"
-#include "tuner/harness.h"
+#include "tuner/fixture/harness.h"
 
 namespace autotune::test {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "src/core/error.h"
 #include "tools/cli/command.h"
-#include "tools/cli/completion.h"
-#include "tools/cli/help.h"
-#include "tools/cli/messages.h"
-#include "tools/cli/parser.h"
+#include "tools/cli/help/completion.h"
+#include "tools/cli/help/help.h"
+#include "tools/cli/input/parser.h"
+#include "tools/cli/output/messages.h"
 
 namespace autotune::cli {
 

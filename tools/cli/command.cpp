@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tuner/search.h"
+#include "tuner/search/search.h"
 
 namespace autotune::cli {
 

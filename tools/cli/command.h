@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "src/core/op.h"
-#include "tools/cli/arguments.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/input/arguments.h"
 
 namespace autotune::cli {
 

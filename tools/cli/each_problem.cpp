@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
-#include "tools/cli/json_forms.h"
-#include "tools/cli/text_forms.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/text_format.h"
 
 namespace autotune::cli {
 namespace {

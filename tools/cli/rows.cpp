@@ -9,10 +9,10 @@
 
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
-#include "tools/cli/json_forms.h"
-#include "tools/cli/messages.h"
-#include "tools/cli/requests.h"
-#include "tools/cli/text_forms.h"
+#include "tools/cli/input/requests.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/messages.h"
+#include "tools/cli/output/text_format.h"
 
 namespace autotune::cli {
 namespace {

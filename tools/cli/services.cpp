@@ -9,7 +9,7 @@
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvml.h"
 #include "src/gpu/nvrtc.h"
-#include "tuner/recorded_space.h"
+#include "tuner/replay/recorded_space.h"
 
 namespace autotune::cli {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "src/core/device.h"
 #include "tools/cli/environment.h"
-#include "tuner/simulate.h"
-#include "tuner/tune.h"
+#include "tuner/replay/simulate.h"
+#include "tuner/session/tune.h"
 
 namespace autotune::cli {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "src/core/error.h"
-#include "tools/cli/messages.h"
+#include "tools/cli/output/messages.h"
 
 namespace autotune::cli {
 namespace {

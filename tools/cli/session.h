@@ -11,13 +11,13 @@
 
 #include "db/store.h"
 #include "kernel_templates/catalogue.h"
-#include "tools/cli/arguments.h"
 #include "tools/cli/command.h"
 #include "tools/cli/environment.h"
-#include "tools/cli/json_document.h"
+#include "tools/cli/input/arguments.h"
+#include "tools/cli/output/json_document.h"
+#include "tools/cli/output/wrap.h"
 #include "tools/cli/services.h"
-#include "tools/cli/wrap.h"
-#include "tuner/tune.h"
+#include "tuner/session/tune.h"
 
 namespace autotune::cli {
 

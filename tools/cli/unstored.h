@@ -3,7 +3,7 @@
 #include <string>
 
 #include "db/store.h"
-#include "tools/cli/json_forms.h"
+#include "tools/cli/output/json_format.h"
 #include "tools/cli/session.h"
 
 namespace autotune::cli {

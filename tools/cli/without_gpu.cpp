@@ -7,12 +7,12 @@
 #include <thread>
 
 #include "src/core/error.h"
-#include "tools/cli/compiled_table.h"
 #include "tools/cli/each_problem.h"
-#include "tools/cli/json_forms.h"
-#include "tools/cli/progress.h"
-#include "tools/cli/requests.h"
-#include "tools/cli/text_forms.h"
+#include "tools/cli/input/requests.h"
+#include "tools/cli/output/compiled_table.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/progress.h"
+#include "tools/cli/output/text_format.h"
 
 namespace autotune::cli {
 namespace {

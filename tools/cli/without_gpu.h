@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tools/cli/session.h"
-#include "tuner/tune.h"
+#include "tuner/session/tune.h"
 
 namespace autotune::cli {
 

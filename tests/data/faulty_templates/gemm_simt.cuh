@@ -1,5 +1,5 @@
 // What a template of gemm/simt's parameters does instead, and a fault in some configs: what the tuner must survive, name and remember
-// (tests/tuner/faulty_templates_gpu_test.cpp, which puts the family's first block above this). One element after another; every
+// (tests/tuner/verify/faulty_templates_gpu_test.cpp, which puts the family's first block above this). One element after another; every
 // loop ends by itself within kLongest_us.
 #include "common/ptx.cuh"
 #include "common/types.cuh"

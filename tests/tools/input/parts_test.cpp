@@ -1,0 +1,201 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+#include "tools/cli/each_problem.h"
+#include "tools/cli/environment.h"
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/input/budget.h"
+#include "tools/cli/input/parser.h"
+#include "tools/cli/output/common_words.h"
+#include "tools/cli/output/csv.h"
+#include "tools/cli/output/progress.h"
+#include "tools/cli/output/table.h"
+#include "tools/cli/output/text_format.h"
+#include "tools/cli/output/wrap.h"
+
+namespace autotune::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(Csv, QuotesWhatWouldBreakALineAndFlattensMembers) {
+    using Json = nlohmann::ordered_json;
+    const std::vector<Json> rows = {
+        {{"name", "a,b"}, {"compile", {{"registers", 64}}}, {"config", {{"block_m", 128}, {"stages", 2}}}},
+        {{"name", "say \"x\""}, {"us", 1.5}, {"values", {1, 2}}}};
+    EXPECT_EQ(csv_of(rows),
+              "name,compile.registers,config,us,values\n"
+              "\"a,b\",64,block_m=128 stages=2,,\n"
+              "\"say \"\"x\"\"\",,,1.5,1 2\n");
+}
+
+TEST(Csv, NoRowsAreNoText) {
+    EXPECT_EQ(csv_of({}), "");
+}
+
+TEST(Budget, ReadsSecondsMinutesHoursAndTrials) {
+    EXPECT_DOUBLE_EQ(parse_budget("30s").seconds, 30);
+    EXPECT_DOUBLE_EQ(parse_budget("2m").seconds, 120);
+    EXPECT_DOUBLE_EQ(parse_budget("1h").seconds, 3600);
+    EXPECT_DOUBLE_EQ(parse_budget("1.5").seconds, 1.5);
+    EXPECT_DOUBLE_EQ(parse_budget("1500ms").seconds, 1.5);
+    EXPECT_EQ(parse_budget("200t").trials, 200);
+}
+
+TEST(Budget, TrialsAloneSetNoLimitOnTimeThatAnyoneMeets) {
+    EXPECT_GE(parse_budget("200t").seconds, 24 * 3600);
+}
+
+TEST(Budget, BothLimitsMayBeGiven) {
+    const tuner::Budget budget = parse_budget("30s,200t");
+    EXPECT_DOUBLE_EQ(budget.seconds, 30);
+    EXPECT_EQ(budget.trials, 200);
+}
+
+TEST(Budget, RefusesWhatIsNoTime) {
+    for (const char* text : {"", "s", "t", "0s", "nan", "inf", "1e400", "-1", "3d", "5.5t", "99999999999t"}) {
+        EXPECT_THROW(parse_budget(text), Error) << text;
+    }
+}
+
+TEST(ExitCodes, EachErrorHasTheDocumentedCode) {
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::internal)), 1);
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::usage)), 2);
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::no_gpu)), 3);
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::no_valid_config)), 4);
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::database)), 5);
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::verification)), 6);
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::gpu_unhealthy)), 8);
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::interrupted)), 130);
+}
+
+TEST(ExitCodes, SeveralItemsThatEndAlikeShareTheirCode) {
+    EXPECT_EQ(combined({ExitCode::done, ExitCode::done}), ExitCode::done);
+    EXPECT_EQ(combined({ExitCode::no_valid_config, ExitCode::no_valid_config}), ExitCode::no_valid_config);
+    EXPECT_EQ(combined({ExitCode::done, ExitCode::no_valid_config}), ExitCode::some_failed);
+}
+
+TEST(Paths, FollowXdgFolders) {
+    const Paths paths = default_paths(Environment(
+        Environment::Variables{{"XDG_DATA_HOME", "/d"}, {"XDG_CACHE_HOME", "/c"}, {"XDG_STATE_HOME", "/s"}, {"HOME", "/h"}}));
+    EXPECT_EQ(paths.database, "/d/autotune/autotune.db");
+    EXPECT_EQ(paths.cache_folder, "/c/autotune");
+    EXPECT_EQ(paths.state_folder, "/s/autotune");
+    EXPECT_EQ(paths.fallback_reason, "");
+}
+
+TEST(Paths, FallBackToHomeWhenAnXdgFolderIsRelative) {
+    EXPECT_EQ(default_paths(Environment(Environment::Variables{{"XDG_DATA_HOME", "d"}, {"HOME", "/h"}})).database,
+              "/h/.local/share/autotune/autotune.db");
+}
+
+TEST(Paths, OwnVariablesGoFirst) {
+    const Paths paths = default_paths(
+        Environment(Environment::Variables{{"HOME", "/h"}, {"AUTOTUNE_DB", "/x.db"}, {"AUTOTUNE_CACHE_DIR", "/y"}}));
+    EXPECT_EQ(paths.database, "/x.db");
+    EXPECT_EQ(paths.cache_folder, "/y");
+}
+
+TEST(Paths, WithoutHomeSayWhereThingsGo) {
+    EXPECT_THAT(default_paths(Environment{}).fallback_reason, HasSubstr("HOME is not set"));
+}
+
+TEST(Folders, AreMadePrivate) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "autotune-folders-XXXXXX").string();
+    const std::filesystem::path root = mkdtemp(pattern.data());
+    make_private_folder((root / "a" / "b").string());
+    EXPECT_EQ(std::filesystem::status(root / "a" / "b").permissions(), std::filesystem::perms::owner_all);
+    EXPECT_EQ(std::filesystem::status(root / "a").permissions(), std::filesystem::perms::owner_all);
+    std::filesystem::remove_all(root);
+}
+
+TEST(Folders, UnderTmpRefuseALink) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "autotune-folders-XXXXXX").string();
+    const std::filesystem::path root = mkdtemp(pattern.data());
+    std::filesystem::create_directory_symlink("/tmp", root / "link");
+    EXPECT_THAT([&] { make_private_temporary_folder((root / "link").string()); },
+                ThrowsMessage<Error>(HasSubstr("not a private folder")));
+    std::filesystem::remove_all(root);
+}
+
+TEST(TableText, AlignsColumnsAndEndsNoLineWithSpaces) {
+    Table table({{"name", Table::Align::left}, {"us"}, {"", Table::Align::left}});
+    table.add({"a", "1.5", ""});
+    table.add({"longer", "12.5", "tie"});
+    EXPECT_EQ(table.to_string(), "name      us\na        1.5\nlonger  12.5  tie\n");
+}
+
+TEST(TableText, ColumnsThatWrapShrinkUntilALineFits) {
+    Table table({{"#"}, {"state", Table::Align::left}, {"candidate", Table::Align::wrap}});
+    table.add({"1", "ok", "alpha=1 beta=2 gamma=3 delta=4"});
+    EXPECT_EQ(table.to_string(27), "#  state  candidate\n1  ok     alpha=1 beta=2\n          gamma=3 delta=4\n");
+    EXPECT_EQ(table.to_string(SIZE_MAX), "#  state  candidate\n1  ok     alpha=1 beta=2 gamma=3 delta=4\n");
+}
+
+TEST(Wrap, BreaksAtSpacesAndALongWordAnywhere) {
+    EXPECT_THAT(wrap("one two three", 7), testing::ElementsAre("one two", "three"));
+    EXPECT_THAT(wrap("abcdefgh", 3), testing::ElementsAre("abc", "def", "gh"));
+    EXPECT_THAT(wrap("", 3), testing::ElementsAre(""));
+    EXPECT_EQ(wrapped("at: ", "one two", 7), "at: one\n    two\n");
+}
+
+TEST(CommonWords, SaysOnceWhatAllRowsOfAGroupHave) {
+    CommonWords names;
+    names.add("mma m=1 n=2 k=3");
+    names.add("mma m=1 n=4 k=3");
+    names.add("simt m=1");
+    EXPECT_EQ(names.name("mma m=1 n=4 k=3"), "mma n=4");
+    EXPECT_EQ(names.name("simt m=1"), "simt");
+    EXPECT_EQ(names.legend(), "every mma:  m=1 k=3\nthe simt:  m=1\n\n");
+    CommonWords whole(true);
+    whole.add("mma m=1");
+    EXPECT_EQ(whole.name("mma m=1"), "mma m=1");
+    EXPECT_EQ(whole.legend(), "");
+}
+
+TEST(Numbers, ReadWell) {
+    EXPECT_EQ(us_text(112.34), "112.3");
+    EXPECT_EQ(us_text(12.345), "12.35");
+    EXPECT_EQ(us_text(1.2345), "1.234");
+    EXPECT_EQ(count_text(1234567), "1,234,567");
+    EXPECT_EQ(count_text(123), "123");
+    EXPECT_EQ(bytes_text(49152), "48 KiB");
+    EXPECT_EQ(seconds_text(8.25), "8.2 s");
+    EXPECT_EQ(seconds_text(185), "3 min 05 s");
+}
+
+TEST(ProgressText, SaysHowFarAndHowLong) {
+    tuner::Progress progress;
+    progress.phase = tuner::Phase::trial;
+    progress.compiled = 12;
+    progress.tried = 8;
+    progress.failed = 1;
+    progress.elapsed_s = 5;
+    progress.eta_s = 14;
+    progress.best_us = 112.3;
+    EXPECT_EQ(progress_text(progress), "searching: compiled 12, tried 8 (1 failed), best 112.3 us, 5.0 s, 14.0 s left");
+}
+
+TEST(ProgressText, OfACompileSaysHowManyOfHowMany) {
+    tuner::Progress progress;
+    progress.compiled = 12;
+    progress.total = 24;
+    progress.elapsed_s = 3.2;
+    EXPECT_EQ(progress_text(progress), "compiled 12 of 24, 3.2 s");
+    progress.failed = 2;
+    EXPECT_EQ(progress_text(progress), "compiled 12 of 24 (2 failed), 3.2 s");
+}
+
+TEST(Nearest, FindsASlipOfTheFingersAndNothingElse) {
+    EXPECT_EQ(nearest("shpae", {"shape", "seed"}), "shape");
+    EXPECT_EQ(nearest("tuen", {"tune", "bench"}), "tune");
+    EXPECT_EQ(nearest("completely", {"tune", "bench"}), "");
+}
+
+}  // namespace
+}  // namespace autotune::cli

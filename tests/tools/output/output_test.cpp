@@ -1,0 +1,338 @@
+// What a command prints beside its result: messages that a terminal may be trusted with, one JSON document, warnings, and pipes
+// whose reader goes away.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+
+#include "tests/tools/cli_bench.h"
+#include "tools/cli/input/input_file.h"
+#include "tools/cli/output/messages.h"
+#include "tools/cli/output/output_stream.h"
+
+namespace autotune::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+
+const std::vector<std::string> kTune = {"--op", "hgemm", "--shape", "512x512x512"};
+
+// ---- messages ----
+
+TEST(Printable, KeepsTextOfAnyLanguage) {
+    EXPECT_EQ(printable("größe 尺寸 4096x4096 'a b'"), "größe 尺寸 4096x4096 'a b'");
+}
+
+TEST(Printable, EscapesWhatATerminalObeys) {
+    EXPECT_EQ(printable("a\nb\tc\rd"), "a\\nb\\tc\\rd");
+    EXPECT_EQ(printable("\x1b[2J\x7f"), "\\x1b[2J\\x7f");
+    EXPECT_EQ(printable("\xc2\x9b"
+                        "2J"),
+              "\\xc2\\x9b2J")
+        << "U+009B begins a control sequence as ESC [ does";
+    EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+}
+
+TEST(Printable, EscapesBytesThatAreNotUtf8) {
+    EXPECT_EQ(printable("a\xff\xc3"), "a\\xff\\xc3");
+    EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82") << "cut in the middle of a character";
+}
+
+TEST(Messages, ControlCharactersOfArgumentsNeverReachTheTerminal) {
+    CliBench autotune;
+    const std::string evil = "x\x1b]0;title\a\nautotune: all is well";
+    const std::vector<std::vector<std::string>> lines = {{evil},
+                                                         {"--op", evil, "--shape", "1x1x1"},
+                                                         {"--op", "hgemm", "--shape", evil},
+                                                         {"--op", "hgemm", "--shape", "1x1x1", "--" + evil},
+                                                         {"show", "--db", autotune.folder + "/" + evil},
+                                                         {"import", evil},
+                                                         {"export", "--out", "/nonexistent/" + evil},
+                                                         {"families", "--op", evil},
+                                                         {"completion", evil},
+                                                         {"sweep", "--op", "hgemm", "--shapes", evil}};
+    for (const std::vector<std::string>& words : lines) {
+        const Said said = autotune(words);
+        EXPECT_THAT(said.err, AllOf(HasSubstr("\\x1b]0;title\\x07\\nautotune"), Not(HasSubstr("\x1b")))) << words.front();
+        EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), 1) << said.err;
+    }
+}
+
+TEST(Messages, FileNamesInResultsAreEscapedToo) {
+    CliBench autotune;
+    const std::string path = autotune.folder + "/a\x1b[2Jb";
+    EXPECT_THAT(autotune({"export", "--out", path}).out, AllOf(HasSubstr("a\\x1b[2Jb"), Not(HasSubstr("\x1b"))));
+    EXPECT_THAT(autotune({"import", path}).out, Not(HasSubstr("\x1b")));
+    EXPECT_THAT(autotune({"doctor", "--db", path}).out, Not(HasSubstr("\x1b")));
+}
+
+TEST(Export, ThatCannotWriteLeavesTheFileBeforeWhole) {
+    CliBench autotune;
+    autotune(kTune);
+    const std::string path = autotune.file("rows.jsonl", "an earlier export");
+    std::filesystem::create_directory(path + ".part");
+    EXPECT_EQ(autotune({"export", "--out", path}).code, ExitCode::usage);
+    EXPECT_EQ(text_of(path), "an earlier export");
+    std::filesystem::remove(path + ".part");
+    EXPECT_EQ(autotune({"export", "--out", path}).code, ExitCode::done);
+    EXPECT_THAT(text_of(path), HasSubstr("\"op\""));
+    EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+}
+
+// ---- JSON ----
+
+TEST(Json, EveryCommandPrintsOneDocument) {
+    CliBench autotune;
+    autotune(kTune);
+    const std::string rows = autotune.file("rows.jsonl", autotune({"export"}).out);
+    const std::vector<std::vector<std::string>> lines = {
+        {"tune", "--op", "hgemm", "--shape", "8,16x8x8", "--dry-run"},
+        {"sweep", "--op", "hgemm", "--shapes", "8,16x8x8"},
+        {"sweep", "--op", "hgemm", "--shapes", "8,16x8x8", "--dry-run"},
+        {"bench", "--op", "hgemm", "--shape", "8,16x8x8"},
+        {"compile", "--op", "hgemm", "--shape", "8,16x8x8", "--arch", "sm_80,sm_90a"},
+        {"compile", "--op", "hgemm", "--shape", "8,16x8x8", "--arch", "sm_80,sm_90a", "--dry-run"},
+        {"explain", "--op", "hgemm", "--shape", "512,16x512x512", "--arch", "sm_80,sm_90a"},
+        {"show"},
+        {"show", "--misses"},
+        {"verify"},
+        {"verify", "--database-only"},
+        {"export"},
+        {"export", "--out", autotune.folder + "/out.jsonl"},
+        {"import", rows, "--dry-run"},
+        {"report", "--html", autotune.folder + "/page.html"},
+        {"families", "--op", "add"},
+        {"simulate", "a.json", "b.json"},
+        {"doctor"},
+        {"completion", "bash"},
+        {"completion", "zsh"},
+        {"manual"}};
+    for (std::vector<std::string> words : lines) {
+        words.push_back("--json");
+        const Said said = autotune(words);
+        EXPECT_TRUE(nlohmann::json::accept(said.out)) << testing::PrintToString(words) << "\n" << said.out << said.err;
+    }
+}
+
+TEST(Json, VerifyOfTheDatabaseAloneSaysWhatItFound) {
+    CliBench autotune;
+    autotune(kTune);
+    const auto json = autotune({"verify", "--database-only", "--json"}).json();
+    EXPECT_EQ(json["winners"], 1);
+    EXPECT_EQ(json["unusable"], 0);
+    EXPECT_TRUE(json["rows"].empty());
+}
+
+TEST(Json, ExportedRowsAreElements) {
+    CliBench autotune;
+    autotune({"--op", "hgemm", "--shape", "8,16x8x8"});
+    const auto json = autotune({"export", "--json"}).json();
+    ASSERT_THAT(json["winners"], SizeIs(2));
+    EXPECT_EQ(json["winners"][0]["op"], "gemm");
+    EXPECT_EQ(json["written"], 2);
+}
+
+TEST(Json, TheCompletionIsAMember) {
+    CliBench autotune;
+    EXPECT_EQ(autotune({"completion", "bash", "--json"}).json()["script"], autotune({"completion", "bash"}).out);
+}
+
+// ---- warnings ----
+
+// A database that others may write to.
+std::string open_to_others(CliBench& autotune) {
+    std::string path = autotune.folder + "/open.db";
+    EXPECT_EQ(autotune({"--op", "hgemm", "--shape", "512x512x512", "--db", path}).code, ExitCode::done);
+    chmod(path.c_str(), 0666);
+    return path;
+}
+
+TEST(Warnings, OfADatabaseAreToldOnceByEveryCommandThatOpensIt) {
+    CliBench autotune;
+    const std::string path = open_to_others(autotune);
+    const std::string rows = autotune.file("rows.jsonl", "");
+    const std::string other = autotune.folder + "/other.db";
+    autotune({"--op", "hgemm", "--shape", "8x8x8", "--db", other});
+    const std::vector<std::vector<std::string>> lines = {{"tune", "--op", "hgemm", "--shape", "8,16x8x8"},
+                                                         {"sweep", "--op", "hgemm", "--shapes", "8x8x8"},
+                                                         {"bench", "--op", "hgemm", "--shape", "8x8x8"},
+                                                         {"compile", "--op", "hgemm", "--shape", "8x8x8"},
+                                                         {"explain", "--op", "hgemm", "--shape", "8x8x8"},
+                                                         {"show"},
+                                                         {"verify"},
+                                                         {"verify", "--database-only"},
+                                                         {"export"},
+                                                         {"import", rows},
+                                                         {"merge", other},
+                                                         {"doctor"},
+                                                         {"report", "--html", autotune.folder + "/r.html"}};
+    for (std::vector<std::string> words : lines) {
+        words.insert(words.end(), {"--db", path});
+        const Said said = autotune(words);
+        const auto first = said.err.find("warning: ");
+        ASSERT_NE(first, std::string::npos) << words.front();
+        EXPECT_THAT(said.err.substr(first), HasSubstr("open.db")) << words.front();
+        EXPECT_EQ(said.err.find("warning: ", first + 1), std::string::npos) << words.front() << "\n" << said.err;
+    }
+}
+
+TEST(Warnings, AreAMemberOfTheDocument) {
+    CliBench autotune;
+    const std::string path = open_to_others(autotune);
+    const auto shown = autotune({"show", "--json", "--db", path}).json();
+    ASSERT_THAT(shown["warnings"], SizeIs(1));
+    EXPECT_THAT(shown["warnings"][0].get<std::string>(), HasSubstr("open.db"));
+    const auto swept = autotune({"sweep", "--op", "hgemm", "--shapes", "8x8x8", "--json", "--db", path}).json();
+    EXPECT_THAT(swept["warnings"], SizeIs(1));
+    const auto tuned = autotune({"--op", "hgemm", "--shape", "8,16x8x8", "--json", "--db", path}).json();
+    EXPECT_TRUE(tuned[0].contains("warnings"));
+    EXPECT_FALSE(tuned[1].contains("warnings")) << "each once";
+    chmod(path.c_str(), 0600);
+    EXPECT_FALSE(autotune({"show", "--json", "--db", path}).json().contains("warnings")) << "nothing to warn of";
+}
+
+TEST(Warnings, AreToldBeforeTheErrorThatEndsTheRun) {
+    CliBench autotune;
+    const std::string path = open_to_others(autotune);
+    autotune.services.on_tune = [](const Problem&) { throw Error(ErrorCode::no_valid_config, "nothing fits"); };
+    const Said said = autotune({"--op", "hgemm", "--shape", "8x8x8", "--db", path});
+    EXPECT_LT(said.err.find("warning: "), said.err.find("nothing fits")) << said.err;
+}
+
+// ---- pipes and files ----
+
+struct Pipe {
+    Pipe() { EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0); }
+    ~Pipe() {
+        close(ends[0]);
+        close(ends[1]);
+    }
+    std::array<int, 2> ends{};
+};
+
+TEST(Output, AReaderThatLeftIsToldFromADiskThatIsFull) {
+    signal(SIGPIPE, SIG_IGN);
+    Pipe pipe;
+    close(std::exchange(pipe.ends[0], -1));
+    OutputBuffer left(pipe.ends[1]);
+    std::ostream out(&left);
+    out << "text" << std::flush;
+    EXPECT_EQ(left.failure(), EPIPE);
+
+    const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    OutputBuffer buffer(full);
+    std::ostream(&buffer) << "text" << std::flush;
+    EXPECT_EQ(buffer.failure(), ENOSPC);
+    close(full);
+}
+
+TEST(Output, EveryByteIsWrittenWhateverTheSizes) {
+    Pipe pipe;
+    std::string text;
+    for (int i = 0; i < 30'000; ++i) text += std::to_string(i) + "\n";
+    std::string got;
+    std::thread reader([&] {
+        std::array<char, 4096> chunk{};
+        for (ssize_t n = 0; (n = read(pipe.ends[0], chunk.data(), chunk.size())) > 0;)
+            got.append(chunk.data(), static_cast<std::size_t>(n));
+    });
+    {
+        OutputBuffer buffer(pipe.ends[1]);
+        std::ostream out(&buffer);
+        out << text.substr(0, 70'000) << 'x' << text.substr(70'000);
+    }
+    close(std::exchange(pipe.ends[1], -1));
+    reader.join();
+    EXPECT_EQ(got, text.substr(0, 70'000) + 'x' + text.substr(70'000));
+}
+
+// The command with a standard output that nobody reads.
+Said without_reader(CliBench& autotune, const std::vector<std::string>& words) {
+    signal(SIGPIPE, SIG_IGN);
+    Pipe pipe;
+    close(std::exchange(pipe.ends[0], -1));
+    OutputBuffer buffer(pipe.ends[1]);
+    std::ostream out(&buffer);
+    std::ostringstream err;
+    Cli cli({.out = out, .err = err, .out_failure = [&buffer] { return buffer.failure(); }}, Environment(autotune.variables),
+            autotune.services, {.binary = "", .version = "1", .shipped_folders = {}, .stop = &autotune.stop});
+    const ExitCode code = cli.run(words);
+    return {code, "", err.str()};
+}
+
+TEST(Output, WithoutAReaderTheCommandEndsQuietly) {
+    CliBench autotune;
+    autotune(kTune);
+    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+             {"show"}, {"show", "--json"}, {"export"}, {"export", "--json"}, {"families"}, {"--help"}, {"completion", "bash"}}) {
+        const Said said = without_reader(autotune, words);
+        EXPECT_EQ(said.code, ExitCode::done) << words.front();
+        EXPECT_EQ(said.err, "") << words.front();
+    }
+}
+
+TEST(Output, WithoutAReaderNoMoreShapesAreTimed) {
+    CliBench autotune;
+    without_reader(autotune, {"bench", "--op", "hgemm", "--shape", "8,16,24x8x8", "--json"});
+    EXPECT_THAT(autotune.services.benched, SizeIs(1));
+}
+
+TEST(Import, EndsAtALineThatHasNoEnd) {
+    CliBench autotune;
+    const Said said = autotune({"import", "/dev/zero"});
+    EXPECT_EQ(said.code, ExitCode::some_failed);
+    EXPECT_THAT(said.err, HasSubstr("16 MiB"));
+}
+
+TEST(Import, ADirectoryIsRefusedInOneSentence) {
+    CliBench autotune;
+    const Said said = autotune({"import", autotune.folder});
+    EXPECT_EQ(said.code, ExitCode::usage);
+    EXPECT_THAT(said.err, AllOf(HasSubstr("Is a directory"), HasSubstr("export")));
+}
+
+TEST(Import, AStopKeepsTheRowsTakenSoFar) {
+    CliBench here, there;
+    here({"--op", "hgemm", "--shape", "8,16,24x8x8"});
+    const std::string path = there.file("rows.jsonl", here({"export"}).out);
+    there.stop = true;
+    const Said said = there({"import", path});
+    EXPECT_EQ(said.code, ExitCode::interrupted);
+    EXPECT_THAT(said.err, HasSubstr("taken so far"));
+    there.stop = false;
+    EXPECT_EQ(there({"import", path}).code, ExitCode::done);
+    EXPECT_EQ(there({"show", "--json"}).json()["total"], 3);
+}
+
+TEST(Merge, AStopEndsIt) {
+    CliBench here, there;
+    here({"--op", "hgemm", "--shape", "8,16x8x8", "--db", here.folder + "/here.db"});
+    there.stop = true;
+    EXPECT_EQ(there({"merge", here.folder + "/here.db"}).code, ExitCode::interrupted);
+}
+
+TEST(InputFile, AStopEndsAWaitForAPipeThatNobodyWritesTo) {
+    CliBench autotune;
+    const std::string path = autotune.folder + "/pipe";
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    std::atomic<bool> stop{false};
+    InputFile buffer(path, [&stop] { return stop.load(); });
+    std::thread stopper([&stop] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(150));
+        stop = true;
+    });
+    std::istream in(&buffer);
+    std::string line;
+    EXPECT_FALSE(std::getline(in, line));
+    stopper.join();
+}
+
+}  // namespace
+}  // namespace autotune::cli

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Proves that tools/check_docs.py finds dead links and variables that are missing or read by nothing."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+CHECK = pathlib.Path(__file__).resolve().parents[3] / "tools/check_docs.py"
+SOUND = {
+    "README.md": "[docs](docs/environment.md#top) [out](https://example.org/x)\n",
+    "CONTRIBUTING.md": "",
+    "docs/environment.md": "| `AUTOTUNE_DB` | command |\n",
+    "tools/cli/environment.cpp": 'auto environment_variables() {\n    return {"AUTOTUNE_DB"};\n}\nauto x = get("AUTOTUNE_DB");\n',
+}
+# What is changed, and what the check then says; empty: nothing.
+CASES = [
+    ({}, ""),
+    ({"README.md": "[gone](docs/gone.md)\n"}, "the link to docs/gone.md leads nowhere"),
+    ({"src/a.cpp": 'auto y = secure_getenv("AUTOTUNE_NEW");\n'}, "AUTOTUNE_NEW, which src/a.cpp reads, is missing"),
+    ({"src/a.cpp": '// reads "AUTOTUNE_NEW" no more\n'}, ""),
+    ({"docs/environment.md": "| `AUTOTUNE_DB` | a |\n| `AUTOTUNE_OLD` | b |\n"}, "nothing reads AUTOTUNE_OLD"),
+]
+
+
+def said(files):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (SOUND | files).items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        done = subprocess.run([sys.executable, CHECK, folder], text=True, capture_output=True)
+        return done.returncode, done.stdout + done.stderr
+
+
+failures = 0
+for files, expected in CASES:
+    code, text = said(files)
+    if code != (1 if expected else 0) or expected not in text:
+        failures += 1
+        print(f"{files}: expected '{expected}', ended with {code}: {text}")
+print(f"{len(CASES) - failures} of {len(CASES)} cases")
+sys.exit(1 if failures else 0)

@@ -1,0 +1,311 @@
+#include "tuner/search/search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ctime>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "src/core/error.h"
+#include "src/core/random.h"
+#include "tests/support/sanitizer.h"
+#include "tuner/search/search_domain.h"
+
+namespace autotune::tuner {
+namespace {
+
+struct Grid {
+    std::vector<Parameter> parameters;
+    std::vector<Config> points;
+    operator DomainPart() const { return {parameters, points}; }
+};
+
+// A grid of `extents`, every point legal; the last parameter is passed at launch.
+Grid grid(const std::vector<int>& extents) {
+    Grid part;
+    for (std::size_t p = 0; p < extents.size(); ++p) {
+        Parameter parameter{.name = std::string(1, static_cast<char>('a' + p)), .values = {}, .kind = {}, .about = {}};
+        for (int v = 0; v < extents[p]; ++v) parameter.values.push_back(v);
+        parameter.kind = p + 1 == extents.size() ? ParameterKind::launch : ParameterKind::compile;
+        part.parameters.push_back(parameter);
+    }
+    std::vector<std::int64_t> values(extents.size(), 0);
+    while (true) {
+        Config config;
+        for (std::size_t p = 0; p < extents.size(); ++p) config.set(part.parameters[p].name, values[p]);
+        part.points.push_back(config);
+        std::size_t p = extents.size();
+        while (p > 0 && ++values[p - 1] == extents[p - 1]) values[--p] = 0;
+        if (p == 0) return part;
+    }
+}
+
+double bowl(const std::vector<int>& coordinates) {
+    double sum = 10;
+    for (std::size_t p = 1; p < coordinates.size(); ++p)
+        sum += (coordinates[p] - 2.0) * (coordinates[p] - 2.0) * static_cast<double>(p);
+    return sum;
+}
+
+std::optional<double> bowl_with_holes(const Domain& domain, std::size_t point) {
+    if (point % 7 == 3) return std::nullopt;
+    return bowl(domain.coordinates(point));
+}
+
+// ---- one suite for every strategy ----
+
+class EveryStrategy : public testing::TestWithParam<std::string> {
+  protected:
+    Domain domain_ = make_domain({grid({4, 3, 5, 2})});
+};
+
+TEST_P(EveryStrategy, GivesEveryPointExactlyOnce) {
+    const auto strategy = make_strategy(GetParam(), domain_, 1);
+    std::set<std::size_t> given;
+    while (!strategy->exhausted()) {
+        const std::vector<std::size_t> points = strategy->ask(1);
+        ASSERT_EQ(points.size(), 1u);
+        EXPECT_TRUE(given.insert(points[0]).second);
+        strategy->report(points[0], bowl_with_holes(domain_, points[0]));
+    }
+    EXPECT_EQ(given.size(), domain_.size);
+    EXPECT_TRUE(strategy->ask(5).empty());
+}
+
+TEST_P(EveryStrategy, GivesEveryPointOnceWhenManyAreTriedAtATimeAndReportedBackwards) {
+    const auto strategy = make_strategy(GetParam(), domain_, 2);
+    std::set<std::size_t> given;
+    for (int turn = 0; turn < 1'000 && !strategy->exhausted(); ++turn) {
+        std::vector<std::size_t> points = strategy->ask(15);
+        ASSERT_FALSE(points.empty());
+        for (const std::size_t point : points) EXPECT_TRUE(given.insert(point).second);
+        std::reverse(points.begin(), points.end());
+        for (const std::size_t point : points) strategy->report(point, bowl_with_holes(domain_, point));
+    }
+    EXPECT_EQ(given.size(), domain_.size);
+}
+
+TEST_P(EveryStrategy, IsTheSameUnderTheSameSeed) {
+    std::vector<std::size_t> orders[2];
+    for (std::vector<std::size_t>& order : orders) {
+        const auto strategy = make_strategy(GetParam(), domain_, 3);
+        while (!strategy->exhausted()) {
+            for (const std::size_t point : strategy->ask(3)) {
+                order.push_back(point);
+                strategy->report(point, bowl_with_holes(domain_, point));
+            }
+        }
+    }
+    EXPECT_EQ(orders[0], orders[1]);
+}
+
+TEST_P(EveryStrategy, TriesSeedsFirstInTheirOrder) {
+    domain_.seeds = {17, 4, 17, 99};
+    const auto strategy = make_strategy(GetParam(), domain_, 4);
+    EXPECT_EQ(strategy->ask(3), (std::vector<std::size_t>{17, 4, 99}));
+}
+
+TEST_P(EveryStrategy, SurvivesASpaceWhereEverythingFails) {
+    const auto strategy = make_strategy(GetParam(), domain_, 5);
+    std::size_t given = 0;
+    while (!strategy->exhausted()) {
+        for (const std::size_t point : strategy->ask(4)) {
+            ++given;
+            strategy->report(point, std::nullopt);
+        }
+    }
+    EXPECT_EQ(given, domain_.size);
+}
+
+TEST_P(EveryStrategy, TakesReportsOfPointsItNeverGave) {
+    const auto strategy = make_strategy(GetParam(), domain_, 6);
+    strategy->report(11, 5.0);
+    strategy->report(11, 5.0);
+    std::set<std::size_t> given;
+    while (!strategy->exhausted()) {
+        for (const std::size_t point : strategy->ask(1)) {
+            given.insert(point);
+            strategy->report(point, bowl_with_holes(domain_, point));
+        }
+    }
+    EXPECT_EQ(given.count(11), 0u);
+    EXPECT_EQ(given.size(), domain_.size - 1);
+}
+
+TEST_P(EveryStrategy, WorksWithOnePoint) {
+    const Domain one = make_domain({grid({1, 1})});
+    const auto strategy = make_strategy(GetParam(), one, 7);
+    EXPECT_EQ(strategy->ask(8), std::vector<std::size_t>{0});
+    EXPECT_TRUE(strategy->exhausted());
+}
+
+TEST_P(EveryStrategy, KnowsItsName) {
+    EXPECT_EQ(make_strategy(GetParam(), domain_, 1)->name(), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Search, EveryStrategy, testing::ValuesIn(strategy_names()),
+                         [](const auto& strategy) { return strategy.param; });
+
+// ---- what sets them apart ----
+
+std::size_t tries_to_optimum(const std::string& name, const Domain& domain, std::uint64_t seed) {
+    const auto strategy = make_strategy(name, domain, seed);
+    for (std::size_t tries = 1;; ++tries) {
+        const std::size_t point = strategy->ask(1).at(0);
+        const double time_us = bowl(domain.coordinates(point));
+        if (time_us == 10) return tries;
+        strategy->report(point, time_us);
+    }
+}
+
+TEST(Search, DirectedStrategiesFindTheBottomOfABowlInATenthOfItsPoints) {
+    const Domain domain = make_domain({grid({6, 6, 6, 6})});
+    for (const std::string& name : strategy_names()) {
+        if (name == "random" || name == "exhaustive") continue;
+        std::vector<std::size_t> tries;
+        for (std::uint64_t seed = 1; seed <= 11; ++seed) tries.push_back(tries_to_optimum(name, domain, seed));
+        std::sort(tries.begin(), tries.end());
+        EXPECT_LT(tries[5], domain.size / 10) << name;
+    }
+}
+
+TEST(Search, AutoWalksASmallDomainInFull) {
+    EXPECT_EQ(make_strategy("auto", make_domain({grid({4, 4, 4, 8})}), 1)->name(), "exhaustive");
+    EXPECT_EQ(make_strategy("auto", make_domain({grid({5, 4, 4, 8})}), 1)->name(), strategy_names().front());
+}
+
+TEST(Search, ExhaustiveFollowsThePrior) {
+    Domain domain = make_domain({grid({3, 2})});
+    domain.prior = [](std::size_t point) { return point == 4 ? std::optional<double>() : -static_cast<double>(point); };
+    EXPECT_EQ(make_strategy("exhaustive", domain, 1)->ask(6), (std::vector<std::size_t>{5, 3, 2, 1, 0, 4}));
+}
+
+TEST(Search, AnUnknownStrategyIsAUsageErrorThatListsTheKnownOnes) {
+    try {
+        make_strategy("gradient", make_domain({grid({2, 2})}), 1);
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::usage);
+        for (const std::string& name : strategy_names()) EXPECT_NE(std::string(error.what()).find(name), std::string::npos);
+    }
+}
+
+TEST(Search, AnAskIsCheapAtTwentyThousandPoints) {
+    if (test::kIsSanitized) GTEST_SKIP() << "times mean nothing under a sanitizer";
+    const Domain domain = make_domain({grid({10, 10, 10, 5, 4})});
+    for (const std::string& name : strategy_names()) {
+        const auto strategy = make_strategy(name, domain, 1);
+        // Time of this thread, since the machine may be busy with others.
+        const std::clock_t start = std::clock();
+        for (int i = 0; i < 150; ++i) {
+            const std::size_t point = strategy->ask(1).at(0);
+            strategy->report(point, bowl(domain.coordinates(point)));
+        }
+        const double taken_ms = 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+        EXPECT_LT(taken_ms / 150, 5.0) << name << ", mean milliseconds of an ask and its report";
+    }
+}
+
+TEST(Search, TheModelSavesCompilesByTryingLaunchParametersOfKnownInstancesFirst) {
+    // Eight launch values for each of 96 instances; their best value is the same everywhere.
+    const Domain domain = make_domain({grid({6, 4, 4, 8})});
+    std::set<std::size_t> instances;
+    const auto strategy = make_strategy("model", domain, 1);
+    for (int i = 0; i < 60; ++i) {
+        const std::size_t point = strategy->ask(1).at(0);
+        instances.insert(domain.instance(point));
+        strategy->report(point, bowl(domain.coordinates(point)));
+    }
+    EXPECT_LT(instances.size(), 45u);
+}
+
+// Of 3^6 x 4 points the prior says that the highest values are best; the last parameter is passed at launch.
+TEST(Search, TheModelBeginsWithWhatThePriorSaysIsBestOneAloneOfThoseAlike) {
+    Domain domain = make_domain({grid({3, 3, 3, 3, 3, 3, 4})});
+    const auto expected_us = [&domain](std::size_t point) {
+        const std::vector<int> at = domain.coordinates(point);
+        return 100.0 - std::accumulate(at.begin() + 1, at.end(), 0);
+    };
+    domain.prior = expected_us;
+    const std::vector<std::size_t> first = make_strategy("model", domain, 1)->ask(7);
+    ASSERT_EQ(first.size(), 7u);
+    EXPECT_EQ(expected_us(first[0]), 100.0 - 6 * 2 - 3) << "the best expected";
+    const std::vector<std::size_t> expected = {first[0], first[1], first[2],
+                                               first[4], first[5], first[6]};  // first[3] is a guess
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_GE(expected_us(expected[i]), expected_us(expected[i == 0 ? 0 : i - 1]));
+        for (std::size_t j = 0; j < i; ++j) {
+            const std::vector<int> left = domain.coordinates(domain.instance(expected[i]));
+            const std::vector<int> right = domain.coordinates(domain.instance(expected[j]));
+            EXPECT_GE(std::inner_product(left.begin(), left.end(), right.begin(), 0, std::plus<>(), std::not_equal_to<>()), 4);
+        }
+    }
+}
+
+// Too many points to be known whole: what the prior says is best is known all the same.
+TEST(Search, TheModelFindsTheBestExpectedOfAHundredThousandPointsInItsFirstAsks) {
+    Domain domain = make_domain({grid({10, 10, 10, 10, 5, 2})});
+    const auto time_us = [&domain](std::size_t point) {
+        const std::vector<int> at = domain.coordinates(point);
+        double sum = 10;
+        for (std::size_t p = 1; p < at.size(); ++p) sum += (9 - at[p]) * (p == 3 ? 0.5 : 1);
+        return sum;
+    };
+    // Off by a fifth where the best are.
+    domain.prior = [&](std::size_t point) { return time_us(point) * (domain.coordinates(point)[3] == 9 ? 1.2 : 1); };
+    const auto strategy = make_strategy("model", domain, 1);
+    double best_us = 1e9;
+    for (int i = 0; i < 6; ++i) {
+        const std::size_t point = strategy->ask(1).at(0);
+        best_us = std::min(best_us, time_us(point));
+        strategy->report(point, time_us(point));
+    }
+    double optimum_us = 1e9;
+    for (std::size_t point = 0; point < domain.size; ++point) optimum_us = std::min(optimum_us, time_us(point));
+    EXPECT_LE(best_us, 1.05 * optimum_us);
+}
+
+TEST(Search, TheModelFollowsAGoodPrior) {
+    Domain domain = make_domain({grid({8, 8, 8, 8})});
+    domain.prior = [&domain](std::size_t point) {
+        return std::optional(bowl(domain.coordinates(point)) * (1 + 0.2 * static_cast<double>(point % 5)));
+    };
+    std::vector<std::size_t> tries;
+    for (std::uint64_t seed = 1; seed <= 9; ++seed) tries.push_back(tries_to_optimum("model", domain, seed));
+    std::sort(tries.begin(), tries.end());
+    EXPECT_LT(tries[4], 30u);
+}
+
+// ---- domains ----
+
+TEST(SearchDomain, NeighboursDifferInOneParameterOrByOneStepInTwo) {
+    const Domain domain = make_domain({grid({3, 4})});
+    const std::vector<std::size_t> neighbours = domain.neighbours(0);  // (0, 0)
+    EXPECT_EQ(std::set<std::size_t>(neighbours.begin(), neighbours.end()), (std::set<std::size_t>{4, 8, 1, 2, 3, 5}));
+}
+
+TEST(SearchDomain, PointsThatDifferInALaunchParameterShareAnInstance) {
+    const Domain domain = make_domain({grid({3, 4})});
+    EXPECT_EQ(domain.instance(0), domain.instance(3));
+    EXPECT_NE(domain.instance(3), domain.instance(4));
+    EXPECT_EQ(count_instances(domain), 3u);
+}
+
+TEST(SearchDomain, PartsAreNumberedOneAfterAnotherAndNeverMix) {
+    const Domain domain = make_domain({grid({3, 4}), grid({2, 2, 2})});
+    EXPECT_EQ(domain.size, 20u);
+    for (const std::size_t neighbour : domain.neighbours(11)) EXPECT_LT(neighbour, 12u);
+    for (const std::size_t neighbour : domain.neighbours(12)) EXPECT_GE(neighbour, 12u);
+    EXPECT_NE(domain.instance(0), domain.instance(12));
+}
+
+TEST(SearchDomain, CoordinatesHaveAColumnPerNameAndSayWhereAParameterIsMissing) {
+    const Domain domain = make_domain({grid({3, 4}), grid({2, 2, 2})});
+    EXPECT_EQ(domain.coordinates(7), (std::vector<int>{0, 1, 3, -1}));
+    EXPECT_EQ(domain.coordinates(19), (std::vector<int>{1, 1, 1, 1}));
+}
+
+}  // namespace
+}  // namespace autotune::tuner

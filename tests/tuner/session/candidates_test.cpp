@@ -1,0 +1,90 @@
+// What may be tried of a problem, and what a search begins with.
+#include "tuner/session/candidates.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace autotune::tuner {
+namespace {
+
+// Of two families alone, and listed once: a sanitized test takes seconds to list a space.
+class SearchSeeds : public testing::Test {
+  protected:
+    static void SetUpTestSuite() {
+        const Problem problem = catalogue_->problem({.op = "hgemm", .shape = "256x256x256", .options = {}});
+        const Choice choice{.families = {"gemm/wgmma", "gemm/simt"}, .pins = {}, .named = {}};
+        auto listed = std::make_unique<Candidates>(*catalogue_, problem, *reference_device("sm_90a"), choice);
+        asked_ = listed->predict_us(kAsked);
+        listed->predict_all();
+        listed_ = std::move(listed);
+    }
+    static void TearDownTestSuite() { listed_.reset(); }
+
+    bool contains(const Candidate& candidate) const {
+        return std::find(seeds_.begin(), seeds_.end(), candidates_.find(candidate).value()) != seeds_.end();
+    }
+
+    static inline const std::unique_ptr<const Catalogue> catalogue_ = std::make_unique<const Catalogue>(Catalogue::embedded());
+    static constexpr std::size_t kAsked = 20'000;
+    static inline std::optional<double> asked_;  // before all were predicted
+    static inline std::unique_ptr<const Candidates> listed_;
+    const Candidates& candidates_ = *listed_;
+    const std::vector<std::size_t> seeds_ = candidates_.all_seeds({7});
+};
+
+TEST_F(SearchSeeds, BeginWithWhatIsGiven) {
+    EXPECT_EQ(seeds_.front(), 7U);
+}
+
+TEST_F(SearchSeeds, HoldNothingTwice) {
+    EXPECT_EQ(std::set<std::size_t>(seeds_.begin(), seeds_.end()).size(), seeds_.size());
+}
+
+TEST_F(SearchSeeds, HoldEveryFamilysDefault) {
+    for (const Candidates::Part& part : candidates_.parts())
+        EXPECT_TRUE(contains({std::string(part.family->name()), part.space.default_config})) << part.family->name();
+}
+
+TEST_F(SearchSeeds, HoldWhatTheCostModelsSayIsBest) {
+    std::size_t best = 0;
+    for (std::size_t point = 0; point < candidates_.size(); ++point) {
+        if (candidates_.predict_us(point) < candidates_.predict_us(best)) best = point;
+    }
+    EXPECT_NE(std::find(seeds_.begin(), seeds_.end(), best), seeds_.end());
+}
+
+TEST_F(SearchSeeds, HoldTheNamedConfigsThatTheyRankBest) {
+    const Candidates::Part& wgmma = *candidates_.part("gemm/wgmma");
+    const auto predicted_us = [&](const NamedConfig& named) {
+        return candidates_.predict_us(candidates_.find({"gemm/wgmma", named.config}).value());
+    };
+    const auto best =
+        std::min_element(wgmma.space.named.begin(), wgmma.space.named.end(),
+                         [&](const auto& left, const auto& right) { return predicted_us(left) < predicted_us(right); });
+    EXPECT_TRUE(contains({"gemm/wgmma", best->config})) << best->name;
+}
+
+TEST_F(SearchSeeds, AreOfPredictionsThatAreTheSameWhenAllAreMadeAtOnce) {
+    ASSERT_TRUE(asked_);
+    EXPECT_EQ(candidates_.predict_us(kAsked), asked_);
+}
+
+// Ten that differ in a launch parameter alone would be one guess.
+TEST_F(SearchSeeds, DifferInMoreThanHowTheyAreLaunched) {
+    std::set<std::pair<const Family*, std::string>> instances;
+    for (const std::size_t point : seeds_) {
+        const Candidates::Part& part = candidates_.part_of(point);
+        Config compiled;
+        for (const Parameter& parameter : part.space.parameters) {
+            if (parameter.kind == ParameterKind::compile)
+                compiled.set(parameter.name, part.points[point - part.first][parameter.name]);
+        }
+        instances.emplace(part.family, compiled.to_string());
+    }
+    EXPECT_GE(instances.size(), 16U);
+}
+
+}  // namespace
+}  // namespace autotune::tuner

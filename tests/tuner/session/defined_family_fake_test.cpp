@@ -1,0 +1,75 @@
+// A family that is no part of any binary, tuned from a value: the coordinator renders it, compile workers compile its text, the
+// bench worker is told of it and plans its launches, also after it was killed and started again.
+#include "db/store.h"
+#include "src/gpu/driver.h"
+#include "tests/kernel_templates/defined_family.h"
+#include "tests/support/fake/in_fake_process.h"
+#include "tuner/session/tune.h"
+
+namespace autotune::tuner {
+namespace {
+
+using fake::Sandbox;
+
+class Counter : public TuneObserver {
+  public:
+    void on_trial(const Trial& trial) override { ++(trial.status == TrialStatus::ok ? right : wrong); }
+    int right = 0, wrong = 0;
+};
+
+// Too long for the fake to compute, which makes the tune quick; a third of the configs.
+constexpr const char* kShape = "1048576";
+TuneResult tune_defined(Counter& counter, db::Store* store) {
+    Catalogue catalogue = Catalogue::embedded();
+    catalogue.add(test::defined_add());
+    TuneServices services{catalogue, store, {}, "", {}, {}, nullptr, nullptr};
+    const auto driver = gpu::Driver::load();
+    services.device = driver->device(0);
+    services.device_uuid = driver->uuid(0);
+    services.provenance.driver = "test";
+    services.provenance.device_name = services.device.identity.name;
+    services.workers.binary = fake::autotune_binary();
+    services.observer = &counter;
+    TuneOptions options;
+    options.budget = {.seconds = 30, .trials = 12};
+    options.choice.families = {"add/by_value"};
+    return tune(catalogue.problem({"hadd", kShape, {}}), options, services);
+}
+
+TEST(DefinedFamilyOnFake, IsTunedInWorkerProcessesAndStored) {
+    Sandbox sandbox;
+    if (!test::in_fake_process(sandbox)) {
+        EXPECT_GT(sandbox.count_calls("execute add_by_value_"), 20);
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        return;
+    }
+    db::Store store = db::Store::open({.path = ":memory:"});
+    Counter counter;
+    const TuneResult result = tune_defined(counter, &store);
+    EXPECT_TRUE(result.tuned);
+    EXPECT_EQ(result.winner.candidate.family, "add/by_value");
+    EXPECT_GE(counter.right, 12);
+    EXPECT_EQ(counter.wrong, 0);
+    EXPECT_EQ(store.find(Catalogue::embedded().problem({"hadd", kShape, {}}), result.winner.device).size(), 1U);
+}
+
+TEST(DefinedFamilyOnFake, IsJudgedLikeAnyOther) {
+    Sandbox sandbox("rule symbol=^add_by_value_ threads=256 do=wrong how=element");
+    if (!test::in_fake_process(sandbox)) return;
+    Counter counter;
+    const TuneResult result = tune_defined(counter, nullptr);
+    EXPECT_GT(counter.wrong, 0);
+    EXPECT_NE(result.winner.candidate.config["threads"], 256);
+}
+
+TEST(DefinedFamilyOnFake, IsKnownToTheWorkerThatFollowsAKilledOne) {
+    Sandbox sandbox("rule symbol=^add_by_value_ threads=128 do=crash how=kill");
+    if (!test::in_fake_process(sandbox)) return;
+    Counter counter;
+    const TuneResult result = tune_defined(counter, nullptr);
+    EXPECT_GT(counter.right, 0);
+    EXPECT_NE(result.winner.candidate.config["threads"], 128);
+}
+
+}  // namespace
+}  // namespace autotune::tuner

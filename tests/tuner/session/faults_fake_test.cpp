@@ -1,0 +1,183 @@
+// Everything that may go wrong around a candidate, injected into whole tunes on the scripted driver: one test for each kind of
+// fault, numbered as in README.md. What a candidate does is named, stored and not tried again; the run goes on, and what comes
+// after it is right. F2 is kill_fake_test.cpp.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "db/sqlite_handle.h"
+#include "db/store.h"
+#include "kernel_templates/catalogue.h"
+#include "tests/db/sample.h"
+#include "tests/support/interposer/interposer.h"
+#include "tests/tuner/session/fake_tune.h"
+#include "tuner/session/tune.h"
+
+namespace autotune {
+namespace {
+
+using db::test::read_file;
+using db::test::write_file;
+using fake::Outcome;
+using fake::Sandbox;
+using fake::Use;
+using test::Json;
+using test::no_orphans_soon;
+using test::result_of;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+// ---- faults of candidates ----
+
+// What one config does, in the words of a script's rule, and what must be said of it.
+struct Culprit {
+    std::string rule;
+    TrialStatus status;
+    std::string words;
+};
+
+// Each culprit has a config of its own: block_m, thread_m and thread_n of these, in this order.
+constexpr std::array<std::array<int, 3>, 9> kConfigs = {
+    {{16, 4, 4}, {16, 4, 8}, {16, 8, 4}, {32, 4, 4}, {32, 4, 8}, {32, 8, 4}, {64, 4, 4}, {64, 4, 8}, {64, 8, 8}}};
+
+std::string config_words(std::size_t number) {
+    const auto& [block_m, thread_m, thread_n] = kConfigs.at(number);
+    return "block_m=" + std::to_string(block_m) + " thread_m=" + std::to_string(thread_m) +
+           " thread_n=" + std::to_string(thread_n) + " ";
+}
+
+bool has_config(std::size_t number, const Config& config) {
+    const auto& [block_m, thread_m, thread_n] = kConfigs.at(number);
+    return config["block_m"] == block_m && config["thread_m"] == thread_m && config["thread_n"] == thread_n;
+}
+
+std::vector<db::StoredTrial> stored_trials(const Sandbox& sandbox) {
+    const Problem problem = Catalogue::embedded().problem({"hgemm", "256x256x256", {}});
+    const db::Store store = db::Store::open({.path = sandbox.folder() / "data/autotune/autotune.db", .read_only = true});
+    EXPECT_EQ(store.verify_integrity(), "");
+    DeviceIdentity scripted = reference_device("sm_90a")->identity;
+    scripted.bus_bits = 6144;  // the scripted card's; a real one's driver says 6016
+    return store.trials(problem, scripted);
+}
+
+const db::StoredTrial* stored_of(const std::vector<db::StoredTrial>& all, std::size_t number) {
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const auto& stored) { return has_config(number, stored.trial.candidate.config); });
+    return found == all.end() ? nullptr : &*found;
+}
+
+void expect_named(const Sandbox& sandbox, const std::vector<Culprit>& culprits) {
+    const std::vector<db::StoredTrial> all = stored_trials(sandbox);
+    std::size_t right = 0, wrong = 0;
+    for (const db::StoredTrial& stored : all) {
+        if (stored.trial.status == TrialStatus::ok) ++right;
+        // The scripted compiler spills where a tile is large.
+        if (stored.trial.status != TrialStatus::ok && stored.trial.candidate.config["block_m"] < 128) ++wrong;
+    }
+    EXPECT_EQ(wrong, culprits.size());
+    EXPECT_EQ(right, 15 - culprits.size());
+    for (std::size_t i = 0; i < culprits.size(); ++i) {
+        const db::StoredTrial* stored = stored_of(all, i);
+        ASSERT_NE(stored, nullptr) << culprits[i].rule;
+        EXPECT_EQ(to_string(stored->trial.status), to_string(culprits[i].status)) << culprits[i].rule;
+        EXPECT_THAT(stored->trial.detail, HasSubstr(culprits[i].words)) << culprits[i].rule;
+    }
+}
+
+bool is_culprit(const Json& config, std::size_t culprits) {
+    return std::any_of(kConfigs.begin(), kConfigs.begin() + static_cast<std::ptrdiff_t>(culprits), [&](const auto& one) {
+        return config["block_m"] == one[0] && config["thread_m"] == one[1] && config["thread_n"] == one[2];
+    });
+}
+
+const test::Words kEverything = {"--strategy", "exhaustive"};
+
+// A tune of a space in which some configs misbehave; then another one, in which they would not: they stay what they were.
+void expect_survived(const std::vector<Culprit>& culprits) {
+    std::string script;
+    for (std::size_t i = 0; i < culprits.size(); ++i) script += "rule " + config_words(i) + culprits[i].rule + "\n";
+    Sandbox sandbox(script);
+    const Json result = result_of(sandbox.autotune(test::wide_tune("30s", kEverything)));
+    EXPECT_FALSE(is_culprit(result.at("winner").at("config"), culprits.size())) << result.at("winner");
+    expect_named(sandbox, culprits);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+    sandbox.script("");
+    result_of(sandbox.autotune(test::wide_tune("3s", test::with_words(kEverything, {"--retune"}))));
+    expect_named(sandbox, culprits);
+}
+
+TEST(Faults, F1AWorkerThatDies) {
+    expect_survived({{"do=crash how=kill", TrialStatus::crashed, "signal 9"},
+                     {"do=crash how=segv", TrialStatus::crashed, "signal 11"},
+                     {"do=crash how=abort", TrialStatus::crashed, "signal 6"},
+                     {"do=crash how=exit", TrialStatus::crashed, "exited with 3"},
+                     {"do=crash how=half_message", TrialStatus::crashed, "in the middle of a message"},
+                     {"on=compile do=crash how=segv", TrialStatus::compile_failed, "signal 11"},
+                     {"on=compile do=crash how=half_message", TrialStatus::compile_failed, "in the middle of a message"}});
+}
+
+TEST(Faults, F1AWorkerThatDiesOnceIsForgiven) {
+    Sandbox sandbox("rule " + config_words(4) + "once do=crash how=segv\n");
+    result_of(sandbox.autotune(test::wide_tune("30s", kEverything)));
+    expect_named(sandbox, {});
+}
+
+TEST(Faults, F3ErrorsOfTheDriver) {
+    expect_survived({{"do=return code=700", TrialStatus::crashed, "ILLEGAL_ADDRESS"},
+                     {"do=return code=716", TrialStatus::crashed, "MISALIGNED_ADDRESS"},
+                     {"do=return code=719", TrialStatus::crashed, "LAUNCH_FAILED"},
+                     {"do=return code=715", TrialStatus::crashed, "ILLEGAL_INSTRUCTION"},
+                     {"do=return code=710", TrialStatus::crashed, "ASSERT"},
+                     {"do=return code=701", TrialStatus::launch_refused, "OUT_OF_RESOURCES"},
+                     {"do=return code=2", TrialStatus::out_of_memory, "OUT_OF_MEMORY"},
+                     {"on=load do=return code=200", TrialStatus::launch_refused, "INVALID_IMAGE"},
+                     {"on=load do=return code=218", TrialStatus::launch_refused, "INVALID_PTX"}});
+}
+
+TEST(Faults, F3OnlyStickyErrorsCostAWorker) {
+    Sandbox sandbox("rule " + config_words(3) + "do=return code=701\n" + "rule " + config_words(4) + "do=return code=2\n");
+    result_of(sandbox.autotune(test::wide_tune("30s", kEverything)));
+    EXPECT_EQ(sandbox.count_calls("cuDevicePrimaryCtxRetain"), 1);
+}
+
+TEST(Faults, F4AHangIsKilledInItsLimit) {
+    const auto begun = std::chrono::steady_clock::now();
+    expect_survived({{"do=hang seconds=60", TrialStatus::timed_out, "launch did not end in 2 s"}});
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begun;
+    EXPECT_LT(spent.count(), 45);  // two tries of 2 s, and two tunes
+}
+
+TEST(Faults, F5AWorkerThatCannotBeReapedIsAWedgedGpu) {
+    if (!test::kCanCount) GTEST_SKIP() << "no preloaded library under a sanitizer";
+    Sandbox sandbox("rule " + config_words(7) + "do=hang seconds=30\n");
+    const Outcome outcome = sandbox.autotune(
+        test::small_tune(), {.environment = {{"LD_PRELOAD", fake::interposer_library()}, {"AUTOTUNE_UNREAPABLE", "1"}}});
+    EXPECT_EQ(outcome.exit_code, 8) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("cannot be ended"));
+    EXPECT_LT(outcome.wall_s, 40);
+}
+
+TEST(Faults, F16WrongAnswers) {
+    expect_survived({{"do=wrong how=element", TrialStatus::wrong_result, "1 of 65536 elements"},
+                     {"do=wrong how=zeros", TrialStatus::wrong_result, "exact test"},
+                     {"do=wrong how=garbage", TrialStatus::wrong_result, "exact test"},
+                     {"do=wrong how=flaky", TrialStatus::wrong_result, ""},
+                     {"do=wrong how=input", TrialStatus::wrong_result, ""},
+                     {"do=out_of_bounds bytes=64", TrialStatus::wrong_result, "writes outside tensor c"},
+                     {"on=compile do=report registers=255 spill=512", TrialStatus::rejected, "spills"}});
+}
+
+TEST(Faults, F16AWinnerThatIsWrongOnceInAHundredRunsIsFoundOut) {
+    Sandbox sandbox("rule " + config_words(4) + "every=100 do=wrong how=element\nrule " + config_words(4) +
+                    "do=slow factor=0.3\n");
+    result_of(sandbox.autotune(test::wide_tune("30s", kEverything)));
+    const std::vector<db::StoredTrial> all = stored_trials(sandbox);
+    const db::StoredTrial* stored = stored_of(all, 4);
+    ASSERT_NE(stored, nullptr);
+    EXPECT_EQ(stored->trial.status, TrialStatus::wrong_result);
+    EXPECT_THAT(stored->trial.detail, HasSubstr("other bits in run"));
+}
+
+}  // namespace
+}  // namespace autotune

@@ -1,0 +1,330 @@
+// Whole tunes by the command on a scripted driver: plumbing, faults, resumption. No kernel is proved here.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "db/store.h"
+#include "kernel_templates/catalogue.h"
+#include "tests/tuner/session/fake_tune.h"
+
+namespace autotune {
+namespace {
+
+using fake::Outcome;
+using fake::Sandbox;
+using std::chrono::milliseconds;
+using test::Json;
+using test::no_orphans_soon;
+using test::result_of;
+using test::with_pins;
+using test::with_words;
+
+const test::Words kWide = test::wide_tune();
+const test::Words kTune = test::small_tune();
+// One of the six, in the words of a script.
+const std::string kCulprit = "symbol=^gemm_simt_ block_m=64 block_n=64 thread_m=4 thread_n=8 ";
+
+int failures_of(const Json& result, const std::string& status) {
+    return result.at("evidence").at("failures").value(status, 0);
+}
+
+TEST(TuneOnFake, FindsAWinnerThenAnswersFromTheDatabase) {
+    Sandbox sandbox;
+    const Json first = result_of(sandbox.autotune(kTune));
+    EXPECT_TRUE(first.at("tuned"));
+    EXPECT_GE(first.at("evidence").at("rounds"), 10);
+    sandbox.clear_calls();
+    const Json second = result_of(sandbox.autotune(kTune));
+    EXPECT_FALSE(second.at("tuned"));
+    EXPECT_EQ(second.at("origin"), "exact");
+    EXPECT_EQ(second.at("winner").at("config"), first.at("winner").at("config"));
+    EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
+    EXPECT_EQ(sandbox.count_calls("PrimaryCtxRetain"), 0);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+// Launched after itself a kernel with programmatic dependent launch hides 3 us here, and costs 1 us more: in a stream it is
+// slower.
+TEST(TuneOnFake, TheWinnerIsTheFastestInAStreamOfOtherKernels) {
+    Sandbox sandbox("model noise=0.001 pdl_us=1 overlap_us=3\n");
+    const test::Words problem = {"--op", "sadd", "--shape", "1048576"};
+    test::Words tune = with_words(with_words({"tune"}, problem), {"--family", "add/vector", "--budget", "10s", "--json"});
+    for (const char* pin :
+         {"vec=4", "access_bytes=16", "unroll=1", "threads=256", "load_hint=0", "store_hint=0", "grid_stride=0", "waves=0"})
+        tune.insert(tune.end(), {"--param", pin});
+    const Json result = result_of(sandbox.autotune(tune));
+    EXPECT_EQ(result.at("winner").at("config").at("pdl"), 0);
+    const Json& winner = result.at("evidence").at("finalists").at(0);
+    EXPECT_NEAR(winner.at("after_itself_us").get<double>(), winner.at("median_us").get<double>(), 0.1);
+    const auto ratio_of_pdl = [&](const std::string& after) {
+        const Json table = result_of(sandbox.autotune(
+            with_words(with_words({"bench"}, problem), {"--after", after, "--rounds", "5", "--warm", "0.01", "--json"})));
+        EXPECT_EQ(table.at("after"), after);
+        return table.at("rows").at(1).at("ratio_to_first").get<double>();  // the default has pdl=1
+    };
+    EXPECT_GT(ratio_of_pdl("filler"), 1);
+    EXPECT_LT(ratio_of_pdl("itself"), 1);
+    EXPECT_LT(ratio_of_pdl("trigger"), 1);
+    const Json off = result_of(sandbox.autotune(with_words(
+        with_words({"bench"}, problem), {"--no-pdl", "--after", "itself", "--rounds", "5", "--warm", "0.01", "--json"})));
+    EXPECT_NEAR(off.at("rows").at(1).at("after_itself_us").get<double>(),
+                off.at("rows").at(1).at("after_filler_us").get<double>(), 0.1);
+}
+
+TEST(TuneOnFake, TimesOfAnotherMethodAreMeasuredAgain) {
+    Sandbox sandbox;
+    test::Words tune = {"tune", "--op", "sadd", "--shape", "1048576", "--family", "add/vector", "--budget", "20s", "--json"};
+    for (const char* pin : {"vec=4", "access_bytes=16", "load_hint=0", "store_hint=0", "grid_stride=0", "waves=0", "pdl=0"})
+        tune.insert(tune.end(), {"--param", pin});
+    const std::string first = sandbox.folder() / "first.db";
+    const Json all = result_of(sandbox.autotune(with_words(tune, {"--db", first})));
+    const db::Store known = db::Store::open({.path = first, .read_only = true});
+    const Problem problem = Catalogue::embedded().problem({"sadd", "1048576", {}});
+    const DeviceIdentity device = known.list({}).at(0).device;
+    const auto tried_with = [&](const std::string& method) {
+        const std::string path = sandbox.folder() / (method.empty() ? "old.db" : "new.db");
+        {
+            db::Store store = db::Store::open({.path = path});
+            for (db::StoredTrial trial : known.trials(problem, device)) {
+                if (method.empty()) trial.method.clear();
+                store.record(problem, device, trial);
+            }
+        }
+        return result_of(sandbox.autotune(with_words(tune, {"--db", path}))).at("evidence").at("tried").get<int>();
+    };
+    const int tried = all.at("evidence").at("tried").get<int>();
+    ASSERT_GT(tried, 16);  // so many of the known are measured again in any case
+    EXPECT_EQ(tried_with("the same"), 16);
+    EXPECT_EQ(tried_with(""), tried);
+}
+
+TEST(TuneOnFake, ABudgetOfTrialsEndsTheSearch) {
+    Sandbox sandbox;
+    const Json evidence = result_of(sandbox.autotune(with_words(kTune, {"--trials", "3"}))).at("evidence");
+    EXPECT_EQ(evidence.at("tried"), 3);
+    EXPECT_EQ(evidence.at("stopped_by"), "budget");
+}
+
+TEST(TuneOnFake, PatienceEndsTheSearch) {
+    Sandbox sandbox;
+    const Json evidence = result_of(sandbox.autotune(with_words(kWide, {"--patience", "2"}))).at("evidence");
+    EXPECT_EQ(evidence.at("stopped_by"), "no better one in 2 trials");
+}
+
+TEST(TuneOnFake, ATargetThatIsReachedEndsTheSearch) {
+    Sandbox sandbox;
+    const Json evidence = result_of(sandbox.autotune(with_words(kTune, {"--target", "1000ms"}))).at("evidence");
+    EXPECT_EQ(evidence.at("stopped_by"), "target reached");
+    EXPECT_EQ(evidence.at("tried"), 1);
+}
+
+TEST(TuneOnFake, WinnersOfNearShapesAndOfOtherDevicesAreTriedFirst) {
+    Sandbox sandbox;
+    const Json first = result_of(sandbox.autotune(kTune)).at("winner");
+    std::vector<std::string> near = with_words(kTune, {"--trials", "1"});
+    *std::find(near.begin(), near.end(), "256x256x256") = "256x512x256";
+    EXPECT_EQ(result_of(sandbox.autotune(near)).at("winner").at("config"), first.at("config"));
+    sandbox.script("device name=other sms=100\n");
+    EXPECT_EQ(result_of(sandbox.autotune(with_words(kTune, {"--trials", "1"}))).at("winner").at("config"), first.at("config"));
+}
+
+// Winners outlive a change of their template as the first thing to try: nothing serves them, but nothing is a better guess
+// either.
+TEST(TuneOnFake, AWinnerOfAnotherTextOfItsTemplateIsTriedFirst) {
+    Sandbox sandbox;
+    const std::filesystem::path templates = sandbox.folder() / "templates";
+    std::filesystem::copy(std::filesystem::path(AUTOTUNE_TEST_DATA) / "../../kernel_templates", templates,
+                          std::filesystem::copy_options::recursive);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(templates)) {
+        if (entry.path().filename() == "kernel.cuh") std::ofstream(entry.path(), std::ios::app) << "// another text\n";
+    }
+    const Json first = result_of(sandbox.autotune(with_words(kTune, {"--templates", templates.string()}))).at("winner");
+    const Json again = result_of(sandbox.autotune(with_words(kTune, {"--trials", "1"})));
+    EXPECT_TRUE(again.at("tuned"));
+    EXPECT_NE(again.at("winner").at("template_identity"), first.at("template_identity"));
+    EXPECT_EQ(again.at("winner").at("config"), first.at("config"));
+}
+
+TEST(TuneOnFake, SaysWhereTheTimeWent) {
+    Sandbox sandbox;
+    const Json phases = result_of(sandbox.autotune(kTune)).at("phases");
+    double sum_s = 0;
+    for (const char* one : {"start_s", "setup_s", "search_s", "second_rung_s", "warm_s", "rounds_s", "neighbours_s"}) {
+        EXPECT_GT(phases.at(one), 0) << one;
+        sum_s += phases.at(one).get<double>();
+    }
+    EXPECT_LE(sum_s, phases.at("total_s"));
+    EXPECT_GT(sum_s, 0.8 * phases.at("total_s").get<double>());
+    EXPECT_GT(phases.at("first_verified_s"), phases.at("setup_s"));
+}
+
+// A product that the tensor cores bound, and one that is over in two microseconds, behind a slow compiler.
+TEST(TuneOnFake, TheCardStaysUnderLoadWhileNothingIsReady) {
+    const auto phases_of = [](const std::string& shape) {
+        Sandbox sandbox("nvrtc delay_ms=200\n");
+        const test::Words words{"tune", "--op", "hgemm", "--shape", shape, "--family", "gemm/mma", "--trials", "5", "--json"};
+        return result_of(sandbox.autotune(words)).at("phases");
+    };
+    const Json large = phases_of("4096x4096x2048"), small = phases_of("256x256x256");
+    EXPECT_GT(large.at("loaded_s"), 0.1);
+    EXPECT_LE(large.at("loaded_s"), large.at("starved_s"));
+    EXPECT_GT(small.at("starved_s"), 0.1);
+    EXPECT_EQ(small.at("loaded_s"), 0);
+}
+
+// Right when it was verified and timed, and the end of the worker after 700 launches.
+TEST(TuneOnFake, WhoDiesUnderThatLoadIsChargedAndDoesNotWin) {
+    Sandbox sandbox("nvrtc delay_ms=200\nrule symbol=^gemm_mma_ block_m=128 from=700 do=crash how=kill\n");
+    const Json result = result_of(sandbox.autotune(
+        {"tune", "--op", "hgemm", "--shape", "4096x4096x2048", "--family", "gemm/mma", "--trials", "6", "--json"}));
+    EXPECT_GE(failures_of(result, "crashed"), 1);
+    EXPECT_NE(result.at("winner").at("config").at("block_m"), 128);
+}
+
+TEST(TuneOnFake, ARecordedSpaceHasEveryPointAndReplays) {
+    Sandbox sandbox("rule " + kCulprit + "do=return code=700\n");
+    const std::string file = (sandbox.folder() / "space.json").string();
+    const std::vector<std::string> record =
+        with_pins({"record", "--op", "hgemm", "--shape", "256x256x256", "--family", "gemm/simt", "--out", file, "--json"},
+                  {"--param", "block_m=64"});
+    const Json recorded = result_of(sandbox.autotune(record));
+    EXPECT_EQ(recorded.at("points"), 6);
+    std::ifstream written(file);
+    const std::string text((std::istreambuf_iterator<char>(written)), {});
+    EXPECT_NE(text.find("crashed"), std::string::npos) << text;
+    const Json replayed = result_of(sandbox.autotune({"simulate", file, "--strategy", "greedy", "--json"}));
+    EXPECT_EQ(replayed.at("points"), 6);
+    EXPECT_EQ(replayed.at("failed_points"), recorded.at("failed_points"));
+    EXPECT_EQ(replayed.at("strategies").at(0).at("runs_solved_1pct"), 30);
+}
+
+TEST(TuneOnFake, TheDriverSeesNoMisuse) {
+    Sandbox sandbox;
+    result_of(sandbox.autotune(kTune));
+    for (const std::string& call : sandbox.calls()) EXPECT_EQ(call.find("BUG"), std::string::npos) << call;
+}
+
+TEST(TuneOnFake, ACandidateThatCrashesCostsItselfAlone) {
+    Sandbox sandbox("rule " + kCulprit + "do=return code=700\n");
+    const Json result = result_of(sandbox.autotune(kTune));
+    EXPECT_GE(failures_of(result, "crashed"), 1) << result.dump(2);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, ACandidateThatHangsIsKilledAndChargedTwice) {
+    Sandbox sandbox("rule " + kCulprit + "do=hang seconds=60\n");
+    const Outcome outcome = sandbox.autotune(kTune);
+    const Json result = result_of(outcome);
+    EXPECT_GE(failures_of(result, "timed_out"), 1) << result.dump(2);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, ABudgetThatEndsDuringAHangStillSaysWhatHung) {
+    Sandbox sandbox("rule symbol=^gemm_simt_ do=hang seconds=60\n");
+    std::vector<std::string> hasty = kTune;
+    *std::find(hasty.begin(), hasty.end(), "20s") = "1s";
+    const Outcome outcome = sandbox.autotune(hasty);
+    EXPECT_EQ(outcome.exit_code, 4) << outcome.err << outcome.out;
+    EXPECT_NE(outcome.err.find("timed_out"), std::string::npos) << outcome.err;
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, AWrongAnswerDoesNotWin) {
+    Sandbox sandbox("rule " + kCulprit + "do=wrong how=element\n");
+    const Json result = result_of(sandbox.autotune(kTune));
+    EXPECT_GE(failures_of(result, "wrong_result"), 1) << result.dump(2);
+}
+
+TEST(TuneOnFake, AWriteOutsideIsFound) {
+    Sandbox sandbox("rule " + kCulprit + "do=out_of_bounds bytes=64\n");
+    const Json result = result_of(sandbox.autotune(kTune));
+    EXPECT_GE(failures_of(result, "wrong_result"), 1) << result.dump(2);
+}
+
+TEST(TuneOnFake, CompilersThatFailDieOrLoopCostACandidateEach) {
+    Sandbox sandbox("rule on=compile " + kCulprit + "do=fail message=refused\n" +
+                    "rule on=compile symbol=^gemm_simt_ thread_m=8 thread_n=4 do=crash how=segv\n");
+    const Json result = result_of(sandbox.autotune(kTune));
+    EXPECT_EQ(failures_of(result, "compile_failed"), 2) << result.dump(2);
+}
+
+TEST(TuneOnFake, EverythingWrongIsExitFourWithCounts) {
+    Sandbox sandbox("rule symbol=^gemm_simt_ do=wrong how=garbage\n");
+    const Outcome outcome = sandbox.autotune(kTune);
+    EXPECT_EQ(outcome.exit_code, 4) << outcome.err;
+    EXPECT_NE((outcome.err + outcome.out).find("wrong_result"), std::string::npos) << outcome.err;
+}
+
+TEST(TuneOnFake, ADriverThatVanishesIsExitEight) {
+    Sandbox sandbox("rule symbol=^gemm_simt_ nth=8 do=vanish code=999 persist=1\n");
+    const Outcome outcome = sandbox.autotune(kTune);
+    EXPECT_EQ(outcome.exit_code, 8) << outcome.err << outcome.out;
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, KilledAtAnyMomentItResumesAndLeavesNobodyBehind) {
+    Sandbox sandbox;
+    int killed = 0;
+    for (int attempt = 0; attempt < 6; ++attempt) {
+        auto running = sandbox.start_autotune(kWide);
+        std::this_thread::sleep_for(milliseconds(60 + 170 * attempt));
+        running.signal(SIGKILL);
+        killed += running.wait().signal == SIGKILL ? 1 : 0;
+        EXPECT_TRUE(no_orphans_soon(sandbox));
+    }
+    EXPECT_GT(killed, 0);
+    const Json result = result_of(sandbox.autotune(kWide));
+    EXPECT_TRUE(result.at("winner").contains("config"));
+}
+
+TEST(TuneOnFake, AFailureOfAnEarlierRunIsNotTriedAgain) {
+    Sandbox sandbox("rule " + kCulprit + "do=return code=700\n");
+    result_of(sandbox.autotune(kTune));
+    sandbox.script("");
+    std::vector<std::string> again = kTune;
+    again.push_back("--retune");
+    *std::find(again.begin(), again.end(), "20s") = "6s";  // close final rounds last as long as they may
+    const Json second = result_of(sandbox.autotune(again));
+    const Json& winner = second.at("winner").at("config");
+    EXPECT_FALSE(winner.value("thread_m", 0) == 4 && winner.value("thread_n", 0) == 8);
+    EXPECT_LT(second.at("evidence").at("tried"), 6);
+}
+
+TEST(TuneOnFake, InterruptedItKeepsWhatItHas) {
+    Sandbox sandbox("nvrtc delay_ms=30\n");
+    auto running = sandbox.start_autotune(kWide);
+    std::this_thread::sleep_for(milliseconds(700));
+    running.signal(SIGINT);
+    const Outcome outcome = running.wait();
+    EXPECT_EQ(outcome.exit_code, 130) << outcome.err;
+    EXPECT_LT(outcome.wall_s, 6);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(TuneOnFake, ASweepKilledHalfWayTunesNothingTwice) {
+    Sandbox sandbox("nvrtc delay_ms=5\n");
+    const std::vector<std::string> sweep = with_pins(
+        {"sweep", "--op", "hgemm", "--shapes", "256:768:256x256x256", "--family", "gemm/simt", "--budget", "6s", "--json"});
+    {
+        auto running = sandbox.start_autotune(sweep);
+        std::this_thread::sleep_for(milliseconds(2500));
+        running.signal(SIGKILL);
+        running.wait();
+    }
+    const Outcome second = sandbox.autotune(sweep);
+    EXPECT_EQ(second.exit_code, 0) << second.err << second.out;
+    sandbox.clear_calls();
+    const Outcome third = sandbox.autotune(sweep);
+    EXPECT_EQ(third.exit_code, 0) << third.err;
+    EXPECT_EQ(sandbox.count_calls("PrimaryCtxRetain"), 0);
+}
+
+}  // namespace
+}  // namespace autotune

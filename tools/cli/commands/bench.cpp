@@ -1,0 +1,214 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <climits>
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+#include "tools/cli/command.h"
+#include "tools/cli/each_problem.h"
+#include "tools/cli/input/budget.h"
+#include "tools/cli/input/requests.h"
+#include "tools/cli/output/bench_format.h"
+#include "tools/cli/output/bench_plots.h"
+#include "tools/cli/output/csv.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/output_file.h"
+#include "tools/cli/output/progress.h"
+#include "tools/cli/output/text_format.h"
+#include "tools/cli/without_gpu.h"
+#include "tuner/session/dates.h"
+
+namespace autotune::cli {
+namespace {
+
+std::vector<std::string> rivals_of(const Arguments& arguments) {
+    const std::vector<std::string> known = {"cublas", "cublaslt"};
+    std::vector<std::string> rivals = arguments.list("against");
+    for (const std::string& rival : rivals) {
+        if (std::find(known.begin(), known.end(), rival) == known.end()) {
+            throw Error(ErrorCode::usage, "--against knows cublas and cublaslt, not '" + rival + "'");
+        }
+    }
+    return rivals;
+}
+
+tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, const Device& device) {
+    const Arguments& arguments = session.arguments();
+    tuner::BenchOptions options;
+    options.choice = choice_of(session, problem, device);
+    options.named = arguments.has("named");
+    options.best_of_family = arguments.has("best-of-family");
+    options.against = rivals_of(arguments);
+    options.rounds = static_cast<int>(arguments.integer("rounds", options.rounds, {.least = 3, .most = 100'000}));
+    options.racers = static_cast<std::size_t>(arguments.integer("racers", 8, {.least = 1, .most = 64}));
+    if (arguments.has("budget")) options.survey_seconds = parse_seconds(arguments.text("budget"), "--budget");
+    if (arguments.has("burst")) options.warm_seconds = 0;
+    if (arguments.has("warm")) options.warm_seconds = arguments.positive_number("warm", options.warm_seconds);
+    options.after = *tuner::parse_predecessor(arguments.word("after", "filler", {"filler", "itself", "trigger"}));
+    options.may_overlap = !arguments.has("no-pdl");
+    options.blocks = static_cast<int>(arguments.integer("blocks", 0, {.least = 0, .most = 1'000}));
+    options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
+    options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
+    return options;
+}
+
+std::string time_text(const tuner::BenchResult& result) {
+    const std::string pdl = result.may_overlap ? "" : ", programmatic dependent launch off";
+    switch (result.after) {
+        case tuner::Predecessor::itself:
+            return "each launch after another of the same kernel" + pdl;
+        case tuner::Predecessor::trigger:
+            return "each launch after a small kernel that lets it start early" + pdl;
+        case tuner::Predecessor::filler:
+            break;
+    }
+    return "stream time (each launch after a small kernel of another kind)" + pdl;
+}
+
+std::string conditions_text(const tuner::BenchResult& result) {
+    std::string text = fmt::format("{}; {} interleaved rounds, {}", time_text(result), result.rounds,
+                                   result.sustained ? "sustained (warmed before)" : "burst (not warmed)");
+    if (result.surveyed > 0) text += fmt::format(", after a survey of {} configs", result.surveyed);
+    if (result.conditions.sm_clock_mhz) text += fmt::format(", {} MHz", *result.conditions.sm_clock_mhz);
+    if (result.conditions.power_w) text += fmt::format(", {} W", *result.conditions.power_w);
+    return text + "\n";
+}
+
+// One table after the other on the run's shared processes; what comes of all of them together is printed at the end.
+class BenchPrinter {
+  public:
+    BenchPrinter(Session& session, const Gpu& gpu, db::Store& store)
+        : session_(session),
+          gpu_(gpu),
+          progress_(session),
+          services_(session.tune_services(gpu, &store, &progress_)),
+          run_(session.services().start_bench(services_)) {
+        services_.provenance.date = tuner::today_utc();
+    }
+
+    ExitCode bench(const Problem& problem);
+    void print_csv();
+    void plot(const std::string& path);
+
+  private:
+    void print(const Benched& benched);
+
+    Session& session_;
+    const Gpu& gpu_;
+    ProgressLine progress_;
+    tuner::TuneServices services_;
+    std::unique_ptr<tuner::BenchRun> run_;
+    std::vector<Benched> done_;
+};
+
+ExitCode BenchPrinter::bench(const Problem& problem) {
+    const tuner::BenchOptions options = bench_options_of(session_, problem, gpu_.device);
+    done_.push_back({problem, run_->table(problem, options)});
+    progress_.clear();
+    print(done_.back());
+    if (session_.stopped()) return ExitCode::interrupted;
+    const std::vector<tuner::BenchRow>& rows = done_.back().result.rows;
+    if (std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.status == TrialStatus::wrong_result; }))
+        return ExitCode::verification;
+    const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.timing.has_value(); });
+    return any ? ExitCode::done : ExitCode::no_valid_config;
+}
+
+void BenchPrinter::print(const Benched& benched) {
+    const Op& op = session_.catalogue().op_of(benched.problem);
+    if (session_.json()) print_json(session_, bench_json(benched, services_, op));
+    if (session_.plain()) {
+        session_.out() << problem_text(benched.problem) << "\n"
+                       << device_text(gpu_.device.identity) << "\n"
+                       << conditions_text(benched.result) << "\n"
+                       << bench_table(benched, op, session_.full()) << "\n";
+    }
+    session_.out().flush();
+}
+
+void BenchPrinter::print_csv() {
+    std::vector<Json> rows;
+    for (const Benched& benched : done_) {
+        for (Json& row : bench_csv_rows(benched, session_.catalogue().op_of(benched.problem))) rows.push_back(std::move(row));
+    }
+    session_.out() << csv_of(rows);
+}
+
+// Of one problem the ladder, of several the set under the roofline: they must be of one op, whose rate the axis has.
+void BenchPrinter::plot(const std::string& path) {
+    if (done_.empty()) return;
+    const Op& op = session_.catalogue().op_of(done_.front().problem);
+    const std::string svg = done_.size() == 1 ? ladder_svg(done_.front(), gpu_.device, op) : problems_svg(done_, gpu_.device, op);
+    write_output(path, svg, "plot");
+    if (session_.plain()) session_.out() << "plot written to " << path << "\n";
+}
+
+void check_plot(const Arguments& arguments, const std::vector<Problem>& problems) {
+    if (!arguments.has("plot")) return;
+    require_writable(arguments.text("plot"), "plot");
+    if (!are_of_one_op(problems)) throw Error(ErrorCode::usage, "--plot shows problems of one op; split them over several runs");
+}
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    const std::vector<Problem> problems = arguments.has("shapes") ? sweep_problems_of(session) : problems_of(session);
+    rivals_of(arguments);
+    if (arguments.has("dry-run")) {
+        const Device device = devices_of_archs(arguments, {"sm_90a"}).front();
+        session.document().expect(problems.size());
+        for (const Problem& problem : problems) print_spaces(session, problem, device, default_options(session, problem, device));
+        return ExitCode::done;
+    }
+    check_plot(arguments, problems);
+    Gpu gpu = session.need_gpu("autotune bench times kernels");
+    db::Store& store = session.open_store();
+    session.services().learn_versions(gpu, session.nvrtc_path());
+    BenchPrinter printer(session, gpu, store);
+    session.document().expect(problems.size());
+    const ExitCode code = each_problem(session, problems, [&](const Problem& problem) { return printer.bench(problem); });
+    if (session.csv()) printer.print_csv();
+    if (arguments.has("plot")) printer.plot(arguments.text("plot"));
+    return code;
+}
+
+}  // namespace
+
+Command bench_command() {
+    return {.name = "bench",
+            .about = "time the winner, named configs and the vendor library side by side",
+            .examples = {"autotune bench --op hgemm --shape 4096x4096x2048 --against cublas,cublaslt",
+                         "autotune bench --op hgemm --shape 4096x4096x2048 --named --against cublas,cublaslt --plot ladder.svg",
+                         "autotune bench --op hgemm --shapes shapes.txt --best-of-family --against cublaslt --csv",
+                         "autotune bench --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=4"},
+            .flags =
+                problem_flags() +
+                std::vector<Flag>{shapes_flag(),
+                                  {"against", "LIST", "rivals: cublas,cublaslt", true, {"cublas", "cublaslt"}},
+                                  {"named", "", "every named config of the families, from naive to best", false, {}},
+                                  {"best-of-family", "", "of the named configs only each family's best", false, {}},
+                                  {"racers", "N", "named configs that go on from the survey to the rounds; default 8", false, {}},
+                                  {"budget", "TIME", "per problem: end the survey of named configs after 30s, 5m", false, {}},
+                                  {"plot", "FILE", "SVG: one problem as a ladder of bars, several under the roofline", false, {}},
+                                  {"rounds", "N", "interleaved rounds; default 30", false, {}},
+                                  {"warm", "SECONDS", "load before the rounds; default 1", false, {}},
+                                  {"burst", "", "no load before the rounds: what a cold card does", false, {}},
+                                  {"after",
+                                   "KERNEL",
+                                   "what stands before each launch: filler (default), a small kernel; itself; trigger, a small "
+                                   "kernel that lets it start early",
+                                   false,
+                                   {"filler", "itself", "trigger"}},
+                                  {"no-pdl", "", "candidates without programmatic dependent launch: nothing overlaps", false, {}},
+                                  {"blocks", "N", "after the rounds N blocks of 1 s a row: sustained time and joules", false, {}},
+                                  {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
+                                  {"seed", "N", "seed of data and order", false, {}}} +
+                choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} +
+                store_flags() + table_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run,
+            .saves_on_stop = true};
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,42 @@
+#include "tools/cli/command.h"
+#include "tools/cli/input/requests.h"
+#include "tools/cli/without_gpu.h"
+
+namespace autotune::cli {
+namespace {
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    const std::vector<Problem> problems = arguments.has("shapes") ? sweep_problems_of(session) : problems_of(session);
+    const std::vector<Device> devices = devices_of_archs(arguments, {"sm_90a"});
+    if (!arguments.has("dry-run")) return compile_for(session, devices, problems);
+    session.document().expect(devices.size() * problems.size());
+    for (const Device& device : devices) {
+        for (const Problem& problem : problems) print_spaces(session, problem, device, default_options(session, problem, device));
+    }
+    return ExitCode::done;
+}
+
+}  // namespace
+
+Command compile_command() {
+    return {.name = "compile",
+            .about = "rank and compile candidates for any architecture, without a GPU",
+            .examples = {"autotune compile --op hgemm --shape 4096x4096x2048 --arch sm_80,sm_90a",
+                         "autotune compile --op hgemm --shape 4096x4096x4096 --count 200 --json",
+                         "autotune compile --op hgemm --shape 512x512x512 --family gemm/mma --keep kept"},
+            .flags = problem_flags() +
+                     std::vector<Flag>{shapes_flag(),
+                                       arch_flag(),
+                                       {"count", "N", "compile the N best predicted; default 24", false, {}},
+                                       {"seed", "N", "seed of the choice among equals", false, {}},
+                                       {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}} +
+                     choice_flags() + std::vector<Flag>{templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
+                     output_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run,
+            .saves_on_stop = true};
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,38 @@
+#include "tools/cli/help/completion.h"
+
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+#include "tools/cli/command.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/session.h"
+
+namespace autotune::cli {
+namespace {
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    const std::string& shell = arguments.words().front();
+    if (shell != "bash" && shell != "zsh") throw Error(ErrorCode::usage, "completion knows bash and zsh, not '" + shell + "'");
+    const std::string script = shell == "bash" ? bash_completion() : zsh_completion();
+    if (session.json()) {
+        print_json(session, {{"shell", shell}, {"script", script}});
+    } else {
+        session.out() << script;
+    }
+    return ExitCode::done;
+}
+
+}  // namespace
+
+Command completion_command() {
+    return {.name = "completion",
+            .about = "print shell completion",
+            .examples = {"source <(autotune completion bash)", "autotune completion zsh > ~/.zfunc/_autotune"},
+            .flags = output_flags(),
+            .takes_op_options = false,
+            .words = "bash|zsh",
+            .fewest_words = 1,
+            .run = run};
+}
+
+}  // namespace autotune::cli

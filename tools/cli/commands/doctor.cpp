@@ -1,0 +1,210 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+#include "src/jit/cubin_cache.h"
+#include "tools/cli/command.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/text_format.h"
+#include "tools/cli/rows.h"
+
+namespace autotune::cli {
+namespace {
+
+enum class Health { ok, note, failed };
+
+struct Finding {
+    std::string name;
+    Health health = Health::ok;
+    std::string detail;
+    ExitCode exit_code = ExitCode::error;  // of a failed one
+};
+
+std::string_view word_of(Health health) {
+    switch (health) {
+        case Health::ok:
+            return "ok";
+        case Health::note:
+            return "note";
+        case Health::failed:
+            return "failed";
+    }
+    return "";
+}
+
+Finding failed(const std::string& name, const Error& error) {
+    return {name, Health::failed, error.what(), exit_code_of(error.code())};
+}
+
+std::string card_text(const CardFacts& card) {
+    if (!card.nvml) return "NVML is not found: clocks, power and other users of the card are unknown";
+    std::string text = "NVML works";
+    if (card.conditions.sm_clock_mhz) text += fmt::format(", {} MHz", *card.conditions.sm_clock_mhz);
+    if (card.conditions.power_w) text += fmt::format(", {} W", *card.conditions.power_w);
+    if (card.power_limit_w) text += fmt::format(" of {} W", *card.power_limit_w);
+    if (card.other_processes) text += fmt::format(", {} other processes on the card", *card.other_processes);
+    return text;
+}
+
+// Fills `gpu` when there is one.
+std::vector<Finding> look_at_gpu(Session& session, std::optional<Gpu>& gpu) {
+    if (!session.services().driver_installed()) {
+        const std::string text = "no CUDA driver (libcuda.so.1) is installed: kernels can be compiled and ranked, not timed";
+        return {{"driver", session.arguments().has("require-gpu") ? Health::failed : Health::note, text, ExitCode::no_gpu}};
+    }
+    try {
+        gpu = session.find_gpu();
+    } catch (const Error& error) {
+        return {failed("driver", error)};
+    }
+    std::vector<Finding> findings = {
+        {"driver", Health::ok,
+         fmt::format("CUDA {}.{}{}", gpu->cuda_version / 1000, gpu->cuda_version % 1000 / 10,
+                     gpu->provenance.driver.empty() ? "" : ", " + gpu->provenance.driver)},
+        {"gpu", Health::ok,
+         fmt::format("{} of {}: {}, {}", gpu->ordinal, gpu->count, device_text(gpu->device.identity), gpu->uuid)}};
+    const CardFacts card = session.services().card(*gpu);
+    const bool shared = card.other_processes.value_or(0) > 0;
+    findings.push_back({"card", card.nvml && !shared ? Health::ok : Health::note, card_text(card)});
+    return findings;
+}
+
+Finding look_at_nvrtc(Session& session, const std::optional<Gpu>& gpu) {
+    const int driver_major = gpu ? gpu->cuda_version / 1000 : 0;
+    const std::string arch = gpu ? gpu->device.arch() : "sm_80";
+    try {
+        const NvrtcFacts facts = session.services().nvrtc(session.nvrtc_path(), driver_major);
+        const std::string compiler = facts.version + ", " + facts.path;
+        const TinyCompile tiny = session.services().compile_tiny(session.nvrtc_path(), driver_major, arch);
+        if (tiny.failure.empty())
+            return {"nvrtc", Health::ok, fmt::format("{}, compiles for {} in {:.0f} ms", compiler, arch, tiny.milliseconds)};
+        return {
+            "nvrtc", Health::failed,
+            fmt::format("{} does not compile for {}: {}; name another libnvrtc.so in AUTOTUNE_NVRTC, or install NVRTC anew with "
+                        "its libnvrtc-builtins of the same version",
+                        compiler, arch, tiny.failure.substr(0, tiny.failure.find('\n'))),
+            ExitCode::error};
+    } catch (const Error& error) {
+        return failed("nvrtc", error);
+    }
+}
+
+// Deletes the rows that every command passes over.
+void repair_database(Session& session) {
+    db::Store& store = session.open_store();
+    const db::RepairReport report = store.repair();
+    if (report.backup.empty()) return;
+    session.warn(
+        fmt::format("database {}: {} rows that referred to nothing and {} that were not valid are deleted; what it was "
+                    "before is in {}",
+                    store.path(), report.orphans, report.invalid, report.backup));
+}
+
+Finding look_at_database(Session& session) {
+    try {
+        if (session.arguments().has("repair")) repair_database(session);
+        const db::Store& store = session.open_store_if_any();
+        const std::vector<db::Warning> warnings = store.warnings();
+        const bool is_missing = std::any_of(warnings.begin(), warnings.end(),
+                                            [](const db::Warning& warning) { return warning.kind == db::WarningKind::missing; });
+        const std::string count = count_text(static_cast<std::uint64_t>(store.count({})));
+        if (is_missing) {
+            return {"database", Health::ok,
+                    session.database_path() + " (not made yet: the first tune makes it); " + count + " winners are shipped"};
+        }
+        const db::FileHealth health = store.check();
+        if (!health.damage.empty())
+            return {"database", Health::failed, session.database_path() + ": " + health.damage, ExitCode::database};
+        if (!health.is_sound()) return {"database", Health::note, passed_over_text(session.database_path(), health)};
+        return {"database", Health::ok,
+                fmt::format("{}: {} winners with those shipped; {}", session.database_path(), count, store.describe())};
+    } catch (const Error& error) {
+        return failed("database", error);
+    }
+}
+
+// File systems of several machines: SQLite's locks are not to be trusted there.
+bool is_network_folder(const std::string& folder) {
+    constexpr long nfs = 0x6969, smb = 0x517B, smb2 = 0xFE534D42, cifs = 0xFF534D42, fuse = 0x65735546, lustre = 0x0BD00BD0;
+    struct statfs facts = {};
+    if (statfs(folder.c_str(), &facts) != 0) return false;
+    const auto type = static_cast<long>(static_cast<unsigned long>(facts.f_type) & 0xFFFFFFFFul);
+    return type == nfs || type == smb || type == smb2 || type == cifs || type == fuse || type == lustre;
+}
+
+// Looks at the nearest folder that exists; makes nothing.
+Finding look_at_folder(const std::string& name, const std::string& folder) {
+    std::filesystem::path there = folder;
+    std::error_code ignored;
+    while (!there.empty() && there != "/" && !std::filesystem::exists(there, ignored)) there = there.parent_path();
+    struct stat facts = {};
+    if (access(there.c_str(), W_OK | X_OK) != 0 || stat(there.c_str(), &facts) != 0) {
+        return {name, Health::failed,
+                folder + " cannot be written; choose another with AUTOTUNE_DB, AUTOTUNE_CACHE_DIR or XDG_STATE_HOME",
+                ExitCode::error};
+    }
+    if (there == folder && (facts.st_mode & 022) != 0)
+        return {name, Health::note, folder + " can be written by others; chmod 700 closes it"};
+    if (is_network_folder(there.string()))
+        return {name, Health::note, folder + " is on a network file system; give each machine a folder of its own"};
+    return {name, Health::ok, there == folder ? folder : folder + " (not made yet)"};
+}
+
+std::vector<Finding> look_at_everything(Session& session) {
+    std::optional<Gpu> gpu;
+    std::vector<Finding> findings = {{"autotune", Health::ok,
+                                      fmt::format("{}, {} ops, {} families", session.program().version,
+                                                  session.catalogue().ops().size(), session.catalogue().families().size())}};
+    for (Finding& finding : look_at_gpu(session, gpu)) findings.push_back(std::move(finding));
+    findings.push_back(look_at_nvrtc(session, gpu));
+    findings.push_back(look_at_database(session));
+    findings.push_back(
+        look_at_folder("database folder", std::filesystem::absolute(session.database_path()).parent_path().string()));
+    findings.push_back(look_at_folder("cubin cache", session.paths().cache_folder));
+    findings.push_back(look_at_folder("state folder", session.paths().state_folder));
+    if (!session.paths().fallback_reason.empty()) findings.push_back({"home", Health::note, session.paths().fallback_reason});
+    return findings;
+}
+
+ExitCode run(Session& session, const Arguments&) {
+    const std::vector<Finding> findings = look_at_everything(session);
+    ExitCode code = ExitCode::done;
+    Json checks = Json::array();
+    Table table({{"", Table::Align::left}, {"", Table::Align::left}, {"", Table::Align::left}});
+    for (const Finding& finding : findings) {
+        // The first trouble is the one to mend first.
+        if (finding.health == Health::failed && code == ExitCode::done) code = finding.exit_code;
+        checks.push_back({{"name", finding.name}, {"status", word_of(finding.health)}, {"detail", finding.detail}});
+        table.add({finding.name, std::string(word_of(finding.health)), finding.detail});
+    }
+    if (session.json()) {
+        print_json(session, {{"ok", code == ExitCode::done}, {"checks", checks}});
+    } else {
+        session.out() << table.to_string().substr(1);  // without the empty title line
+    }
+    return code;
+}
+
+}  // namespace
+
+Command doctor_command() {
+    return {
+        .name = "doctor",
+        .about = "what there is to work with: driver, NVRTC, GPU, database, folders, versions",
+        .examples = {"autotune doctor", "autotune doctor --json --require-gpu", "autotune doctor --repair"},
+        .flags = device_flags() +
+                 std::vector<Flag>{{"repair", "", "delete rows of the database that are not valid, after a backup", false, {}}} +
+                 store_flags() + output_flags(),
+        .takes_op_options = false,
+        .words = "",
+        .fewest_words = 0,
+        .run = run};
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,201 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+#include "tools/cli/command.h"
+#include "tools/cli/input/requests.h"
+#include "tools/cli/output/evidence_text.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/text_format.h"
+
+namespace autotune::cli {
+namespace {
+
+// The winner to explain: of the given GPU, or of any device of the architecture where there is none.
+std::optional<db::Winner> find_winner(const db::Store& store, const Problem& problem, const Device& device, bool is_this_gpu) {
+    std::optional<db::Winner> best;
+    for (const db::Winner& row : store.list({.op = problem.op, .class_key = problem.class_key(), .extents = problem.extents})) {
+        if (is_this_gpu ? row.device.key() != device.identity.key() : arch_or_empty(row.device) != device.arch()) continue;
+        if (!best || row.provenance.date > best->provenance.date) best = row;
+    }
+    if (!best) return best;
+    for (db::Winner& full : store.find(problem, best->device)) {
+        if (full.candidate == best->candidate && full.template_identity == best->template_identity) return std::move(full);
+    }
+    return best;
+}
+
+void print_drops(Session& session, const std::vector<Drop>& drops) {
+    if (drops.empty()) return;
+    session.out() << "\nDropped on the way to it, of the legal configs:\n";
+    for (const Drop& drop : drops)
+        session.out() << fmt::format("  {:>12}  {}: {}\n", count_text(drop.count), drop.stage, drop.why);
+}
+
+void explain_winner(Session& session, const db::Winner& winner, const Freshness& freshness, bool compared,
+                    const Problem& problem) {
+    const Op& op = session.catalogue().op_of(problem);
+    const db::Evidence& evidence = winner.evidence;
+    std::ostream& out = session.out();
+    const auto line = [&](const std::string& text) { out << wrapped("", text, session.text_columns()); };
+    out << session.bold(wrapped("", winner.candidate.to_string(), session.text_columns()));
+    line(wins_text(winner, op, problem));
+    line(decided_text(evidence));
+    if (const std::string rivals = rivals_text(evidence); !rivals.empty()) line(rivals);
+    if (const std::string contexts = contexts_text(evidence); !contexts.empty()) line(contexts);
+    if (const std::string verified = verified_text(evidence); !verified.empty()) line("Verified: " + verified + ".");
+    line(fmt::format("Looked for among {} legal configs: {} tried, {} failed. ", count_text(evidence.space_legal), evidence.tried,
+                     evidence.failed) +
+         phases_text(evidence));
+    line(measured_text(winner));
+    if (winner.compile.registers >= 0)
+        line(fmt::format("It takes {} registers and spills {} bytes.", winner.compile.registers, winner.compile.spill_bytes));
+    line(freshness_text(freshness, compared));
+    if (session.full()) print_drops(session, drops_of(evidence));
+    if (!evidence.finalists.empty()) out << "\n" << finalists_table(evidence, op, problem, session.full());
+}
+
+Json drops_json(const std::vector<Drop>& drops) {
+    Json list = Json::array();
+    for (const Drop& drop : drops) list.push_back({{"stage", drop.stage}, {"count", drop.count}, {"why", drop.why}});
+    return list;
+}
+
+// What the evidence says beside the winner itself.
+void add_winner_json(Json& json, const db::Winner& winner, const Freshness& freshness, bool compared) {
+    json["evidence"] = evidence_json(winner.evidence);
+    json["dropped"] = drops_json(drops_of(winner.evidence));
+    json["usable"] = freshness.usable;
+    json["stale"] = compared ? Json(freshness.stale) : Json(nullptr);
+    json["stale_because"] = freshness.because;
+    json["remedy"] = freshness.remedy;
+}
+
+Json trials_json(const std::vector<db::StoredTrial>& trials) {
+    Json list = Json::array();
+    for (const db::StoredTrial& stored : trials) {
+        Json json{{"family", stored.trial.candidate.family},
+                  {"config", config_json(stored.trial.candidate.config)},
+                  {"status", to_string(stored.trial.status)}};
+        json["median_us"] = stored.trial.timing ? Json(stored.trial.timing->median_us) : Json(nullptr);
+        if (!stored.trial.detail.empty()) json["detail"] = stored.trial.detail;
+        list.push_back(json);
+    }
+    return list;
+}
+
+// What the pins leave of a family: whether any legal config has them and, for a full config, why not.
+void explain_pins(Session& session, const Family& family, const SearchSpace& space, const Config& pins) {
+    if (pins.empty()) return;
+    Config whole = space.default_config;
+    for (const auto& [name, value] : pins.values()) whole.set(name, value);
+    const auto reason = space.why_not(whole);
+    const std::size_t others = space.enumerate(pins, 1000).size();
+    const std::string text =
+        fmt::format("{} with {}: {}; {}{} legal configs have {}", family.name(), whole.to_string(),
+                    reason ? "not legal: " + *reason : "legal", others, others == 1000 ? " or more" : "", pins.to_string());
+    session.out() << wrapped("", text, session.text_columns());
+}
+
+// In text, families and what their constraints drop are for --full; what was pinned is always answered.
+void explain_spaces(Session& session, const Problem& problem, const Device& device, const tuner::Choice& choice, Json& json) {
+    const bool in_text = session.full() && !session.json();
+    Json families = Json::array();
+    for (const Family* family : session.catalogue().families_of(problem.op)) {
+        if (const auto reason = family->refuses(problem, device)) {
+            families.push_back({{"name", family->name()}, {"refused", *reason}});
+            if (in_text) session.out() << fmt::format("{}: not used, {}\n", family->name(), *reason);
+            continue;
+        }
+        const SearchSpace space = family->space(problem, device);
+        const SpaceCount count = space.count();
+        Json reasons = Json::object();
+        for (const auto& [reason, number] : count.dropped) reasons[reason] = number;
+        families.push_back({{"name", family->name()},
+                            {"points", count.points},
+                            {"legal", count.legal},
+                            {"instances", count.instances},
+                            {"dropped", reasons}});
+        if (!session.json()) explain_pins(session, *family, space, choice.pins);
+        if (!in_text) continue;
+        session.out() << fmt::format("{}: {} of {} configs are legal, {} instances\n", family->name(), count_text(count.legal),
+                                     count_text(count.points), count_text(count.instances));
+        for (const auto& [reason, number] : count.dropped)
+            session.out() << fmt::format("  {:>12}  {}\n", count_text(number), reason);
+    }
+    json["families"] = families;
+}
+
+// A device to explain for; `today` where it is the GPU at hand.
+struct Subject {
+    Device device;
+    std::optional<db::Provenance> today;
+};
+
+void explain_one(Session& session, const db::Store& store, const Subject& subject, const Problem& problem) {
+    const Op& op = session.catalogue().op_of(problem);
+    const tuner::Choice choice = choice_of(session, problem, subject.device);
+    const bool is_this_gpu = subject.today.has_value();
+    const std::optional<db::Winner> winner = find_winner(store, problem, subject.device, is_this_gpu);
+    Json json{{"problem", problem_json(problem)}, {"device", device_json(subject.device)}};
+    json["winner"] = winner ? winner_json(*winner, &op, &problem) : Json(nullptr);
+    if (!session.json()) session.out() << problem_text(problem) << "\n" << device_text(subject.device.identity) << "\n\n";
+    if (winner) {
+        const Freshness freshness = freshness_of(session.catalogue(), *winner, problem, subject.today);
+        add_winner_json(json, *winner, freshness, is_this_gpu);
+        if (!session.json()) explain_winner(session, *winner, freshness, is_this_gpu, problem);
+    } else if (!session.json()) {
+        session.out() << "No winner is on record; `autotune --op " << problem.op << " --shape " << problem.shape()
+                      << " ...` finds one.\n";
+    }
+    if (!session.json()) session.out() << "\n";
+    explain_spaces(session, problem, subject.device, choice, json);
+    if (!session.json() && !session.full())
+        session.out() << "--full adds what was dropped on the way, and each family's space with what its constraints drop.\n\n";
+    if (!session.json()) return;
+    json["trials"] = trials_json(store.trials(problem, subject.device.identity));
+    print_json(session, json);
+}
+
+// Asked for an architecture, or without a GPU: a card of that architecture stands in.
+std::vector<Subject> subjects_of(Session& session) {
+    std::vector<Subject> subjects;
+    std::optional<Gpu> gpu;
+    if (!session.arguments().has("arch")) gpu = session.find_gpu();
+    if (gpu) {
+        session.learn_versions(*gpu);
+        return {{gpu->device, gpu->provenance}};
+    }
+    for (const Device& device : devices_of_archs(session.arguments(), {"sm_90a"})) subjects.push_back({device, std::nullopt});
+    return subjects;
+}
+
+ExitCode run(Session& session, const Arguments&) {
+    const std::vector<Problem> problems = problems_of(session);
+    const db::Store& store = session.open_store_to_read();
+    const std::vector<Subject> subjects = subjects_of(session);
+    session.document().expect(subjects.size() * problems.size());
+    for (const Subject& subject : subjects) {
+        for (const Problem& problem : problems) explain_one(session, store, subject, problem);
+    }
+    return ExitCode::done;
+}
+
+}  // namespace
+
+Command explain_command() {
+    return {.name = "explain",
+            .about = "why the winner won, how sure that is, what was dropped and why, and whether it is stale",
+            .examples = {"autotune explain --op hgemm --shape 4096x4096x2048",
+                         "autotune explain --op hgemm --shape 4096x4096x2048 --arch sm_80 --param stages=6"},
+            .flags = problem_flags() + choice_flags() + device_flags() +
+                     std::vector<Flag>{arch_flag(), templates_flag(), full_flag()} + store_flags() + output_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run};
+}
+
+}  // namespace autotune::cli

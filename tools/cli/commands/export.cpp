@@ -1,0 +1,113 @@
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "db/store.h"
+#include "src/core/error.h"
+#include "tools/cli/command.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/messages.h"
+#include "tools/cli/rows.h"
+
+namespace autotune::cli {
+namespace {
+
+// The rows that were tuned here, oldest first, until `use` returns false. Shipped ones are the same for everybody.
+void for_each_row(Session& session, const db::Store& store, const RowFilter& filter,
+                  const std::function<bool(const db::Winner&)>& use) {
+    if (filter.problems.empty()) {
+        store.for_each_oldest_first({.op = filter.op, .class_key = "", .device_key = filter.device_key}, use);
+        return;
+    }
+    for (const db::Winner& row : matching_rows(store, filter, SIZE_MAX).winners) {
+        if (!row.shipped && !use(with_evidence(store, session.catalogue(), row))) return;
+    }
+}
+
+// How many were written. A stream that fails ends it; who gave the stream asks it why.
+std::int64_t write_rows(Session& session, const db::Store& store, const RowFilter& filter, std::ostream& out) {
+    std::int64_t written = 0;
+    for_each_row(session, store, filter, [&](const db::Winner& row) {
+        out << db::to_json_line(row) << "\n";
+        written += out.good() ? 1 : 0;
+        return out.good();
+    });
+    return written;
+}
+
+ExitCode print_rows(Session& session, const db::Store& store, const RowFilter& filter) {
+    if (session.json()) {
+        JsonList list(session, {{"database", store.path()}}, "winners");
+        std::int64_t written = 0;
+        for_each_row(session, store, filter, [&](const db::Winner& row) {
+            list.add_text(db::to_json_line(row));
+            ++written;
+            return session.out().good();
+        });
+        list.finish({{"written", written}});
+        return ExitCode::done;
+    }
+    write_rows(session, store, filter, session.out());
+    return ExitCode::done;
+}
+
+// Where the rows go before they are all there: beside a file, so that an export that ends early leaves the one before whole; what
+// is no file, such as a pipe, takes them as they come.
+std::string unfinished_path(const std::string& path) {
+    std::error_code unknown;
+    const std::filesystem::file_status status = std::filesystem::status(path, unknown);
+    const bool is_file = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+    return is_file ? path + ".part" : path;
+}
+
+ExitCode write_file(Session& session, const db::Store& store, const RowFilter& filter, const std::string& path) {
+    const std::string unfinished = unfinished_path(path);
+    std::ofstream file(unfinished, std::ios::trunc);
+    if (!file)
+        throw Error(ErrorCode::usage, "cannot write '" + unfinished + "': " + std::strerror(errno) + "; choose another --out");
+    const std::int64_t written = write_rows(session, store, filter, file);
+    file.close();
+    std::error_code failed;
+    if (file && unfinished != path) std::filesystem::rename(unfinished, path, failed);
+    if (!file || failed) {
+        const std::string why = failed ? failed.message() : std::strerror(errno);
+        if (unfinished != path) std::filesystem::remove(unfinished, failed);
+        throw Error(ErrorCode::internal,
+                    "cannot write all of '" + path + "': " + why + (unfinished == path ? "" : "; what it held before is intact"));
+    }
+    if (session.json()) {
+        print_json(session, {{"written", written}, {"file", path}});
+    } else {
+        session.out() << written << " winners written to " << printable(path) << "\n";
+    }
+    return ExitCode::done;
+}
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    const RowFilter filter = row_filter_of(session);
+    const db::Store& store = session.open_store_to_read();
+    if (arguments.has("out")) return write_file(session, store, filter, arguments.text("out"));
+    return print_rows(session, store, filter);
+}
+
+}  // namespace
+
+Command export_command() {
+    return {.name = "export",
+            .about = "write winners as text, one JSON object a line",
+            .examples = {"autotune export --out winners.jsonl", "autotune export --op hgemm > hgemm.jsonl"},
+            .flags = problem_flags() +
+                     std::vector<Flag>{shapes_flag(),
+                                       {"out", "FILE", "write here instead of standard output", false, {}},
+                                       {"device-key", "KEY", "only rows of this device, as show --json names it", false, {}}} +
+                     store_flags() + output_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run};
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,33 @@
+#include "db/merge.h"
+
+#include "tools/cli/command.h"
+#include "tools/cli/rows.h"
+
+namespace autotune::cli {
+namespace {
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    db::Store& store = session.open_store();
+    std::vector<std::pair<std::string, db::TakeReport>> taken;
+    for (const std::string& path : arguments.words()) {
+        if (session.stopped()) break;
+        taken.emplace_back(path, db::merge(store, path, take_options(session)));
+    }
+    return report_taken(session, taken);
+}
+
+}  // namespace
+
+Command merge_command() {
+    return {.name = "merge",
+            .about = "take winners from other databases; every row is checked, the better one is kept",
+            .examples = {"autotune merge node1.db node2.db --db all.db"},
+            .flags = std::vector<Flag>{dry_run_flag(), templates_flag()} + store_flags() + output_flags(),
+            .takes_op_options = false,
+            .words = "DATABASE...",
+            .fewest_words = 1,
+            .run = run,
+            .saves_on_stop = true};
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "src/core/error.h"
+#include "tools/cli/command.h"
+#include "tools/cli/input/requests.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/output_file.h"
+#include "tools/cli/output/progress.h"
+#include "tools/cli/output/text_format.h"
+
+namespace autotune::cli {
+namespace {
+
+Problem only_problem(Session& session) {
+    const std::vector<Problem> problems = problems_of(session);
+    if (problems.size() != 1) throw Error(ErrorCode::usage, "record takes one shape");
+    return problems.front();
+}
+
+tuner::RecordOptions record_options_of(Session& session, const Problem& problem, const Device& device) {
+    const Arguments& arguments = session.arguments();
+    tuner::RecordOptions options;
+    options.choice = choice_of(session, problem, device);
+    options.most_points = static_cast<std::size_t>(arguments.integer("points", 2'000, {.least = 1, .most = 2'000'000}));
+    options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
+    options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
+    return options;
+}
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    if (!arguments.has("out")) throw Error(ErrorCode::usage, "--out is missing: where to write the space");
+    require_writable(arguments.text("out"), "out");
+    const Problem problem = only_problem(session);
+    Gpu gpu = session.need_gpu("autotune record times kernels");
+    session.services().learn_versions(gpu, session.nvrtc_path());
+    ProgressLine progress(session);
+    tuner::TuneServices services = session.tune_services(gpu, nullptr, &progress);
+    const tuner::RecordedSpace space =
+        session.services().record(problem, record_options_of(session, problem, gpu.device), services);
+    progress.clear();
+    write_output(arguments.text("out"), tuner::to_json(space) + "\n", "out");
+    const auto failed = std::count_if(space.rows.begin(), space.rows.end(), [](const auto& row) { return !row.time_us; });
+    const std::optional<double> best_us = space.best_us();
+    if (session.json()) {
+        Json json{
+            {"space", space.name}, {"file", arguments.text("out")}, {"points", space.rows.size()}, {"failed_points", failed}};
+        json["best_us"] = best_us ? Json(*best_us) : Json(nullptr);
+        print_json(session, json);
+    } else {
+        session.out() << fmt::format("{}: {} points, {} failed, best {} us, written to {}\n", space.name,
+                                     count_text(space.rows.size()), failed, best_us ? us_text(*best_us) : "-",
+                                     arguments.text("out"));
+    }
+    return ExitCode::done;
+}
+
+}  // namespace
+
+Command record_command() {
+    return {.name = "record",
+            .about = "time every config of a small space and write it for simulate",
+            .examples = {"autotune record --op hgemm --shape 2048x2048x2048 --family mma --param block_k=32 --param stages=3 "
+                         "--param split_k=1 --param raster=0 --param swizzle_stride=0 --param min_blocks=1 --out mma.json"},
+            .flags = problem_flags() + choice_flags() +
+                     std::vector<Flag>{{"out", "FILE", "where to write the space", false, {}},
+                                       {"points", "N", "refuse a space of more configs; default 2000", false, {}},
+                                       {"l2", "WHAT", "operands in rotating buffers, or warm in L2", false, {"cold", "warm"}},
+                                       {"seed", "N", "seed of the operands' values", false, {}}} +
+                     device_flags() + std::vector<Flag>{templates_flag()} + output_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run,
+            .saves_on_stop = true};
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "kernel_templates/stored_winner.h"
+#include "src/core/error.h"
+#include "tools/cli/command.h"
+#include "tools/cli/output/bench_plots.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/output_file.h"
+#include "tools/cli/output/report_page.h"
+#include "tools/cli/output/text_format.h"
+#include "tools/cli/rows.h"
+#include "tuner/session/dates.h"
+
+namespace autotune::cli {
+namespace {
+
+constexpr std::int64_t kShownByDefault = 40;
+
+// The GPU at hand, if it can be asked; a report needs none.
+std::optional<Gpu> gpu_if_any(Session& session) {
+    try {
+        std::optional<Gpu> gpu = session.find_gpu();
+        if (gpu) session.learn_versions(*gpu);
+        return gpu;
+    } catch (const Error& error) {
+        session.warn(error.what());
+        return std::nullopt;
+    }
+}
+
+// Clock and bandwidth are not stored: those of the GPU at hand if it is the same, else of the architecture's well-known card.
+Device device_of(const db::Winner& winner, const std::optional<Gpu>& gpu) {
+    if (gpu && gpu->device.identity.key() == winner.device.key()) return gpu->device;
+    Device device = reference_device(arch_or_empty(winner.device)).value_or(Device{});
+    device.identity = winner.device;
+    return device;
+}
+
+std::optional<ReportedProblem> reported(Session& session, const db::Store& store, const db::Winner& row,
+                                        const std::optional<Gpu>& gpu) {
+    const auto problem = problem_of(session.catalogue(), row);
+    if (!problem) {
+        session.warn("left out: " + row.class_key + " " + shape_of(row) + " is not a problem of an op here");
+        return std::nullopt;
+    }
+    const bool compared = gpu && gpu->device.identity.key() == row.device.key();
+    const auto today = compared ? std::optional(gpu->provenance) : std::nullopt;
+    ReportedProblem one{.problem = *problem, .winner = with_evidence(store, session.catalogue(), row)};
+    one.trials = store.trials(*problem, row.device);
+    one.freshness = freshness_of(session.catalogue(), one.winner, *problem, today);
+    one.compared = compared;
+    one.device = device_of(row, gpu);
+    return one;
+}
+
+Report report_of(Session& session, const db::Store& store) {
+    const auto limit = session.arguments().integer("limit", kShownByDefault, {.least = 0});
+    const MatchingRows rows =
+        matching_rows(store, row_filter_of(session), limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit));
+    const std::optional<Gpu> gpu = gpu_if_any(session);
+    Report report{.database = store.path(),
+                  .version = session.program().version,
+                  .date = tuner::today_utc(),
+                  .winners = rows.total,
+                  .problems = {}};
+    for (const db::Winner& row : rows.winners) {
+        if (auto one = reported(session, store, row, gpu)) report.problems.push_back(std::move(*one));
+    }
+    return report;
+}
+
+// Of a problem that was tuned here and has a shipped winner too, the one tuned here.
+std::vector<const ReportedProblem*> one_each(const Report& report) {
+    std::vector<const ReportedProblem*> chosen;
+    std::map<std::string, std::size_t> places;  // in `chosen`, by problem
+    for (const ReportedProblem& one : report.problems) {
+        const auto [known, is_new] = places.emplace(one.problem.key(), chosen.size());
+        if (is_new) {
+            chosen.push_back(&one);
+        } else if (chosen[known->second]->winner.shipped && !one.winner.shipped) {
+            chosen[known->second] = &one;
+        }
+    }
+    return chosen;
+}
+
+// Everything that is shown, under one roofline.
+std::string overview_svg(const Report& report, const Catalogue& catalogue) {
+    if (report.problems.empty()) throw Error(ErrorCode::usage, "--plot: no winner matches, so there is nothing to draw");
+    const ReportedProblem& first = report.problems.front();
+    for (const ReportedProblem& one : report.problems) {
+        if (one.problem.op != first.problem.op || one.winner.device.key() != first.winner.device.key())
+            throw Error(ErrorCode::usage, "--plot shows winners of one op on one device; choose with --op and --device-key");
+    }
+    std::vector<Benched> benched;
+    for (const ReportedProblem* one : one_each(report)) benched.push_back(benched_of(one->problem, one->winner));
+    return problems_svg(benched, first.device, catalogue.op_of(first.problem));
+}
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    const std::vector<std::string> kinds = {"html", "plot"};
+    std::vector<std::string> files;
+    for (const std::string& kind : kinds) {
+        if (!arguments.has(kind)) continue;
+        require_writable(arguments.text(kind), kind);
+        files.push_back(arguments.text(kind));
+    }
+    if (files.empty())
+        throw Error(ErrorCode::usage, "--html or --plot is missing: where to write, for example --html report.html");
+    const db::Store& store = session.open_store_to_read();
+    const Report report = report_of(session, store);
+    if (arguments.has("plot")) write_output(arguments.text("plot"), overview_svg(report, session.catalogue()), "plot");
+    if (arguments.has("html")) write_output(arguments.text("html"), report_html(report, session.catalogue()), "html");
+    if (session.json()) {
+        print_json(session,
+                   {{"file", files.front()}, {"files", files}, {"shown", report.problems.size()}, {"winners", report.winners}});
+    } else {
+        for (const std::string& file : files)
+            session.out() << fmt::format("{}: {} of {} winners\n", file, report.problems.size(), count_text(report.winners));
+    }
+    return ExitCode::done;
+}
+
+}  // namespace
+
+Command report_command() {
+    return {
+        .name = "report",
+        .about = "one self-contained page of winners, rivals and searches",
+        .examples = {"autotune report --html report.html", "autotune report --op hgemm --shape 4096x4096x2048 --html report.html",
+                     "autotune report --shapes benchmarks/sets/classic.txt --limit 0 --plot classic.svg"},
+        .flags = std::vector<Flag>{{"html", "FILE", "where to write the page", false, {}},
+                                   {"plot", "FILE", "SVG: winners and their rivals under the roofline", false, {}}} +
+                 problem_flags() +
+                 std::vector<Flag>{shapes_flag(),
+                                   {"device-key", "KEY", "only winners of this device, as show --json names it", false, {}},
+                                   {"limit", "N", "winners at most, newest first; 0: all; default 40", false, {}}} +
+                 device_flags() + store_flags() + output_flags(),
+        .takes_op_options = true,
+        .words = "",
+        .fewest_words = 0,
+        .run = run};
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "kernel_templates/stored_winner.h"
+#include "src/core/error.h"
+#include "tools/cli/command.h"
+#include "tools/cli/input/requests.h"
+#include "tools/cli/output/common_words.h"
+#include "tools/cli/output/csv.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/messages.h"
+#include "tools/cli/output/text_format.h"
+#include "tools/cli/rows.h"
+
+namespace autotune::cli {
+namespace {
+
+constexpr std::int64_t kShownByDefault = 50;
+
+Json row_json(Session& session, const db::Winner& winner) {
+    const auto problem = problem_of(session.catalogue(), winner);
+    const Op* op = session.catalogue().find_op(winner.op);
+    Json json{{"op", winner.op},
+              {"class_key", winner.class_key},
+              {"shape", shape_of(winner)},
+              {"device", identity_json(winner.device)}};
+    json.update(winner_json(winner, problem ? op : nullptr, problem ? &*problem : nullptr));
+    return json;
+}
+
+// Where winners come from. One of another text of its template answers nothing; a tune tries it first.
+class Sources {
+  public:
+    explicit Sources(const Catalogue& catalogue) : catalogue_(catalogue) {}
+
+    std::string of(const db::Winner& winner) {
+        const Family* family = catalogue_.find_family(winner.candidate.family);
+        const auto [known, is_new] = identities_.try_emplace(winner.candidate.family);
+        if (is_new && family != nullptr) known->second = catalogue_.template_identity(*family);
+        const std::string from = winner.shipped ? "shipped" : winner.doubt.empty() ? "tuned" : "imported, in doubt";
+        return known->second == winner.template_identity ? from : from + ", another text";
+    }
+
+  private:
+    const Catalogue& catalogue_;
+    std::map<std::string, std::string> identities_;  // by family
+};
+
+std::string rows_table(Session& session, const std::vector<db::Winner>& winners) {
+    Sources sources(session.catalogue());
+    CommonWords classes(session.full()), candidates(session.full());
+    for (const db::Winner& winner : winners) {
+        classes.add(winner.class_key);
+        candidates.add(winner.candidate);
+    }
+    Table table({{"shape", Table::Align::left},
+                 {"class", Table::Align::wrap},
+                 {"device", Table::Align::wrap},
+                 {"median us"},
+                 {"rate"},
+                 {"", Table::Align::left},
+                 {"from", Table::Align::wrap},
+                 {"date", Table::Align::left},
+                 {"winner", Table::Align::wrap}});
+    for (const db::Winner& winner : winners) {
+        const auto problem = problem_of(session.catalogue(), winner);
+        const Op* op = session.catalogue().find_op(winner.op);
+        table.add({shape_of(winner), classes.name(winner.class_key), winner.device.name, us_text(winner.timing.median_us),
+                   problem ? rate_text(*op, *problem, winner.timing.median_us) : "-", problem ? rate_title(*op) : "",
+                   sources.of(winner), winner.provenance.date.substr(0, 10), candidates.name(winner.candidate)});
+    }
+    return classes.legend() + candidates.legend() + table.to_string(session.text_columns());
+}
+
+ExitCode show_misses(Session& session, const db::Store& store) {
+    const std::vector<db::MissRow> misses = store.misses();
+    if (!session.plain()) {
+        std::vector<Json> rows;
+        for (const auto& miss : misses) {
+            rows.push_back({{"op", miss.op},
+                            {"class_key", miss.class_key},
+                            {"shape", miss.shape},
+                            {"device_key", miss.device_key},
+                            {"count", miss.count},
+                            {"date", miss.date}});
+        }
+        if (session.csv()) session.out() << csv_of(rows);
+        if (session.json()) print_json(session, {{"database", store.path()}, {"misses", rows}});
+        return ExitCode::done;
+    }
+    Table table({{"shape", Table::Align::left},
+                 {"class", Table::Align::wrap},
+                 {"device", Table::Align::wrap},
+                 {"asked"},
+                 {"last", Table::Align::left}});
+    for (const auto& miss : misses)
+        table.add({miss.shape, miss.class_key, miss.device_key, count_text(static_cast<std::uint64_t>(miss.count)), miss.date});
+    session.out() << (misses.empty() ? "no problem was asked for in vain\n" : table.to_string(session.text_columns()));
+    return ExitCode::done;
+}
+
+// The rows of one `show`, printed while they are read: a database of a million winners needs no more memory than one of a
+// thousand.
+class Listing {
+  public:
+    Listing(Session& session, const db::Store& store, const RowFilter& filter, std::size_t limit)
+        : session_(session), store_(store), filter_(filter), limit_(limit) {}
+
+    void print_json() {
+        JsonList list(session_, {{"database", store_.path()}}, "winners");
+        const std::uint64_t total = each([&](const db::Winner& winner) { list.add(row_json(session_, winner)); });
+        list.finish({{"total", total}, {"shown", shown_}});
+    }
+
+    // Read twice: the title line has to name the columns of every row.
+    void print_csv() {
+        CsvColumns columns;
+        each([&](const db::Winner& winner) { columns.learn(row_json(session_, winner)); });
+        session_.out() << columns.title();
+        each([&](const db::Winner& winner) { session_.out() << columns.line(row_json(session_, winner)); });
+    }
+
+    // Table after table: columns are as wide as a page of rows needs.
+    void print_tables() {
+        std::vector<db::Winner> page;
+        const std::uint64_t total = each([&](const db::Winner& winner) {
+            page.push_back(winner);
+            if (page.size() < kPageRows) return;
+            session_.out() << rows_table(session_, page) << "\n";
+            page.clear();
+        });
+        if (!page.empty()) session_.out() << rows_table(session_, page);
+        if (total == 0) {
+            session_.out() << "no winner " << (filter_.matches_all() ? "yet" : "matches") << " in "
+                           << printable(session_.database_path()) << "\n";
+        } else if (total > shown_) {
+            session_.out() << fmt::format("... and {} more; --limit 0 shows all, --op and --shape fewer\n",
+                                          count_text(total - shown_));
+        }
+    }
+
+  private:
+    static constexpr std::size_t kPageRows = 1000;
+
+    // Returns how many match.
+    std::uint64_t each(const std::function<void(const db::Winner&)>& use) {
+        shown_ = 0;
+        const std::uint64_t total = scan_rows(store_, filter_, limit_, [&](const db::Winner& winner) {
+            if (session_.stopped()) throw Error(ErrorCode::interrupted, "interrupted; not all rows were shown");
+            use(winner);
+            ++shown_;
+            return session_.out().good();
+        });
+        return total;
+    }
+
+    Session& session_;
+    const db::Store& store_;
+    const RowFilter& filter_;
+    std::size_t limit_;
+    std::uint64_t shown_ = 0;
+};
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    const auto limit = arguments.integer("limit", kShownByDefault, {.least = 0});
+    const RowFilter filter = row_filter_of(session);
+    const db::Store& store = session.open_store_to_read();
+    if (arguments.has("misses")) return show_misses(session, store);
+    Listing listing(session, store, filter, limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit));
+    if (session.csv()) {
+        listing.print_csv();
+    } else if (session.json()) {
+        listing.print_json();
+    } else {
+        listing.print_tables();
+    }
+    return ExitCode::done;
+}
+
+}  // namespace
+
+Command show_command() {
+    return {.name = "show",
+            .about = "list the winners of the database",
+            .examples = {"autotune show", "autotune show --op hgemm --shape 4096x4096x2048 --json", "autotune show --misses"},
+            .flags = problem_flags() +
+                     std::vector<Flag>{shapes_flag(),
+                                       {"device-key", "KEY", "only rows of this device, as --json names it", false, {}},
+                                       {"limit", "N", "rows at most; 0: all; default 50", false, {}},
+                                       {"misses", "", "problems the library was asked for and had no winner", false, {}},
+                                       full_flag()} +
+                     store_flags() + table_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run};
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/cli/command.h"
+#include "tools/cli/output/csv.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/output_file.h"
+#include "tools/cli/output/text_format.h"
+#include "tools/cli/plot/charts.h"
+
+namespace autotune::cli {
+namespace {
+
+std::string percent_name(double percent) {
+    return fmt::format("{:g}pct", percent);
+}
+
+Json strategy_json(const tuner::SimulatedStrategy& strategy) {
+    Json json{{"name", strategy.name}, {"runs", strategy.runs}};
+    for (const auto& reach : strategy.within) {
+        const std::string name = percent_name(reach.percent);
+        json["median_evaluations_to_" + name] = reach.median_evaluations;
+        json["p90_evaluations_to_" + name] = reach.p90_evaluations;
+        json["most_evaluations_to_" + name] = reach.most_evaluations;
+        json["median_instances_to_" + name] = reach.median_instances;
+        json["runs_solved_" + name] = reach.runs_solved;
+    }
+    for (const auto& after : strategy.after) {
+        json["median_percent_after_" + std::to_string(after.evaluations)] = after.median_percent;
+        json["worst_percent_after_" + std::to_string(after.evaluations)] = after.worst_percent;
+    }
+    json["ask_ms_worst"] = strategy.ask_ms_worst;
+    json["curve_percent"] = strategy.curve_percent;
+    return json;
+}
+
+void print_table(Session& session, const tuner::Simulation& simulation) {
+    std::vector<Table::Column> columns = {{"strategy", Table::Align::left}, {"runs"}};
+    if (!simulation.strategies.empty()) {
+        for (const auto& reach : simulation.strategies.front().within)
+            columns.push_back({fmt::format("to {:g} %", reach.percent)});
+        for (const auto& after : simulation.strategies.front().after)
+            columns.push_back({fmt::format("% after {}", after.evaluations)});
+    }
+    Table table(std::move(columns));
+    for (const auto& strategy : simulation.strategies) {
+        std::vector<std::string> cells = {strategy.name, std::to_string(strategy.runs)};
+        for (const auto& reach : strategy.within)
+            cells.push_back(fmt::format("{:.0f} ({})", reach.median_evaluations, reach.runs_solved));
+        for (const auto& after : strategy.after) cells.push_back(fmt::format("{:.1f}", after.median_percent));
+        table.add(std::move(cells));
+    }
+    session.out() << fmt::format("{}: {} points, {} failed, {} instances, best {} us\n\n", simulation.space,
+                                 count_text(simulation.points), count_text(simulation.failed_points),
+                                 count_text(simulation.instances), us_text(simulation.best_us))
+                  << table.to_string() << "\nmedian evaluations (runs that got there); median percent of the optimum's speed\n";
+}
+
+// Median percent of the optimum's speed after so many evaluations; the first ones matter most, hence the logarithm.
+plot::Svg curves(const tuner::Simulation& simulation) {
+    plot::XyChart chart{
+        .heading = {simulation.space, fmt::format("median of {} runs; {} points, best {} us",
+                                                  simulation.strategies.empty() ? 0 : simulation.strategies.front().runs,
+                                                  count_text(simulation.points), us_text(simulation.best_us))},
+        .x_title = "evaluations",
+        .y_title = "% of the optimum's speed",
+        .x_logarithmic = true,
+        .series = {},
+        .y_high = 100};
+    for (const auto& strategy : simulation.strategies) {
+        plot::Series series{.name = strategy.name, .mark = plot::Mark::steps};
+        for (std::size_t i = 0; i < strategy.curve_percent.size(); ++i)
+            series.samples.push_back({.x = static_cast<double>(i + 1), .y = strategy.curve_percent[i]});
+        chart.series.push_back(std::move(series));
+    }
+    return plot::draw(chart);
+}
+
+Json simulation_json(const tuner::Simulation& simulation, const std::string& path) {
+    Json strategies = Json::array();
+    for (const auto& strategy : simulation.strategies) strategies.push_back(strategy_json(strategy));
+    return {{"space", simulation.space},
+            {"file", path},
+            {"points", simulation.points},
+            {"failed_points", simulation.failed_points},
+            {"instances", simulation.instances},
+            {"best_us", simulation.best_us},
+            {"points_within", simulation.points_within},
+            {"most_evaluations", simulation.most_evaluations},
+            {"strategies", strategies}};
+}
+
+// A strategy a line; its curve is for plots.
+void add_csv_rows(const tuner::Simulation& simulation, std::vector<Json>& rows) {
+    for (const auto& strategy : simulation.strategies) {
+        Json row{{"space", simulation.space}};
+        row.update(strategy_json(strategy));
+        row.erase("curve_percent");
+        rows.push_back(std::move(row));
+    }
+}
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    tuner::SimulateOptions options;
+    options.strategy = arguments.text("strategy", "all");
+    options.runs = static_cast<int>(arguments.integer("runs", options.runs, {.least = 1, .most = 100'000}));
+    options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
+    options.most_evaluations = static_cast<std::size_t>(arguments.integer("evaluations", 0, {.least = 0}));
+    options.batch = static_cast<std::size_t>(arguments.integer("batch", 1, {.least = 1, .most = 4096}));
+    if (arguments.has("plot")) require_writable(arguments.text("plot"), "plot");
+    std::vector<Json> rows;
+    std::vector<plot::Svg> plots;
+    session.document().expect(arguments.words().size());
+    for (const std::string& path : arguments.words()) {
+        const tuner::Simulation simulation = session.services().simulate(path, options);
+        if (session.plain()) print_table(session, simulation);
+        if (session.json()) print_json(session, simulation_json(simulation, path));
+        add_csv_rows(simulation, rows);
+        plots.push_back(curves(simulation));
+    }
+    if (session.csv()) session.out() << csv_of(rows);
+    if (arguments.has("plot")) write_output(arguments.text("plot"), plot::stacked(plots).document(), "plot");
+    return ExitCode::done;
+}
+
+}  // namespace
+
+Command simulate_command() {
+    std::vector<std::string> strategies = tuner::strategy_names();
+    strategies.insert(strategies.begin(), "all");
+    return {.name = "simulate",
+            .about = "replay a recorded space on search strategies, without a GPU",
+            .examples = {"autotune simulate space.json.gz --runs 30 --seed 1 --plot curves.svg"},
+            .flags = std::vector<Flag>{{"strategy", "NAME", "a strategy; default all", false, strategies},
+                                       {"runs", "N", "runs of each strategy; default 30", false, {}},
+                                       {"seed", "N", "run r uses seed + r", false, {}},
+                                       {"evaluations", "N", "evaluations of a run at most; 0: all points", false, {}},
+                                       {"batch", "N", "points asked for at a time; default 1", false, {}},
+                                       {"plot", "FILE", "SVG: how near the optimum after how many evaluations", false, {}}} +
+                     table_flags(),
+            .takes_op_options = false,
+            .words = "FILE...",
+            .fewest_words = 1,
+            .run = run};
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,216 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kernel_templates/stored_winner.h"
+#include "src/core/error.h"
+#include "tools/cli/command.h"
+#include "tools/cli/input/requests.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/messages.h"
+#include "tools/cli/output/progress.h"
+#include "tools/cli/output/text_format.h"
+#include "tools/cli/rows.h"
+#include "tools/cli/unstored.h"
+#include "tuner/session/recall.h"
+
+namespace autotune::cli {
+namespace {
+
+// Damage ends the command. Rows that are passed over anyway are named.
+void check_file(Session& session, const db::Store& store) {
+    const db::FileHealth health = store.check();
+    if (!health.damage.empty()) {
+        throw Error(ErrorCode::database, "the database " + store.path() + " is damaged: " + health.damage +
+                                             "; export what can be read, move the file away and import it again");
+    }
+    if (!health.is_sound()) session.warn(passed_over_text(store.path(), health));
+}
+
+// What is said of stored rows, row by row, and the check itself.
+class Verification {
+  public:
+    explicit Verification(Session& session)
+        : session_(session), list_(session, {{"database", session.database_path()}}, "rows"), identities_(session.catalogue()) {}
+
+    // Rows whose text alone tells that they are of no use here. Needs no GPU.
+    ExitCode check_rows(const db::Store& store, const RowFilter& filter);
+    // Runs the kernels of this GPU's rows.
+    ExitCode check_kernels(const Gpu& gpu, db::Store& store, const RowFilter& filter);
+
+  private:
+    void report(const db::Winner& row, const std::string& verdict, const std::string& detail);
+    ExitCode check_row(const Gpu& gpu, db::Store& store, const db::Winner& row);
+    ExitCode check_answer(const Problem& problem, const db::Winner& row, tuner::TuneServices& services);
+    Unstored store(const tuner::TuneServices& services, const db::Winner& winner);
+    ExitCode race_again(const Problem& problem, const db::Winner& row, const std::string& why, tuner::TuneServices& services);
+
+    Session& session_;
+    JsonList list_;
+    TemplateIdentities identities_;
+};
+
+void Verification::report(const db::Winner& row, const std::string& verdict, const std::string& detail) {
+    if (session_.json()) {
+        list_.add({{"class_key", row.class_key},
+                   {"shape", shape_of(row)},
+                   {"device_key", row.device.key()},
+                   {"family", row.candidate.family},
+                   {"config", config_json(row.candidate.config)},
+                   {"verdict", verdict},
+                   {"detail", detail}});
+        return;
+    }
+    session_.out() << fmt::format("{:<12} {} {}  {}{}\n", verdict, row.class_key, shape_of(row), row.candidate.to_string(),
+                                  detail.empty() ? "" : ": " + printable(detail));
+}
+
+ExitCode Verification::check_rows(const db::Store& store, const RowFilter& filter) {
+    std::uint64_t unusable = 0;
+    const std::uint64_t total = scan_rows(store, filter, SIZE_MAX, [&](const db::Winner& row) {
+        if (const auto reason = why_unusable(identities_, row)) {
+            ++unusable;
+            report(row, row.doubt.empty() ? "unusable" : "in doubt", *reason);
+        }
+        return !session_.stopped();
+    });
+    if (session_.stopped()) throw Error(ErrorCode::interrupted, "interrupted; nothing was changed");
+    if (session_.json()) {
+        list_.finish({{"winners", total}, {"unusable", unusable}, {"sound", true}});
+    } else {
+        session_.out() << fmt::format("{} winners, {} of no use here; the file is sound\n", total, unusable);
+    }
+    return unusable == 0 ? ExitCode::done : ExitCode::some_failed;
+}
+
+// What became of one row.
+ExitCode Verification::check_answer(const Problem& problem, const db::Winner& row, tuner::TuneServices& services) {
+    const Trial trial = session_.services().verify(problem, row.candidate, services);
+    report(row, trial.status == TrialStatus::ok ? "right" : std::string(to_string(trial.status)), trial.detail);
+    if (trial.status == TrialStatus::ok) return ExitCode::done;
+    return trial.status == TrialStatus::wrong_result ? ExitCode::verification : ExitCode::some_failed;
+}
+
+std::string why_out(const tuner::RaceAgainResult& result, const Candidate& candidate) {
+    for (const Trial& trial : result.out) {
+        if (trial.candidate == candidate) return std::string(to_string(trial.status)) + ": " + trial.detail;
+    }
+    return "";
+}
+
+// A race that took seconds is not lost with a database that cannot be written.
+Unstored Verification::store(const tuner::TuneServices& services, const db::Winner& winner) {
+    try {
+        services.store->put(winner);
+        return {};
+    } catch (const db::DatabaseError& error) {
+        return set_aside(session_, winner, error.what());
+    }
+}
+
+// The winner against those it beat, on today's driver and compiler: what comes out of it is stored.
+ExitCode Verification::race_again(const Problem& problem, const db::Winner& row, const std::string& why,
+                                  tuner::TuneServices& services) {
+    tuner::RaceAgainOptions options;
+    options.rounds = static_cast<int>(session_.arguments().integer("rounds", options.rounds, {.least = 3, .most = 100'000}));
+    const tuner::RaceAgainResult result = session_.services().race_again(problem, row, options, services);
+    if (!result.winner) {
+        report(row, "demoted",
+               "no candidate's answer is right now, " + why_out(result, row.candidate) + "; tune again with --retune");
+        return ExitCode::verification;
+    }
+    const Unstored unstored = store(services, *result.winner);
+    const std::string now = us_text(result.winner->timing.median_us) + " us" + (why.empty() ? "" : "; " + why);
+    if (result.winner->candidate == row.candidate) {
+        report(row, "confirmed", now);
+    } else {
+        const std::string fault = why_out(result, row.candidate);
+        report(row, "demoted", fault.empty() ? "slower than another now; " + why : fault);
+        report(*result.winner, "promoted", now);
+    }
+    if (!unstored.is_stored()) complain_of(session_, unstored);
+    return unstored.is_stored() ? ExitCode::done : ExitCode::database;
+}
+
+ExitCode Verification::check_row(const Gpu& gpu, db::Store& store, const db::Winner& row) {
+    db::Winner believed = row;  // a doubt ends with the race
+    believed.doubt.clear();
+    if (const auto reason = why_unusable(identities_, believed)) {
+        report(row, "unusable", *reason);
+        return ExitCode::some_failed;
+    }
+    const auto problem = problem_of(session_.catalogue(), row);
+    ProgressLine progress(session_);
+    tuner::TuneServices services = session_.tune_services(gpu, &store, &progress);
+    const std::string stale =
+        row.doubt.empty() ? tuner::why_stale(row.provenance, gpu.provenance) : "it was in doubt: " + row.doubt;
+    const bool races = session_.arguments().has("race") || (!stale.empty() && !session_.arguments().has("no-race"));
+    if (!races) return check_answer(*problem, row, services);
+    if (const auto served = tuner::valid_winner(*problem, services); served && served->candidate != row.candidate) {
+        report(row, "superseded", "the answer is " + served->candidate.to_string());
+        return ExitCode::done;
+    }
+    return race_again(*problem, with_evidence(store, session_.catalogue(), row), stale, services);
+}
+
+ExitCode Verification::check_kernels(const Gpu& gpu, db::Store& store, const RowFilter& filter) {
+    const MatchingRows rows = matching_rows(store, filter, SIZE_MAX);
+    bool wrong = false, failed = false, unstored = false;
+    for (const db::Winner& row : rows.winners) {
+        if (session_.stopped()) throw Error(ErrorCode::interrupted, "interrupted; rows that were raced are stored");
+        const ExitCode code = check_row(gpu, store, row);
+        wrong |= code == ExitCode::verification;
+        failed |= code == ExitCode::some_failed;
+        unstored |= code == ExitCode::database;
+    }
+    if (session_.json()) {
+        list_.finish({{"winners", rows.total}});
+    } else {
+        session_.out() << fmt::format("{} winners of this device\n", rows.total);
+    }
+    if (unstored) return ExitCode::database;
+    return wrong ? ExitCode::verification : failed ? ExitCode::some_failed : ExitCode::done;
+}
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    if (arguments.has("race") && arguments.has("no-race"))
+        throw Error(ErrorCode::usage, "--race and --no-race exclude each other; give one of them");
+    RowFilter filter = row_filter_of(session);
+    Verification verification(session);
+    if (arguments.has("database-only")) {
+        const db::Store& store = session.open_store_to_read();
+        check_file(session, store);
+        return verification.check_rows(store, filter);
+    }
+    Gpu gpu = session.need_gpu("autotune verify runs kernels (--database-only checks the rows alone)");
+    db::Store& store = session.open_store();
+    check_file(session, store);
+    session.services().learn_versions(gpu, session.nvrtc_path());
+    filter.device_key = gpu.device.identity.key();
+    return verification.check_kernels(gpu, store, filter);
+}
+
+}  // namespace
+
+Command verify_command() {
+    return {.name = "verify",
+            .about = "check stored winners again, and race those of another driver or compiler: promotes and demotes",
+            .examples = {"autotune verify", "autotune verify --op hgemm --shape 4096x4096x2048",
+                         "autotune verify --race --op hgemm", "autotune verify --database-only"},
+            .flags = problem_flags() +
+                     std::vector<Flag>{
+                         shapes_flag(),
+                         {"database-only", "", "check the file and its rows; needs no GPU", false, {}},
+                         {"race", "", "race every winner again, not only those of another driver or compiler", false, {}},
+                         {"no-race", "", "only check answers", false, {}},
+                         {"rounds", "N", "interleaved rounds of a race at least; default 30", false, {}},
+                         templates_flag()} +
+                     device_flags() + store_flags() + output_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run,
+            .saves_on_stop = true};
+}
+
+}  // namespace autotune::cli

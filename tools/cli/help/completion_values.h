@@ -1,0 +1,20 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/cli/help/completion.h"
+
+namespace autotune::cli {
+
+// Values of flags that stand before the cursor, by flag name; a flag that was given twice has its last value.
+using GivenFlags = std::map<std::string, std::string>;
+
+// Completions of a flag's value. `typed`: what stands of it so far.
+Completions value_completions(const Flag& flag, const std::string& typed, const GivenFlags& given, const Catalogue& catalogue);
+
+// Of `all`, the words that begin with `typed`.
+std::vector<Completion> beginning_with(const std::string& typed, const std::vector<Completion>& all);
+
+}  // namespace autotune::cli

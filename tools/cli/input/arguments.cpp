@@ -1,0 +1,86 @@
+#include "tools/cli/input/arguments.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "src/core/error.h"
+
+namespace autotune::cli {
+
+std::string Arguments::text(std::string_view flag, const std::string& fallback) const {
+    const auto found = values_.find(flag);
+    return found == values_.end() ? fallback : found->second.back();
+}
+
+std::vector<std::string> Arguments::all(std::string_view flag) const {
+    const auto found = values_.find(flag);
+    return found == values_.end() ? std::vector<std::string>{} : found->second;
+}
+
+std::vector<std::string> Arguments::list(std::string_view flag) const {
+    std::vector<std::string> items;
+    for (const std::string& value : all(flag)) {
+        for (std::string& item : split(value, ',')) {
+            if (item.empty()) {
+                throw Error(ErrorCode::usage,
+                            "--" + std::string(flag) + " has an empty item in '" + value + "'; separate by one comma");
+            }
+            items.push_back(std::move(item));
+        }
+    }
+    return items;
+}
+
+std::int64_t Arguments::integer(std::string_view flag, std::int64_t fallback, IntegerRange range) const {
+    return has(flag) ? parse_integer(text(flag), "--" + std::string(flag), range) : fallback;
+}
+
+std::string Arguments::word(std::string_view flag, const std::string& fallback, const std::vector<std::string>& allowed) const {
+    const std::string value = text(flag, fallback);
+    for (const std::string& known : allowed) {
+        if (value == known) return value;
+    }
+    throw Error(ErrorCode::usage, "--" + std::string(flag) + " is one of " + join(allowed, ", ") + ", not '" + value + "'");
+}
+
+double Arguments::positive_number(std::string_view flag, double fallback) const {
+    return has(flag) ? parse_positive(text(flag), "--" + std::string(flag)) : fallback;
+}
+
+std::int64_t parse_integer(std::string_view text, const std::string& what, IntegerRange range) {
+    std::int64_t value = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (failure == std::errc() && end == text.data() + text.size() && value >= range.least && value <= range.most) return value;
+    std::string wanted = "an integer";
+    if (range.least != INT64_MIN) wanted += " >= " + std::to_string(range.least);
+    if (range.most != INT64_MAX) wanted += " and <= " + std::to_string(range.most);
+    throw Error(ErrorCode::usage, what + " wants " + wanted + ", not '" + std::string(text) + "'");
+}
+
+double parse_positive(std::string_view text, const std::string& what) {
+    double value = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (failure == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value > 0) return value;
+    throw Error(ErrorCode::usage, what + " wants a number > 0, not '" + std::string(text) + "'");
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+    std::vector<std::string> parts;
+    while (true) {
+        const std::size_t at = text.find(separator);
+        parts.emplace_back(text.substr(0, at));
+        if (at == std::string_view::npos) return parts;
+        text.remove_prefix(at + 1);
+    }
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+    std::string joined;
+    for (const std::string& part : parts) {
+        if (&part != &parts.front()) joined += separator;
+        joined += part;
+    }
+    return joined;
+}
+
+}  // namespace autotune::cli

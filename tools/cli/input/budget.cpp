@@ -1,0 +1,67 @@
+#include "tools/cli/input/budget.h"
+
+#include <climits>
+
+#include "src/core/error.h"
+
+namespace autotune::cli {
+namespace {
+
+// A tune that counts trials still ends some day: no GPU is lent for longer.
+constexpr double kNoTimeLimit_s = 7.0 * 24 * 3600;
+
+double unit_s(char unit) {
+    switch (unit) {
+        case 's':
+            return 1;
+        case 'm':
+            return 60;
+        case 'h':
+            return 3600;
+        default:
+            return 0;
+    }
+}
+
+}  // namespace
+
+double parse_seconds(std::string_view text, const std::string& what) {
+    if (text.ends_with("ms")) return parse_positive(text.substr(0, text.size() - 2), what) * 1e-3;
+    const double unit = text.empty() ? 0 : unit_s(text.back());
+    if (unit > 0) text.remove_suffix(1);
+    return parse_positive(text, what) * (unit > 0 ? unit : 1);
+}
+
+double parse_time_us(std::string_view text, const std::string& what) {
+    const bool is_ms = text.ends_with("ms");
+    if (is_ms || text.ends_with("us")) text.remove_suffix(2);
+    return parse_positive(text, what) * (is_ms ? 1e3 : 1);
+}
+
+tuner::Budget parse_budget(std::string_view text) {
+    tuner::Budget budget{.seconds = 0};
+    for (const std::string& part : split(text, ',')) {
+        if (!part.empty() && part.back() == 't') {
+            budget.trials = static_cast<int>(parse_integer(std::string_view(part).substr(0, part.size() - 1),
+                                                           "the number of trials in --budget", {.least = 1, .most = INT_MAX}));
+        } else {
+            budget.seconds = parse_seconds(part, "--budget (30s, 5m, 200t or 30s,200t)");
+        }
+    }
+    if (budget.seconds <= 0) budget.seconds = kNoTimeLimit_s;
+    return budget;
+}
+
+tuner::Budget budget_of(const Arguments& arguments) {
+    tuner::Budget budget;
+    if (arguments.has("budget")) budget = parse_budget(arguments.text("budget"));
+    if (arguments.has("trials")) {
+        budget.trials = static_cast<int>(arguments.integer("trials", 0, {.least = 1, .most = INT_MAX}));
+        if (!arguments.has("budget")) budget.seconds = kNoTimeLimit_s;
+    }
+    budget.patience = static_cast<int>(arguments.integer("patience", budget.patience, {.least = 1, .most = INT_MAX}));
+    if (arguments.has("target")) budget.target_us = parse_time_us(arguments.text("target"), "--target (95us or 1.2ms)");
+    return budget;
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string_view>
+
+#include "tools/cli/input/arguments.h"
+#include "tuner/session/tune.h"
+
+namespace autotune::cli {
+
+// "30s", "5m", "1h", "200t", both as "30s,200t"; a bare number is seconds. With trials alone there is no limit on time.
+// Throws Error{usage} naming the text.
+tuner::Budget parse_budget(std::string_view text);
+// A time alone, in seconds: "30s", "5m", "1h", "30".
+double parse_seconds(std::string_view text, const std::string& what);
+
+// A kernel's time in microseconds: "95us", "1.2ms", "95".
+double parse_time_us(std::string_view text, const std::string& what);
+
+// --budget, --trials, --patience and --target together.
+tuner::Budget budget_of(const Arguments& arguments);
+
+}  // namespace autotune::cli

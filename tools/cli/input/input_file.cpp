@@ -1,0 +1,53 @@
+#include "tools/cli/input/input_file.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "src/core/error.h"
+
+namespace autotune::cli {
+namespace {
+
+constexpr int kAskEvery_ms = 100;  // a signal between the question and the wait is noticed then
+
+[[noreturn]] void refuse(const std::string& path, int why) {
+    throw Error(ErrorCode::usage,
+                "cannot read '" + path + "': " + std::strerror(why) + "; give a file that `autotune export` wrote");
+}
+
+}  // namespace
+
+// O_NONBLOCK: a pipe that nobody writes to is opened at once, and waited for where a stop is noticed.
+InputFile::InputFile(const std::string& path, std::function<bool()> stopped)
+    : path_(path), stopped_(std::move(stopped)), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (descriptor_ < 0) refuse(path_, errno);
+}
+
+InputFile::~InputFile() {
+    ::close(descriptor_);
+}
+
+bool InputFile::wait_for_more() const {
+    pollfd file{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    while (!stopped_()) {
+        if (::poll(&file, 1, kAskEvery_ms) > 0) return true;
+    }
+    return false;
+}
+
+InputFile::int_type InputFile::underflow() {
+    while (wait_for_more()) {
+        const ssize_t got = ::read(descriptor_, letters_.data(), letters_.size());
+        if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (got < 0) refuse(path_, errno);
+        setg(letters_.data(), letters_.data(), letters_.data() + got);
+        return got == 0 ? traits_type::eof() : traits_type::to_int_type(letters_.front());
+    }
+    return traits_type::eof();
+}
+
+}  // namespace autotune::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/core/problem.h"
+#include "tools/cli/session.h"
+#include "tuner/session/tune.h"
+
+namespace autotune::cli {
+
+// The op with this name or alias. Throws Error{usage} that lists the ops, for an unknown name and for none.
+const Op& op_named(Session& session, const std::string& name);
+
+// The problems that --op, every --shape and the op's options name, in order. Throws Error{usage} for a missing or wrong one.
+std::vector<Problem> problems_of(Session& session);
+// The same, from --shapes too: a file or ranges. Words of a line go before flags.
+std::vector<Problem> sweep_problems_of(Session& session);
+// Whether they share an op, and so a unit and a table of rows.
+bool are_of_one_op(const std::vector<Problem>& problems);
+
+// --family, --config and --param, held against the families of `op`: an unknown name is refused before anything is compiled.
+// `problem` and `device` give the spaces that names and values are looked up in.
+tuner::Choice choice_of(Session& session, const Problem& problem, const Device& device);
+
+// What a tune without search flags would do with the choice.
+tuner::TuneOptions default_options(Session& session, const Problem& problem, const Device& device);
+tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, const Device& device);
+
+// Families of the problem's op that the choice leaves, those that accept the problem on the device.
+std::vector<const Family*> families_for(Session& session, const Problem& problem, const Device& device,
+                                        const tuner::Choice& choice);
+
+// Devices that --arch names, one per architecture; `fallback` where the flag is missing.
+std::vector<Device> devices_of_archs(const Arguments& arguments, const std::vector<std::string>& fallback);
+
+// Extents an op's shape has, from its form "MxNxK".
+std::size_t extent_count(const Op& op);
+// Every extent 4096: what counts and named configs are shown for when no shape is given.
+std::string showcase_shape(const Op& op);
+
+}  // namespace autotune::cli

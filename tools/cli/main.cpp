@@ -1,0 +1,104 @@
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "tools/cli/cli.h"
+#include "tools/cli/output/output_stream.h"
+#include "tuner/session/tune.h"
+
+namespace {
+
+std::atomic<bool> stop_requested{false};
+std::atomic<bool> saves_on_stop{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch what needs no lock");
+
+// The first signal asks a command that has something to save; it keeps what it has and returns. The second signal ends the
+// process, as the first one does for every other command.
+void on_stop_signal(int signal) {
+    struct sigaction fallback = {};
+    fallback.sa_handler = SIG_DFL;
+    sigaction(signal, &fallback, nullptr);
+    if (saves_on_stop.load()) {
+        stop_requested.store(true);
+    } else {
+        raise(signal);  // blocked until this handler returns
+    }
+}
+
+void listen_for_stop() {
+    struct sigaction action = {};
+    action.sa_handler = on_stop_signal;
+    sigemptyset(&action.sa_mask);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+        // A shell that starts us in the background ignores SIGINT for us, nohup SIGHUP: leave that as it is.
+        struct sigaction before = {};
+        if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+    }
+}
+
+// 0: standard error is no terminal. Asked each time, because windows are resized.
+std::size_t columns_of_terminal() {
+    winsize size = {};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+std::string own_path() {
+    char path[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "/proc/self/exe";
+}
+
+std::vector<std::string> shipped_folders(const std::string& binary) {
+    const std::string prefix = binary.substr(0, binary.rfind('/'));
+    std::vector<std::string> folders = {prefix + "/../share/autotune/winners"};
+    const std::string build_tree = AUTOTUNE_BUILD_TREE_WINNERS;  // empty in a portable build
+    if (!build_tree.empty()) folders.push_back(build_tree);
+    return folders;
+}
+
+// Where the compiler of a build without a toolkit lies: installed with the command, or fetched into the build tree.
+std::vector<std::string> compiler_folders(const std::string& binary) {
+    std::vector<std::string> folders = {binary.substr(0, binary.rfind('/')) + "/../" AUTOTUNE_COMPILER_FOLDER};
+    const std::string build_tree = AUTOTUNE_BUILD_TREE_COMPILER;  // empty where a toolkit was found
+    if (!build_tree.empty()) folders.push_back(build_tree);
+    return folders;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+    // Workers first: they share nothing with the command but the binary.
+    if (!words.empty() && words.front() == "__worker") return autotune::tuner::worker_main({words.begin() + 1, words.end()});
+
+    std::ios::sync_with_stdio(false);
+    listen_for_stop();
+    // A reader that goes away is an error of the stream, told in words, and not a silent death in the middle of a tune.
+    signal(SIGPIPE, SIG_IGN);
+    // So is a file that may not grow.
+    signal(SIGXFSZ, SIG_IGN);
+    autotune::cli::OutputBuffer out_buffer(STDOUT_FILENO);
+    std::ostream out(&out_buffer);
+    const auto environment = autotune::cli::Environment::of_process();
+    const std::string binary = own_path();
+    const auto services = autotune::cli::real_services(environment, compiler_folders(binary));
+    autotune::cli::Cli cli({.out = out,
+                            .err = std::cerr,
+                            .out_is_terminal = isatty(STDOUT_FILENO) == 1,
+                            .err_is_terminal = isatty(STDERR_FILENO) == 1,
+                            .out_failure = [&out_buffer] { return out_buffer.failure(); },
+                            .err_columns = columns_of_terminal},
+                           environment, *services,
+                           {.binary = binary,
+                            .version = AUTOTUNE_VERSION,
+                            .shipped_folders = shipped_folders(binary),
+                            .stop = &stop_requested,
+                            .saves_on_stop = &saves_on_stop});
+    return static_cast<int>(cli.run(words));
+}

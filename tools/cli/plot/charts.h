@@ -1,0 +1,63 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/cli/plot/svg.h"
+
+namespace autotune::plot {
+
+struct Heading {
+    std::string title{};
+    std::string subtitle{};
+};
+
+// ---- horizontal bars, one a line, in the order given ----
+
+struct Bar {
+    std::string label;
+    double value = 0;        // 0 and no more than a note for what has none
+    std::string text{};      // at the bar's end
+    std::size_t series = 0;  // colour, named in BarChart::series
+    std::string title{};     // for a pointer that rests on it
+};
+
+struct BarChart {
+    Heading heading;
+    std::string value_title{};
+    std::vector<Bar> bars{};
+    std::vector<std::string> series{};  // legend; empty: none
+    double width = 900;
+};
+Svg draw(const BarChart& chart);
+
+// ---- values over values ----
+
+struct Sample {
+    double x = 0, y = 0;
+    std::optional<double> low{}, high{};  // interval of y
+    std::string title{};
+};
+
+enum class Mark { dots, curve, steps, limit };  // limit: a dashed bound, not data
+
+struct Series {
+    std::string name{};  // empty: not in the legend
+    Mark mark = Mark::dots;
+    std::vector<Sample> samples{};
+    std::optional<std::size_t> colour{};  // its place in the chart, if it is not said
+};
+
+struct XyChart {
+    Heading heading;
+    std::string x_title{}, y_title{};
+    bool x_logarithmic = false, y_logarithmic = false;
+    std::vector<std::string> categories{};  // names of x = 0, 1, 2, ... instead of numbers
+    std::vector<Series> series{};           // samples that are not finite are left out
+    std::optional<double> y_low{}, y_high{};
+    double width = 900, height = 340;  // height grows with the names of categories
+};
+Svg draw(const XyChart& chart);
+
+}  // namespace autotune::plot

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/cli/plot/charts.h"
+
+namespace autotune::plot {
+
+// About the width of text in the drawing's fonts; a drawing cannot ask.
+double text_width(const std::string& words, double font_px = 12);
+
+struct LegendEntry {
+    std::string name;
+    std::size_t series = 0;
+    Mark mark = Mark::dots;
+};
+
+// Draws heading and legend into the top; returns how much of the height they take.
+double draw_heading(Svg& svg, const Heading& heading, const std::vector<LegendEntry>& legend);
+// The height that they will take.
+double heading_height(double width, const Heading& heading, const std::vector<LegendEntry>& legend);
+
+}  // namespace autotune::plot

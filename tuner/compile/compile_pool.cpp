@@ -1,0 +1,277 @@
+#include "tuner/compile/compile_pool.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "db/json_fields.h"
+#include "src/core/error.h"
+#include "tuner/worker/wire.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr int kMaxDeathsInARow = 12;  // workers that die before saying "ready": the machine cannot run them
+
+std::size_t worker_count(const WorkerSettings& settings) {
+    if (settings.compile_workers > 0) return static_cast<std::size_t>(settings.compile_workers);
+    const unsigned cores = std::thread::hardware_concurrency();
+    return cores > 1 ? cores - 1 : 1;
+}
+
+void write_file(const std::string& path, const void* data, std::size_t bytes) {
+    std::ofstream(path, std::ios::binary).write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+}
+
+// What was tried, for people to read. A folder that cannot be written costs the files, not the tune.
+void keep(const std::string& folder, const jit::Rendered& rendered, const CompileOutcome& outcome) {
+    if (folder.empty()) return;
+    std::error_code ignored;
+    std::filesystem::create_directories(folder, ignored);
+    const std::string stem = folder + "/" + rendered.symbol;
+    write_file(stem + ".cu", rendered.source.data(), rendered.source.size());
+    const std::string log = outcome.failure.empty() ? outcome.log : outcome.failure + "\n" + outcome.log;
+    write_file(stem + ".log", log.data(), log.size());
+    if (outcome.compiled) write_file(stem + ".cubin", outcome.compiled->cubin.data(), outcome.compiled->cubin.size());
+}
+
+std::string seconds_text(double seconds) {
+    std::ostringstream text;
+    text << seconds << " s";
+    return text.str();
+}
+
+CompileOutcome from_cache(jit::Compiled found) {
+    CompileOutcome outcome;
+    found.report.from_cache = true;
+    outcome.report = found.report;
+    outcome.rejected = jit::reject_reason(found.report);
+    outcome.compiled = std::make_shared<const jit::Compiled>(std::move(found));
+    return outcome;
+}
+
+}  // namespace
+
+CompilePool::CompilePool(Options options)
+    : options_(std::move(options)), cache_(options_.cache_folder), capacity_(worker_count(options_.workers)) {}
+
+CompilePool::~CompilePool() {
+    for (auto& slot : slots_) slot->process->kill();  // all first, so that waiting for one does not delay the next
+}
+
+void CompilePool::submit(Job job, Callback done) {
+    const std::string identity = job.rendered.identity;
+    if (auto known = jobs_.find(identity); known != jobs_.end()) {
+        known->second.waiters.push_back({job.owner, std::move(done)});
+        if (job.urgency < known->second.job.urgency) hurry(identity, job.urgency);
+        return;
+    }
+    if (auto found = cache_.find(identity)) {
+        const CompileOutcome outcome = from_cache(std::move(*found));
+        keep(job.keep_folder, job.rendered, outcome);
+        done(outcome);
+        return;
+    }
+    const int urgency = job.urgency;
+    const int owner = job.owner;
+    jobs_[identity] = {std::move(job), {{owner, std::move(done)}}};
+    line_up(identity, urgency);
+    dispatch();
+}
+
+void CompilePool::line_up(const std::string& identity, int urgency) {
+    const auto place = std::find_if(waiting_.begin(), waiting_.end(),
+                                    [&](const std::string& other) { return jobs_.at(other).job.urgency > urgency; });
+    waiting_.insert(place, identity);
+}
+
+void CompilePool::hurry(const std::string& identity, int urgency) {
+    jobs_.at(identity).job.urgency = urgency;
+    if (std::erase(waiting_, identity) > 0) line_up(identity, urgency);
+}
+
+void CompilePool::cancel(int owner) {
+    for (auto& [identity, pending] : jobs_) {
+        std::erase_if(pending.waiters, [&](const Waiter& waiter) { return waiter.owner == owner; });
+    }
+    std::erase_if(waiting_, [&](const std::string& identity) {
+        const bool unwanted = jobs_.at(identity).waiters.empty();
+        if (unwanted) jobs_.erase(identity);
+        return unwanted;
+    });
+}
+
+void CompilePool::add_to(std::vector<pollfd>& fds) const {
+    for (const auto& slot : slots_) {
+        if (slot->process->read_fd() >= 0) fds.push_back({slot->process->read_fd(), POLLIN, 0});
+        if (slot->process->wants_write()) fds.push_back({slot->process->write_fd(), POLLOUT, 0});
+    }
+}
+
+void CompilePool::serve() {
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        Slot& slot = *slots_[i];
+        slot.process->flush();
+        if (!take_messages(slot)) {
+            bury(slot, "the compiler process sent a message that makes no sense");
+        } else if (slot.process->closed()) {
+            bury(slot, "the compiler process " + slot.process->how_it_ended());
+        } else if (!paused_ && !slot.identity.empty() && Clock::now() > slot.deadline) {
+            bury(slot, "compiling took longer than " + seconds_text(options_.workers.compile_timeout_s));
+        }
+    }
+    dispatch();
+}
+
+bool CompilePool::take_messages(Slot& slot) {
+    try {
+        for (const Message& message : slot.process->receive()) handle(slot, message);
+    } catch (const Json::exception&) {
+        return false;
+    } catch (const db::BadRecord&) {
+        return false;
+    }
+    return true;
+}
+
+std::optional<Clock::time_point> CompilePool::next_deadline() const {
+    std::optional<Clock::time_point> first;
+    for (const auto& slot : slots_) {
+        if (!slot->identity.empty() && (!first || slot->deadline < *first)) first = slot->deadline;
+    }
+    return paused_ ? std::nullopt : first;
+}
+
+void CompilePool::pause() {
+    if (paused_) return;
+    paused_ = true;
+    paused_at_ = Clock::now();
+    for (auto& slot : slots_) slot->process->pause();
+}
+
+void CompilePool::resume() {
+    if (!paused_) return;
+    paused_ = false;
+    for (auto& slot : slots_) {
+        slot->process->resume();
+        slot->deadline += Clock::now() - paused_at_;
+    }
+    dispatch();
+}
+
+std::optional<std::string> CompilePool::nvrtc_version() {
+    if (!nvrtc_.empty()) return nvrtc_;
+    if (slots_.empty()) start_worker();
+    return std::nullopt;
+}
+
+std::size_t CompilePool::running() const {
+    return static_cast<std::size_t>(
+        std::count_if(slots_.begin(), slots_.end(), [](const auto& s) { return !s->identity.empty(); }));
+}
+
+std::vector<std::string> CompilePool::worker_arguments() const {
+    const WorkerSettings& settings = options_.workers;
+    std::vector<std::string> arguments{"__worker",       "compile",
+                                       "--parent",       std::to_string(::getpid()),
+                                       "--driver-major", std::to_string(settings.driver_major),
+                                       "--nvrtc",        settings.nvrtc_path};
+    for (const std::string& folder : settings.library_folders) arguments.insert(arguments.end(), {"--libraries", folder});
+    return arguments;
+}
+
+void CompilePool::start_worker() {
+    auto slot = std::make_unique<Slot>();
+    slot->process = std::make_unique<WorkerProcess>(options_.workers.binary, worker_arguments());
+    slots_.push_back(std::move(slot));
+}
+
+// A worker may be given its first job before it has said "ready": the pipe holds it.
+void CompilePool::dispatch() {
+    if (paused_) return;
+    while (!waiting_.empty()) {
+        auto idle = std::find_if(slots_.begin(), slots_.end(),
+                                 [](const auto& slot) { return slot->identity.empty() && !slot->process->closed(); });
+        if (idle == slots_.end()) {
+            if (slots_.size() >= capacity_) return;
+            start_worker();
+            idle = slots_.end() - 1;
+        }
+        const std::string identity = waiting_.front();
+        waiting_.pop_front();
+        give(**idle, identity);
+    }
+}
+
+void CompilePool::give(Slot& slot, const std::string& identity) {
+    const double limit_s = options_.workers.compile_timeout_s;
+    slot.identity = identity;
+    slot.since = Clock::now();
+    slot.deadline = slot.since + std::chrono::microseconds(static_cast<std::int64_t>(limit_s * 1e6));
+    Message message;
+    message.body = {{"rendered", wire::write(jobs_.at(identity).job.rendered)}, {"cpu_seconds", static_cast<int>(limit_s) + 1}};
+    slot.process->send(message);
+}
+
+void CompilePool::handle(Slot& slot, const Message& message) {
+    const std::string event = message.body.value("event", "");
+    if (event == "fatal") throw Error(ErrorCode::no_compiler, message.body.value("message", "a compile worker could not start"));
+    if (event == "ready") {
+        nvrtc_ = message.body.value("nvrtc", "");
+        slot.ready = true;
+        deaths_in_a_row_ = 0;
+        return;
+    }
+    if (slot.identity.empty() || message.body.value("identity", "") != slot.identity) return;
+    CompileOutcome outcome;
+    outcome.failure = message.body.value("failure", "");
+    outcome.rejected = message.body.value("rejected", "");
+    outcome.log = message.body.value("log", "");
+    if (message.body.contains("report")) {
+        jit::Compiled compiled{message.body.at("symbol").get<std::string>(), slot.identity, message.payload,
+                               wire::read_report(message.body.at("report"))};
+        cache_.put(compiled);
+        outcome.report = compiled.report;
+        outcome.compiled = std::make_shared<const jit::Compiled>(std::move(compiled));
+        ++compiled_;
+    }
+    end_job(slot, std::move(outcome));
+}
+
+void CompilePool::end_job(Slot& slot, CompileOutcome outcome) {
+    busy_seconds_ += std::chrono::duration<double>(Clock::now() - slot.since).count();
+    const std::string identity = std::exchange(slot.identity, "");
+    finish(identity, outcome);
+}
+
+void CompilePool::bury(Slot& slot, const std::string& reason) {
+    slot.process->kill();
+    slot.process->reap(std::chrono::seconds(2));
+    if (!slot.ready && ++deaths_in_a_row_ > kMaxDeathsInARow) {
+        throw Error(ErrorCode::internal, "compile workers end before they have begun: " + reason);
+    }
+    const std::string identity = std::exchange(slot.identity, "");
+    // Closing the books before the callback: it may submit, and that may look at the slots.
+    slot.process = std::make_unique<WorkerProcess>(options_.workers.binary, worker_arguments());
+    slot.ready = false;
+    if (identity.empty()) return;
+    CompileOutcome outcome;
+    outcome.failure = reason;
+    finish(identity, outcome);
+}
+
+void CompilePool::finish(const std::string& identity, const CompileOutcome& outcome) {
+    const auto found = jobs_.find(identity);
+    if (found == jobs_.end()) return;
+    const Pending pending = std::move(found->second);
+    jobs_.erase(found);
+    keep(pending.job.keep_folder, pending.job.rendered, outcome);
+    for (const Waiter& waiter : pending.waiters) waiter.done(outcome);
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <poll.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/jit/compiler.h"
+#include "src/jit/cubin_cache.h"
+#include "tuner/worker/worker_process.h"
+#include "tuner/worker/worker_settings.h"
+
+namespace autotune::tuner {
+
+// An instance, or why there is none.
+struct CompileOutcome {
+    std::shared_ptr<const jit::Compiled> compiled;
+    CompileReport report;
+    std::string failure;   // one sentence; empty if compiled
+    std::string rejected;  // the compiler's report disqualifies it
+    std::string log;
+};
+
+// Compiles in worker processes, most urgent first, each instance once. Finished instances go through the cubin cache. Driven by
+// the coordinator's poll loop; callbacks run inside submit() (cached) or serve().
+class CompilePool {
+  public:
+    struct Options {
+        WorkerSettings workers;
+        std::string cache_folder;  // empty: nothing is kept on disk
+    };
+    using Callback = std::function<void(const CompileOutcome&)>;
+    struct Job {
+        jit::Rendered rendered;
+        int urgency = 1;          // 0 before 1 before 2
+        int owner = 0;            // for cancel()
+        std::string keep_folder;  // sources, logs and cubins for people; empty: none
+    };
+
+    explicit CompilePool(Options options);
+    ~CompilePool();
+
+    void submit(Job job, Callback done);
+    // Forgets the callbacks of an owner and every job nobody else waits for that has not begun.
+    void cancel(int owner);
+
+    // Descriptors to wait on, and what to do after waiting. Throws Error{no_compiler} if no worker finds a compiler.
+    void add_to(std::vector<pollfd>& fds) const;
+    void serve();
+    std::optional<Clock::time_point> next_deadline() const;
+
+    // Stops workers where they stand, so that timing has the machine to itself. New jobs wait.
+    void pause();
+    void resume();
+    bool idle() const { return waiting_.empty() && running() == 0; }
+    std::size_t capacity() const { return capacity_; }
+    std::size_t pending() const { return waiting_.size() + running(); }
+    int compiled() const { return compiled_; }
+    double busy_seconds() const { return busy_seconds_; }
+    // NVRTC's version as the first worker said it; starts one if none has spoken. nullopt until it answers.
+    std::optional<std::string> nvrtc_version();
+
+  private:
+    struct Waiter {
+        int owner;
+        Callback done;
+    };
+    struct Pending {
+        Job job;
+        std::vector<Waiter> waiters;
+    };
+    struct Slot {
+        std::unique_ptr<WorkerProcess> process;
+        bool ready = false;
+        std::string identity;  // of the job in hand; empty: idle
+        Clock::time_point since, deadline;
+    };
+    std::size_t running() const;
+    void start_worker();
+    void dispatch();
+    void line_up(const std::string& identity, int urgency);
+    void hurry(const std::string& identity, int urgency);
+    bool take_messages(Slot& slot);
+    void give(Slot& slot, const std::string& identity);
+    void handle(Slot& slot, const Message& message);
+    void end_job(Slot& slot, CompileOutcome outcome);
+    void bury(Slot& slot, const std::string& reason);
+    void finish(const std::string& identity, const CompileOutcome& outcome);
+    std::vector<std::string> worker_arguments() const;
+
+    Options options_;
+    jit::CubinCache cache_;
+    std::size_t capacity_;
+    std::vector<std::unique_ptr<Slot>> slots_;
+    std::map<std::string, Pending> jobs_;  // by identity, waiting and running
+    std::deque<std::string> waiting_;      // identities, most urgent first
+    std::string nvrtc_;
+    bool paused_ = false;
+    Clock::time_point paused_at_;
+    int compiled_ = 0;
+    int deaths_in_a_row_ = 0;
+    double busy_seconds_ = 0;
+};
+
+}  // namespace autotune::tuner

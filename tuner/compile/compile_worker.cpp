@@ -1,0 +1,52 @@
+#include "tuner/compile/compile_worker.h"
+
+#include "src/core/error.h"
+#include "src/gpu/nvrtc.h"
+#include "src/jit/compiler.h"
+#include "tuner/worker/wire.h"
+#include "tuner/worker/worker_channel.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr std::size_t kMaxLogBytes = 64 * 1024;  // a compiler that complains without end must not fill our memory
+
+Message compile_one(const gpu::Nvrtc& nvrtc, const Message& job) {
+    const jit::Rendered rendered = wire::read_rendered(job.body.at("rendered"));
+    allow_cpu_seconds(job.body.at("cpu_seconds").get<int>());
+    // No cache here: this process may not write files. The coordinator keeps what comes back.
+    const jit::CompileResult result = jit::compile(nvrtc, jit::CubinCache(""), rendered);
+    Message reply;
+    reply.body = {{"event", "compiled"},
+                  {"identity", rendered.identity},
+                  {"log", result.log.substr(0, kMaxLogBytes)},
+                  {"failure", result.failure.substr(0, kMaxLogBytes)},
+                  {"rejected", result.rejected}};
+    if (result.compiled) {
+        reply.body["symbol"] = result.compiled->symbol;
+        reply.body["report"] = wire::write(result.compiled->report);
+        reply.payload = result.compiled->cubin;
+    }
+    return reply;
+}
+
+}  // namespace
+
+int run_compile_worker(const CompileWorkerArguments& arguments) {
+    WorkerChannel channel;
+    limit_compiler_process();
+    std::shared_ptr<const gpu::Nvrtc> nvrtc;
+    try {
+        nvrtc = gpu::Nvrtc::load({.explicit_path = arguments.nvrtc_path,
+                                  .folders = arguments.library_folders,
+                                  .driver_major = arguments.driver_major});
+    } catch (const Error& error) {
+        channel.send({{{"event", "fatal"}, {"message", error.what()}}, {}});
+        return 1;
+    }
+    channel.send({{{"event", "ready"}, {"nvrtc", nvrtc->version()}}, {}});
+    while (const auto job = channel.receive()) channel.send(compile_one(*nvrtc, *job));
+    return 0;
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,165 @@
+#include "tuner/measure/meter.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "src/core/statistics.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr double kLong_us = 20'000;           // a launch that takes this long is not worth repeating to know it
+constexpr double kSample_us = 1'000;          // events resolve about 0.5 us
+constexpr double kLongestSample_us = 20'000;  // more than that is no graph: failed and slow candidates would take seconds
+constexpr double kLeast_us = 0.01;            // a launch that vanishes under its neighbours still has a time
+constexpr std::size_t kLongestChain = 32;     // samples enqueued before the host waits
+constexpr double kChain_us = 50'000;
+constexpr double kStretch_us = 10'000;  // of a block, between two waits
+
+double seconds_since(std::chrono::steady_clock::time_point from) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+}
+
+}  // namespace
+
+std::vector<double> Meter::sample(Workbench& bench, Runnable& runnable, const Wanted& wanted) {
+    Timed timed = prepare(bench, runnable, wanted.after);
+    std::vector<double> samples;
+    double covered_us = 0;
+    while (static_cast<int>(samples.size()) < wanted.most_samples) {
+        const int missing = wanted.samples - static_cast<int>(samples.size());
+        if (missing <= 0 && covered_us >= wanted.time_us) break;
+        const double for_time = std::ceil(std::max(wanted.time_us - covered_us, 0.0) / timed.gpu_us());
+        const double fits = std::max(1.0, kChain_us / timed.gpu_us());
+        const double next = std::min({std::max<double>(missing, for_time), fits, static_cast<double>(kLongestChain)});
+        const int left = wanted.most_samples - static_cast<int>(samples.size());
+        const std::vector<double> got = chain(timed, std::clamp(static_cast<int>(next), 1, left), wanted.while_busy);
+        covered_us += std::accumulate(got.begin(), got.end(), 0.0) * timed.launches +
+                      timed.filler.of(timed.launches) * static_cast<double>(got.size());
+        samples.insert(samples.end(), got.begin(), got.end());
+    }
+    return samples;
+}
+
+void Meter::warm(Workbench& bench, Runnable& runnable, double seconds) {
+    Timed timed = prepare(bench, runnable, Predecessor::filler);
+    const auto begun = std::chrono::steady_clock::now();
+    const double stretch_us = std::min(20'000.0, seconds * 1e6);
+    const int replays = std::max(1, static_cast<int>(stretch_us / timed.gpu_us()));
+    while (seconds_since(begun) < seconds) {
+        for (int i = 0; i < replays; ++i) launch(timed);
+        gpu_.stream.synchronize();
+    }
+}
+
+Meter::Block Meter::block(Workbench& bench, Runnable& runnable, double seconds, const Watch& watch) {
+    Timed timed = prepare(bench, runnable, Predecessor::filler);
+    const int replays = std::max(1, static_cast<int>(kStretch_us / timed.gpu_us()));
+    gpu::Event from(gpu_.driver), to(gpu_.driver);
+    Block block;
+    const auto begun = std::chrono::steady_clock::now();
+    while (seconds_since(begun) < seconds) {
+        from.record(gpu_.stream.handle());
+        for (int i = 0; i < replays; ++i) launch(timed);
+        to.record(gpu_.stream.handle());
+        if (watch) watch(block.launches);
+        to.synchronize();
+        block.launches += std::int64_t{replays} * timed.launches;
+        block.gpu_us += gpu::elapsed_us(from, to);
+    }
+    const double filler_us = timed.filler.of(timed.launches) / timed.launches;
+    block.launch_us = std::max(kLeast_us, block.gpu_us / static_cast<double>(block.launches) - filler_us);
+    return block;
+}
+
+Meter::Block Meter::filler_block(double seconds, const Watch& watch) {
+    Block block;
+    block.launch_us = fillers_.time(Predecessor::filler).per_launch_us;
+    const auto begun = std::chrono::steady_clock::now();
+    block.launches = fillers_.run_alone([&](std::int64_t launches) {
+        if (watch) watch(launches);
+        return seconds_since(begun) < seconds;
+    });
+    block.gpu_us = block.launch_us * static_cast<double>(block.launches);
+    return block;
+}
+
+Meter::Timed Meter::prepare(Workbench& bench, Runnable& runnable, Predecessor after) {
+    get_to_know(bench, runnable);
+    const TimedGraph* graph = graph_of(bench, runnable, after);
+    const FillerTime filler = fillers_.time(after);
+    const int one_by_one = std::max(1, static_cast<int>(kSample_us / (runnable.single_us + filler.per_launch_us)));
+    return {bench, runnable, after, graph, graph != nullptr ? graph->launches : one_by_one, filler};
+}
+
+// One launch to warm caches and code, a few to learn how long one takes. Of a long one the first says enough.
+void Meter::get_to_know(Workbench& bench, Runnable& runnable) {
+    if (runnable.single_us > 0) return;
+    gpu::Event from(gpu_.driver), to(gpu_.driver);
+    const auto time_us = [&](int launches) {
+        from.record(gpu_.stream.handle());
+        for (int i = 0; i < launches; ++i) enqueue_next(bench, runnable, Predecessor::itself);
+        to.record(gpu_.stream.handle());
+        to.synchronize();
+        return gpu::elapsed_us(from, to) / launches;
+    };
+    runnable.single_us = std::max(time_us(1), kLeast_us);
+    constexpr int kLaunches = 3;
+    if (runnable.single_us <= kLong_us) runnable.single_us = std::max(time_us(kLaunches), kLeast_us);
+}
+
+// Built at first use and launched once. How many launches it has rests on the rough time alone.
+const TimedGraph* Meter::graph_of(Workbench& bench, Runnable& runnable, Predecessor after) {
+    if (const auto known = runnable.graphs.find(after); known != runnable.graphs.end()) return &known->second;
+    const double pair_us = runnable.single_us + fillers_.time(after).per_launch_us;
+    const double rotation_us = pair_us * bench.rotation_sets();
+    if (rotation_us > kLongestSample_us) return nullptr;
+    const int launches = bench.rotation_sets() * static_cast<int>(std::ceil(kSample_us / rotation_us));
+    TimedGraph made{gpu::Graph::capture(gpu_.driver, gpu_.stream,
+                                        [&] {
+                                            for (int i = 0; i < launches; ++i) {
+                                                fillers_.enqueue(after);
+                                                runnable.enqueue(bench.rotation(i));
+                                            }
+                                        }),
+                    launches};
+    made.graph.launch(gpu_.stream.handle());
+    gpu_.stream.synchronize();
+    return &runnable.graphs.emplace(after, std::move(made)).first->second;
+}
+
+void Meter::enqueue_next(Workbench& bench, Runnable& runnable, Predecessor after) {
+    fillers_.enqueue(after);
+    runnable.enqueue(bench.rotation(runnable.next_set));
+    runnable.next_set = (runnable.next_set + 1) % bench.rotation_sets();
+}
+
+void Meter::launch(Timed& timed) {
+    if (timed.graph != nullptr) return timed.graph->graph.launch(gpu_.stream.handle());
+    for (int i = 0; i < timed.launches; ++i) enqueue_next(timed.bench, timed.runnable, timed.after);
+}
+
+// Samples back to back: event, graph, event, graph, ... so that no latency of the host lies between them.
+std::vector<double> Meter::chain(Timed& timed, int samples, const std::function<void()>& while_busy) {
+    const auto count = static_cast<std::size_t>(samples);
+    while (events_.size() < count + 1) events_.emplace_back(gpu_.driver);
+    events_[0].record(gpu_.stream.handle());
+    for (std::size_t i = 0; i < count; ++i) {
+        launch(timed);
+        events_[i + 1].record(gpu_.stream.handle());
+    }
+    if (while_busy) while_busy();
+    events_[count].synchronize();
+    const double filler_us = timed.filler.of(timed.launches);
+    std::vector<double> times;
+    for (std::size_t i = 0; i < count; ++i) {
+        const double all_us = gpu::elapsed_us(events_[i], events_[i + 1]);
+        times.push_back(std::max(kLeast_us, (all_us - filler_us) / timed.launches));
+    }
+    timed.runnable.single_us = stats::median(times);
+    return times;
+}
+
+}  // namespace autotune::tuner

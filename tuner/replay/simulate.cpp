@@ -1,0 +1,162 @@
+#include "tuner/replay/simulate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <unordered_set>
+
+#include "src/core/error.h"
+#include "src/core/statistics.h"
+#include "tuner/search/search.h"
+#include "tuner/search/search_domain.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr std::array<double, 3> kWithinPercent{10, 5, 1};
+constexpr std::array<std::size_t, 3> kAfterEvaluations{50, 100, 220};
+constexpr std::size_t kCurvePoints = 1'000;
+
+// One run of one strategy: the evaluations at which the best time found fell, and the instances compiled by then.
+struct Step {
+    std::size_t evaluations = 0;
+    std::size_t instances = 0;
+    double best_us = 0;
+};
+struct Run {
+    std::vector<Step> steps;
+    double ask_ms_worst = 0;
+
+    // The best time after so many evaluations; infinity if nothing worked by then.
+    double best_after_us(std::size_t evaluations) const {
+        double best_us = std::numeric_limits<double>::infinity();
+        for (const Step& step : steps) {
+            if (step.evaluations <= evaluations) best_us = step.best_us;
+        }
+        return best_us;
+    }
+    const Step* first_within(double limit_us) const {
+        for (const Step& step : steps) {
+            if (step.best_us <= limit_us) return &step;
+        }
+        return nullptr;
+    }
+};
+
+class Replay {
+  public:
+    Replay(const RecordedSpace& space, const Domain& domain, double best_us)
+        : space_(space), domain_(domain), best_us_(best_us) {}
+
+    // Ends when the optimum itself is found: nothing that is reported can change after that.
+    Run run(std::string_view strategy_name, std::uint64_t seed, std::size_t most, std::size_t batch) const {
+        const std::unique_ptr<Strategy> strategy = make_strategy(strategy_name, domain_, seed);
+        Run run;
+        std::unordered_set<std::size_t> instances;
+        std::size_t evaluations = 0;
+        double found_us = std::numeric_limits<double>::infinity();
+        while (evaluations < most && !strategy->exhausted() && found_us > best_us_) {
+            const auto start = std::chrono::steady_clock::now();
+            const std::vector<std::size_t> points = strategy->ask(std::min(batch, most - evaluations));
+            const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+            run.ask_ms_worst = std::max(run.ask_ms_worst, taken.count());
+            check(!points.empty(), "a strategy with points left asks for none while nothing is pending");
+            for (const std::size_t point : points) {
+                ++evaluations;
+                instances.insert(domain_.instance(point));
+                const std::optional<double> time_us = space_.rows[point].time_us;
+                if (time_us && *time_us < found_us) {
+                    found_us = *time_us;
+                    run.steps.push_back({.evaluations = evaluations, .instances = instances.size(), .best_us = found_us});
+                }
+            }
+            for (const std::size_t point : points) strategy->report(point, space_.rows[point].time_us);
+        }
+        return run;
+    }
+
+  private:
+    const RecordedSpace& space_;
+    const Domain& domain_;
+    double best_us_;
+};
+
+SimulatedStrategy::Reach reach(const std::vector<Run>& runs, double percent, double best_us, std::size_t most) {
+    SimulatedStrategy::Reach result{.percent = percent};
+    std::vector<double> evaluations, instances;
+    for (const Run& run : runs) {
+        const Step* step = run.first_within(best_us * (1 + percent / 100));
+        result.runs_solved += step ? 1 : 0;
+        evaluations.push_back(static_cast<double>(step ? step->evaluations : most));
+        instances.push_back(static_cast<double>(step ? step->instances : most));
+    }
+    result.median_evaluations = stats::median(evaluations);
+    result.p90_evaluations = stats::quantile(evaluations, 0.9);
+    result.most_evaluations = *std::max_element(evaluations.begin(), evaluations.end());
+    result.median_instances = stats::median(instances);
+    return result;
+}
+
+std::vector<double> percents_after(const std::vector<Run>& runs, std::size_t evaluations, double best_us) {
+    std::vector<double> percents;
+    for (const Run& run : runs) percents.push_back(100 * best_us / run.best_after_us(evaluations));
+    return percents;
+}
+
+SimulatedStrategy summarize(std::string name, const std::vector<Run>& runs, double best_us, std::size_t most) {
+    SimulatedStrategy result{
+        .name = std::move(name), .runs = static_cast<int>(runs.size()), .within = {}, .after = {}, .curve_percent = {}};
+    for (std::size_t i = 0; i < kWithinPercent.size(); ++i) result.within[i] = reach(runs, kWithinPercent[i], best_us, most);
+    for (std::size_t i = 0; i < kAfterEvaluations.size(); ++i) {
+        const std::vector<double> percents = percents_after(runs, kAfterEvaluations[i], best_us);
+        result.after[i] = {.evaluations = kAfterEvaluations[i],
+                           .median_percent = stats::median(percents),
+                           .worst_percent = *std::min_element(percents.begin(), percents.end())};
+    }
+    for (const Run& run : runs) result.ask_ms_worst = std::max(result.ask_ms_worst, run.ask_ms_worst);
+    for (std::size_t n = 1; n <= std::min(most, kCurvePoints); ++n) {
+        result.curve_percent.push_back(stats::median(percents_after(runs, n, best_us)));
+    }
+    return result;
+}
+
+Simulation describe(const RecordedSpace& space, const Domain& domain) {
+    const std::optional<double> best_us = space.best_us();
+    if (!best_us) throw Error(ErrorCode::usage, "every point of the recorded space '" + space.name + "' failed: nothing to find");
+    Simulation result;
+    result.space = space.name;
+    result.points = space.rows.size();
+    result.instances = count_instances(domain);
+    result.best_us = *best_us;
+    for (const RecordedSpace::Row& row : space.rows) {
+        if (!row.time_us) ++result.failed_points;
+        for (std::size_t i = 0; i < kWithinPercent.size(); ++i) {
+            if (row.time_us && *row.time_us <= *best_us * (1 + kWithinPercent[i] / 100)) ++result.points_within[i];
+        }
+    }
+    return result;
+}
+
+}  // namespace
+
+Simulation simulate(const RecordedSpace& space, const SimulateOptions& options) {
+    check(options.runs > 0 && options.batch > 0, "a simulation without runs");
+    const Domain domain = make_domain(space);
+    Simulation result = describe(space, domain);
+    result.most_evaluations =
+        options.most_evaluations == 0 ? space.rows.size() : std::min(options.most_evaluations, space.rows.size());
+    const Replay replay(space, domain, result.best_us);
+    const std::vector<std::string> names = options.strategy == "all" ? strategy_names() : std::vector{options.strategy};
+    for (const std::string& name : names) {
+        std::vector<Run> runs;
+        for (int r = 0; r < options.runs; ++r) {
+            runs.push_back(
+                replay.run(name, options.seed + static_cast<std::uint64_t>(r), result.most_evaluations, options.batch));
+        }
+        result.strategies.push_back(summarize(name, runs, result.best_us, result.most_evaluations));
+    }
+    return result;
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tuner/replay/recorded_space.h"
+
+namespace autotune::tuner {
+
+struct SimulateOptions {
+    std::string strategy = "auto";  // or "all"
+    int runs = 30;
+    std::uint64_t seed = 1;            // run r uses seed + r
+    std::size_t most_evaluations = 0;  // of one run; 0: all points
+    std::size_t batch = 1;             // points asked for at a time: how many compile at once
+};
+
+// What one strategy did over all runs. Evaluations count points tried, failures included; a run that never got there counts as
+// the limit in medians.
+struct SimulatedStrategy {
+    std::string name;
+    int runs = 0;
+    struct Reach {
+        double percent = 0;  // within this of the optimum
+        double median_evaluations = 0;
+        double p90_evaluations = 0;
+        double most_evaluations = 0;  // of the unluckiest run
+        double median_instances = 0;  // different compiled instances among them
+        int runs_solved = 0;
+    };
+    std::array<Reach, 3> within;  // 10, 5, 1 %
+    struct After {
+        std::size_t evaluations = 0;
+        double median_percent = 0;  // optimum's time over the best time found, in percent
+        double worst_percent = 0;
+    };
+    std::array<After, 3> after;         // 50, 100, 220
+    double ask_ms_worst = 0;            // longest single ask
+    std::vector<double> curve_percent;  // median percent of optimum after 1, 2, ... evaluations, for a plot (at most 1000)
+};
+
+struct Simulation {
+    std::string space;
+    std::size_t points = 0, failed_points = 0, instances = 0;
+    double best_us = 0;
+    std::array<std::size_t, 3> points_within{};  // of 10, 5, 1 %
+    std::size_t most_evaluations = 0;
+    std::vector<SimulatedStrategy> strategies;  // the default first
+};
+
+// Throws Error{usage} if every point of the space failed or a strategy is unknown.
+Simulation simulate(const RecordedSpace& space, const SimulateOptions& options);
+
+}  // namespace autotune::tuner

@@ -1,0 +1,201 @@
+#include "tuner/search/search_domain.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "src/core/error.h"
+
+namespace autotune::tuner {
+namespace {
+
+// Where a value stands among a parameter's.
+using Position = std::vector<int>;
+
+// A part's points as positions in its own parameters' domains, each written as one number with a digit a parameter.
+class PartTable {
+  public:
+    PartTable(std::size_t first, std::span<const Parameter> parameters);
+
+    std::size_t first() const { return first_; }
+    std::uint64_t number_of(const Position& position) const;
+    void add(std::uint64_t number);
+    // After the last add().
+    void sort() { std::sort(by_number_.begin(), by_number_.end()); }
+    std::vector<std::size_t> neighbours(std::size_t point) const;
+
+  private:
+    std::int64_t digit(std::uint64_t number, std::size_t p) const {
+        return static_cast<std::int64_t>(number / weights_[p] % static_cast<std::uint64_t>(sizes_[p]));
+    }
+    void reach(std::uint64_t number, std::vector<std::size_t>& found) const;
+
+    std::size_t first_;                                             // number of its first point
+    std::vector<std::int64_t> sizes_;                               // of the domains, by parameter
+    std::vector<std::uint64_t> weights_;                            // of the digits, by parameter
+    std::vector<std::uint64_t> numbers_;                            // by point
+    std::vector<std::pair<std::uint64_t, std::size_t>> by_number_;  // and the points, found by their numbers
+};
+
+PartTable::PartTable(std::size_t first, std::span<const Parameter> parameters) : first_(first) {
+    std::uint64_t combinations = 1;
+    for (const Parameter& parameter : parameters) {
+        sizes_.push_back(static_cast<std::int64_t>(parameter.values.size()));
+        weights_.push_back(combinations);
+        check(combinations <= UINT64_MAX / std::max<std::size_t>(1, parameter.values.size()),
+              "a space has more combinations than 64 bits count");
+        combinations *= parameter.values.size();
+    }
+}
+
+std::uint64_t PartTable::number_of(const Position& position) const {
+    std::uint64_t number = 0;
+    for (std::size_t p = 0; p < position.size(); ++p) number += weights_[p] * static_cast<std::uint64_t>(position[p]);
+    return number;
+}
+
+void PartTable::add(std::uint64_t number) {
+    by_number_.emplace_back(number, first_ + numbers_.size());
+    numbers_.push_back(number);
+}
+
+void PartTable::reach(std::uint64_t number, std::vector<std::size_t>& found) const {
+    const auto hit = std::lower_bound(by_number_.begin(), by_number_.end(), std::pair(number, std::size_t{0}));
+    if (hit != by_number_.end() && hit->first == number) found.push_back(hit->second);
+}
+
+std::vector<std::size_t> PartTable::neighbours(std::size_t point) const {
+    const std::uint64_t from = numbers_[point - first_];
+    std::vector<std::size_t> found;
+    for (std::size_t p = 0; p < sizes_.size(); ++p) {
+        const std::int64_t own = digit(from, p);
+        for (std::int64_t to = 0; to < sizes_[p]; ++to) {
+            if (to != own) reach(from + weights_[p] * static_cast<std::uint64_t>(to - own), found);
+        }
+    }
+    const auto step = [&](std::uint64_t number, std::size_t p, std::int64_t by) {
+        const std::int64_t to = digit(from, p) + by;
+        return to < 0 || to >= sizes_[p] ? std::nullopt : std::optional(number + weights_[p] * static_cast<std::uint64_t>(by));
+    };
+    for (std::size_t p = 0; p < sizes_.size(); ++p) {
+        for (std::size_t q = p + 1; q < sizes_.size(); ++q) {
+            for (const auto& [step_p, step_q] : {std::pair{-1, -1}, {-1, 1}, {1, -1}, {1, 1}}) {
+                const std::optional<std::uint64_t> half = step(from, p, step_p);
+                const std::optional<std::uint64_t> to = half ? step(*half, q, step_q) : std::nullopt;
+                if (to) reach(*to, found);
+            }
+        }
+    }
+    return found;
+}
+
+struct Tables {
+    std::vector<PartTable> parts;
+    std::size_t dimensions = 0;
+    std::vector<std::int16_t> coordinates;  // by point, dimensions of each in a row
+    std::vector<std::size_t> instances;     // by point
+
+    Position position_of(std::size_t point) const {
+        const auto from = coordinates.begin() + static_cast<std::ptrdiff_t>(point * dimensions);
+        return {from, from + static_cast<std::ptrdiff_t>(dimensions)};
+    }
+    const PartTable& part_of(std::size_t point) const {
+        const auto after = std::upper_bound(parts.begin(), parts.end(), point,
+                                            [](std::size_t number, const PartTable& part) { return number < part.first(); });
+        return *std::prev(after);
+    }
+};
+
+// Column and sorted values of every parameter name of all parts.
+struct Column {
+    std::size_t index = 0;
+    std::vector<std::int64_t> values;
+};
+
+std::map<std::string, Column> columns_of(const std::vector<DomainPart>& parts) {
+    std::map<std::string, Column> columns;
+    std::size_t next = 1;  // column 0 is the part
+    for (const DomainPart& part : parts) {
+        for (const Parameter& parameter : part.parameters) {
+            const auto [column, is_new] = columns.try_emplace(parameter.name);
+            if (is_new) column->second.index = next++;
+            std::vector<std::int64_t>& values = column->second.values;
+            values.insert(values.end(), parameter.values.begin(), parameter.values.end());
+            std::sort(values.begin(), values.end());
+            values.erase(std::unique(values.begin(), values.end()), values.end());
+        }
+    }
+    return columns;
+}
+
+int position_of(const std::vector<std::int64_t>& values, std::int64_t value) {
+    const auto found = std::find(values.begin(), values.end(), value);
+    check(found != values.end(), "a point of a domain has a value outside its parameter's domain");
+    return static_cast<int>(found - values.begin());
+}
+
+// A value of a point by its parameter: in declared order it stands where the parameter does, and nothing is searched for.
+std::int64_t value_of(const Config& config, std::size_t p, const std::string& name) {
+    const auto& values = config.values();
+    return p < values.size() && values[p].first == name ? values[p].second : config[name];
+}
+
+void add_part(const DomainPart& part, const std::map<std::string, Column>& columns, Tables& tables) {
+    PartTable table(tables.instances.size(), part.parameters);
+    std::vector<const Column*> column_of;
+    std::vector<std::vector<int>> shared_positions;  // of a parameter's values among those of its column
+    for (const Parameter& parameter : part.parameters) {
+        column_of.push_back(&columns.at(parameter.name));
+        std::vector<int>& shared = shared_positions.emplace_back();
+        for (const std::int64_t value : parameter.values) shared.push_back(position_of(column_of.back()->values, value));
+    }
+    std::unordered_map<std::uint64_t, std::size_t> instances;  // first point of each compile part
+    Position own(part.parameters.size()), compile_part(part.parameters.size());
+    tables.coordinates.reserve(tables.coordinates.size() + part.points.size() * tables.dimensions);
+    std::vector<std::int16_t> coordinates(tables.dimensions);
+    for (const Config& config : part.points) {
+        std::fill(coordinates.begin(), coordinates.end(), std::int16_t{-1});
+        coordinates[0] = static_cast<std::int16_t>(tables.parts.size());
+        for (std::size_t p = 0; p < part.parameters.size(); ++p) {
+            const Parameter& parameter = part.parameters[p];
+            own[p] = position_of(parameter.values, value_of(config, p, parameter.name));
+            compile_part[p] = parameter.kind == ParameterKind::compile ? own[p] : 0;
+            coordinates[column_of[p]->index] = static_cast<std::int16_t>(shared_positions[p][static_cast<std::size_t>(own[p])]);
+        }
+        const std::size_t number = tables.instances.size();
+        tables.instances.push_back(instances.try_emplace(table.number_of(compile_part), number).first->second);
+        tables.coordinates.insert(tables.coordinates.end(), coordinates.begin(), coordinates.end());
+        table.add(table.number_of(own));
+    }
+    table.sort();
+    tables.parts.push_back(std::move(table));
+}
+
+}  // namespace
+
+Domain make_domain(const std::vector<DomainPart>& parts) {
+    const auto tables = std::make_shared<Tables>();
+    const std::map<std::string, Column> columns = columns_of(parts);
+    tables->dimensions = columns.size() + 1;
+    for (const DomainPart& part : parts) add_part(part, columns, *tables);
+    Domain domain;
+    domain.size = tables->instances.size();
+    domain.neighbours = [tables](std::size_t point) { return tables->part_of(point).neighbours(point); };
+    domain.prior = [](std::size_t) { return std::nullopt; };
+    domain.instance = [tables](std::size_t point) { return tables->instances.at(point); };
+    domain.coordinates = [tables](std::size_t point) { return tables->position_of(point); };
+    return domain;
+}
+
+std::size_t count_instances(const Domain& domain) {
+    std::unordered_set<std::size_t> instances;
+    for (std::size_t point = 0; point < domain.size; ++point) instances.insert(domain.instance(point));
+    return instances.size();
+}
+
+}  // namespace autotune::tuner

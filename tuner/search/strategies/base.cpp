@@ -1,0 +1,77 @@
+#include "tuner/search/strategies/base.h"
+
+#include <numeric>
+
+#include "src/core/error.h"
+
+namespace autotune::tuner {
+
+BaseStrategy::BaseStrategy(std::string name, const Domain& domain, std::uint64_t seed)
+    : name_(std::move(name)),
+      domain_(domain),
+      random_(seed),
+      seeds_(domain.seeds.begin(), domain.seeds.end()),
+      fresh_(domain.size),
+      place_(domain.size),
+      times_us_(domain.size),
+      reported_(domain.size, false) {
+    std::iota(fresh_.begin(), fresh_.end(), std::size_t{0});
+    std::iota(place_.begin(), place_.end(), std::size_t{0});
+}
+
+std::vector<std::size_t> BaseStrategy::ask(std::size_t count) {
+    std::vector<std::size_t> given;
+    while (given.size() < count && !fresh_.empty()) {
+        std::optional<std::size_t> point;
+        if (!seeds_.empty()) {
+            point = seeds_.front();
+            seeds_.pop_front();
+            check(*point < domain_.size, "a seed outside the domain");
+            if (!is_fresh(*point)) continue;
+        } else {
+            point = propose();
+            if (!point && pending_ > 0) break;
+            if (!point) point = random_fresh();
+        }
+        give(*point);
+        given.push_back(*point);
+    }
+    return given;
+}
+
+void BaseStrategy::give(std::size_t point) {
+    check(is_fresh(point), "a strategy gave a point twice");
+    const std::size_t hole = place_[point];
+    fresh_[hole] = fresh_.back();
+    place_[fresh_[hole]] = hole;
+    fresh_.pop_back();
+    place_[point] = kGone;
+    ++pending_;
+}
+
+void BaseStrategy::report(std::size_t point, std::optional<double> time_us) {
+    check(point < domain_.size, "a report of a point outside the domain");
+    if (reported_[point]) return;
+    // Stored trials of an earlier run may be reported without having been asked for.
+    if (is_fresh(point)) give(point);
+    --pending_;
+    reported_[point] = true;
+    times_us_[point] = time_us;
+    heard(point, time_us);
+}
+
+std::size_t BaseStrategy::promising_fresh() {
+    constexpr int kHandful = 16;
+    std::size_t best = random_fresh();
+    std::optional<double> best_prior = domain_.prior(best);
+    for (int i = 1; best_prior && i < kHandful; ++i) {
+        const std::size_t other = random_fresh();
+        const std::optional<double> prior = domain_.prior(other);
+        if (!prior || *prior >= *best_prior) continue;
+        best = other;
+        best_prior = prior;
+    }
+    return best;
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,279 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tuner/search/strategies/base.h"
+#include "tuner/search/strategies/coordinates.h"
+#include "tuner/search/strategies/strategies.h"
+#include "tuner/search/strategies/surrogate.h"
+#include "tuner/search/strategies/walk.h"
+
+namespace autotune::tuner {
+namespace {
+
+// Chosen on the recorded spaces and on ten synthetic ones (docs/results/simulate.md); none is sensitive to a factor of 1.5.
+constexpr std::size_t kStarts = 5;  // points before the model has a say
+// Of a space too large to be known whole, the model knows what the prior says is best, and as many random points.
+constexpr std::size_t kExpected = 4'000;
+constexpr std::size_t kApart = 4;      // parameters in which the instances differ that a search begins with
+constexpr std::size_t kGuessed = 4;    // every so many of those is a guess: the prior may be wrong
+constexpr double kRefitGrowth = 1.15;  // rates are learned again when there are so many times as many observations
+constexpr std::size_t kMostObservations = 256, kMostColumns = 20'000;  // an ask stays near 3 ms
+constexpr double kKnownInstanceBonus = 1.0;  // logarithm of how much cheaper a point is whose instance is compiled
+constexpr double kFailureStep = 0.1;   // a failed point counts as this much slower than was believed, in speeds of the first one
+constexpr std::size_t kPatience = 60;  // evaluations without progress, after which every second point is a walk's
+constexpr double kProgress = 0.001;
+constexpr std::size_t kWalkStarts = 4;
+
+// Logarithm of the expected improvement on `best` (Jones, Schonlau, Welch 1998), by its asymptote where the density underflows.
+double log_improvement(const Belief& belief, double best) {
+    const double z = (best - belief.mean) / belief.deviation;
+    const double log_root_two_pi = std::log(2 * std::numbers::pi) / 2;
+    if (z < -6) return std::log(belief.deviation) - z * z / 2 - 2 * std::log(-z) - log_root_two_pi;
+    const double density = std::exp(-z * z / 2 - log_root_two_pi);
+    return std::log(belief.deviation) + std::log(z * std::erfc(-z / std::numbers::sqrt2) / 2 + density);
+}
+
+// What the process models of a time: speed, in units of a reference's, negated since it looks for what is small. Logarithms, in
+// which spaces span a factor of ten, have it attend to what is slow: with them a third more is tried of gemm_rtx3090.
+double value_of(double time_us, double reference_us) {
+    return -reference_us / time_us;
+}
+
+// The prior as values about their mean, so that it can serve as a trend; empty if it has no opinions that differ.
+std::vector<float> trend_of(const Domain& domain) {
+    std::vector<std::size_t> known;
+    std::vector<double> prior_us(domain.size);
+    double log_sum = 0;
+    for (std::size_t point = 0; point < domain.size; ++point) {
+        const std::optional<double> prior = domain.prior(point);
+        if (!prior || *prior <= 0) continue;
+        prior_us[point] = *prior;
+        log_sum += std::log(*prior);
+        known.push_back(point);
+    }
+    if (known.empty()) return {};
+    const double reference_us = std::exp(log_sum / static_cast<double>(known.size()));
+    std::vector<float> trend(domain.size, 0);
+    double sum = 0;
+    for (const std::size_t point : known) {
+        trend[point] = static_cast<float>(value_of(prior_us[point], reference_us));
+        sum += static_cast<double>(trend[point]);
+    }
+    const float mean = static_cast<float>(sum / static_cast<double>(known.size()));
+    for (const std::size_t point : known) trend[point] -= mean;
+    const bool differs =
+        std::any_of(known.begin(), known.end(), [&](std::size_t point) { return std::abs(trend[point]) > 1e-3f; });
+    return differs ? trend : std::vector<float>();
+}
+
+// Points in the order of a trend, the best kExpected of them; none without one.
+std::vector<std::size_t> expected_order(const std::vector<float>& trend) {
+    std::vector<std::size_t> order(trend.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(kExpected, order.size()));
+    std::partial_sort(order.begin(), last, order.end(), [&](std::size_t left, std::size_t right) {
+        return std::pair(trend[left], left) < std::pair(trend[right], right);
+    });
+    order.erase(last, order.end());
+    return order;
+}
+
+// Model-guided search: a Gaussian process of speed says where improvement is to be expected. Every given point counts as
+// observed at its believed value until it is reported, so that many may be tried at a time. When the model makes no progress, a
+// local walk with restarts takes every second turn: it needs no model to be right.
+class Model final : public BaseStrategy {
+  public:
+    Model(const Domain& domain, std::uint64_t seed) : Model(domain, seed, trend_of(domain)) {}
+
+  protected:
+    std::optional<std::size_t> propose() override {
+        if (given_++ < kStarts || std::isinf(best_)) return begin_with();
+        absorb();
+        if (since_progress_ > kPatience && given_ % 2 == 0) return walk_on();
+        const std::optional<std::size_t> column = most_promising();
+        if (!column) return promising_fresh();
+        const std::size_t point = surrogate_.columns()[*column];
+        const Observation believed{.point = point, .value = surrogate_.belief(*column).mean, .kind = Observation::Kind::pending};
+        believed_[point] = believed.value;
+        pending_.push_back(believed);
+        return point;
+    }
+
+    void heard(std::size_t point, std::optional<double> time_us) override {
+        known_instances_.insert(domain().instance(point));
+        if (walked_.erase(point) > 0) walk_.heard(point, time_us);
+        ++since_progress_;
+        if (time_us) {
+            if (std::isinf(best_)) reference_us_ = *time_us;
+            const double value = value_of(*time_us, reference_us_);
+            if (value < best_ * (1 + kProgress)) since_progress_ = 0;
+            best_ = std::min(best_, value);
+            worst_ = std::max(worst_, value);
+            history_.push_back({.point = point, .value = value, .kind = Observation::Kind::worked});
+        } else {
+            const auto believed = believed_.find(point);
+            const double middle = std::isinf(best_) ? -1 : (best_ + worst_) / 2;
+            history_.push_back({.point = point,
+                                .value = believed == believed_.end() ? middle : believed->second + kFailureStep,
+                                .kind = Observation::Kind::failed});
+        }
+        believed_.erase(point);
+    }
+
+  private:
+    Model(const Domain& domain, std::uint64_t seed, std::vector<float> trend)
+        : BaseStrategy("model", domain, seed),
+          coordinates_(domain),
+          expected_(expected_order(trend)),
+          surrogate_(coordinates_, std::move(trend)),
+          walk_(this->domain(), random()),
+          begun_(domain.seeds) {}
+
+    // The next of the points that the prior says are best, one alone of those that are alike; else, and now and then, a guess.
+    std::size_t begin_with() {
+        while (begun_.size() % kGuessed != kGuessed - 1 && next_expected_ < expected_.size()) {
+            const std::size_t point = expected_[next_expected_++];
+            if (is_fresh(point) && std::none_of(begun_.begin(), begun_.end(), [&](auto other) { return alike(point, other); })) {
+                return begun_.emplace_back(point);
+            }
+        }
+        return begun_.emplace_back(promising_fresh());
+    }
+
+    // By their instances alone: how one is launched is a detail.
+    bool alike(std::size_t left, std::size_t right) const {
+        const auto from = coordinates_.of(domain().instance(left)), to = coordinates_.of(domain().instance(right));
+        return std::inner_product(from.begin(), from.end(), to.begin(), std::size_t{0}, std::plus<>(), std::not_equal_to<>()) <
+               kApart;
+    }
+
+    // Brings the surrogate up to date with what was heard since the last ask and with what is still being tried.
+    void absorb() {
+        std::erase_if(pending_, [&](const Observation& one) { return !guessed_.contains(one.point) && is_reported(one.point); });
+        if (surrogate_.columns().empty() || history_.size() >= next_fit_) {
+            surrogate_.fit(telling_history(), interesting_columns());
+            next_fit_ = static_cast<std::size_t>(std::ceil(static_cast<double>(history_.size()) +
+                                                           static_cast<double>(surrogate_.observed()) * (kRefitGrowth - 1)));
+            guessed_.clear();
+        } else {
+            for (; absorbed_ < history_.size(); ++absorbed_) {
+                if (guessed_.erase(history_[absorbed_].point) > 0) {
+                    surrogate_.revise(history_[absorbed_]);
+                } else {
+                    surrogate_.observe(history_[absorbed_]);
+                }
+            }
+        }
+        absorbed_ = history_.size();
+        std::erase_if(pending_, [&](const Observation& one) { return is_reported(one.point); });
+        for (const Observation& one : pending_) {
+            if (guessed_.insert(one.point).second) surrogate_.observe(one);
+        }
+    }
+
+    // All observations, or the best half and the rest spread evenly.
+    std::vector<Observation> telling_history() const {
+        if (history_.size() <= kMostObservations) return history_;
+        std::vector<Observation> sorted = history_;
+        std::stable_sort(sorted.begin(), sorted.end(),
+                         [](const Observation& left, const Observation& right) { return left.value < right.value; });
+        constexpr std::size_t half = kMostObservations / 2;
+        std::vector<Observation> kept(sorted.begin(), sorted.begin() + half);
+        for (std::size_t i = 0; i < half; ++i) kept.push_back(sorted[half + i * (sorted.size() - half) / half]);
+        return kept;
+    }
+
+    // Every fresh point, or what the prior says is best, as many random ones as can be kept up to date, and all neighbours of the
+    // best points known.
+    std::vector<std::size_t> interesting_columns() {
+        if (fresh_count() <= kMostColumns) {
+            std::vector<std::size_t> columns(fresh().begin(), fresh().end());
+            std::sort(columns.begin(), columns.end());
+            return columns;
+        }
+        constexpr std::size_t kBestOfAll = 20;
+        std::unordered_set<std::size_t> chosen;
+        for (const std::size_t point : expected_) {
+            if (is_fresh(point)) chosen.insert(point);
+        }
+        while (chosen.size() < 2 * kExpected) chosen.insert(random_fresh());
+        std::vector<Observation> best = history_;
+        std::stable_sort(best.begin(), best.end(),
+                         [](const Observation& left, const Observation& right) { return left.value < right.value; });
+        if (best.size() > kBestOfAll) best.resize(kBestOfAll);
+        for (const Observation& one : best) {
+            for (const std::size_t neighbour : domain().neighbours(one.point)) {
+                if (is_fresh(neighbour)) chosen.insert(neighbour);
+            }
+        }
+        std::vector<std::size_t> columns(chosen.begin(), chosen.end());
+        std::sort(columns.begin(), columns.end());
+        return columns;
+    }
+
+    std::optional<std::size_t> most_promising() {
+        std::optional<std::size_t> chosen;
+        Belief leader;
+        double top = -std::numeric_limits<double>::infinity();
+        const std::span<const std::size_t> columns = surrogate_.columns();
+        for (std::size_t column = 0; column < columns.size(); ++column) {
+            if (!is_fresh(columns[column])) continue;
+            const Belief belief = surrogate_.belief(column);
+            const bool is_cheap = known_instances_.contains(domain().instance(columns[column]));
+            // Slower, surer and likelier to fail than the leader, and no cheaper: most columns end here, before the costly part.
+            if (!is_cheap && chosen && belief.mean >= leader.mean && belief.deviation <= leader.deviation &&
+                belief.failure >= leader.failure) {
+                continue;
+            }
+            const double score =
+                log_improvement(belief, best_) + std::log1p(-belief.failure) + (is_cheap ? kKnownInstanceBonus : 0);
+            if (score <= top) continue;
+            top = score;
+            chosen = column;
+            leader = belief;
+        }
+        return chosen;
+    }
+
+    std::size_t walk_on() {
+        std::optional<std::size_t> point = walk_.next([this](std::size_t other) { return is_fresh(other); });
+        if (!point) {
+            if (walk_starts_++ % kWalkStarts == 0) walk_.restart();
+            point = promising_fresh();
+        }
+        walked_.insert(*point);
+        return *point;
+    }
+
+    Coordinates coordinates_;
+    std::vector<std::size_t> expected_;
+    Surrogate surrogate_;
+    Walk walk_;
+    std::vector<std::size_t> begun_;  // what the search began with
+    std::size_t next_expected_ = 0;
+    std::vector<Observation> history_;
+    std::vector<Observation> pending_;         // given on the model's word, not reported
+    std::unordered_set<std::size_t> guessed_;  // of those, in the surrogate at their believed value
+    std::unordered_map<std::size_t, double> believed_;
+    std::unordered_set<std::size_t> known_instances_;  // compiled for some point that was reported
+    std::unordered_set<std::size_t> walked_;           // given by the walk, not reported
+    std::size_t given_ = 0, absorbed_ = 0, next_fit_ = 0, since_progress_ = 0, walk_starts_ = 0;
+    double reference_us_ = 0;  // the first time heard
+    double best_ = std::numeric_limits<double>::infinity();
+    double worst_ = -std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_model(const Domain& domain, std::uint64_t seed) {
+    return std::make_unique<Model>(domain, seed);
+}
+
+}  // namespace autotune::tuner

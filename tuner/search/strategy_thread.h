@@ -1,0 +1,62 @@
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tuner/search/search.h"
+
+namespace autotune::tuner {
+
+// A strategy on a thread of its own: a model thinks for as long as a candidate is measured, and the loop that keeps the GPU busy
+// must not wait for it. One ask at a time; an ask knows of every report before it. What the strategy throws comes out of take().
+class StrategyThread {
+  public:
+    using Make = std::function<std::unique_ptr<Strategy>()>;
+
+    // `make` runs on the thread: a strategy may think before it is asked anything.
+    explicit StrategyThread(Make make);
+    // Waits for the thought in hand.
+    ~StrategyThread();
+    StrategyThread(const StrategyThread&) = delete;
+    StrategyThread& operator=(const StrategyThread&) = delete;
+
+    // Whether an ask may bring something: none is under way, and since the last answer without points something was reported.
+    bool may_ask() const { return !asking_ && !is_dry_; }
+    bool asking() const { return asking_; }
+    // REQUIRES: may_ask().
+    void ask(std::size_t count);
+    // The answer, once; nothing while it is being thought about or none was asked for.
+    std::vector<std::size_t> take();
+    void report(std::size_t point, std::optional<double> time_us);
+    // Readable from when an answer is there until it is taken.
+    int ready_fd() const { return ready_fd_; }
+
+  private:
+    using Report = std::pair<std::size_t, std::optional<double>>;
+
+    void think(const Make& make, const std::stop_token& stop);
+    void answer(std::vector<std::size_t> points, std::exception_ptr failure);
+
+    // The caller's.
+    bool asking_ = false, is_dry_ = false;
+    std::vector<Report> unheard_;
+    int ready_fd_;
+    // Of both, under the mutex.
+    std::mutex mutex_;
+    std::condition_variable_any wake_;
+    std::optional<std::size_t> wanted_;
+    std::vector<Report> told_;
+    std::optional<std::vector<std::size_t>> points_;
+    std::exception_ptr failure_;
+
+    std::jthread thread_;
+};
+
+}  // namespace autotune::tuner

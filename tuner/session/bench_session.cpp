@@ -1,0 +1,239 @@
+#include "tuner/session/bench_session.h"
+
+#include <limits>
+
+#include "db/json_values.h"
+#include "src/core/error.h"
+#include "tuner/worker/wire.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr int kMostDeathsInARow = 8;  // different candidates; one bad family kills a few, a broken card all
+constexpr int kStarts = 3;            // tries to get a healthy worker
+
+// A NaN or an infinity travels as null.
+std::vector<double> numbers(const Json& list) {
+    std::vector<double> values;
+    for (const Json& value : list)
+        values.push_back(value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN());
+    return values;
+}
+
+constexpr const char* kNonsense = "the bench worker's reply makes no sense";
+
+// Throws Json::exception if the reply is not what a worker writes.
+RunOutcome read_outcome(const Json& body) {
+    RunOutcome outcome;
+    outcome.status = parse_trial_status(body.value("status", "ok")).value_or(TrialStatus::crashed);
+    outcome.detail = body.value("detail", "");
+    outcome.verified = body.value("verified", false);
+    if (body.contains("max_error") && body["max_error"].is_number()) outcome.max_error = body["max_error"];
+    if (body.contains("accumulation_error") && body["accumulation_error"].is_number())
+        outcome.accumulation_error = body["accumulation_error"];
+    if (body.contains("sample_values")) outcome.sample_values = numbers(body["sample_values"]);
+    if (body.contains("samples")) outcome.samples_us = body["samples"].get<std::vector<double>>();
+    if (body.contains("steps")) outcome.steps_us = body["steps"].get<std::vector<std::vector<double>>>();
+    outcome.opening_s = body.value("opening_s", 0.0);
+    return outcome;
+}
+
+Message with_code(Json body, const Instance& instance) {
+    body["symbol"] = instance->symbol;
+    return {std::move(body), instance->cubin};
+}
+
+}  // namespace
+
+int BenchHost::ensure_healthy() {
+    for (int attempt = 0; attempt < kStarts; ++attempt) {
+        engine_.bench().start();
+        if (engine_.bench().generation() == healthy_generation_) return healthy_generation_;
+        const BenchReply reply = engine_.ask(with_code({{"do", "harness"}}, harness_), StageLimits{});
+        if (reply.kind != BenchReply::Kind::answered) continue;
+        if (reply.body.contains("error")) {
+            throw Error(ErrorCode::gpu_unhealthy, "the known-good kernel does not run: " + reply.body.value("error", ""));
+        }
+        if (!reply.body.value("healthy", false)) {
+            throw Error(ErrorCode::gpu_unhealthy,
+                        "the known-good kernel gives a wrong answer: the GPU does not compute correctly");
+        }
+        return healthy_generation_ = engine_.bench().generation();
+    }
+    throw Error(ErrorCode::gpu_unhealthy, "the known-good kernel killed the bench worker three times");
+}
+
+BenchReply BenchHost::ask(const Message& request, const StageLimits& limits) {
+    BenchReply reply = engine_.ask(request, limits);
+    if (reply.kind != BenchReply::Kind::answered && ++deaths_in_a_row_ >= 2 * kMostDeathsInARow) {
+        throw Error(ErrorCode::gpu_unhealthy,
+                    std::to_string(kMostDeathsInARow) +
+                        " candidates in a row killed the bench worker twice, the last one: " + reply.detail);
+    }
+    return reply;
+}
+
+BenchSession::BenchSession(BenchHost& host, const Problem& problem, Instance reference, const Options& options)
+    : host_(host), problem_(problem), reference_(std::move(reference)), options_(options) {}
+
+BenchSession::~BenchSession() {
+    if (generation_ == 0 || lost()) return;
+    try {
+        host_.engine().ask({{{"do", "drop"}, {"bench", options_.bench}}, {}}, StageLimits{});
+    } catch (...) {
+        // Stopped, or the worker is gone: its memory goes with it.
+    }
+}
+
+StageLimits BenchSession::limits() const {
+    StageLimits limits;
+    const double slowest_s = options_.patience * options_.floor_us / 1e6;
+    const double launch_s = host_.engine().services().workers.launch_timeout_s;
+    limits.launch_s = launch_s + slowest_s;
+    // A verification runs the candidate three times among the harness kernels; a measurement some tens of times at most, since
+    // what is far behind was dropped after five.
+    limits.verify_s = 5 * launch_s + 10 + 5 * slowest_s;
+    limits.time_s = 5 * launch_s + 10 + 40 * slowest_s;
+    return limits;
+}
+
+bool BenchSession::lost() const {
+    const BenchClient& bench = host_.engine().bench();
+    return !bench.running() || bench.generation() != generation_;
+}
+
+void BenchSession::ensure() {
+    for (int attempt = 0; attempt < kStarts; ++attempt) {
+        const int generation = host_.ensure_healthy();
+        if (generation == generation_) return;
+        Json body{{"do", "setup"},
+                  {"bench", options_.bench},
+                  {"problem", wire::write(problem_)},
+                  {"timing", options_.timing},
+                  {"l2_warm", options_.l2_warm},
+                  {"seed", options_.seed},
+                  {"symbol", ""}};
+        body["affordable"] = options_.affordable_reference;
+        const Message request = reference_ != nullptr ? with_code(std::move(body), reference_) : Message{std::move(body), {}};
+        const BenchReply reply = host_.ask(request, limits());
+        if (reply.kind != BenchReply::Kind::answered) continue;
+        if (reply.body.contains("error")) {
+            throw Error(ErrorCode::driver,
+                        "the problem " + problem_.shape() + " cannot be set up on the device: " + reply.body.value("error", ""));
+        }
+        known_ = static_cast<Reference>(reply.body.value("reference", 0));
+        generation_ = generation;
+        return;
+    }
+    throw Error(ErrorCode::gpu_unhealthy, "the reference kernel killed the bench worker three times");
+}
+
+RunOutcome BenchSession::outcome_of(const BenchReply& reply) {
+    RunOutcome outcome;
+    if (reply.kind != BenchReply::Kind::answered) {
+        outcome.status = reply.kind == BenchReply::Kind::timed_out ? TrialStatus::timed_out : TrialStatus::crashed;
+        outcome.detail = reply.detail;
+        return outcome;
+    }
+    host_.note_success();
+    try {
+        outcome = read_outcome(reply.body);
+        // Inputs and red zones that a candidate has written to would make the next one wrong.
+        if (reply.body.value("spoiled", false)) host_.engine().bench().stop();
+    } catch (const Json::exception&) {
+        host_.engine().bench().stop();
+        outcome.status = TrialStatus::crashed;
+        outcome.detail = kNonsense;
+    }
+    return outcome;
+}
+
+RunOutcome BenchSession::open(int slot, const Candidate& candidate, const Instance& instance, bool verify,
+                              const std::vector<Step>& steps) {
+    ensure();
+    Json body{{"do", "open"},
+              {"stage", "load"},
+              {"bench", options_.bench},
+              {"slot", slot},
+              {"candidate", wire::write(candidate)},
+              {"verify", verify},
+              {"pdl", options_.may_overlap}};
+    for (const Step& step : steps) body["steps"].push_back(wire::write(step));
+    RunOutcome outcome = outcome_of(host_.ask(with_code(std::move(body), instance), limits()));
+    if (outcome.ok() && outcome.steps_us.empty() && !steps.empty()) {
+        host_.engine().bench().stop();
+        outcome.status = TrialStatus::crashed;
+        outcome.detail = kNonsense;
+    }
+    return outcome;
+}
+
+RunOutcome BenchSession::open_vendor(int slot, const std::string& name, bool verify) {
+    ensure();
+    const Json body{{"do", "vendor"}, {"stage", "reference"}, {"bench", options_.bench},
+                    {"slot", slot},   {"name", name},         {"verify", verify}};
+    return outcome_of(host_.ask({body, {}}, limits()));
+}
+
+RunOutcome BenchSession::endure(int slot) {
+    return outcome_of(
+        host_.ask({{{"do", "endure"}, {"stage", "verify"}, {"bench", options_.bench}, {"slot", slot}}, {}}, limits()));
+}
+
+RunOutcome BenchSession::sample(int slot, const Measurement& measurement) {
+    Json body = wire::write(measurement);
+    body.update({{"do", "time"}, {"bench", options_.bench}, {"slot", slot}, {"after", to_string(Predecessor::filler)}});
+    return outcome_of(host_.ask({body, {}}, limits()));
+}
+
+RunOutcome BenchSession::warm(int slot, double seconds) {
+    StageLimits limit = limits();
+    limit.time_s = limit.launch_s + 2 * seconds;
+    return outcome_of(host_.ask({{{"do", "warm"}, {"bench", options_.bench}, {"slot", slot}, {"seconds", seconds}}, {}}, limit));
+}
+
+BenchSession::Round BenchSession::round(const std::vector<int>& slots, const Turn& turn) {
+    const Json body{{"do", "round"}, {"bench", options_.bench}, {"slots", slots},    {"after", to_string(turn.after)},
+                    {"samples", 3},  {"time_us", turn.time_us}, {"most_samples", 64}};
+    const BenchReply reply = host_.ask({body, {}}, limits());
+    Round round;
+    round.detail = reply.detail;
+    round.failed_slot = reply.slot;
+    if (reply.kind != BenchReply::Kind::answered) return round;
+    if (reply.body.contains("error")) {
+        round.detail = reply.body.value("error", "");
+        return round;
+    }
+    try {
+        round.times_us = reply.body.at("times_us").get<std::vector<double>>();
+        for (const Json& one : reply.body.at("conditions"))
+            round.conditions.push_back(db::read_whole<Conditions>(one, "conditions"));
+        round.ok = round.times_us.size() == slots.size() && round.conditions.size() == slots.size();
+    } catch (const std::exception&) {
+        host_.engine().bench().stop();
+        round.detail = kNonsense;
+    }
+    return round;
+}
+
+std::optional<BenchSession::Block> BenchSession::block(int slot, double seconds) {
+    StageLimits limit = limits();
+    limit.time_s += 2 * seconds;
+    const Json body{{"do", "block"}, {"bench", options_.bench}, {"slot", slot}, {"seconds", seconds}};
+    const BenchReply reply = host_.ask({body, {}}, limit);
+    if (reply.kind != BenchReply::Kind::answered || reply.body.contains("error")) return std::nullopt;
+    try {
+        Block block;
+        block.launches = reply.body.at("launches").get<std::int64_t>();
+        block.launch_us = reply.body.at("launch_us").get<double>();
+        if (const Json& joules = reply.body.at("joules_per_launch"); joules.is_number())
+            block.joules_per_launch = joules.get<double>();
+        block.conditions = db::read_whole<Conditions>(reply.body.at("conditions"), "conditions");
+        return block.launches > 0 ? std::optional(block) : std::nullopt;
+    } catch (const std::exception&) {
+        host_.engine().bench().stop();
+        return std::nullopt;
+    }
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tuner/compile/compile_pool.h"
+#include "tuner/session/tune.h"
+#include "tuner/worker/bench_client.h"
+#include "tuner/worker/gpu_lock.h"
+
+namespace autotune::tuner {
+
+// Thrown out of waiting when services.stop was set: unwinds to whoever keeps what was measured.
+struct Interrupted {};
+
+// The processes of a run and the one loop that waits on them. Shared by all problems of a sweep.
+class Engine {
+  public:
+    explicit Engine(TuneServices& services);
+
+    CompilePool& pool() { return pool_; }
+    BenchClient& bench() { return bench_; }
+    TuneServices& services() { return services_; }
+    // GPU locks and journals.
+    const std::string& state_folder() const { return state_folder_; }
+
+    // Waits until something happens, at most so long, and serves it. Throws Interrupted if the user asked to stop.
+    void pump(std::chrono::milliseconds limit);
+    // A request to the bench worker; compile results are served meanwhile.
+    BenchReply ask(const Message& request, const StageLimits& limits);
+    // Pumps until `done`.
+    void wait_for(const std::function<bool()>& done);
+
+    // NVRTC's version: what the services say, else what a compile worker says.
+    const std::string& nvrtc_version();
+    // Takes the GPU's lock, waiting for another tuner to let it go; warns the observer once. Held until release_gpu() or the end.
+    void acquire_gpu();
+    void release_gpu() { lock_.reset(); }
+    bool stopping() const { return services_.stop != nullptr && services_.stop->load(); }
+    int new_owner() { return ++owners_; }
+    // A descriptor that ends a wait when it is readable; unwatch() before it is closed.
+    void watch(int fd) { watched_.push_back(fd); }
+    void unwatch(int fd) { std::erase(watched_, fd); }
+    // Called in every turn of the loop: keeps the compile queue full while the bench worker is busy.
+    void set_idle_hook(std::function<void()> hook) { idle_hook_ = std::move(hook); }
+
+  private:
+    // For what the services name no folder for: one for this run alone.
+    class PrivateFolder {
+      public:
+        ~PrivateFolder();
+        std::string or_named(const std::string& named);
+
+      private:
+        std::string path_;
+    };
+
+    TuneServices& services_;
+    PrivateFolder private_folder_;
+    std::string state_folder_;
+    std::optional<GpuLock> lock_;  // outlives the workers
+    CompilePool pool_;
+    BenchClient bench_;
+    std::string nvrtc_;
+    std::vector<int> watched_;
+    std::function<void()> idle_hook_;
+    int owners_ = 0;
+};
+
+}  // namespace autotune::tuner

@@ -1,0 +1,105 @@
+// What is measured of contestants beside the rounds that decide.
+#include <algorithm>
+
+#include "src/core/statistics.h"
+#include "tuner/session/final_race.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr int kOtherRounds = 5;
+constexpr double kOtherTurn_us = 1'500;
+
+Conditions median_conditions(const std::vector<BenchSession::Block>& blocks) {
+    std::vector<Conditions> seen;
+    for (const BenchSession::Block& block : blocks) seen.push_back(block.conditions);
+    return summary_of(seen);
+}
+
+// Each block lasts as long: the mean over them.
+std::optional<double> joules_per_launch(const std::vector<BenchSession::Block>& blocks) {
+    double joules = 0;
+    for (const BenchSession::Block& block : blocks) {
+        if (!block.joules_per_launch) return std::nullopt;
+        joules += *block.joules_per_launch;
+    }
+    return joules / static_cast<double>(blocks.size());
+}
+
+}  // namespace
+
+std::vector<std::size_t> FinalRace::all_left() const {
+    std::vector<std::size_t> left;
+    for (std::size_t i = 0; i < contestants_.size(); ++i) {
+        if (outcomes_[i].ok()) left.push_back(i);
+    }
+    return left;
+}
+
+std::vector<std::size_t> FinalRace::winner_and_rivals(std::size_t winner) const {
+    std::vector<std::size_t> chosen = all_left();
+    std::erase_if(chosen, [&](std::size_t i) { return i != winner && contestants_[i].candidate.has_value(); });
+    return chosen;
+}
+
+// Each round times the predecessor that decides too, and what counts is the ratio to it: clocks and power have moved since the
+// rounds that decided.
+void FinalRace::time_after_others(const std::vector<std::size_t>& contestants) {
+    std::vector<int> slots;
+    for (const std::size_t contestant : contestants) slots.push_back(static_cast<int>(contestant));
+    std::vector<std::map<Predecessor, std::vector<double>>> times_us(slots.size());
+    for (int round = 0; round < kOtherRounds; ++round) {
+        for (const Predecessor which : {Predecessor::filler, Predecessor::itself, Predecessor::trigger}) {
+            if (session_.lost()) return;
+            const BenchSession::Round seen = session_.round(slots, {.time_us = kOtherTurn_us, .after = which});
+            if (!seen.ok) return;
+            for (std::size_t i = 0; i < slots.size(); ++i) times_us[i][which].push_back(seen.times_us[i]);
+        }
+    }
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        const FinalRow row = rounds_->row_of(contestants[i]);
+        const std::vector<double>& deciding = times_us[i].at(options_.turn.after);
+        for (const auto& [which, times] : times_us[i]) {
+            const double ratio = stats::median(stats::paired_ratios(times, deciding));
+            if (row.rounds > 0) after_us_[contestants[i]][which] = row.timing.median_us * ratio;
+        }
+    }
+}
+
+std::optional<double> FinalRace::time_after_us(std::size_t contestant, Predecessor which) const {
+    const auto known = after_us_[contestant].find(which);
+    return known == after_us_[contestant].end() ? std::nullopt : std::optional(known->second);
+}
+
+bool FinalRace::play_blocks_in_turn(const std::vector<std::size_t>& order,
+                                    std::vector<std::vector<BenchSession::Block>>& blocks) {
+    for (const std::size_t contestant : order) {
+        const auto block = session_.lost() ? std::nullopt : session_.block(static_cast<int>(contestant), kBlock_s);
+        if (!block) return false;
+        blocks[contestant].push_back(*block);
+    }
+    return true;
+}
+
+void FinalRace::play_blocks(int count) {
+    std::vector<std::size_t> order = all_left();
+    const auto fillers = session_.lost() ? std::nullopt : session_.filler_block(kBlock_s);
+    std::vector<std::vector<BenchSession::Block>> blocks(contestants_.size());
+    for (int turn = 0; turn < count; ++turn) {
+        if (!fillers || !play_blocks_in_turn(order, blocks)) return;
+        std::reverse(order.begin(), order.end());  // nobody always follows the same one
+    }
+    for (const std::size_t contestant : order) {
+        std::vector<double> times_us;
+        for (const BenchSession::Block& block : blocks[contestant]) times_us.push_back(block.launch_us);
+        if (times_us.empty()) continue;
+        Sustained& sustained = sustained_[contestant].emplace();
+        sustained.timing = stats::summarize(times_us);
+        const std::optional<double> pair_j = joules_per_launch(blocks[contestant]);
+        if (pair_j && fillers->joules_per_launch)
+            sustained.joules_per_launch = std::max(0.0, *pair_j - *fillers->joules_per_launch);
+        sustained.conditions = median_conditions(blocks[contestant]);
+    }
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,76 @@
+#include "tuner/session/neighbours.h"
+
+#include <memory>
+#include <vector>
+
+#include "src/core/error.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr int kNeighbourBench = 1;
+
+// What one neighbour needs compiled: its own instance (alignment may differ) and its reference.
+struct Prepared {
+    Problem problem;
+    std::shared_ptr<CompileOutcome> instance = std::make_shared<CompileOutcome>();
+    std::shared_ptr<CompileOutcome> reference = std::make_shared<CompileOutcome>();
+    std::shared_ptr<int> missing = std::make_shared<int>(2);
+};
+
+void compile(RunShared& shared, const jit::Rendered& rendered, std::shared_ptr<CompileOutcome> place,
+             std::shared_ptr<int> missing) {
+    shared.engine.pool().submit({rendered, 0, shared.engine.new_owner(), ""}, [place, missing](const CompileOutcome& outcome) {
+        *place = outcome;
+        --*missing;
+    });
+}
+
+// All are compiled at once: most share one instance, the rest spread over the pool.
+std::vector<Prepared> prepare(RunShared& shared, const Problem& problem, const Candidate& candidate) {
+    TuneServices& services = shared.engine.services();
+    const Op& op = services.catalogue.op_of(problem);
+    const Family& family = *services.catalogue.find_family(candidate.family);
+    const jit::Target target{services.device.arch(), shared.engine.nvrtc_version()};
+    std::vector<Prepared> all;
+    for (Problem& near : op.awkward_neighbours(problem, candidate.config)) {
+        if (family.refuses(near, services.device)) continue;
+        const SearchSpace space = family.space(near, services.device);
+        if (!space.contains(space.canonical(candidate.config))) continue;
+        Prepared one{std::move(near)};
+        compile(shared, jit::render(services.catalogue, family, one.problem, space, space.canonical(candidate.config), target),
+                one.instance, one.missing);
+        compile(shared, jit::render_reference(services.catalogue, op, one.problem, target), one.reference, one.missing);
+        all.push_back(std::move(one));
+    }
+    return all;
+}
+
+RunOutcome verify_one(BenchHost& host, const Prepared& near, const Candidate& candidate) {
+    RunOutcome outcome;
+    if (near.reference->compiled == nullptr) throw Error(ErrorCode::compile_failed, near.reference->failure);
+    if (near.instance->compiled == nullptr) {
+        outcome.status = TrialStatus::compile_failed;
+        outcome.detail = near.instance->failure;
+    } else {
+        BenchSession session(host, near.problem, near.reference->compiled, {.bench = kNeighbourBench, .timing = false});
+        outcome = session.open(0, candidate, near.instance->compiled, true);
+    }
+    if (!outcome.ok()) outcome.detail = "on the neighbouring problem " + near.problem.key() + ": " + outcome.detail;
+    return outcome;
+}
+
+}  // namespace
+
+RunOutcome verify_on_neighbours(RunShared& shared, const Problem& problem, const Candidate& candidate) {
+    const std::vector<Prepared> all = prepare(shared, problem, candidate);
+    RunOutcome outcome;
+    for (const Prepared& near : all) {
+        shared.engine.wait_for([&] { return *near.missing == 0; });
+        outcome = verify_one(shared.host, near, candidate);
+        if (!outcome.ok()) break;
+    }
+    return outcome;
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,61 @@
+#include "tuner/session/recall.h"
+
+#include "kernel_templates/stored_winner.h"
+#include "tuner/session/tune_run.h"
+
+namespace autotune::tuner {
+namespace {
+
+// "stream-2" of "stream-2 l2=cold data=normal": how was measured, whatever was asked for.
+std::string scheme(const std::string& method) {
+    return method.substr(0, method.find(' '));
+}
+
+void note(std::string& differences, const char* what, const std::string& stored, const std::string& today) {
+    if (stored.empty() || today.empty() || stored == today) return;
+    differences += (differences.empty() ? "" : ", ") + std::string(what) + " was " + stored + " and is " + today;
+}
+
+std::string watts(int value) {
+    return value > 0 ? std::to_string(value) + " W" : "";
+}
+
+}  // namespace
+
+std::string measuring_method(bool l2_warm) {
+    return std::string("stream-2 l2=") + (l2_warm ? "warm" : "cold") + " data=normal";
+}
+
+std::string why_stale(const db::Provenance& stored, const db::Provenance& today) {
+    std::string differences;
+    note(differences, "driver", stored.driver, today.driver);
+    note(differences, "NVRTC", stored.nvrtc, today.nvrtc);
+    note(differences, "device", stored.device_name, today.device_name);
+    note(differences, "power limit", watts(stored.power_limit_w), watts(today.power_limit_w));
+    note(differences, "measuring method", scheme(stored.method), scheme(measuring_method(false)));
+    return differences;
+}
+
+std::optional<db::Winner> valid_winner(const Problem& problem, const TuneServices& services) {
+    if (services.store == nullptr) return std::nullopt;
+    std::optional<db::Winner> stale;
+    for (db::Winner& winner : services.store->find(problem, services.device.identity)) {
+        if (why_unusable(services.catalogue, winner, problem, services.device)) continue;
+        if (why_stale(winner.provenance, services.provenance).empty()) return std::move(winner);
+        if (!stale) stale = std::move(winner);
+    }
+    return stale;
+}
+
+std::optional<TuneResult> recall(const Problem& problem, const TuneServices& services) {
+    auto winner = valid_winner(problem, services);
+    if (!winner) return std::nullopt;
+    TuneResult result;
+    result.origin = winner->shipped ? Origin::shipped : Origin::exact;
+    result.stale_because = why_stale(winner->provenance, services.provenance);
+    result.stale = !result.stale_because.empty();
+    result.winner = std::move(*winner);
+    return result;
+}
+
+}  // namespace autotune::tuner

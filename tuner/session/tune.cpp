@@ -1,0 +1,29 @@
+#include "tuner/session/tune.h"
+
+#include "src/core/error.h"
+#include "tuner/session/recall.h"
+#include "tuner/session/tune_run.h"
+
+namespace autotune::tuner {
+
+TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices& services) {
+    if (!options.retune) {
+        auto known = recall(problem, services);
+        if (known && (is_open(options.choice) || allows(options.choice, known->winner.candidate))) return std::move(*known);
+    }
+    Engine engine(services);
+    BenchHost host(engine);
+    RunShared shared{engine, host, {}, {}};
+    // Listing refuses what cannot be, before any process is started.
+    TuneRun run(shared, problem, options, list_candidates(problem, options, services));
+    engine.bench().start();  // its context is made while the first candidates compile
+    try {
+        run.start(1);
+    } catch (const Interrupted&) {
+        throw Error(ErrorCode::interrupted, "stopped before anything was tried");
+    }
+    engine.set_idle_hook([&] { run.refill(); });
+    return run.finish();
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,55 @@
+#include "tuner/verify/endurance.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace autotune::tuner {
+namespace {
+
+constexpr double kSecondsPerWait = 0.02;
+constexpr int kMostRunsPerWait = 32;
+constexpr std::uint64_t kOddFactor = 0x9E3779B97F4A7C15U;
+constexpr int kMostOutputs = 4;
+static_assert(kMostRunsPerWait * kMostOutputs <= Harness::kMostQuestions);
+
+// One number for all outputs of each run.
+std::vector<std::uint64_t> answers_of_runs(Harness& harness, Workbench& bench, Runnable& runnable, int runs) {
+    TestBench& test = bench.tests().front();
+    Inquiry inquiry(harness);
+    std::vector<Inquiry::Question> sums;
+    for (int run = 0; run < runs; ++run) {
+        bench.restore_outputs(test);
+        runnable.enqueue(test.tensors.addresses);
+        for (const OutputCheck& output : test.test.outputs)
+            sums.push_back(inquiry.checksum(test.tensors.buffers[static_cast<std::size_t>(output.tensor)].contents()));
+    }
+    inquiry.wait();
+    const std::size_t outputs = test.test.outputs.size();
+    std::vector<std::uint64_t> answers(static_cast<std::size_t>(runs), 0);
+    // Two outputs that exchange their bits must not look alike.
+    for (std::size_t i = 0; i < sums.size(); ++i)
+        answers[i / outputs] = answers[i / outputs] * kOddFactor + inquiry.number(sums[i]);
+    return answers;
+}
+
+}  // namespace
+
+std::string endure(Harness& harness, Workbench& bench, Runnable& runnable, const EnduranceOptions& options) {
+    using Clock = std::chrono::steady_clock;
+    const auto begun = Clock::now();
+    const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begun).count(); };
+    const std::uint64_t first = answers_of_runs(harness, bench, runnable, 1).front();
+    const int runs_per_wait = static_cast<int>(std::clamp(kSecondsPerWait / spent(), 1.0, double{kMostRunsPerWait}));
+    int done = 1;
+    while (done < options.most_runs) {
+        for (const std::uint64_t answer :
+             answers_of_runs(harness, bench, runnable, std::min(runs_per_wait, options.most_runs - done))) {
+            ++done;
+            if (answer != first) return "gives other bits in run " + std::to_string(done) + " on the same input";
+        }
+        if (done >= options.least_runs && spent() > options.seconds) break;
+    }
+    return "";
+}
+
+}  // namespace autotune::tuner

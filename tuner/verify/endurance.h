@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "tuner/fixture/workbench.h"
+
+namespace autotune::tuner {
+
+struct EnduranceOptions {
+    int most_runs = 1000;  // one that is wrong once in a hundred runs passes with a probability of 4e-5
+    int least_runs = 20;
+    double seconds = 0.25;  // at which a long kernel stops, if it has its least runs
+};
+
+// Runs something again and again on the exact test's input, whose answer has the same bits in whatever order it is summed, and
+// compares each answer with the first by checksum. Empty if all were alike, else which run was not, in one sentence. A kernel
+// that is wrong now and then passes a verification of three runs; a winner will run for years. Throws DriverError.
+std::string endure(Harness& harness, Workbench& bench, Runnable& runnable, const EnduranceOptions& options = {});
+
+}  // namespace autotune::tuner

@@ -1,0 +1,185 @@
+#include "tuner/verify/verifier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+namespace autotune::tuner {
+namespace {
+
+// Where the numbered element stands: "row 3, column 5", with the batch where there are several. Of more than three dimensions,
+// the number in each.
+std::string place_of(const Tensor& out, std::uint64_t number) {
+    const std::size_t rank = out.dims.size();
+    auto rest = static_cast<std::int64_t>(number);
+    std::vector<std::int64_t> at(rank);
+    for (std::size_t i = rank; i-- > 0;) {
+        at[i] = rest % out.dims[i].extent;
+        rest /= out.dims[i].extent;
+    }
+    if (rank == 0) return "the only element";
+    if (rank > 3) {
+        std::string text;
+        for (const std::int64_t each : at) text += (text.empty() ? "" : ", ") + std::to_string(each);
+        return "(" + text + ")";
+    }
+    std::string place = "row " + std::to_string(rank >= 2 ? at[rank - 2] : 0) + ", column " + std::to_string(at[rank - 1]);
+    if (rank == 3 && out.dims[0].extent > 1) place += ", batch " + std::to_string(at[0]);
+    return place;
+}
+
+// A part's judgement counts from where the part begins.
+std::string counted_from(const Answer& part) {
+    if (part.first == 0) return "";
+    const std::size_t rank = part.out.dims.size();
+    const std::int64_t ld = rank >= 2 ? part.out.dims[rank - 2].stride : 0;
+    if (ld == 0 || part.out.dims[rank - 1].stride != 1) return " (counted from element " + std::to_string(part.first) + ")";
+    return " (counted from row " + std::to_string(part.first / ld) + ", column " + std::to_string(part.first % ld) + ")";
+}
+
+// A number that the device is asked for, and what it means if it is another than the right one.
+struct Claim {
+    Inquiry::Question question;
+    std::uint64_t right;
+    std::string otherwise;
+};
+
+// That nothing lies changed but the outputs' elements.
+std::vector<Claim> claim_intact(Inquiry& inquiry, const Problem& problem, const TestBench& bench, const Runnable& runnable) {
+    std::vector<Claim> claims;
+    for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
+        const Tensor& tensor = problem.tensors[i];
+        if (tensor.is_absent) continue;
+        const GuardedBuffer& buffer = bench.tensors.buffers[i];
+        claims.push_back({inquiry.altered_bytes(buffer.zones()), 0, "writes outside tensor " + tensor.name});
+        if (tensor.access == Access::in) {
+            claims.push_back(
+                {inquiry.checksum(buffer.contents()), bench.tensors.checksums[i], "changes its input " + tensor.name});
+        } else if (tensor.has_gaps()) {
+            claims.push_back(
+                {inquiry.altered_gap_bytes(tensor, buffer.address()), 0, "writes between the elements of " + tensor.name});
+        }
+    }
+    claims.push_back({inquiry.altered_bytes(runnable.workspace.zones()), 0, "writes outside its workspace"});
+    return claims;
+}
+
+std::string first_broken(const Inquiry& inquiry, const std::vector<Claim>& claims) {
+    for (const Claim& claim : claims) {
+        if (inquiry.number(claim.question) != claim.right) return claim.otherwise;
+    }
+    return "";
+}
+
+double element(const GuardedBuffer& buffer, const Tensor& tensor, std::int64_t number) {
+    const std::size_t size = size_bytes(tensor.dtype);
+    std::uint64_t bits = 0;
+    std::vector<std::byte> raw(size);
+    buffer.memory().download(raw, buffer.offset() + static_cast<std::size_t>(tensor.offset_of(number)) * size);
+    std::memcpy(&bits, raw.data(), size);
+    return decode(tensor.dtype, bits);
+}
+
+std::string judge_parts(const TestBench& bench, const Inquiry& inquiry, const std::vector<Inquiry::Question>& parts,
+                        Verification& found) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const Answer& answer = bench.answers[i];
+        const CompareResult& comparison = inquiry.comparison(parts[i]);
+        if (bench.test.is_typical) {
+            found.max_error = std::max(found.max_error, comparison.max_ratio);
+            found.accumulation_error = std::max(found.accumulation_error, comparison.max_accumulation);
+        }
+        const std::string wrong = judge(bench.test, bench.test.outputs[answer.output], answer.out, comparison);
+        if (!wrong.empty()) return wrong + counted_from(answer);
+    }
+    return "";
+}
+
+// Asks for a hash of each output.
+std::vector<Inquiry::Question> hashes(Inquiry& inquiry, const TestBench& bench) {
+    std::vector<Inquiry::Question> questions;
+    for (const OutputCheck& output : bench.test.outputs)
+        questions.push_back(inquiry.checksum(bench.tensors.buffers[static_cast<std::size_t>(output.tensor)].contents()));
+    return questions;
+}
+
+// First and last element of the first output.
+std::vector<double> samples(const Problem& problem, const TestBench& bench) {
+    const auto index = static_cast<std::size_t>(bench.test.outputs.front().tensor);
+    const Tensor& out = problem.tensors[index];
+    if (out.elements() == 0) return {};
+    const GuardedBuffer& buffer = bench.tensors.buffers[index];
+    return {element(buffer, out, 0), element(buffer, out, out.elements() - 1)};
+}
+
+// All runs and questions of a test are enqueued before the one wait: most kernels take less than waiting for them does.
+std::string check_one(Harness& harness, Workbench& workbench, TestBench& bench, Runnable& runnable, Verification& found) {
+    const auto run = [&] {
+        workbench.restore_outputs(bench);
+        runnable.enqueue(bench.tensors.addresses);
+    };
+    Inquiry inquiry(harness);
+    run();
+    std::vector<Inquiry::Question> parts;
+    for (const Answer& part : bench.answers) {
+        const auto index = static_cast<std::size_t>(bench.test.outputs[part.output].tensor);
+        const gpu::DeviceAddress at =
+            bench.tensors.addresses[index] + static_cast<std::size_t>(part.first) * size_bytes(part.out.dtype);
+        parts.push_back(inquiry.compare(part.out, at, part.expected.address(), part.bound.address()));
+    }
+    const std::vector<Inquiry::Question> first = hashes(inquiry, bench);
+    std::vector<Inquiry::Question> last = first;
+    if (bench.test.is_typical && runnable.deterministic) {
+        run();
+        last = hashes(inquiry, bench);
+    }
+    const std::vector<Claim> claims = claim_intact(inquiry, workbench.problem(), bench, runnable);
+    inquiry.wait();
+
+    const std::string broken = first_broken(inquiry, claims);
+    found.intact = broken.empty();
+    if (std::string wrong = judge_parts(bench, inquiry, parts, found); !wrong.empty()) return wrong;
+    if (bench.product) {
+        const auto out = static_cast<std::size_t>(bench.test.product->out);
+        if (const std::string wrong = bench.product->judge(bench.tensors.addresses[out]); !wrong.empty())
+            return "product check: " + wrong;
+    }
+    if (!broken.empty()) return broken;
+    if (bench.test.is_typical) found.sample_values = samples(workbench.problem(), bench);
+    const bool same = std::equal(first.begin(), first.end(), last.begin(), [&](Inquiry::Question one, Inquiry::Question other) {
+        return inquiry.number(one) == inquiry.number(other);
+    });
+    return same ? "" : "gives other bits when it is run again on the same input";
+}
+
+}  // namespace
+
+std::string judge(const OpTest& test, const OutputCheck& output, const Tensor& out, const CompareResult& comparison) {
+    const std::string where = test.name + " test: " + (test.outputs.size() > 1 ? "of " + out.name + ", " : "");
+    const std::string total = " of " + std::to_string(out.elements()) + " elements ";
+    if (comparison.nan_count > 0) return where + std::to_string(comparison.nan_count) + total + "are NaN or were never written";
+    if (comparison.violations > 0) {
+        return where + std::to_string(comparison.violations) + total + "are wrong, the first at " +
+               place_of(out, comparison.first_wrong());
+    }
+    const double norm_ratio = comparison.sum_expected2 > 0 ? std::sqrt(comparison.sum_error2 / comparison.sum_expected2) : 0;
+    if (output.max_norm_ratio > 0 && !(norm_ratio <= output.max_norm_ratio)) {
+        std::ostringstream text;
+        text << where << "the error's norm is " << norm_ratio << " of the answer's, " << output.max_norm_ratio << " is allowed";
+        return text.str();
+    }
+    return "";
+}
+
+Verification verify_on_device(Harness& harness, Workbench& bench, Runnable& runnable) {
+    Verification found;
+    for (TestBench& test : bench.tests()) {
+        found.detail = check_one(harness, bench, test, runnable, found);
+        found.right = found.detail.empty();
+        if (!found.right) break;
+    }
+    return found;
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,168 @@
+#include "tuner/worker/bench_client.h"
+
+#include <unistd.h>
+
+#include <sstream>
+
+#include "src/core/error.h"
+#include "tuner/worker/wire.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr auto kReapLimit = std::chrono::seconds(5);
+
+double limit_of(const StageLimits& limits, const std::string& stage) {
+    if (stage == "start") return limits.start_s;
+    if (stage == "load") return limits.load_s;
+    if (stage == "launch") return limits.launch_s;
+    if (stage == "verify") return limits.verify_s;
+    if (stage == "reference") return limits.reference_s;
+    return limits.time_s;
+}
+
+std::string limit_text(double seconds) {
+    std::ostringstream text;
+    text.precision(3);
+    text << seconds << " s";
+    return text.str();
+}
+
+}  // namespace
+
+BenchClient::~BenchClient() {
+    if (process_ == nullptr) return;
+    process_->kill();
+    if (!process_->reap(kReapLimit)) process_->abandon();
+}
+
+void BenchClient::start() {
+    if (process_ != nullptr) return;
+    std::vector<std::string> arguments{
+        "__worker", "bench", "--parent", std::to_string(::getpid()), "--device", std::to_string(settings_.device)};
+    if (!settings_.templates_folder.empty()) {
+        arguments.insert(arguments.end(), {"--templates", settings_.templates_folder});
+    }
+    for (const std::string& folder : settings_.library_folders) arguments.insert(arguments.end(), {"--libraries", folder});
+    if (settings_.profiled) arguments.insert(arguments.end(), {"--profiled", "1"});
+    process_ = std::make_unique<WorkerProcess>(
+        settings_.binary, arguments,
+        settings_.profiled ? WorkerProcess::Environment::whole : WorkerProcess::Environment::cleaned);
+    ++generation_;
+    ready_ = false;
+    if (!families_.empty()) {
+        Message message{{{"do", "define"}, {"families", Json::array()}}, {}};
+        for (const FamilyDefinition& family : families_) message.body["families"].push_back(wire::write(family));
+        process_->send(message);
+    }
+    enter_stage("start", -1);
+}
+
+void BenchClient::send(const Message& request, const StageLimits& limits) {
+    check(!busy_, "a request to a bench worker that is busy");
+    limits_ = limits;
+    start();
+    busy_ = true;
+    process_->send(request);
+    if (ready_) enter_stage(request.body.value("stage", "time"), request.body.value("slot", -1));
+}
+
+std::optional<BenchReply> BenchClient::take_reply() {
+    return std::exchange(reply_, std::nullopt);
+}
+
+void BenchClient::add_to(std::vector<pollfd>& fds) const {
+    if (process_ == nullptr) return;
+    fds.push_back({process_->read_fd(), POLLIN, 0});
+    if (process_->wants_write()) fds.push_back({process_->write_fd(), POLLOUT, 0});
+}
+
+std::optional<Clock::time_point> BenchClient::next_deadline() const {
+    return process_ != nullptr && (busy_ || !ready_) ? deadline_ : std::nullopt;
+}
+
+void BenchClient::serve() {
+    if (process_ == nullptr) return;
+    process_->flush();
+    for (const Message& message : process_->receive()) {
+        try {
+            handle(message);
+        } catch (const Json::exception&) {
+            put_down();
+            finish({BenchReply::Kind::crashed,
+                    {},
+                    stage_,
+                    slot_,
+                    "the bench worker sent a message that makes no sense during " + stage_});
+        }
+        if (process_ == nullptr) return;
+    }
+    if (process_->closed()) {
+        const std::string how = process_->how_it_ended();
+        put_down();
+        if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the bench worker " + how + " before it had a GPU context");
+        finish({BenchReply::Kind::crashed, {}, stage_, slot_, "the bench worker " + how + " during " + stage_});
+    } else if (const auto deadline = next_deadline(); deadline && Clock::now() > *deadline) {
+        const std::string limit = limit_text(limit_of(limits_, stage_));
+        put_down();
+        if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the GPU gave no context in " + limit);
+        finish({BenchReply::Kind::timed_out, {}, stage_, slot_, "stage " + stage_ + " did not end in " + limit});
+    }
+}
+
+void BenchClient::stop() {
+    if (process_ != nullptr) put_down();
+    busy_ = false;
+    reply_.reset();
+}
+
+void BenchClient::handle(const Message& message) {
+    const std::string event = message.body.value("event", "");
+    if (event == "ready") {
+        ready_ = true;
+        hello_ = message.body;
+        deadline_.reset();
+        if (busy_) enter_stage("time", -1);
+    } else if (event == "fatal") {
+        const bool absent = message.body.value("code", "") == "no_gpu" && generation_ == 1;
+        const std::string why = message.body.value("message", "the bench worker could not start");
+        put_down();
+        throw Error(absent ? ErrorCode::no_gpu : ErrorCode::gpu_unhealthy, why);
+    } else if (event == "stage") {
+        enter_stage(message.body.value("stage", ""), message.body.value("slot", -1));
+    } else if (event == "sticky") {
+        put_down();
+        finish({BenchReply::Kind::crashed, {}, stage_, slot_, message.body.value("detail", "") + " during " + stage_});
+    } else if (event == "reply") {
+        busy_seconds_ += message.body.value("seconds", 0.0);
+        finish({BenchReply::Kind::answered, message.body, stage_, slot_, ""});
+    }
+}
+
+void BenchClient::enter_stage(const std::string& stage, int slot) {
+    stage_ = stage;
+    slot_ = slot;
+    deadline_ = Clock::now() + std::chrono::microseconds(static_cast<std::int64_t>(limit_of(limits_, stage) * 1e6));
+}
+
+void BenchClient::finish(BenchReply reply) {
+    if (!busy_) return;
+    busy_ = false;
+    reply_ = std::move(reply);
+}
+
+void BenchClient::put_down() {
+    process_->kill();
+    if (process_->reap(kReapLimit)) {
+        process_.reset();
+        return;
+    }
+    const pid_t stuck = process_->pid();
+    process_->abandon();
+    process_.reset();
+    throw Error(ErrorCode::gpu_unhealthy,
+                "the bench worker (process " + std::to_string(stuck) +
+                    ") cannot be ended: the GPU or its driver is stuck; nothing more can be timed on it");
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,345 @@
+#include "tuner/worker/bench_worker.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <map>
+
+#include "db/json_values.h"
+#include "kernel_templates/catalogue.h"
+#include "src/core/error.h"
+#include "src/core/statistics.h"
+#include "src/gpu/nvml.h"
+#include "tuner/measure/energy_meter.h"
+#include "tuner/measure/meter.h"
+#include "tuner/measure/vendor_runner.h"
+#include "tuner/verify/endurance.h"
+#include "tuner/verify/verifier.h"
+#include "tuner/worker/wire.h"
+#include "tuner/worker/worker_channel.h"
+#include "tuner/worker/worker_process.h"
+
+namespace autotune::tuner {
+namespace {
+
+// A kernel's timing that voids its context ends the process after telling why.
+[[noreturn]] void leave_after_sticky(WorkerChannel& channel, const gpu::DriverError& error) {
+    channel.send({{{"event", "sticky"}, {"detail", error.what()}}, {}});
+    ::_exit(3);  // destructors would call into a dead context
+}
+
+struct Bench {
+    std::unique_ptr<Workbench> workbench;
+    std::map<int, Runnable> slots;
+    Reference reference = Reference::none;
+};
+
+class BenchWorker {
+  public:
+    BenchWorker(WorkerChannel& channel, BenchGpu gpu, Catalogue catalogue)
+        : channel_(channel), gpu_(std::move(gpu)), catalogue_(std::move(catalogue)), nvml_(gpu::Nvml::load()) {}
+
+    // A family that is no part of the binary. Throws Error{usage}.
+    void define(const Json& families);
+    void set_uuid(std::string uuid) { uuid_ = std::move(uuid); }
+    Json serve(const Message& request);
+
+  private:
+    Json take_harness(const Message& request);
+    Json set_up(const Message& request);
+    Json open(const Message& request);
+    Json open_vendor(const Json& request);
+    Json endure(const Json& request);
+    Json time(const Json& request);
+    Json round(const Json& request);
+    Json block(const Json& request);
+    Json warm(const Json& request);
+    Json take_steps(Bench& bench, int slot, const Json& steps);
+
+    std::shared_ptr<const gpu::Library> load(const Message& request);
+    Runnable bind(Workbench& bench, const Message& request);
+    // `judge`: a wrong answer ends it; without, it is shown alone.
+    struct FirstRun {
+        bool verify, judge;
+    };
+    Json first_run(Bench& bench, int slot, Runnable runnable, FirstRun how);
+    void stage(const char* name, int slot = -1);
+    Conditions conditions() const { return nvml_ != nullptr ? nvml_->conditions(uuid_) : Conditions{}; }
+    Bench& bench_of(const Json& request) { return benches_.at(request.at("bench").get<int>()); }
+    static Runnable& slot_of(Bench& bench, int slot) { return bench.slots.at(slot); }
+
+    WorkerChannel& channel_;
+    BenchGpu gpu_;
+    Catalogue catalogue_;
+    std::shared_ptr<const gpu::Nvml> nvml_;
+    std::string uuid_;
+    std::unique_ptr<VendorRunner> vendor_;
+    std::unique_ptr<Harness> harness_;
+    std::unique_ptr<Meter> meter_;  // made with the harness
+    std::map<int, Bench> benches_;
+};
+
+void BenchWorker::define(const Json& families) {
+    for (const Json& family : families) catalogue_.add(wire::read_definition(family));
+}
+
+void BenchWorker::stage(const char* name, int slot) {
+    channel_.send({{{"event", "stage"}, {"stage", name}, {"slot", slot}}, {}});
+}
+
+Json BenchWorker::serve(const Message& request) {
+    const std::string what = request.body.at("do").get<std::string>();
+    if (what == "harness") return take_harness(request);
+    if (what == "setup") return set_up(request);
+    if (what == "open") return open(request);
+    if (what == "vendor") return open_vendor(request.body);
+    if (what == "endure") return endure(request.body);
+    if (what == "time") return time(request.body);
+    if (what == "round") return round(request.body);
+    if (what == "block") return block(request.body);
+    if (what == "warm") return warm(request.body);
+    if (what == "drop") benches_.erase(request.body.at("bench").get<int>());
+    return Json::object();
+}
+
+std::shared_ptr<const gpu::Library> BenchWorker::load(const Message& request) {
+    return std::make_shared<const gpu::Library>(gpu_.driver, request.payload);
+}
+
+Json BenchWorker::take_harness(const Message& request) {
+    stage("verify");
+    benches_.clear();  // they use the harness that goes
+    const auto library = load(request);
+    harness_ = std::make_unique<Harness>(gpu_.driver, library, gpu_.stream);
+    meter_ = std::make_unique<Meter>(gpu_, library);
+    return {{"healthy", harness_->canary()}};
+}
+
+Json BenchWorker::set_up(const Message& request) {
+    stage("reference");
+    check(harness_ != nullptr, "a problem is set up after the harness");
+    Problem problem = wire::read_problem(request.body.at("problem"));
+    const Op& op = catalogue_.op_of(problem);
+    Workbench::Options options;
+    options.seed = request.body.at("seed").get<std::uint64_t>();
+    options.timing = request.body.at("timing").get<bool>();
+    options.l2_warm = request.body.at("l2_warm").get<bool>();
+    options.bandwidth_bound = op.rate_unit() == "gb_per_s";
+    Bench& bench = benches_[request.body.at("bench").get<int>()];
+    bench.slots.clear();
+    bench.workbench.reset();  // its memory goes before the next one's comes
+    bench.workbench = std::make_unique<Workbench>(gpu_, *harness_, op, std::move(problem), options);
+    bench.reference = Reference::none;
+    if (!request.payload.empty()) {
+        bench.reference = bench.workbench->compute_reference({load(request), request.body.at("symbol").get<std::string>()},
+                                                             request.body.at("affordable").get<bool>());
+    }
+    return {{"reference", static_cast<int>(bench.reference)}, {"footprint_bytes", bench.workbench->footprint_bytes()}};
+}
+
+Runnable BenchWorker::bind(Workbench& bench, const Message& request) {
+    const Candidate candidate = wire::read_candidate(request.body.at("candidate"));
+    const Family* family = catalogue_.find_family(candidate.family);
+    check(family != nullptr, "a candidate of an unknown family reached the bench worker");
+    LaunchPlan plan = family->plan(bench.problem(), candidate.config, gpu_.device);
+    const bool may_overlap = request.body.at("pdl").get<bool>();
+    for (LaunchStep& step : plan.steps) step.programmatic_dependent = step.programmatic_dependent && may_overlap;
+    return bench.bind({load(request), request.body.at("symbol").get<std::string>()}, std::move(plan));
+}
+
+// The first launch is a stage of its own: a hang shows here, and its limit is short.
+Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, FirstRun how) {
+    stage("launch", slot);
+    TestBench& test = bench.workbench->tests().front();
+    bench.workbench->restore_outputs(test);
+    runnable.enqueue(test.tensors.addresses);
+    gpu_.stream.synchronize();
+    Json reply{{"status", "ok"}, {"detail", ""}, {"verified", false}};
+    if (how.verify && bench.reference != Reference::none) {
+        stage("verify", slot);
+        const Verification found = verify_on_device(*harness_, *bench.workbench, runnable);
+        reply["status"] = found.right || !how.judge ? "ok" : "wrong_result";
+        reply["detail"] = found.detail;
+        reply["verified"] = found.right;
+        reply["max_error"] = std::isfinite(found.max_error) ? Json(found.max_error) : Json(nullptr);
+        reply["accumulation_error"] = std::isfinite(found.accumulation_error) ? Json(found.accumulation_error) : Json(nullptr);
+        reply["sample_values"] = found.sample_values;
+        if (!found.right && how.judge) {
+            reply["spoiled"] = !found.intact;
+            return reply;
+        }
+    }
+    bench.slots.erase(slot);
+    bench.slots.emplace(slot, std::move(runnable));
+    return reply;
+}
+
+// What a refused launch or a lack of memory says of a candidate. Sticky and lost errors are not its to report.
+Json refusal(const gpu::DriverError& error) {
+    const bool memory = error.severity() == gpu::Severity::out_of_memory;
+    return {{"status", memory ? "out_of_memory" : "launch_refused"}, {"detail", error.what()}, {"verified", false}};
+}
+
+Meter::Wanted wanted(const Measurement& measurement) {
+    return {.samples = measurement.samples, .time_us = measurement.time_us, .most_samples = measurement.most_samples};
+}
+Predecessor after_of(const Json& request) {
+    const auto after = parse_predecessor(request.at("after").get<std::string>());
+    check(after.has_value(), "an unknown predecessor in a message");
+    return *after;
+}
+Meter::Wanted wanted_of(const Json& request) {
+    Meter::Wanted wanted_here = wanted(wire::read_measurement(request));
+    wanted_here.after = after_of(request);
+    return wanted_here;
+}
+
+Json BenchWorker::open(const Message& request) {
+    Bench& bench = bench_of(request.body);
+    const int slot = request.body.at("slot").get<int>();
+    stage("load", slot);
+    bench.slots.erase(slot);  // its workspace makes room
+    const auto begun = Clock::now();
+    Json reply = first_run(bench, slot, bind(*bench.workbench, request), {request.body.at("verify").get<bool>(), true});
+    reply["opening_s"] = seconds_since(begun);
+    if (reply["status"] == "ok" && request.body.contains("steps"))
+        reply["steps"] = take_steps(bench, slot, request.body["steps"]);
+    return reply;
+}
+
+// Until one's samples are enough to know.
+Json BenchWorker::take_steps(Bench& bench, int slot, const Json& steps) {
+    Json taken = Json::array();
+    for (const Json& entry : steps) {
+        stage("time", slot);
+        const Step step = wire::read_step(entry);
+        const std::vector<double> samples = meter_->sample(*bench.workbench, slot_of(bench, slot), wanted(step.measurement));
+        taken.push_back(samples);
+        if (is_enough(step, samples)) break;
+    }
+    return taken;
+}
+
+Json BenchWorker::open_vendor(const Json& request) {
+    Bench& bench = bench_of(request);
+    const int slot = request.at("slot").get<int>();
+    stage("reference", slot);  // the vendor's libraries are large and its choice takes many runs
+    if (vendor_ == nullptr) vendor_ = std::make_unique<VendorRunner>(gpu_);
+    Runnable runnable;
+    const std::string refused = vendor_->prepare(request.at("name").get<std::string>(), *bench.workbench, *meter_, runnable);
+    if (!refused.empty()) return {{"status", "launch_refused"}, {"detail", refused}, {"verified", false}};
+    return first_run(bench, slot, std::move(runnable), {request.at("verify").get<bool>(), false});
+}
+
+Json BenchWorker::endure(const Json& request) {
+    const int slot = request.at("slot").get<int>();
+    stage("verify", slot);
+    Bench& bench = bench_of(request);
+    const std::string wrong = tuner::endure(*harness_, *bench.workbench, slot_of(bench, slot));
+    // Who is wrong now and then may have written elsewhere then.
+    return {{"status", wrong.empty() ? "ok" : "wrong_result"}, {"detail", wrong}, {"spoiled", !wrong.empty()}};
+}
+
+Json BenchWorker::time(const Json& request) {
+    const int slot = request.at("slot").get<int>();
+    stage("time", slot);
+    Bench& bench = bench_of(request);
+    return {{"samples", meter_->sample(*bench.workbench, slot_of(bench, slot), wanted_of(request))}};
+}
+
+Json BenchWorker::round(const Json& request) {
+    Bench& bench = bench_of(request);
+    Json times = Json::array(), readings = Json::array();
+    for (const Json& entry : request.at("slots")) {
+        const int slot = entry.get<int>();
+        stage("time", slot);
+        Conditions seen;
+        Meter::Wanted turn = wanted_of(request);
+        turn.while_busy = [&] { seen = conditions(); };
+        times.push_back(stats::median(meter_->sample(*bench.workbench, slot_of(bench, slot), turn)));
+        readings.push_back(db::json_of(seen));
+    }
+    return {{"times_us", times}, {"conditions", readings}};
+}
+
+// Slot -1: fillers alone.
+Json BenchWorker::block(const Json& request) {
+    const int slot = request.at("slot").get<int>();
+    stage("time", slot);
+    const double seconds = request.at("seconds").get<double>();
+    Conditions seen;
+    EnergyMeter energy;
+    const auto watch = [&](std::int64_t launches_done) {
+        seen = conditions();
+        if (nvml_ != nullptr) energy.read(nvml_->energy_joules(uuid_), launches_done);
+    };
+    Bench& bench = bench_of(request);
+    const Meter::Block block =
+        slot < 0 ? meter_->filler_block(seconds, watch) : meter_->block(*bench.workbench, slot_of(bench, slot), seconds, watch);
+    const std::optional<double> joules = energy.joules_per_launch();
+    return {{"launches", block.launches},
+            {"launch_us", block.launch_us},
+            {"joules_per_launch", joules ? Json(*joules) : Json(nullptr)},
+            {"conditions", db::json_of(seen)}};
+}
+
+Json BenchWorker::warm(const Json& request) {
+    const int slot = request.at("slot").get<int>();
+    stage("time", slot);
+    Bench& bench = bench_of(request);
+    meter_->warm(*bench.workbench, slot_of(bench, slot), request.at("seconds").get<double>());
+    return Json::object();
+}
+
+// A request that fails for a reason of the candidate's or ours; a lost context ends the process.
+Json answer(BenchWorker& worker, WorkerChannel& channel, const Message& request) {
+    try {
+        Json reply = worker.serve(request);
+        reply["event"] = "reply";
+        return reply;
+    } catch (const gpu::DriverError& error) {
+        if (error.severity() == gpu::Severity::sticky || error.severity() == gpu::Severity::lost)
+            leave_after_sticky(channel, error);
+        Json reply = refusal(error);
+        reply["event"] = "reply";
+        reply["error"] = error.what();
+        return reply;
+    } catch (const std::exception& error) {
+        return {{"event", "reply"}, {"error", error.what()}, {"status", "crashed"}, {"detail", error.what()}};
+    }
+}
+
+}  // namespace
+
+int run_bench_worker(const BenchWorkerArguments& arguments) {
+    WorkerChannel channel;
+    try {
+        auto driver = gpu::Driver::load();
+        gpu::Context context(driver, arguments.device);
+        gpu::Stream stream(driver);
+        const Device device = driver->device(arguments.device);
+        Catalogue catalogue =
+            arguments.templates_folder.empty() ? Catalogue::embedded() : Catalogue::from_directory(arguments.templates_folder);
+        BenchWorker worker(channel, {driver, std::move(context), std::move(stream), device, arguments.library_folders},
+                           std::move(catalogue));
+        worker.set_uuid(driver->uuid(arguments.device));
+        channel.send({{{"event", "ready"}}, {}});
+        while (const auto request = channel.receive()) {
+            if (request->body.at("do") == "define") {  // nobody waits for an answer
+                worker.define(request->body.at("families"));
+                continue;
+            }
+            const auto begun = Clock::now();
+            Json reply = answer(worker, channel, *request);
+            reply["seconds"] = seconds_since(begun);
+            channel.send({std::move(reply), {}});
+        }
+        ::_exit(0);  // the driver frees everything; tearing down by hand only delays the coordinator
+    } catch (const Error& error) {
+        const char* code = error.code() == ErrorCode::no_gpu ? "no_gpu" : "gpu_unhealthy";
+        channel.send({{{"event", "fatal"}, {"code", code}, {"message", error.what()}}, {}});
+    }
+    return 1;
+}
+
+}  // namespace autotune::tuner

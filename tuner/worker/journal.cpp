@@ -1,0 +1,75 @@
+#include "tuner/worker/journal.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <fstream>
+
+#include "tuner/worker/gpu_lock.h"
+#include "tuner/worker/wire.h"
+
+namespace autotune::tuner {
+
+Journal::Journal(const std::string& folder, const std::string& uuid) {
+    const std::string path = folder + "/journal-" + file_stem(uuid) + ".jsonl";
+    read(path);
+    fd_ = Fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
+void Journal::read(const std::string& path) {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+        try {
+            const Json json = Json::parse(line);
+            JournalEntry entry{wire::read_problem(json.at("problem")), json.at("template").get<std::string>(),
+                               json.at("nvrtc").get<std::string>(), json.value("method", ""), wire::read_trial(json.at("trial"))};
+            const auto known = std::find_if(left_over_.begin(), left_over_.end(), [&](const JournalEntry& other) {
+                return other.problem.key() == entry.problem.key() && other.trial.candidate == entry.trial.candidate &&
+                       other.template_identity == entry.template_identity;
+            });
+            JournalEntry& place = known == left_over_.end() ? left_over_.emplace_back(entry) : *known;
+            const std::string what = json.at("what").get<std::string>();
+            if (what == "finished") {
+                entry.finished = true;
+                place = std::move(entry);
+            } else if (what == "survived") {
+                place.begun = 0;
+            } else {
+                ++place.begun;
+            }
+        } catch (const std::exception&) {
+            // The last line of a run that was killed, or a file that somebody edited.
+        }
+    }
+}
+
+void Journal::append(const char* what, const JournalEntry& entry) {
+    if (fd_.get() < 0) return;
+    const Json json{{"what", what},
+                    {"problem", wire::write(entry.problem)},
+                    {"template", entry.template_identity},
+                    {"nvrtc", entry.nvrtc},
+                    {"method", entry.method},
+                    {"trial", wire::write(entry.trial)}};
+    const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    if (::write(fd_.get(), line.data(), line.size()) < 0) fd_.close();  // a full disk: the store will say so
+}
+
+void Journal::started(const JournalEntry& entry) {
+    append("started", entry);
+}
+void Journal::finished(const JournalEntry& entry) {
+    append("finished", entry);
+}
+
+void Journal::survived(const JournalEntry& entry) {
+    append("survived", entry);
+}
+
+void Journal::clear() {
+    if (fd_.get() >= 0 && ::ftruncate(fd_.get(), 0) != 0) fd_.close();
+}
+
+}  // namespace autotune::tuner

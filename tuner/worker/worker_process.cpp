@@ -1,0 +1,241 @@
+#include "tuner/worker/worker_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+#include "src/core/error.h"
+
+extern char** environ;
+
+namespace autotune::tuner {
+namespace {
+
+struct Pipe {
+    Fd read, write;
+};
+
+// Both ends above the standard descriptors, so that dup2 onto 0..2 in the child never meets itself.
+Fd above_standard(int raw) {
+    Fd low(raw);
+    Fd high(::fcntl(raw, F_DUPFD_CLOEXEC, 3));
+    check(high.get() >= 0, "no file descriptor left for a worker");
+    return high;
+}
+
+Pipe make_pipe() {
+    std::array<int, 2> ends{};
+    check(::pipe2(ends.data(), O_CLOEXEC) == 0, std::string("pipe2: ") + std::strerror(errno));
+    Pipe made;
+    made.read = above_standard(ends[0]);
+    made.write = above_standard(ends[1]);
+    return made;
+}
+
+// A cubin of some hundred KB in one go: through the default 64 KB it would need reader and writer in turns. A refusal does no
+// harm.
+void widen(int fd) {
+    ::fcntl(fd, F_SETPIPE_SZ, 1 << 20);
+}
+
+void make_nonblocking(int fd) {
+    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+// What a worker may know of our environment: how to find libraries and which GPUs it may see. LD_PRELOAD and the like stay
+// behind.
+bool is_passed_on(std::string_view variable) {
+    for (const std::string_view prefix : {"LD_LIBRARY_PATH=", "PATH=", "HOME=", "USER=", "LANG=", "LC_", "TMPDIR=", "CUDA_",
+                                          "NVIDIA_", "AUTOTUNE_", "XDG_", "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS="}) {
+        if (variable.starts_with(prefix)) return true;
+    }
+    return false;
+}
+
+std::vector<char*> variables_of(WorkerProcess::Environment environment) {
+    std::vector<char*> kept;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        if (environment == WorkerProcess::Environment::whole || is_passed_on(*entry)) kept.push_back(*entry);
+    }
+    kept.push_back(nullptr);
+    return kept;
+}
+
+class SpawnSetup {
+  public:
+    SpawnSetup(int child_in, int child_out) {
+        ::posix_spawn_file_actions_init(&actions_);
+        ::posix_spawn_file_actions_adddup2(&actions_, child_in, 0);
+        ::posix_spawn_file_actions_adddup2(&actions_, child_out, 1);
+        ::posix_spawn_file_actions_addopen(&actions_, 2, "/dev/null", O_WRONLY, 0);
+        ::posix_spawnattr_init(&attributes_);
+        sigset_t none, defaults;
+        ::sigemptyset(&none);
+        ::sigfillset(&defaults);
+        ::posix_spawnattr_setsigmask(&attributes_, &none);
+        ::posix_spawnattr_setsigdefault(&attributes_, &defaults);
+        ::posix_spawnattr_setpgroup(&attributes_, 0);
+        ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    }
+    ~SpawnSetup() {
+        ::posix_spawn_file_actions_destroy(&actions_);
+        ::posix_spawnattr_destroy(&attributes_);
+    }
+    SpawnSetup(const SpawnSetup&) = delete;
+    SpawnSetup& operator=(const SpawnSetup&) = delete;
+
+    int spawn(pid_t& pid, const std::string& binary, char* const* argv, char* const* variables) {
+        return ::posix_spawn(&pid, binary.c_str(), &actions_, &attributes_, argv, variables);
+    }
+
+  private:
+    posix_spawn_file_actions_t actions_;
+    posix_spawnattr_t attributes_;
+};
+
+// A write to a worker that is gone must be an error code, not a signal that ends the tool.
+void ignore_sigpipe() {
+    struct sigaction current {};
+    ::sigaction(SIGPIPE, nullptr, &current);
+    if (current.sa_handler == SIG_DFL) ::signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+    if (this != &other) {
+        close();
+        raw_ = other.raw_;
+        other.raw_ = -1;
+    }
+    return *this;
+}
+
+void Fd::close() noexcept {
+    if (raw_ >= 0) ::close(raw_);
+    raw_ = -1;
+}
+
+WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments, Environment environment) {
+    ignore_sigpipe();
+    Pipe down = make_pipe();
+    Pipe up = make_pipe();
+    std::vector<std::string> words{binary};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    SpawnSetup setup(down.read.get(), up.write.get());
+    const int failed = setup.spawn(pid_, binary, argv.data(), variables_of(environment).data());
+    if (failed != 0) {
+        pid_ = -1;
+        throw Error(ErrorCode::internal, "cannot start the worker process " + binary + ": " + std::strerror(failed));
+    }
+    to_ = std::move(down.write);
+    from_ = std::move(up.read);
+    make_nonblocking(to_.get());
+    make_nonblocking(from_.get());
+    widen(to_.get());
+    widen(from_.get());
+}
+
+WorkerProcess::~WorkerProcess() {
+    if (pid_ < 0) return;
+    kill();
+    reap(std::chrono::seconds(5));
+}
+
+void WorkerProcess::send(const Message& message) {
+    const std::vector<std::byte> frame = encode(message);
+    outgoing_.insert(outgoing_.end(), frame.begin(), frame.end());
+    flush();
+}
+
+void WorkerProcess::flush() {
+    while (wants_write()) {
+        const ssize_t written = ::write(to_.get(), outgoing_.data() + sent_, outgoing_.size() - sent_);
+        if (written >= 0) {
+            sent_ += static_cast<std::size_t>(written);
+        } else if (errno == EAGAIN) {
+            return;
+        } else if (errno != EINTR) {
+            break;  // it reads no more: what it said before it went is still to be read
+        }
+    }
+    outgoing_.clear();
+    sent_ = 0;
+}
+
+std::vector<Message> WorkerProcess::receive() {
+    std::array<std::byte, 65536> chunk;
+    while (!closed_) {
+        const ssize_t count = ::read(from_.get(), chunk.data(), chunk.size());
+        if (count > 0) {
+            decoder_.feed(std::span(chunk).first(static_cast<std::size_t>(count)));
+        } else if (count == 0) {
+            closed_ = true;
+        } else if (errno == EAGAIN) {
+            break;
+        } else if (errno != EINTR) {
+            closed_ = true;
+        }
+    }
+    std::vector<Message> messages;
+    while (auto message = decoder_.next()) messages.push_back(std::move(*message));
+    if (!decoder_.broken().empty()) closed_ = true;
+    return messages;
+}
+
+std::string WorkerProcess::how_it_ended() {
+    if (!decoder_.broken().empty()) return "sent " + decoder_.broken();
+    if (!wait_status_) reap(std::chrono::milliseconds(200));
+    if (!wait_status_) return "closed its pipe";
+    const std::string cut = decoder_.mid_message() ? " in the middle of a message" : "";
+    if (WIFSIGNALED(*wait_status_)) {
+        const int signal = WTERMSIG(*wait_status_);
+        return "was ended by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")" + cut;
+    }
+    return "exited with " + std::to_string(WEXITSTATUS(*wait_status_)) + cut;
+}
+
+void WorkerProcess::pause() {
+    if (pid_ > 0 && !paused_) ::kill(pid_, SIGSTOP);
+    paused_ = true;
+}
+
+void WorkerProcess::resume() {
+    if (pid_ > 0 && paused_) ::kill(pid_, SIGCONT);
+    paused_ = false;
+}
+
+void WorkerProcess::kill() {
+    if (pid_ > 0 && !wait_status_) ::kill(-pid_, SIGKILL);  // its whole group
+}
+
+bool WorkerProcess::try_reap() {
+    if (wait_status_ || pid_ < 0) return true;
+    int status = 0;
+    const pid_t got = ::waitpid(pid_, &status, WNOHANG);
+    if (got == pid_) wait_status_ = status;
+    if (got < 0 && errno == ECHILD) wait_status_ = 0;  // someone else waited for it: gone all the same
+    return wait_status_.has_value();
+}
+
+bool WorkerProcess::reap(std::chrono::milliseconds limit) {
+    const auto deadline = Clock::now() + limit;
+    while (!try_reap()) {
+        if (Clock::now() >= deadline) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return true;
+}
+
+}  // namespace autotune::tuner

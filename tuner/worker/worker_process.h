@@ -1,0 +1,81 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tuner/worker/protocol.h"
+
+namespace autotune::tuner {
+
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point from) {
+    return std::chrono::duration<double>(Clock::now() - from).count();
+}
+
+// A file descriptor with one owner.
+class Fd {
+  public:
+    Fd() = default;
+    explicit Fd(int raw) : raw_(raw) {}
+    ~Fd() { close(); }
+    Fd(Fd&& other) noexcept : raw_(other.raw_) { other.raw_ = -1; }
+    Fd& operator=(Fd&& other) noexcept;
+    int get() const { return raw_; }
+    void close() noexcept;
+
+  private:
+    int raw_ = -1;
+};
+
+// A child process that speaks frames over its standard input and output. Ends with its owner: the destructor kills and reaps.
+class WorkerProcess {
+  public:
+    enum class Environment { cleaned, whole };
+    // Starts `binary arguments...` in a process group of its own, with a cleaned environment unless the whole is asked for,
+    // standard error to /dev/null, and none of our descriptors. Throws Error{internal} if it cannot be started.
+    WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments,
+                  Environment environment = Environment::cleaned);
+    ~WorkerProcess();
+    WorkerProcess(WorkerProcess&&) = delete;
+    WorkerProcess& operator=(WorkerProcess&&) = delete;
+
+    pid_t pid() const { return pid_; }
+    int read_fd() const { return from_.get(); }
+    int write_fd() const { return to_.get(); }
+    bool wants_write() const { return sent_ < outgoing_.size(); }
+    // Queues a message and writes what the pipe takes; flush() writes more when poll() says so.
+    void send(const Message& message);
+    void flush();
+    // Reads what is there and returns the messages that are whole.
+    std::vector<Message> receive();
+    // End of file, a broken stream, or a write that failed: nothing more will come.
+    bool closed() const { return closed_; }
+    // Why, for people: "ended by signal 11 (Segmentation fault)", "exited with 3", "sent a frame with a bad checksum".
+    std::string how_it_ended();
+
+    void pause();
+    void resume();
+    void kill();
+    // Waits for the process to be gone after kill(), at most so long; false if it is still there (stuck in the kernel).
+    bool reap(std::chrono::milliseconds limit);
+    // Lets a process that cannot be reaped go: the destructor will not wait for it.
+    void abandon() { pid_ = -1; }
+
+  private:
+    bool try_reap();
+
+    pid_t pid_ = -1;
+    Fd to_, from_;
+    std::vector<std::byte> outgoing_;
+    std::size_t sent_ = 0;
+    Decoder decoder_;
+    bool closed_ = false;
+    bool paused_ = false;
+    std::optional<int> wait_status_;
+};
+
+}  // namespace autotune::tuner
