@@ -69,21 +69,11 @@ Spec::Stored stored(const Logical& matrix, bool transposed) {
             .alignment_bytes = matrix.alignment_bytes};
 }
 
-DType common_type(const DescribedTensors& tensors) {
-    const DType type = tensors.at("a").dtype;
-    for (const char* name : {"b", "c"}) {
-        const DType other = tensors.at(name).dtype;
-        if (other != type)
-            refuse("tensor " + std::string(name) + " is " + std::string(to_string(other)) + " but a is " +
-                   std::string(to_string(type)) + "; gemm wants one type for all");
-    }
-    if (type != DType::f16 && type != DType::bf16)
-        refuse("the tensors are " + std::string(to_string(type)) + "; gemm takes f16 and bf16");
-    for (const char* name : {"a", "b", "c", "compute", "dtype"}) {
-        if (tensors.word(name, to_string(type)) != to_string(type))
-            refuse(std::string(name) + " is " + tensors.word(name, "") + ", but the tensors are " + std::string(to_string(type)));
-    }
-    return type;
+// The tensors' own types, with which what the attributes say must agree.
+Types types_of(const DescribedTensors& tensors) {
+    Types types{tensors.at("a").dtype, tensors.at("b").dtype, tensors.at("c").dtype, tensors.word("compute", ""),
+                tensors.word("acc", "f32")};
+    return checked_types(std::move(types));
 }
 
 // Whether C is stored column by column.
@@ -111,8 +101,7 @@ DescribedProblem described(const Op& op, const ProblemDescription& description) 
     is_transposed(c, false);
     Spec spec;
     spec.m = c.rows.extent, spec.n = c.cols.extent, spec.k = a.cols.extent, spec.batch = c.batch.extent;
-    spec.type = common_type(tensors);
-    spec.acc = tensors.word("acc", "f32");
+    spec.types = types_of(tensors);
     spec.trans_a = is_transposed(a, said_a);
     spec.trans_b = is_transposed(b, said_b);
     spec.reads_c = tensors.word("beta", "zero") != "zero";

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel_templates/gemm/types.h"
 #include "src/core/family.h"
 #include "src/core/launch_plan.h"
 #include "src/core/op.h"
@@ -52,8 +53,7 @@ struct Spec {
     };
 
     std::int64_t m = 0, n = 0, k = 0, batch = 1;
-    DType type = DType::f16;  // of A, B, C and the multiplier
-    std::string acc = "f32";
+    Types types;
     bool trans_a = false, trans_b = false;
     bool reads_c = false;
     float alpha = 1, beta = 0;
@@ -75,8 +75,11 @@ struct Tolerance {
 };
 Tolerance tolerance(const Problem& problem, const OpTest& test);
 
-// The two tests of every gemm, by name: integers whose sums are exact, and numbers as users have them.
-inline constexpr std::string_view kExact = "exact", kNumeric = "numeric";
+// The two tests of every gemm, by name: integers whose sums are exact, and numbers as users have them. Products that keep all
+// bits of f32 operands have two more exact ones: integers that need more bits than tf32 has, in A and in B.
+inline constexpr std::string_view kExact = "exact", kNumeric = "numeric", kWideA = "wide_a", kWideB = "wide_b";
+// Whether products keep all bits of f32 operands.
+bool is_f32_accurate(const Problem& problem);
 std::vector<OpTest> tests(const Problem& problem);
 
 // Bands of rows and columns of C (Op::excerpts), and the whole as a product of integers.

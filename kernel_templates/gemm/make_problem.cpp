@@ -12,6 +12,7 @@ namespace {
 // A matrix as stored, before its distances are known.
 struct Extents {
     std::string name;  // "a"
+    DType type;
     Access access;
     std::int64_t rows, cols;
 };
@@ -43,7 +44,7 @@ int shared_alignment(const Matrix& matrix, std::int64_t element_bytes, int base_
 Tensor make_tensor(const Extents& extents, const Spec& spec, const Spec::Stored& stored) {
     Tensor tensor;
     tensor.name = extents.name;
-    tensor.dtype = spec.type;
+    tensor.dtype = extents.type;
     tensor.access = extents.access;
     Matrix matrix{extents.rows, extents.cols, checked_ld(extents, stored), 1, 0};
     tensor.dims = matrix.dims();
@@ -53,7 +54,7 @@ Tensor make_tensor(const Extents& extents, const Spec& spec, const Spec::Stored&
     check_stride(extents, matrix);
     tensor.dims = matrix.dims();
     check_tensor_size(tensor);
-    const auto element_bytes = static_cast<std::int64_t>(size_bytes(spec.type));
+    const auto element_bytes = static_cast<std::int64_t>(size_bytes(extents.type));
     tensor.alignment_bytes = shared_alignment(matrix, element_bytes, stored.alignment_bytes);
     return tensor;
 }
@@ -67,23 +68,22 @@ std::string alignment_word(const std::vector<Tensor>& tensors) {
 }  // namespace
 
 Problem make_problem(const Spec& spec) {
-    const std::string type(to_string(spec.type));
-    if (spec.acc == "f16" && spec.type != DType::f16) refuse("acc f16 needs dtype f16, not " + type + "; use acc f32");
+    const Types types = checked_types(spec.types);
     const std::array<Extents, 3> extents = {{
-        {"a", Access::in, spec.trans_a ? spec.k : spec.m, spec.trans_a ? spec.m : spec.k},
-        {"b", Access::in, spec.trans_b ? spec.n : spec.k, spec.trans_b ? spec.k : spec.n},
-        {"c", spec.reads_c ? Access::inout : Access::out, spec.m, spec.n},
+        {"a", types.a, Access::in, spec.trans_a ? spec.k : spec.m, spec.trans_a ? spec.m : spec.k},
+        {"b", types.b, Access::in, spec.trans_b ? spec.n : spec.k, spec.trans_b ? spec.k : spec.n},
+        {"c", types.c, spec.reads_c ? Access::inout : Access::out, spec.m, spec.n},
     }};
     Problem problem;
     problem.op = "gemm";
     problem.extents = {{"m", spec.m}, {"n", spec.n}, {"k", spec.k}, {"batch", spec.batch}};
     for (std::size_t i = 0; i < extents.size(); ++i) problem.tensors.push_back(make_tensor(extents[i], spec, spec.stored[i]));
     const std::string layout = std::string(spec.trans_a ? "t" : "n") + (spec.trans_b ? "t" : "n");
-    problem.attributes = {{"a", type},
-                          {"b", type},
-                          {"c", type},
-                          {"compute", type},
-                          {"acc", spec.acc},
+    problem.attributes = {{"a", std::string(to_string(types.a))},
+                          {"b", std::string(to_string(types.b))},
+                          {"c", std::string(to_string(types.c))},
+                          {"compute", types.compute},
+                          {"acc", types.acc},
                           {"layout", layout},
                           {"beta", spec.reads_c ? "any" : "zero"},
                           {"align", alignment_word(problem.tensors)}};

@@ -9,6 +9,8 @@
 namespace autotune {
 namespace {
 
+using gemm::kTf32;
+using gemm::kTf32x3;
 using gemm::View;
 
 // Threads and tile of reference.cuh.
@@ -52,11 +54,14 @@ class GemmOp final : public Op {
 std::vector<OpAlias> GemmOp::aliases() const {
     return {{"hgemm", {{"dtype", "f16"}, {"acc", "f32"}}},
             {"hgemm_f16acc", {{"dtype", "f16"}, {"acc", "f16"}}},
-            {"bgemm", {{"dtype", "bf16"}, {"acc", "f32"}}}};
+            {"bgemm", {{"dtype", "bf16"}, {"acc", "f32"}}},
+            {"sgemm", {{"dtype", "f32"}, {"compute", "f32"}, {"acc", "f32"}}},
+            {"tf32gemm", {{"dtype", "f32"}, {"compute", kTf32}, {"acc", "f32"}}},
+            {"sgemm_tc", {{"dtype", "f32"}, {"compute", kTf32x3}, {"acc", "f32"}}}};
 }
 
 std::vector<OpOption> GemmOp::options() const {
-    const std::vector<std::string> types = {"f16", "bf16"};
+    const std::vector<std::string> types = {"f16", "bf16", "f32"};
     return {{"dtype", types, "", "element type of A, B and C"},
             {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B: n as in the formula, t stored transposed"},
             {"acc", {"f32", "f16"}, "", "accumulator"},
@@ -73,7 +78,10 @@ std::vector<OpOption> GemmOp::options() const {
             {"a", types, "", "element type of A, where it is named alone"},
             {"b", types, "", "element type of B"},
             {"c", types, "", "element type of C"},
-            {"compute", types, "", "what the multiplier works in"}};
+            {"compute",
+             {"f16", "bf16", "f32", kTf32, kTf32x3},
+             "",
+             "what the multiplier works in: the type of A and B if left out; tf32 and tf32x3 are for f32"}};
 }
 
 // Any stride is a tensor's own: rows of A, of its transpose, of a part of a larger matrix.
@@ -84,11 +92,12 @@ std::vector<TensorForm> GemmOp::tensors() const {
 }
 
 std::vector<OpOption> GemmOp::attributes() const {
-    return {{"acc", {"f32", "f16"}, "", "accumulator; f32 if left out"},
-            {"beta", {"zero", "any"}, "", "zero, the usual: every call passes beta = 0 and C is not read"},
-            {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B, t: transposed as stored; if left out, the strides tell"},
-            {"order", {"row", "column"}, "", "of C, and of what layout's letters mean; if left out, C's strides tell"},
-            {"compute", {"f16", "bf16"}, "", "what the multiplier works in: the type of A and B"}};
+    return {
+        {"acc", {"f32", "f16"}, "", "accumulator; f32 if left out"},
+        {"beta", {"zero", "any"}, "", "zero, the usual: every call passes beta = 0 and C is not read"},
+        {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B, t: transposed as stored; if left out, the strides tell"},
+        {"order", {"row", "column"}, "", "of C, and of what layout's letters mean; if left out, C's strides tell"},
+        {"compute", {"f16", "bf16", "f32", kTf32, kTf32x3}, "", "what the multiplier works in; the type of A and B if left out"}};
 }
 
 std::vector<ProblemRequest> GemmOp::examples() const {
@@ -97,6 +106,12 @@ std::vector<ProblemRequest> GemmOp::examples() const {
         for (const char* layout : {"nn", "nt", "tn", "tt"}) {
             requests.push_back({op, "1024x768x512", {{"layout", layout}}});
             requests.push_back({op, "129x513x1023", {{"layout", layout}, {"beta", "any"}}});
+        }
+    }
+    for (const char* op : {"sgemm", "tf32gemm", "sgemm_tc"}) {
+        for (const char* layout : {"nn", "nt", "tn", "tt"}) {
+            requests.push_back({op, "512x384x256", {{"layout", layout}}});
+            requests.push_back({op, "129x257x511", {{"layout", layout}, {"beta", "any"}}});
         }
     }
     requests.push_back({"hgemm", "16*512x512x512", {{"align", "8,4,2"}}});

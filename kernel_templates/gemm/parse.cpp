@@ -26,30 +26,32 @@ Sizes parse_sizes(const Op& op, const ProblemRequest& request, const RequestOpti
     return {numbers.extents[0], numbers.extents[1], numbers.extents[2], count};
 }
 
-struct Types {
-    DType type = DType::f16;
-    std::string acc;
-};
-
-// A, B, C and the multiplier have one type for now: --dtype, or any of the four attributes, as long as they agree.
-Types parse_types(const RequestOptions& options) {
-    std::string word = options.word("dtype", "");
-    std::string said_by = "dtype";
-    for (const char* name : {"a", "b", "c", "compute"}) {
-        const std::optional<std::string> type = options.find(name);
-        if (!type) continue;
-        if (word.empty()) {
-            word = *type;
-            said_by = name;
-        }
-        if (*type != word)
-            refuse(std::string(name) + " is " + *type + " but " + said_by + " is " + word + "; gemm wants one type for all");
-    }
-    if (word.empty()) word = "f16";
-    const std::string acc = options.word("acc", "f32");
+DType type_of(const std::string& word) {
     const std::optional<DType> type = parse_dtype(word);
     check(type.has_value(), "gemm allows the unknown type '" + word + "'");
-    return {*type, acc};
+    return *type;
+}
+
+// --dtype is the type of A, B and C; one of them may be named alone, and gives the type of the others where --dtype does not.
+Types parse_types(const RequestOptions& options) {
+    std::string usual = options.word("dtype", "");
+    for (const char* name : {"a", "b", "c"}) {
+        if (usual.empty()) usual = options.word(name, "");
+    }
+    const std::string compute = options.word("compute", "");
+    if (usual.empty()) usual = compute.empty() ? "f16" : compute.starts_with("tf32") ? "f32" : compute;
+    Types types;
+    types.a = type_of(options.word("a", usual));
+    types.b = type_of(options.word("b", usual));
+    types.c = type_of(options.word("c", usual));
+    types.compute = compute;
+    types.acc = options.word("acc", "f32");
+    return checked_types(std::move(types));
+}
+
+// What every alignment is a multiple of at least.
+std::size_t smallest_element(const Types& types) {
+    return std::min({size_bytes(types.a), size_bytes(types.b), size_bytes(types.c)});
 }
 
 struct Beta {
@@ -80,14 +82,13 @@ Problem parse(const Op& op, const ProblemRequest& request) {
     const std::string layout = options.word("layout", "nn");
     Spec spec;
     spec.m = size.m, spec.n = size.n, spec.k = size.k, spec.batch = size.batch;
-    spec.type = types.type;
-    spec.acc = types.acc;
+    spec.types = types;
     spec.trans_a = layout[0] == 't';
     spec.trans_b = layout[1] == 't';
     spec.reads_c = beta.word != "zero";
     spec.alpha = number_or(options, "alpha", 1);
     spec.beta = static_cast<float>(beta.value);
-    const std::vector<int> alignments = parse_alignments(options, size_bytes(types.type), {"a", "b", "c"});
+    const std::vector<int> alignments = parse_alignments(options, smallest_element(types), {"a", "b", "c"});
     const std::array<std::string, 3> names = {"a", "b", "c"};
     for (std::size_t i = 0; i < names.size(); ++i) {
         spec.stored[i].ld = options.positive("ld" + names[i]).value_or(0);

@@ -102,6 +102,7 @@ TEST(VendorGemm, FloatAccumulatorTakesFloatScalars) {
 TEST(VendorGemm, Tf32IsAskedForByNameAlone) {
     EXPECT_EQ(mapped({.compute = "tf32", .in = DType::f32, .out = DType::f32}).compute, gpu::blas::kCompute32FFastTf32);
     EXPECT_EQ(mapped({.compute = "f32", .in = DType::f32, .out = DType::f32}).compute, gpu::blas::kCompute32F);
+    EXPECT_EQ(mapped({.compute = "tf32x3", .in = DType::f32, .out = DType::f32}).compute, gpu::blas::kCompute32F);
 }
 
 TEST(VendorGemm, HalfAccumulatorOfBf16IsRefusedWithAReason) {

@@ -280,11 +280,13 @@ TEST(SimtSpace, HasHundredsOfLegalConfigs) {
     EXPECT_GE(space.count().legal, 500U);
 }
 
-TEST(SimtSpace, TakesEveryLayoutTypeAndAlignment) {
+TEST(SimtSpace, TakesEveryLayoutAndAlignmentOf16BitTypes) {
     const Catalogue catalogue = Catalogue::embedded();
     const Device device = reference_device("sm_80").value();
     for (const ProblemRequest& request : catalogue.find_op("gemm")->examples()) {
-        EXPECT_EQ(catalogue.find_family("gemm/simt")->refuses(catalogue.problem(request), device), std::nullopt);
+        const Problem problem = catalogue.problem(request);
+        if (size_bytes(problem.tensor("a").dtype) != 2) continue;
+        EXPECT_EQ(catalogue.find_family("gemm/simt")->refuses(problem, device), std::nullopt);
     }
 }
 

@@ -110,6 +110,19 @@ TEST(DescribedGemm, BetaAndAccumulatorAreAttributes) {
     EXPECT_THAT(refusal(given), AllOf(HasSubstr("no attribute 'mask'"), HasSubstr("acc, beta")));
 }
 
+TEST(DescribedGemm, F32IsStrictUnlessTheComputeTypeIsNamed) {
+    ProblemDescription given = plain();
+    for (TensorDescription& each : given.tensors) each.dtype = DType::f32;
+    EXPECT_EQ(described(given).problem.word("compute"), "f32");
+    given.attributes = {{"compute", "tf32x3"}};
+    EXPECT_EQ(described(given).problem.key(), words("64x48x32", {{"compute", "tf32x3"}}));
+    given.attributes = {{"compute", "f16"}};
+    EXPECT_THAT(refusal(given), AllOf(HasSubstr("compute is f16"), HasSubstr("tensors are f32")));
+    given = plain();
+    given.tensors[2].dtype = DType::e4m3;
+    EXPECT_THAT(refusal(given), HasSubstr("c is e4m3 but a is f16"));
+}
+
 TEST(DescribedGemm, RefusesWhatIsNoProduct) {
     ProblemDescription given = plain();
     given.tensors.pop_back();
@@ -154,7 +167,10 @@ TEST(DescribedGemm, EveryExampleDescribedByItsTensorsIsItself) {
         for (const std::size_t i : {0, 1}) {
             if (layout[i] == 't') std::swap(given.tensors[i].dims[1], given.tensors[i].dims[2]);
         }
-        given.attributes = {{"acc", problem.word("acc")}, {"beta", problem.word("beta")}, {"layout", layout}};
+        given.attributes = {{"acc", problem.word("acc")},
+                            {"beta", problem.word("beta")},
+                            {"layout", layout},
+                            {"compute", problem.word("compute")}};
         EXPECT_EQ(described(given).problem.key(), problem.key());
     }
 }

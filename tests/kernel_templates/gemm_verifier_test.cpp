@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -25,6 +26,10 @@ struct Case {
     std::int64_t k;
 };
 
+double cut_to_tf32(double value) {
+    return static_cast<double>(std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) & 0xFFFFE000U));
+}
+
 // One product with its reference, and what a kernel under test sees of it.
 class Bench {
   public:
@@ -32,6 +37,7 @@ class Bench {
         : catalogue_(Catalogue::embedded()),
           problem_(catalogue_.problem({which.op, "16x16x" + std::to_string(which.k), {{"beta", "any"}}})),
           test_(test_named(catalogue_.op_of(problem_).tests(problem_), test)) {
+        compute_ = problem_.word("compute");
         for (int i = 0; i < 3; ++i) {
             const auto at = static_cast<std::size_t>(i);
             tensors_.push_back(filled_tensor(test_.fills[at], problem_.tensors[at], i, 42));
@@ -47,14 +53,23 @@ class Bench {
         return passes(test_.outputs.front(), result);
     }
 
-    double a(std::int64_t row, std::int64_t k) const { return tensors_[0][static_cast<std::size_t>(row * depth() + k)]; }
-    double b(std::int64_t k, std::int64_t col) const { return tensors_[1][static_cast<std::size_t>(k * kCols + col)]; }
+    double a(std::int64_t row, std::int64_t k) const {
+        return multiplied(tensors_[0][static_cast<std::size_t>(row * depth() + k)]);
+    }
+    double b(std::int64_t k, std::int64_t col) const {
+        return multiplied(tensors_[1][static_cast<std::size_t>(k * kCols + col)]);
+    }
     double c(std::int64_t row, std::int64_t col) const { return tensors_[2][static_cast<std::size_t>(row * kCols + col)]; }
     std::int64_t depth() const { return depth_; }
     DType out_type() const { return out_type_; }
     bool accumulates_in_half() const { return accumulates_in_half_; }
+    bool is_f32_accurate() const { return compute_ == "f32" || compute_ == "tf32x3"; }
 
   private:
+    // An operand as the multiplier sees it.
+    double multiplied(double value) const { return compute_ == "tf32" ? cut_to_tf32(value) : value; }
+
+    std::string compute_;
     Catalogue catalogue_;
     Problem problem_;
     std::int64_t depth_ = problem_.extent("k");
@@ -72,6 +87,7 @@ double truncated_to_float(double value) {
 }
 
 double accumulated(const Bench& bench, double sum) {
+    if (bench.is_f32_accurate()) return round_to(DType::f32, sum);
     return bench.accumulates_in_half() ? round_to(DType::f16, sum) : truncated_to_float(sum);
 }
 
@@ -109,11 +125,15 @@ const Bench& bench_for(const Case& which, const std::string& test) {
 class GemmVerifier : public ::testing::TestWithParam<std::tuple<const char*, int>> {
   protected:
     Case which() const { return {std::get<0>(GetParam()), std::get<1>(GetParam())}; }
-    // Whether both tests accept what `kernel` makes of them, as verifying a candidate asks.
+    // Whether all tests accept what `kernel` makes of them, as verifying a candidate asks.
     bool accepts(const std::function<std::vector<double>(const Bench&)>& kernel) const {
-        const Bench& exact = bench_for(which(), "exact");
-        const Bench& numeric = bench_for(which(), "numeric");
-        return exact.accepts(kernel(exact)) && numeric.accepts(kernel(numeric));
+        const Catalogue catalogue = Catalogue::embedded();
+        const Problem problem = catalogue.problem({which().op, "16x16x" + std::to_string(which().k), {}});
+        for (const OpTest& test : catalogue.op_of(problem).tests(problem)) {
+            const Bench& bench = bench_for(which(), test.name);
+            if (!bench.accepts(kernel(bench))) return false;
+        }
+        return true;
     }
 };
 
@@ -173,8 +193,36 @@ TEST_P(GemmVerifier, RefusesOneNan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TypesAndDepths, GemmVerifier,
-                         ::testing::Combine(::testing::Values("hgemm", "hgemm_f16acc", "bgemm"),
+                         ::testing::Combine(::testing::Values("hgemm", "hgemm_f16acc", "bgemm", "sgemm", "tf32gemm", "sgemm_tc"),
                                             ::testing::Values(16, 17, 64, 250, 1024, 4096, 16384)),
+                         [](const auto& entry) {
+                             return std::string(std::get<0>(entry.param)) + "_" + std::to_string(std::get<1>(entry.param));
+                         });
+
+// One multiplication of tf32 parts where three are due, or two.
+class GemmVerifierF32 : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(GemmVerifierF32, RefusesOperandsThatAreCutToTf32InEveryTestThatCanTell) {
+    for (const std::string test : {"wide_a", "wide_b", "numeric"}) {
+        for (const bool cuts_a : {true, false}) {
+            const Bench& bench = bench_for({std::get<0>(GetParam()), std::get<1>(GetParam())}, test);
+            std::vector<double> out;
+            for (std::int64_t i = 0; i < kRows * kCols; ++i) {
+                double sum = 0;
+                for (std::int64_t k = 0; k < bench.depth(); ++k) {
+                    const double a = bench.a(i / kCols, k), b = bench.b(k, i % kCols);
+                    sum = round_to(DType::f32, sum + (cuts_a ? cut_to_tf32(a) * b : a * cut_to_tf32(b)));
+                }
+                out.push_back(round_to(DType::f32, sum + bench.c(i / kCols, i % kCols)));
+            }
+            const bool can_tell = test == "numeric" || (test == "wide_a") == cuts_a;
+            EXPECT_EQ(bench.accepts(out), !can_tell) << test << (cuts_a ? " a" : " b");
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Depths, GemmVerifierF32,
+                         ::testing::Combine(::testing::Values("sgemm", "sgemm_tc"), ::testing::Values(16, 250, 4096)),
                          [](const auto& entry) {
                              return std::string(std::get<0>(entry.param)) + "_" + std::to_string(std::get<1>(entry.param));
                          });

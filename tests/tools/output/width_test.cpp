@@ -23,7 +23,7 @@ std::string widest_line(const std::string& text) {
 TEST(Width, EveryTableFits120Columns) {
     CliBench autotune;
     const std::string shapes = autotune.file(
-        "shapes.txt", "4096x4096x4096\n8*512x4096x14336 op=bgemm layout=nt\n128x128x128 op=sgemm\n1048576 op=add\n");
+        "shapes.txt", "4096x4096x4096\n8*512x4096x14336 op=bgemm layout=nt\n128x128x128 op=dgemm\n1048576 op=add\n");
     autotune({"sweep", "--op", "hgemm", "--shapes", shapes});
     autotune.services.sweep_states.clear();
     tuner::BenchRow named = FakeServices::timed_row("wmma_m16n16k16_mma4x2_warp2x4_stage3_dsmem_swizzle_rbuf", 100);
