@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernel_templates/catalogue.h"
-#include "kernel_templates/gemm/gemv/shape.h"
+#include "kernel_templates/gemm/gemv/geometry.h"
 
 namespace autotune {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernel_templates/gemm/gemv/shape.h"
+#include "kernel_templates/gemm/gemv/geometry.h"
 
 namespace autotune::gemv {
 namespace {

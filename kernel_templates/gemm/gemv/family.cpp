@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/gemv/shape.h"
+#include "kernel_templates/gemm/gemv/geometry.h"
 #include "kernel_templates/registry.h"
 
 namespace autotune {

@@ -1,7 +1,7 @@
-#include "kernel_templates/gemm/mma/cost.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "kernel_templates/gemm/mma/geometry.h"
 
 namespace autotune::mma {
 

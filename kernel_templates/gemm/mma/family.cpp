@@ -4,8 +4,7 @@
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/mma/cost.h"
-#include "kernel_templates/gemm/mma/shape.h"
+#include "kernel_templates/gemm/mma/geometry.h"
 
 namespace autotune {
 namespace {

@@ -1,10 +1,8 @@
-#include "kernel_templates/gemm/simt/cost.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "kernel_templates/gemm/family_parts.h"
-#include "kernel_templates/gemm/simt/resources.h"
+#include "kernel_templates/gemm/simt/geometry.h"
 
 namespace autotune::simt {
 

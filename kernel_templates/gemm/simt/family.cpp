@@ -5,8 +5,7 @@
 
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/simt/cost.h"
-#include "kernel_templates/gemm/simt/resources.h"
+#include "kernel_templates/gemm/simt/geometry.h"
 
 namespace autotune {
 namespace {

@@ -1,7 +1,7 @@
-#include "kernel_templates/gemm/wmma/cost.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "kernel_templates/gemm/wmma/geometry.h"
 
 namespace autotune::wmma {
 

@@ -4,8 +4,7 @@
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/wmma/cost.h"
-#include "kernel_templates/gemm/wmma/shape.h"
+#include "kernel_templates/gemm/wmma/geometry.h"
 
 namespace autotune {
 namespace {

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 
+#include "kernel_templates/gemm/gemm_problem.h"
 #include "src/core/config.h"
+#include "src/core/device.h"
 
 // What a config of gemm/simt takes of an SM: read by its rules and its cost model.
 namespace autotune::simt {
@@ -14,5 +16,8 @@ std::int64_t smem_bytes(const Config& c, std::int64_t element_bytes);
 std::int64_t sum_registers(const Config& c, bool is_f16);
 // Registers a thread needs without spilling.
 std::int64_t registers_needed(const Config& c, bool is_f16);
+
+// Predicted microseconds of a launch: for ranking, not for reporting.
+double predict_us(const gemm::View& view, const Config& config, const Device& device);
 
 }  // namespace autotune::simt

@@ -1,4 +1,4 @@
-#include "kernel_templates/gemm/gemv/shape.h"
+#include "kernel_templates/gemm/gemv/geometry.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "kernel_templates/gemm/wmma/shape.h"
+#include "kernel_templates/gemm/wmma/geometry.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "kernel_templates/gemm/mma/shape.h"
+#include "kernel_templates/gemm/mma/geometry.h"
 
 #include <algorithm>
 

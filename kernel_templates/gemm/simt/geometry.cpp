@@ -1,4 +1,4 @@
-#include "kernel_templates/gemm/simt/resources.h"
+#include "kernel_templates/gemm/simt/geometry.h"
 
 #include <algorithm>
 
