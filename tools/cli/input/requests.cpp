@@ -125,7 +125,13 @@ std::size_t extent_count(const Op& op) {
 }
 
 std::string showcase_shape(const Op& op) {
-    return join(std::vector<std::string>(extent_count(op), "4096"), "x");
+    std::string shape = join(std::vector<std::string>(extent_count(op), "4096"), "x");
+    try {
+        op.problem({.op = std::string(op.name()), .shape = shape, .options = {}});
+    } catch (const Error&) {  // an op whose extents differ in kind
+        shape = op.examples().front().shape;
+    }
+    return shape;
 }
 
 std::vector<Problem> problems_of(Session& session) {

@@ -1,0 +1,219 @@
+#include "kernel_templates/attention/attention_problem.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernel_templates/request.h"
+#include "src/core/error.h"
+#include "src/core/random.h"
+
+namespace autotune::attention {
+namespace {
+
+constexpr std::int64_t kMostBlocks = 2147483647;
+
+// Attributes that an excerpt has in place of its mask's words: which keys its first row sees depends on where it begins.
+constexpr const char* kLow = "excerpt_low";
+constexpr const char* kHigh = "excerpt_high";
+
+Band band_of(const Problem& problem, std::int64_t q_len, std::int64_t kv_len) {
+    const std::string& word = problem.word("mask");
+    Band band;
+    if (word == "none") return band;
+    band.has_high = true;
+    band.has_low = word.starts_with("window");
+    const std::int64_t diagonal = word.ends_with("bottom_right") ? kv_len - q_len : 0;
+    band.high = diagonal + (band.has_low ? problem.integer("right") : 0);
+    band.low = band.has_low ? diagonal - problem.integer("left") : 0;
+    if (problem.has_attribute(kHigh)) band.high = problem.integer(kHigh);
+    if (problem.has_attribute(kLow)) band.low = problem.integer(kLow);
+    // Farther bounds mean the same, and nearer ones keep sums small.
+    band.high = std::min(band.high, kv_len);
+    band.low = band.has_low ? std::max(band.low, -q_len) : 0;
+    return band;
+}
+
+}  // namespace
+
+std::int64_t Band::first_key(std::int64_t row, std::int64_t kv_len) const {
+    return has_low ? std::clamp<std::int64_t>(row + low, 0, kv_len) : 0;
+}
+
+std::int64_t Band::end_key(std::int64_t row, std::int64_t kv_len) const {
+    return has_high ? std::clamp<std::int64_t>(row + high + 1, 0, kv_len) : kv_len;
+}
+
+Strides strides_of(const Tensor& tensor) {
+    return {tensor.dims[kBatch].stride, tensor.dims[kHead].stride, tensor.dims[kRow].stride};
+}
+
+View::View(const Problem& problem)
+    : b(problem.extent("b")),
+      q_heads(problem.extent("q_heads")),
+      kv_heads(problem.extent("kv_heads")),
+      q_len(problem.extent("q_len")),
+      kv_len(problem.extent("kv_len")),
+      d(problem.extent("d")),
+      dv(problem.integer("dv")),
+      type(problem.tensors[kQ].dtype),
+      element_bytes(static_cast<std::int64_t>(size_bytes(type))),
+      is_tf32(problem.word("compute") == "tf32"),
+      band(band_of(problem, q_len, kv_len)),
+      has_lse(problem.word("lse") == "yes") {
+    for (std::size_t i = 0; i < strides.size(); ++i) {
+        strides[i] = strides_of(problem.tensors[i]);
+        align[i] = problem.tensors[i].alignment_bytes;
+    }
+}
+
+double View::visible_pairs() const {
+    const auto heads = static_cast<double>(b * q_heads);
+    if (!is_masked()) return heads * static_cast<double>(q_len) * static_cast<double>(kv_len);
+    double pairs = 0;
+    for (std::int64_t row = 0; row < q_len; ++row)
+        pairs += static_cast<double>(std::max<std::int64_t>(band.end_key(row, kv_len) - band.first_key(row, kv_len), 0));
+    return heads * pairs;
+}
+
+double computed_pairs(const View& view, std::int64_t block_q, std::int64_t block_k) {
+    double tiles = 0;
+    for (std::int64_t first = 0; first < view.q_len; first += block_q) {
+        const std::int64_t last = std::min(first + block_q, view.q_len) - 1;
+        const std::int64_t begin = view.band.first_key(first, view.kv_len) / block_k;
+        const std::int64_t end = ceil_div(view.band.end_key(last, view.kv_len), block_k);
+        tiles += static_cast<double>(std::max<std::int64_t>(end - begin, 0));
+    }
+    return tiles * static_cast<double>(view.b * view.q_heads * block_q * block_k);
+}
+
+std::optional<std::string> refuses_grid(const View& view, std::int64_t block_q) {
+    const std::int64_t tiles = ceil_div(view.q_len, block_q);
+    if (view.b * view.q_heads <= kMostBlocks / tiles) return std::nullopt;
+    return "the queries have more than 2^31 - 1 tiles of " + std::to_string(block_q) + " rows";
+}
+
+std::vector<Problem> awkward_neighbours(const Problem& problem) {
+    constexpr std::int64_t kMostRows = 700, kMostKeys = 1500, kDecodeRows = 64;
+    const View view(problem);
+    const Spec base = spec_of(problem);
+    std::vector<Problem> neighbours;
+    const auto add = [&](std::int64_t q_len, std::int64_t kv_len, bool gaps) {
+        Spec spec = base;
+        spec.b = std::min<std::int64_t>(view.b, 2);
+        spec.kv_heads = std::min<std::int64_t>(view.kv_heads, 2);
+        spec.q_heads = spec.kv_heads * view.group();
+        spec.q_len = std::max<std::int64_t>(q_len, 1);
+        spec.kv_len = std::max<std::int64_t>(kv_len, 1);
+        if (gaps) {
+            const std::int64_t row = 2 * std::max(spec.d, spec.dv), heads = std::max(spec.q_heads, spec.kv_heads);
+            const std::int64_t length = std::max(spec.q_len, spec.kv_len);
+            spec.strides.fill(spec.is_bshd ? Strides{length * heads * row, row, heads * row}
+                                           : Strides{length * heads * row, length * row, row});
+        }
+        neighbours.push_back(make_problem(spec));
+    };
+    const std::int64_t keys = std::min(view.kv_len, kMostKeys);
+    if (view.q_len * view.group() <= kDecodeRows) {  // families for few rows take no more
+        for (const std::int64_t kv_len : {std::int64_t{1}, std::int64_t{63}, std::int64_t{257}, keys + 1}) {
+            add(view.q_len, kv_len, false);
+        }
+        add(view.q_len, keys, true);
+    } else {
+        const std::int64_t rows = std::min(view.q_len, kMostRows);
+        add(rows + 1, keys + 1, false);
+        add(rows, keys - 1, true);
+        add(65, 129, false);
+        add(255, 77, false);
+        add(1, 300, false);
+        add(190, 1, false);
+    }
+    std::erase_if(neighbours, [&](const Problem& near) { return near.class_key() != problem.class_key(); });
+    return neighbours;
+}
+
+namespace {
+
+Excerpt rows_of(const Problem& problem, std::int64_t b, std::int64_t kv_head, std::int64_t first) {
+    constexpr std::int64_t kRows = 16;
+    const View view(problem);
+    const std::int64_t count = std::min(kRows, view.q_len - first);
+    const std::int64_t head = kv_head * view.group();
+    const auto at = [&](int tensor, std::int64_t h, std::int64_t row) {
+        const Strides& strides = view.strides[static_cast<std::size_t>(tensor)];
+        return b * strides.batch + h * strides.head + row * strides.row;
+    };
+    Excerpt part{problem,
+                 {at(kQ, head, first), at(kK, kv_head, 0), at(kV, kv_head, 0), at(kO, head, first),
+                  view.has_lse ? (b * view.q_heads + head) * view.q_len + first : 0}};
+    part.problem.set_extent("b", 1);
+    part.problem.set_extent("q_heads", 1);
+    part.problem.set_extent("kv_heads", 1);
+    part.problem.set_extent("q_len", count);
+    for (Tensor& tensor : part.problem.tensors) {
+        if (tensor.is_absent) continue;
+        tensor.dims[kBatch].extent = tensor.dims[kHead].extent = 1;
+        if (tensor.name == "q" || tensor.name == "o" || tensor.name == "lse") tensor.dims[kRow].extent = count;
+    }
+    if (view.band.has_low) part.problem.attributes.push_back({kLow, view.band.low + first});
+    if (view.band.has_high) part.problem.attributes.push_back({kHigh, view.band.high + first});
+    return part;
+}
+
+}  // namespace
+
+std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed) {
+    constexpr int kRandomParts = 24;
+    const View view(problem);
+    Random random(seed);
+    const auto below = [&](std::int64_t count) {
+        return static_cast<std::int64_t>(random.below(static_cast<std::size_t>(count)));
+    };
+    std::vector<Excerpt> parts = {rows_of(problem, 0, 0, 0),
+                                  rows_of(problem, view.b - 1, view.kv_heads - 1, std::max<std::int64_t>(view.q_len - 16, 0)),
+                                  rows_of(problem, view.b / 2, view.kv_heads / 2, view.q_len / 2 / 128 * 128)};
+    for (int i = 0; i < kRandomParts; ++i)
+        parts.push_back(rows_of(problem, below(view.b), below(view.kv_heads), below(view.q_len)));
+    return parts;
+}
+
+std::vector<Binding> facts(const Problem& problem) {
+    const View view(problem);
+    return {{"element_type", view.type},
+            {"tf32", std::int64_t{view.is_tf32}},
+            {"d", view.d},
+            {"dv", view.dv},
+            {"has_low", std::int64_t{view.band.has_low}},
+            {"has_high", std::int64_t{view.band.has_high}},
+            {"align_q", view.align[kQ]},
+            {"align_k", view.align[kK]},
+            {"align_v", view.align[kV]},
+            {"align_o", view.align[kO]}};
+}
+
+std::vector<Argument> arguments(const Problem& problem) {
+    const View view(problem);
+    const auto narrow = [](std::int64_t value) { return I32Arg{static_cast<std::int32_t>(value)}; };
+    std::vector<Argument> all = {TensorArg{kQ},         TensorArg{kK},      TensorArg{kV},       TensorArg{kO},
+                                 TensorArg{kLse},       ScalarArg{kScale},  narrow(view.b),      narrow(view.q_heads),
+                                 narrow(view.group()),  narrow(view.q_len), narrow(view.kv_len), narrow(view.band.low),
+                                 narrow(view.band.high)};
+    for (const Strides& strides : view.strides) {
+        for (const std::int64_t stride : {strides.batch, strides.head, strides.row}) all.push_back(I64Arg{stride});
+    }
+    return all;
+}
+
+Config config_of(const std::vector<Parameter>& parameters, std::initializer_list<std::int64_t> values) {
+    check(parameters.size() == values.size(), "an attention config has a value for each parameter");
+    Config config;
+    const std::int64_t* value = values.begin();
+    for (const Parameter& parameter : parameters) config.set(parameter.name, *value++);
+    return config;
+}
+
+std::vector<NamedConfig> legal_ones(std::vector<NamedConfig> named, const SearchSpace& space) {
+    std::erase_if(named, [&](const NamedConfig& entry) { return !space.contains(entry.config); });
+    return named;
+}
+
+}  // namespace autotune::attention

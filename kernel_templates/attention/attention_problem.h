@@ -1,0 +1,148 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/attention/mask.cuh"
+#include "src/core/family.h"
+#include "src/core/launch_plan.h"
+#include "src/core/op.h"
+#include "src/core/problem.h"
+
+namespace autotune::attention {
+
+// Tensor and scalar indices of every attention problem.
+enum TensorIndex : int { kQ = 0, kK = 1, kV = 2, kO = 3, kLse = 4 };
+enum ScalarIndex : int { kScale = 0 };
+// Dimensions of q, k, v and o.
+enum DimIndex : int { kBatch = 0, kHead = 1, kRow = 2, kColumn = 3 };
+
+inline constexpr std::int64_t kMostHeadSize = 256;
+inline constexpr std::int64_t kHeadSizeStep = 8;
+// Sequences and distances of a window are shorter, so that kernels add two of them in 32 bits.
+inline constexpr std::int64_t kMostLength = (std::int64_t{1} << 30) - 1;
+
+// Query i sees the keys from i + low to i + high. Not every mask has both bounds.
+struct Band {
+    bool has_low = false, has_high = false;
+    std::int64_t low = 0, high = 0;
+
+    std::int64_t first_key(std::int64_t row, std::int64_t kv_len) const;
+    std::int64_t end_key(std::int64_t row, std::int64_t kv_len) const;
+};
+
+// Elements from one batch, head and row to the next; the columns of a row are contiguous.
+struct Strides {
+    std::int64_t batch = 0, head = 0, row = 0;
+};
+Strides strides_of(const Tensor& tensor);
+
+// An attention problem's facts under names.
+struct View {
+    explicit View(const Problem& problem);
+
+    std::int64_t b, q_heads, kv_heads, q_len, kv_len, d, dv;
+    DType type;
+    std::int64_t element_bytes;
+    bool is_tf32;  // f32 elements, multiplied in tf32
+    Band band;
+    bool has_lse;
+    std::array<Strides, 4> strides;  // q, k, v, o
+    std::array<int, 4> align;        // bytes that divide every row's begin and length
+
+    std::int64_t group() const { return q_heads / kv_heads; }  // query heads that share keys and values
+    std::int64_t rows() const { return b * q_heads * q_len; }
+    bool is_masked() const { return band.has_low || band.has_high; }
+    // (query, key) pairs that the mask lets see each other, over all batches and heads.
+    double visible_pairs() const;
+};
+
+// What makes an attention problem, however it was said.
+struct Spec {
+    std::int64_t b = 1, q_heads = 1, kv_heads = 0, q_len = 1, kv_len = 0, d = 0,
+                 dv = 0;  // 0: as the queries' heads, length, size
+    DType type = DType::bf16;
+    bool is_tf32 = false;
+    std::string mask = "none";
+    std::optional<std::int64_t> left, right;  // of a window
+    bool has_lse = false;
+    std::optional<double> scale;  // 1 / sqrt(d) otherwise
+    bool is_bshd = false;         // how tensors without strides of their own lie: rows outside heads
+    std::array<std::optional<Strides>, 4> strides = {};
+    std::array<int, 4> align = {16, 16, 16, 16};  // of the base addresses
+};
+
+// The words of the attribute "mask".
+std::vector<std::string> mask_words();
+
+// All throw Error{usage}.
+Problem make_problem(const Spec& spec);
+Problem parse(const Op& op, const ProblemRequest& request);
+DescribedProblem described(const Op& op, const ProblemDescription& description);
+// The spec that gives `problem` again but for the strides, which become dense.
+Spec spec_of(const Problem& problem);
+
+// Lengths and strides around those of `problem`, in its class.
+std::vector<Problem> awkward_neighbours(const Problem& problem);
+// Some rows of some heads, each with all the keys that it sees.
+std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t seed);
+
+// ---- what is right (tests.cpp) ----
+
+std::vector<OpTest> tests(const Problem& problem);
+
+// How far an answer may be from the right one. With the weights w_j = e^(x_j - max x) of a row's keys, x_j = scale q k_j, their
+// sum l, and R the largest scale sum |q||k_j| of the row:
+//   o by sum_j (w_j * (weight + per_product * R + per_exponent * max|x|) + least_weight) |v_j| / l + output * |o| + least
+//   lse by per_product * R + per_exponent * max|x| + lse * (1 + |lse|)
+struct Bounds {
+    double weight = 0, per_product = 0, per_exponent = 0, least_weight = 0, output = 0, least = 0, lse = 0;
+};
+Bounds bounds_of(const View& view, const OpTest& test);
+// The arguments that say them to a reference kernel.
+std::vector<Argument> bound_arguments(const Bounds& bounds);
+
+// What a row weighs its keys with, on the host in f64. Empty if it sees none, or none that is not -inf.
+struct RowWeights {
+    std::int64_t first = 0;       // key of weights[0]
+    std::vector<double> weights;  // e^(x_j - peak)
+    double peak = 0, sum = 0;     // of x, of the weights
+    double largest_product = 0;   // R
+    double largest_exponent = 0;  // max |x|
+    double lse() const;
+};
+// `tensors`: values in stored order, as OpOracle::reference_on_host has them.
+RowWeights weights_of(const View& view, double scale, std::span<const std::vector<double>> tensors, std::int64_t b,
+                      std::int64_t head, std::int64_t row);
+
+// ---- for families ----
+
+// The facts that every attention family binds: element_type, tf32, d, dv, has_low, has_high, align_q, align_k, align_v, align_o.
+std::vector<Binding> facts(const Problem& problem);
+// The arguments with which every attention kernel's list begins (attention/call.cuh): q, k, v, o, lse, scale, sizes, mask,
+// strides.
+std::vector<Argument> arguments(const Problem& problem);
+
+// The values of a config in declared order of `parameters`. REQUIRES: one each.
+Config config_of(const std::vector<Parameter>& parameters, std::initializer_list<std::int64_t> values);
+// Leaves out the names that the problem makes illegal.
+std::vector<NamedConfig> legal_ones(std::vector<NamedConfig> named, const SearchSpace& space);
+
+// Scores that a kernel computes if it works in tiles: those of every tile that a row of it sees a key of, over all heads.
+double computed_pairs(const View& view, std::int64_t block_q, std::int64_t block_k);
+
+// What every family refuses: more tiles of `block_q` rows than a grid has blocks.
+std::optional<std::string> refuses_grid(const View& view, std::int64_t block_q);
+
+constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t by) {
+    return (value + by - 1) / by;
+}
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t to) {
+    return ceil_div(value, to) * to;
+}
+
+}  // namespace autotune::attention

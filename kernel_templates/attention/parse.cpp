@@ -1,0 +1,313 @@
+// From words, from a program's description and from a Spec to a problem.
+#include <algorithm>
+#include <cmath>
+
+#include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/request.h"
+#include "src/core/error.h"
+
+namespace autotune::attention {
+namespace {
+
+constexpr double kLargestScale = 1e30;
+constexpr std::array<const char*, 4> kNames = {"q", "k", "v", "o"};
+
+void check_range(const std::string& what, std::int64_t value, std::int64_t least, std::int64_t most) {
+    if (value < least || value > most)
+        refuse(what + " is " + std::to_string(value) + "; attention takes " + std::to_string(least) + " to " +
+               std::to_string(most));
+}
+
+void check_head_size(const char* name, std::int64_t size) {
+    if (size < kHeadSizeStep || size > kMostHeadSize || size % kHeadSizeStep != 0)
+        refuse(std::string(name) + " is " + std::to_string(size) + "; attention takes multiples of 8 from 8 to 256");
+}
+
+void check_sizes(const Spec& spec) {
+    check_range("the batch", spec.b, 1, kLargestExtent);
+    check_range("the number of query heads", spec.q_heads, 1, kLargestExtent);
+    check_range("the number of key heads", spec.kv_heads, 1, kLargestExtent);
+    check_range("the number of queries", spec.q_len, 1, kMostLength);
+    check_range("the number of keys", spec.kv_len, 1, kMostLength);
+    if (spec.q_heads % spec.kv_heads != 0)
+        refuse("there are " + std::to_string(spec.q_heads) + " query heads, which is no multiple of the " +
+               std::to_string(spec.kv_heads) + " key heads");
+    if (spec.b > kLargestExtent / spec.q_heads) refuse("batch and query heads make more than 2^31 - 1 heads");
+    check_head_size("d", spec.d);
+    check_head_size("dv", spec.dv);
+}
+
+void check_mask(const Spec& spec) {
+    const std::vector<std::string> words = mask_words();
+    if (std::find(words.begin(), words.end(), spec.mask) == words.end()) refuse("unknown mask '" + spec.mask + "'");
+    const bool is_window = spec.mask.starts_with("window");
+    if (!is_window && (spec.left || spec.right)) refuse("left and right belong to mask window, and mask is " + spec.mask);
+    if (is_window && !spec.left) refuse("mask " + spec.mask + " needs left, how many keys before its own a query sees");
+    if (spec.left) check_range("left", *spec.left, 0, kMostLength);
+    if (spec.right) check_range("right", *spec.right, 0, kMostLength);
+}
+
+Strides dense(const Spec& spec, std::int64_t heads, std::int64_t length, std::int64_t size) {
+    if (spec.is_bshd) return {length * heads * size, size, heads * size};
+    return {heads * length * size, length * size, size};
+}
+
+// Whether no element of a tensor lies where another does: each stride is at least what the dimensions of smaller strides span.
+bool is_free_of_overlap(const Tensor& tensor) {
+    std::vector<Dim> dims = tensor.dims;
+    std::sort(dims.begin(), dims.end(), [](const Dim& left, const Dim& right) { return left.stride < right.stride; });
+    std::int64_t last = 0;
+    for (const Dim& dim : dims) {
+        if (dim.extent == 1) continue;
+        if (dim.stride <= last) return false;
+        last += (dim.extent - 1) * dim.stride;
+    }
+    return true;
+}
+
+// The largest alignment that the base address, every row's begin and every row's end share.
+int row_alignment(int base, const Tensor& tensor) {
+    const auto bytes = static_cast<std::int64_t>(size_bytes(tensor.dtype));
+    int shared = std::min(base, alignment_class(tensor.dims[kColumn].extent * bytes));
+    for (const int dim : {kBatch, kHead, kRow}) {
+        const Dim& each = tensor.dims[static_cast<std::size_t>(dim)];
+        if (each.extent > 1) shared = std::min(shared, alignment_class(each.stride * bytes));
+    }
+    return shared;
+}
+
+Tensor make_tensor(const Spec& spec, int index) {
+    const bool of_queries = index == kQ || index == kO;
+    const auto number = static_cast<std::size_t>(index);
+    const std::int64_t heads = of_queries ? spec.q_heads : spec.kv_heads;
+    const std::int64_t length = of_queries ? spec.q_len : spec.kv_len;
+    const std::int64_t size = index == kQ || index == kK ? spec.d : spec.dv;
+    const Strides strides = spec.strides[number].value_or(dense(spec, heads, length, size));
+    Tensor tensor;
+    tensor.name = kNames[number];
+    tensor.dtype = spec.type;
+    tensor.access = index == kO ? Access::out : Access::in;
+    tensor.dims = {{spec.b, strides.batch}, {heads, strides.head}, {length, strides.row}, {size, 1}};
+    check_tensor_size(tensor);
+    if (tensor.is_written() && !is_free_of_overlap(tensor))
+        refuse("tensor o: its strides let elements overlap; give strides that keep batches, heads and rows apart");
+    tensor.alignment_bytes = row_alignment(spec.align[number], tensor);
+    return tensor;
+}
+
+Tensor make_lse(const Spec& spec) {
+    Tensor tensor;
+    tensor.name = "lse";
+    tensor.dtype = DType::f32;
+    tensor.access = Access::out;
+    tensor.alignment_bytes = 4;
+    tensor.is_optional = true;
+    tensor.is_absent = !spec.has_lse;
+    if (spec.has_lse) tensor.dims = dense_dims({spec.b, spec.q_heads, spec.q_len});
+    return tensor;
+}
+
+std::string alignments(const std::vector<Tensor>& tensors) {
+    std::string text;
+    for (std::size_t i = 0; i < kNames.size(); ++i)
+        text += (text.empty() ? "" : ",") + std::to_string(tensors[i].alignment_bytes);
+    return text;
+}
+
+float checked_scale(const Spec& spec) {
+    const double scale = spec.scale.value_or(1 / std::sqrt(static_cast<double>(spec.d)));
+    if (!(scale > 0) || scale > kLargestScale || static_cast<float>(scale) == 0)
+        refuse("scale is " + to_string(AttributeValue(scale)) + "; give a number above 0, up to 1e30");
+    return static_cast<float>(scale);
+}
+
+void parse_extents(const std::string& shape, Spec& spec) {
+    if (shape.find('*') != std::string::npos)
+        refuse("shape '" + shape + "': give the batch as the first extent, BxHxSxD: batch, query heads, queries, head size");
+    if (std::count(shape.begin(), shape.end(), 'x') == 5) {  // as a problem's shape is printed
+        const std::vector<std::int64_t> n = parse_shape(shape, "BxHxGxSxTxD").extents;
+        spec.b = n[0], spec.q_heads = n[1], spec.kv_heads = n[2], spec.q_len = n[3], spec.kv_len = n[4], spec.d = n[5];
+        return;
+    }
+    const std::vector<std::int64_t> n = parse_shape(shape, "BxHxSxD").extents;
+    spec.b = n[0], spec.q_heads = n[1], spec.q_len = n[2], spec.d = n[3];
+}
+
+// What an option says again of a shape in its long form must be the same.
+void settle(const char* name, std::optional<std::int64_t> given, std::int64_t& value, std::int64_t otherwise) {
+    if (given && value != 0 && value != *given)
+        refuse(std::string(name) + " is " + std::to_string(*given) + ", but the shape says " + std::to_string(value));
+    if (given) value = *given;
+    if (value == 0) value = otherwise;
+}
+
+std::optional<std::int64_t> distance(const RequestOptions& options, const char* name) {
+    const std::optional<double> value = options.number(name);
+    if (!value) return std::nullopt;
+    if (*value != std::floor(*value) || *value < 0 || *value > static_cast<double>(kMostLength))
+        refuse(std::string(name) + " is " + to_string(AttributeValue(*value)) + "; give a whole number from 0 to 2^30 - 1");
+    return static_cast<std::int64_t>(*value);
+}
+
+DType checked_type(DType type, const char* tensor) {
+    if (type != DType::f32 && type != DType::f16 && type != DType::bf16)
+        refuse(std::string("tensor ") + tensor + " is " + std::string(to_string(type)) + "; attention takes bf16, f16 and f32");
+    return type;
+}
+
+bool is_tf32(const std::string& compute, DType type) {
+    if (compute == "tf32" && type != DType::f32)
+        refuse("compute tf32 is for f32 tensors, and these are " + std::string(to_string(type)));
+    return compute == "tf32";
+}
+
+Strides given_strides(const DescribedTensors& tensors, const char* name) {
+    const std::vector<Dim> dims = tensors.dims(name);
+    if (dims[kColumn].stride != 1 && dims[kColumn].extent > 1)
+        refuse(std::string("tensor ") + name + ": the last dimension is not contiguous; attention takes a stride of 1 there");
+    return {dims[kBatch].stride, dims[kHead].stride, dims[kRow].stride};
+}
+
+void check_extents(const DescribedTensors& tensors, const char* name, const std::vector<std::int64_t>& wanted) {
+    const std::vector<Dim> dims = tensors.dims(name);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (dims[i].extent != wanted[i])
+            refuse(std::string("tensor ") + name + " has an extent of " + std::to_string(dims[i].extent) +
+                   " where the others say " + std::to_string(wanted[i]));
+    }
+}
+
+void check_lse(const DescribedTensors& tensors, const Spec& spec) {
+    check_extents(tensors, "lse", {spec.b, spec.q_heads, spec.q_len});
+    if (tensors.at("lse").dtype != DType::f32)
+        refuse("tensor lse is " + std::string(to_string(tensors.at("lse").dtype)) + "; attention writes f32");
+    const std::vector<Dim> dims = tensors.dims("lse");
+    std::int64_t count = 1;
+    for (std::size_t i = dims.size(); i-- > 0;) {
+        if (dims[i].extent != 1 && dims[i].stride != count) refuse("tensor lse has gaps; attention writes it without");
+        count *= dims[i].extent;
+    }
+}
+
+std::optional<std::int64_t> window_number(const DescribedTensors& tensors, const char* name) {
+    const double none = -1e300;
+    const double value = tensors.number(name, none);
+    if (value == none) return std::nullopt;
+    if (value != std::floor(value) || std::fabs(value) > 1e15)
+        refuse(std::string(name) + " is " + to_string(AttributeValue(value)) + "; give a whole number");
+    return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
+std::vector<std::string> mask_words() {
+    return {"none", "causal", "causal_bottom_right", "window", "window_bottom_right"};
+}
+
+Problem make_problem(const Spec& given) {
+    Spec spec = given;
+    if (spec.kv_heads == 0) spec.kv_heads = spec.q_heads;
+    if (spec.kv_len == 0) spec.kv_len = spec.q_len;
+    if (spec.dv == 0) spec.dv = spec.d;
+    check_sizes(spec);
+    check_mask(spec);
+    Problem problem;
+    problem.op = "attention";
+    problem.extents = {{"b", spec.b},         {"q_heads", spec.q_heads}, {"kv_heads", spec.kv_heads},
+                       {"q_len", spec.q_len}, {"kv_len", spec.kv_len},   {"d", spec.d}};
+    for (const int index : {kQ, kK, kV, kO}) problem.tensors.push_back(make_tensor(spec, index));
+    problem.tensors.push_back(make_lse(spec));
+    problem.scalars = {{"scale", checked_scale(spec)}};
+    const std::string type(to_string(spec.type));
+    problem.attributes = {{"dtype", type}, {"compute", spec.is_tf32 ? "tf32" : type}, {"mask", spec.mask}};
+    if (spec.mask.starts_with("window")) {
+        problem.attributes.push_back({"left", *spec.left});
+        problem.attributes.push_back({"right", spec.right.value_or(0)});
+    }
+    problem.attributes.push_back({"lse", std::string(spec.has_lse ? "yes" : "no")});
+    problem.attributes.push_back({"order", std::string(spec.is_bshd ? "bshd" : "bhsd")});
+    problem.attributes.push_back({"dv", spec.dv});
+    problem.attributes.push_back({"align", alignments(problem.tensors)});
+    return problem;
+}
+
+Spec spec_of(const Problem& problem) {
+    const View view(problem);
+    Spec spec;
+    spec.b = view.b, spec.q_heads = view.q_heads, spec.kv_heads = view.kv_heads;
+    spec.q_len = view.q_len, spec.kv_len = view.kv_len, spec.d = view.d, spec.dv = view.dv;
+    spec.type = view.type;
+    spec.is_tf32 = view.is_tf32;
+    spec.mask = problem.word("mask");
+    if (problem.has_attribute("left")) spec.left = problem.integer("left");
+    if (problem.has_attribute("right")) spec.right = problem.integer("right");
+    spec.has_lse = view.has_lse;
+    spec.scale = problem.scalars[kScale].number();
+    spec.is_bshd = problem.word("order") == "bshd";
+    for (std::size_t i = 0; i < kNames.size(); ++i) spec.align[i] = problem.tensors[i].alignment_bytes;
+    return spec;
+}
+
+Problem parse(const Op& op, const ProblemRequest& request) {
+    const RequestOptions options(op, request);
+    Spec spec;
+    parse_extents(request.shape, spec);
+    settle("kv-heads", options.positive("kv-heads"), spec.kv_heads, spec.q_heads);
+    settle("kv-len", options.positive("kv-len"), spec.kv_len, spec.q_len);
+    spec.dv = options.positive("dv").value_or(spec.d);
+    const std::optional<DType> type = parse_dtype(options.word("dtype", "bf16"));
+    check(type.has_value(), "attention allows an unknown type");
+    spec.type = *type;
+    const std::string compute = options.word("compute", options.word("dtype", "bf16"));
+    spec.is_tf32 = is_tf32(compute, spec.type);
+    if (!spec.is_tf32 && compute != to_string(spec.type))
+        refuse("compute is " + compute + ", but the tensors are " + std::string(to_string(spec.type)) +
+               "; give that, or tf32 for f32");
+    spec.mask = options.word("mask", "none");
+    spec.left = distance(options, "left");
+    spec.right = distance(options, "right");
+    spec.has_lse = options.word("lse", "no") == "yes";
+    spec.is_bshd = options.word("order", "bhsd") == "bshd";
+    spec.scale = options.number("scale");
+    const std::vector<int> align = parse_alignments(options, size_bytes(spec.type), {kNames.begin(), kNames.end()});
+    std::copy(align.begin(), align.end(), spec.align.begin());
+    return make_problem(spec);
+}
+
+DescribedProblem described(const Op& op, const ProblemDescription& description) {
+    const DescribedTensors tensors(op, description);
+    Spec spec;
+    const std::vector<Dim> q = tensors.dims("q"), k = tensors.dims("k"), v = tensors.dims("v");
+    spec.b = q[kBatch].extent, spec.q_heads = q[kHead].extent, spec.q_len = q[kRow].extent, spec.d = q[kColumn].extent;
+    spec.kv_heads = k[kHead].extent, spec.kv_len = k[kRow].extent, spec.dv = v[kColumn].extent;
+    check_range("the number of key heads", spec.kv_heads, 1, kLargestExtent);  // 0 would mean as many as queries have
+    check_range("the number of keys", spec.kv_len, 1, kMostLength);
+    check_head_size("d", spec.d);
+    check_head_size("dv", spec.dv);
+    check_extents(tensors, "k", {spec.b, spec.kv_heads, spec.kv_len, spec.d});
+    check_extents(tensors, "v", {spec.b, spec.kv_heads, spec.kv_len, spec.dv});
+    check_extents(tensors, "o", {spec.b, spec.q_heads, spec.q_len, spec.dv});
+    spec.type = checked_type(tensors.at("q").dtype, "q");
+    for (std::size_t i = 0; i < kNames.size(); ++i) {
+        const TensorDescription& tensor = tensors.at(kNames[i]);
+        if (tensor.dtype != spec.type)
+            refuse(std::string("tensor ") + kNames[i] + " is " + std::string(to_string(tensor.dtype)) + " but q is " +
+                   std::string(to_string(spec.type)));
+        spec.strides[i] = given_strides(tensors, kNames[i]);
+        spec.align[i] = tensor.alignment_bytes;
+    }
+    const std::string compute = tensors.word("compute", to_string(spec.type));
+    spec.is_tf32 = is_tf32(compute, spec.type);
+    if (!spec.is_tf32 && compute != to_string(spec.type))
+        refuse("compute is " + compute + ", but the tensors are " + std::string(to_string(spec.type)) +
+               "; give that, or tf32 for f32");
+    spec.mask = tensors.word("mask", "none");
+    spec.left = window_number(tensors, "left");
+    spec.right = window_number(tensors, "right");
+    spec.has_lse = tensors.find("lse") != nullptr;
+    if (spec.has_lse) check_lse(tensors, spec);
+    spec.is_bshd = spec.q_heads > 1 && spec.q_len > 1 && spec.strides[kQ]->head < spec.strides[kQ]->row;
+    return {make_problem(spec), {kQ, kK, kV, kO, kLse}};
+}
+
+}  // namespace autotune::attention

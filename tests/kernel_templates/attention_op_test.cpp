@@ -1,0 +1,439 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/catalogue.h"
+#include "kernel_templates/common/fill.h"
+#include "src/core/error.h"
+
+namespace autotune {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Options = std::map<std::string, std::string>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+const Op& attention_op() {
+    static const Catalogue catalogue = Catalogue::embedded();
+    return *catalogue.find_op("attention");
+}
+
+Problem parse(const std::string& shape, const Options& options = {}) {
+    return attention_op().problem({"attention", shape, options});
+}
+
+std::string refusal(const std::function<void()>& ask) {
+    try {
+        ask();
+        return "";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::usage) << error.what();
+        return error.what();
+    }
+}
+
+// ---- problems ----
+
+TEST(AttentionOp, AShapeGivesTheDocumentedKey) {
+    EXPECT_EQ(parse("4x16x4096x128", {{"mask", "causal"}, {"kv-heads", "8"}, {"kv-len", "5000"}}).key(),
+              "attention dtype=bf16 compute=bf16 mask=causal lse=no order=bhsd dv=128 align=16,16,16,16 4x16x8x4096x5000x128");
+    EXPECT_EQ(parse("1x2x3x64", {{"mask", "window"}, {"left", "5"}, {"dtype", "f32"}, {"compute", "tf32"}}).class_key(),
+              "attention dtype=f32 compute=tf32 mask=window left=5 right=0 lse=no order=bhsd dv=64 align=16,16,16,16");
+}
+
+TEST(AttentionOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
+    for (const ProblemRequest& request : attention_op().examples()) {
+        const Problem problem = attention_op().problem(request);
+        Options options;
+        for (const Attribute& attribute : problem.attributes) options[attribute.name] = to_string(attribute.value);
+        EXPECT_EQ(attention_op().problem({"attention", problem.shape(), options}).key(), problem.key());
+        EXPECT_EQ(attention::make_problem(attention::spec_of(problem)).key(), problem.key());
+    }
+}
+
+TEST(AttentionOp, OrdersAreStrides) {
+    const Problem bhsd = parse("2x3x5x64"), bshd = parse("2x3x5x64", {{"order", "bshd"}});
+    EXPECT_EQ(bhsd.tensor("q").dims, (std::vector<Dim>{{2, 960}, {3, 320}, {5, 64}, {64, 1}}));
+    EXPECT_EQ(bshd.tensor("q").dims, (std::vector<Dim>{{2, 960}, {3, 64}, {5, 192}, {64, 1}}));
+    EXPECT_FLOAT_EQ(static_cast<float>(bhsd.scalars[0].number()), 0.125F);
+}
+
+TEST(AttentionOp, FlopsCountVisiblePairs) {
+    EXPECT_EQ(attention_op().flops(parse("2x3x100x64")), 4.0 * 6 * 100 * 100 * 64);
+    EXPECT_EQ(attention_op().flops(parse("2x3x100x64", {{"mask", "causal"}})), 4.0 * 6 * 5050 * 64);
+    EXPECT_EQ(attention_op().flops(parse("1x1x10x64", {{"mask", "causal_bottom_right"}, {"kv-len", "4"}})), 4.0 * 10 * 64);
+    EXPECT_EQ(attention_op().flops(parse("1x1x10x64", {{"mask", "window"}, {"left", "1"}, {"right", "1"}})), 4.0 * 28 * 64);
+}
+
+struct BadInput {
+    const char* name;
+    const char* shape;
+    Options options;
+    const char* culprit;
+    const char* remedy;
+};
+
+class AttentionBadInput : public ::testing::TestWithParam<BadInput> {};
+
+TEST_P(AttentionBadInput, IsAUsageErrorThatNamesCulpritAndRemedy) {
+    const BadInput& bad = GetParam();
+    EXPECT_THAT(refusal([&] { parse(bad.shape, bad.options); }), AllOf(HasSubstr(bad.culprit), HasSubstr(bad.remedy)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, AttentionBadInput,
+    ::testing::Values(BadInput{"NoQuery", "1x1x0x64", {}, "S is 0", "at least 1"},
+                      BadInput{"ThreeExtents", "1x1x64", {}, "has 3 extents", "BxHxSxD"},
+                      BadInput{"Batch", "2*1x1x1x64", {}, "batch as the first extent", "BxHxSxD"},
+                      BadInput{"OddHeadSize", "1x1x1x100", {}, "d is 100", "multiples of 8"},
+                      BadInput{"WideHead", "1x1x1x264", {}, "d is 264", "8 to 256"},
+                      BadInput{"WideValues", "1x1x1x64", {{"dv", "300"}}, "dv is 300", "8 to 256"},
+                      BadInput{"OddGroup", "1x6x1x64", {{"kv-heads", "4"}}, "6 query heads", "no multiple"},
+                      BadInput{"TooManyRows", "1x1x1073741824x64", {}, "1073741824", "1 to 1073741823"},
+                      BadInput{"ExtentOf2To31", "1x1x2147483648x64", {}, "2147483648", "2147483647"},
+                      BadInput{"TooManyHeads", "65536x65536x1x64", {}, "more than 2^31 - 1 heads", "batch"},
+                      BadInput{"Mask", "1x1x1x64", {{"mask", "lower"}}, "unknown mask 'lower'", "causal"},
+                      BadInput{"WindowOfNothing", "1x1x1x64", {{"mask", "window"}}, "window needs left", "before"},
+                      BadInput{"NegativeWindow", "1x1x1x64", {{"mask", "window"}, {"left", "-1"}}, "left is -1", "from 0"},
+                      BadInput{"LeftWithoutWindow", "1x1x1x64", {{"left", "3"}}, "left and right belong", "mask is none"},
+                      BadInput{"Tf32OfHalves", "1x1x1x64", {{"compute", "tf32"}}, "tf32 is for f32", "bf16"},
+                      BadInput{"OtherCompute", "1x1x1x64", {{"compute", "f16"}}, "compute is f16", "bf16"},
+                      BadInput{"NegativeScale", "1x1x1x64", {{"scale", "-1"}}, "scale is -1", "above 0"},
+                      BadInput{"ScaleOfNothing", "1x1x1x64", {{"scale", "0"}}, "scale is 0", "above 0"},
+                      BadInput{"ShapeAgainstOption", "1x4x2x1x1x64", {{"kv-heads", "4"}}, "kv-heads is 4", "shape says 2"}),
+    [](const auto& entry) { return entry.param.name; });
+
+TensorDescription tensor(const char* name, std::vector<Dim> dims, DType type = DType::bf16) {
+    return {name, type, std::move(dims), 16};
+}
+
+ProblemDescription description() {
+    const std::vector<Dim> rows = {{2, 5 * 8 * 64}, {8, 64}, {5, 8 * 64}, {64, 1}};
+    const std::vector<Dim> keys = {{2, 2 * 7 * 64}, {2, 7 * 64}, {7, 64}, {64, 1}};
+    return {"attention", {tensor("q", rows), tensor("k", keys), tensor("v", keys), tensor("o", rows)}, {}};
+}
+
+TEST(AttentionDescription, IsTheProblemThatWordsSay) {
+    ProblemDescription given = description();
+    given.tensors.push_back(tensor("lse", {{2, 40}, {8, 5}, {5, 1}}, DType::f32));
+    given.attributes = {{"mask", "window"}, {"left", std::int64_t{3}}};
+    const DescribedProblem described = attention_op().described(given);
+    EXPECT_EQ(described.problem.key(),
+              parse("2x8x5x64",
+                    {{"kv-heads", "2"}, {"kv-len", "7"}, {"mask", "window"}, {"left", "3"}, {"lse", "yes"}, {"order", "bshd"}})
+                  .key());
+    EXPECT_EQ(described.problem.tensor("k").dims[2].stride, 64);
+}
+
+TEST(AttentionDescription, RefusesWhatItCannotRead) {
+    const auto ask = [](const std::function<void(ProblemDescription&)>& change) {
+        ProblemDescription given = description();
+        change(given);
+        return refusal([&] { attention_op().described(given); });
+    };
+    EXPECT_EQ(ask([](ProblemDescription&) {}), "");
+    EXPECT_THAT(ask([](auto& given) { given.tensors[1].dims[3].stride = 2; }), HasSubstr("not contiguous"));
+    EXPECT_THAT(ask([](auto& given) { given.tensors[3].dims[1].stride = 32; }), HasSubstr("let elements overlap"));
+    EXPECT_THAT(ask([](auto& given) { given.tensors[3].dims[2].stride = 0; }), HasSubstr("let elements overlap"));
+    EXPECT_EQ(ask([](auto& given) { given.tensors[1].dims[1].stride = 0; }), "");  // one head of keys for all
+    EXPECT_THAT(ask([](auto& given) { given.tensors[2].dims[2].extent = 6; }), HasSubstr("tensor v has an extent of 6"));
+    EXPECT_THAT(ask([](auto& given) { given.tensors[2].dtype = DType::f16; }), HasSubstr("v is f16 but q is bf16"));
+    EXPECT_THAT(ask([](auto& given) { given.tensors[0].dtype = DType::e4m3; }), HasSubstr("bf16, f16 and f32"));
+    EXPECT_THAT(ask([](auto& given) {
+                    given.attributes = {{"mask", "window"}, {"left", std::int64_t{-1}}};
+                }),
+                HasSubstr("left is -1"));
+}
+
+TEST(AttentionDescription, AlignmentIsWhatAddressesAndStridesShare) {
+    ProblemDescription given = description();
+    given.tensors[0].dims = {{2, 5 * 8 * 64 + 4}, {8, 64}, {5, 8 * 64}, {64, 1}};
+    given.tensors[1].alignment_bytes = 4;
+    EXPECT_EQ(attention_op().described(given).problem.word("align"), "8,4,16,16");
+}
+
+// ---- masks: the formulas that kernels, plans and costs share, against the definition ----
+
+struct MaskCase {
+    const char* word;
+    std::int64_t left, right;
+};
+
+// Whether query i sees key j, as the documentation says it.
+bool is_seen(const MaskCase& mask, std::int64_t q_len, std::int64_t kv_len, std::int64_t i, std::int64_t j) {
+    const std::string word = mask.word;
+    if (word == "none") return true;
+    const std::int64_t own = word.ends_with("bottom_right") ? i + kv_len - q_len : i;
+    if (word.starts_with("causal")) return j <= own;
+    return j >= own - mask.left && j <= own + mask.right;
+}
+
+struct TileCounts {
+    int first, end, first_full, end_full;
+};
+
+template <bool has_low, bool has_high>
+TileCounts tiles_of(const attention::Band& band, int kv_len, int first, int last, int block_k) {
+    const ::attention::Mask<has_low, has_high> mask = {static_cast<int>(band.low), static_cast<int>(band.high), kv_len};
+    return {mask.first_tile(first, block_k), mask.end_tile(last, block_k), mask.first_full_tile(last, block_k),
+            mask.end_full_tile(first, block_k)};
+}
+
+TileCounts tiles_of(const attention::Band& band, int kv_len, int first, int last, int block_k) {
+    if (band.has_low) return tiles_of<true, true>(band, kv_len, first, last, block_k);
+    if (band.has_high) return tiles_of<false, true>(band, kv_len, first, last, block_k);
+    return tiles_of<false, false>(band, kv_len, first, last, block_k);
+}
+
+attention::View view_of(const MaskCase& mask, std::int64_t q_len, std::int64_t kv_len) {
+    attention::Spec spec;
+    spec.q_len = q_len;
+    spec.kv_len = kv_len;
+    spec.d = 64;
+    spec.mask = mask.word;
+    if (spec.mask.starts_with("window")) spec.left = mask.left, spec.right = mask.right;
+    return attention::View(attention::make_problem(spec));
+}
+
+// Tiles that a row sees and no block visits, that are not masked but must be, that are masked for nothing, and that are visited
+// for one row that does not see them.
+struct TileFaults {
+    int skipped = 0, unmasked = 0, masked = 0, visited = 0;
+};
+
+// Of all blocks of rows, by the rows' own ranges.
+void count_faults(TileFaults& faults, const attention::Band& band, const std::vector<std::pair<int, int>>& seen, int kv_len,
+                  int block_q, int block_k) {
+    const int q_len = static_cast<int>(seen.size());
+    for (int first = 0; first < q_len; first += block_q) {
+        const int last = std::min(first + block_q, q_len) - 1;
+        const TileCounts tiles = tiles_of(band, kv_len, first, last, block_k);
+        const bool is_blind = seen[static_cast<std::size_t>(first)].first >= seen[static_cast<std::size_t>(first)].second;
+        for (int tile = 0; tile * block_k < kv_len; ++tile) {
+            const int begin = tile * block_k, end = std::min(begin + block_k, kv_len);
+            bool some = false, whole = begin + block_k <= kv_len;
+            for (int row = first; row <= last; ++row) {
+                const auto [from, to] = seen[static_cast<std::size_t>(row)];
+                some = some || (from < end && to > begin && from < to);
+                whole = whole && from <= begin && to >= end;
+            }
+            const bool is_visited = tile >= tiles.first && tile < tiles.end;
+            const bool is_unmasked = tile >= tiles.first_full && tile < tiles.end_full;
+            faults.skipped += some && !is_visited;
+            faults.unmasked += is_unmasked && !whole;
+            faults.masked += whole && !is_unmasked;
+            faults.visited += is_visited && !some && first == last && !is_blind;
+        }
+    }
+}
+
+class AttentionMask : public ::testing::TestWithParam<MaskCase> {};
+
+TEST_P(AttentionMask, AgreesWithItsDefinitionForLengthsTo300) {
+    const MaskCase mask = GetParam();
+    TileFaults faults;
+    int wrong_rows = 0;
+    for (int q_len = 1; q_len <= 300; q_len += q_len < 8 ? 1 : 29) {
+        for (int kv_len = 1; kv_len <= 300; kv_len += kv_len < 8 ? 1 : 13) {
+            const attention::View view = view_of(mask, q_len, kv_len);
+            std::vector<std::pair<int, int>> seen;
+            double pairs = 0;
+            for (int row = 0; row < q_len; ++row) {
+                int from = kv_len, to = 0;
+                for (int key = 0; key < kv_len; ++key) {
+                    if (!is_seen(mask, q_len, kv_len, row, key)) continue;
+                    from = std::min(from, key);
+                    to = key + 1;
+                    ++pairs;
+                }
+                seen.emplace_back(from, to);
+                const std::int64_t first = view.band.first_key(row, kv_len), end = view.band.end_key(row, kv_len);
+                wrong_rows += from < to ? first != from || end != to : first < end;
+            }
+            ASSERT_EQ(view.visible_pairs(), pairs);
+            for (const auto& [block_q, block_k] : {std::pair{1, 16}, {64, 64}, {128, 32}, {16, 176}, {192, 80}})
+                count_faults(faults, view.band, seen, kv_len, block_q, block_k);
+        }
+    }
+    EXPECT_EQ(wrong_rows, 0);
+    EXPECT_EQ(faults.skipped, 0);
+    EXPECT_EQ(faults.unmasked, 0);
+    EXPECT_EQ(faults.masked, 0);
+    EXPECT_EQ(faults.visited, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AttentionMask,
+                         ::testing::Values(MaskCase{"none", 0, 0}, MaskCase{"causal", 0, 0},
+                                           MaskCase{"causal_bottom_right", 0, 0}, MaskCase{"window", 0, 0},
+                                           MaskCase{"window", 37, 11}, MaskCase{"window_bottom_right", 50, 0},
+                                           MaskCase{"window_bottom_right", 1000000000, 3}));
+
+TEST(AttentionMask, SeenFromKeysIsTheSameMask) {
+    const ::attention::Mask<true, true> mask = {-7, 12, 90};
+    const ::attention::Mask<true, true> turned = ::attention::seen_from_keys(mask, 70);
+    for (int row = 0; row < 70; ++row) {
+        for (int key = 0; key < 90; ++key) ASSERT_EQ(mask.sees(row, key), turned.sees(key, row)) << row << " " << key;
+    }
+}
+
+// ---- right answers on the host ----
+
+struct Solved {
+    Problem problem;
+    std::vector<std::vector<double>> tensors;
+    std::vector<Expected> outputs;
+};
+
+Solved solved(const std::string& shape, Options options, const char* test_name, std::uint64_t seed = 3) {
+    options["lse"] = "yes";
+    Solved made{parse(shape, options), {}, {}};
+    const OpTest test = test_named(attention_op().tests(made.problem), test_name);
+    for (std::size_t i = 0; i < made.problem.tensors.size(); ++i)
+        made.tensors.push_back(filled_tensor(test.fills[i], made.problem.tensors[i], static_cast<int>(i), seed));
+    made.outputs = attention_op().reference_on_host(made.problem, test, made.tensors);
+    return made;
+}
+
+TEST(AttentionReference, WithQueriesOfZeroIsTheMeanOfWhatARowSees) {
+    const Solved made = solved("1x2x9x16", {{"mask", "causal_bottom_right"}, {"kv-len", "6"}, {"kv-heads", "1"}}, "uniform");
+    const std::vector<double>& v = made.tensors[attention::kV];
+    for (int head = 0; head < 2; ++head) {
+        for (int row = 0; row < 9; ++row) {
+            const int count = std::max(row - 2, 0);
+            const auto line = static_cast<std::size_t>(head * 9 + row);
+            EXPECT_EQ(made.outputs[1].values[line], count == 0 ? -kInfinity : std::log(count));
+            for (std::size_t column = 0; column < 16; ++column) {
+                double mean = 0;
+                for (int key = 0; key < count; ++key) mean += v[static_cast<std::size_t>(key) * 16 + column] / count;
+                EXPECT_NEAR(made.outputs[0].values[line * 16 + column], mean, 1e-14);
+            }
+        }
+    }
+}
+
+TEST(AttentionReference, SpecialScoresFollowTheRules) {
+    const Solved masked = solved("1x1x3x8", {{"kv-len", "5"}}, "masked");
+    for (const double value : masked.outputs[0].values) EXPECT_EQ(value, 0);
+    EXPECT_EQ(masked.outputs[1].values, std::vector<double>(3, -kInfinity));
+    const Solved poisoned = solved("1x1x3x8", {{"kv-len", "2"}, {"mask", "causal_bottom_right"}}, "not_a_number");
+    EXPECT_EQ(poisoned.outputs[0].values[0], 0);  // sees no key
+    EXPECT_TRUE(std::isnan(poisoned.outputs[0].values[8]));
+    EXPECT_TRUE(std::isnan(poisoned.outputs[1].values[2]));
+}
+
+// ---- what the bounds let pass ----
+
+double round_f32(double value) {
+    return static_cast<double>(static_cast<float>(value));
+}
+
+// A kernel as sound ones are: scores and sums in f32, weights rounded to the type before they meet the values; `lost`: one key
+// that it forgets, `shifted`: a mask off by one.
+Expected simulated(const Solved& made, std::int64_t lost, std::int64_t shifted) {
+    const attention::View view(made.problem);
+    const auto scale = static_cast<float>(made.problem.scalars[0].number());
+    Expected answer;
+    for (std::int64_t line = 0; line < view.rows(); ++line) {
+        const std::int64_t row = line % view.q_len, head = line / view.q_len % view.q_heads, b = line / view.q_len / view.q_heads;
+        const double* const q =
+            made.tensors[0].data() + b * view.strides[0].batch + head * view.strides[0].head + row * view.strides[0].row;
+        const double* const k = made.tensors[1].data() + b * view.strides[1].batch + head / view.group() * view.strides[1].head;
+        const double* const v = made.tensors[2].data() + b * view.strides[2].batch + head / view.group() * view.strides[2].head;
+        const std::int64_t first = view.band.first_key(row, view.kv_len);
+        const std::int64_t end = std::min(view.band.end_key(row, view.kv_len) + shifted, view.kv_len);
+        std::vector<float> scores;
+        float peak = -std::numeric_limits<float>::infinity();
+        for (std::int64_t key = first; key < end; ++key) {
+            float score = 0;
+            for (std::int64_t i = 0; i < view.d; ++i)
+                score += static_cast<float>(q[i]) * static_cast<float>(k[key * view.strides[1].row + i]);
+            scores.push_back(score);
+            peak = std::max(peak, score);
+        }
+        std::vector<float> sums(static_cast<std::size_t>(view.dv));
+        float total = 0;
+        for (std::int64_t key = first; key < end; ++key) {
+            if (key == lost) continue;
+            const float weight = std::exp2((scores[static_cast<std::size_t>(key - first)] - peak) * scale * 1.44269504F);
+            total += weight;
+            const auto rounded = static_cast<float>(round_to(view.type, static_cast<double>(weight)));
+            for (std::int64_t column = 0; column < view.dv; ++column)
+                sums[static_cast<std::size_t>(column)] += rounded * static_cast<float>(v[key * view.strides[2].row + column]);
+        }
+        for (const float sum : sums)
+            answer.values.push_back(round_to(view.type, total == 0 ? 0.0 : round_f32(static_cast<double>(sum / total))));
+    }
+    return answer;
+}
+
+// Why a verifier would refuse: an element beyond its bound, or the norm of all errors.
+bool passes(const Solved& made, const char* test_name, const Expected& answer) {
+    const OpTest test = test_named(attention_op().tests(made.problem), test_name);
+    double error2 = 0, norm2 = 0;
+    for (std::size_t i = 0; i < answer.values.size(); ++i) {
+        const double error = answer.values[i] - made.outputs[0].values[i];
+        if (!(std::fabs(error) <= made.outputs[0].bounds[i])) return false;
+        error2 += error * error;
+        norm2 += made.outputs[0].values[i] * made.outputs[0].values[i];
+    }
+    const double ratio = test.outputs[0].max_norm_ratio;
+    return ratio == 0 || error2 <= ratio * ratio * norm2;
+}
+
+class AttentionVerifier : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(AttentionVerifier, PassesASoundKernelAndFindsFaults) {
+    for (const char* mask : {"none", "causal"}) {
+        for (const char* test : {"uniform", "needle", "wide", "numeric"}) {
+            const Solved made = solved("1x2x200x64", {{"dtype", GetParam()}, {"mask", mask}, {"kv-heads", "1"}}, test);
+            EXPECT_TRUE(passes(made, test, simulated(made, -1, 0))) << mask << " " << test;
+            const bool sees_all = std::string(test) == "uniform" || std::string(test) == "numeric";
+            if (sees_all) {
+                EXPECT_FALSE(passes(made, test, simulated(made, 17, 0))) << mask << " " << test;
+            }
+            if (sees_all && std::string(mask) == "causal") {
+                EXPECT_FALSE(passes(made, test, simulated(made, -1, 1))) << mask << " " << test;
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, AttentionVerifier, ::testing::Values("bf16", "f16", "f32"));
+
+TEST(AttentionVerifier, AKeyLostFromManyIsFoundByTheExactTest) {
+    for (const char* dtype : {"bf16", "f16", "f32"}) {
+        const Solved made = solved("1x1x4x16", {{"dtype", dtype}, {"kv-len", "8192"}}, "uniform");
+        EXPECT_TRUE(passes(made, "uniform", simulated(made, -1, 0))) << dtype;
+        EXPECT_FALSE(passes(made, "uniform", simulated(made, 5000, 0))) << dtype;
+    }
+}
+
+TEST(AttentionExcerpts, AreWhatTheWholeSays) {
+    for (const char* mask : {"none", "causal", "causal_bottom_right", "window_bottom_right"}) {
+        Options options = {{"mask", mask}, {"kv-len", "70"}, {"kv-heads", "2"}};
+        if (std::string(mask).starts_with("window")) options["left"] = "9";
+        const Solved made = solved("2x4x100x16", options, "numeric");
+        const OpTest test = test_named(attention_op().tests(made.problem), "numeric");
+        for (const Excerpt& part : attention_op().excerpts(made.problem, 11)) {
+            std::vector<std::vector<double>> tensors;
+            for (std::size_t i = 0; i < made.tensors.size(); ++i)
+                tensors.emplace_back(made.tensors[i].begin() + part.first[i], made.tensors[i].end());
+            const std::vector<Expected> answers = attention_op().reference_on_host(part.problem, test, tensors);
+            const Tensor& o = part.problem.tensors[attention::kO];
+            for (std::int64_t i = 0; i < o.elements(); ++i)
+                ASSERT_EQ(answers[0].values[static_cast<std::size_t>(i)],
+                          made.outputs[0].values[static_cast<std::size_t>(part.first[attention::kO] + o.offset_of(i))])
+                    << mask;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace autotune
