@@ -114,11 +114,11 @@ Provenance read_provenance(Fields fields) {
     return from;
 }
 
-Finalist read_finalist(const Json& value) {
+Finalist read_finalist(const JsonValue& value) {
     Fields fields(value, "finalist");
     Finalist finalist;
     fields.need("name", finalist.name);
-    if (const Json* config = fields.find("config")) {
+    if (const JsonValue* config = fields.find("config")) {
         Candidate& candidate = finalist.candidate.emplace();
         fields.need("family", candidate.family);
         candidate.config = read_config(*config, "finalist.config");
@@ -130,18 +130,19 @@ Finalist read_finalist(const Json& value) {
     fields.may("tie", finalist.tie);
     fields.may("after_itself_us", finalist.after_itself_us);
     fields.may("after_trigger_us", finalist.after_trigger_us);
-    if (const Json* conditions = fields.find("conditions"))
+    if (const JsonValue* conditions = fields.find("conditions"))
         finalist.conditions = read_whole<Conditions>(*conditions, "finalist.conditions");
     fields.finish();
     return finalist;
 }
 
 void read_evidence_lists(Fields& fields, Evidence& evidence) {
-    if (const Json* finalists = fields.find("finalists")) {
-        if (!finalists->is_array()) throw bad_record("evidence.finalists is not an array");
-        for (const Json& finalist : *finalists) evidence.finalists.push_back(read_finalist(finalist));
+    if (const JsonValue* finalists = fields.find("finalists")) {
+        const auto* elements = finalists->get<JsonValue::Elements>();
+        if (elements == nullptr) throw bad_record("evidence.finalists is not an array");
+        for (const JsonValue& finalist : *elements) evidence.finalists.push_back(read_finalist(finalist));
     }
-    if (const Json* failures = fields.find("failures")) {
+    if (const JsonValue* failures = fields.find("failures")) {
         for (const auto& [status, count] : read_named_integers(*failures, "evidence.failures")) {
             if (count < 0 || count > INT32_MAX) throw bad_record("evidence.failures." + status + " is out of range");
             evidence.failures.emplace_back(status, static_cast<int>(count));
@@ -164,7 +165,7 @@ Evidence read_evidence(Fields fields) {
     fields.may("measure_seconds", evidence.measure_seconds);
     fields.may("stopped_by", evidence.stopped_by);
     fields.may("seed", evidence.seed);
-    if (const Json* conditions = fields.find("conditions"))
+    if (const JsonValue* conditions = fields.find("conditions"))
         evidence.conditions = read_whole<Conditions>(*conditions, "conditions");
     read_evidence_lists(fields, evidence);
     fields.finish();
@@ -192,10 +193,10 @@ Winner read_winner(Fields fields) {
     fields.need("family", winner.candidate.family);
     winner.candidate.config = read_config(fields.object("config"), "config");
     winner.timing = read_whole<Timing>(fields.object("timing"), "timing");
-    if (const Json* compile = fields.find("compile")) winner.compile = read_whole<CompileReport>(*compile, "compile");
-    if (const Json* from = fields.find("provenance")) winner.provenance = read_provenance(Fields(*from, "provenance"));
+    if (const JsonValue* compile = fields.find("compile")) winner.compile = read_whole<CompileReport>(*compile, "compile");
+    if (const JsonValue* from = fields.find("provenance")) winner.provenance = read_provenance(Fields(*from, "provenance"));
     winner.provenance.device_name = winner.device.name;
-    if (const Json* evidence = fields.find("evidence")) winner.evidence = read_evidence(Fields(*evidence, "evidence"));
+    if (const JsonValue* evidence = fields.find("evidence")) winner.evidence = read_evidence(Fields(*evidence, "evidence"));
     fields.may("doubt", winner.doubt);
     fields.finish();
     return winner;
@@ -223,7 +224,7 @@ std::string to_json_line(const Winner& winner) {
 }
 
 Winner from_json_line(std::string_view line) {
-    const Json value = parse_line(line);
+    const JsonValue value = parse_line(line);
     Winner winner = read_winner(Fields(value, "the line"));
     if (auto why = why_invalid(winner)) throw bad_record(*why);
     return winner;

@@ -43,21 +43,26 @@ Json json_of(const Conditions& conditions) {
     return object;
 }
 
-NamedIntegers read_named_integers(const Json& value, const std::string& where) {
+NamedIntegers read_named_integers(const JsonValue& value, const std::string& where) {
     NamedIntegers pairs;
-    if (!value.is_object()) throw bad_record(where + " is not an object");
-    if (value.size() > kMaxParameters) throw bad_record(where + " has more than 64 members");
-    for (const auto& [name, number] : value.items()) {
+    const auto* members = value.get<JsonValue::Members>();
+    if (members == nullptr) throw bad_record(where + " is not an object");
+    if (members->size() > kMaxParameters) throw bad_record(where + " has more than 64 members");
+    for (const auto& [name, number] : *members) {
         if (!is_name(name)) throw bad_record("a name in " + where + " is not one of [a-z0-9_]");
         pairs.emplace_back(name, integer_of(number, where + "." + name));
     }
     return pairs;
 }
 
-Config read_config(const Json& value, const std::string& where) {
+Config read_config(const JsonValue& value, const std::string& where) {
     Config config;
     for (const auto& [name, number] : read_named_integers(value, where)) config.set(name, number);
     return config;
+}
+
+Config read_config(const Json& json, const std::string& where) {
+    return read_config(value_of(json), where);
 }
 
 void read(Fields& fields, Timing& timing) {

@@ -24,15 +24,16 @@ nlohmann::ordered_json json_of(const Timing& timing);
 nlohmann::ordered_json json_of(const CompileReport& report);
 nlohmann::ordered_json json_of(const Conditions& conditions);
 
-NamedIntegers read_named_integers(const nlohmann::ordered_json& value, const std::string& where);
-Config read_config(const nlohmann::ordered_json& value, const std::string& where);
+NamedIntegers read_named_integers(const JsonValue& value, const std::string& where);
+Config read_config(const JsonValue& value, const std::string& where);
+Config read_config(const nlohmann::ordered_json& json, const std::string& where);
 void read(Fields& fields, Timing& timing);
 void read(Fields& fields, CompileReport& report);
 void read(Fields& fields, Conditions& conditions);
 
 // One of the three above that is alone in its object.
-template <class T>
-T read_whole(const nlohmann::ordered_json& value, const std::string& where) {
+template <class T, class Value>
+T read_whole(const Value& value, const std::string& where) {
     Fields fields(value, where);
     T whole;
     read(fields, whole);

@@ -1,11 +1,12 @@
 #include "db/shipped.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <new>
 #include <optional>
@@ -13,32 +14,49 @@
 
 #include "db/matching.h"
 #include "src/core/error.h"
+#include "src/core/file_descriptor.h"
 
 namespace autotune::db {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
+constexpr off_t kMaxFileBytes = off_t{256} << 20;
 
-// The winners' files in a folder. Not std::filesystem's iterator: without memory that one ends the program instead of throwing.
+// Files are read by system calls. Where memory is exhausted std::filesystem's iterator ends the program, and a stream turns the
+// failure into a file that cannot be read.
+
+void throw_if_out_of_memory() {
+    if (errno == ENOMEM) throw std::bad_alloc();
+}
+
+bool is_folder(const std::string& path) {
+    struct stat about {};
+    return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+// The winners' files in a folder, sorted.
 std::vector<std::string> files_of(const std::string& folder, std::error_code& failed) {
     struct Closer {
         void operator()(DIR* open) const { ::closedir(open); }
     };
+    constexpr std::string_view kEnding = ".jsonl";
     const std::unique_ptr<DIR, Closer> open(::opendir(folder.c_str()));
-    std::vector<std::string> names;
+    std::vector<std::string> paths;
     if (open == nullptr) {
-        if (errno == ENOMEM) throw std::bad_alloc();
+        throw_if_out_of_memory();
         failed.assign(errno, std::generic_category());
-        return names;
+        return paths;
     }
+    const std::string prefix = folder.ends_with('/') ? folder : folder + "/";
     errno = 0;
     while (const dirent* entry = ::readdir(open.get())) {
-        const std::filesystem::path name = entry->d_name;
-        if (name.extension() == ".jsonl") names.push_back((std::filesystem::path(folder) / name).string());
+        const std::string_view name = entry->d_name;
+        if (name.size() > kEnding.size() && name.ends_with(kEnding)) paths.push_back(prefix + std::string(name));
         errno = 0;
     }
+    throw_if_out_of_memory();
     failed.assign(errno, std::generic_category());
-    return names;
+    std::sort(paths.begin(), paths.end());
+    return paths;
 }
 
 // The text of string member `name` where it first stands in `line`; nullopt if it does not. A guess for finding lines quickly:
@@ -82,35 +100,56 @@ bool is_blank(std::string_view line) {
     return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
+// False where it ends early.
+bool read_all(int file, std::string& content) {
+    std::size_t done = 0;
+    while (done < content.size()) {
+        const ssize_t bytes = ::read(file, content.data() + done, content.size() - done);
+        if (bytes < 0 && errno == EINTR) continue;
+        if (bytes <= 0) return false;
+        done += static_cast<std::size_t>(bytes);
+    }
+    return true;
+}
+
 std::optional<std::string> content_of(const std::string& path) {
-    std::error_code failed;
-    const auto size = std::filesystem::file_size(path, failed);
-    if (failed || size > kMaxFileBytes || !std::filesystem::is_regular_file(path, failed)) return std::nullopt;
-    std::ifstream file(path, std::ios::binary);
-    std::string content(size, '\0');
-    if (!file || !file.read(content.data(), static_cast<std::streamsize>(size))) return std::nullopt;
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO is no reason to wait
+    if (!file.open()) throw_if_out_of_memory();
+    struct stat about {};
+    if (!file.open() || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
+    if (about.st_size > kMaxFileBytes) return std::nullopt;
+    std::string content(static_cast<std::size_t>(about.st_size), '\0');
+    if (!read_all(file.get(), content)) return std::nullopt;
     return content;
 }
 
 }  // namespace
 
+// All of it or nothing: a question that found no memory is asked again.
 void Shipped::load() {
     if (loaded_) return;
+    try {
+        for (const std::string& path : paths_) load_path(path);
+    } catch (...) {
+        lines_.clear();
+        files_.clear();
+        throw;
+    }
     loaded_ = true;
-    for (const std::string& path : paths_) load_path(path);
 }
 
 void Shipped::load_path(const std::string& path) {
-    std::error_code failed;
-    if (!std::filesystem::is_directory(path, failed)) {
+    if (!is_folder(path)) {
         load_file(path);
         return;
     }
-    std::vector<std::string> names = files_of(path, failed);
-    if (failed)
+    std::error_code failed;
+    const std::vector<std::string> names = files_of(path, failed);
+    if (failed) {
         log_.add({WarningKind::invalid_shipped,
                   "shipped winners in " + path + " cannot be listed (" + failed.message() + "); they are not used"});
-    std::sort(names.begin(), names.end());
+        return;
+    }
     for (const std::string& name : names) load_file(name);
 }
 
@@ -156,9 +195,9 @@ const Winner* Shipped::parsed(Line& line) {
             line.winner.shipped = true;
             line.state = Line::State::good;
         } catch (const Error& error) {
-            line.state = Line::State::bad;
             log_.add({WarningKind::invalid_shipped,
                       "shipped winner " + line.where + ":" + std::to_string(line.number) + " is not used: " + error.what()});
+            line.state = Line::State::bad;
         }
     }
     return line.state == Line::State::good ? &line.winner : nullptr;

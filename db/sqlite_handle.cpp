@@ -36,15 +36,6 @@ constexpr std::array<std::pair<int, int>, 6> kSwitches = {{
     {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
 }};
 
-void roll_back(Connection& connection) noexcept {
-    if (!connection.in_transaction()) return;  // SQLite rolls some failures back by itself
-    try {
-        connection.query("ROLLBACK").run();
-    } catch (...) {
-        // The next open rolls back what is left.
-    }
-}
-
 }  // namespace
 
 void StatementDeleter::operator()(sqlite3_stmt* raw) const noexcept {
@@ -186,6 +177,24 @@ bool Connection::in_transaction() const {
     return sqlite3_get_autocommit(raw_) == 0;
 }
 
+void Connection::begin(std::string_view sql) {
+    if (is_left_in_transaction_) {
+        query("ROLLBACK").run();
+        is_left_in_transaction_ = false;
+    }
+    (void)query("ROLLBACK");
+    query(sql).run();
+}
+
+void Connection::roll_back() noexcept {
+    if (!in_transaction()) return;  // SQLite rolls some failures back by itself
+    try {
+        query("ROLLBACK").run();
+    } catch (...) {
+        is_left_in_transaction_ = in_transaction();
+    }
+}
+
 std::int64_t Connection::last_insert_id() const {
     return sqlite3_last_insert_rowid(raw_);
 }
@@ -219,19 +228,19 @@ void Connection::fail(int code) const {
 }
 
 Snapshot::Snapshot(Connection& connection) : connection_(connection) {
-    connection_.query("BEGIN").run();
+    connection_.begin("BEGIN");
 }
 
 Snapshot::~Snapshot() {
-    roll_back(connection_);
+    connection_.roll_back();
 }
 
 Transaction::Transaction(Connection& connection) : connection_(connection) {
-    connection_.query("BEGIN IMMEDIATE").run();
+    connection_.begin("BEGIN IMMEDIATE");
 }
 
 Transaction::~Transaction() {
-    if (open_) roll_back(connection_);
+    if (open_) connection_.roll_back();
 }
 
 void Transaction::commit() {

@@ -91,6 +91,10 @@ class Connection {
 
     bool is_read_only() const;
     bool in_transaction() const;
+    // BEGIN or BEGIN IMMEDIATE, after rolling back what an earlier roll_back() had to leave.
+    void begin(std::string_view sql);
+    // Ends a transaction, if there is one. begin() has prepared the statement, so that it needs no memory.
+    void roll_back() noexcept;
     std::int64_t last_insert_id() const;
     std::int64_t changes() const;
     const std::string& path() const { return options_.path; }
@@ -108,6 +112,7 @@ class Connection {
 
     ConnectionOptions options_;
     sqlite3* raw_ = nullptr;
+    bool is_left_in_transaction_ = false;  // roll_back() failed
     std::map<std::string_view, StatementHandle> statements_;
 };
 

@@ -12,9 +12,12 @@ void WarningLog::keep(const Warning& warning) {
 void WarningLog::add(const Warning& warning) {
     int& count = counts_[warning.kind];
     if (count > kMostOfOneKind || std::find(all_.begin(), all_.end(), warning) != all_.end()) return;
-    ++count;
-    if (count <= kMostOfOneKind) return keep(warning);
-    keep({warning.kind, "more warnings of this kind are left out; `autotune verify --database-only` checks every row"});
+    if (count < kMostOfOneKind) {
+        keep(warning);
+    } else {
+        keep({warning.kind, "more warnings of this kind are left out; `autotune verify --database-only` checks every row"});
+    }
+    ++count;  // last: there may be no memory to keep it
 }
 
 }  // namespace autotune::db

@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <system_error>
 
+#include "src/core/file_descriptor.h"
 #include "src/jit/cubin_file.h"
-#include "src/jit/file_descriptor.h"
 
 namespace autotune::jit {
 namespace {

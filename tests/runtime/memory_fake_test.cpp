@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -31,10 +32,11 @@ struct Refusals {
     int without_words = 0;  // no sentence for a failure
 };
 
-// Calls `call` with less and less refused, until it needs no memory that is refused. `prepare` makes what one call is made on.
-Refusals refuse_every_allocation(const std::function<std::function<autotune_status()>()>& prepare) {
+// Calls `call` with less and less refused, `step` allocations at a time, until it needs no memory that is refused. `prepare`
+// makes what one call is made on.
+Refusals refuse_every_allocation(const std::function<std::function<autotune_status()>()>& prepare, long step = 1) {
     Refusals seen;
-    for (long n = 0;; ++n) {
+    for (long n = 0;; n += step) {
         const std::function<autotune_status()> call = prepare();
         autotune::test::fail_from(n);
         const autotune_status status = call();
@@ -87,6 +89,48 @@ TEST(OutOfMemory, OfTheFirstPlanIsAStatus) {
                               }),
                               200);
     autotune_plan_destroy(plan);
+}
+
+// After each failure the same handle, with memory again, finds the row that it was looking for. Every 31st allocation: tests/db
+// refuses each.
+TEST(OutOfMemory, OfReadingShippedRowsIsAStatus) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, preloaded(""))) return;
+    Session session;
+    const test::TempFolder shipped;
+    std::ofstream rows(shipped / "rows.jsonl");
+    for (const char* shape : {"96x64x64", "64x64x64", "64x96x64"}) {
+        const Problem problem = session.catalogue.problem({"hgemm", shape, {{"beta", "any"}}});
+        rows << db::to_json_line(test::winner_of(session.catalogue, problem, session.driver->device(0))) << "\n";
+    }
+    rows.close();
+    Options options;
+    const std::string folder = shipped / ".";
+    options.shipped = folder.c_str();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    std::optional<Handle> handle;
+    autotune_plan plan = nullptr;
+    const auto expect_shipped = [&] {
+        autotune_plan_destroy(plan);
+        plan = nullptr;
+        ASSERT_EQ(autotune_gemm_plan(handle->get(), &problem, &plan), AUTOTUNE_OK);
+        autotune_plan_facts about = {};
+        about.struct_size = sizeof(about);
+        ASSERT_EQ(autotune_plan_info(plan, &about), AUTOTUNE_OK);
+        ASSERT_EQ(about.origin, AUTOTUNE_ORIGIN_SHIPPED);
+        autotune_plan_destroy(plan);
+        plan = nullptr;
+    };
+    expect_only_out_of_memory(refuse_every_allocation(
+                                  [&] {
+                                      if (handle) expect_shipped();
+                                      handle.emplace(options);
+                                      return [&] { return autotune_gemm_plan(handle->get(), &problem, &plan); };
+                                  },
+                                  31),
+                              50);
+    expect_shipped();
 }
 
 TEST(OutOfMemory, OfAPlanLeavesTheHandleUsable) {

@@ -28,8 +28,9 @@ using autotune::test::RawCounts;
 // Initial-exec: the first use of a thread-local must not allocate inside malloc.
 [[gnu::tls_model("initial-exec")]] thread_local bool t_counts = false;
 [[gnu::tls_model("initial-exec")]] thread_local int t_inside_driver = 0;
-// From which allocation on this thread gets no memory, counted from 0; -1: it gets all.
+// From which allocation on this thread gets no memory, counted from 0, and for how many; -1: it gets all.
 [[gnu::tls_model("initial-exec")]] thread_local long t_fails_from = -1;
+[[gnu::tls_model("initial-exec")]] thread_local long t_most_failures = 0;
 [[gnu::tls_model("initial-exec")]] thread_local long t_asked = 0;
 RawCounts g_counts{};
 
@@ -40,22 +41,25 @@ void count(long RawCounts::*what) {
 // Counts an allocation; true if it is to fail.
 bool fails() {
     count(&RawCounts::allocations);
-    if (t_fails_from < 0 || t_inside_driver != 0 || t_asked++ < t_fails_from) return false;
+    if (t_fails_from < 0 || t_inside_driver != 0) return false;
+    const long since = t_asked++ - t_fails_from;
+    if (since < 0 || since >= t_most_failures) return false;
     errno = ENOMEM;
     return true;
 }
 
 }  // namespace
 
-extern "C" [[gnu::visibility("default")]] void autotune_interposer_fail_from(long allocation) {
+extern "C" [[gnu::visibility("default")]] void autotune_interposer_fail_from(long allocation, long most) {
     t_asked = 0;
+    t_most_failures = most;
     t_fails_from = allocation;
 }
 
 extern "C" [[gnu::visibility("default")]] long autotune_interposer_stop_failing() {
     const long failed = t_asked - t_fails_from;
     t_fails_from = -1;
-    return failed < 0 ? 0 : failed;
+    return failed < 0 ? 0 : failed > t_most_failures ? t_most_failures : failed;
 }
 
 extern "C" [[gnu::visibility("default")]] void autotune_interposer_start() {

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <climits>
 #include <string>
 #include <vector>
 
@@ -56,11 +57,11 @@ inline Counts stop_counting() {
     return counts;
 }
 
-// From its `allocation`-th allocation on (0 is the first) the calling thread gets no memory, inside the fakes excepted, until
-// stop_failing(), which says how many allocations were refused. REQUIRES: interposer_is_loaded().
-inline void fail_from(long allocation) {
-    static const auto fail = reinterpret_cast<void (*)(long)>(dlsym(RTLD_DEFAULT, "autotune_interposer_fail_from"));
-    fail(allocation);
+// From its `allocation`-th allocation on (0 is the first) the calling thread gets no memory, for `most` allocations, inside the
+// fakes excepted, until stop_failing(), which says how many allocations were refused. REQUIRES: interposer_is_loaded().
+inline void fail_from(long allocation, long most = LONG_MAX) {
+    static const auto fail = reinterpret_cast<void (*)(long, long)>(dlsym(RTLD_DEFAULT, "autotune_interposer_fail_from"));
+    fail(allocation, most);
 }
 inline long stop_failing() {
     static const auto stop = reinterpret_cast<long (*)()>(dlsym(RTLD_DEFAULT, "autotune_interposer_stop_failing"));

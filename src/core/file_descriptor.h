@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace autotune::jit {
+namespace autotune {
 
 // Owns an open file; -1 is none.
 class FileDescriptor {
@@ -25,4 +25,4 @@ class FileDescriptor {
     int raw_;
 };
 
-}  // namespace autotune::jit
+}  // namespace autotune
