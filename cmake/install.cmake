@@ -43,3 +43,17 @@ if(TARGET autotune)
   endif()
   install(DIRECTORY examples/shapes DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT command)
 endif()
+
+# The Python package: a wheel has no links, and finds its winners beside its library as every installation does. Its functions of ops are
+# written from what the built command says of them.
+find_package(Python3 3.9 COMPONENTS Interpreter)
+if(TARGET autotune AND Python3_Interpreter_FOUND)
+  set(python_ops ${PROJECT_BINARY_DIR}/package/python/ops.py)
+  add_custom_command(OUTPUT ${python_ops} DEPENDS autotune ${PROJECT_SOURCE_DIR}/python/generate_ops.py
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/generate_ops.py $<TARGET_FILE:autotune> ${python_ops})
+  add_custom_target(autotune_python ALL DEPENDS ${python_ops} autotune_shared)
+  install(FILES ${python_ops} DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
+  install(FILES $<TARGET_FILE:autotune_shared> DESTINATION lib RENAME libautotune.so COMPONENT python EXCLUDE_FROM_ALL)
+  install(PROGRAMS $<TARGET_FILE:autotune> DESTINATION bin COMPONENT python EXCLUDE_FROM_ALL)
+  install(DIRECTORY db/winners/ DESTINATION share/autotune/winners COMPONENT python EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.jsonl")
+endif()

@@ -50,7 +50,7 @@ def wrong_variables(root):
             yield f"docs/environment.md: {name}, which {path} reads, is missing"
         if name not in manual:
             yield f"{TABLE}: {name}, which {path} reads, is missing from environment_variables()"
-    texts = "".join(path.read_text(errors="replace") for folder in ("tools", "tests", "src", "tuner", ".ci", "cmake", "benchmarks")
+    texts = "".join(path.read_text(errors="replace") for folder in ("tools", "tests", "src", "tuner", "python", ".ci", "cmake", "benchmarks")
                     for path in (root / folder).rglob("*") if path.is_file())
     for name in sorted(documented - set(read)):
         if not re.search(rf"\b{name}\b", texts):

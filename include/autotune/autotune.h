@@ -307,6 +307,12 @@ typedef struct autotune_call {
  * reason if none can, AUTOTUNE_INVALID_ARGUMENT for what is no problem of the op. Compiles nothing. */
 AUTOTUNE_API autotune_status autotune_supports(autotune_handle handle, const autotune_problem* problem);
 
+/* The problem in the words of the command and the database, its shape last: "gemm a=bf16 b=bf16 ... layout=nt beta=zero
+ * align=16,16,16 16x4096x4096". `handle` may be NULL. Writes at most `*bytes` bytes to `text`, the terminating zero included, and
+ * sets *bytes to what the whole text takes; `text` may be NULL. AUTOTUNE_INVALID_ARGUMENT for what is no problem of the op. */
+AUTOTUNE_API autotune_status autotune_problem_key(autotune_handle handle, const autotune_problem* problem, char* text,
+                                                  size_t* bytes);
+
 /* As autotune_gemm_plan(), for any op. Nothing of `problem` is kept. */
 AUTOTUNE_API autotune_status autotune_plan_create(autotune_handle handle, const autotune_problem* problem, autotune_plan* out);
 

@@ -1,5 +1,6 @@
 #include <autotune/autotune.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -295,6 +296,28 @@ autotune_status autotune_supports(autotune_handle handle, const autotune_problem
         inner.check_supported(DescribedAsk(problem));
         return AUTOTUNE_OK;
     });
+}
+
+autotune_status autotune_problem_key(autotune_handle handle, const autotune_problem* problem, char* text, size_t* bytes) {
+    if (bytes == nullptr) return refuse("bytes is NULL");
+    const auto write_key = [&](const autotune::Catalogue& catalogue) {
+        const std::string key = DescribedAsk(problem).problem(catalogue).key();
+        const std::size_t room = text == nullptr ? 0 : *bytes;
+        if (room > 0) {
+            const std::size_t length = std::min(key.size(), room - 1);
+            std::memcpy(text, key.data(), length);
+            text[length] = '\0';
+        }
+        *bytes = key.size() + 1;
+        return AUTOTUNE_OK;
+    };
+    if (handle != nullptr) return guarded(handle, [&](auto& inner) { return write_key(inner.catalogue()); });
+    try {
+        return write_key(autotune::Catalogue::embedded());
+    } catch (...) {
+        const Caught caught = autotune::runtime::describe_current_exception();
+        return LastError::set_for_thread(caught.status, caught.message);
+    }
 }
 
 autotune_status autotune_plan_create(autotune_handle handle, const autotune_problem* problem, autotune_plan* out) {

@@ -215,6 +215,33 @@ TEST(Described, SupportSaysYesOrWhyNotAndCompilesNothing) {
     EXPECT_EQ(autotune_supports(handle.get(), nullptr), AUTOTUNE_INVALID_ARGUMENT);
 }
 
+TEST(Described, AKeyIsTheCommandsWordsWithAHandleAndWithout) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    const Described described = product(48, 40, 32);
+    const autotune_problem problem = described.problem();
+    const std::string expected = session.catalogue.problem({"hgemm", "48x40x32", {}}).key();
+    for (autotune_handle each : {handle.get(), autotune_handle{nullptr}}) {
+        std::size_t bytes = 0;
+        ASSERT_EQ(autotune_problem_key(each, &problem, nullptr, &bytes), AUTOTUNE_OK) << autotune_last_error(nullptr);
+        EXPECT_EQ(bytes, expected.size() + 1);
+        std::string text(bytes, 'x');
+        ASSERT_EQ(autotune_problem_key(each, &problem, text.data(), &bytes), AUTOTUNE_OK);
+        EXPECT_EQ(std::string(text.c_str()), expected);
+        std::size_t room = 5;
+        ASSERT_EQ(autotune_problem_key(each, &problem, text.data(), &room), AUTOTUNE_OK);
+        EXPECT_EQ(std::string(text.c_str()), "gemm");
+        EXPECT_EQ(room, bytes);
+        Described bad = product(48, 40, 32);
+        bad.op = "convolution";
+        const autotune_problem refused = bad.problem();
+        EXPECT_EQ(autotune_problem_key(each, &refused, nullptr, &bytes), AUTOTUNE_INVALID_ARGUMENT);
+        EXPECT_EQ(autotune_problem_key(each, &problem, nullptr, nullptr), AUTOTUNE_INVALID_ARGUMENT);
+    }
+}
+
 TEST(Described, CallsAreCheckedAgainstThePlan) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox)) return;

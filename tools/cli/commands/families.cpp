@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
@@ -108,11 +109,36 @@ std::vector<std::string> names_of(const Op& op) {
     return names;
 }
 
+Json tensor_json(const TensorForm& tensor) {
+    constexpr std::array<std::string_view, 3> accesses = {"in", "out", "inout"};
+    return {{"name", tensor.name},
+            {"access", accesses[static_cast<std::size_t>(tensor.access)]},
+            {"dims", tensor.dims},
+            {"optional", tensor.is_optional},
+            {"about", tensor.about}};
+}
+
+// What a program describes the op's problems with, and passes in a call: bindings are made from it.
+Json interface_json(const Op& op, const Problem& problem) {
+    constexpr std::array<std::string_view, std::variant_size_v<ScalarValue>> types = {"f32", "i32", "u64"};
+    Json tensors = Json::array(), attributes = Json::array(), scalars = Json::array();
+    for (const TensorForm& tensor : op.tensors()) tensors.push_back(tensor_json(tensor));
+    for (const OpOption& attribute : op.attributes())
+        attributes.push_back(
+            {{"name", attribute.name}, {"allowed", attribute.allowed}, {"form", attribute.form}, {"about", attribute.about}});
+    for (const Scalar& scalar : problem.scalars)
+        scalars.push_back({{"name", scalar.name}, {"type", types.at(scalar.value.index())}});
+    return {{"tensors", tensors}, {"attributes", attributes}, {"scalars", scalars}, {"in_place", op.works_in_place()}};
+}
+
 // Every name that --op takes.
-Json ops_json(const Catalogue& catalogue) {
+Json ops_json(Session& session) {
     Json ops = Json::array();
-    for (const Op* op : catalogue.ops())
-        ops.push_back({{"name", op->name()}, {"shape", op->shape_form()}, {"names", names_of(*op)}});
+    for (const Op* op : session.catalogue().ops()) {
+        Json json{{"name", op->name()}, {"about", op->about()}, {"shape", op->shape_form()}, {"names", names_of(*op)}};
+        json.update(interface_json(*op, showcase_problem(session, *op)));
+        ops.push_back(std::move(json));
+    }
     return ops;
 }
 
@@ -142,7 +168,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
             }
         }
     }
-    if (session.json()) print_json(session, {{"ops", ops_json(session.catalogue())}, {"families", list}});
+    if (session.json()) print_json(session, {{"ops", ops_json(session)}, {"families", list}});
     return ExitCode::done;
 }
 

@@ -1,0 +1,143 @@
+"""libautotune as ctypes sees it: its structs, its functions, and statuses as exceptions. Mirrors include/autotune/autotune.h."""
+
+import ctypes
+from pathlib import Path
+
+from .errors import error_of
+
+MAX_DIMS = 5
+FOLDER = Path(__file__).resolve().parent
+
+c_int64_dims = ctypes.c_int64 * MAX_DIMS
+LogFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+
+
+class OptionsStruct(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("database", ctypes.c_char_p),
+        ("cache_folder", ctypes.c_char_p),
+        ("shipped", ctypes.c_char_p),
+        ("nvrtc", ctypes.c_char_p),
+        ("pin", ctypes.c_char_p),
+        ("on_miss", ctypes.c_int),
+        ("read_environment", ctypes.c_int),
+        ("record_misses", ctypes.c_int),
+        ("log", LogFunction),
+        ("log_user", ctypes.c_void_p),
+    ]
+
+
+class TensorStruct(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("rank", ctypes.c_int),
+        ("extents", c_int64_dims),
+        ("strides", c_int64_dims),
+        ("align", ctypes.c_int),
+    ]
+
+
+class AttributeStruct(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_int),
+        ("word", ctypes.c_char_p),
+        ("integer", ctypes.c_int64),
+        ("number", ctypes.c_double),
+    ]
+
+
+class ProblemStruct(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("op", ctypes.c_char_p),
+        ("tensors", ctypes.POINTER(TensorStruct)),
+        ("tensor_count", ctypes.c_size_t),
+        ("attributes", ctypes.POINTER(AttributeStruct)),
+        ("attribute_count", ctypes.c_size_t),
+    ]
+
+
+class ScalarValue(ctypes.Union):
+    _fields_ = [("f32", ctypes.c_float), ("i32", ctypes.c_int32), ("u64", ctypes.c_uint64)]
+
+
+class ScalarStruct(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("value", ScalarValue)]
+
+
+class CallStruct(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("tensors", ctypes.POINTER(ctypes.c_void_p)),
+        ("tensor_count", ctypes.c_size_t),
+        ("scalars", ctypes.POINTER(ScalarStruct)),
+        ("scalar_count", ctypes.c_size_t),
+        ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_size_t),
+    ]
+
+
+class FactsStruct(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("origin", ctypes.c_int),
+        ("deterministic", ctypes.c_int),
+        ("candidate", ctypes.c_char_p),
+        ("predicted_us", ctypes.c_double),
+        ("recorded_us", ctypes.c_double),
+        ("workspace_bytes", ctypes.c_size_t),
+        ("workspace_zero_bytes", ctypes.c_size_t),
+    ]
+
+
+def _load(kind):
+    path = FOLDER / "lib" / "libautotune.so"
+    try:
+        return kind(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"cannot load {path}: {error}. The package was built for another system or not built at all: "
+            "install the wheel, or `pip install .` in a checkout"
+        ) from None
+
+
+def _declare(library, name, result, *arguments):
+    function = getattr(library, name)
+    function.restype = result
+    function.argtypes = arguments
+    return function
+
+
+_library = _load(ctypes.CDLL)
+# The same library, called with the interpreter's lock held: a launch takes 2 us, and giving the lock away and back 0.1 us more.
+_held = _load(ctypes.PyDLL)
+
+_p = ctypes.c_void_p
+version_string = _declare(_library, "autotune_version_string", ctypes.c_char_p)
+origin_string = _declare(_library, "autotune_origin_string", ctypes.c_char_p, ctypes.c_int)
+create = _declare(_library, "autotune_create", ctypes.c_int, ctypes.POINTER(_p), ctypes.POINTER(OptionsStruct))
+destroy = _declare(_library, "autotune_destroy", None, _p)
+last_error = _declare(_library, "autotune_last_error", ctypes.c_char_p, _p)
+flush_misses = _declare(_library, "autotune_flush_misses", ctypes.c_int, _p)
+supports = _declare(_library, "autotune_supports", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct))
+problem_key = _declare(
+    _library, "autotune_problem_key", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)
+)
+plan_create = _declare(_library, "autotune_plan_create", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(_p))
+plan_info = _declare(_library, "autotune_plan_info", ctypes.c_int, _p, ctypes.POINTER(FactsStruct))
+plan_destroy = _declare(_library, "autotune_plan_destroy", None, _p)
+tuned = _declare(
+    _library, "autotune_tuned", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(CallStruct), _p
+)
+run = _declare(_held, "autotune_run", ctypes.c_int, _p, _p, _p)
+
+
+def check(status):
+    """Raises the exception of a status other than success, with the library's sentence for it."""
+    if status != 0:
+        raise error_of(status, last_error(None).decode(errors="replace"))

@@ -1,0 +1,77 @@
+"""What the ops say of themselves, and the call that every function of `autotune.ops` makes."""
+
+from dataclasses import dataclass
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from .arrays import stream_handle
+from .handle import U64, Handle, default_handle
+from .problem import Problem, Tensor
+
+
+@dataclass(frozen=True)
+class TensorForm:
+    """A tensor of an op's interface. `access`: "in", "out" or "inout"."""
+
+    name: str
+    access: str
+    dims: Tuple[str, ...]
+    is_optional: bool
+    about: str
+
+
+@dataclass(frozen=True)
+class AttributeForm:
+    """An attribute: a word of `allowed`, or a number as `form` says where that is empty."""
+
+    name: str
+    allowed: Tuple[str, ...]
+    form: str
+    about: str
+
+
+@dataclass(frozen=True)
+class ScalarForm:
+    """A number of each call: "f32", "i32" or "u64"."""
+
+    name: str
+    type: str
+
+    def value(self, number):
+        return float(number) if self.type == "f32" else U64(number) if self.type == "u64" else int(number)
+
+
+@dataclass(frozen=True)
+class OpSchema:
+    """An op's tensors in the order of a call, its attributes and its scalars."""
+
+    name: str
+    about: str
+    tensors: Tuple[TensorForm, ...]
+    attributes: Tuple[AttributeForm, ...]
+    scalars: Tuple[ScalarForm, ...]
+    in_place: bool
+
+    def attributes_for(self, attributes: Mapping[str, Any], scalars: Mapping[str, Any]) -> Dict[str, Any]:
+        """Attributes as given. One that says whether a scalar of its name may be other than zero follows from that scalar."""
+        known = {form.name: form for form in self.attributes}
+        words = {name: value for name, value in attributes.items() if value is not None}
+        for name, value in scalars.items():
+            if name in known and set(known[name].allowed) == {"zero", "any"}:
+                words.setdefault(name, "zero" if value == 0 else "any")
+        return words
+
+
+def call(
+    schema: OpSchema,
+    arrays: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    scalars: Mapping[str, Any],
+    stream: Any,
+    handle: Optional[Handle],
+) -> None:
+    """One call of an op on device arrays, by the plan that the handle keeps for it."""
+    on = stream_handle(stream)
+    tensors = {name: Tensor.of(array, on) for name, array in arrays.items() if array is not None}
+    problem = Problem(schema.name, tensors, schema.attributes_for(attributes, scalars))
+    values = [form.value(scalars[form.name]) for form in schema.scalars]
+    (handle or default_handle()).run(problem, *(arrays[form.name] for form in schema.tensors), scalars=values, stream=on)

@@ -1,0 +1,120 @@
+"""The `autotune` command that came with the package, as a child process."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from typing import Callable, Iterator, List, Optional, Sequence
+
+from ._library import FOLDER
+from ._nvrtc import nvrtc_of_this_python
+from .errors import CommandError
+
+
+def command_path() -> str:
+    """The path of the command's program."""
+    return str(FOLDER / "bin" / "autotune")
+
+
+def command_environment() -> dict:
+    """This process's environment, with the compiler of this Python's packages where nothing else says which."""
+    environment = dict(os.environ)
+    compiler = nvrtc_of_this_python()
+    if compiler:
+        environment["AUTOTUNE_NVRTC"] = compiler
+    return environment
+
+
+class Command:
+    """A run of the command with --json. Its processes have the CUDA context; this process has none of theirs.
+
+    `on_line` hears each line of standard error. Ctrl-C stops the command as it does in a shell: what was measured is kept.
+    """
+
+    def __init__(self, arguments: Sequence[str], on_line: Optional[Callable[[str], None]] = None):
+        environment = command_environment()
+        if on_line is not None:
+            environment["AUTOTUNE_LOG"] = "info"
+        self._errors: List[str] = []
+        self._on_line = on_line
+        self._process = subprocess.Popen(
+            [command_path(), *arguments, "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment,
+        )
+        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._failure: Optional[BaseException] = None
+        self._reader.start()
+
+    def _read_errors(self):
+        for line in self._process.stderr:
+            text = line.rstrip("\n")
+            self._errors.append(text)
+            if self._on_line is None or self._failure is not None:
+                continue
+            try:
+                self._on_line(text)
+            except BaseException as failure:  # the caller's own: raised in the caller's thread
+                self._failure = failure
+                self._process.terminate()
+
+    def lines(self) -> Iterator[str]:
+        """Standard output, a line at a time, as it comes."""
+        try:
+            yield from self._process.stdout
+        except BaseException:
+            self._process.terminate()
+            raise
+
+    def finish(self, allowed: Sequence[int] = (0,)) -> int:
+        """Waits for the end. Raises what `on_line` raised, or CommandError for an exit code that is not allowed."""
+        try:
+            code = self._process.wait()
+        except BaseException:
+            self._process.terminate()
+            self._process.wait()
+            raise
+        finally:
+            self._reader.join()
+            self._process.stdout.close()
+            self._process.stderr.close()
+        if self._failure is not None:
+            raise self._failure
+        if code not in allowed:
+            said = [line for line in self._errors if not line.startswith(("trial:", "warning:"))]
+            message = said[-1] if said else f"autotune ended with exit code {code}"
+            raise CommandError(message, code, "\n".join(self._errors))
+        return code
+
+
+def run_json(arguments: Sequence[str], on_line: Optional[Callable[[str], None]] = None, allowed: Sequence[int] = (0,)):
+    """The document that the command prints. Raises CommandError."""
+    command = Command(arguments, on_line)
+    text = "".join(command.lines())
+    command.finish(allowed)
+    return json.loads(text) if text.strip() else None
+
+
+def run_json_items(arguments: Sequence[str], on_item: Callable[[dict], None], allowed: Sequence[int] = (0,), on_line=None) -> dict:
+    """As run_json for a document whose first member is a list; hears each element as it comes."""
+    command = Command(arguments, on_line)
+    text = []
+    try:
+        for line in command.lines():
+            text.append(line)
+            if line.startswith('{"problem"'):
+                on_item(json.loads(line.rstrip().rstrip(",")))
+    except BaseException:
+        command.finish(range(-64, 256))
+        raise
+    command.finish(allowed)
+    return json.loads("".join(text))
+
+
+if sys.platform != "linux":
+    raise ImportError("autotune runs on Linux alone")

@@ -1,0 +1,134 @@
+"""Problems: an op with everything fixed that changes the answer or the cost."""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional, Tuple, Union
+
+from . import _library
+from .arrays import dense_strides, view
+from .dtypes import CODES, dtype_word
+
+Attribute = Union[str, int, float]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One array of a problem, without its memory.
+
+    dtype: "f16", "bf16", "f32", ... or a NumPy or torch dtype. shape: extents, the outermost first. strides: elements; None:
+    dense, the last dimension contiguous. align: bytes that the address is a multiple of: 1, 2, 4, 8 or 16.
+    """
+
+    dtype: str
+    shape: Tuple[int, ...]
+    strides: Optional[Tuple[int, ...]] = None
+    align: int = 16
+
+    def __post_init__(self):
+        object.__setattr__(self, "dtype", dtype_word(self.dtype))
+        object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
+        strides = dense_strides(self.shape) if self.strides is None else tuple(int(step) for step in self.strides)
+        object.__setattr__(self, "strides", strides)
+        if len(strides) != len(self.shape):
+            raise ValueError(f"{len(strides)} strides for {len(self.shape)} dimensions")
+        if len(self.shape) > _library.MAX_DIMS:
+            raise ValueError(f"{len(self.shape)} dimensions; at most {_library.MAX_DIMS}")
+
+    @staticmethod
+    def of(array: Any, stream: int = 0) -> "Tensor":
+        """That of a device array, with the alignment of its address."""
+        if isinstance(array, Tensor):
+            return array
+        seen = view(array, stream)
+        address = seen.address
+        return Tensor(seen.dtype, seen.shape, seen.strides, min(address & -address or 16, 16))
+
+
+class Problem:
+    """An op, its tensors by name and its attributes. Immutable and hashable.
+
+    >>> Problem("gemm", {"a": Tensor("bf16", (16, 4096)), "b": Tensor("bf16", (4096, 4096), strides=(1, 4096)),
+    ...                  "c": Tensor("bf16", (16, 4096))})
+
+    Which tensors and attributes an op has is in docs/python.md and in `autotune.ops.SCHEMA`. Nothing is checked here: a plan, `supports`
+    or a tune raises InvalidArgument for what is no problem of the op. Device arrays are taken where a Tensor is.
+    """
+
+    __slots__ = ("op", "tensors", "attributes", "_struct", "_keep", "_hash")
+
+    def __init__(self, op: str, tensors: Mapping[str, Any], attributes: Optional[Mapping[str, Attribute]] = None):
+        set_ = lambda name, value: object.__setattr__(self, name, value)
+        set_("op", op)
+        set_("tensors", {name: Tensor.of(tensor) for name, tensor in tensors.items() if tensor is not None})
+        set_("attributes", {name: value for name, value in (attributes or {}).items() if value is not None})
+        set_("_hash", hash((op, tuple(self.tensors.items()), tuple(self.attributes.items()))))
+        set_("_keep", None)
+        set_("_struct", self._make_struct())
+
+    def __setattr__(self, name, value):
+        raise AttributeError("a problem does not change; make another")
+
+    def __eq__(self, other):
+        return (
+            isinstance(other, Problem)
+            and (self.op, self.tensors, self.attributes) == (other.op, other.tensors, other.attributes)
+        )
+
+    def __hash__(self):
+        return self._hash
+
+    def __repr__(self):
+        tensors = ", ".join(
+            f"{name} {tensor.dtype}[{'x'.join(map(str, tensor.shape))}]"
+            + ("" if tensor.strides == dense_strides(tensor.shape) else f" strides {tensor.strides}")
+            for name, tensor in self.tensors.items()
+        )
+        words = "".join(f", {name}={value}" for name, value in self.attributes.items())
+        return f"Problem({self.op}: {tensors}{words})"
+
+    @property
+    def key(self) -> str:
+        """The problem in the words of the command and the database, its shape last. Raises InvalidArgument for what is none."""
+        size = ctypes.c_size_t(512)
+        while True:
+            text = ctypes.create_string_buffer(size.value)
+            _library.check(_library.problem_key(None, ctypes.byref(self._struct), text, ctypes.byref(size)))
+            if size.value <= len(text):
+                return text.value.decode()
+
+    @property
+    def struct(self):
+        """The `autotune_problem` of the C interface; lives as long as this."""
+        return self._struct
+
+    def _make_struct(self):
+        tensors = (_library.TensorStruct * max(len(self.tensors), 1))()
+        for place, (name, tensor) in zip(tensors, self.tensors.items()):
+            place.struct_size = ctypes.sizeof(place)
+            place.name = name.encode()
+            place.type = CODES[tensor.dtype]
+            place.rank = len(tensor.shape)
+            for i, (extent, stride) in enumerate(zip(tensor.shape, tensor.strides)):
+                place.extents[i] = extent
+                place.strides[i] = stride
+            place.align = tensor.align
+        attributes = (_library.AttributeStruct * max(len(self.attributes), 1))()
+        for place, (name, value) in zip(attributes, self.attributes.items()):
+            place.struct_size = ctypes.sizeof(place)
+            place.name = name.encode()
+            _fill_attribute(place, name, value)
+        object.__setattr__(self, "_keep", (tensors, attributes))
+        return _library.ProblemStruct(
+            ctypes.sizeof(_library.ProblemStruct), self.op.encode(), tensors, len(self.tensors), attributes, len(self.attributes)
+        )
+
+
+def _fill_attribute(place, name, value):
+    if isinstance(value, str):
+        place.kind, place.word = 0, value.encode()
+    elif isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"attribute {name} is {value!r}; an attribute is a word or a number")
+    elif isinstance(value, int):
+        place.kind, place.integer = 1, value
+    else:
+        place.kind, place.number = 2, value

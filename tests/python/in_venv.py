@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Makes a wheel of a build folder, installs it into a fresh virtual environment, runs tests/python there on the scripted driver.
+
+usage: in_venv.py BUILD [TEST...]      TEST: as unittest takes it; none: all
+Exit code 77, skipped: the environment lacks scikit-build-core and it cannot be fetched; 1 with AUTOTUNE_REQUIRE_WHEEL=1.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BACKEND = "scikit-build-core==0.11.*"
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True, **options)
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(1 if os.environ.get("AUTOTUNE_REQUIRE_WHEEL") == "1" else 77)
+
+
+def make_environment(folder):
+    """A virtual environment without packages but pip; returns its python."""
+    try:
+        venv.create(folder, with_pip=True, clear=True)
+    except subprocess.CalledProcessError:
+        skip("python3 makes no virtual environments here: install python3-venv")
+    return folder / "bin" / "python"
+
+
+def backend_of(tools):
+    """A python with the build backend, kept from one run to the next."""
+    python = tools / "bin" / "python"
+    if not (tools / ".complete").exists():
+        make_environment(tools)
+        fetched = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", BACKEND], capture_output=True, text=True)
+        if fetched.returncode != 0:
+            skip(f"{BACKEND} cannot be fetched: {fetched.stderr.strip().splitlines()[-1]}")
+        (tools / ".complete").touch()
+    return python
+
+
+def make_wheel(build, python, folder):
+    options = {"cmake.source-dir": "python/prebuilt", "cmake.define.AUTOTUNE_BUILD": build, "build-dir": folder / "cmake", "install.strip": "true"}
+    settings = [f"-C{name}={value}" for name, value in options.items()]
+    run(python, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", *settings, "-w", folder, ROOT, cwd=folder)
+    (wheel,) = folder.glob("*.whl")
+    assert "-py3-none-" in wheel.name, wheel.name
+    return wheel
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    backend = backend_of(build / "python-tools")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="autotune-wheel-"))
+    try:
+        wheel = make_wheel(build, backend, folder)
+        python = make_environment(folder / "venv")
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", wheel)
+        fakes = build / "tests" / "support" / "fake" / "lib"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOTUNE_", "PYTHON"))}
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(fakes), environment.get("LD_LIBRARY_PATH")]))
+        for name in ("CUDA_PATH", "CUDA_HOME"):
+            environment.pop(name, None)
+        command = [python, "-m", "unittest", *(sys.argv[2:] or ["discover", "-t", ".", "-s", "."])]
+        sys.exit(subprocess.run(command, cwd=HERE, env=environment).returncode)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

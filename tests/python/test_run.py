@@ -1,0 +1,267 @@
+"""Handles, plans and launches on the scripted driver, whose products of small matrices are right."""
+
+import gc
+import os
+import threading
+import unittest
+
+import autotune
+from machine import Array, Driver, MachineTest, integers, product
+
+M, N, K = 48, 40, 32
+
+
+def gemm_problem(**attributes):
+    tensors = {"a": autotune.Tensor("f16", (M, K)), "b": autotune.Tensor("f16", (K, N)), "c": autotune.Tensor("f16", (M, N))}
+    return autotune.Problem("gemm", tensors, attributes)
+
+
+class Product:
+    """A, B and C in device memory, and what C must be."""
+
+    def __init__(self, seed=1):
+        values = integers(M * K, seed), integers(K * N, seed + 1)
+        self.a, self.b, self.c = Array((M, K), values[0]), Array((K, N), values[1]), Array((M, N))
+        self.expected = product(*values, M, N, K)
+
+    def arrays(self):
+        return self.a, self.b, self.c
+
+
+class Run(MachineTest):
+    def setUp(self):
+        super().setUp()
+        self.driver = Driver.only()
+        self.driver.make_current()
+        self.handle = autotune.Handle()
+        self.addCleanup(self.handle.close)
+
+    def test_a_plan_tells_what_it_is(self):
+        plan = self.handle.plan(gemm_problem())
+        self.assertEqual(plan.origin, "default")
+        self.assertTrue(plan.candidate.startswith("gemm/"))
+        self.assertGreater(plan.info.predicted_us, 0)
+        self.assertEqual(plan.info.recorded_us, 0)
+        self.assertGreaterEqual(plan.workspace_bytes, plan.workspace_zero_bytes)
+
+    def workspace_of(self, plan):
+        return Array((plan.workspace_bytes // 4,), typestr="<f4") if plan.workspace_bytes else None
+
+    def test_run_computes_the_product(self):
+        data, plan = Product(), self.handle.plan(gemm_problem())
+        plan.run(*data.arrays(), scalars=(1.0, 0.0), workspace=self.workspace_of(plan))
+        self.assertEqual(data.c.values(), data.expected)
+
+    def test_a_bound_launch_computes_it_again_and_again(self):
+        data, plan = Product(), self.handle.plan(gemm_problem())
+        launch = plan.bind(*data.arrays(), scalars=(2.0, 0.0), workspace=self.workspace_of(plan))
+        stream = self.driver.stream()
+        for _ in range(3):
+            data.c.upload([7] * (M * N))
+            launch(stream)
+            self.assertEqual(data.c.values(), [2 * each for each in data.expected])
+
+    def test_a_launch_outlives_its_plan_and_handle(self):
+        data, handle = Product(), autotune.Handle()
+        plan = handle.plan(gemm_problem())
+        launch = plan.bind(*data.arrays(), scalars=(1.0, 0.0), workspace=self.workspace_of(plan))
+        handle.close()
+        del plan, handle
+        gc.collect()
+        launch()
+        self.assertEqual(data.c.values(), data.expected)
+
+    def test_one_call_takes_beta_and_strides(self):
+        data = Product()
+        data.c.upload([1] * (M * N))
+        transposed = Array((K, N), integers(K * N, 2), strides=(2, 2 * K))
+        transposed.upload([integers(K * N, 2)[p * N + j] for j in range(N) for p in range(K)])
+        autotune.gemm(data.a, transposed, data.c, alpha=1, beta=3, handle=self.handle)
+        self.assertEqual(data.c.values(), [each + 3 for each in data.expected])
+
+    def test_streams_are_ints_protocols_and_objects(self):
+        class Protocol:
+            def __cuda_stream__(self):
+                return 0, 0x1234
+
+        class Torch:
+            cuda_stream = 77
+
+        self.assertEqual(autotune.stream_handle(Protocol()), 0x1234)
+        self.assertEqual(autotune.stream_handle(Torch()), 77)
+        self.assertEqual(autotune.stream_handle(None), 0)
+        self.assertEqual(autotune.stream_handle(5), 5)
+        with self.assertRaisesRegex(TypeError, "no stream"):
+            autotune.stream_handle("0")
+
+    def test_threads_share_a_handle(self):
+        failures = []
+
+        def work(seed):
+            try:
+                self.driver.make_current()
+                stream = self.driver.stream()
+                data = Product(seed)
+                for _ in range(20):
+                    autotune.gemm(*data.arrays(), handle=self.handle, stream=stream)
+                if data.c.values() != data.expected:
+                    failures.append(f"seed {seed}: wrong")
+            except Exception as failure:
+                failures.append(repr(failure))
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_a_child_after_fork_is_told(self):
+        plan = self.handle.plan(gemm_problem())
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            said = "nothing"
+            try:
+                self.handle.plan(gemm_problem())
+            except autotune.Forked as error:
+                said = str(error)
+            try:
+                plan.run(1 << 20, 1 << 20, 1 << 20, scalars=(1.0, 0.0))
+            except autotune.Forked:
+                said += "; the plan too"
+            os.write(writing, said.encode())
+            os._exit(0)
+        os.close(writing)
+        said = os.read(reading, 1000).decode()
+        os.close(reading)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertIn("CUDA does not survive a fork", said)
+        self.assertIn("the plan too", said)
+
+    def test_misses_are_recorded_for_a_sweep(self):
+        handle = autotune.Handle(record_misses=True)
+        handle.plan(gemm_problem())
+        handle.flush_misses()
+        handle.close()
+        misses = autotune.command.run_json(["show", "--misses"])["misses"]
+        self.assertEqual([miss["shape"] for miss in misses], [f"{M}x{N}x{K}"])
+
+    def test_the_log_hears_of_a_broken_database(self):
+        (self.folder / "bad.db").write_text("this is no database, whatever its name says" * 10)
+        heard = []
+        handle = autotune.Handle(database=str(self.folder / "bad.db"), log=lambda level, message: heard.append((level, message)))
+        handle.plan(gemm_problem())
+        self.assertTrue(any(level == "warning" and "bad.db" in message for level, message in heard), heard)
+
+
+class Refusals(MachineTest):
+    """Bad input is one exception that says what is wrong."""
+
+    def setUp(self):
+        super().setUp()
+        Driver.only().make_current()
+        self.handle = autotune.Handle()
+        self.addCleanup(self.handle.close)
+
+    def test_unknown_op(self):
+        with self.assertRaisesRegex(autotune.InvalidArgument, "unknown op 'convolution'"):
+            self.handle.plan(autotune.Problem("convolution", {}))
+
+    def test_mixed_extents(self):
+        with self.assertRaisesRegex(ValueError, "columns of a and the rows of b"):
+            autotune.gemm(Array((4, 8)), Array((9, 4)), Array((4, 4)), handle=self.handle)
+
+    def test_wrong_count_of_arrays(self):
+        with self.assertRaisesRegex(autotune.InvalidArgument, "2 tensors"):
+            self.handle.plan(gemm_problem()).run(1 << 20, 1 << 21, scalars=(1.0, 0.0))
+
+    def test_misaligned(self):
+        data = Product()
+        with self.assertRaises(autotune.Misaligned):
+            self.handle.plan(gemm_problem()).run(data.a.address + 2, data.b, data.c, scalars=(1.0, 0.0), workspace=1 << 20)
+
+    def test_host_arrays(self):
+        with self.assertRaisesRegex(TypeError, "neither __cuda_array_interface__ nor __dlpack__"):
+            autotune.gemm([1], [2], [3], handle=self.handle)
+
+    def test_unknown_dtype(self):
+        with self.assertRaisesRegex(TypeError, "complex64"):
+            autotune.Tensor("complex64", (4, 4))
+
+    def test_too_many_dimensions(self):
+        with self.assertRaisesRegex(ValueError, "6 dimensions; at most 5"):
+            autotune.Tensor("f16", (1,) * 6)
+
+    def test_unknown_policy(self):
+        with self.assertRaisesRegex(ValueError, "on_miss is 'search'"):
+            autotune.Handle(on_miss="search")
+
+    def test_a_policy_that_forbids_compiling(self):
+        with autotune.Handle(on_miss="not_planned") as handle, self.assertRaises(autotune.NotPlanned):
+            data = Product()
+            autotune.gemm(*data.arrays(), handle=handle)
+
+    def test_a_closed_handle(self):
+        self.handle.close()
+        with self.assertRaisesRegex(ValueError, "the handle is closed"):
+            self.handle.plan(gemm_problem())
+
+    def test_no_context(self):
+        driver = Driver.only()
+        driver.make_current(False)
+        self.addCleanup(driver.make_current)
+        with self.assertRaises(autotune.NoContext):
+            self.handle.plan(gemm_problem())
+
+    def test_no_device(self):
+        code, said, _ = self.run_python("import autotune\ntry: autotune.Handle()\nexcept autotune.NoGpu as e: print('NoGpu:', e)", "driver init=100\n")
+        self.assertEqual(code, 0, said)
+        self.assertIn("NoGpu:", said)
+
+    def test_a_compiler_that_refuses(self):
+        code, said, _ = self.run_python(
+            "import autotune\nfrom test_run import *\nDriver.only()\n"
+            "try: autotune.Handle().plan(gemm_problem())\nexcept autotune.CompileFailed as e: print('CompileFailed:', e)",
+            'rule on=compile do=fail message="no such instruction"\n',
+        )
+        self.assertEqual(code, 0, said)
+        self.assertIn("CompileFailed:", said)
+
+    def test_a_device_without_memory(self):
+        code, said, _ = self.run_python(
+            "import autotune\nfrom test_run import *\nDriver.only()\n"
+            "try: autotune.Handle().plan(gemm_problem())\nexcept autotune.Error as e: print(type(e).__name__, e.status)",
+            "rule on=load do=return code=2\n",
+        )
+        self.assertEqual((code, said.split()), (0, ["OutOfMemory", "9"]), said)
+
+
+class HotPath(MachineTest):
+    def test_a_second_call_neither_looks_up_nor_compiles(self):
+        code, said, calls = self.run_python(
+            "import autotune\nfrom test_run import *\nDriver.only()\ndata, handle = Product(), autotune.Handle()\n"
+            "for _ in range(3): autotune.gemm(*data.arrays(), handle=handle)\nassert data.c.values() == data.expected"
+        )
+        self.assertEqual(code, 0, said)
+        self.assertEqual(sum("nvrtcCompileProgram" in call for call in calls), 1)
+        self.assertEqual(sum("cuLibraryLoadData" in call for call in calls), 1)
+
+    def test_a_launch_that_ran_before_asks_the_driver_for_launches_alone(self):
+        code, said, calls = self.run_python(
+            "import autotune\nfrom test_run import *\ndriver = Driver.only()\ndata, handle = Product(), autotune.Handle()\n"
+            "plan = handle.plan(gemm_problem())\n"
+            "work = Array((plan.workspace_bytes // 4,), typestr='<f4') if plan.workspace_bytes else None\n"
+            "launch = plan.bind(*data.arrays(), scalars=(1.0, 0.0), workspace=work)\nlaunch()\n"
+            "driver.library.cuMemGetInfo(machine.ctypes.byref(machine.ctypes.c_size_t()), machine.ctypes.byref(machine.ctypes.c_size_t()))\n"
+            "for _ in range(5): launch()\ndriver.library.cuMemGetInfo(machine.ctypes.byref(machine.ctypes.c_size_t()), machine.ctypes.byref(machine.ctypes.c_size_t()))"
+        )
+        self.assertEqual(code, 0, said)
+        marks = [i for i, call in enumerate(calls) if call.endswith("cuMemGetInfo") or " cuMemGetInfo " in call]
+        between = [call.split()[1] for call in calls[marks[-2] + 1 : marks[-1]]]
+        self.assertTrue(between, calls)
+        self.assertEqual(set(between) - {"cuLaunchKernelEx", "execute"}, set(), between)
+
+
+if __name__ == "__main__":
+    unittest.main()
