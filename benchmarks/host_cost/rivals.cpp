@@ -8,8 +8,8 @@
 #include "src/core/error.h"
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
-#include "src/gpu/vendor_blas.h"
 #include "src/jit/compiler.h"
+#include "src/rivals/rival.h"
 
 namespace autotune::host_cost {
 namespace {
@@ -140,16 +140,18 @@ std::vector<Rival> through_vendor(const Bench& bench, std::string& why) {
     const Problem problem = core_problem(bench, Catalogue::embedded());
     const std::vector<gpu::DeviceAddress> tensors = {address(bench.call.a), address(bench.call.b), address(bench.call.c)};
     try {
-        const std::shared_ptr<gpu::VendorBlas> vendor = gpu::VendorBlas::load(bench.driver, library_folders());
-        why = vendor ? vendor->refuses(problem) : "cuBLAS was not found";
-        if (!why.empty()) return {};
-        vendor->run_default(problem, tensors, bench.stream.handle());
-        return {{"cublasGemmEx",
-                 [vendor, problem, tensors, &bench] { vendor->run_default(problem, tensors, bench.stream.handle()); }}};
+        for (const auto& rival : rivals_of(problem.op)) {
+            if (rival->name() != "cublas") continue;
+            const PreparedRival prepared = rival->prepare(problem, {bench.driver, bench.stream.handle(), library_folders()});
+            why = prepared.why_not;
+            if (prepared.ways.empty()) return {};
+            prepared.ways.front()(tensors);
+            return {{"cublasGemmEx", [launch = prepared.ways.front(), tensors] { launch(tensors); }}};
+        }
     } catch (const Error& error) {
         why = error.what();
-        return {};
     }
+    return {};
 }
 
 }  // namespace autotune::host_cost

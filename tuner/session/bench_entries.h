@@ -13,7 +13,7 @@ namespace autotune::tuner {
 // A row of a side by side table while it comes about.
 struct BenchEntry {
     std::string name;
-    std::optional<Candidate> candidate{};  // none: a vendor's library
+    std::optional<Candidate> candidate{};  // none: a rival
     bool must_race = true;                 // the winner, what the user asked for by name, rivals: never left to the survey
     std::optional<double> predicted_us{};
     Instance instance{};

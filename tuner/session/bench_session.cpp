@@ -168,10 +168,10 @@ RunOutcome BenchSession::open(int slot, const Candidate& candidate, const Instan
     return outcome;
 }
 
-RunOutcome BenchSession::open_vendor(int slot, const std::string& name, bool verify) {
+RunOutcome BenchSession::open_rival(int slot, const std::string& name, bool verify) {
     ensure();
-    const Json body{{"do", "vendor"}, {"stage", "reference"}, {"bench", options_.bench},
-                    {"slot", slot},   {"name", name},         {"verify", verify}};
+    const Json body{{"do", "rival"}, {"stage", "reference"}, {"bench", options_.bench},
+                    {"slot", slot},  {"name", name},         {"verify", verify}};
     return outcome_of(host_.ask({body, {}}, limits()));
 }
 

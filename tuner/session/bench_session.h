@@ -82,7 +82,7 @@ class BenchSession {
     // `steps`: measured in the same request, for each is a wait of its own otherwise.
     RunOutcome open(int slot, const Candidate& candidate, const Instance& instance, bool verify,
                     const std::vector<Step>& steps = {});
-    RunOutcome open_vendor(int slot, const std::string& name, bool verify);
+    RunOutcome open_rival(int slot, const std::string& name, bool verify);
     // Whether hundreds of runs of what is open give the same bits.
     RunOutcome endure(int slot);
     // Stream times of single launches.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/rivals/rival.h"
+
 namespace autotune::tuner {
 namespace {
 
@@ -46,6 +48,15 @@ void note_verdict(db::Evidence& evidence, const FinalRace& race, const Verdict& 
     }
 }
 
+void add_rivals(std::vector<Contestant>& contestants, const Problem& problem) {
+    for (std::string& name : rivals_in_tunes(problem)) {
+        Contestant rival;
+        rival.info.name = std::move(name);
+        rival.info.may_win = false;
+        contestants.push_back(std::move(rival));
+    }
+}
+
 FinalRace::FinalRace(BenchSession& session, std::vector<Contestant> contestants, const Options& options)
     : session_(session),
       contestants_(std::move(contestants)),
@@ -70,7 +81,7 @@ void FinalRace::open(std::size_t contestant) {
     Contestant& who = contestants_[contestant];
     const int slot = static_cast<int>(contestant);
     const RunOutcome opened = who.candidate ? session_.open(slot, *who.candidate, who.instance, !who.verified)
-                                            : session_.open_vendor(slot, who.info.name, options_.verify_rivals);
+                                            : session_.open_rival(slot, who.info.name, options_.verify_rivals);
     if (session_.lost() && opened.died() && is_forgiven(contestant)) return;
     if (!opened.ok()) return fail(contestant, opened);
     if (!who.verified) outcomes_[contestant] = opened;

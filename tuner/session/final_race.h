@@ -13,13 +13,16 @@
 
 namespace autotune::tuner {
 
-// Someone in the final rounds: a candidate with its instance, or a vendor's library.
+// Someone in the final rounds: a candidate with its instance, or a rival.
 struct Contestant {
     FinalistInfo info;
     std::optional<Candidate> candidate;
     Instance instance;
     bool verified = false;  // by this run already: need not be again
 };
+
+// Adds the rivals that run in the final rounds of a problem's tune: timed and shown, never chosen.
+void add_rivals(std::vector<Contestant>& contestants, const Problem& problem);
 
 // Finalists on the bench worker in interleaved rounds: opens, warms, times, and survives those that die on the way.
 class FinalRace {
@@ -30,7 +33,7 @@ class FinalRace {
         BenchSession::Turn turn;                    // of each contestant in a round
         std::optional<Clock::time_point> deadline;  // after it, least_usable_rounds are enough
         int least_usable_rounds = 10;
-        bool verify_rivals = false;  // compare a vendor's answer too, to show its error
+        bool verify_rivals = false;  // compare a rival's answer too, to show its error
     };
     FinalRace(BenchSession& session, std::vector<Contestant> contestants, const Options& options);
 
@@ -47,7 +50,7 @@ class FinalRace {
     // Blocks of kBlock_s for each contestant that ran to the end, in turns. The same REQUIRES.
     void play_blocks(int count);
     const std::optional<Sustained>& sustained(std::size_t contestant) const { return sustained_[contestant]; }
-    // Those that may be timed further: the winner and the vendor's libraries, or whoever is left.
+    // Those that may be timed further: the winner and the rivals, or whoever is left.
     std::vector<std::size_t> winner_and_rivals(std::size_t winner) const;
     std::vector<std::size_t> all_left() const;
 

@@ -116,10 +116,7 @@ db::Winner RaceAgain::winner_from(const FinalRace& race, const Verdict& verdict)
 // One race. False if its winner is wrong on a neighbour and the others are to race without it.
 bool RaceAgain::is_settled(BenchSession& session, std::vector<Contestant>& field) {
     std::vector<Contestant> all = field;
-    Contestant vendor;
-    vendor.info.name = "cublas";
-    vendor.info.may_win = false;
-    all.push_back(std::move(vendor));
+    add_rivals(all, problem_);
     FinalRace::Options options;
     options.rounds.least_rounds = options_.rounds;
     options.rounds.most_rounds = std::max(options.rounds.most_rounds, options_.rounds);

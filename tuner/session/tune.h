@@ -129,7 +129,7 @@ struct Sustained {
 };
 
 struct BenchRow {
-    std::string name;  // "winner", a named config, "default", "cublas", "cublaslt"
+    std::string name;  // "winner", a named config, "default", a rival's name
     std::optional<Candidate> candidate;
     TrialStatus status = TrialStatus::ok;
     std::string detail;  // why it has no timing
@@ -148,7 +148,7 @@ struct BenchOptions {
     Choice choice;
     bool named = false;                // every named config of the chosen families
     bool best_of_family = false;       // of those only each family's best
-    std::vector<std::string> against;  // "cublas", "cublaslt"
+    std::vector<std::string> against;  // names of rivals (src/rivals/rival.h)
     int rounds = 30;
     std::size_t racers = 8;     // candidates that go on from the survey to the rounds, at most
     double survey_seconds = 0;  // nothing more is surveyed after this, slow ones are left out first; 0: no limit

@@ -172,10 +172,7 @@ Contestant TuneRun::contestant_of(std::size_t point) {
 std::vector<Contestant> TuneRun::contestants() {
     std::vector<Contestant> all;
     for (const std::size_t point : finalist_points()) all.push_back(contestant_of(point));
-    Contestant vendor;
-    vendor.info.name = "cublas";
-    vendor.info.may_win = false;
-    all.push_back(std::move(vendor));
+    add_rivals(all, problem_);
     return all;
 }
 

@@ -12,7 +12,7 @@
 #include "src/gpu/nvml.h"
 #include "tuner/measure/energy_meter.h"
 #include "tuner/measure/meter.h"
-#include "tuner/measure/vendor_runner.h"
+#include "tuner/measure/rival_runner.h"
 #include "tuner/verify/endurance.h"
 #include "tuner/verify/verifier.h"
 #include "tuner/worker/wire.h"
@@ -48,7 +48,7 @@ class BenchWorker {
     Json take_harness(const Message& request);
     Json set_up(const Message& request);
     Json open(const Message& request);
-    Json open_vendor(const Json& request);
+    Json open_rival(const Json& request);
     Json endure(const Json& request);
     Json time(const Json& request);
     Json round(const Json& request);
@@ -73,7 +73,7 @@ class BenchWorker {
     Catalogue catalogue_;
     std::shared_ptr<const gpu::Nvml> nvml_;
     std::string uuid_;
-    std::unique_ptr<VendorRunner> vendor_;
+    std::unique_ptr<RivalRunner> rivals_;
     std::unique_ptr<Harness> harness_;
     std::unique_ptr<Meter> meter_;  // made with the harness
     std::map<int, Bench> benches_;
@@ -92,7 +92,7 @@ Json BenchWorker::serve(const Message& request) {
     if (what == "harness") return take_harness(request);
     if (what == "setup") return set_up(request);
     if (what == "open") return open(request);
-    if (what == "vendor") return open_vendor(request.body);
+    if (what == "rival") return open_rival(request.body);
     if (what == "endure") return endure(request.body);
     if (what == "time") return time(request.body);
     if (what == "round") return round(request.body);
@@ -220,13 +220,13 @@ Json BenchWorker::take_steps(Bench& bench, int slot, const Json& steps) {
     return taken;
 }
 
-Json BenchWorker::open_vendor(const Json& request) {
+Json BenchWorker::open_rival(const Json& request) {
     Bench& bench = bench_of(request);
     const int slot = request.at("slot").get<int>();
-    stage("reference", slot);  // the vendor's libraries are large and its choice takes many runs
-    if (vendor_ == nullptr) vendor_ = std::make_unique<VendorRunner>(gpu_);
+    stage("reference", slot);  // a rival's libraries are large and its choice takes many runs
+    if (rivals_ == nullptr) rivals_ = std::make_unique<RivalRunner>(gpu_);
     Runnable runnable;
-    const std::string refused = vendor_->prepare(request.at("name").get<std::string>(), *bench.workbench, *meter_, runnable);
+    const std::string refused = rivals_->prepare(request.at("name").get<std::string>(), *bench.workbench, *meter_, runnable);
     if (!refused.empty()) return {{"status", "launch_refused"}, {"detail", refused}, {"verified", false}};
     return first_run(bench, slot, std::move(runnable), {request.at("verify").get<bool>(), false});
 }

@@ -8,7 +8,7 @@ namespace autotune::tuner {
 struct BenchWorkerArguments {
     int device = 0;
     std::string templates_folder;
-    std::vector<std::string> library_folders;  // where cuBLAS is searched
+    std::vector<std::string> library_folders;  // where rivals are searched
 };
 
 // Serves one GPU until the coordinator closes the pipe. Says {"event": "ready"} once it has a context, or {"event": "fatal"};
@@ -17,7 +17,7 @@ struct BenchWorkerArguments {
 //   harness  {} + cubin                       the kernels that serve; answers {"healthy"} by the canary
 //   setup    {bench, problem, timing, l2_warm, seed, symbol} + the reference's cubin   a workbench with its right answers
 //   open     {bench, slot, candidate, symbol, verify, steps} + cubin   loads a candidate, runs it, verifies it, measures it
-//   vendor   {bench, slot, name, verify}      loads and verifies "cublas", "cublaslt"
+//   rival    {bench, slot, name, verify}      prepares and verifies a rival of the op
 //   time     {bench, slot, samples, time_us, most_samples}
 //   round    {bench, slots, samples, time_us, most_samples}   one interleaved round, with the card's conditions
 //   warm     {bench, slot, seconds}

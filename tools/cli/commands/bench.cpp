@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
+#include "src/rivals/rival.h"
 #include "tools/cli/command.h"
 #include "tools/cli/each_problem.h"
 #include "tools/cli/input/budget.h"
@@ -23,11 +24,11 @@ namespace autotune::cli {
 namespace {
 
 std::vector<std::string> rivals_of(const Arguments& arguments) {
-    const std::vector<std::string> known = {"cublas", "cublaslt"};
+    const std::vector<std::string> known = rival_names();
     std::vector<std::string> rivals = arguments.list("against");
     for (const std::string& rival : rivals) {
         if (std::find(known.begin(), known.end(), rival) == known.end()) {
-            throw Error(ErrorCode::usage, "--against knows cublas and cublaslt, not '" + rival + "'");
+            throw Error(ErrorCode::usage, "--against knows " + join(known, ", ") + ", not '" + rival + "'");
         }
     }
     return rivals;
@@ -183,7 +184,7 @@ Command bench_command() {
             .flags =
                 problem_flags() +
                 std::vector<Flag>{shapes_flag(),
-                                  {"against", "LIST", "rivals: cublas,cublaslt", true, {"cublas", "cublaslt"}},
+                                  {"against", "LIST", "rivals to time beside ours", true, rival_names()},
                                   {"named", "", "every named config of the families, from naive to best", false, {}},
                                   {"best-of-family", "", "of the named configs only each family's best", false, {}},
                                   {"racers", "N", "named configs that go on from the survey to the rounds; default 8", false, {}},

@@ -1,4 +1,4 @@
-#include "src/gpu/vendor_blas_api.h"
+#include "src/gpu/blas_api.h"
 
 #include "src/core/error.h"
 

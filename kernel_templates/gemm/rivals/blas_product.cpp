@@ -1,11 +1,16 @@
-#include <cstring>
+#include "kernel_templates/gemm/rivals/blas_product.h"
+
 #include <limits>
+#include <utility>
 
+#include "kernel_templates/gemm/gemm_problem.h"
 #include "src/core/dtype.h"
-#include "src/gpu/vendor_blas_api.h"
 
-namespace autotune::gpu {
+namespace autotune::gemm {
 namespace {
+
+namespace blas = gpu::blas;
+using gpu::BlasProduct;
 
 // cuBLAS's words for the types that are compared.
 std::optional<int> data_type(DType type) {
@@ -24,22 +29,8 @@ double scalar(const Problem& problem, std::string_view name) {
     return name == "alpha" ? 1.0 : 0.0;
 }
 
-std::array<std::byte, 8> scalar_bytes(double value, int scale_type) {
-    std::array<std::byte, 8> bytes{};
-    const auto narrow = static_cast<float>(value);
-    if (scale_type == blas::kR16F) {
-        const auto half = static_cast<std::uint16_t>(encode(DType::f16, value));
-        std::memcpy(bytes.data(), &half, sizeof(half));
-    } else if (scale_type == blas::kR64F) {
-        std::memcpy(bytes.data(), &value, sizeof(value));
-    } else {
-        std::memcpy(bytes.data(), &narrow, sizeof(narrow));
-    }
-    return bytes;
-}
-
 // The vendor's matrix for a tensor: what is stored row by row is, column by column, its transpose.
-VendorGemm::Matrix matrix(const Problem& problem, int index) {
+BlasProduct::Matrix matrix(const Problem& problem, int index) {
     const TypedMatrix stored = matrix_view(problem.tensors.at(static_cast<std::size_t>(index)));
     return {.tensor = index,
             .type = data_type(stored.dtype).value_or(blas::kR32F),
@@ -56,34 +47,35 @@ bool has_word(const Problem& problem, std::string_view name, std::string_view wo
 
 // Sets compute and scale type; a reason if there is none for these words. f32 by three products of tf32 parts, which cuBLAS does
 // not have, is compared with what gives as accurate an answer: f32.
-std::string choose_arithmetic(const Problem& problem, VendorGemm& gemm) {
-    const DType in = problem.tensors[0].dtype;
-    const DType out = problem.tensors[2].dtype;
+std::string choose_arithmetic(const Problem& problem, BlasProduct& product) {
+    const DType in = problem.tensors[kA].dtype;
+    const DType out = problem.tensors[kC].dtype;
     const bool is_narrow = in == DType::f16 || in == DType::bf16;
-    if (problem.tensors[1].dtype != in) return "A and B differ in type";
+    if (problem.tensors[kB].dtype != in) return "A and B differ in type";
     if (in == DType::f64) {
-        gemm.compute = blas::kCompute64F;
-        gemm.scale_type = blas::kR64F;
+        product.compute = blas::kCompute64F;
+        product.scale_type = blas::kR64F;
         return out == DType::f64 ? "" : "f64 inputs with another output type";
     }
     if (has_word(problem, "acc", "f16")) {
         if (in != DType::f16 || out != DType::f16) return "an f16 accumulator needs f16 tensors";
-        gemm.compute = blas::kCompute16F;
-        gemm.scale_type = blas::kR16F;
+        product.compute = blas::kCompute16F;
+        product.scale_type = blas::kR16F;
         return "";
     }
     if (!has_word(problem, "acc", "f32")) return "no entry for this accumulator";
     if (out != in && !(is_narrow && out == DType::f32)) return "no entry for this output type";
     if (in == DType::f32 && has_word(problem, "compute", "tf32")) {
-        gemm.compute = blas::kCompute32FFastTf32;
+        product.compute = blas::kCompute32FFastTf32;
     } else if (in == DType::f32 && !has_word(problem, "compute", "f32") && !has_word(problem, "compute", "tf32x3")) {
         return "no entry for this compute type";
     }
     return "";
 }
 
-bool fits_int(const VendorGemm& gemm) {
-    for (const std::int64_t value : {gemm.m, gemm.n, gemm.k, gemm.batch, gemm.first.ld, gemm.second.ld, gemm.out.ld}) {
+bool fits_int(const BlasProduct& product) {
+    for (const std::int64_t value :
+         {product.m, product.n, product.k, product.batch, product.first.ld, product.second.ld, product.out.ld}) {
         if (value > std::numeric_limits<int>::max()) return false;
     }
     return true;
@@ -91,32 +83,31 @@ bool fits_int(const VendorGemm& gemm) {
 
 }  // namespace
 
-std::optional<VendorGemm> vendor_gemm(const Problem& problem, std::string* why) {
+std::optional<BlasProduct> blas_product(const Problem& problem, std::string* why) {
     const auto refuse = [why](const std::string& reason) {
         if (why != nullptr) *why = "cuBLAS: " + reason;
         return std::nullopt;
     };
-    if (problem.op != "gemm" || problem.tensors.size() != 3) return refuse("only gemm is compared, not " + problem.op);
     for (const Tensor& tensor : problem.tensors) {
         if (!data_type(tensor.dtype)) return refuse("no entry for " + std::string(to_string(tensor.dtype)));
     }
-    VendorGemm gemm;
-    if (const std::string reason = choose_arithmetic(problem, gemm); !reason.empty()) return refuse(reason);
+    BlasProduct product;
+    if (const std::string reason = choose_arithmetic(problem, product); !reason.empty()) return refuse(reason);
 
     const std::string& layout = problem.word("layout");
-    gemm.first = matrix(problem, 1);
-    gemm.second = matrix(problem, 0);
-    gemm.out = matrix(problem, 2);
-    gemm.first_op = layout.at(1) == 't' ? blas::kTransposed : blas::kPlain;
-    gemm.second_op = layout.at(0) == 't' ? blas::kTransposed : blas::kPlain;
-    gemm.m = problem.extent("n");
-    gemm.n = problem.extent("m");
-    gemm.k = problem.extent("k");
-    gemm.batch = problem.extent("batch");
-    if (!fits_int(gemm)) return refuse("an extent or leading dimension is above 2^31 - 1");
-    gemm.alpha = scalar_bytes(scalar(problem, "alpha"), gemm.scale_type);
-    gemm.beta = scalar_bytes(scalar(problem, "beta"), gemm.scale_type);
-    return gemm;
+    product.first = matrix(problem, kB);
+    product.second = matrix(problem, kA);
+    product.out = matrix(problem, kC);
+    product.first_op = layout.at(1) == 't' ? blas::kTransposed : blas::kPlain;
+    product.second_op = layout.at(0) == 't' ? blas::kTransposed : blas::kPlain;
+    product.m = problem.extent("n");
+    product.n = problem.extent("m");
+    product.k = problem.extent("k");
+    product.batch = problem.extent("batch");
+    if (!fits_int(product)) return refuse("an extent or leading dimension is above 2^31 - 1");
+    product.alpha = gpu::blas_scalar(scalar(problem, "alpha"), product.scale_type);
+    product.beta = gpu::blas_scalar(scalar(problem, "beta"), product.scale_type);
+    return product;
 }
 
-}  // namespace autotune::gpu
+}  // namespace autotune::gemm

@@ -3,7 +3,8 @@
 #include <random>
 
 #include "src/core/dtype.h"
-#include "src/gpu/vendor_blas.h"
+#include "src/gpu/blas.h"
+#include "src/rivals/rival.h"
 #include "tests/support/gpu_gate.h"
 #include "tests/support/nvrtc_for_tests.h"
 
@@ -105,18 +106,28 @@ void expect_product(const Problem& p, const std::vector<Filled>& all) {
     EXPECT_EQ(wrong, 0) << "of " << kM * kN * c.batch << " elements";
 }
 
-class VendorBlasOnDevice : public GpuTest, public ::testing::WithParamInterface<Case> {
+class GemmRivalOnDevice : public GpuTest, public ::testing::WithParamInterface<Case> {
   protected:
-    void SetUp() override {
-        GpuTest::SetUp();
-        if (IsSkipped() || HasFatalFailure()) return;
-        vendor_ = gpu::VendorBlas::load(driver(), nvrtc_search().folders);
-        if (vendor_ == nullptr) GTEST_SKIP() << "no cuBLAS here";
+    // The way that a rival prefers.
+    void expect_right_answers(std::string_view name) {
+        const Problem p = problem(GetParam());
+        const gpu::Stream stream(driver());
+        for (const auto& rival : rivals_of("gemm")) {
+            if (rival->name() != name) continue;
+            ASSERT_EQ(rival->refuses(p), "");
+            const PreparedRival prepared = rival->prepare(p, {driver(), stream.handle(), nvrtc_search().folders});
+            if (prepared.why_not == "cuBLAS was not found") GTEST_SKIP() << prepared.why_not;
+            ASSERT_FALSE(prepared.ways.empty()) << prepared.why_not;
+            const std::vector<Filled> all = matrices(p);
+            prepared.ways.front()(addresses(all));
+            stream.synchronize();
+            expect_product(p, all);
+            return;
+        }
+        FAIL() << "gemm has no rival " << name;
     }
-    void TearDown() override {
-        vendor_.reset();
-        GpuTest::TearDown();
-    }
+
+  private:
     std::vector<Filled> matrices(const Problem& p) const {
         std::vector<Filled> all;
         for (std::size_t i = 0; i < 3; ++i) all.push_back(make(driver(), p.tensors[i], static_cast<unsigned>(i + 1)));
@@ -125,32 +136,17 @@ class VendorBlasOnDevice : public GpuTest, public ::testing::WithParamInterface<
     static std::vector<gpu::DeviceAddress> addresses(const std::vector<Filled>& all) {
         return {all[0].buffer.address(), all[1].buffer.address(), all[2].buffer.address()};
     }
-    std::shared_ptr<gpu::VendorBlas> vendor_;
 };
 
-TEST_P(VendorBlasOnDevice, DefaultGemmIsTheRowMajorProduct) {
-    const Problem p = problem(GetParam());
-    ASSERT_EQ(vendor_->refuses(p), "");
-    const std::vector<Filled> all = matrices(p);
-    const gpu::Stream stream(driver());
-    vendor_->run_default(p, addresses(all), stream.handle());
-    stream.synchronize();
-    expect_product(p, all);
+TEST_P(GemmRivalOnDevice, CublasGivesTheRowMajorProduct) {
+    expect_right_answers("cublas");
 }
 
-TEST_P(VendorBlasOnDevice, FirstLtHeuristicIsTheRowMajorProduct) {
-    constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
-    const Problem p = problem(GetParam());
-    const std::vector<Filled> all = matrices(p);
-    const gpu::Buffer workspace(driver(), kWorkspaceBytes);
-    const gpu::Stream stream(driver());
-    ASSERT_GT(vendor_->lt_prepare(p, 32, kWorkspaceBytes), 0);
-    vendor_->lt_run(0, p, addresses(all), workspace.address(), stream.handle());
-    stream.synchronize();
-    expect_product(p, all);
+TEST_P(GemmRivalOnDevice, FirstHeuristicOfCublasLtGivesTheRowMajorProduct) {
+    expect_right_answers("cublaslt");
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, VendorBlasOnDevice,
+INSTANTIATE_TEST_SUITE_P(Layouts, GemmRivalOnDevice,
                          ::testing::Values(Case{"nn", DType::f16, "f32"}, Case{"nt", DType::f16, "f32"},
                                            Case{"tn", DType::f16, "f32"}, Case{"tt", DType::f16, "f32"},
                                            Case{"nn", DType::bf16, "f32"}, Case{"nt", DType::bf16, "f32"},
@@ -162,10 +158,10 @@ INSTANTIATE_TEST_SUITE_P(Layouts, VendorBlasOnDevice,
                                            Case{"nn", DType::f16, "f32", 1, 2, 0.5}, Case{"tn", DType::f16, "f16", 1, 2, 0.5}),
                          name_of);
 
-TEST_F(GpuTest, VendorBlasTellsItsVersion) {
-    const auto vendor = gpu::VendorBlas::load(driver(), nvrtc_search().folders);
-    if (vendor == nullptr) GTEST_SKIP() << "no cuBLAS here";
-    EXPECT_GE(std::stoi(vendor->version()), 12);
+TEST_F(GpuTest, BlasTellsItsVersion) {
+    const auto blas = gpu::Blas::load(driver(), nvrtc_search().folders);
+    if (blas == nullptr) GTEST_SKIP() << "no cuBLAS here";
+    EXPECT_GE(std::stoi(blas->version()), 12);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "src/gpu/vendor_blas_api.h"
+#include "kernel_templates/gemm/rivals/blas_product.h"
 
 namespace autotune::test {
 namespace {
@@ -41,17 +41,17 @@ Problem problem(const Wish& wish) {
     return p;
 }
 
-gpu::VendorGemm mapped(const Wish& wish) {
-    return gpu::vendor_gemm(problem(wish), nullptr).value();
+gpu::BlasProduct mapped(const Wish& wish) {
+    return gemm::blas_product(problem(wish), nullptr).value();
 }
 
 std::string refusal(const Wish& wish) {
     std::string why;
-    gpu::vendor_gemm(problem(wish), &why);
+    gemm::blas_product(problem(wish), &why);
     return why;
 }
 
-TEST(VendorGemm, RowMajorProductIsTheTransposedProductInColumnMajor) {
+TEST(GemmBlasProduct, RowMajorProductIsTheTransposedProductInColumnMajor) {
     const auto g = mapped({});
     EXPECT_EQ(g.m, 5);
     EXPECT_EQ(g.n, 3);
@@ -63,7 +63,7 @@ TEST(VendorGemm, RowMajorProductIsTheTransposedProductInColumnMajor) {
     EXPECT_EQ(g.out.ld, 8);
 }
 
-TEST(VendorGemm, EachLetterOfTheLayoutTransposesItsOwnMatrix) {
+TEST(GemmBlasProduct, EachLetterOfTheLayoutTransposesItsOwnMatrix) {
     EXPECT_EQ(mapped({.layout = "nn"}).first_op, gpu::blas::kPlain);
     EXPECT_EQ(mapped({.layout = "nt"}).first_op, gpu::blas::kTransposed);
     EXPECT_EQ(mapped({.layout = "nt"}).second_op, gpu::blas::kPlain);
@@ -72,13 +72,13 @@ TEST(VendorGemm, EachLetterOfTheLayoutTransposesItsOwnMatrix) {
     EXPECT_EQ(mapped({.layout = "tt"}).first_op, gpu::blas::kTransposed);
 }
 
-TEST(VendorGemm, StoredShapeIsTurnedForColumnMajor) {
+TEST(GemmBlasProduct, StoredShapeIsTurnedForColumnMajor) {
     const auto g = mapped({.layout = "nt"});
     EXPECT_EQ(g.first.rows, 7);  // B is stored [5,7]: 7 x 5 column by column
     EXPECT_EQ(g.first.cols, 5);
 }
 
-TEST(VendorGemm, HalfAccumulatorTakesHalfScalars) {
+TEST(GemmBlasProduct, HalfAccumulatorTakesHalfScalars) {
     const auto g = mapped({.acc = "f16", .alpha = 0.5, .beta = 2});
     EXPECT_EQ(g.compute, gpu::blas::kCompute16F);
     EXPECT_EQ(g.scale_type, gpu::blas::kR16F);
@@ -90,7 +90,7 @@ TEST(VendorGemm, HalfAccumulatorTakesHalfScalars) {
     EXPECT_EQ(beta, 0x4000);
 }
 
-TEST(VendorGemm, FloatAccumulatorTakesFloatScalars) {
+TEST(GemmBlasProduct, FloatAccumulatorTakesFloatScalars) {
     const auto g = mapped({.compute = "bf16", .in = DType::bf16, .out = DType::bf16, .alpha = 0.5});
     EXPECT_EQ(g.compute, gpu::blas::kCompute32F);
     EXPECT_EQ(g.first.type, gpu::blas::kR16BF);
@@ -99,29 +99,21 @@ TEST(VendorGemm, FloatAccumulatorTakesFloatScalars) {
     EXPECT_EQ(alpha, 0.5f);
 }
 
-TEST(VendorGemm, Tf32IsAskedForByNameAlone) {
+TEST(GemmBlasProduct, Tf32IsAskedForByNameAlone) {
     EXPECT_EQ(mapped({.compute = "tf32", .in = DType::f32, .out = DType::f32}).compute, gpu::blas::kCompute32FFastTf32);
     EXPECT_EQ(mapped({.compute = "f32", .in = DType::f32, .out = DType::f32}).compute, gpu::blas::kCompute32F);
     EXPECT_EQ(mapped({.compute = "tf32x3", .in = DType::f32, .out = DType::f32}).compute, gpu::blas::kCompute32F);
 }
 
-TEST(VendorGemm, HalfAccumulatorOfBf16IsRefusedWithAReason) {
+TEST(GemmBlasProduct, HalfAccumulatorOfBf16IsRefusedWithAReason) {
     EXPECT_EQ(refusal({.acc = "f16", .in = DType::bf16, .out = DType::bf16}), "cuBLAS: an f16 accumulator needs f16 tensors");
 }
 
-TEST(VendorGemm, AnotherOpIsRefused) {
-    Problem p = problem({});
-    p.op = "add";
-    std::string why;
-    EXPECT_FALSE(gpu::vendor_gemm(p, &why).has_value());
-    EXPECT_EQ(why, "cuBLAS: only gemm is compared, not add");
-}
-
-TEST(VendorGemm, ExtentBeyond32BitsIsRefused) {
+TEST(GemmBlasProduct, ExtentBeyond32BitsIsRefused) {
     Problem p = problem({});
     p.extents[0].value = std::int64_t{1} << 31;
     std::string why;
-    EXPECT_FALSE(gpu::vendor_gemm(p, &why).has_value());
+    EXPECT_FALSE(gemm::blas_product(p, &why).has_value());
 }
 
 }  // namespace

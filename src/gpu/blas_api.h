@@ -3,10 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 
-#include "src/core/problem.h"
 #include "src/gpu/driver.h"
 #include "src/gpu/shared_library.h"
 
@@ -18,13 +16,21 @@ namespace blas {
 
 enum Status : int { kSuccess = 0, kNotSupported = 15 };
 enum Operation : int { kPlain = 0, kTransposed = 1 };
-enum DataType : int { kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14 };
+enum DataType : int { kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14, kR8E4M3 = 28, kR8E5M2 = 29 };
 enum ComputeType : int { kCompute16F = 64, kCompute32F = 68, kCompute64F = 70, kCompute32FFastTf32 = 77 };
 constexpr int kGemmDefault = -1;
 enum Property : int { kMajor = 0, kMinor = 1, kPatch = 2 };
 
 enum LayoutAttribute : int { kBatchCount = 5, kBatchOffset = 6 };
-enum DescriptorAttribute : int { kTransA = 3, kTransB = 4 };
+enum DescriptorAttribute : int {
+    kTransA = 3,
+    kTransB = 4,
+    kScaleOfA = 17,  // address of one f32, or of as many as the scale mode says
+    kScaleOfB = 18,
+    kFastAccumulation = 25,  // one byte, of fp8 products: 1 keeps all sums in the multiplier
+    kScaleModeOfA = 31,
+    kScaleModeOfB = 32
+};
 enum PreferenceAttribute : int {
     kMaxWorkspaceBytes = 1,
     kMinAlignmentA = 5,
@@ -87,25 +93,5 @@ std::string status_name(int status);
 void throw_if_failed(int status, const char* call);
 
 }  // namespace blas
-
-// A row-major gemm in column-major words. C = A B row by row is, in the same memory, C^T = B^T A^T column by column: the vendor's
-// first operand is our B and its second our A, each plain where it is stored plain.
-struct VendorGemm {
-    int first_op = blas::kPlain, second_op = blas::kPlain;
-    std::int64_t m = 0, n = 0, k = 0, batch = 1;
-    struct Matrix {
-        int tensor = 0;  // index into Problem::tensors
-        int type = blas::kR16F;
-        std::int64_t rows = 0, cols = 0, ld = 0, batch_stride = 0;
-        std::uint32_t alignment_bytes = 16;
-    } first, second, out;
-    int compute = blas::kCompute32F;
-    int scale_type = blas::kR32F;
-    // alpha and beta in the scale type: cuBLAS reads two bytes where the compute type is 16F.
-    std::array<std::byte, 8> alpha{}, beta{};
-};
-
-// nullopt, and `why` in one sentence, if the vendor has no entry for the problem.
-std::optional<VendorGemm> vendor_gemm(const Problem& problem, std::string* why);
 
 }  // namespace autotune::gpu

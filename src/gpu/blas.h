@@ -1,0 +1,84 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/gpu/blas_api.h"
+#include "src/gpu/driver.h"
+
+namespace autotune::gpu {
+
+// One product in the words of cuBLAS: matrices are stored column by column, out = alpha op(first) op(second) + beta out, `batch`
+// times. Tensors are named by their position in the list of addresses that a launch gets. All codes are those of blas_api.h.
+struct BlasProduct {
+    struct Matrix {
+        int tensor = 0;
+        int type = blas::kR16F;
+        std::int64_t rows = 0, cols = 0, ld = 0, batch_stride = 0;  // as stored
+        std::uint32_t alignment_bytes = 16;
+    };
+    // Of cuBLASLt's descriptor alone: cublasGemmEx has no such thing and ignores them.
+    struct Attribute {
+        int name = 0;  // blas::DescriptorAttribute
+        std::int32_t value = 0;
+        std::size_t bytes = sizeof(value);  // that the attribute has: 1 or 4
+    };
+    struct Address {
+        int name = 0;
+        int tensor = 0;
+    };
+
+    int first_op = blas::kPlain, second_op = blas::kPlain;
+    std::int64_t m = 0, n = 0, k = 0, batch = 1;
+    Matrix first, second, out;
+    int compute = blas::kCompute32F;
+    int scale_type = blas::kR32F;
+    // alpha and beta in the scale type: cuBLAS reads two bytes where the compute type is 16F.
+    std::array<std::byte, 8> alpha{}, beta{};
+    std::vector<Attribute> attributes{};  // fast accumulation, scale modes
+    std::vector<Address> addresses{};     // scale tensors: set to the tensor's address before each launch
+};
+
+// A number in the bytes of a scale type.
+std::array<std::byte, 8> blas_scalar(double value, int scale_type);
+
+// cuBLASLt's descriptors of one product and the algorithms that it proposes for it. Keeps the library open.
+class BlasLtPlan {
+  public:
+    virtual ~BlasLtPlan() = default;
+    // How many algorithms there are, best first by cuBLASLt's own ranking.
+    virtual std::size_t algorithms() const = 0;
+    // Enqueues the product. Throws Error{driver}.
+    virtual void run(std::size_t algorithm, std::span<const DeviceAddress> tensors, StreamHandle stream) = 0;
+};
+
+// cuBLAS and cuBLASLt of one release, where found (dlopen, own prototypes).
+class Blas : public std::enable_shared_from_this<Blas> {
+  public:
+    // Searches the loader's own path, then `folders` (library_folders.h). nullptr if the libraries are not there. REQUIRES: a
+    // context is current when a call is made.
+    static std::shared_ptr<Blas> load(std::shared_ptr<const Driver> driver, const std::vector<std::string>& folders = {});
+    ~Blas();
+    std::string version() const;  // "13.1.0"
+
+    // Makes cublasGemmEx ready to be captured: its handle, and a workspace of its own.
+    void prepare();
+    // Enqueues the product with the default heuristic of cublasGemmEx (strided batch where batch > 1). REQUIRES: prepare().
+    // Throws Error{driver}.
+    void run(const BlasProduct& product, std::span<const DeviceAddress> tensors, StreamHandle stream);
+
+    // Asks cuBLASLt's heuristics; `requested` >= 32. No algorithms where it has none for the product. Throws Error{driver}.
+    std::shared_ptr<BlasLtPlan> plan(const BlasProduct& product, int requested);
+
+  private:
+    Blas();
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace autotune::gpu

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/rivals/rival.h"
+#include "tuner/measure/meter.h"
+
+namespace autotune::tuner {
+
+// An op's rivals as runnables, in the bench worker. A rival that knows several ways to run a problem runs the fastest of them
+// (fastest_of), to be timed by the caller in rounds of its own.
+class RivalRunner {
+  public:
+    explicit RivalRunner(BenchGpu& gpu) : gpu_(gpu) {}
+    // Why the rival cannot run this problem; empty once `runnable` can. Throws DriverError, Error{driver}.
+    std::string prepare(const std::string& name, Workbench& bench, Meter& meter, Runnable& runnable);
+
+  private:
+    BenchGpu& gpu_;
+    std::map<std::string, std::vector<std::unique_ptr<Rival>>> made_;  // by op: they keep their libraries open
+};
+
+}  // namespace autotune::tuner
