@@ -325,6 +325,7 @@ typedef struct autotune_plan_facts {
     double predicted_us;                          /* by the kernel's cost model; 0: not known */
     double recorded_us;                           /* of the stored winner, as it was measured for this very problem; 0: none */
     size_t workspace_bytes, workspace_zero_bytes; /* as autotune_plan_workspace(), autotune_plan_workspace_zero() */
+    double recorded_rival_us;                     /* of the fastest vendor library in the rounds of recorded_us; 0: none ran */
 } autotune_plan_facts;
 AUTOTUNE_API autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* facts);
 

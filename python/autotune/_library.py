@@ -92,6 +92,7 @@ class FactsStruct(ctypes.Structure):
         ("recorded_us", ctypes.c_double),
         ("workspace_bytes", ctypes.c_size_t),
         ("workspace_zero_bytes", ctypes.c_size_t),
+        ("recorded_rival_us", ctypes.c_double),
     ]
 
 

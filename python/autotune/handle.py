@@ -23,7 +23,8 @@ Scalar = Union[float, int, U64]
 
 @dataclass(frozen=True)
 class PlanInfo:
-    """What a plan is. Times are microseconds, 0 where nothing is known; `recorded_us` is the stored winner's, of this very problem."""
+    """What a plan is. Times are microseconds, 0 where nothing is known; `recorded_us` is the stored winner's, of this very
+    problem, and `recorded_rival_us` the fastest vendor library's in the same rounds."""
 
     origin: str
     candidate: str
@@ -32,6 +33,7 @@ class PlanInfo:
     recorded_us: float
     workspace_bytes: int
     workspace_zero_bytes: int
+    recorded_rival_us: float
 
 
 class _Call:
@@ -98,6 +100,7 @@ class Plan:
             facts.recorded_us,
             facts.workspace_bytes,
             facts.workspace_zero_bytes,
+            facts.recorded_rival_us,
         )
 
     def __repr__(self):

@@ -343,7 +343,8 @@ autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* fact
                  .predicted_us = inner.predicted_us(),
                  .recorded_us = inner.recorded_us(),
                  .workspace_bytes = inner.workspace_bytes(),
-                 .workspace_zero_bytes = inner.workspace_zero_bytes()};
+                 .workspace_zero_bytes = inner.workspace_zero_bytes(),
+                 .recorded_rival_us = inner.recorded_rival_us()};
     } catch (...) {
         return LastError::set_for_thread(AUTOTUNE_OUT_OF_MEMORY, "no memory for a prediction");
     }

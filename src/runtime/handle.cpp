@@ -59,8 +59,8 @@ Handle::Shared Handle::bind(const Chosen& chosen, const Problem& problem, const 
     const Family* family = catalogue_.find_family(name);
     check(family != nullptr, "no family " + name);
     return std::make_shared<const Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(wanted.context.ordinal),
-                                                    wanted.context.id, chosen.origin, chosen.recorded_us, wanted.ask.form(),
-                                                    errors_});
+                                                    wanted.context.id, chosen.origin, chosen.recorded_us,
+                                                    chosen.recorded_rival_us, wanted.ask.form(), errors_});
 }
 
 // A stored winner that will not compile or load any more is a warning, and the next candidate's turn.
@@ -73,7 +73,8 @@ Handle::Shared Handle::first_that_works(const std::vector<Found>& candidates, co
     };
     for (const Found& found : candidates) {
         try {
-            return bind({instances_.make(found, problem, device), found.origin, found.recorded_us}, problem, wanted);
+            return bind({instances_.make(found, problem, device), found.origin, found.recorded_us, found.recorded_rival_us},
+                        problem, wanted);
         } catch (const Error& error) {
             if (is_final(error)) throw;
             warn(found, error.what());

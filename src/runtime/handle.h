@@ -60,6 +60,7 @@ class Handle {
         std::shared_ptr<const Instance> instance;
         autotune_origin origin;
         double recorded_us = 0;
+        double recorded_rival_us = 0;
     };
     Shared bind(const Chosen& chosen, const Problem& problem, const Wanted& wanted);
     // A plan that was made for the key, nullptr if there is none or a stand-in.

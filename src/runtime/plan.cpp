@@ -65,6 +65,7 @@ Plan::Plan(const Parts& parts)
       op_(parts.problem.op),
       origin_(parts.origin),
       recorded_us_(parts.recorded_us),
+      recorded_rival_us_(parts.recorded_rival_us),
       candidate_(parts.instance->candidate.to_string()),
       fork_generation_(fork_generation()) {
     check(tensor_count_ >= 1 && tensor_count_ <= kMostTensors && scalar_count_ <= kMostScalars,

@@ -36,6 +36,7 @@ class Plan {
         std::uint64_t context_id = 0;
         autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
         double recorded_us = 0;  // of a stored winner of this very problem; 0: none
+        double recorded_rival_us = 0;
         CallForm form{};
         std::shared_ptr<LastError> errors;
     };
@@ -52,6 +53,7 @@ class Plan {
     const std::string& candidate() const { return candidate_; }
     bool is_deterministic() const { return launch_.plan().deterministic; }
     double recorded_us() const { return recorded_us_; }
+    double recorded_rival_us() const { return recorded_rival_us_; }
     // By the family's cost model, computed now; 0: it has no opinion.
     double predicted_us() const;
     std::size_t tensor_count() const { return tensor_count_; }
@@ -90,6 +92,7 @@ class Plan {
     std::string op_;
     autotune_origin origin_;
     double recorded_us_;
+    double recorded_rival_us_;
     std::string candidate_;
     int fork_generation_;
 };

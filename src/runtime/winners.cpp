@@ -89,6 +89,16 @@ Config pinned_config(const std::string& pin, std::istringstream& words, PinnedSp
     return config;
 }
 
+// Of the fastest rival in the winner's final rounds, on the scale of the winner's time; 0: none ran.
+double rival_us(const db::Winner& winner) {
+    double least_ratio = 0;
+    for (const Finalist& finalist : winner.evidence.finalists) {
+        const bool is_better = least_ratio == 0 || finalist.ratio < least_ratio;
+        if (!finalist.candidate && finalist.ratio > 0 && is_better) least_ratio = finalist.ratio;
+    }
+    return least_ratio * winner.timing.median_us;
+}
+
 }  // namespace
 
 Winners::Winners(const Settings& settings, const Catalogue& catalogue, Log& log)
@@ -133,8 +143,10 @@ std::vector<Found> Winners::read(const Problem& problem, const Device& device, L
     if (open == nullptr) return found;
     StoredWinnerRule rule(identities_, problem, device);
     const auto take = [&](const db::Winner& winner, autotune_origin origin) {
-        const double recorded_us = origin == AUTOTUNE_ORIGIN_NEAR ? 0 : winner.timing.median_us;
-        if (!rule.why_unusable(winner)) found.push_back({winner.candidate, origin, winner.provenance.nvrtc, recorded_us});
+        if (rule.why_unusable(winner)) return;
+        const bool is_of_this_problem = origin != AUTOTUNE_ORIGIN_NEAR;
+        found.push_back({winner.candidate, origin, winner.provenance.nvrtc, is_of_this_problem ? winner.timing.median_us : 0,
+                         is_of_this_problem ? rival_us(winner) : 0});
     };
     const std::vector<db::Winner> exact = open->find(problem, device.identity);
     for (const db::Winner& winner : exact)

@@ -23,7 +23,8 @@ struct Found {
     Candidate candidate;
     autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
     std::string nvrtc;
-    double recorded_us = 0;  // by a stored winner of this very problem; 0: none
+    double recorded_us = 0;        // by a stored winner of this very problem; 0: none
+    double recorded_rival_us = 0;  // by the fastest rival in the same rounds; 0: none
 };
 
 // Throws Failure{no kernel} with every family's reason if none of them can do the problem on the device.

@@ -172,6 +172,28 @@ TEST(Described, ARecordedTimeIsThatOfTheWinner) {
     EXPECT_GT(facts.recorded_us, 0);
 }
 
+TEST(Described, ARecordedRivalIsTheFastestOfTheWinnersRounds) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Problem known = session.catalogue.problem({"hgemm", "64x64x64", {}});
+    db::Winner winner = test::winner_of(session.catalogue, known, session.driver->device(0));
+    for (const auto& [name, ratio] : {std::pair{"cublas", 1.25}, std::pair{"cublaslt", 1.1}})
+        winner.evidence.finalists.push_back(
+            {.name = name, .timing = winner.timing, .ratio = ratio, .ratio_low = 1.0, .ratio_high = 1.3});
+    db::Store::open({.path = session.database()}).put(winner);
+    const Handle handle = session.open();
+    const Described described = product(64, 64, 64);
+    const autotune_problem problem = described.problem();
+    PlanOwner plan;
+    ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    autotune_plan_facts facts = {};
+    facts.struct_size = sizeof(facts);
+    ASSERT_EQ(autotune_plan_info(plan.raw, &facts), AUTOTUNE_OK);
+    EXPECT_EQ(facts.recorded_us, 10);
+    EXPECT_NEAR(facts.recorded_rival_us, 11, 1e-9);
+}
+
 // What a problem is refused with; "" if it is supported.
 std::string refusal(const Handle& handle, const Described& described, autotune_status expected = AUTOTUNE_INVALID_ARGUMENT) {
     const autotune_problem problem = described.problem();
