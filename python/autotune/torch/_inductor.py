@@ -1,0 +1,50 @@
+"""`enable_inductor()`: our product is one of the choices that max-autotune races for each mm."""
+
+import torch
+
+from . import _engine
+from ._engine import Gemm, gemm_problem, plan_of, tensor_of
+from ._ops import _key
+
+_NEEDS = (
+    "this torch ({}) has no torch._inductor.config.external_matmul, by which a product of another library takes part in max-autotune; "
+    "torch 2.5 to 2.11 have it. autotune.torch.patch() works without"
+)
+_outs = {}
+_engine.on_refresh(_outs.clear)
+
+
+def autotune_mm(a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+    """torch.mm(a, b, out=out) by the tuned kernel. Inductor's generated code calls it by this name."""
+    pa, pb, pc = a.data_ptr(), b.data_ptr(), out.data_ptr()
+    key = _key(a, b, pa, pb), out.shape, out.stride(), out.dtype, pc & 15, _engine.f32_compute() if a.dtype is torch.float32 else ""
+    product = _outs.get(key)
+    if product is None:
+        problem = gemm_problem(tensor_of(a), tensor_of(b), tensor_of(out))
+        product = _outs[key] = Gemm(plan_of(problem, a.get_device()), a.get_device())
+    if not product.deterministic and _engine.must_be_deterministic():
+        return torch.mm(a, b, out=out)
+    product.launch(pa, pb, pc)
+    return out
+
+
+def enable_inductor() -> None:
+    """Lets our product compete with aten's and Triton's for each mm that torch.compile meets with max_autotune_gemm on.
+
+    Problems that were tuned before are raced by their winners, others by the nearest winner or a default. Raises RuntimeError where this torch
+    lacks the setting.
+    """
+    import torch._inductor.config as config
+
+    if not isinstance(getattr(config, "external_matmul", None), list):
+        raise RuntimeError(_NEEDS.format(torch.__version__))
+    if autotune_mm not in config.external_matmul:
+        config.external_matmul.append(autotune_mm)
+
+
+def disable_inductor() -> None:
+    """Takes it away again; code that was compiled with it keeps it."""
+    import torch._inductor.config as config
+
+    if autotune_mm in getattr(config, "external_matmul", []):
+        config.external_matmul.remove(autotune_mm)

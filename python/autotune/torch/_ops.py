@@ -1,0 +1,258 @@
+"""The operators: autotune::mm, bmm, addmm, linear and softmax, with shapes, strides, gradients and autocast for torch's machinery.
+
+Each function of this module calls the operator only where torch has to see it (gradients, compilation, modes, autocast). Elsewhere it goes
+straight to the plan, because an operator that is written in Python costs several microseconds on the host.
+"""
+
+from typing import Dict, Optional, Tuple
+
+import torch
+
+from . import _engine
+from ._engine import Described, Gemm, dense, gemm_problem, must_be_deterministic, plan_of, refuse_inputs, tensor_of
+from ..errors import InvalidArgument
+from ..problem import Problem, Tensor
+
+_library = torch.library.Library("autotune", "DEF")
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+_products: Dict[tuple, Gemm] = {}
+_softmaxes: Dict[tuple, Described] = {}
+_engine.on_refresh(lambda: (_products.clear(), _softmaxes.clear()))
+
+_grad_enabled = torch.is_grad_enabled
+_is_compiling = torch.compiler.is_compiling
+_any_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: torch.is_autocast_enabled("cuda"))
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._is_torch_function_mode_enabled
+_functorch_layer = torch._C._functorch.peek_interpreter_stack
+
+
+def _is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether nothing of torch wants to see the call."""
+    return (
+        type(a) in _PLAIN
+        and type(b) in _PLAIN
+        and not _is_compiling()
+        and not (_grad_enabled() and (a.requires_grad or b.requires_grad))
+        and a.is_cuda
+        and not _any_autocast()
+        and not _dispatch_modes()
+        and not _function_modes()
+        and _functorch_layer() is None
+    )
+
+
+# ---- products ----
+
+
+def _key(a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) -> tuple:
+    return a.shape, b.shape, a.stride(), b.stride(), a.dtype, b.dtype, a.get_device(), b.get_device(), (pa & 15) << 4 | (pb & 15)
+
+
+def _check_product(name: str, a: torch.Tensor, b: torch.Tensor) -> None:
+    refuse_inputs(name, a, b)
+    rank = 3 if name == "bmm" else 2
+    if a.dim() != rank or b.dim() != rank:
+        raise InvalidArgument(f"autotune.torch.{name}: the tensors have {a.dim()} and {b.dim()} dimensions; it takes {rank}")
+    if a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
+        raise InvalidArgument(f"autotune.torch.{name}: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
+
+
+def _make_product(name: str, a: torch.Tensor, b: torch.Tensor) -> Optional[Gemm]:
+    """None: nothing to multiply, or a deterministic kernel is wanted and the winner is none."""
+    _check_product(name, a, b)
+    if 0 in a.shape or 0 in b.shape:
+        return None
+    c = Tensor(_engine.WORDS[a.dtype], (*a.shape[:-1], b.shape[-1]))
+    return Gemm(plan_of(gemm_problem(tensor_of(a), tensor_of(b), c), a.get_device()), a.get_device())
+
+
+def _product(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    pa, pb = a.data_ptr(), b.data_ptr()
+    key = _key(a, b, pa, pb)
+    product = _products.get(key)
+    if product is None:
+        checked = dense(a), dense(b)
+        if checked[0] is not a or checked[1] is not b:
+            return _product(name, *checked)
+        if a.dtype is torch.float32:
+            key = (*key, _engine.f32_compute())
+            product = _products.get(key)
+        if product is None:
+            product = _make_product(name, a, b)
+            if product is None:
+                return getattr(torch, name)(a, b)
+            _products[key] = product
+    if not product.deterministic and must_be_deterministic():
+        return getattr(torch, name)(a, b)
+    c = a.new_empty_strided(product.shape, product.strides)
+    product.launch(pa, pb, c.data_ptr())
+    return c
+
+
+def _mm_cuda(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return _product("mm", a, b)
+
+
+def _bmm_cuda(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return _product("bmm", a, b)
+
+
+def mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a [m, k] times b [k, n], as torch.mm, by the tuned kernel. f16, bf16, f32 (as torch.set_float32_matmul_precision says).
+
+    The result is contiguous. Differentiable; its gradients are tuned products too. Raises TypeError for tensors of the host, of other
+    devices, layouts or dtypes, InvalidArgument for shapes that do not fit, NotPlanned for a first call inside a graph capture.
+    """
+    return _product("mm", a, b) if _is_plain(a, b) else torch.ops.autotune.mm(a, b)
+
+
+def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a [batch, m, k] times b [batch, k, n], as torch.bmm; otherwise as `mm`."""
+    return _product("bmm", a, b) if _is_plain(a, b) else torch.ops.autotune.bmm(a, b)
+
+
+def _product_gradients(product):
+    def backward(context, gradient):
+        a, b = context.saved_tensors
+        of_a = product(gradient, b.mT) if context.needs_input_grad[0] else None
+        of_b = product(a.mT, gradient) if context.needs_input_grad[1] else None
+        return of_a, of_b
+
+    return backward
+
+
+def _save_inputs(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def _mm_fake(a, b):
+    torch._check(a.dim() == 2 and b.dim() == 2, lambda: "autotune::mm takes matrices")
+    torch._check(a.shape[1] == b.shape[0], lambda: f"shapes {a.shape} and {b.shape} cannot be multiplied")
+    torch._check(a.dtype == b.dtype, lambda: f"dtypes are {a.dtype} and {b.dtype}")
+    return a.new_empty((a.shape[0], b.shape[1]))
+
+
+def _bmm_fake(a, b):
+    torch._check(a.dim() == 3 and b.dim() == 3, lambda: "autotune::bmm takes batches of matrices")
+    torch._check(a.shape[2] == b.shape[1] and a.shape[0] == b.shape[0], lambda: f"shapes {a.shape} and {b.shape} cannot be multiplied")
+    torch._check(a.dtype == b.dtype, lambda: f"dtypes are {a.dtype} and {b.dtype}")
+    return a.new_empty((a.shape[0], a.shape[1], b.shape[2]))
+
+
+def _autocast(operator):
+    def cast(*arguments):
+        dtype = torch.get_autocast_dtype("cuda")
+        with torch.autocast("cuda", enabled=False):
+            return operator(
+                *(each.to(dtype) if isinstance(each, torch.Tensor) and each.is_floating_point() else each for each in arguments)
+            )
+
+    return cast
+
+
+# ---- addmm and linear, of products ----
+
+
+def addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> torch.Tensor:
+    """beta input + alpha (a b), as torch.addmm: a tuned product, and one elementwise kernel for the rest. Differentiable."""
+    product = mm(a, b)
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return product
+    return torch.add(product, input, alpha=beta)
+
+
+def linear(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] = None) -> torch.Tensor:
+    """x [..., k] times the transpose of weight [n, k], plus bias [n], as torch.nn.functional.linear. Differentiable."""
+    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+    out = mm(rows, weight.t())
+    if bias is not None:
+        out = out + bias
+    return out if x.dim() == 2 else out.view(*x.shape[:-1], weight.shape[0])
+
+
+def _addmm_composite(input, a, b, beta=1.0, alpha=1.0):
+    return addmm(input, a, b, beta=beta, alpha=alpha)
+
+
+# ---- softmax ----
+
+
+def _softmax_cuda(x: torch.Tensor, scale: float) -> torch.Tensor:
+    if not x.is_contiguous():
+        x = x.contiguous()
+    key = x.shape, x.dtype, x.get_device(), x.data_ptr() & 15, scale
+    plan = _softmaxes.get(key)
+    if plan is None:
+        refuse_inputs("softmax", x)
+        if x.numel() == 0:
+            return torch.empty_like(x)
+        flat = x if x.dim() <= 5 else x.flatten(0, x.dim() - 5)
+        described = tensor_of(flat)
+        problem = Problem("softmax", {"x": described, "y": Tensor(described.dtype, described.shape)}, {"scale": float(scale)})
+        plan = _softmaxes[key] = Described(plan_of(problem, x.get_device()), x.get_device(), 3)
+    y = torch.empty_like(x)
+    plan.launch(x.data_ptr(), y.data_ptr(), 0)
+    return y
+
+
+def _softmax_fake(x, scale):
+    torch._check(x.dim() >= 1, lambda: "autotune::softmax takes at least one dimension")
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _softmax_save(ctx, inputs, output):
+    ctx.save_for_backward(output)
+    ctx.scale = inputs[1]
+
+
+def _softmax_backward(ctx, gradient):
+    (y,) = ctx.saved_tensors
+    return torch._softmax_backward_data(gradient.contiguous(), y, -1, y.dtype) * ctx.scale, None
+
+
+def softmax(x: torch.Tensor, dim: int = -1, *, scale: float = 1.0) -> torch.Tensor:
+    """softmax(scale x) along `dim`, as torch.softmax, by the tuned kernel. Another dimension than the last is copied to the end first.
+
+    f16, bf16, f32; the result has x's dtype and is contiguous. Differentiable.
+    """
+    if dim not in (-1, x.dim() - 1):
+        return softmax(x.movedim(dim, -1).contiguous(), scale=scale).movedim(-1, dim)
+    return _softmax_cuda(x, scale) if _is_plain(x, x) else torch.ops.autotune.softmax(x, scale)
+
+
+# ---- registration ----
+
+
+def _register(name: str, schema: str, cuda, fake, backward, save) -> None:
+    _library.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
+    _library.impl(name, cuda, "CUDA")
+    operator = f"autotune::{name}"
+    torch.library.register_fake(operator, fake, lib=_library)
+    torch.library.register_autograd(operator, backward, setup_context=save, lib=_library)
+    _library.impl(name, _autocast(getattr(getattr(torch.ops.autotune, name), "default")), "AutocastCUDA")
+    _library.impl(name, _refuse_host(name), "CPU")
+
+
+def _refuse_host(name):
+    def refuse(*arguments):
+        refuse_inputs(name, *(each for each in arguments if isinstance(each, torch.Tensor)))
+
+    return refuse
+
+
+_register("mm", "(Tensor a, Tensor b) -> Tensor", _mm_cuda, _mm_fake, _product_gradients(mm), _save_inputs)
+_register("bmm", "(Tensor a, Tensor b) -> Tensor", _bmm_cuda, _bmm_fake, _product_gradients(bmm), _save_inputs)
+_register("softmax", "(Tensor x, float scale) -> Tensor", _softmax_cuda, _softmax_fake, _softmax_backward, _softmax_save)
+for _name, _schema, _composite in (
+    ("linear", "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor", linear),
+    ("addmm", "(Tensor input, Tensor a, Tensor b, float beta=1.0, float alpha=1.0) -> Tensor", _addmm_composite),
+):
+    _library.define(f"{_name}{_schema}", tags=(torch.Tag.pt2_compliant_tag,))
+    _library.impl(_name, _composite, "CompositeImplicitAutograd")
+
+Operators = Tuple[str, ...]
+OPERATORS: Operators = ("mm", "bmm", "addmm", "linear", "softmax")

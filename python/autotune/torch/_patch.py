@@ -1,0 +1,239 @@
+"""`patch()`: aten's products and softmax go to a tuned kernel where a raced winner is on record for this device, else to aten as before."""
+
+import threading
+from collections import Counter
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+
+from . import _engine
+from ._engine import Described, Gemm, must_be_deterministic, tensor_of
+from ._ops import _key
+from ..command import run_json
+from ..errors import Error
+from ..problem import Problem, Tensor
+
+_UNKNOWN = object()
+_NEEDS = "autotune.torch.patch() needs torch.library.get_kernel, which torch has from 2.9 on; this is torch {}"
+
+_misses: Counter = Counter()
+_decisions: Dict[float, Dict[tuple, Any]] = {}  # by least gain: a patch that is made again knows what the one before decided
+_active: List["Patch"] = []
+
+
+def misses() -> Dict[Problem, int]:
+    """Problems that patched code ran by aten because no winner of them is on record, and how often each was met (once a shape and alignment)."""
+    return dict(_misses)
+
+
+def clear_misses() -> None:
+    _misses.clear()
+
+
+class Records:
+    """Which problems have a winner, by key. Read once from the command: asking the library would compile a kernel for each that has none."""
+
+    def __init__(self):
+        self._keys: Optional[set] = None
+        self._lock = threading.Lock()
+
+    def has(self, problem: Problem) -> bool:
+        with self._lock:
+            if self._keys is None:
+                rows = run_json(["show", "--limit", "0"])["winners"]
+                self._keys = {f"{row['class_key']} {row['shape']}" for row in rows}
+        return problem.key in self._keys
+
+    def forget(self) -> None:
+        with self._lock:
+            self._keys = None
+
+
+_records = Records()
+
+
+class Patch:
+    """An active patch. `restore()` or the end of a `with` block takes it away."""
+
+    def __init__(self, names: List[str], least_gain: float):
+        if not hasattr(torch.library, "get_kernel"):
+            raise RuntimeError(_NEEDS.format(torch.__version__))
+        self.least_gain = least_gain
+        self._entries = _decisions.setdefault(least_gain, {})
+        self._lock = threading.Lock()
+        self._library = torch.library.Library("aten", "IMPL")
+        for name in names:
+            for overload, make in _OVERRIDES[name].items():
+                original = torch.library.get_kernel(f"aten::{overload}", "CUDA")
+                self._library.impl(overload, make(self, original.call_boxed), "CUDA", with_keyset=True, allow_override=True)
+        _active.append(self)
+
+    def restore(self) -> None:
+        """Gives aten its kernels back."""
+        if self._library is not None:
+            if _active[-1] is not self:
+                raise RuntimeError("another patch was made after this one; restore that one first")
+            _active.pop()
+            self._library._destroy()
+            self._library = None
+
+    def __enter__(self) -> "Patch":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.restore()
+
+    def entry(self, key: tuple, make: Callable[[], Optional[Any]]):
+        """What serves a call: an entry of the engine, or None for aten."""
+        found = self._entries.get(key, _UNKNOWN)
+        if found is _UNKNOWN:
+            if _engine.is_capturing():
+                return None  # no compile, no file: the next call outside of a capture decides
+            with self._lock:
+                found = self._entries.get(key, _UNKNOWN)
+                if found is _UNKNOWN:
+                    found = self._entries[key] = make()
+        if found is not None and not found.deterministic and must_be_deterministic():
+            return None
+        return found
+
+    def plan(self, problem: Problem, index: int, needs_rival: bool = True):
+        """The problem's plan where a winner is on record that beat its rivals; None otherwise."""
+        try:
+            if not _records.has(problem):
+                _misses[problem] += 1
+                return None
+            plan = _engine.plan_of(problem, index)
+        except Error:
+            return None
+        info = plan.info
+        if info.origin not in ("exact", "shipped"):
+            _misses[problem] += 1
+            return None
+        if info.recorded_rival_us == 0:
+            return None if needs_rival else plan
+        return plan if info.recorded_rival_us >= info.recorded_us * self.least_gain else None
+
+    def product(self, a: torch.Tensor, b: torch.Tensor, c: Optional[torch.Tensor] = None) -> Optional[Gemm]:
+        """Decides for a product; `c` is its output where the caller has one."""
+        word = _engine.WORDS.get(a.dtype)
+        fits = (
+            word is not None
+            and a.dtype == b.dtype
+            and a.device == b.device
+            and a.dim() == b.dim()
+            and a.shape[-1] == b.shape[-2]
+            and a.shape[:-2] == b.shape[:-2]
+            and 0 not in a.shape
+            and 0 not in b.shape
+        )
+        if not fits:
+            return None
+        shape = (*a.shape[:-1], b.shape[-1])
+        if c is not None and (tuple(c.shape) != shape or c.dtype != a.dtype or c.device != a.device):
+            return None
+        out = Tensor(word, shape) if c is None else tensor_of(c)
+        problem = _engine.gemm_problem(tensor_of(a), tensor_of(b), out)
+        plan = self.plan(problem, a.get_device())
+        return None if plan is None else Gemm(plan, a.get_device())
+
+
+def _product_key(name: str, a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) -> tuple:
+    key = (name, *_key(a, b, pa, pb))
+    return key if a.dtype is not torch.float32 else (*key, _engine.f32_compute())
+
+
+def _override_product(name: str):
+    def make(patch: Patch, original):
+        def run(keyset, a, b):
+            pa, pb = a.data_ptr(), b.data_ptr()
+            entry = patch.entry(_product_key(name, a, b, pa, pb), lambda: patch.product(a, b))
+            if entry is None:
+                return original(keyset, a, b)
+            c = a.new_empty_strided(entry.shape, entry.strides)
+            entry.launch(pa, pb, c.data_ptr())
+            return c
+
+        return run
+
+    return make
+
+
+def _override_product_out(name: str):
+    def make(patch: Patch, original):
+        def run(keyset, a, b, *, out):
+            pa, pb, pc = a.data_ptr(), b.data_ptr(), out.data_ptr()
+            key = _product_key(name, a, b, pa, pb), out.shape, out.stride(), out.dtype, pc & 15
+            entry = patch.entry(key, lambda: patch.product(a, b, out))
+            if entry is None:
+                return original(keyset, a, b, out=out)
+            entry.launch(pa, pb, pc)
+            return out
+
+        return run
+
+    return make
+
+
+def _override_addmm(patch: Patch, original):
+    product = _override_product("mm")(patch, None)
+
+    def run(keyset, input, a, b, *, beta=1, alpha=1):
+        # A bias is aten's: its kernel adds it on the way out, ours would need a kernel more.
+        if beta != 0 or alpha != 1 or patch.entry(_product_key("mm", a, b, a.data_ptr(), b.data_ptr()), lambda: patch.product(a, b)) is None:
+            return original(keyset, input, a, b, beta=beta, alpha=alpha)
+        return product(keyset, a, b)
+
+    return run
+
+
+def _override_softmax(patch: Patch, original):
+    def run(keyset, x, dim, half_to_float):
+        if half_to_float or dim not in (-1, x.dim() - 1) or x.dtype not in _engine.WORDS or not x.is_contiguous() or x.numel() == 0:
+            return original(keyset, x, dim, half_to_float)
+        key = "softmax", x.shape, x.dtype, x.get_device(), x.data_ptr() & 15
+        entry = patch.entry(key, lambda: _softmax_entry(patch, x))
+        if entry is None:
+            return original(keyset, x, dim, half_to_float)
+        y = torch.empty_like(x)
+        entry.launch(x.data_ptr(), y.data_ptr(), 0)
+        return y
+
+    return run
+
+
+def _softmax_entry(patch: Patch, x: torch.Tensor) -> Optional[Described]:
+    described = tensor_of(x if x.dim() <= 5 else x.flatten(0, x.dim() - 5))
+    problem = Problem("softmax", {"x": described, "y": Tensor(described.dtype, described.shape)})
+    plan = patch.plan(problem, x.get_device(), needs_rival=False)
+    return None if plan is None else Described(plan, x.get_device(), 3)
+
+
+_OVERRIDES: Dict[str, Dict[str, Callable]] = {
+    "mm": {"mm": _override_product("mm"), "mm.out": _override_product_out("mm")},
+    "bmm": {"bmm": _override_product("bmm"), "bmm.out": _override_product_out("bmm")},
+    "addmm": {"addmm": _override_addmm},
+    "softmax": {"_softmax": _override_softmax},
+}
+
+
+def patch(*, mm: bool = True, bmm: bool = True, addmm: bool = True, softmax: bool = True, least_gain: float = 1.0) -> Patch:
+    """Gives torch.mm, matmul, linear, bmm, addmm and softmax our kernels, at once and until `restore()` or the end of a `with` block.
+
+    A call is taken over only where a winner for exactly this problem and device is on record (tuned here, or shipped) whose final rounds
+    it won against the vendor's library by at least `least_gain`; every other call, also one with a bias, goes to aten as before. `misses()` tells
+    which problems had no winner; `autotune.torch.tune` or `autotune.sweep(misses())` finds them. Code made by torch.compile calls the same
+    functions, so it is patched too. Nothing is compiled during a graph capture. A call costs 3 us more on the host.
+    Raises RuntimeError for a torch that lacks what this needs.
+    """
+    wanted = dict(mm=mm, bmm=bmm, addmm=addmm, softmax=softmax)
+    return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain)
+
+
+def _forget() -> None:
+    _records.forget()
+    for entries in _decisions.values():
+        entries.clear()
+
+
+_engine.on_refresh(_forget)

@@ -1,0 +1,387 @@
+"""The operators and the patch on a GPU: right answers beside f64, gradients, opcheck, compilation, CUDA graphs, streams, threads."""
+
+import os
+import subprocess
+import sys
+import threading
+import unittest
+import warnings
+
+import torch
+import torch.nn.functional as F
+
+import autotune
+import autotune.torch as at
+
+SHIPPED = (16, 4096, 4096)  # m, n, k of a bf16 nt winner that comes with the package for an H200
+
+
+def matrix(*shape, dtype=torch.bfloat16, seed=0, **options):
+    generator = torch.Generator(device="cuda").manual_seed(seed + sum(shape))
+    return torch.randn(*shape, device="cuda", generator=generator).to(dtype).requires_grad_(options.get("requires_grad", False))
+
+
+def error(result, exact):
+    return ((result.double() - exact).norm() / exact.norm()).item()
+
+
+def with_layout(rows, cols, turned, dtype, pad=0, seed=0):
+    """[rows, cols], stored transposed or not, with `pad` elements between its lines."""
+    lines, length = (cols, rows) if turned else (rows, cols)
+    stored = matrix(lines, length + pad, dtype=dtype, seed=seed)[:, :length]
+    return stored.t() if turned else stored
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "no GPU")
+class Gpu(unittest.TestCase):
+    def setUp(self):
+        torch.backends.cuda.matmul.allow_tf32 = False
+
+    def assert_as_good(self, ours, theirs, exact, slack=1.02):
+        self.assertEqual(ours.shape, exact.shape)
+        self.assertLessEqual(error(ours, exact), slack * error(theirs, exact) + 1e-12)
+
+
+class Products(Gpu):
+    def test_every_layout_type_and_gap(self):
+        for dtype in (torch.float16, torch.bfloat16, torch.float32):
+            for ta, tb in ((0, 0), (0, 1), (1, 0), (1, 1)):
+                for m, n, k, pad in ((64, 96, 128, 0), (33, 65, 130, 8), (1, 256, 512, 0), (200, 1, 64, 0), (7, 9, 11, 3)):
+                    with self.subTest(dtype=dtype, ta=ta, tb=tb, shape=(m, n, k), pad=pad):
+                        a, b = with_layout(m, k, ta, dtype, pad, 1), with_layout(k, n, tb, dtype, pad, 2)
+                        self.assert_as_good(at.mm(a, b), torch.mm(a, b), a.double() @ b.double(), 1.05)
+
+    def test_a_decode_product_is_no_less_exact_than_torchs(self):
+        m, n, k = SHIPPED
+        a, w = matrix(m, k), matrix(n, k, seed=1)
+        self.assert_as_good(at.linear(a, w), F.linear(a, w), a.double() @ w.double().t())
+
+    def test_the_result_is_contiguous_and_new(self):
+        a = matrix(32, 64)
+        first, second = at.mm(a, a.t()), at.mm(a, a.t())
+        self.assertEqual(first.stride(), (32, 1))
+        self.assertNotEqual(first.data_ptr(), second.data_ptr())
+        self.assertTrue(torch.equal(first, second))
+
+    def test_batches(self):
+        a, b = matrix(5, 33, 64), matrix(5, 48, 64, seed=1)
+        self.assert_as_good(at.bmm(a, b.mT), torch.bmm(a, b.mT), a.double() @ b.double().mT, 1.05)
+        shared = b[:1].expand(5, 48, 64)
+        self.assert_as_good(at.bmm(a, shared.mT), torch.bmm(a, shared.mT), a.double() @ shared.double().mT, 1.05)
+
+    def test_nothing_to_multiply(self):
+        self.assertEqual(at.mm(matrix(0, 8), matrix(8, 4)).shape, (0, 4))
+        self.assertTrue(torch.equal(at.mm(matrix(3, 8)[:, :0], matrix(8, 4)[:0]), torch.zeros(3, 4, device="cuda", dtype=torch.bfloat16)))
+
+    def test_expanded_operands_are_copied(self):
+        row = matrix(1, 64).expand(32, 64)
+        self.assertTrue(torch.equal(at.mm(row, matrix(64, 16)), at.mm(row.contiguous(), matrix(64, 16))))
+
+    def test_linear_and_addmm(self):
+        x, w, bias = matrix(2, 17, 64), matrix(48, 64, seed=1), matrix(48, seed=2)
+        exact = x.double() @ w.double().t() + bias.double()
+        self.assertLess(error(at.linear(x, w, bias), exact), 6e-3)
+        c = matrix(17, 48)
+        exact = 0.5 * c.double() + 2 * (x[0].double() @ w.double().t())
+        self.assertLess(error(at.addmm(c, x[0], w.t(), beta=0.5, alpha=2), exact), 6e-3)
+
+
+class Softmax(Gpu):
+    def test_rows_of_every_type(self):
+        for dtype in (torch.float16, torch.bfloat16, torch.float32):
+            for shape in ((4, 1000), (2, 3, 128), (77, 333), (2, 2, 2, 2, 3, 64)):
+                with self.subTest(dtype=dtype, shape=shape):
+                    x = matrix(*shape, dtype=dtype)
+                    self.assert_as_good(at.softmax(x), torch.softmax(x, -1), torch.softmax(x.double(), -1), 1.1)
+
+    def test_another_dimension_and_a_scale(self):
+        x = matrix(8, 16, 32, dtype=torch.float32)
+        self.assertTrue(torch.allclose(at.softmax(x, 1), torch.softmax(x, 1), atol=1e-6))
+        self.assertTrue(torch.allclose(at.softmax(x, scale=0.125), torch.softmax(x * 0.125, -1), atol=1e-6))
+
+
+class Gradients(Gpu):
+    def test_linear(self):
+        x, w, bias = matrix(4, 32, 64, requires_grad=True), matrix(48, 64, seed=1, requires_grad=True), matrix(48, seed=2, requires_grad=True)
+        grad = matrix(4, 32, 48, seed=3)
+        ours = torch.autograd.grad(at.linear(x, w, bias), (x, w, bias), grad)
+        theirs = torch.autograd.grad(F.linear(x, w, bias), (x, w, bias), grad)
+        dx, dw = grad.double() @ w.double(), grad.double().flatten(0, 1).t() @ x.double().flatten(0, 1)
+        self.assert_as_good(ours[0], theirs[0], dx)
+        self.assert_as_good(ours[1], theirs[1], dw)
+        self.assertTrue(torch.equal(ours[2], theirs[2]))
+
+    def test_a_sum_has_gradients_without_strides(self):
+        a, b = matrix(16, 32, requires_grad=True), matrix(32, 8, seed=1, requires_grad=True)
+        at.mm(a, b).sum().backward()
+        self.assertTrue(torch.allclose(a.grad.float(), b.float().sum(1).expand(16, 32), rtol=2e-2, atol=2e-2))
+
+    def test_gradcheck_like_in_f32(self):
+        a, b = matrix(3, 5, dtype=torch.float32, requires_grad=True), matrix(5, 4, dtype=torch.float32, requires_grad=True)
+        torch.autograd.gradcheck(at.mm, (a, b), eps=1e-2, atol=1e-2, rtol=1e-2, nondet_tol=0)
+        x = matrix(3, 8, dtype=torch.float32, requires_grad=True)
+        torch.autograd.gradcheck(lambda each: at.softmax(each, scale=0.5), (x,), eps=1e-2, atol=1e-2, rtol=1e-2)
+
+    def test_autocast(self):
+        a, b = matrix(16, 32, dtype=torch.float32, requires_grad=True), matrix(32, 8, dtype=torch.float32, requires_grad=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            out = at.mm(a, b)
+        self.assertEqual(out.dtype, torch.bfloat16)
+        out.sum().backward()
+        self.assertEqual((a.grad.dtype, b.grad.dtype), (torch.float32, torch.float32))
+
+
+class Machinery(Gpu):
+    def test_opcheck(self):
+        a, b = matrix(8, 16, dtype=torch.float32, requires_grad=True), matrix(16, 4, dtype=torch.float32, requires_grad=True)
+        torch.library.opcheck(torch.ops.autotune.mm.default, (a, b))
+        torch.library.opcheck(torch.ops.autotune.mm.default, (a, matrix(4, 16, dtype=torch.float32).t()))
+        batch = matrix(3, 8, 16, dtype=torch.float32, requires_grad=True)
+        torch.library.opcheck(torch.ops.autotune.bmm.default, (batch, matrix(3, 16, 4, dtype=torch.float32)))
+        torch.library.opcheck(torch.ops.autotune.softmax.default, (a, 0.5))
+        torch.library.opcheck(torch.ops.autotune.linear.default, (batch, matrix(4, 16, dtype=torch.float32), None))
+        torch.library.opcheck(torch.ops.autotune.addmm.default, (matrix(4, dtype=torch.float32), a, b))
+
+    def compiled(self, **options):
+        def layer(x, w, v):
+            return at.softmax(at.linear(F.silu(at.linear(x, w)), v).float())
+
+        x, w, v = matrix(32, 64, requires_grad=True), matrix(96, 64, seed=1, requires_grad=True), matrix(48, 96, seed=2, requires_grad=True)
+        grad = torch.randn(32, 48, device="cuda")
+        run = torch.compile(layer, fullgraph=True, **options)
+        expected = layer(x, w, v)
+        got = run(x, w, v)
+        self.assertTrue(torch.allclose(got, expected, atol=1e-3))
+        for ours, theirs in zip(torch.autograd.grad(got, (x, w, v), grad), torch.autograd.grad(expected, (x, w, v), grad)):
+            self.assertLess(error(ours, theirs.double()), 2e-2)
+        with torch.no_grad():
+            for _ in range(4):
+                self.assertTrue(torch.allclose(run(x, w, v), expected, atol=1e-3))
+
+    def test_compile_without_a_graph_break(self):
+        self.compiled()
+
+    def test_compile_with_cuda_graphs(self):
+        self.compiled(mode="reduce-overhead")
+
+    def test_inductors_max_autotune_may_choose_us(self):
+        at.enable_inductor()
+        self.addCleanup(at.disable_inductor)
+        m, n, k = SHIPPED
+        x, w = matrix(m, k), matrix(n, k, seed=1)
+        run = torch.compile(lambda x, w: torch.mm(x, w.t()) + 1, mode="max-autotune-no-cudagraphs", fullgraph=True)
+        self.assertLess(error(run(x, w), x.double() @ w.double().t() + 1), 6e-3)
+
+    def test_a_graph_replays_with_new_inputs(self):
+        for m, n, k in (SHIPPED, (64, 64, 8192), (300, 200, 100)):
+            with self.subTest(shape=(m, n, k)):
+                a, w = matrix(m, k), matrix(n, k, seed=1)
+                at.linear(a, w)
+                torch.cuda.synchronize()
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    for _ in range(3):
+                        out = at.linear(a, w)
+                for seed in (5, 6):
+                    a.copy_(matrix(m, k, seed=seed))
+                    graph.replay()
+                    self.assertTrue(torch.equal(out, at.linear(a, w)))
+
+    def test_two_graphs_of_one_plan_run_at_the_same_time(self):
+        m, n, k = 64, 64, 16384  # a split of K: counters in the workspace
+        a, w = matrix(m, k), matrix(n, k, seed=1)
+        expected = at.linear(a, w)
+        graphs = []
+        for _ in range(2):
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                outs = [at.linear(a, w) for _ in range(20)]
+            graphs.append((graph, outs, torch.cuda.Stream()))
+        for _ in range(20):
+            for graph, _, stream in graphs:
+                with torch.cuda.stream(stream):
+                    graph.replay()
+        torch.cuda.synchronize()
+        for _, outs, _ in graphs:
+            for out in outs:
+                self.assertTrue(torch.equal(out, expected))
+
+    def test_a_capture_compiles_nothing(self):
+        a, w = matrix(24, 40), matrix(56, 40)
+        graph = torch.cuda.CUDAGraph()
+        with self.assertRaisesRegex(autotune.NotPlanned, "run the model once before the capture"):
+            with torch.cuda.graph(graph):
+                at.linear(a, w)
+        torch.cuda.synchronize()
+        at.linear(a, w)
+
+    def test_threads_and_streams(self):
+        failures = []
+
+        def work(seed):
+            try:
+                with torch.cuda.stream(torch.cuda.Stream()):
+                    a, w = matrix(16, 4096, seed=seed), matrix(64, 4096, seed=seed + 1)
+                    expected = a.double() @ w.double().t()
+                    for _ in range(50):
+                        out = at.linear(a, w)
+                    if error(out, expected) > 6e-3:
+                        failures.append(seed)
+            except Exception as failure:
+                failures.append(repr(failure))
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_determinism_is_honoured(self):
+        a, w = matrix(64, 16384), matrix(64, 16384, seed=1)
+        torch.use_deterministic_algorithms(True)
+        self.addCleanup(torch.use_deterministic_algorithms, False)
+        first = at.linear(a, w)
+        for _ in range(5):
+            self.assertTrue(torch.equal(at.linear(a, w), first))
+
+
+class Refusals(Gpu):
+    def test_one_exception_each_that_says_what_to_do(self):
+        a = matrix(8, 8)
+        for message, call in (
+            (r"on cuda:0 and cpu|on cpu; move it to a GPU", lambda: at.mm(a, torch.ones(8, 8, dtype=torch.bfloat16))),
+            (r"dtypes are torch.bfloat16 and torch.float16; cast one", lambda: at.mm(a, a.half())),
+            (r"dtype torch.float64 has no kernels", lambda: at.mm(a.double(), a.double())),
+            (r"cannot be multiplied", lambda: at.mm(a, matrix(9, 8))),
+            (r"dimensions; it takes 2", lambda: at.mm(matrix(2, 8, 8), matrix(2, 8, 8))),
+            (r"\.to_dense\(\)|strides", lambda: at.mm(a.to_sparse(), a)),
+        ):
+            with self.subTest(message), self.assertRaisesRegex(Exception, message):
+                call()
+
+
+class Patched(Gpu):
+    """REQUIRES: an H200, for which the winner of SHIPPED comes with the package; else a tune of it before."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not torch.cuda.is_available():
+            raise unittest.SkipTest("no GPU")
+        m, n, k = SHIPPED
+        x, w = matrix(m, k), matrix(n, k)
+        origin = at.handle().plan(at._engine.gemm_problem(*(at._engine.tensor_of(each) for each in (x, w.t(), x[:, :n])))).origin
+        if origin not in ("exact", "shipped"):
+            autotune.tune("bgemm", f"{m}x{n}x{k}", layout="nt", budget="10s")
+            at.refresh()
+
+    def launches(self, function):
+        """Names of the kernels that ran."""
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            function()
+            torch.cuda.synchronize()
+        return [event.name for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+
+    def ours(self, function):
+        function()
+        return any(name.startswith("gemm_") for name in self.launches(function))
+
+    def test_torchs_functions_run_our_kernel_within(self):
+        m, n, k = SHIPPED
+        x, w = matrix(m, k), matrix(n, k, seed=1)
+        exact, theirs = x.double() @ w.double().t(), F.linear(x, w)
+        self.assertFalse(self.ours(lambda: F.linear(x, w)))
+        with at.patch():
+            self.assertTrue(self.ours(lambda: F.linear(x, w)))
+            self.assertTrue(self.ours(lambda: x @ w.t()))
+            out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+            self.assertTrue(self.ours(lambda: torch.mm(x, w.t(), out=out)))
+            self.assert_as_good(out, theirs, exact)
+            self.assert_as_good(F.linear(x, w), theirs, exact)
+        self.assertFalse(self.ours(lambda: F.linear(x, w)))
+
+    def test_what_has_no_winner_is_atens_and_a_miss(self):
+        at.clear_misses()
+        a = matrix(37, 41)
+        with at.patch():
+            self.assertTrue(torch.equal(a @ a.t(), torch.mm(a, a.t())))
+            self.assertFalse(self.ours(lambda: a @ a.t()))
+            with self.assertRaises(RuntimeError):
+                torch.mm(a, a)
+            torch.mm(a.double(), a.double().t())
+            torch.addmm(matrix(37), a, a.t())
+        self.assertEqual([problem.tensors["c"].shape for problem in at.misses()], [(37, 37)])
+
+    def test_a_record_that_lost_is_not_taken(self):
+        m, n, k = SHIPPED
+        x, w = matrix(m, k), matrix(n, k, seed=1)
+        with at.patch(least_gain=100.0):
+            self.assertFalse(self.ours(lambda: F.linear(x, w)))
+
+    def test_a_capture_in_a_patch_compiles_nothing_and_falls_back(self):
+        m, n, k = SHIPPED
+        x, w = matrix(m, k), matrix(n, k, seed=1)
+        with at.patch():
+            graph = torch.cuda.CUDAGraph()
+            F.linear(matrix(3, 8), matrix(8, 8))
+            torch.cuda.synchronize()
+            with torch.cuda.graph(graph):
+                first = F.linear(x, w)
+            graph.replay()
+            F.linear(x, w)
+            again = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(again):
+                second = F.linear(x, w)
+            again.replay()
+            torch.cuda.synchronize()
+        exact = x.double() @ w.double().t()
+        self.assertLess(error(first, exact), 6e-3)
+        self.assertLess(error(second, exact), 6e-3)
+
+    def test_compiled_code_is_patched(self):
+        m, n, k = SHIPPED
+        x, w = matrix(m, k), matrix(n, k, seed=1)
+        run = torch.compile(lambda x, w: F.linear(x, w) * 2, fullgraph=True)
+        with torch.no_grad(), at.patch():
+            self.assertTrue(self.ours(lambda: run(x, w)))
+
+    def test_gradients_go_through(self):
+        m, n, k = SHIPPED
+        x, w = matrix(m, k, requires_grad=True), matrix(n, k, seed=1, requires_grad=True)
+        with at.patch():
+            F.linear(x, w).sum().backward()
+        self.assertLess(error(w.grad, x.detach().double().sum(0).expand(n, k)), 6e-3)
+
+
+class Tuning(Gpu):
+    def test_a_models_products_are_found_and_tuned(self):
+        model = torch.nn.Sequential(torch.nn.Linear(256, 512, bias=False), torch.nn.ReLU(), torch.nn.Linear(512, 256, bias=False)).cuda().bfloat16()
+        x = matrix(48, 256)
+        report = at.tune(model, (x,), backward=True, budget="2s,12t", rounds=3)
+        self.assertEqual(sum(each.calls for each in report.problems), 5)  # the input has no gradient
+        self.assertEqual({item.state for item in report.sweep.items}, {"tuned"})
+        self.assertIn("expected gain of a step", str(report))
+        self.assertEqual(len(report.records()), len(report.problems))
+        for each in report.problems:
+            self.assertEqual(at.handle().plan(each.problem).origin, "exact")
+
+
+class Fresh(unittest.TestCase):
+    @unittest.skipUnless(torch.cuda.is_available(), "no GPU")
+    def test_a_backward_thread_and_a_new_thread_have_contexts(self):
+        code = (
+            "import torch, threading, autotune.torch as at\n"
+            "a = torch.randn(64, 64, device='cuda', dtype=torch.bfloat16, requires_grad=True)\n"
+            "at.mm(a, a).backward(torch.ones_like(a))\n"
+            "b = a.detach()\nout = []\n"
+            "t = threading.Thread(target=lambda: out.append(at.mm(b, b.t())))\nt.start(); t.join()\n"
+            "assert out and torch.isfinite(out[0]).all() and torch.isfinite(a.grad).all()\nprint('fine')"
+        )
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ))
+        self.assertIn("fine", ended.stdout, ended.stderr)
+
+
+warnings.filterwarnings("ignore", message=".*online softmax is disabled.*")
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,115 @@
+"""What torch sees of the operators without a GPU: shapes, strides, gradients' graphs, compilation on fake tensors, refusals."""
+
+import unittest
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import autotune.torch as at
+
+
+class Fake(unittest.TestCase):
+    def setUp(self):
+        mode = FakeTensorMode()
+        mode.__enter__()
+        self.addCleanup(mode.__exit__, None, None, None)
+
+    def cuda(self, *shape, dtype=torch.bfloat16, **options):
+        return torch.empty(*shape, dtype=dtype, device="cuda", **options)
+
+    def test_shapes_and_strides(self):
+        a, b = self.cuda(4, 8), self.cuda(16, 8).t()
+        for got, expected in (
+            (at.mm(a, b), torch.mm(a, b)),
+            (at.bmm(self.cuda(3, 4, 8), self.cuda(3, 8, 5)), torch.bmm(self.cuda(3, 4, 8), self.cuda(3, 8, 5))),
+            (at.linear(self.cuda(2, 3, 8), self.cuda(16, 8)), torch.nn.functional.linear(self.cuda(2, 3, 8), self.cuda(16, 8))),
+            (at.linear(self.cuda(2, 3, 8), self.cuda(16, 8), self.cuda(16)), torch.empty(2, 3, 16, dtype=torch.bfloat16, device="cuda")),
+            (at.addmm(self.cuda(16), a, b), torch.addmm(self.cuda(16), a, b)),
+            (at.softmax(self.cuda(2, 3, 8)), torch.softmax(self.cuda(2, 3, 8), -1)),
+            (at.softmax(self.cuda(2, 3, 8), 1), torch.softmax(self.cuda(2, 3, 8), 1)),
+        ):
+            self.assertEqual((got.shape, got.dtype, got.device), (expected.shape, expected.dtype, expected.device))
+        self.assertEqual(at.mm(a, b).stride(), (16, 1))
+
+    def test_gradients_have_their_inputs_shapes(self):
+        x, w, bias = (torch.empty(*shape, device="meta", requires_grad=True) for shape in ((2, 3, 8), (16, 8), (16,)))
+        at.linear(x, w, bias).sum().backward()
+        self.assertEqual((x.grad.shape, w.grad.shape, bias.grad.shape), (x.shape, w.shape, bias.shape))
+
+    def test_shapes_that_do_not_fit(self):
+        with self.assertRaisesRegex(Exception, "cannot be multiplied"):
+            at.mm(self.cuda(4, 8), self.cuda(9, 4))
+
+    def test_mixed_dtypes(self):
+        with self.assertRaisesRegex(Exception, "dtypes are"):
+            at.mm(self.cuda(4, 8), self.cuda(8, 4, dtype=torch.float16))
+
+
+class Traced(unittest.TestCase):
+    def test_a_layer_and_its_gradients_are_our_products(self):
+        def step(x, w):
+            return torch.autograd.grad(at.linear(x, w).float().sum(), (x, w))
+
+        x = torch.empty(4, 8, dtype=torch.bfloat16, device="meta", requires_grad=True)
+        w = torch.empty(16, 8, dtype=torch.bfloat16, device="meta", requires_grad=True)
+        graph = make_fx(step)(x, w)
+        targets = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+        self.assertEqual(targets.count("autotune.mm.default"), 3, targets)
+        self.assertFalse([target for target in targets if target.startswith("aten.mm")])
+
+    def test_compile_finds_no_graph_break(self):
+        seen = []
+
+        def backend(graph, inputs):
+            seen.append([str(node.target) for node in graph.graph.nodes])
+            return graph.forward
+
+        def layer(x, w):
+            return at.softmax(at.linear(x, w).relu())
+
+        with FakeTensorMode(), torch.no_grad():
+            x = torch.empty(4, 8, dtype=torch.bfloat16, device="cuda")
+            w = torch.empty(16, 8, dtype=torch.bfloat16, device="cuda")
+            out = torch.compile(layer, backend=backend, fullgraph=True)(x, w)
+        self.assertEqual(tuple(out.shape), (4, 16))
+        self.assertEqual(len(seen), 1)
+
+
+class Refusals(unittest.TestCase):
+    def test_tensors_of_the_host(self):
+        for call in (lambda: at.mm(torch.ones(2, 2), torch.ones(2, 2)), lambda: at.softmax(torch.ones(2, 2)), lambda: at.linear(torch.ones(2, 2), torch.ones(2, 2))):
+            with self.assertRaisesRegex(TypeError, r"a tensor is on cpu; move it to a GPU: \.cuda\(\)"):
+                call()
+
+    def test_an_old_torch(self):
+        import subprocess
+        import sys
+
+        code = "import torch; torch.__version__ = '2.4.1'\ntry: import autotune.torch\nexcept ImportError as e: print(e)"
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertIn("needs PyTorch 2.8 or newer; this is 2.4.1", said.stdout, said.stderr)
+
+    def test_inductor_without_its_setting(self):
+        import torch._inductor.config as config
+        from unittest import mock
+
+        with mock.patch.object(config, "external_matmul", None), self.assertRaisesRegex(RuntimeError, "has no torch._inductor.config.external_matmul"):
+            at.enable_inductor()
+        at.enable_inductor()
+        at.enable_inductor()
+        self.assertEqual(config.external_matmul.count(at.autotune_mm), 1)
+        at.disable_inductor()
+        self.assertEqual(config.external_matmul, [])
+
+    def test_patch_without_get_kernel(self):
+        from unittest import mock
+
+        with mock.patch.object(torch.library, "get_kernel", create=True):
+            del torch.library.get_kernel
+            with self.assertRaisesRegex(RuntimeError, "needs torch.library.get_kernel"):
+                at.patch()
+
+
+if __name__ == "__main__":
+    unittest.main()
