@@ -12,6 +12,11 @@
 #include "tools/cli/output/messages.h"
 
 namespace autotune::cli {
+namespace {
+
+constexpr std::string_view kSource = "autotune";  // of entries of the log
+
+}  // namespace
 
 Cli::Cli(Streams streams, Environment environment, Services& services, Program program)
     : streams_(streams), environment_(std::move(environment)), services_(services), program_(std::move(program)) {}
@@ -36,6 +41,7 @@ ExitCode Cli::run(const std::vector<std::string>& words) {
 
 ExitCode Cli::fail(ExitCode code, const std::string& message) {
     say(streams_.err, Message::error, message);
+    if (log_ != nullptr && !log_->is_on_standard_error()) log_to(log_.get(), LogLevel::error, kSource, [&] { return message; });
     return code;
 }
 
@@ -58,12 +64,22 @@ ExitCode Cli::dispatch(const std::vector<std::string>& words) {
     return run_command(*parsed.command, parsed.arguments);
 }
 
+void Cli::open_log(const Command& command, const Arguments& arguments) {
+    log_ = cli::open_log(arguments, streams_.err);
+    if (log_ == nullptr) return;
+    if (log_->is_on_standard_error()) streams_.err_is_terminal = false;  // entries would cut through a progress line
+    log_to(log_.get(), LogLevel::info, kSource, [&] { return program_.version + ", command " + command.name; });
+}
+
 ExitCode Cli::run_command(const Command& command, const Arguments& arguments) {
+    open_log(command, arguments);
     Session session(streams_, environment_, services_, program_, arguments);
+    session.log_to(log_.get());
     if (program_.saves_on_stop != nullptr) program_.saves_on_stop->store(command.saves_on_stop);
     try {
         const ExitCode code = command.run(session, arguments);
         session.close();
+        log_to(log_.get(), LogLevel::info, kSource, [&] { return "exit code " + std::to_string(static_cast<int>(code)); });
         return code;
     } catch (...) {
         session.close();  // warnings tell why; a JSON array that was begun is ended

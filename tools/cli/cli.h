@@ -1,9 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/log.h"
 #include "tools/cli/session.h"
 
 namespace autotune::cli {
@@ -20,11 +22,13 @@ class Cli {
     ExitCode dispatch(const std::vector<std::string>& words);
     ExitCode run_command(const Command& command, const Arguments& arguments);
     ExitCode fail(ExitCode code, const std::string& message);
+    void open_log(const Command& command, const Arguments& arguments);
 
     Streams streams_;
     Environment environment_;
     Services& services_;
     Program program_;
+    std::unique_ptr<Log> log_;  // nullptr: nobody asked for one
 };
 
 }  // namespace autotune::cli

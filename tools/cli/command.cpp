@@ -2,14 +2,18 @@
 
 #include <algorithm>
 
+#include "src/core/log.h"
 #include "tuner/search/search.h"
 
 namespace autotune::cli {
 
 std::vector<Command> all_commands() {
-    return {tune_command(),   sweep_command(),    bench_command(),  show_command(),       explain_command(), report_command(),
-            verify_command(), export_command(),   import_command(), merge_command(),      compile_command(), families_command(),
-            record_command(), simulate_command(), doctor_command(), completion_command(), manual_command()};
+    std::vector<Command> commands = {
+        tune_command(),   sweep_command(),    bench_command(),  show_command(),       explain_command(), report_command(),
+        verify_command(), export_command(),   import_command(), merge_command(),      compile_command(), families_command(),
+        record_command(), simulate_command(), doctor_command(), completion_command(), manual_command()};
+    for (Command& command : commands) command.flags = std::move(command.flags) + log_flags();
+    return commands;
 }
 
 std::vector<Flag> operator+(std::vector<Flag> left, const std::vector<Flag>& right) {
@@ -62,6 +66,15 @@ std::vector<Flag> output_flags() {
 
 std::vector<Flag> table_flags() {
     return output_flags() + std::vector<Flag>{{"csv", "", "print the rows as comma-separated values", false, {}}};
+}
+
+std::vector<Flag> log_flags() {
+    return {{"log-level",
+             "LEVEL",
+             "log what is at least this important; default info",
+             false,
+             {kLogLevels.begin(), kLogLevels.end()}},
+            {"log-file", "FILE", "append the log to FILE; default standard error", false, {}}};
 }
 
 Flag full_flag() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/cli/cli.h"
+#include "tools/cli/output/messages.h"
 #include "tools/cli/output/output_stream.h"
 #include "tuner/session/tune.h"
 
@@ -75,7 +76,11 @@ std::vector<std::string> compiler_folders(const std::string& binary) {
 int main(int argc, char** argv) {
     const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     // Workers first: they share nothing with the command but the binary.
-    if (!words.empty() && words.front() == "__worker") return autotune::tuner::worker_main({words.begin() + 1, words.end()});
+    if (!words.empty() && words.front() == "__worker") {
+        const autotune::tuner::WorkerEnd end = autotune::tuner::worker_main({words.begin() + 1, words.end()});
+        if (!end.message.empty()) autotune::cli::say(std::cerr, autotune::cli::Message::error, end.message);
+        return end.exit_code;
+    }
 
     std::ios::sync_with_stdio(false);
     listen_for_stop();

@@ -56,11 +56,18 @@ void Session::warn(const std::string& text) {
     warnings_.push_back(text);
     clear_progress();
     say(err(), Message::warning, text);
+    note(LogLevel::warn, text);
+}
+
+// What was said on standard error stands in the log too, unless that is the same place.
+void Session::note(LogLevel level, const std::string& text) {
+    if (log_ != nullptr && !log_->is_on_standard_error()) autotune::log_to(log_, level, "autotune", [&] { return text; });
 }
 
 void Session::complain(const std::string& text) {
     clear_progress();
     say(err(), Message::error, text);
+    note(LogLevel::error, text);
 }
 
 void Session::warn_of_fallback() {
@@ -171,6 +178,7 @@ tuner::TuneServices Session::tune_services(const Device& device, db::Store* stor
     services.workers.nvrtc_path = nvrtc_path();
     services.workers.library_folders = services_.library_folders();
     services.workers.lock_folder = paths_.state_folder;
+    services.workers.log = log_;
     services.workers.profiled = environment_.get("AUTOTUNE_PROFILED").has_value();
     return services;
 }

@@ -14,6 +14,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/environment.h"
 #include "tools/cli/input/arguments.h"
+#include "tools/cli/log.h"
 #include "tools/cli/output/json_document.h"
 #include "tools/cli/output/wrap.h"
 #include "tools/cli/services.h"
@@ -49,6 +50,9 @@ class Session {
   public:
     Session(Streams streams, const Environment& environment, Services& services, const Program& program,
             const Arguments& arguments);
+
+    // Where the run is logged; nullptr: nowhere. REQUIRES: it outlives the session.
+    void log_to(Log* log) { log_ = log; }
 
     const Arguments& arguments() const { return arguments_; }
     std::ostream& out() { return streams_.out; }
@@ -113,6 +117,7 @@ class Session {
     void warn_of_fallback();
     db::Store& open(db::OpenOptions options, bool expects_missing = false);
     void clear_progress();
+    void note(LogLevel level, const std::string& text);
     void make_folders();
 
     Streams streams_;
@@ -121,6 +126,7 @@ class Session {
     const Program& program_;
     const Arguments& arguments_;
     Paths paths_;
+    Log* log_ = nullptr;
     std::optional<Catalogue> catalogue_;
     std::vector<std::string> warnings_;  // all that were told
     std::size_t in_json_ = 0;            // of them, those that a JSON object has

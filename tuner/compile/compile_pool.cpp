@@ -12,6 +12,7 @@
 #include "db/json_fields.h"
 #include "src/core/error.h"
 #include "tuner/worker/wire.h"
+#include "tuner/worker/worker_log.h"
 
 namespace autotune::tuner {
 namespace {
@@ -182,6 +183,7 @@ std::vector<std::string> CompilePool::worker_arguments() const {
                                        "--driver-major", std::to_string(settings.driver_major),
                                        "--nvrtc",        settings.nvrtc_path};
     for (const std::string& folder : settings.library_folders) arguments.insert(arguments.end(), {"--libraries", folder});
+    add_log_level(arguments, settings.log);
     return arguments;
 }
 
@@ -214,11 +216,14 @@ void CompilePool::give(Slot& slot, const std::string& identity) {
     slot.since = Clock::now();
     slot.deadline = slot.since + std::chrono::microseconds(static_cast<std::int64_t>(limit_s * 1e6));
     Message message;
-    message.body = {{"rendered", wire::write(jobs_.at(identity).job.rendered)}, {"cpu_seconds", static_cast<int>(limit_s) + 1}};
+    message.body = {{"do", "compile"},
+                    {"rendered", wire::write(jobs_.at(identity).job.rendered)},
+                    {"cpu_seconds", static_cast<int>(limit_s) + 1}};
     slot.process->send(message);
 }
 
 void CompilePool::handle(Slot& slot, const Message& message) {
+    if (take_log(message, options_.workers.log, source_of(slot))) return;
     const std::string event = message.body.value("event", "");
     if (event == "fatal") throw Error(ErrorCode::no_compiler, message.body.value("message", "a compile worker could not start"));
     if (event == "ready") {
@@ -249,7 +254,12 @@ void CompilePool::end_job(Slot& slot, CompileOutcome outcome) {
     finish(identity, outcome);
 }
 
+std::string CompilePool::source_of(const Slot& slot) {
+    return "compile worker " + std::to_string(slot.process->pid());
+}
+
 void CompilePool::bury(Slot& slot, const std::string& reason) {
+    log_to(options_.workers.log, LogLevel::warn, source_of(slot), [&] { return reason; });
     slot.process->kill();
     slot.process->reap(std::chrono::seconds(2));
     if (!slot.ready && ++deaths_in_a_row_ > kMaxDeathsInARow) {

@@ -90,6 +90,7 @@ class CompilePool {
     void handle(Slot& slot, const Message& message);
     void end_job(Slot& slot, CompileOutcome outcome);
     void bury(Slot& slot, const std::string& reason);
+    static std::string source_of(const Slot& slot);
     void finish(const std::string& identity, const CompileOutcome& outcome);
     std::vector<std::string> worker_arguments() const;
 

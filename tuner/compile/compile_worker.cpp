@@ -5,17 +5,22 @@
 #include "src/jit/compiler.h"
 #include "tuner/worker/wire.h"
 #include "tuner/worker/worker_channel.h"
+#include "tuner/worker/worker_log.h"
 
 namespace autotune::tuner {
 namespace {
 
 constexpr std::size_t kMaxLogBytes = 64 * 1024;  // a compiler that complains without end must not fill our memory
 
-Message compile_one(const gpu::Nvrtc& nvrtc, const Message& job) {
+Message compile_one(const gpu::Nvrtc& nvrtc, const Message& job, LogSink* log) {
     const jit::Rendered rendered = wire::read_rendered(job.body.at("rendered"));
     allow_cpu_seconds(job.body.at("cpu_seconds").get<int>());
     // No cache here: this process may not write files. The coordinator keeps what comes back.
     const jit::CompileResult result = jit::compile(nvrtc, jit::CubinCache(""), rendered);
+    log_to(log, LogLevel::debug, "", [&] {
+        return rendered.symbol + (result.compiled ? ": " + std::to_string(result.compiled->cubin.size()) + " bytes of cubin"
+                                                  : ": " + result.failure + result.rejected);
+    });
     Message reply;
     reply.body = {{"event", "compiled"},
                   {"identity", rendered.identity},
@@ -34,6 +39,7 @@ Message compile_one(const gpu::Nvrtc& nvrtc, const Message& job) {
 
 int run_compile_worker(const CompileWorkerArguments& arguments) {
     WorkerChannel channel;
+    WorkerLog log(channel, arguments.log_level);
     limit_compiler_process();
     std::shared_ptr<const gpu::Nvrtc> nvrtc;
     try {
@@ -45,7 +51,15 @@ int run_compile_worker(const CompileWorkerArguments& arguments) {
         return 1;
     }
     channel.send({{{"event", "ready"}, {"nvrtc", nvrtc->version()}}, {}});
-    while (const auto job = channel.receive()) channel.send(compile_one(*nvrtc, *job));
+    log_to(log.sink(), LogLevel::debug, "", [&] { return "NVRTC " + nvrtc->version() + ", " + nvrtc->path(); });
+    while (const auto job = channel.receive()) {
+        const std::string what = job->body.value("do", "");
+        if (what != "compile") {
+            channel.send({{{"event", "fatal"}, {"message", unknown_request("compile", what)}}, {}});
+            return 1;
+        }
+        channel.send(compile_one(*nvrtc, *job, log.sink()));
+    }
     return 0;
 }
 

@@ -264,7 +264,11 @@ class SweepObserver {
 std::vector<SweepItem> sweep(const std::vector<Problem>& problems, const SweepOptions& options, TuneServices& services,
                              SweepObserver* observer);
 
-// ---- the other end: entry point of `autotune __worker ...`, returns the process's exit code ----
-int worker_main(const std::vector<std::string>& arguments);
+// ---- the other end: entry point of `autotune __worker ...` ----
+struct WorkerEnd {
+    int exit_code = 0;
+    std::string message;  // why it is not 0, where there is something to say
+};
+WorkerEnd worker_main(const std::vector<std::string>& arguments);
 
 }  // namespace autotune::tuner

@@ -106,6 +106,10 @@ TuneResult TuneRun::decide() {
             result.winner = winner_from(race, verdict);
             result.tuned = true;
             result.not_stored = store(result.winner);
+            log_to(services().workers.log, LogLevel::info, "tune", [&] {
+                return "winner " + winner.to_string() + ", " + std::to_string(result.winner.timing.median_us) + " us, " +
+                       result.winner.evidence.decided_by + "; search ended by: " + stopped_by_;
+            });
             return result;
         }
         out.insert(winner);

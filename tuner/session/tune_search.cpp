@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <sstream>
+#include <string_view>
 
 #include "src/core/error.h"
 #include "tuner/session/recall.h"
@@ -17,6 +19,16 @@ constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final roun
 constexpr double kOverrun = 2;         // of the budget, while nothing has been verified, or next to nothing tried:
 constexpr int kFewTried = 8;           // two seconds from a cold start are over when the first candidates are compiled
 constexpr double kReferenceLimit_s = 5;
+
+constexpr std::string_view kSource = "tune";  // of entries of the log
+
+std::string line_of(const Trial& trial) {
+    std::ostringstream text;
+    text << trial.candidate.to_string() << ": " << to_string(trial.status);
+    if (trial.timing) text << ", " << trial.timing->median_us << " us";
+    if (!trial.detail.empty()) text << ", " << trial.detail;
+    return text.str();
+}
 
 bool is_known_failure(const db::StoredTrial& stored) {
     return stored.trial.status != TrialStatus::ok;
@@ -169,6 +181,10 @@ void TuneRun::start(int urgency) {
     urgency_ = urgency;
     compile_busy_before_s_ = shared_.engine.pool().busy_seconds();
     target_nvrtc_ = shared_.engine.nvrtc_version();
+    log_to(services().workers.log, LogLevel::info, kSource, [&] {
+        return problem_.key() + " " + problem_.shape() + " on " + services().device.identity.name + ": " +
+               std::to_string(candidates_.size()) + " candidates";
+    });
     compile_fixed();
     // A strategy begins with the seeds too, but first it has to list 300,000 points.
     for (std::size_t i = 0; i < std::min(seeds_.size(), queue_length()); ++i) {
@@ -375,6 +391,7 @@ void TuneRun::record(std::size_t point, Trial trial) {
                                  {trial, entry.template_identity, entry.nvrtc, entry.method});
     }
     if (services().observer != nullptr) services().observer->on_trial(trial);
+    log_to(services().workers.log, LogLevel::debug, kSource, [&] { return line_of(trial); });
     trials_[point] = std::move(trial);
     flush_store(false);
 }

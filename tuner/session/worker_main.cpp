@@ -40,24 +40,27 @@ std::vector<std::string> all(const Flags& flags, const std::string& name) {
 
 int run(const std::string& kind, const Flags& flags) {
     if (kind == "compile")
-        return run_compile_worker({text(flags, "--nvrtc"), number(flags, "--driver-major"), all(flags, "--libraries")});
-    if (kind == "bench")
-        return run_bench_worker({number(flags, "--device"), text(flags, "--templates"), all(flags, "--libraries")});
-    return kUsage;
+        return run_compile_worker(
+            {text(flags, "--nvrtc"), number(flags, "--driver-major"), all(flags, "--libraries"), text(flags, "--log-level")});
+    return run_bench_worker(
+        {number(flags, "--device"), text(flags, "--templates"), all(flags, "--libraries"), text(flags, "--log-level")});
 }
 
 }  // namespace
 
 // `arguments` is what follows "__worker": the kind, then flags with a value each. Only the coordinator calls this.
-int worker_main(const std::vector<std::string>& arguments) {
-    if (arguments.empty() || arguments.size() % 2 == 0) return kUsage;
+WorkerEnd worker_main(const std::vector<std::string>& arguments) {
+    if (arguments.empty()) return {kUsage, "__worker wants a kind: compile or bench"};
+    const std::string& kind = arguments.front();
+    if (kind != "compile" && kind != "bench") return {kUsage, "there is no worker '" + kind + "': compile and bench are known"};
+    if (arguments.size() % 2 == 0) return {kUsage, "flags of __worker have a value each; " + arguments.back() + " has none"};
     Flags flags;
     for (std::size_t i = 1; i + 1 < arguments.size(); i += 2) flags.emplace(arguments[i], arguments[i + 1]);
     become_worker(number(flags, "--parent"), number(flags, "--profiled") == 0 ? Descriptors::closed : Descriptors::kept);
     try {
-        return run(arguments.front(), flags);
-    } catch (const std::exception&) {
-        return 1;  // the coordinator sees the pipe close, and standard error is nobody's
+        return {run(kind, flags), ""};
+    } catch (const std::exception& error) {
+        return {1, error.what()};  // the coordinator sees the pipe close
     }
 }
 

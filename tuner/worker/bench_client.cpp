@@ -6,6 +6,7 @@
 
 #include "src/core/error.h"
 #include "tuner/worker/wire.h"
+#include "tuner/worker/worker_log.h"
 
 namespace autotune::tuner {
 namespace {
@@ -45,11 +46,13 @@ void BenchClient::start() {
     }
     for (const std::string& folder : settings_.library_folders) arguments.insert(arguments.end(), {"--libraries", folder});
     if (settings_.profiled) arguments.insert(arguments.end(), {"--profiled", "1"});
+    add_log_level(arguments, settings_.log);
     process_ = std::make_unique<WorkerProcess>(
         settings_.binary, arguments,
         settings_.profiled ? WorkerProcess::Environment::whole : WorkerProcess::Environment::cleaned);
     ++generation_;
     ready_ = false;
+    note(LogLevel::debug, "started for device " + std::to_string(settings_.device));
     if (!families_.empty()) {
         Message message{{{"do", "define"}, {"families", Json::array()}}, {}};
         for (const FamilyDefinition& family : families_) message.body["families"].push_back(wire::write(family));
@@ -99,11 +102,13 @@ void BenchClient::serve() {
     }
     if (process_->closed()) {
         const std::string how = process_->how_it_ended();
+        note(LogLevel::warn, how + " during " + stage_);
         put_down();
         if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the bench worker " + how + " before it had a GPU context");
         finish({BenchReply::Kind::crashed, {}, stage_, slot_, "the bench worker " + how + " during " + stage_});
     } else if (const auto deadline = next_deadline(); deadline && Clock::now() > *deadline) {
         const std::string limit = limit_text(limit_of(limits_, stage_));
+        note(LogLevel::warn, "ended: stage " + stage_ + " took longer than " + limit);
         put_down();
         if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the GPU gave no context in " + limit);
         finish({BenchReply::Kind::timed_out, {}, stage_, slot_, "stage " + stage_ + " did not end in " + limit});
@@ -117,6 +122,7 @@ void BenchClient::stop() {
 }
 
 void BenchClient::handle(const Message& message) {
+    if (take_log(message, settings_.log, source())) return;
     const std::string event = message.body.value("event", "");
     if (event == "ready") {
         ready_ = true;
@@ -124,13 +130,16 @@ void BenchClient::handle(const Message& message) {
         deadline_.reset();
         if (busy_) enter_stage("time", -1);
     } else if (event == "fatal") {
+        note(LogLevel::error, message.body.value("message", ""));
         const bool absent = message.body.value("code", "") == "no_gpu" && generation_ == 1;
         const std::string why = message.body.value("message", "the bench worker could not start");
         put_down();
-        throw Error(absent ? ErrorCode::no_gpu : ErrorCode::gpu_unhealthy, why);
+        const bool ours = message.body.value("code", "") == "internal";
+        throw Error(absent ? ErrorCode::no_gpu : ours ? ErrorCode::internal : ErrorCode::gpu_unhealthy, why);
     } else if (event == "stage") {
         enter_stage(message.body.value("stage", ""), message.body.value("slot", -1));
     } else if (event == "sticky") {
+        note(LogLevel::warn, "lost its context during " + stage_ + ": " + message.body.value("detail", ""));
         put_down();
         finish({BenchReply::Kind::crashed, {}, stage_, slot_, message.body.value("detail", "") + " during " + stage_});
     } else if (event == "reply") {
@@ -149,6 +158,15 @@ void BenchClient::finish(BenchReply reply) {
     if (!busy_) return;
     busy_ = false;
     reply_ = std::move(reply);
+}
+
+std::string BenchClient::source() const {
+    return "bench worker " + std::to_string(process_->pid());
+}
+
+// REQUIRES: there is a process.
+void BenchClient::note(LogLevel level, const std::string& text) {
+    log_to(settings_.log, level, source(), [&] { return text; });
 }
 
 void BenchClient::put_down() {

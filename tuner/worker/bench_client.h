@@ -70,6 +70,8 @@ class BenchClient {
     void enter_stage(const std::string& stage, int slot);
     void finish(BenchReply reply);
     void put_down();
+    std::string source() const;
+    void note(LogLevel level, const std::string& text);
 
     WorkerSettings settings_;
     std::vector<FamilyDefinition> families_;  // that are no part of the binary

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <sstream>
 
 #include "db/json_values.h"
 #include "kernel_templates/catalogue.h"
@@ -17,6 +18,7 @@
 #include "tuner/verify/verifier.h"
 #include "tuner/worker/wire.h"
 #include "tuner/worker/worker_channel.h"
+#include "tuner/worker/worker_log.h"
 #include "tuner/worker/worker_process.h"
 
 namespace autotune::tuner {
@@ -27,6 +29,11 @@ namespace {
     channel.send({{{"event", "sticky"}, {"detail", error.what()}}, {}});
     ::_exit(3);  // destructors would call into a dead context
 }
+
+class UnknownRequest : public Error {
+  public:
+    explicit UnknownRequest(const std::string& what) : Error(ErrorCode::internal, unknown_request("bench", what)) {}
+};
 
 struct Bench {
     std::unique_ptr<Workbench> workbench;
@@ -54,6 +61,7 @@ class BenchWorker {
     Json round(const Json& request);
     Json block(const Json& request);
     Json warm(const Json& request);
+    Json drop(const Json& request);
     Json take_steps(Bench& bench, int slot, const Json& steps);
 
     std::shared_ptr<const gpu::Library> load(const Message& request);
@@ -98,7 +106,12 @@ Json BenchWorker::serve(const Message& request) {
     if (what == "round") return round(request.body);
     if (what == "block") return block(request.body);
     if (what == "warm") return warm(request.body);
-    if (what == "drop") benches_.erase(request.body.at("bench").get<int>());
+    if (what == "drop") return drop(request.body);
+    throw UnknownRequest(what);
+}
+
+Json BenchWorker::drop(const Json& request) {
+    benches_.erase(request.at("bench").get<int>());
     return Json::object();
 }
 
@@ -304,15 +317,28 @@ Json answer(BenchWorker& worker, WorkerChannel& channel, const Message& request)
         reply["event"] = "reply";
         reply["error"] = error.what();
         return reply;
+    } catch (const UnknownRequest&) {
+        throw;
     } catch (const std::exception& error) {
         return {{"event", "reply"}, {"error", error.what()}, {"status", "crashed"}, {"detail", error.what()}};
     }
+}
+
+// A request and its answer in one line: "open slot 3: wrong_result, 0.021 s".
+std::string told(const Message& request, const Json& reply) {
+    std::ostringstream text;
+    text << request.body.value("do", "");
+    if (request.body.contains("slot")) text << " slot " << request.body.value("slot", -1);
+    text << ": " << reply.value("status", "done") << ", " << reply.value("seconds", 0.0) << " s";
+    if (reply.contains("detail") && reply["detail"] != "") text << ", " << reply.value("detail", "");
+    return text.str();
 }
 
 }  // namespace
 
 int run_bench_worker(const BenchWorkerArguments& arguments) {
     WorkerChannel channel;
+    WorkerLog log(channel, arguments.log_level);
     try {
         auto driver = gpu::Driver::load();
         gpu::Context context(driver, arguments.device);
@@ -324,6 +350,7 @@ int run_bench_worker(const BenchWorkerArguments& arguments) {
                            std::move(catalogue));
         worker.set_uuid(driver->uuid(arguments.device));
         channel.send({{{"event", "ready"}}, {}});
+        log_to(log.sink(), LogLevel::debug, "", [&] { return "has a context on " + device.identity.name; });
         while (const auto request = channel.receive()) {
             if (request->body.at("do") == "define") {  // nobody waits for an answer
                 worker.define(request->body.at("families"));
@@ -332,9 +359,12 @@ int run_bench_worker(const BenchWorkerArguments& arguments) {
             const auto begun = Clock::now();
             Json reply = answer(worker, channel, *request);
             reply["seconds"] = seconds_since(begun);
+            log_to(log.sink(), LogLevel::trace, "", [&] { return told(*request, reply); });
             channel.send({std::move(reply), {}});
         }
         ::_exit(0);  // the driver frees everything; tearing down by hand only delays the coordinator
+    } catch (const UnknownRequest& error) {
+        channel.send({{{"event", "fatal"}, {"code", "internal"}, {"message", error.what()}}, {}});
     } catch (const Error& error) {
         const char* code = error.code() == ErrorCode::no_gpu ? "no_gpu" : "gpu_unhealthy";
         channel.send({{{"event", "fatal"}, {"code", code}, {"message", error.what()}}, {}});

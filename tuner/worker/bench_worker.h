@@ -9,6 +9,7 @@ struct BenchWorkerArguments {
     int device = 0;
     std::string templates_folder;
     std::vector<std::string> library_folders;  // where rivals are searched
+    std::string log_level;                     // of kLogLevels; empty: nobody listens
 };
 
 // Serves one GPU until the coordinator closes the pipe. Says {"event": "ready"} once it has a context, or {"event": "fatal"};
@@ -21,7 +22,10 @@ struct BenchWorkerArguments {
 //   time     {bench, slot, samples, time_us, most_samples}
 //   round    {bench, slots, samples, time_us, most_samples}   one interleaved round, with the card's conditions
 //   warm     {bench, slot, seconds}
+//   endure   {bench, slot}                    whether hundreds of runs give the same bits
+//   block    {bench, slot, seconds}           a stretch without a pause; slot -1: fillers alone
 //   drop     {bench}
+// and {"do": "define", "families"}, which has no answer. Any other request is {"event": "fatal"} and ends the process with 1.
 int run_bench_worker(const BenchWorkerArguments& arguments);
 
 }  // namespace autotune::tuner

@@ -54,6 +54,10 @@ void WorkerChannel::send(const Message& message) {
     }
 }
 
+std::string unknown_request(const std::string& kind, const std::string& what) {
+    return "the " + kind + " worker does not know the request '" + what + "'";
+}
+
 void become_worker(int parent_pid, Descriptors descriptors) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent_pid) ::_exit(1);  // it died before the signal was armed

@@ -23,6 +23,9 @@ class WorkerChannel {
     Decoder decoder_;
 };
 
+// What a worker says of a request that it does not know, before it ends: its peer is another program than it takes it for.
+std::string unknown_request(const std::string& kind, const std::string& what);
+
 // What every worker does first: dies with its parent, leaves no core, holds no descriptor of the parent's unless they are kept.
 // Exits if the parent is already another than `parent_pid`.
 enum class Descriptors { closed, kept };

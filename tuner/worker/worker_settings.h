@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "src/core/log.h"
+
 namespace autotune::tuner {
 
 // How worker processes are started: `worker_binary __worker compile|bench ...`. Filled by the tool from its own path and flags.
@@ -20,6 +22,7 @@ struct WorkerSettings {
     bool profiled = false;          // the bench worker keeps what a profiler follows by: environment, descriptors
     // Where NVRTC and cuBLAS are searched after the loader's own path.
     std::vector<std::string> library_folders{};
+    LogSink* log = nullptr;  // hears what becomes of the processes, and what they log themselves
 };
 
 }  // namespace autotune::tuner

@@ -50,6 +50,28 @@ int winners_in(const Sandbox& machine) {
     return shown.exit_code == 0 ? json::parse(shown.out)["total"].get<int>() : -1;
 }
 
+// Of the command and of its workers, which may write no file: a line an entry.
+TEST(Product, LogsWhatItsWorkersDo) {
+    Sandbox machine;
+    const std::string file = machine.folder() / "log";
+    const Outcome done = run(machine, plus(kSmallTune, {"--log-level", "trace", "--log-file", file}));
+    ASSERT_EQ(done.exit_code, 0) << done.err;
+    EXPECT_EQ(done.err, "");
+    std::ifstream in(file);
+    std::string whole;
+    for (std::string line; std::getline(in, line); whole += line + "\n") {
+        EXPECT_THAT(line,
+                    testing::ContainsRegex("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z (trace|debug|info|warning|error) +[a-z]+"));
+    }
+    EXPECT_THAT(whole, testing::ContainsRegex("info +autotune: 0[.][0-9.]+, command tune\n"));
+    EXPECT_THAT(whole, testing::ContainsRegex("debug +bench worker [0-9]+: has a context on "));
+    EXPECT_THAT(whole, testing::ContainsRegex("trace +bench worker [0-9]+: open slot [0-9]+: ok, "));
+    EXPECT_THAT(whole, testing::ContainsRegex("debug +compile worker [0-9]+: gemm_simt_[0-9a-f]+: [0-9]+ bytes of cubin\n"));
+    EXPECT_THAT(whole, testing::ContainsRegex("debug +tune: gemm/simt .*: ok, [0-9.]+ us"));
+    EXPECT_THAT(whole, testing::ContainsRegex("info +tune: winner gemm/simt "));
+    EXPECT_THAT(whole, testing::ContainsRegex("info +autotune: exit code 0\n$"));
+}
+
 TEST(Product, TunesVerifiesAndRemembers) {
     Sandbox machine;
     const Outcome first = run(machine, plus(kTune, {"--json"}));

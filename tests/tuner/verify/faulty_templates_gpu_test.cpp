@@ -188,7 +188,7 @@ TEST_F(FaultyTemplates, AreNotTriedAgain) {
 
 // The tuner starts this executable again as its workers.
 int main(int argc, char** argv) {
-    if (argc > 1 && std::string(argv[1]) == "__worker") return autotune::tuner::worker_main({argv + 2, argv + argc});
+    if (argc > 1 && std::string(argv[1]) == "__worker") return autotune::tuner::worker_main({argv + 2, argv + argc}).exit_code;
     ::testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
 }

@@ -1,0 +1,79 @@
+// What a worker does with a request that it does not know: it says so and ends, as its peer is another program than it takes it
+// for.
+#include <poll.h>
+#include <unistd.h>
+
+#include "src/core/error.h"
+#include "tests/support/fake/in_fake_process.h"
+#include "tuner/worker/bench_client.h"
+
+namespace autotune::tuner {
+namespace {
+
+using autotune::test::in_fake_process;
+
+std::vector<Message> all_until_closed(WorkerProcess& process) {
+    std::vector<Message> all;
+    for (int i = 0; i < 500 && !process.closed(); ++i) {
+        pollfd fd{process.read_fd(), POLLIN, 0};
+        ::poll(&fd, 1, 20);
+        for (Message& message : process.receive()) all.push_back(std::move(message));
+    }
+    return all;
+}
+
+void expect_refusal(const std::string& kind) {
+    WorkerProcess worker(fake::autotune_binary(), {"__worker", kind, "--parent", std::to_string(::getpid())});
+    worker.send({{{"do", "dance"}}, {}});
+    worker.flush();
+    const std::vector<Message> said = all_until_closed(worker);
+    ASSERT_FALSE(said.empty());
+    EXPECT_EQ(said.back().body.value("event", ""), "fatal");
+    EXPECT_EQ(said.back().body.value("message", ""), "the " + kind + " worker does not know the request 'dance'");
+    EXPECT_EQ(worker.how_it_ended(), "exited with 1");
+}
+
+TEST(UnknownRequest, EndsTheCompileWorkerWithAMessage) {
+    fake::Sandbox sandbox;
+    if (in_fake_process(sandbox)) expect_refusal("compile");
+}
+
+TEST(UnknownRequest, EndsTheBenchWorkerWithAMessage) {
+    fake::Sandbox sandbox;
+    if (in_fake_process(sandbox)) expect_refusal("bench");
+}
+
+TEST(UnknownRequest, IsAnInternalErrorOfTheCoordinator) {
+    fake::Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    WorkerSettings settings;
+    settings.binary = fake::autotune_binary();
+    BenchClient client(settings);
+    client.send({{{"do", "dance"}}, {}}, {});
+    try {
+        for (int i = 0; i < 500; ++i) {
+            std::vector<pollfd> fds;
+            client.add_to(fds);
+            ::poll(fds.data(), fds.size(), 20);
+            client.serve();
+            ASSERT_FALSE(client.take_reply().has_value()) << "a request that nobody knows was answered";
+        }
+        FAIL() << "nothing came";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::internal);
+        EXPECT_NE(std::string(error.what()).find("dance"), std::string::npos);
+    }
+}
+
+TEST(UnknownRequest, AKindOfWorkerThatThereIsNotIsNamed) {
+    fake::Sandbox sandbox;
+    const fake::Outcome dance = sandbox.autotune({"__worker", "dance"});
+    EXPECT_EQ(dance.exit_code, 2);
+    EXPECT_EQ(dance.err, "autotune: there is no worker 'dance': compile and bench are known\n");
+    const fake::Outcome nothing = sandbox.autotune({"__worker"});
+    EXPECT_EQ(nothing.exit_code, 2);
+    EXPECT_NE(nothing.err.find("compile or bench"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace autotune::tuner
