@@ -56,4 +56,8 @@ if(TARGET autotune AND Python3_Interpreter_FOUND)
   install(FILES $<TARGET_FILE:autotune_shared> DESTINATION lib RENAME libautotune.so COMPONENT python EXCLUDE_FROM_ALL)
   install(PROGRAMS $<TARGET_FILE:autotune> DESTINATION bin COMPONENT python EXCLUDE_FROM_ALL)
   install(DIRECTORY db/winners/ DESTINATION share/autotune/winners COMPONENT python EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.jsonl")
+  if(AUTOTUNE_PORTABLE AND CMAKE_STRIP)  # a quarter of the wheel's size
+    install(CODE "execute_process(COMMAND ${CMAKE_STRIP} \${CMAKE_INSTALL_PREFIX}/lib/libautotune.so \${CMAKE_INSTALL_PREFIX}/bin/autotune)"
+      COMPONENT python EXCLUDE_FROM_ALL)
+  endif()
 endif()

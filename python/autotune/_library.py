@@ -115,7 +115,7 @@ def _declare(library, name, result, *arguments):
 
 
 _library = _load(ctypes.CDLL)
-# The same library, called with the interpreter's lock held: a launch takes 2 us, and giving the lock away and back 0.1 us more.
+# The same library, called with the interpreter's lock held: a launch takes 2 us, and a thread that gave the lock away may wait 5 ms for it.
 _held = _load(ctypes.PyDLL)
 
 _p = ctypes.c_void_p

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import autotune
 from autotune.tuning import _flags
@@ -78,6 +79,13 @@ class Sweep(MachineTest):
         row = again.records()[0]
         self.assertEqual((row["op"], row["state"], row["family"]), ("gemm", "fresh", "gemm/simt"))
         self.assertGreater(row["median_us"], 0)
+
+    def test_the_example_prints_a_table(self):
+        example = Path(__file__).resolve().parents[2] / "examples" / "python" / "tune_shapes.py"
+        ended = subprocess.run([sys.executable, str(example), "2t"], capture_output=True, text=True, timeout=120)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual([line.split()[:2] for line in ended.stdout.splitlines()], [[f"{m}x4096x4096", "tuned"] for m in (1, 16, 64)])
+        self.assertIn("3/3", ended.stderr)
 
     def test_nothing_is_swept_at_once(self):
         self.assertEqual(autotune.sweep([]).items, [])
