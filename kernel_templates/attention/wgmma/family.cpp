@@ -1,0 +1,318 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "kernel_templates/attention/wgmma/geometry.h"
+#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/registry.h"
+
+namespace autotune {
+namespace {
+
+using attention::View;
+using attention_wgmma::Grid;
+using attention_wgmma::padded;
+using attention_wgmma::Shape;
+using attention_wgmma::span_of;
+using gemm::i32;
+using std::int64_t;
+
+constexpr int64_t kOtherRegisters = 32;  // beside accumulators and weights
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    std::vector<int64_t> keys;
+    for (int64_t n = 32; n <= 256; n += 16) keys.push_back(n);
+    return {
+        {"math_groups", {1, 2, 3}, compile, "warpgroups of 64 query rows each"},
+        {"block_k", keys, compile, "keys of a tile"},
+        {"stages", {2, 3, 4}, compile, "tiles of keys, and of values, in shared memory"},
+        {"q_buffers", {1, 2}, compile, "tiles of queries in shared memory"},
+        {"blocks_per_sm", {1, 2}, compile, "blocks of an SM that registers are shared out for"},
+        {"overlap", {0, 1}, compile, "1: the next scores are computed under a softmax of the same warpgroup"},
+        {"order_groups", {0, 1, 2}, compile, "warpgroups take turns 0: never, 1: to issue products, 2: for exponentials"},
+        {"rescale", {0, 1}, compile, "outputs are corrected 0: in each step, 1: where a maximum grew by more than 8 in log2"},
+        {"schedule", {0, 1, 2}, compile, "0: a tile a block; blocks stay and tiles are 1: dealt out, 2: taken from a counter"},
+        {"tile_order", {0, 1}, launch, "tiles of a head 0: first rows first, 1: last rows, which see most keys, first"},
+        {"l2_group_mib",
+         {0, 16, 32, 48},
+         launch,
+         "heads whose keys and values have that size are worked on together; 0: each alone"},
+        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+Rule rule(std::function<bool(const Shape&)> holds) {
+    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
+}
+
+void add_tile_rules(std::vector<Constraint>& to, const View& view, const Device& device) {
+    to.push_back({"a tile has twice the queries that there are", {"math_groups"}, rule([=](const Shape& s) {
+                      return s.math_groups == 1 || s.block_q() < 2 * view.q_len;
+                  })});
+    to.push_back({"a tile has twice the keys that there are", {"block_k"}, rule([=](const Shape& s) {
+                      return s.block_k == 32 || s.block_k < 2 * view.kv_len;
+                  })});
+    to.push_back({"two blocks an SM are for one math group each", {"math_groups", "blocks_per_sm"}, rule([](const Shape& s) {
+                      return s.blocks_per_sm == 1 || s.math_groups == 1;
+                  })});
+    to.push_back({"scores, weights and outputs exceed the registers that setmaxnreg can give",
+                  {"math_groups", "block_k", "blocks_per_sm", "schedule"},
+                  rule([=](const Shape& s) { return s.fragment_registers(view) + kOtherRegisters <= s.math_registers(view); })});
+    to.push_back({"tiles exceed shared memory",
+                  {"math_groups", "block_k", "stages", "q_buffers", "blocks_per_sm"},
+                  rule([=](const Shape& s) {
+                      constexpr int64_t kOfBlock = 1024;  // that the hardware takes of each
+                      return s.smem_bytes(view) <= device.limits.smem_per_block_bytes &&
+                             s.blocks_per_sm * (s.smem_bytes(view) + kOfBlock) <= device.limits.smem_per_sm_bytes;
+                  })});
+}
+
+void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Device& device) {
+    to.push_back({"one group has nobody to take turns with", {"math_groups", "order_groups"}, rule([](const Shape& s) {
+                      return s.order_groups == 0 || s.math_groups > 1;
+                  })});
+    to.push_back({"a block with one tile has one tile of queries", {"q_buffers", "schedule"}, rule([](const Shape& s) {
+                      return s.q_buffers == 1 || s.schedule != attention_wgmma::kBlockPerTile;
+                  })});
+    to.push_back({"blocks stay where there are more tiles than room for blocks",
+                  {"math_groups", "blocks_per_sm", "schedule"},
+                  rule([=](const Shape& s) {
+                      return s.schedule == attention_wgmma::kBlockPerTile ||
+                             Grid(view, s, device).tiles > device.identity.sm_count * s.blocks_per_sm;
+                  })});
+    to.push_back({"a counter is for tiles of unequal length", {"schedule"}, rule([=](const Shape& s) {
+                      return s.schedule != attention_wgmma::kFromCounter || view.is_masked();
+                  })});
+    const bool grows = view.band.has_high && !view.band.has_low;
+    to.push_back({"without a mask that ends at the diagonal all tiles of a head are as long",
+                  {"tile_order"},
+                  rule([=](const Shape& s) { return s.tile_order == 0 || grows; })});
+    to.push_back({"heads are worked on together where the longest tiles come first, and none takes more than half of the group",
+                  {"math_groups", "tile_order", "l2_group_mib"},
+                  rule([=](const Shape& s) {
+                      if (s.l2_group_mib == 0) return true;
+                      return s.tile_order == 1 && Grid(view, s, device).heads_at_once > 1;
+                  })});
+}
+
+Config config_of(const Shape& s) {
+    return {{"math_groups", s.math_groups},
+            {"block_k", s.block_k},
+            {"stages", s.stages},
+            {"q_buffers", s.q_buffers},
+            {"blocks_per_sm", s.blocks_per_sm},
+            {"overlap", s.overlap},
+            {"order_groups", s.order_groups},
+            {"rescale", s.rescale},
+            {"schedule", s.schedule},
+            {"tile_order", s.tile_order},
+            {"l2_group_mib", s.l2_group_mib},
+            {"pdl", s.pdl}};
+}
+
+// The plainest: a tile a block, nothing overlapped.
+Shape plainest(int64_t math_groups, int64_t block_k) {
+    Shape s{Config{}};
+    s.math_groups = math_groups, s.block_k = block_k;
+    s.stages = 2, s.q_buffers = 1, s.blocks_per_sm = 1;
+    s.overlap = s.order_groups = s.rescale = s.schedule = s.tile_order = s.l2_group_mib = s.pdl = 0;
+    return s;
+}
+
+// Configs among which a default is chosen by predicted time.
+std::vector<Shape> corners(const View& view) {
+    std::vector<Shape> all;
+    const bool grows = view.band.has_high && !view.band.has_low;
+    for (const int64_t groups : {2, 3, 1}) {
+        for (const int64_t keys : {176, 128, 112, 96, 80, 64, 48, 32}) {
+            Shape s = plainest(groups, keys);
+            all.push_back(s);
+            s.overlap = 1;
+            s.order_groups = groups > 1 ? 1 : 0;
+            s.tile_order = grows ? 1 : 0;
+            all.push_back(s);
+            s.schedule = view.is_masked() ? attention_wgmma::kFromCounter : attention_wgmma::kDealtOut;
+            all.push_back(s);
+            s.l2_group_mib = grows ? 32 : 0;
+            all.push_back(s);
+            if (groups == 1) {
+                s.blocks_per_sm = 2;
+                all.push_back(s);
+                s.schedule = 0;
+                all.push_back(s);
+            }
+        }
+    }
+    return all;
+}
+
+Config choose_default(const SearchSpace& space, const View& view, const Device& device) {
+    gemm::DefaultChoice choice(space);
+    const auto predict = attention_wgmma::predictor(view, device);
+    for (const Shape& s : corners(view)) {
+        const double time = predict(s);
+        if (choice.wants(time)) choice.offer(config_of(s), time);
+    }
+    return choice.choose();
+}
+
+// The ladder from the plainest kernel to the one with everything.
+std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
+    const int64_t keys = padded(view.dv) <= 128 ? 128 : padded(view.dv) <= 192 ? 96 : 64;
+    Shape s = plainest(2, keys);
+    std::vector<NamedConfig> all = {{"wgmma", config_of(s)}};
+    const auto add = [&](const char* name) { all.push_back({name, config_of(s)}); };
+    s.overlap = 1;
+    add("wgmma_overlap");
+    s.order_groups = 1;
+    add("wgmma_overlap_ordered");
+    s.tile_order = 1;
+    add("wgmma_longest_first");
+    s.l2_group_mib = 32;
+    add("wgmma_longest_first_l2");
+    s.schedule = attention_wgmma::kFromCounter;
+    add("wgmma_counter");
+    s.schedule = attention_wgmma::kDealtOut;
+    s.tile_order = s.l2_group_mib = 0;
+    add("wgmma_persistent");
+    s.rescale = 1;
+    add("wgmma_persistent_lazy");
+    s.rescale = 0;
+    s.block_k = 176;
+    add("wgmma_persistent_k176");
+    s = plainest(3, 128);
+    s.overlap = s.order_groups = 1;
+    add("wgmma_groups3");
+    s = plainest(1, 80);
+    s.overlap = 1;
+    s.blocks_per_sm = 2;
+    add("wgmma_blocks2");
+    return attention::legal_ones(std::move(all), space);
+}
+
+// ---- the launch ----
+
+TensorMapArg map_of(const Problem& problem, int index, int64_t rows) {
+    const Tensor& tensor = problem.tensors[static_cast<std::size_t>(index)];
+    const auto extent = [&](int dim) { return static_cast<std::uint64_t>(tensor.dims[static_cast<std::size_t>(dim)].extent); };
+    // A dimension of one has any stride; TMA wants one that is a multiple of 16 bytes.
+    const auto stride = [&](int dim) {
+        const Dim& of = tensor.dims[static_cast<std::size_t>(dim)];
+        return static_cast<std::uint64_t>((of.extent == 1 ? padded(tensor.dims[attention::kColumn].extent) : of.stride) * 2);
+    };
+    const auto columns = static_cast<int64_t>(extent(attention::kColumn));
+    TensorMapArg map;
+    map.tensor = index;
+    map.rank = 4;
+    map.dims = {extent(attention::kColumn), extent(attention::kRow), extent(attention::kHead), extent(attention::kBatch), 0};
+    map.strides_bytes = {stride(attention::kRow), stride(attention::kHead), stride(attention::kBatch), 0};
+    map.box = {static_cast<std::uint32_t>(span_of(columns)), static_cast<std::uint32_t>(rows), 1, 1, 0};
+    map.tma_swizzle_bytes = static_cast<int>(span_of(columns) * 2);
+    map.l2_promotion_bytes = 256;
+    return map;
+}
+
+LaunchStep step_of(const Problem& problem, const Shape& s, const Device& device) {
+    const View view(problem);
+    const Grid grid(view, s, device);
+    const attention::Strides& o = view.strides[attention::kO];
+    LaunchStep step;
+    step.grid = {static_cast<std::uint32_t>(grid.blocks), 1, 1};
+    step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
+    step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(view));
+    step.programmatic_dependent = s.pdl != 0;
+    step.arguments = {map_of(problem, attention::kQ, s.block_q()),
+                      map_of(problem, attention::kK, s.block_k),
+                      map_of(problem, attention::kV, s.block_k),
+                      TensorArg{attention::kO},
+                      TensorArg{attention::kLse},
+                      ScalarArg{attention::kScale},
+                      i32(view.q_heads),
+                      i32(view.group()),
+                      i32(view.q_len),
+                      i32(view.kv_len),
+                      i32(view.band.low),
+                      i32(view.band.high),
+                      I64Arg{o.batch},
+                      I64Arg{o.head},
+                      I64Arg{o.row},
+                      i32(grid.q_tiles),
+                      i32(grid.tiles),
+                      i32(grid.heads_at_once),
+                      i32(s.tile_order),
+                      WorkspaceArg{0}};
+    return step;
+}
+
+class AttentionWgmma final : public Family {
+  public:
+    std::string_view name() const override { return "attention/wgmma"; }
+    std::string_view about() const override { return "wgmma fed by TMA, softmax in registers, warp-specialised, sm_90a alone"; }
+    int ladder_rung() const override { return 40; }
+
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
+        if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
+        const View view(problem);
+        if (view.type != DType::bf16 && view.type != DType::f16) return "it multiplies bf16 and f16";
+        if (std::min({view.align[attention::kQ], view.align[attention::kK], view.align[attention::kV]}) < 16)
+            return "TMA reads rows that begin at multiples of 16 bytes";
+        return attention::refuses_grid(view, 32);  // with the last numbers that a counter gives
+    }
+
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
+        const View view(problem);
+        SearchSpace space;
+        space.parameters = parameters();
+        add_tile_rules(space.constraints, view, device);
+        add_schedule_rules(space.constraints, view, device);
+        return space;
+    }
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return choose_default(rules(problem, device), View(problem), device);
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        const View view(problem);
+        SearchSpace space = rules(problem, device);
+        space.default_config = choose_default(space, view, device);
+        space.named = named_configs(view, space);
+        return space;
+    }
+
+    std::vector<Binding> facts(const Problem& problem) const override {
+        const View view(problem);
+        return {{"element_type", view.type},
+                {"d", view.d},
+                {"dv", view.dv},
+                {"has_low", int64_t{view.band.has_low}},
+                {"has_high", int64_t{view.band.has_high}},
+                {"align_o", view.align[attention::kO]}};
+    }
+
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
+        LaunchPlan plan;
+        if (View(problem).rows() == 0) return plan;
+        const Shape s(config);
+        if (s.schedule == attention_wgmma::kFromCounter) plan.workspace_bytes = plan.workspace_zero_bytes = 4;
+        plan.steps.push_back(step_of(problem, s, device));
+        return plan;
+    }
+
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [predict = attention_wgmma::predictor(View(problem), device)](const Config& config) {
+            return predict(Shape(config));
+        };
+    }
+};
+
+}  // namespace
+
+const Family& family_attention_wgmma() {
+    static const AttentionWgmma family;
+    return family;
+}
+
+}  // namespace autotune
