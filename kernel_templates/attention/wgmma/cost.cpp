@@ -51,9 +51,13 @@ double predict(const View& view, const Shape& s, double key_tiles, const Device&
     const auto tiles = static_cast<double>(grid.tiles);
     const double steps = key_tiles / std::max(tiles, 1.0);  // of a tile, on average
     const double average = steps * step_clocks(view, s) + tile_clocks(view, s);
-    const bool is_uneven = view.band.has_high && !view.band.has_low;
     double clocks = average * std::ceil(tiles / room);
-    if (is_uneven) {
+    if (grid.most_steps > 0) {
+        // Parts of nearly equal length, then their sum.
+        const auto items = static_cast<double>(grid.all_items());
+        const double part = static_cast<double>(grid.most_steps) * step_clocks(view, s);
+        clocks = key_tiles * step_clocks(view, s) / room + 0.4 * part + items / room * tile_clocks(view, s) + 5000;
+    } else if (view.band.has_high && !view.band.has_low) {
         const double longest = average * 2;
         const double unbalanced = s.tile_order == kLongestFirst ? (s.schedule == kDealtOut ? 0.25 : 0.08) : 0.6;
         clocks = std::max(longest, average * tiles / room + unbalanced * longest);

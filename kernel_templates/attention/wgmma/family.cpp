@@ -40,6 +40,7 @@ std::vector<Parameter> parameters() {
          {0, 16, 32, 48},
          launch,
          "heads whose keys and values have that size are worked on together; 0: each alone"},
+        {"split_waves", {0, 1, 2, 3, 4, 6}, launch, "parts that keys are divided into, in fillings of the GPU; 0: keys are not"},
         {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
     };
 }
@@ -71,6 +72,11 @@ void add_tile_rules(std::vector<Constraint>& to, const View& view, const Device&
                   })});
 }
 
+// Tiles of queries.
+int64_t undivided(const Shape& s, const View& view) {
+    return attention::ceil_div(view.q_len, s.block_q()) * view.b * view.q_heads;
+}
+
 void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Device& device) {
     to.push_back({"one group has nobody to take turns with", {"math_groups", "order_groups"}, rule([](const Shape& s) {
                       return s.order_groups == 0 || s.math_groups > 1;
@@ -79,11 +85,19 @@ void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Dev
                       return s.q_buffers == 1 || s.schedule != attention_wgmma::kBlockPerTile;
                   })});
     to.push_back({"blocks stay where there are more tiles than room for blocks",
-                  {"math_groups", "blocks_per_sm", "schedule"},
+                  {"math_groups", "blocks_per_sm", "schedule", "split_waves"},
                   rule([=](const Shape& s) {
-                      return s.schedule == attention_wgmma::kBlockPerTile ||
-                             Grid(view, s, device).tiles > device.identity.sm_count * s.blocks_per_sm;
+                      return s.schedule == attention_wgmma::kBlockPerTile || s.split_waves > 1 ||
+                             undivided(s, view) > device.identity.sm_count * s.blocks_per_sm;
                   })});
+    to.push_back(
+        {"keys are divided where undivided tiles do not fill the GPU four times, into parts of at least two tiles of keys",
+         {"math_groups", "block_k", "blocks_per_sm", "split_waves"},
+         rule([=](const Shape& s) {
+             if (s.split_waves == 0) return true;
+             if (undivided(s, view) > 4 * device.identity.sm_count * s.blocks_per_sm) return false;
+             return Grid(view, s, device).most_steps >= 2;
+         })});
     to.push_back({"a counter is for tiles of unequal length", {"schedule"}, rule([=](const Shape& s) {
                       return s.schedule != attention_wgmma::kFromCounter || view.is_masked();
                   })});
@@ -91,11 +105,11 @@ void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Dev
     to.push_back({"without a mask that ends at the diagonal all tiles of a head are as long",
                   {"tile_order"},
                   rule([=](const Shape& s) { return s.tile_order == 0 || grows; })});
-    to.push_back({"heads are worked on together where the longest tiles come first, and none takes more than half of the group",
-                  {"math_groups", "tile_order", "l2_group_mib"},
+    to.push_back({"heads are worked on together where the longest tiles come first, keys are not divided and two fit",
+                  {"tile_order", "l2_group_mib", "split_waves"},
                   rule([=](const Shape& s) {
-                      if (s.l2_group_mib == 0) return true;
-                      return s.tile_order == 1 && Grid(view, s, device).heads_at_once > 1;
+                      return s.l2_group_mib == 0 || (s.tile_order == 1 && s.split_waves == 0 &&
+                                                     attention_wgmma::heads_at_once(view, s.l2_group_mib) > 1);
                   })});
 }
 
@@ -111,6 +125,7 @@ Config config_of(const Shape& s) {
             {"schedule", s.schedule},
             {"tile_order", s.tile_order},
             {"l2_group_mib", s.l2_group_mib},
+            {"split_waves", s.split_waves},
             {"pdl", s.pdl}};
 }
 
@@ -119,7 +134,7 @@ Shape plainest(int64_t math_groups, int64_t block_k) {
     Shape s{Config{}};
     s.math_groups = math_groups, s.block_k = block_k;
     s.stages = 2, s.q_buffers = 1, s.blocks_per_sm = 1;
-    s.overlap = s.order_groups = s.rescale = s.schedule = s.tile_order = s.l2_group_mib = s.pdl = 0;
+    s.overlap = s.order_groups = s.rescale = s.schedule = s.tile_order = s.l2_group_mib = s.split_waves = s.pdl = 0;
     return s;
 }
 
@@ -139,6 +154,9 @@ std::vector<Shape> corners(const View& view) {
             all.push_back(s);
             s.l2_group_mib = grows ? 32 : 0;
             all.push_back(s);
+            s.l2_group_mib = 0;
+            for (s.split_waves = 2; s.split_waves <= 4; ++s.split_waves) all.push_back(s);
+            s.split_waves = 0;
             if (groups == 1) {
                 s.blocks_per_sm = 2;
                 all.push_back(s);
@@ -162,7 +180,8 @@ Config choose_default(const SearchSpace& space, const View& view, const Device& 
 
 // The ladder from the plainest kernel to the one with everything.
 std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
-    const int64_t keys = padded(view.dv) <= 128 ? 128 : padded(view.dv) <= 192 ? 96 : 64;
+    const int64_t widest = std::max(padded(view.d), padded(view.dv));
+    const int64_t keys = widest <= 128 ? 128 : widest <= 192 ? 96 : 64;
     Shape s = plainest(2, keys);
     std::vector<NamedConfig> all = {{"wgmma", config_of(s)}};
     const auto add = [&](const char* name) { all.push_back({name, config_of(s)}); };
@@ -170,23 +189,36 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
     add("wgmma_overlap");
     s.order_groups = 1;
     add("wgmma_overlap_ordered");
-    s.tile_order = 1;
+    s.order_groups = 2;
+    add("wgmma_overlap_ordered_softmax");
+    s.tile_order = attention_wgmma::kLongestFirst;
     add("wgmma_longest_first");
     s.l2_group_mib = 32;
     add("wgmma_longest_first_l2");
     s.schedule = attention_wgmma::kFromCounter;
     add("wgmma_counter");
+    s.rescale = 1;
+    add("wgmma_counter_lazy");
+    s.l2_group_mib = 0;
+    s.split_waves = 3;
+    add("wgmma_split");
+    s = plainest(2, keys);
+    s.overlap = 1;
+    s.order_groups = 2;
     s.schedule = attention_wgmma::kDealtOut;
-    s.tile_order = s.l2_group_mib = 0;
     add("wgmma_persistent");
     s.rescale = 1;
     add("wgmma_persistent_lazy");
-    s.rescale = 0;
     s.block_k = 176;
-    add("wgmma_persistent_k176");
-    s = plainest(3, 128);
+    add("wgmma_persistent_lazy_k176");
+    s.split_waves = 3;
+    s.block_k = keys;
+    add("wgmma_persistent_split");
+    s = plainest(3, widest <= 64 ? 128 : 80);
+    s.rescale = s.schedule = 1;
+    add("wgmma_groups3_lazy");
     s.overlap = s.order_groups = 1;
-    add("wgmma_groups3");
+    add("wgmma_groups3_overlap_ordered");
     s = plainest(1, 80);
     s.overlap = 1;
     s.blocks_per_sm = 2;
@@ -216,9 +248,22 @@ TensorMapArg map_of(const Problem& problem, int index, int64_t rows) {
     return map;
 }
 
-LaunchStep step_of(const Problem& problem, const Shape& s, const Device& device) {
+// Offsets into the workspace: the counter, and what is kept of parts.
+struct Workspace {
+    std::size_t parts = 0, rows = 0, bytes = 0;
+};
+Workspace workspace_of(const View& view, const Shape& s, const Grid& grid) {
+    gemm::WorkspaceLayout layout;
+    if (s.schedule == attention_wgmma::kFromCounter) layout.take(4);
+    if (grid.most_steps == 0) return {0, 0, layout.bytes()};
+    const int64_t rows = grid.all_items() * s.block_q();
+    const std::size_t parts = layout.take(rows * padded(view.dv) * 4);
+    const std::size_t of_rows = layout.take(rows * 8);
+    return {parts, of_rows, layout.bytes()};
+}
+
+LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& workspace) {
     const View view(problem);
-    const Grid grid(view, s, device);
     const attention::Strides& o = view.strides[attention::kO];
     LaunchStep step;
     step.grid = {static_cast<std::uint32_t>(grid.blocks), 1, 1};
@@ -241,10 +286,44 @@ LaunchStep step_of(const Problem& problem, const Shape& s, const Device& device)
                       I64Arg{o.head},
                       I64Arg{o.row},
                       i32(grid.q_tiles),
-                      i32(grid.tiles),
+                      i32(grid.items),
+                      i32(grid.all_items()),
                       i32(grid.heads_at_once),
                       i32(s.tile_order),
-                      WorkspaceArg{0}};
+                      i32(grid.most_steps),
+                      WorkspaceArg{0},
+                      WorkspaceArg{workspace.parts},
+                      WorkspaceArg{workspace.rows}};
+    return step;
+}
+
+// The second kernel, which adds parts: eight rows a block.
+LaunchStep combine_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& workspace) {
+    const View view(problem);
+    const attention::Strides& o = view.strides[attention::kO];
+    LaunchStep step;
+    step.entry = "_combine";
+    step.grid = {static_cast<std::uint32_t>(grid.tiles * s.block_q() / 8), 1, 1};
+    step.block = {128, 1, 1};
+    step.programmatic_dependent = true;
+    step.arguments = {TensorArg{attention::kO},
+                      TensorArg{attention::kLse},
+                      ScalarArg{attention::kScale},
+                      i32(view.q_heads),
+                      i32(view.group()),
+                      i32(view.q_len),
+                      i32(view.kv_len),
+                      i32(view.band.low),
+                      i32(view.band.high),
+                      I64Arg{o.batch},
+                      I64Arg{o.head},
+                      I64Arg{o.row},
+                      i32(grid.q_tiles),
+                      i32(grid.items),
+                      i32(s.tile_order),
+                      i32(grid.most_steps),
+                      WorkspaceArg{workspace.parts},
+                      WorkspaceArg{workspace.rows}};
     return step;
 }
 
@@ -293,11 +372,16 @@ class AttentionWgmma final : public Family {
     }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
+        const View view(problem);
         LaunchPlan plan;
-        if (View(problem).rows() == 0) return plan;
+        if (view.rows() == 0) return plan;
         const Shape s(config);
-        if (s.schedule == attention_wgmma::kFromCounter) plan.workspace_bytes = plan.workspace_zero_bytes = 4;
-        plan.steps.push_back(step_of(problem, s, device));
+        const Grid grid(view, s, device);
+        const Workspace workspace = workspace_of(view, s, grid);
+        plan.workspace_bytes = workspace.bytes;
+        if (s.schedule == attention_wgmma::kFromCounter) plan.workspace_zero_bytes = 4;
+        plan.steps.push_back(main_step(problem, s, grid, workspace));
+        if (grid.most_steps > 0) plan.steps.push_back(combine_step(problem, s, grid, workspace));
         return plan;
     }
 

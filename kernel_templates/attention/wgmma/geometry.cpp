@@ -13,6 +13,36 @@ namespace {
 constexpr int64_t kRegistersOfSm = 65536;
 constexpr int64_t kMostMathRegisters = 240;
 
+// Tiles of keys that a tile of queries sees.
+int64_t steps_of(const View& view, const Shape& s, int64_t q_tile) {
+    const int64_t row0 = q_tile * s.block_q();
+    const int64_t last = std::min(row0 + s.block_q(), view.q_len) - 1;
+    return std::max<int64_t>(
+        ceil_div(view.band.end_key(last, view.kv_len), s.block_k) - view.band.first_key(row0, view.kv_len) / s.block_k, 0);
+}
+
+int64_t parts_of_head(const View& view, const Shape& s, int64_t most_steps) {
+    int64_t parts = 0;
+    for (int64_t tile = 0; tile < ceil_div(view.q_len, s.block_q()); ++tile)
+        parts += std::max<int64_t>(ceil_div(steps_of(view, s, tile), most_steps), 1);
+    return parts;
+}
+
+// The shortest parts that are no more than `most` in a head; 0 if that takes no division.
+int64_t shortest_parts(const View& view, const Shape& s, int64_t most) {
+    int64_t low = 1, high = ceil_div(view.kv_len, s.block_k);
+    if (parts_of_head(view, s, high) > most) return 0;
+    const int64_t undivided = high;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (parts_of_head(view, s, middle) <= most)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low == undivided ? 0 : low;
+}
+
 int64_t producer_registers(const View& view, const Shape& s) {
     if (s.math_groups == 3) return 32;
     return s.schedule == kFromCounter || view.band.has_low ? 40 : 24;
@@ -35,6 +65,7 @@ Shape::Shape(const Config& config) {
     schedule = get("schedule");
     tile_order = get("tile_order");
     l2_group_mib = get("l2_group_mib");
+    split_waves = get("split_waves");
     pdl = get("pdl");
 }
 
@@ -46,20 +77,24 @@ int64_t Shape::math_registers(const View& view) const {
 }
 
 int64_t Shape::smem_bytes(const View& view) const {
-    constexpr int64_t kAlignment = 1024, kBarrier = 8, kTile = 16;
+    constexpr int64_t kAlignment = 1024, kBarrier = 8, kWork = 32;
     const int64_t q = q_buffers * block_q() * padded(view.d) * 2;
     const int64_t kv = stages * block_k * (padded(view.d) + padded(view.dv)) * 2;
-    return kAlignment + q + kv + (4 * stages + 2 * q_buffers) * kBarrier + q_buffers * kTile;
+    return kAlignment + q + kv + (4 * stages + 2 * q_buffers) * kBarrier + q_buffers * kWork;
+}
+
+int64_t heads_at_once(const View& view, int64_t mib) {
+    const int64_t head_bytes = view.kv_len * (view.d + view.dv) * view.element_bytes;
+    return std::clamp<int64_t>(std::max<int64_t>(mib * 1024 * 1024 / head_bytes, 1) * view.group(), 1, view.b * view.q_heads);
 }
 
 Grid::Grid(const View& view, const Shape& shape, const Device& device)
-    : q_tiles(ceil_div(view.q_len, shape.block_q())), tiles(q_tiles * view.b * view.q_heads) {
+    : q_tiles(ceil_div(view.q_len, shape.block_q())), tiles(q_tiles * view.b * view.q_heads), items(q_tiles), most_steps(0) {
     const int64_t room = std::max<int64_t>(device.identity.sm_count, 1) * shape.blocks_per_sm;
-    blocks = shape.schedule == kBlockPerTile ? tiles : std::min(tiles, room);
-    const int64_t head_bytes = view.kv_len * (view.d + view.dv) * view.element_bytes;
-    const int64_t fitting = shape.l2_group_mib * 1024 * 1024 / head_bytes;
-    heads_at_once = shape.l2_group_mib == 0 ? 1 : std::max<int64_t>(fitting, 1) * view.group();
-    heads_at_once = std::clamp<int64_t>(heads_at_once, 1, view.b * view.q_heads);
+    if (shape.split_waves > 0) most_steps = shortest_parts(view, shape, shape.split_waves * room / (view.b * view.q_heads));
+    if (most_steps > 0) items = parts_of_head(view, shape, most_steps);
+    blocks = shape.schedule == kBlockPerTile ? all_items() : std::min(all_items(), room);
+    heads_at_once = shape.l2_group_mib == 0 ? 1 : attention_wgmma::heads_at_once(view, shape.l2_group_mib);
 }
 
 }  // namespace autotune::attention_wgmma

@@ -29,7 +29,7 @@ enum Schedule : std::int64_t { kBlockPerTile = 0, kDealtOut = 1, kFromCounter = 
 
 struct Shape {
     std::int64_t math_groups, block_k, stages, q_buffers, blocks_per_sm, overlap, order_groups, rescale, schedule, tile_order,
-        l2_group_mib, pdl;
+        l2_group_mib, split_waves, pdl;
 
     // A parameter that the config lacks is 1.
     explicit Shape(const Config& config);
@@ -43,14 +43,20 @@ struct Shape {
     std::int64_t smem_bytes(const View& view) const;
 };
 
-// How the tiles of a problem are dealt out.
+// Query heads whose keys and values, in whole heads of them, take up to that size; at least those that share one.
+std::int64_t heads_at_once(const View& view, std::int64_t mib);
+
+// How the tiles of a problem are dealt out. Where their keys are divided, each part of a tile is an item of work.
 struct Grid {
-    std::int64_t q_tiles;  // of a head
-    std::int64_t tiles;    // of all
+    std::int64_t q_tiles;     // of a head
+    std::int64_t tiles;       // of all
+    std::int64_t items;       // of a head: its tiles or their parts
+    std::int64_t most_steps;  // tiles of keys of a part, at most; 0: keys are not divided
     std::int64_t blocks;
     std::int64_t heads_at_once;  // whose tiles are dealt out in turn
 
     Grid(const View& view, const Shape& shape, const Device& device);
+    std::int64_t all_items() const { return tiles / q_tiles * items; }
 };
 
 // Predicted time in a stream, in microseconds, for ranking.

@@ -63,35 +63,70 @@ using RowMask = attention::Mask<has_low != 0, has_high != 0>;
 // Launch arguments that both roles read.
 struct Problem {
     RowMask mask;
-    int rows;            // of a head
-    int heads, group;    // of Q; that share a head of K and V
-    int q_tiles, tiles;  // of a head; of all
-    int heads_at_once;   // whose tiles are dealt out in turn, so that their K and V stay in L2
-    int longest_first;   // 1: the last rows of a head first
+    int rows;           // of a head
+    int heads, group;   // of Q; that share a head of K and V
+    int q_tiles;        // of a head
+    int items;          // tiles of Q, or, where their keys are divided, parts of them: of a head
+    int all_items;      // of all heads
+    int heads_at_once;  // whose tiles are dealt out in turn, so that their K and V stay in L2
+    int longest_first;  // 1: the last rows of a head first
+    int most_steps;     // tiles of keys of a part, at most; 0: keys are not divided
 };
 
-struct Tile {
-    int row0, head, batch;
-};
-
-__device__ __forceinline__ Tile tile_at(const Problem& p, int index) {
-    const int of_run = p.heads_at_once * p.q_tiles;
-    const int run = index / of_run;
-    const int in_run = index - run * of_run;
-    const int width = min(p.heads_at_once, p.tiles / p.q_tiles - run * p.heads_at_once);
-    const int q_tile = in_run / width;
-    const int plane = run * p.heads_at_once + in_run - q_tile * width;
-    const int batch = plane / p.heads;
-    return {(p.longest_first ? p.q_tiles - 1 - q_tile : q_tile) * block_q, plane - batch * p.heads, batch};
-}
-
-// Tiles of keys of a block of rows: [first, end) is walked.
+// Tiles of keys that a block of rows sees: [first, end).
 struct Keys {
     int first, end;
 };
 __device__ __forceinline__ Keys keys_of(const Problem& p, int row0) {
     const int first = p.mask.first_tile(row0, block_k);
     return {first, max(first, p.mask.end_tile(min(row0 + block_q, p.rows) - 1, block_k))};
+}
+// Parts that the keys of a tile of Q are divided into.
+__device__ __forceinline__ int parts_of(const Problem& p, int q_tile) {
+    const Keys keys = keys_of(p, q_tile * block_q);
+    return max(1, (keys.end - keys.first + p.most_steps - 1) / p.most_steps);
+}
+
+// A tile of Q, or one part of it: `item` is its number among all if there are others.
+struct Work {
+    int row0, head, batch;
+    Keys keys;
+    int item;  // -1: the only part
+};
+
+__device__ __forceinline__ Work whole_tile(const Problem& p, int index) {
+    const int of_run = p.heads_at_once * p.q_tiles;
+    const int run = index / of_run;
+    const int in_run = index - run * of_run;
+    const int width = min(p.heads_at_once, p.all_items / p.q_tiles - run * p.heads_at_once);
+    const int q_tile = in_run / width;
+    const int plane = run * p.heads_at_once + in_run - q_tile * width;
+    const int batch = plane / p.heads;
+    const int row0 = (p.longest_first ? p.q_tiles - 1 - q_tile : q_tile) * block_q;
+    return {row0, plane - batch * p.heads, batch, keys_of(p, row0), -1};
+}
+// Heads one after another, a head's tiles in their order, a tile's parts of nearly equal length.
+__device__ __forceinline__ Work part_of_tile(const Problem& p, int index) {
+    const int plane = index / p.items;
+    const int batch = plane / p.heads;
+    int part = index - plane * p.items;
+    int q_tile = p.longest_first ? p.q_tiles - 1 : 0;
+    int parts = parts_of(p, q_tile);
+    while (part >= parts) {
+        part -= parts;
+        q_tile += p.longest_first ? -1 : 1;
+        parts = parts_of(p, q_tile);
+    }
+    const Keys keys = keys_of(p, q_tile * block_q);
+    const int steps = keys.end - keys.first;
+    return {q_tile * block_q,
+            plane - batch * p.heads,
+            batch,
+            {keys.first + steps * part / parts, keys.first + steps * (part + 1) / parts},
+            parts == 1 ? -1 : index};
+}
+__device__ __forceinline__ Work work_at(const Problem& p, int index) {
+    return p.most_steps == 0 ? whole_tile(p, index) : part_of_tile(p, index);
 }
 
 // A place in a ring, and the parity of its barriers' phase there.
@@ -110,7 +145,7 @@ struct Position {
     }
 };
 
-// Shared memory: tiles, then barriers, then the tile that each Q belongs to.
+// Shared memory: tiles, then barriers, then the work that each Q belongs to.
 struct Shared {
     u32 q, k, v, barriers;
     __device__ __forceinline__ explicit Shared(u32 base)
@@ -121,7 +156,7 @@ struct Shared {
     __device__ __forceinline__ u32 v_empty(int i) const { return barriers + (3 * stages + i) * 8; }
     __device__ __forceinline__ u32 q_full(int i) const { return barriers + (4 * stages + i) * 8; }
     __device__ __forceinline__ u32 q_empty(int i) const { return barriers + (4 * stages + q_buffers + i) * 8; }
-    __device__ __forceinline__ u32 tile(int i) const { return barriers + (4 * stages + 2 * q_buffers) * 8 + i * 16; }
+    __device__ __forceinline__ u32 work(int i) const { return barriers + (4 * stages + 2 * q_buffers) * 8 + i * 32; }
 };
 
 // ---- the producer ----
@@ -133,16 +168,38 @@ __device__ __forceinline__ void load_tile(u32 to, const TensorMap* map, u32 barr
         load_box(to + slab * (rows * span * 2), map, barrier, slab * span, row, head, batch, policy);
 }
 
-__device__ __forceinline__ void publish(u32 to, int row0, int head, int batch) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %3};" ::"r"(to), "r"(row0), "r"(head), "r"(batch) : "memory");
+// Work without a row is the end.
+__device__ __forceinline__ void publish(u32 to, const Work& work) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(work.row0), "r"(work.head), "r"(work.batch),
+                 "r"(work.item)
+                 : "memory");
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to + 16), "r"(work.keys.first), "r"(work.keys.end) : "memory");
+}
+// Equal in all threads of a warp; from a shuffle, so that the compiler knows it and keeps what follows from it in uniform
+// registers.
+__device__ __forceinline__ int warp_uniform(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+__device__ __forceinline__ Work published(u32 from) {
+    Work work;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(work.row0), "=r"(work.head), "=r"(work.batch), "=r"(work.item)
+                 : "r"(from)
+                 : "memory");
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(work.keys.first), "=r"(work.keys.end) : "r"(from + 16) : "memory");
+    return {warp_uniform(work.row0),
+            warp_uniform(work.head),
+            warp_uniform(work.batch),
+            {warp_uniform(work.keys.first), warp_uniform(work.keys.end)},
+            warp_uniform(work.item)};
 }
 
 // The next tile's index, or one that is no tile's. A counter is set back by the block that takes the last number of all.
 __device__ __forceinline__ int next_index(const Problem& p, int before, u32* counter) {
-    if constexpr (schedule == 0) return before < 0 ? static_cast<int>(blockIdx.x) : p.tiles;
+    if constexpr (schedule == 0) return before < 0 ? static_cast<int>(blockIdx.x) : p.all_items;
     if constexpr (schedule == 1) return before < 0 ? static_cast<int>(blockIdx.x) : before + static_cast<int>(gridDim.x);
     const int index = static_cast<int>(atomicAdd(counter, 1u));
-    if (index == p.tiles + static_cast<int>(gridDim.x) - 1) atomicExch(counter, 0u);
+    if (index == p.all_items + static_cast<int>(gridDim.x) - 1) atomicExch(counter, 0u);
     return index;
 }
 
@@ -153,29 +210,29 @@ __device__ __forceinline__ void produce(const Shared& shared, const Problem& p, 
     int index = -1;
     while (true) {
         index = next_index(p, index, counter);
-        if (index >= p.tiles) break;
-        const Tile tile = tile_at(p, index);
-        const Keys keys = keys_of(p, tile.row0);
-        const int kv_head = tile.head / p.group;
+        if (index >= p.all_items) break;
+        const Work work = work_at(p, index);
+        const Keys keys = work.keys;
+        const int kv_head = work.head / p.group;
         const auto load_k = [&](const Position<stages>& at, int n) {
             barrier_wait(shared.k_empty(at.at), at.parity ^ 1);
             barrier_expect(shared.k_full(at.at), k_bytes);
             load_tile<head_tile, head_span, block_k>(shared.k + at.at * k_bytes, map_k, shared.k_full(at.at), n * block_k,
-                                                     kv_head, tile.batch, policy_normal);
+                                                     kv_head, work.batch, policy_normal);
         };
         const auto load_v = [&](const Position<stages>& at, int n) {
             barrier_wait(shared.v_empty(at.at), at.parity ^ 1);
             barrier_expect(shared.v_full(at.at), v_bytes);
             load_tile<value_tile, value_span, block_k>(shared.v + at.at * v_bytes, map_v, shared.v_full(at.at), n * block_k,
-                                                       kv_head, tile.batch, policy_normal);
+                                                       kv_head, work.batch, policy_normal);
         };
         int n = keys.end - 1;
         if (n >= keys.first) load_k(ring, n);
         barrier_wait(shared.q_empty(of_q.at), of_q.parity ^ 1);
-        publish(shared.tile(of_q.at), tile.row0, tile.head, tile.batch);
+        publish(shared.work(of_q.at), work);
         barrier_expect(shared.q_full(of_q.at), q_bytes);
-        load_tile<head_tile, head_span, block_q>(shared.q + of_q.at * q_bytes, map_q, shared.q_full(of_q.at), tile.row0,
-                                                 tile.head, tile.batch, policy_evict_first);
+        load_tile<head_tile, head_span, block_q>(shared.q + of_q.at * q_bytes, map_q, shared.q_full(of_q.at), work.row0,
+                                                 work.head, work.batch, policy_evict_first);
         of_q.next();
         if (n < keys.first) continue;
 #pragma unroll 1
@@ -191,18 +248,12 @@ __device__ __forceinline__ void produce(const Shared& shared, const Problem& p, 
     }
     if constexpr (schedule != 0) {
         barrier_wait(shared.q_empty(of_q.at), of_q.parity ^ 1);
-        publish(shared.tile(of_q.at), -1, 0, 0);
+        publish(shared.work(of_q.at), {-1, 0, 0, {0, 0}, -1});
         barrier_arrive(shared.q_full(of_q.at));
     }
 }
 
 // ---- the math groups ----
-
-// Equal in all threads of a warp; from a shuffle, so that the compiler knows it and keeps what follows from it in uniform
-// registers.
-__device__ __forceinline__ int warp_uniform(int value) {
-    return __shfl_sync(0xffffffffu, value, 0);
-}
 
 __device__ __forceinline__ u64 descriptor_at(u64 base, u32 bytes) {
     return base + (bytes >> 4);
@@ -334,7 +385,25 @@ struct Output {
     Element* o;
     long long batch, head, row;  // strides in elements
     float* lse;                  // may be null
+    float* parts;                // of each item: sums of weighted values, block_q x value_tile
+    float2* part_rows;           // of each item: maximum and sum of its rows
 };
+
+// Leaves a part of a tile for the second kernel.
+__device__ __forceinline__ void store_part(const Output& out, int item, int row_in_block, const float (&o)[outputs],
+                                           const Rows& rows) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const long long at = static_cast<long long>(item) * block_q + row_in_block + 8 * r;
+        const float sum = over_quad_sum(rows.sum[r]);
+        if (lane % 4 == 0) out.part_rows[at] = make_float2(rows.max[r], sum);
+        float* to = out.parts + at * value_tile + lane % 4 * 2;
+#pragma unroll
+        for (int j = 0; j < value_tile / 8; ++j)
+            *reinterpret_cast<float2*>(to + j * 8) = make_float2(o[4 * j + 2 * r], o[4 * j + 2 * r + 1]);
+    }
+}
 
 // Lane q of a quad gives register i to lane i and gets that lane's register q.
 __device__ __forceinline__ void transpose_quad(u32 (&r)[4], int lane) {
@@ -353,7 +422,7 @@ __device__ __forceinline__ void transpose_quad(u32 (&r)[4], int lane) {
     }
 }
 
-__device__ __forceinline__ void store_outputs(const Problem& p, const Output& out, const Tile& tile, int row,
+__device__ __forceinline__ void store_outputs(const Problem& p, const Output& out, const Work& work, int row,
                                               const float (&o)[outputs], const Rows& rows, float scale) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -363,9 +432,9 @@ __device__ __forceinline__ void store_outputs(const Problem& p, const Output& ou
         const float sum = over_quad_sum(rows.sum[r]);
         const float inverse = attention::inverse_of(sum);
         if (out.lse != nullptr && exists && lane % 4 == 0)
-            out.lse[(static_cast<long long>(tile.batch) * p.heads + tile.head) * p.rows + at] =
+            out.lse[(static_cast<long long>(work.batch) * p.heads + work.head) * p.rows + at] =
                 attention::log_sum_exp(rows.max[r], sum, scale);
-        Element* to = out.o + tile.batch * out.batch + tile.head * out.head + at * out.row;
+        Element* to = out.o + work.batch * out.batch + work.head * out.head + at * out.row;
 #pragma unroll
         for (int j = 0; j < value_tile / 32; ++j) {
             u32 words[4];
@@ -494,16 +563,11 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
     Position<q_buffers> of_q;
     while (true) {
         barrier_wait(shared.q_full(of_q.at), of_q.parity);
-        int words[4];
-        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                     : "r"(shared.tile(of_q.at))
-                     : "memory");
-        const Tile tile{warp_uniform(words[0]), warp_uniform(words[1]), warp_uniform(words[2])};
-        if (tile.row0 < 0) break;
-        const Keys keys = keys_of(p, tile.row0);
-        const int row = tile.row0 + row_in_block;
-        const int group_row0 = tile.row0 + group * 64;
+        const Work work = published(shared.work(of_q.at));
+        if (work.row0 < 0) break;
+        const Keys keys = work.keys;
+        const int row = work.row0 + row_in_block;
+        const int group_row0 = work.row0 + group * 64;
         // Tiles [whole_first, whole_end) are seen whole by all rows of this group.
         const int whole_first = p.mask.first_full_tile(group_row0 + 63, block_k);
         const int whole_end = p.mask.end_full_tile(group_row0, block_k);
@@ -534,7 +598,10 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
         } else {
             math.release(shared.q_empty(of_q.at));
         }
-        store_outputs(p, out, tile, row, o, rows, scale);
+        if (work.item >= 0)
+            store_part(out, work.item, row_in_block, o, rows);
+        else
+            store_outputs(p, out, work, row, o, rows, scale);
         of_q.next();
         if constexpr (schedule == 0) break;
     }
@@ -556,10 +623,12 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm)
     AUTOTUNE_ENTRY()(const __grid_constant__ TensorMap map_q, const __grid_constant__ TensorMap map_k,
                      const __grid_constant__ TensorMap map_v, Element* o, float* lse, float scale, int heads, int group, int rows,
                      int keys, int mask_low, int mask_high, long long o_batch, long long o_head, long long o_row, int q_tiles,
-                     int tiles, int heads_at_once, int longest_first, u32* counter) {
+                     int items, int all_items, int heads_at_once, int longest_first, int most_steps, u32* counter, float* parts,
+                     float2* part_rows) {
     extern __shared__ unsigned char memory[];
     const Shared shared((smem_address(memory) + 1023) & ~1023u);
-    const Problem problem{{mask_low, mask_high, keys}, rows, heads, group, q_tiles, tiles, heads_at_once, longest_first};
+    const Problem problem{
+        {mask_low, mask_high, keys}, rows, heads, group, q_tiles, items, all_items, heads_at_once, longest_first, most_steps};
     if (threadIdx.x == 0) {
         prefetch_map(&map_q);
         prefetch_map(&map_k);
@@ -587,7 +656,67 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm)
         if (threadIdx.x == 0) produce(shared, problem, &map_q, &map_k, &map_v, counter);
     } else {
         if constexpr (reallocates) take_registers<math_registers>();
-        const Output out{o, o_batch, o_head, o_row, lse};
+        const Output out{o, o_batch, o_head, o_row, lse, parts, part_rows};
         consume(shared, problem, out, scale, warpgroup - 1);
+    }
+}
+
+// Adds the parts of tiles whose keys were divided, in their order: a block for eight rows of a tile, a warp a row at a time.
+extern "C" __global__ void __launch_bounds__(128)
+    AUTOTUNE_ENTRY(_combine)(Element* o, float* lse, float scale, int heads, int group, int rows, int keys, int mask_low,
+                             int mask_high, long long o_batch, long long o_head, long long o_row, int q_tiles, int items,
+                             int longest_first, int most_steps, const float* parts, const float2* part_rows) {
+    constexpr int rows_of_block = 8, pairs = value_tile / 2, pairs_of_lane = (pairs + 31) / 32;
+    const Problem p{{mask_low, mask_high, keys}, rows, heads, group, q_tiles, items, 0, 0, longest_first, most_steps};
+    const int blocks_of_tile = block_q / rows_of_block;
+    const int tile = static_cast<int>(blockIdx.x) / blocks_of_tile;
+    const int plane = tile / q_tiles, q_tile = tile - plane * q_tiles;
+    const int count = parts_of(p, q_tile);
+    if (count == 1) return;
+    // The first of the tile's items: those of the tiles before it in the order come first.
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int before = 0;
+    for (int i = lane; i < q_tiles; i += 32)
+        if (longest_first ? i > q_tile : i < q_tile) before += parts_of(p, i);
+    const int first = plane * items + static_cast<int>(__reduce_add_sync(0xffffffffu, static_cast<u32>(before)));
+    dependent_launch::wait_for_earlier_grids();
+    const int batch = plane / heads, head = plane - batch * heads;
+    for (int i = warp; i < rows_of_block; i += 4) {
+        const int in_tile = (static_cast<int>(blockIdx.x) - tile * blocks_of_tile) * rows_of_block + i;
+        const int row = q_tile * block_q + in_tile;
+        if (row >= rows) return;
+        float peak = attention::minus_infinity();
+        for (int part = 0; part < count; ++part)
+            peak = fmaxf(peak, part_rows[static_cast<long long>(first + part) * block_q + in_tile].x);
+        const float base = peak == attention::minus_infinity() ? 0.0f : peak;
+        float total = 0.0f;
+        float2 sums[pairs_of_lane] = {};
+#pragma unroll 4
+        for (int part = 0; part < count; ++part) {
+            const long long at = static_cast<long long>(first + part) * block_q + in_tile;
+            const float2 of_part = part_rows[at];
+            const float weight = attention::exp2_approx((of_part.x - base) * (scale * attention::log2_e));
+            total += weight * of_part.y;
+#pragma unroll
+            for (int j = 0; j < pairs_of_lane; ++j) {
+                const int pair = j * 32 + lane;
+                if (pair >= pairs) continue;
+                const float2 value = *reinterpret_cast<const float2*>(parts + at * value_tile + pair * 2);
+                sums[j].x += weight * value.x;
+                sums[j].y += weight * value.y;
+            }
+        }
+        const float inverse = attention::inverse_of(total);
+        Element* to = o + batch * o_batch + head * o_head + row * o_row;
+#pragma unroll
+        for (int j = 0; j < pairs_of_lane; ++j) {
+            const int column = (j * 32 + lane) * 2;
+            if (column >= dv) continue;
+            const u32 pair = ptx::pack_pair<Element>(sums[j].x * inverse, sums[j].y * inverse);
+            to[column] = Element{static_cast<u16>(pair)};
+            to[column + 1] = Element{static_cast<u16>(pair >> 16)};
+        }
+        if (lse != nullptr && lane == 0)
+            lse[(static_cast<long long>(batch) * heads + head) * rows + row] = attention::log_sum_exp(peak, total, scale);
     }
 }
