@@ -26,7 +26,7 @@ constexpr int schedule = ${schedule};          // 0: a tile a block, 1: persiste
 // ---- end of parameters ----
 // clang-format on
 #include "attention/call.cuh"
-#include "attention/hopper_parts.cuh"
+#include "attention/hopper_tiles.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/ptx.cuh"
 
@@ -41,15 +41,7 @@ static_assert(q_buffers == 1 || schedule != 0, "a block with one tile has one Q"
 
 constexpr int block_q = 64 * math_groups;
 
-// Tiles lie in slabs of rows, one swizzle span of 64 or 32 elements wide. TMA fills what lies beyond a row with zeros.
-__device__ constexpr int padded(int columns) {
-    return (columns + 31) / 32 * 32;
-}
-__device__ constexpr int span_of(int columns) {
-    return padded(columns) % 64 == 0 ? 64 : 32;
-}
-constexpr int head_span = span_of(d), value_span = span_of(dv);
-constexpr int head_tile = padded(d), value_tile = padded(dv);
+constexpr int head_tile = padded(d), value_tile = padded(dv);  // columns of tiles in shared memory
 constexpr u32 q_bytes = block_q * head_tile * 2;
 constexpr u32 k_bytes = block_k * head_tile * 2;
 constexpr u32 v_bytes = block_k * value_tile * 2;
@@ -129,22 +121,6 @@ __device__ __forceinline__ Work work_at(const Problem& p, int index) {
     return p.most_steps == 0 ? whole_tile(p, index) : part_of_tile(p, index);
 }
 
-// A place in a ring, and the parity of its barriers' phase there.
-template <int length>
-struct Position {
-    int at = 0;
-    u32 parity = 0;
-    __device__ __forceinline__ void next() {
-        if constexpr (length == 1) {
-            parity ^= 1;
-        } else {
-            const bool wraps = at == length - 1;
-            at = wraps ? 0 : at + 1;
-            parity ^= wraps ? 1 : 0;
-        }
-    }
-};
-
 // Shared memory: tiles, then barriers, then the work that each Q belongs to.
 struct Shared {
     u32 q, k, v, barriers;
@@ -161,24 +137,12 @@ struct Shared {
 
 // ---- the producer ----
 
-template <int tile, int span, int rows>
-__device__ __forceinline__ void load_tile(u32 to, const TensorMap* map, u32 barrier, int row, int head, int batch, u64 policy) {
-#pragma unroll
-    for (int slab = 0; slab < tile / span; ++slab)
-        load_box(to + slab * (rows * span * 2), map, barrier, slab * span, row, head, batch, policy);
-}
-
 // Work without a row is the end.
 __device__ __forceinline__ void publish(u32 to, const Work& work) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(work.row0), "r"(work.head), "r"(work.batch),
                  "r"(work.item)
                  : "memory");
     asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to + 16), "r"(work.keys.first), "r"(work.keys.end) : "memory");
-}
-// Equal in all threads of a warp; from a shuffle, so that the compiler knows it and keeps what follows from it in uniform
-// registers.
-__device__ __forceinline__ int warp_uniform(int value) {
-    return __shfl_sync(0xffffffffu, value, 0);
 }
 __device__ __forceinline__ Work published(u32 from) {
     Work work;
@@ -217,22 +181,22 @@ __device__ __forceinline__ void produce(const Shared& shared, const Problem& p, 
         const auto load_k = [&](const Position<stages>& at, int n) {
             barrier_wait(shared.k_empty(at.at), at.parity ^ 1);
             barrier_expect(shared.k_full(at.at), k_bytes);
-            load_tile<head_tile, head_span, block_k>(shared.k + at.at * k_bytes, map_k, shared.k_full(at.at), n * block_k,
-                                                     kv_head, work.batch, policy_normal);
+            load_tile<head_tile, block_k>(shared.k + at.at * k_bytes, map_k, shared.k_full(at.at), n * block_k, kv_head,
+                                          work.batch, policy_normal);
         };
         const auto load_v = [&](const Position<stages>& at, int n) {
             barrier_wait(shared.v_empty(at.at), at.parity ^ 1);
             barrier_expect(shared.v_full(at.at), v_bytes);
-            load_tile<value_tile, value_span, block_k>(shared.v + at.at * v_bytes, map_v, shared.v_full(at.at), n * block_k,
-                                                       kv_head, work.batch, policy_normal);
+            load_tile<value_tile, block_k>(shared.v + at.at * v_bytes, map_v, shared.v_full(at.at), n * block_k, kv_head,
+                                           work.batch, policy_normal);
         };
         int n = keys.end - 1;
         if (n >= keys.first) load_k(ring, n);
         barrier_wait(shared.q_empty(of_q.at), of_q.parity ^ 1);
         publish(shared.work(of_q.at), work);
         barrier_expect(shared.q_full(of_q.at), q_bytes);
-        load_tile<head_tile, head_span, block_q>(shared.q + of_q.at * q_bytes, map_q, shared.q_full(of_q.at), work.row0,
-                                                 work.head, work.batch, policy_evict_first);
+        load_tile<head_tile, block_q>(shared.q + of_q.at * q_bytes, map_q, shared.q_full(of_q.at), work.row0, work.head,
+                                      work.batch, policy_evict_first);
         of_q.next();
         if (n < keys.first) continue;
 #pragma unroll 1
@@ -255,35 +219,20 @@ __device__ __forceinline__ void produce(const Shared& shared, const Problem& p, 
 
 // ---- the math groups ----
 
-__device__ __forceinline__ u64 descriptor_at(u64 base, u32 bytes) {
-    return base + (bytes >> 4);
-}
-
 // S = Q K^T.
 __device__ __forceinline__ void issue_scores(float (&s)[scores], u64 q, u64 k) {
 #pragma unroll
-    for (int i = 0; i < head_tile / 16; ++i) {
-        const int slab = i * 16 / head_span, in_slab = i * 16 % head_span * 2;
-        Wgmma<block_k, Element, f32, 0, 0>::run(s, descriptor_at(q, slab * (block_q * head_span * 2) + in_slab),
-                                                descriptor_at(k, slab * (block_k * head_span * 2) + in_slab), i > 0 ? 1 : 0);
-    }
+    for (int i = 0; i < head_tile / 16; ++i)
+        Wgmma<block_k, Element, f32, 0, 0>::run(s, descriptor_at(q, columns16<head_tile, block_q>(i)),
+                                                descriptor_at(k, columns16<head_tile, block_k>(i)), i > 0 ? 1 : 0);
     wgmma_commit();
 }
 // O += P V.
 __device__ __forceinline__ void issue_values(float (&o)[outputs], const u32 (&p)[scores / 2], u64 v) {
 #pragma unroll
     for (int i = 0; i < block_k / 16; ++i)
-        WgmmaFromRegisters<value_tile, Element>::template run<1>(o, &p[4 * i], descriptor_at(v, i * 16 * value_span * 2), 1);
+        WgmmaFromRegisters<value_tile, Element>::template run<1>(o, &p[4 * i], descriptor_at(v, rows16<value_tile>(i)), 1);
     wgmma_commit();
-}
-
-__device__ __forceinline__ float over_quad_max(float x) {
-    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-__device__ __forceinline__ float over_quad_sum(float x) {
-    x += __shfl_xor_sync(0xffffffffu, x, 1);
-    return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
 // Of a thread's two rows, eight apart.
@@ -402,23 +351,6 @@ __device__ __forceinline__ void store_part(const Output& out, int item, int row_
 #pragma unroll
         for (int j = 0; j < value_tile / 8; ++j)
             *reinterpret_cast<float2*>(to + j * 8) = make_float2(o[4 * j + 2 * r], o[4 * j + 2 * r + 1]);
-    }
-}
-
-// Lane q of a quad gives register i to lane i and gets that lane's register q.
-__device__ __forceinline__ void transpose_quad(u32 (&r)[4], int lane) {
-#pragma unroll
-    for (int step = 1; step <= 2; step *= 2) {
-        const bool upper = (lane & step) != 0;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            if (i & step) continue;
-            const u32 got = __shfl_xor_sync(0xffffffffu, upper ? r[i] : r[i | step], step);
-            if (upper)
-                r[i] = got;
-            else
-                r[i | step] = got;
-        }
     }
 }
 
@@ -554,9 +486,9 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
               p,
               scale * attention::log2_e,
               group,
-              matrix_descriptor(shared.q + group * (64 * head_span * 2), 16, 8 * head_span * 2, head_span * 2),
-              matrix_descriptor(shared.k, 16, 8 * head_span * 2, head_span * 2),
-              matrix_descriptor(shared.v, block_k * value_span * 2, 8 * value_span * 2, value_span * 2),
+              descriptor_along_columns<head_tile>(shared.q + group * (64 * span_of(head_tile) * 2)),
+              descriptor_along_columns<head_tile>(shared.k),
+              descriptor_along_rows<value_tile, block_k>(shared.v),
               {}};
     if constexpr (order_groups != 0)
         if (group == math_groups - 1) pass_turn(group);
