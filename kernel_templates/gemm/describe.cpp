@@ -3,6 +3,7 @@
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/scaling.h"
 #include "kernel_templates/request.h"
 
 namespace autotune::gemm {
@@ -71,9 +72,52 @@ Spec::Stored stored(const Logical& matrix, bool transposed) {
 
 // The tensors' own types, with which what the attributes say must agree.
 Types types_of(const DescribedTensors& tensors) {
-    Types types{tensors.at("a").dtype, tensors.at("b").dtype, tensors.at("c").dtype, tensors.word("compute", ""),
-                tensors.word("acc", "f32")};
+    Types types{tensors.at("a").dtype,       tensors.at("b").dtype,      tensors.at("c").dtype,
+                tensors.word("compute", ""), tensors.word("acc", "f32"), tensors.word("scale", kScalings[0])};
     return checked_types(std::move(types));
+}
+
+// A scale's dimensions, given as the mode's or with extents of 1 anywhere: as `wanted` has them.
+Tensor scale_as(const Tensor& wanted, const TensorDescription& given, const std::string& form) {
+    std::vector<Dim> left;
+    for (const Dim& dim : given.dims) {
+        if (dim.extent != 1) left.push_back(dim);
+    }
+    Tensor scale = wanted;
+    std::size_t at = 0;
+    for (Dim& dim : scale.dims) {
+        if (dim.extent == 1)
+            dim.stride = 0;
+        else if (at < left.size() && left[at].extent == dim.extent)
+            dim.stride = left[at++].stride;
+        else
+            at = left.size() + 1;
+    }
+    if (at != left.size()) {
+        std::string extents;
+        for (const Dim& dim : given.dims) extents += (extents.empty() ? "" : "x") + std::to_string(dim.extent);
+        refuse("tensor " + given.name + " is " + (extents.empty() ? "one element" : extents) + "; this scale has " + form +
+               ", here " + std::to_string(wanted.elements()) + " elements");
+    }
+    if (given.dtype != DType::f32)
+        refuse("tensor " + given.name + " is " + std::string(to_string(given.dtype)) + "; scales are f32");
+    return scale;
+}
+
+// The scales as the attribute and the extents ask for them.
+std::vector<Tensor> scales_of(const DescribedTensors& tensors, const Types& types, const std::vector<Extent>& extents) {
+    const auto word = std::find(kScalings.begin(), kScalings.end(), types.scale);
+    const auto scaling = static_cast<Scaling>(word - kScalings.begin());
+    for (const char* name : {"scale_a", "scale_b"}) {
+        if (scaling == Scaling::none && tensors.find(name) != nullptr)
+            refuse(std::string("tensor ") + name + " is given, but the attribute scale is none; say tensor, row or block");
+        if (scaling != Scaling::none && tensors.find(name) == nullptr)
+            refuse("scale is " + types.scale + ", which needs the tensor " + name);
+    }
+    std::vector<Tensor> scales = scale_tensors(scaling, extents);
+    for (std::size_t i = 0; i < scales.size(); ++i)
+        scales[i] = scale_as(scales[i], tensors.at(scales[i].name), scale_form(scaling, kScaleA + static_cast<int>(i)));
+    return scales;
 }
 
 // Whether C is stored column by column.
@@ -107,8 +151,23 @@ DescribedProblem described(const Op& op, const ProblemDescription& description) 
     spec.reads_c = tensors.word("beta", "zero") != "zero";
     spec.beta = spec.reads_c ? 1 : 0;
     spec.stored = {stored(a, spec.trans_a), stored(b, spec.trans_b), stored(c, false)};
+    if (swaps && spec.types.scale == kScalings[static_cast<std::size_t>(Scaling::block)])
+        refuse("scale block is for a C stored by rows: A has scales of rows and B of blocks");
+    spec.scales =
+        scales_of(tensors, spec.types,
+                  {{"m", swaps ? spec.n : spec.m}, {"n", swaps ? spec.m : spec.n}, {"k", spec.k}, {"batch", spec.batch}});
+    if (swaps) {
+        std::swap(spec.types.a, spec.types.b);
+        std::reverse(spec.scales.begin(), spec.scales.end());
+    }
     DescribedProblem result{make_problem(spec), {kA, kB, kC}};
     if (swaps) result.order = {kB, kA, kC};
+    if (!spec.scales.empty()) {
+        result.order.push_back(swaps ? kScaleB : kScaleA);
+        result.order.push_back(swaps ? kScaleA : kScaleB);
+        result.problem.tensors[kScaleA].name = "scale_a";
+        result.problem.tensors[kScaleB].name = "scale_b";
+    }
     return result;
 }
 

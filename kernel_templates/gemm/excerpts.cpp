@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
 #include "src/core/random.h"
 
@@ -28,6 +29,17 @@ std::vector<std::int64_t> band_starts(std::int64_t extent, Random& random) {
     return starts;
 }
 
+// The scales of `count` lines from `start` on, where `lines` share one.
+void cut_scale(Excerpt& part, int tensor, std::int64_t start, std::int64_t count, std::int64_t lines) {
+    const Scaling scaling = scaling_of(part.problem);
+    if (scaling == Scaling::none) return;
+    part.first.resize(kScaleB + 1, 0);
+    if (scaling == Scaling::tensor) return;
+    Dim& dim = part.problem.tensors[static_cast<std::size_t>(tensor)].dims[1];
+    part.first[static_cast<std::size_t>(tensor)] = start / lines * dim.stride;
+    dim.extent = (count + lines - 1) / lines;
+}
+
 Excerpt rows_of(const Problem& problem, std::int64_t start) {
     const View view(problem);
     const std::int64_t count = std::min(kBand, view.m - start);
@@ -35,16 +47,21 @@ Excerpt rows_of(const Problem& problem, std::int64_t start) {
     part.problem.set_extent("m", count);
     part.problem.tensors[kA].dims[view.trans_a ? kCols : kRows].extent = count;
     part.problem.tensors[kC].dims[kRows].extent = count;
+    cut_scale(part, kScaleA, start, count, 1);
     return part;
 }
 
-Excerpt columns_of(const Problem& problem, std::int64_t start) {
+// Where scales are of blocks of columns, a part begins with a block.
+Excerpt columns_of(const Problem& problem, std::int64_t wanted) {
     const View view(problem);
-    const std::int64_t count = std::min(kBand, view.n - start);
+    const std::int64_t block = scaling_of(problem) == Scaling::block ? kScaleBlock : 1;
+    const std::int64_t start = wanted / block * block;
+    const std::int64_t count = std::min(wanted - start + kBand, view.n - start);
     Excerpt part{problem, {0, view.trans_b ? start * view.b.ld : start, start}};
     part.problem.set_extent("n", count);
     part.problem.tensors[kB].dims[view.trans_b ? kRows : kCols].extent = count;
     part.problem.tensors[kC].dims[kCols].extent = count;
+    cut_scale(part, kScaleB, start, count, block);
     return part;
 }
 
@@ -73,11 +90,13 @@ std::optional<ProductForm> product_form(const Problem& problem) {
     ProductForm form{.left = kA, .right = kB, .out = kC, .left_transposed = view.trans_a, .right_transposed = view.trans_b};
     form.product_factor = std::llround(alpha);
     form.out_factor = view.reads_c ? std::llround(beta) : 0;
-    const std::int64_t most = std::min(exact_integers(view.out), exact_integers(view.acc)) - 2 * std::llabs(form.out_factor);
+    const std::int64_t in_sums = view.fast ? std::int64_t{1} << 14 : exact_integers(view.acc);
+    const std::int64_t most = std::min(exact_integers(view.out), in_sums) - 2 * std::llabs(form.out_factor);
     const std::int64_t terms = most / (4 * std::llabs(form.product_factor));
     const std::int64_t every = (view.k + terms - 1) / terms;
     form.fills = {Fill::integers(-2, 2, std::max<std::int64_t>(every, 1)), Fill::integers(),
                   view.reads_c ? Fill::integers() : Fill::nan()};
+    form.fills.resize(problem.tensors.size(), Fill::constant(1));  // of the scales
     return form;
 }
 

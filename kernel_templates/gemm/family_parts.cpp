@@ -30,7 +30,9 @@ Gemm::Gemm(const Problem& problem)
       align_b(problem.tensors[kB].alignment_bytes),
       align_c(problem.tensors[kC].alignment_bytes),
       in(problem.tensors[kA].dtype),
-      out(problem.tensors[kC].dtype) {}
+      out(problem.tensors[kC].dtype),
+      promotes(gemm::promotes(problem)),
+      scaling(scaling_of(problem)) {}
 
 std::optional<std::string> refuses_half_product(const Problem& problem) {
     const Gemm g(problem);
@@ -41,6 +43,27 @@ std::optional<std::string> refuses_half_product(const Problem& problem) {
     if (g.out != DType::f16 && g.out != DType::bf16 && g.out != DType::f32) return "it writes f16, bf16 or f32";
     if (std::max({g.m, g.n, g.k, g.batch}) > kMaxExtent) return "an extent does not fit 32-bit indices";
     return std::nullopt;
+}
+
+std::optional<std::string> refuses_fp8_product(const Problem& problem) {
+    const Gemm g(problem);
+    if (!is_fp8(g.in) || !is_fp8(problem.tensors[kB].dtype)) return "it multiplies fp8: e4m3 and e5m2";
+    if (g.trans_a || !g.trans_b) return "it takes operands that lie along K: layout nt";
+    if (std::max({g.m, g.n, g.k, g.batch}) > kMaxExtent) return "an extent does not fit 32-bit indices";
+    return std::nullopt;
+}
+
+std::vector<Binding> fp8_facts(const Problem& problem) {
+    const Gemm g(problem);
+    return {{"a_type", g.in},
+            {"b_type", problem.tensors[kB].dtype},
+            {"out_type", g.out},
+            {"promotes", g.promotes ? 1 : 0},
+            {"scale_mode", static_cast<int64_t>(g.scaling)},
+            {"align_a", g.align_a},
+            {"align_b", g.align_b},
+            {"align_c", g.align_c},
+            {"reads_c", g.reads_c ? 1 : 0}};
 }
 
 I32Arg i32(int64_t value) {
@@ -93,17 +116,25 @@ Config DefaultChoice::choose() const {
     return first.front();
 }
 
+namespace {
+
+int64_t chunk_elements(const TypedMatrix& matrix) {
+    return kChunkBytes / static_cast<int64_t>(size_bytes(matrix.dtype));
+}
+
+}  // namespace
+
 int64_t packed_ld(const TypedMatrix& matrix) {
-    return round_up(matrix.cols, kChunkBytes / kElementBytes);
+    return round_up(matrix.cols, chunk_elements(matrix));
 }
 
 int64_t packed_bytes(const TypedMatrix& matrix) {
-    return matrix.rows * packed_ld(matrix) * matrix.batch * kElementBytes;
+    return matrix.rows * packed_ld(matrix) * matrix.batch * static_cast<int64_t>(size_bytes(matrix.dtype));
 }
 
 LaunchStep pack_step(const TypedMatrix& matrix, int index, std::size_t offset_bytes) {
     const int64_t ld = packed_ld(matrix);
-    const int64_t chunks = ld / (kChunkBytes / kElementBytes) * matrix.rows * matrix.batch;
+    const int64_t chunks = ld / chunk_elements(matrix) * matrix.rows * matrix.batch;
     LaunchStep step;
     step.entry = "_pack";
     step.grid = one_dimension(std::clamp<int64_t>(ceil_div(chunks, 256), 1, 65535));

@@ -5,9 +5,12 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "kernel_templates/gemm/scaling.h"
 #include "src/core/device.h"
 #include "src/core/dtype.h"
+#include "src/core/family.h"
 #include "src/core/launch_plan.h"
 #include "src/core/problem.h"
 #include "src/core/search_space.h"
@@ -31,13 +34,24 @@ struct Gemm {
     bool trans_a, trans_b, acc_f16, reads_c;
     int align_a, align_b, align_c;
     DType in, out;
+    bool promotes;  // products of 128 k are added in f32: fp8 with acc=f32
+    Scaling scaling;
 
     explicit Gemm(const Problem& problem);
+    std::int64_t in_bytes() const { return static_cast<std::int64_t>(size_bytes(in)); }
+    std::int64_t out_bytes() const { return static_cast<std::int64_t>(size_bytes(out)); }
     bool packs_any() const { return align_a < kChunkBytes || align_b < kChunkBytes; }
 };
 
 // Why a kernel that multiplies 16-bit types on tensor cores and counts in 32 bits cannot do the problem; nullopt if it can.
 std::optional<std::string> refuses_half_product(const Problem& problem);
+
+// The same of a kernel that multiplies fp8 whose rows lie along K.
+std::optional<std::string> refuses_fp8_product(const Problem& problem);
+
+// The facts that every family of fp8 binds: a_type, b_type, out_type, promotes, scale_mode, align_a, align_b, align_c (bytes),
+// reads_c.
+std::vector<Binding> fp8_facts(const Problem& problem);
 
 I32Arg i32(std::int64_t value);
 Dim3 one_dimension(std::int64_t count);
@@ -105,7 +119,7 @@ class DefaultChoice {
     double best_us_ = std::numeric_limits<double>::infinity();
 };
 
-// The copy of a 16-bit matrix with rows padded to whole chunks: its leading dimension in elements, and its size.
+// The copy of a matrix with rows padded to whole chunks: its leading dimension in elements, and its size.
 std::int64_t packed_ld(const TypedMatrix& matrix);
 std::int64_t packed_bytes(const TypedMatrix& matrix);
 // The step that makes it at `offset_bytes` of the workspace, by the template's entry _pack.

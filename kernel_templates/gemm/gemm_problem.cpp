@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
 
 namespace autotune::gemm {
@@ -22,7 +23,8 @@ View::View(const Problem& problem)
       batch(problem.extent("batch")),
       in(dtype_word(problem, "a")),
       out(dtype_word(problem, "c")),
-      acc(dtype_word(problem, "acc")),
+      acc(is_fast(problem) ? DType::f32 : dtype_word(problem, "acc")),
+      fast(is_fast(problem)),
       trans_a(problem.word("layout")[0] == 't'),
       trans_b(problem.word("layout")[1] == 't'),
       reads_c(problem.word("beta") != "zero"),

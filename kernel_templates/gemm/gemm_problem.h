@@ -25,6 +25,7 @@ struct View {
 
     std::int64_t m, n, k, batch;
     DType in, out, acc;
+    bool fast;              // sums of fp8 stay in the tensor cores
     bool trans_a, trans_b;  // stored [k,m], stored [n,k]
     bool reads_c;           // beta may be other than 0
     TypedMatrix a, b, c;
@@ -58,6 +59,7 @@ struct Spec {
     bool reads_c = false;
     float alpha = 1, beta = 0;
     std::array<Stored, 3> stored;  // a, b, c
+    std::vector<Tensor> scales;    // of A and of B, where fp8 has any; none: as scale_tensors() makes them
 };
 
 // All three throw Error{usage}: what words and descriptions are checked for alike, and each of them as a Spec first.
@@ -78,6 +80,8 @@ Tolerance tolerance(const Problem& problem, const OpTest& test);
 // The two tests of every gemm, by name: integers whose sums are exact, and numbers as users have them. Products that keep all
 // bits of f32 operands have two more exact ones: integers that need more bits than tf32 has, in A and in B.
 inline constexpr std::string_view kExact = "exact", kNumeric = "numeric", kWideA = "wide_a", kWideB = "wide_b";
+// Sums of fp8 that are promoted have one more: sums that the tensor cores cannot hold.
+inline constexpr std::string_view kPromotion = "promotion";
 // Whether products keep all bits of f32 operands.
 bool is_f32_accurate(const Problem& problem);
 std::vector<OpTest> tests(const Problem& problem);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/scaling.h"
 #include "kernel_templates/request.h"
 #include "src/core/error.h"
 
@@ -69,6 +70,10 @@ std::string alignment_word(const std::vector<Tensor>& tensors) {
 
 Problem make_problem(const Spec& spec) {
     const Types types = checked_types(spec.types);
+    const bool of_fp8 = is_fp8(types.a);
+    if (of_fp8 && (spec.trans_a || !spec.trans_b))
+        refuse(std::string("fp8 is multiplied along K: layout nt alone, A stored [M, K] and B [N, K]; store ") +
+               (spec.trans_a ? "A" : "B") + " transposed");
     const std::array<Extents, 3> extents = {{
         {"a", types.a, Access::in, spec.trans_a ? spec.k : spec.m, spec.trans_a ? spec.m : spec.k},
         {"b", types.b, Access::in, spec.trans_b ? spec.n : spec.k, spec.trans_b ? spec.k : spec.n},
@@ -87,6 +92,10 @@ Problem make_problem(const Spec& spec) {
                           {"layout", layout},
                           {"beta", spec.reads_c ? "any" : "zero"},
                           {"align", alignment_word(problem.tensors)}};
+    if (of_fp8) problem.attributes.push_back({"scale", types.scale});
+    const std::vector<Tensor> dense = scale_tensors(scaling_of(problem), problem.extents);
+    const std::vector<Tensor>& scales = spec.scales.empty() ? dense : spec.scales;
+    problem.tensors.insert(problem.tensors.end(), scales.begin(), scales.end());
     problem.scalars = {{"alpha", spec.alpha}, {"beta", spec.beta}};
     return problem;
 }

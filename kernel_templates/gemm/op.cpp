@@ -4,11 +4,14 @@
 #include <cmath>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
 
 namespace autotune {
 namespace {
 
+using gemm::kFast;
+using gemm::kFp8;
 using gemm::kTf32;
 using gemm::kTf32x3;
 using gemm::View;
@@ -57,14 +60,26 @@ std::vector<OpAlias> GemmOp::aliases() const {
             {"bgemm", {{"dtype", "bf16"}, {"acc", "f32"}}},
             {"sgemm", {{"dtype", "f32"}, {"compute", "f32"}, {"acc", "f32"}}},
             {"tf32gemm", {{"dtype", "f32"}, {"compute", kTf32}, {"acc", "f32"}}},
-            {"sgemm_tc", {{"dtype", "f32"}, {"compute", kTf32x3}, {"acc", "f32"}}}};
+            {"sgemm_tc", {{"dtype", "f32"}, {"compute", kTf32x3}, {"acc", "f32"}}},
+            {"fp8gemm", {{"dtype", "e4m3"}, {"compute", kFp8}}}};
+}
+
+const char* acc_about() {
+    return "accumulator, f32 if left out; f32fast, of fp8: sums stay in the tensor cores, with about 13 bits of fraction";
+}
+
+OpOption scale_option() {
+    return {"scale",
+            {gemm::kScalings.begin(), gemm::kScalings.end()},
+            "",
+            "what of A and B, in fp8, has a factor in tensors scale_a and scale_b; none if left out"};
 }
 
 std::vector<OpOption> GemmOp::options() const {
-    const std::vector<std::string> types = {"f16", "bf16", "f32"};
-    return {{"dtype", types, "", "element type of A, B and C"},
+    const std::vector<std::string> types = {"f16", "bf16", "f32", "e4m3", "e5m2"};
+    return {{"dtype", types, "", "element type of A, B and C; of fp8, of A and B"},
             {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B: n as in the formula, t stored transposed"},
-            {"acc", {"f32", "f16"}, "", "accumulator"},
+            {"acc", {"f32", "f16", kFast}, "", acc_about()},
             {"alpha", {}, "number", "factor of A B"},
             {"beta", {}, "number, zero or any", "factor of C; any: the winner must serve every value"},
             {"batch", {}, "integer >= 1", "how many products of one shape"},
@@ -77,27 +92,34 @@ std::vector<OpOption> GemmOp::options() const {
             {"align", {}, "power of two <= 16, one or one per tensor", "bytes that divide the base addresses"},
             {"a", types, "", "element type of A, where it is named alone"},
             {"b", types, "", "element type of B"},
-            {"c", types, "", "element type of C"},
+            {"c", {"f16", "bf16", "f32"}, "", "element type of C; bf16 if left out where A and B are fp8"},
             {"compute",
-             {"f16", "bf16", "f32", kTf32, kTf32x3},
+             {"f16", "bf16", "f32", kTf32, kTf32x3, kFp8},
              "",
-             "what the multiplier works in: the type of A and B if left out; tf32 and tf32x3 are for f32"}};
+             "what the multiplier works in: the type of A and B if left out; tf32 and tf32x3 are for f32"},
+            scale_option()};
 }
 
 // Any stride is a tensor's own: rows of A, of its transpose, of a part of a larger matrix.
 std::vector<TensorForm> GemmOp::tensors() const {
-    return {{"a", Access::in, {"batch", "m", "k"}},
-            {"b", Access::in, {"batch", "k", "n"}},
-            {"c", Access::inout, {"batch", "m", "n"}, false, "read where beta is any"}};
+    return {
+        {"a", Access::in, {"batch", "m", "k"}},
+        {"b", Access::in, {"batch", "k", "n"}},
+        {"c", Access::inout, {"batch", "m", "n"}, false, "read where beta is any"},
+        {"scale_a", Access::in, {"batch", "m", "k/128"}, true, "f32, of fp8: as many dimensions as the attribute scale has"},
+        {"scale_b", Access::in, {"batch", "n", "k/128"}, true, "f32, of fp8: a row for each column of B, or for 128 of them"}};
 }
 
 std::vector<OpOption> GemmOp::attributes() const {
-    return {
-        {"acc", {"f32", "f16"}, "", "accumulator; f32 if left out"},
-        {"beta", {"zero", "any"}, "", "zero, the usual: every call passes beta = 0 and C is not read"},
-        {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B, t: transposed as stored; if left out, the strides tell"},
-        {"order", {"row", "column"}, "", "of C, and of what layout's letters mean; if left out, C's strides tell"},
-        {"compute", {"f16", "bf16", "f32", kTf32, kTf32x3}, "", "what the multiplier works in; the type of A and B if left out"}};
+    return {{"acc", {"f32", "f16", kFast}, "", acc_about()},
+            {"beta", {"zero", "any"}, "", "zero, the usual: every call passes beta = 0 and C is not read"},
+            {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B, t: transposed as stored; if left out, the strides tell"},
+            {"order", {"row", "column"}, "", "of C, and of what layout's letters mean; if left out, C's strides tell"},
+            {"compute",
+             {"f16", "bf16", "f32", kTf32, kTf32x3, kFp8},
+             "",
+             "what the multiplier works in; the type of A and B if left out"},
+            scale_option()};
 }
 
 std::vector<ProblemRequest> GemmOp::examples() const {
@@ -114,6 +136,15 @@ std::vector<ProblemRequest> GemmOp::examples() const {
             requests.push_back({op, "129x257x511", {{"layout", layout}, {"beta", "any"}}});
         }
     }
+    const std::string fast = kFast;
+    requests.push_back({"fp8gemm", "1024x768x512", {}});
+    requests.push_back({"fp8gemm", "512x384x1024", {{"acc", fast}, {"c", "f16"}}});
+    requests.push_back({"fp8gemm", "129x513x1040", {{"acc", fast}, {"c", "f32"}, {"scale", "row"}, {"beta", "any"}}});
+    requests.push_back({"fp8gemm", "300x520x640", {{"a", "e5m2"}, {"scale", "tensor"}}});
+    requests.push_back({"fp8gemm", "384x640x1000", {{"scale", "block"}, {"align", "16,16,16"}}});
+    requests.push_back({"fp8gemm", "65x255x1023", {{"scale", "block"}, {"beta", "any"}}});
+    requests.push_back({"fp8gemm", "16x4096x4096", {{"acc", fast}, {"scale", "row"}}});
+    requests.push_back({"fp8gemm", "3*256x192x256", {{"b", "e5m2"}, {"scale", "row"}, {"ldb", "272"}}});
     requests.push_back({"hgemm", "16*512x512x512", {{"align", "8,4,2"}}});
     requests.push_back({"bgemm", "1x4096x4096", {{"layout", "nt"}, {"ldb", "4104"}, {"alpha", "0.5"}, {"beta", "2"}}});
     return requests;
@@ -136,10 +167,16 @@ double GemmOp::bytes(const Problem& problem) const {
 
 std::vector<Binding> GemmOp::reference_facts(const Problem& problem) const {
     const View view(problem);
-    return {{"in_type", view.in}, {"out_type", view.out}, {"trans_a", view.trans_a ? 1 : 0}, {"trans_b", view.trans_b ? 1 : 0}};
+    return {{"a_type", view.in},
+            {"b_type", view.b.dtype},
+            {"out_type", view.out},
+            {"trans_a", view.trans_a ? 1 : 0},
+            {"trans_b", view.trans_b ? 1 : 0},
+            {"scale_mode", static_cast<std::int64_t>(gemm::scaling_of(problem))}};
 }
 
-// Arguments: a, b, c, expected, bound, alpha, beta, then the four numbers of Tolerance, then m .. stride_c as every gemm kernel.
+// Arguments: a, b, c, expected, bound, alpha, beta, then the four numbers of Tolerance, then m .. stride_c as every gemm kernel,
+// then the scales.
 LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) const {
     const View view(problem);
     const gemm::Tolerance allowed = gemm::tolerance(problem, test);
@@ -162,6 +199,8 @@ LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) co
     const std::vector<Argument> common = gemm::arguments(problem);
     constexpr std::ptrdiff_t kFirstExtent = 5;  // after a, b, c, alpha, beta; the workspace comes last
     step.arguments.insert(step.arguments.end(), common.begin() + kFirstExtent, common.end() - 1);
+    const std::vector<Argument> scales = gemm::scale_arguments(problem);
+    step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
     return {.steps = {step}};
 }
 
@@ -171,16 +210,38 @@ struct HostElement {
     double squares = 0;
 };
 
-HostElement host_product(const View& view, std::span<const std::vector<double>> values, std::int64_t batch,
-                         std::pair<std::int64_t, std::int64_t> at) {
+// What a scale tensor makes of the operand's elements in line `line` of a batch.
+class HostScale {
+  public:
+    HostScale(const Problem& problem, std::span<const std::vector<double>> values, int tensor)
+        : scaling_(gemm::scaling_of(problem)),
+          strides_(gemm::scale_strides(problem, tensor)),
+          lines_(scaling_ == gemm::Scaling::block && tensor == gemm::kScaleB ? gemm::kScaleBlock : 1) {
+        if (scaling_ != gemm::Scaling::none) values_ = values[static_cast<std::size_t>(tensor)].data();
+    }
+    double at(std::int64_t batch, std::int64_t line, std::int64_t k) const {
+        if (values_ == nullptr) return 1;
+        return values_[batch * strides_.batch + line / lines_ * strides_.line + k / gemm::kScaleBlock * strides_.k];
+    }
+
+  private:
+    gemm::Scaling scaling_;
+    gemm::ScaleStrides strides_;
+    std::int64_t lines_;
+    const double* values_ = nullptr;
+};
+
+HostElement host_product(const Problem& problem, const View& view, std::span<const std::vector<double>> values,
+                         std::int64_t batch, std::pair<std::int64_t, std::int64_t> at) {
     const auto [row, col] = at;
+    const HostScale scale_a(problem, values, gemm::kScaleA), scale_b(problem, values, gemm::kScaleB);
     const double* const a = values[gemm::kA].data() + batch * view.a.batch_stride + (view.trans_a ? row : row * view.a.ld);
     const double* const b = values[gemm::kB].data() + batch * view.b.batch_stride + (view.trans_b ? col * view.b.ld : col);
     const std::int64_t step_a = view.trans_a ? view.a.ld : 1;
     const std::int64_t step_b = view.trans_b ? 1 : view.b.ld;
     HostElement sums;
     for (std::int64_t k = 0; k < view.k; ++k) {
-        const double term = a[k * step_a] * b[k * step_b];
+        const double term = a[k * step_a] * scale_a.at(batch, row, k) * (b[k * step_b] * scale_b.at(batch, col, k));
         sums.product += term;
         sums.squares += term * term;
     }
@@ -197,7 +258,7 @@ std::vector<Expected> GemmOp::reference_on_host(const Problem& problem, const Op
     for (std::int64_t batch = 0; batch < view.batch; ++batch) {
         for (std::int64_t row = 0; row < view.m; ++row) {
             for (std::int64_t col = 0; col < view.n; ++col) {
-                const HostElement sums = host_product(view, tensors, batch, {row, col});
+                const HostElement sums = host_product(problem, view, tensors, batch, {row, col});
                 const auto at = static_cast<std::size_t>(batch * view.c.batch_stride + row * view.c.ld + col);
                 const double added = beta == 0 ? 0 : beta * tensors[gemm::kC][at];
                 const double value = alpha * sums.product + added;

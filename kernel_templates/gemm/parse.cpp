@@ -3,6 +3,7 @@
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/scaling.h"
 #include "kernel_templates/request.h"
 #include "src/core/error.h"
 
@@ -32,7 +33,8 @@ DType type_of(const std::string& word) {
     return *type;
 }
 
-// --dtype is the type of A, B and C; one of them may be named alone, and gives the type of the others where --dtype does not.
+// --dtype is the type of A, B and C; one of them may be named alone, and gives the type of the others where --dtype does not. A
+// product of fp8 is bf16 unless C's type is named.
 Types parse_types(const RequestOptions& options) {
     std::string usual = options.word("dtype", "");
     for (const char* name : {"a", "b", "c"}) {
@@ -43,9 +45,10 @@ Types parse_types(const RequestOptions& options) {
     Types types;
     types.a = type_of(options.word("a", usual));
     types.b = type_of(options.word("b", usual));
-    types.c = type_of(options.word("c", usual));
+    types.c = type_of(options.word("c", is_fp8(types.a) ? to_string(DType::bf16) : usual));
     types.compute = compute;
     types.acc = options.word("acc", "f32");
+    types.scale = options.word("scale", kScalings[0]);
     return checked_types(std::move(types));
 }
 
@@ -79,7 +82,7 @@ Problem parse(const Op& op, const ProblemRequest& request) {
     const Sizes size = parse_sizes(op, request, options);
     const Types types = parse_types(options);
     const Beta beta = parse_beta(options);
-    const std::string layout = options.word("layout", "nn");
+    const std::string layout = options.word("layout", is_fp8(types.a) ? "nt" : "nn");
     Spec spec;
     spec.m = size.m, spec.n = size.n, spec.k = size.k, spec.batch = size.batch;
     spec.types = types;
@@ -94,6 +97,10 @@ Problem parse(const Op& op, const ProblemRequest& request) {
         spec.stored[i].ld = options.positive("ld" + names[i]).value_or(0);
         spec.stored[i].stride = options.positive("stride_" + names[i]).value_or(0);
         spec.stored[i].alignment_bytes = alignments[i];
+        const std::size_t element = size_bytes(std::array{types.a, types.b, types.c}[i]);
+        if (alignments[i] < static_cast<int>(element))
+            refuse("align is " + std::to_string(alignments[i]) + " for " + names[i] + ", of which an element has " +
+                   std::to_string(element) + " bytes; give that or more");
     }
     return make_problem(spec);
 }

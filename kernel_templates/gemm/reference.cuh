@@ -2,10 +2,13 @@
 // products, from which the allowed error is made.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
-using In = ${in_type};
+#include "common/fp8.cuh"
+using A = ${a_type};
+using B = ${b_type};
 using Out = ${out_type};
 constexpr bool trans_a = ${trans_a};
 constexpr bool trans_b = ${trans_b};
+constexpr int scale_mode = ${scale_mode};  // 0: no scales, 3: those of B are of 128 columns
 // ---- end of parameters ----
 
 namespace {
@@ -27,11 +30,25 @@ struct Product {
     f64 alpha, beta;
 };
 
+// Factors of an operand's elements: of a line, in runs of 128 k.
+struct Scale {
+    const f32* data;  // of this batch
+    i64 line, k;      // from one to the next
+    int lines;        // that share one
+
+    __device__ f64 at(i64 of_line, i64 of_k) const {
+        if constexpr (scale_mode == 0) return 1.0;
+        return static_cast<f64>(data[of_line / lines * line + of_k / 128 * k]);
+    }
+};
+
+template <class In>
 struct Operand {
     const In* data;
     i64 ld;
     i64 first;   // row of A or column of B
     i64 extent;  // how many there are
+    Scale scale;
 };
 
 __shared__ __align__(16) f64 a_values[depth][row_stride];
@@ -40,18 +57,19 @@ __shared__ __align__(16) f32 a_squares[depth][row_stride];
 __shared__ __align__(16) f32 b_squares[depth][row_stride];
 
 // Fills [depth][tile] from an operand whose contiguous direction is k, or the other one. Zero beyond the edges.
-template <bool k_is_contiguous>
-__device__ void fetch(f64 (&values)[depth][row_stride], f32 (&squares)[depth][row_stride], const Operand& from, i64 k0, i64 k_end) {
+template <bool k_is_contiguous, class In>
+__device__ void fetch(f64 (&values)[depth][row_stride], f32 (&squares)[depth][row_stride], const Operand<In>& from, i64 k0, i64 k_end) {
 #pragma unroll 2
     for (int i = threadIdx.x; i < tile * depth; i += threads) {
         const int at_k = k_is_contiguous ? i % depth : i / tile;
         const int at = k_is_contiguous ? i / depth : i % tile;
         const i64 k = k0 + at_k;
         const i64 line = from.first + at;
-        f32 value = 0.0F;
-        if (k < k_end && line < from.extent) value = to_f32(from.data[k_is_contiguous ? line * from.ld + k : k * from.ld + line]);
-        values[at_k][at] = static_cast<f64>(value);
-        squares[at_k][at] = value * value;
+        f64 value = 0.0;
+        if (k < k_end && line < from.extent)
+            value = to_f64(from.data[k_is_contiguous ? line * from.ld + k : k * from.ld + line]) * from.scale.at(line, k);
+        values[at_k][at] = value;
+        squares[at_k][at] = static_cast<f32>(value) * static_cast<f32>(value);
     }
 }
 
@@ -116,7 +134,7 @@ __device__ void write_results(const Sums& sums, const Product& shape, const Resu
     }
 }
 
-__device__ void compute_tile(const Operand& a, const Operand& b, const Product& shape, const Results& to, const Tolerance& allowed) {
+__device__ void compute_tile(const Operand<A>& a, const Operand<B>& b, const Product& shape, const Results& to, const Tolerance& allowed) {
     Sums sums = {};
     for (i64 k0 = 0; k0 < shape.k; k0 += depth) {
         fetch<!trans_a>(a_values, a_squares, a, k0, shape.k);
@@ -131,9 +149,10 @@ __device__ void compute_tile(const Operand& a, const Operand& b, const Product& 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(threads, 3)
-    AUTOTUNE_ENTRY()(const In* a, const In* b, const Out* c, f64* expected, f64* bound, float alpha, float beta, float norm, float value,
+    AUTOTUNE_ENTRY()(const A* a, const B* b, const Out* c, f64* expected, f64* bound, float alpha, float beta, float norm, float value,
                      float input, float floor, int m, int n, int k, i64 lda, i64 ldb, i64 ldc, int batch, i64 stride_a, i64 stride_b,
-                     i64 stride_c) {
+                     i64 stride_c, const f32* scale_a, const f32* scale_b, i64 scale_a_batch, i64 scale_a_line, i64 scale_a_k, i64 scale_b_batch,
+                     i64 scale_b_line, i64 scale_b_k) {
     const Product shape = {m, n, k, lda, ldb, ldc, alpha, beta};
     const Tolerance allowed = {norm * fabsf(alpha), value, input, floor};
     const i64 tiles_n = (shape.cols + tile - 1) / tile;
@@ -143,7 +162,9 @@ extern "C" __global__ void __launch_bounds__(threads, 3)
         const i64 row = at % tiles / tiles_n * tile;
         const i64 col = at % tiles_n * tile;
         const i64 dense = which * shape.rows * shape.cols;
-        compute_tile({a + which * stride_a, lda, row, shape.rows}, {b + which * stride_b, ldb, col, shape.cols}, shape,
+        const Scale of_a = {scale_a + which * scale_a_batch, scale_a_line, scale_a_k, 1};
+        const Scale of_b = {scale_b + which * scale_b_batch, scale_b_line, scale_b_k, scale_mode == 3 ? 128 : 1};
+        compute_tile({a + which * stride_a, lda, row, shape.rows, of_a}, {b + which * stride_b, ldb, col, shape.cols, of_b}, shape,
                      {c + which * stride_c, expected + dense, bound + dense}, allowed);
     }
 }

@@ -2,13 +2,30 @@
 #include <cmath>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/scaling.h"
 
 namespace autotune::gemm {
 namespace {
 
+// Tensor cores of sm_89 and sm_90 keep about 13 fraction bits of a sum of fp8 products: in units of sqrt(k) 2^-13 of R, the root
+// mean square error of N(0,1) is 0.12 at k = 512, 0.17 at 4096 and 0.20 at 16384, where the largest of 2^20 is 2.4, 2.3 and 2.8.
+// Of sums that are promoted k counts up to 128: 0.09, and 0.9 at most (H200, 2026-11-23; the same for cuBLASLt). docs/fp8.md.
+constexpr double kFastSumError = 0.2, kPromotedSumError = 0.1;
+// So many of them are allowed in one element.
+constexpr double kMostFp8Errors = 25;
+
+// The length of a sum that the accumulator's error grows with. A multiplication of fp8 adds 32 products at once.
+double sum_length(const Problem& problem) {
+    const View view(problem);
+    if (!is_fp8(view.in)) return static_cast<double>(view.k);
+    const std::int64_t least = 32;
+    return static_cast<double>(std::max(least, view.fast ? view.k : std::min(view.k, kScaleBlock)));
+}
+
 // Tensor cores may truncate when they add in f32 (2^-23, not 2^-24); in f16 they round. Sums of f32 operands are rounded: by
 // CUDA cores, and by tf32x3, which leaves no long sum to the tensor cores.
 double accumulator_roundoff(const Problem& problem) {
+    if (is_fp8(View(problem).in)) return std::ldexp(is_fast(problem) ? kFastSumError : kPromotedSumError, -13);
     if (problem.word("acc") == "f16") return std::ldexp(1.0, -11);
     return is_f32_accurate(problem) ? std::ldexp(1.0, -24) : std::ldexp(1.0, -23);
 }
@@ -27,17 +44,18 @@ bool scales_exactly(double value) {
 }
 
 // Non-zero k per row of A that keep every partial sum of products of {-2..2} exact: 4 * 512 = 2^11 in f16, 4 * 2^18 = 2^20 in
-// f32.
-std::int64_t most_terms(DType acc) {
-    return acc == DType::f16 ? 512 : std::int64_t{1} << 18;
+// f32, 4 * 4096 = 2^14 in the tensor cores' sums of fp8. Scales of fp8 move sums by two bits each way.
+std::int64_t most_terms(const View& view) {
+    if (view.fast) return 4096;
+    return view.acc == DType::f16 ? 512 : std::int64_t{1} << 18;
 }
 
 Tolerance numeric_tolerance(const View& view, const Problem& problem) {
-    const double steps = std::sqrt(static_cast<double>(view.k));
+    const double steps = std::sqrt(sum_length(problem));
     const double in = input_roundoff(problem);
     const double out = unit_roundoff(view.out);
     Tolerance result;
-    result.norm = 6 * (accumulator_roundoff(problem) * steps + in);
+    result.norm = (is_fp8(view.in) ? kMostFp8Errors : 6) * (accumulator_roundoff(problem) * steps + in);
     result.value = in + out;
     result.input = 2 * out;
     result.floor = underflow_roundoff(view.out) + (view.acc == DType::f16 ? 6 * steps * underflow_roundoff(DType::f16) : 0);
@@ -56,8 +74,8 @@ constexpr std::int64_t kFewElements = 256;
 
 double norm_ratio(const View& view, const Problem& problem) {
     if (view.m * view.n * view.batch < kFewElements) return 0;
-    return 2 * (accumulator_roundoff(problem) * std::sqrt(static_cast<double>(view.k)) + input_roundoff(problem) +
-                unit_roundoff(view.out));
+    return 2 *
+           (accumulator_roundoff(problem) * std::sqrt(sum_length(problem)) + input_roundoff(problem) + unit_roundoff(view.out));
 }
 
 // Integers of 14 bits, which tf32 cannot hold, times {-2..2}: all 24 bits of an operand must count. 64 of them in a row or column
@@ -68,6 +86,23 @@ OpTest wide_test(const View& view, int wide) {
     OpTest test{.name = std::string(wide == kA ? kWideA : kWideB), .fills = {}, .outputs = {{.tensor = kC}}};
     test.fills = {Fill::integers(), Fill::integers(), view.reads_c ? Fill::integers() : Fill::nan()};
     test.fills[static_cast<std::size_t>(wide)] = Fill::integers(-kWide, kWide, (view.k + kWideTerms - 1) / kWideTerms);
+    return test;
+}
+
+void add_scales(const Problem& problem, OpTest& test, const Fill& fill) {
+    if (scaling_of(problem) == Scaling::none) return;
+    test.fills.insert(test.fills.end(), 2, fill);
+}
+
+// Positive integers, whose sums outgrow 2^14: exact where 128 products at a time are added in f32, and not where sums stay in the
+// tensor cores.
+OpTest promotion_test(const Problem& problem) {
+    const View view(problem);
+    constexpr std::int64_t kLargest = 4, kMostTerms = std::int64_t{1} << 16;
+    OpTest test{.name = std::string(kPromotion), .fills = {}, .outputs = {{.tensor = kC}}};
+    test.fills = {Fill::integers(1, kLargest, (view.k + kMostTerms - 1) / kMostTerms), Fill::integers(1, kLargest),
+                  view.reads_c ? Fill::integers() : Fill::nan()};
+    add_scales(problem, test, exact_scales());
     return test;
 }
 
@@ -86,13 +121,18 @@ Tolerance tolerance(const Problem& problem, const OpTest& test) {
 // With beta 0, C must not be read: NaN in it would show.
 std::vector<OpTest> tests(const Problem& problem) {
     const View view(problem);
-    const std::int64_t terms = most_terms(view.acc);
+    const std::int64_t terms = most_terms(view);
     OpTest exact{.name = std::string(kExact), .fills = {}, .outputs = {{.tensor = kC}}};
     exact.fills = {Fill::integers(-2, 2, (view.k + terms - 1) / terms), Fill::integers(),
                    view.reads_c ? Fill::integers() : Fill::nan()};
     exact.product = product_form(problem);
     OpTest numeric{.name = std::string(kNumeric), .fills = {}, .outputs = {{kC, norm_ratio(view, problem)}}, .is_typical = true};
     numeric.fills = {Fill::normal(), Fill::normal(), view.reads_c ? Fill::normal() : Fill::nan()};
+    if (is_fp8(view.in)) {
+        add_scales(problem, exact, exact_scales());
+        add_scales(problem, numeric, usual_scales());
+        if (!view.fast) return {std::move(exact), promotion_test(problem), std::move(numeric)};
+    }
     if (is_f32_accurate(problem)) return {std::move(exact), wide_test(view, kA), wide_test(view, kB), std::move(numeric)};
     return {std::move(exact), std::move(numeric)};
 }

@@ -1,11 +1,13 @@
 #include "kernel_templates/gemm/types.h"
 
+#include "kernel_templates/gemm/scaling.h"
 #include "kernel_templates/request.h"
 
 namespace autotune::gemm {
 namespace {
 
 bool computes_in(const Types& types) {
+    if (is_fp8(types.a)) return types.compute == kFp8;
     if (types.compute == to_string(types.a)) return true;
     return types.a == DType::f32 && (types.compute == kTf32 || types.compute == kTf32x3);
 }
@@ -13,10 +15,26 @@ bool computes_in(const Types& types) {
 }  // namespace
 
 std::string default_compute(const Types& types) {
-    return std::string(to_string(types.a));
+    return is_fp8(types.a) ? kFp8 : std::string(to_string(types.a));
 }
 
-Types checked_types(Types types) {
+namespace {
+
+// Products of fp8: what hardware and libraries have of them.
+void check_fp8(const Types& types) {
+    const auto word = [](DType type) { return std::string(to_string(type)); };
+    if (!is_fp8(types.a) || !is_fp8(types.b))
+        refuse("a is " + word(types.a) + " and b is " + word(types.b) + "; fp8 is multiplied by fp8: give e4m3 or e5m2 for both");
+    if (types.a == DType::e5m2 && types.b == DType::e5m2)
+        refuse("a and b are both e5m2, which has 2 bits of mantissa; one of them must be e4m3");
+    if (types.c != DType::f16 && types.c != DType::bf16 && types.c != DType::f32)
+        refuse("c is " + word(types.c) + "; a product of fp8 is written as f16, bf16 or f32");
+    if (types.acc == "f16") refuse("acc f16 needs dtype f16, not " + word(types.a) + "; use acc f32 or f32fast");
+    if (types.scale == kScalings[static_cast<std::size_t>(Scaling::block)] && types.acc == kFast)
+        refuse("scale block multiplies sums of 128 k outside of the tensor cores; use acc f32, not f32fast");
+}
+
+void check_other(const Types& types) {
     const std::string type(to_string(types.a));
     for (const auto& [name, other] : {std::pair{"b", types.b}, std::pair{"c", types.c}}) {
         if (other != types.a)
@@ -24,13 +42,22 @@ Types checked_types(Types types) {
                    "; gemm wants one type for all");
     }
     if (types.a != DType::f16 && types.a != DType::bf16 && types.a != DType::f32)
-        refuse("the tensors are " + type + "; gemm takes f16, bf16 and f32");
+        refuse("the tensors are " + type + "; gemm takes f16, bf16, f32 and fp8");
+    if (types.acc == "f16" && types.a != DType::f16) refuse("acc f16 needs dtype f16, not " + type + "; use acc f32");
+    if (types.acc == kFast) refuse("acc f32fast is for fp8, not " + type + "; use acc f32");
+    if (types.scale != kScalings[0]) refuse("scale " + types.scale + " is for fp8, not " + type);
+}
+
+}  // namespace
+
+Types checked_types(Types types) {
+    const std::string type(to_string(types.a));
+    (is_fp8(types.a) || is_fp8(types.b) ? check_fp8 : check_other)(types);
     if (types.compute.empty()) types.compute = default_compute(types);
     if (!computes_in(types)) {
         refuse("compute is " + types.compute + ", but the tensors are " + type + "; give " +
-               (types.a == DType::f32 ? "f32, tf32 or tf32x3" : type));
+               (types.a == DType::f32 ? "f32, tf32 or tf32x3" : default_compute(types)));
     }
-    if (types.acc == "f16" && types.a != DType::f16) refuse("acc f16 needs dtype f16, not " + type + "; use acc f32");
     return types;
 }
 

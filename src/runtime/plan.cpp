@@ -78,8 +78,11 @@ Plan::Plan(const Parts& parts)
         tensor_names_[i] = tensor.name;  // the problem's names stand in the documented order, whatever addresses they get
     }
     for (std::size_t i = 0; i < scalar_count_; ++i) must_be_zero_[i] = is_zero(problem_, problem_.scalars[i].name);
-    output_ = form_.order[tensor_count_ - 1];
-    if (form_.may_be_in_place) in_place_bytes_ = static_cast<std::size_t>(problem_.tensors.back().span_bytes());
+    const auto written =
+        std::find_if(problem_.tensors.begin(), problem_.tensors.end(), [](const Tensor& t) { return t.is_written(); });
+    check(written != problem_.tensors.end(), "op " + op_ + " writes no tensor");
+    output_ = form_.order[static_cast<std::size_t>(written - problem_.tensors.begin())];
+    if (form_.may_be_in_place) in_place_bytes_ = static_cast<std::size_t>(written->span_bytes());
 }
 
 double Plan::predicted_us() const {

@@ -123,6 +123,60 @@ TEST(DescribedGemm, F32IsStrictUnlessTheComputeTypeIsNamed) {
     EXPECT_THAT(refusal(given), HasSubstr("c is e4m3 but a is f16"));
 }
 
+// 64x48x256 of e4m3 with bf16 out, B stored [N, K].
+ProblemDescription plain_fp8(const std::string& scale, std::vector<TensorDescription> scales) {
+    ProblemDescription given{
+        .op = "gemm",
+        .tensors = {tensor("a", {{64, 256}, {256, 1}}, DType::e4m3), tensor("b", {{256, 1}, {48, 256}}, DType::e4m3),
+                    tensor("c", {{64, 48}, {48, 1}}, DType::bf16)}};
+    for (TensorDescription& each : scales) given.tensors.push_back(std::move(each));
+    if (!scale.empty()) given.attributes = {{"scale", scale}};
+    return given;
+}
+
+TEST(DescribedGemm, ScalesOfFp8AreTakenWithTheirStrides) {
+    const auto f32 = [](const char* name, std::vector<Dim> dims) { return tensor(name, std::move(dims), DType::f32, 4); };
+    EXPECT_EQ(described(plain_fp8("", {})).problem.word("scale"), "none");
+    const Problem rows =
+        described(plain_fp8("row", {f32("scale_a", {{64, 3}, {1, 1}}), f32("scale_b", {{1, 48}, {48, 1}})})).problem;
+    EXPECT_EQ(rows.tensor("scale_a").dims, (std::vector<Dim>{{1, 0}, {64, 3}}));
+    EXPECT_EQ(rows.tensor("scale_b").dims, (std::vector<Dim>{{1, 0}, {48, 1}}));
+    const Problem blocks =
+        described(plain_fp8("block", {f32("scale_a", {{64, 2}, {2, 1}}), f32("scale_b", {{1, 2}, {2, 1}})})).problem;
+    EXPECT_EQ(blocks.tensor("scale_a").dims, (std::vector<Dim>{{1, 0}, {64, 2}, {2, 1}}));
+    const DescribedProblem tensors = described(plain_fp8("tensor", {f32("scale_b", {}), f32("scale_a", {{1, 1}})}));
+    EXPECT_EQ(tensors.order, (std::vector<std::size_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(DescribedGemm, AColumnMajorProductOfFp8ExchangesItsScales) {
+    ProblemDescription given =
+        plain_fp8("row", {tensor("scale_a", {{64, 1}}, DType::f32, 4), tensor("scale_b", {{48, 1}}, DType::f32, 4)});
+    given.tensors[0].dtype = DType::e5m2;
+    given.tensors[2].dims = {{64, 1}, {48, 64}};
+    const DescribedProblem found = described(given);
+    EXPECT_EQ(found.order, (std::vector<std::size_t>{1, 0, 2, 4, 3}));
+    EXPECT_EQ(found.problem.word("b"), "e5m2");
+    EXPECT_EQ(found.problem.tensor("scale_a").dims[1].extent, 48);
+}
+
+TEST(DescribedGemm, RefusesScalesThatDoNotFit) {
+    const TensorDescription a = tensor("scale_a", {{64, 1}}, DType::f32, 4), b = tensor("scale_b", {{48, 1}}, DType::f32, 4);
+    EXPECT_THAT(refusal(plain_fp8("", {a, b})), AllOf(HasSubstr("scale_a is given"), HasSubstr("tensor, row or block")));
+    EXPECT_THAT(refusal(plain_fp8("row", {a})), AllOf(HasSubstr("scale is row"), HasSubstr("scale_b")));
+    EXPECT_THAT(refusal(plain_fp8("tensor", {a, b})), AllOf(HasSubstr("scale_a is 64"), HasSubstr("one element")));
+    EXPECT_THAT(refusal(plain_fp8("block", {a, b})), AllOf(HasSubstr("scale_a is 64"), HasSubstr("ceil(k/128)")));
+    TensorDescription half = b;
+    half.dtype = DType::f16;
+    EXPECT_THAT(refusal(plain_fp8("row", {a, half})), AllOf(HasSubstr("scale_b is f16"), HasSubstr("f32")));
+    TensorDescription misaligned = a;
+    misaligned.alignment_bytes = 2;
+    EXPECT_THAT(refusal(plain_fp8("row", {misaligned, b})), AllOf(HasSubstr("scale_a"), HasSubstr("aligned to 2")));
+    ProblemDescription columns =
+        plain_fp8("block", {tensor("scale_a", {{64, 2}, {2, 1}}, DType::f32, 4), tensor("scale_b", {{2, 1}}, DType::f32, 4)});
+    columns.tensors[2].dims = {{64, 1}, {48, 64}};
+    EXPECT_THAT(refusal(columns), HasSubstr("stored by rows"));
+}
+
 TEST(DescribedGemm, RefusesWhatIsNoProduct) {
     ProblemDescription given = plain();
     given.tensors.pop_back();
@@ -171,6 +225,7 @@ TEST(DescribedGemm, EveryExampleDescribedByItsTensorsIsItself) {
                             {"beta", problem.word("beta")},
                             {"layout", layout},
                             {"compute", problem.word("compute")}};
+        if (problem.has_attribute("scale")) given.attributes.push_back({"scale", problem.word("scale")});
         EXPECT_EQ(described(given).problem.key(), problem.key());
     }
 }

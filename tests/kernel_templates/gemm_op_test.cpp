@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernel_templates/catalogue.h"
+#include "src/core/device.h"
 #include "src/core/error.h"
 
 namespace autotune {
@@ -57,6 +58,66 @@ TEST(GemmOp, RefusesAComputeTypeThatIsNotOfTheTensors) {
     EXPECT_THAT(refusal("8x8x8", {{"dtype", "f32"}, {"compute", "bf16"}}, "gemm"), HasSubstr("give f32, tf32 or tf32x3"));
     EXPECT_THAT(refusal("8x8x8", {{"dtype", "f32"}, {"acc", "f16"}}, "gemm"), HasSubstr("acc f16 needs dtype f16"));
     EXPECT_THAT(refusal("8x8x8", {{"a", "f32"}, {"b", "f32"}, {"c", "f16"}}, "gemm"), HasSubstr("one type"));
+}
+
+TEST(GemmOp, Fp8HasItsTypesAccumulatorAndScalesInTheKey) {
+    EXPECT_EQ(parse("64x48x256", {}, "fp8gemm").key(),
+              "gemm a=e4m3 b=e4m3 c=bf16 compute=fp8 acc=f32 layout=nt beta=zero align=16,16,16 scale=none 64x48x256");
+    const Problem problem = parse("64x48x256", {{"a", "e5m2"}, {"c", "f32"}, {"acc", "f32fast"}, {"scale", "row"}}, "fp8gemm");
+    EXPECT_EQ(problem.class_key(),
+              "gemm a=e5m2 b=e4m3 c=f32 compute=fp8 acc=f32fast layout=nt beta=zero align=16,16,16 scale=row");
+    EXPECT_EQ(problem.tensors.size(), 5U);
+    EXPECT_EQ(parse("8x8x8").tensors.size(), 3U);
+    EXPECT_FALSE(parse("8x8x8").has_attribute("scale"));
+}
+
+TEST(GemmOp, ScalesOfFp8AreTensorsOfTheirMode) {
+    const auto scales = [](const std::string& mode) {
+        const Problem problem = parse("2*130x300x260", {{"scale", mode}}, "fp8gemm");
+        return std::pair(problem.tensor("scale_a").dims, problem.tensor("scale_b").dims);
+    };
+    using Dims = std::vector<Dim>;
+    EXPECT_EQ(scales("tensor"), std::pair(Dims({{1, 1}}), Dims({{1, 1}})));
+    EXPECT_EQ(scales("row"), std::pair(Dims({{2, 130}, {130, 1}}), Dims({{2, 300}, {300, 1}})));
+    EXPECT_EQ(scales("block"), std::pair(Dims({{2, 396}, {130, 1}, {3, 132}}), Dims({{2, 12}, {3, 4}, {3, 1}})));
+}
+
+TEST(GemmOp, RefusesWhatFp8HasNot) {
+    const auto refused = [](const Options& options) { return refusal("64x48x256", options, "fp8gemm"); };
+    for (const char* layout : {"nn", "tn", "tt"})
+        EXPECT_THAT(refused({{"layout", layout}}), AllOf(HasSubstr("layout nt alone"), HasSubstr("transposed"))) << layout;
+    EXPECT_THAT(refused({{"a", "e5m2"}, {"b", "e5m2"}}), HasSubstr("one of them must be e4m3"));
+    EXPECT_THAT(refused({{"b", "f16"}}), HasSubstr("give e4m3 or e5m2 for both"));
+    EXPECT_THAT(refused({{"acc", "f16"}}), HasSubstr("use acc f32 or f32fast"));
+    EXPECT_THAT(refused({{"acc", "f32fast"}, {"scale", "block"}}), HasSubstr("use acc f32, not f32fast"));
+    EXPECT_THAT(refused({{"scale", "column"}}), HasSubstr("none, tensor, row"));
+    EXPECT_THAT(refused({{"align", "16,16,1"}}), HasSubstr("align is 1 for c"));
+    EXPECT_THAT(refusal("8x8x8", {{"acc", "f32fast"}}, "gemm"), HasSubstr("f32fast is for fp8"));
+    EXPECT_THAT(refusal("8x8x8", {{"scale", "row"}}, "gemm"), HasSubstr("scale row is for fp8"));
+}
+
+// K that is no multiple of 16 is taken with an alignment that says so: the families that allow it pack, or load smaller pieces.
+TEST(GemmOp, UnalignedRowsOfFp8HaveAFamily) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = parse("64x48x100", {{"scale", "row"}}, "fp8gemm");
+    EXPECT_EQ(problem.word("align"), "4,4,16");
+    const Device hopper = reference_device("sm_90a").value();
+    EXPECT_EQ(catalogue.find_family("gemm/wgmma_fp8")->refuses(problem, hopper), std::nullopt);
+    EXPECT_EQ(catalogue.find_family("gemm/mma_fp8")->refuses(problem, hopper), std::nullopt);
+    EXPECT_THAT(catalogue.find_family("gemm/wgmma_fp8_plain")->refuses(problem, hopper).value_or(""), HasSubstr("16 bytes"));
+    EXPECT_THAT(catalogue.find_family("gemm/mma_fp8")->refuses(problem, reference_device("sm_86").value()).value_or(""),
+                HasSubstr("8.9"));
+}
+
+TEST(GemmOp, TheFp8LadderIsSixNamedConfigs) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Device hopper = reference_device("sm_90a").value();
+    const Problem problem = parse("8192x8192x512", {{"acc", "f32fast"}, {"c", "f16"}}, "fp8gemm");
+    std::vector<std::string> names;
+    for (const char* family : {"gemm/wgmma_fp8_plain", "gemm/wgmma_fp8"}) {
+        for (const NamedConfig& named : catalogue.find_family(family)->space(problem, hopper).named) names.push_back(named.name);
+    }
+    EXPECT_THAT(names, ::testing::IsSupersetOf({"plain", "persistent", "tma", "tma_persistent", "tma_ws", "tma_persistent_ws"}));
 }
 
 TEST(GemmOp, AnAlignmentOfF32IsAtLeastAnElement) {
@@ -201,7 +262,7 @@ TEST(GemmOp, TheReferencePlanFitsTheLargestProblems) {
         catalogue.op_of(problem).reference_plan(problem, typical_test(catalogue.op_of(problem).tests(problem)));
     ASSERT_EQ(plan.steps.size(), 1U);
     EXPECT_EQ(plan.steps[0].grid.x, (2147483647U + 63) / 64);
-    EXPECT_EQ(plan.steps[0].arguments.size(), 21U);
+    EXPECT_EQ(plan.steps[0].arguments.size(), 29U);
 }
 
 }  // namespace

@@ -255,6 +255,51 @@ std::vector<Mutant> wgmma() {
          .config = "tma_store=0", .shape = "65x67x69"}});
 }
 
+std::vector<Mutant> wgmma_fp8() {
+    const std::map<std::string, std::string> fp8 = {{"dtype", "e4m3"}, {"c", "f32"}};
+    const auto with = [fp8](std::map<std::string, std::string> more) {
+        more.insert(fp8.begin(), fp8.end());
+        return more;
+    };
+    return of_family("gemm/wgmma_fp8",
+                     "block_m=64 block_n=64 block_k=128 math_groups=1 pingpong=0 cluster_m=1 cluster_n=1 cluster_k=1 "
+                     "swap_ab=0 tma_store=1 store_buffers=2 tma_swizzle=128 reduce_kernel=0 stages=12 split_k=1 "
+                     "prefetch_steps=0 prefetch_all=0 persistent=1 store_hint=0", {
+        {.name = "promotion_forgotten",
+         .find = "constexpr int promotes = ${promotes};",
+         .replace = "constexpr int promised = ${promotes};\nconstexpr int promotes = 0;",
+         .shape = "64x64x8192", .options = with({{"scale", "row"}})},
+        {.name = "row_scale_dropped", .file = "gemm/fp8_factors.cuh",
+         .find = "return {sums.low * (row * columns.low), sums.high * (row * columns.high)};",
+         .replace = "return {sums.low * (alpha_ * columns.low), sums.high * (alpha_ * columns.high)};",
+         .shape = "64x64x256", .options = with({{"scale", "row"}, {"acc", "f32fast"}})},
+        {.name = "column_scales_of_the_left_neighbour", .file = "gemm/fp8_factors.cuh",
+         .find = "area_ = area + threadIdx.x % 4 * 8;",
+         .replace = "area_ = area;",
+         .shape = "64x64x256", .options = with({{"scale", "row"}})},
+        {.name = "tensor_scale_of_a_alone", .file = "gemm/fp8_scales.cuh",
+         .find = "return alpha * (load_scale(x) * load_scale(y));",
+         .replace = "return alpha * load_scale(x);",
+         .shape = "64x64x256", .options = with({{"scale", "tensor"}})},
+        {.name = "block_scale_of_the_first_block", .file = "gemm/fp8_factors.cuh",
+         .find = "min(block, last_block) * of_blocks.line + step",
+         .replace = "min(block, 0) * of_blocks.line + step",
+         .shape = "64x256x256", .options = with({{"scale", "block"}})},
+        {.name = "block_scales_of_step_0", .file = "gemm/fp8_factors.cuh",
+         .find = "tile.batch * of_lines.batch + step * of_lines.k;",
+         .replace = "tile.batch * of_lines.batch;",
+         .shape = "64x64x512", .options = with({{"scale", "block"}})},
+        {.name = "k_tail_dropped", .file = "gemm/hopper_schedule.cuh",
+         .find = "return (k + block_k - 1) / block_k;",
+         .replace = "return k / block_k;",
+         .shape = "64x64x272", .options = with({})},
+        {.name = "f32_staging_not_swizzled",
+         .find = "(j * 2 + lane % 4 / 2) ^ (row >> row_shift & chunk_mask)",
+         .replace = "(j * 2 + lane % 4 / 2)",
+         .shape = "64x64x256", .options = with({})},
+    });
+}
+
 std::vector<Mutant> wgmma_nonpersistent() {
     return of_family("gemm/wgmma_nonpersistent",
                      "block_m=64 block_n=64 block_k=64 math_groups=1 k_groups=1 cluster_m=1 cluster_n=1 cluster_k=1 swap_ab=0 stages=2 "
@@ -381,7 +426,7 @@ std::vector<Mutant> wmma() {
 const std::vector<Mutant>& mutants() {
     static const std::vector<Mutant> all = [] {
         std::vector<Mutant> list;
-        for (const auto& part : {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma()})
+        for (const auto& part : {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8()})
             list.insert(list.end(), part.begin(), part.end());
         return list;
     }();

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernel_templates/catalogue.h"
 #include "kernel_templates/gemm/rivals/blas_product.h"
 
 namespace autotune::test {
@@ -49,6 +50,37 @@ std::string refusal(const Wish& wish) {
     std::string why;
     gemm::blas_product(problem(wish), &why);
     return why;
+}
+
+Problem fp8(const std::map<std::string, std::string>& options) {
+    return Catalogue::embedded().problem({"fp8gemm", "256x512x1024", options});
+}
+
+// Our B is the first matrix: its scales are those of cuBLASLt's A.
+TEST(GemmBlasProduct, Fp8HasItsAccumulationAndScales) {
+    const auto plain = gemm::blas_product(fp8({{"acc", "f32fast"}, {"b", "e5m2"}}), nullptr).value();
+    EXPECT_EQ(plain.first.type, gpu::blas::kR8E5M2);
+    EXPECT_EQ(plain.second.type, gpu::blas::kR8E4M3);
+    EXPECT_EQ(plain.out.type, gpu::blas::kR16BF);
+    ASSERT_EQ(plain.attributes.size(), 1U);
+    EXPECT_EQ(plain.attributes[0].name, gpu::blas::kFastAccumulation);
+    EXPECT_EQ(plain.attributes[0].value, 1);
+    EXPECT_TRUE(plain.addresses.empty());
+    const auto block = gemm::blas_product(fp8({{"scale", "block"}}), nullptr).value();
+    ASSERT_EQ(block.attributes.size(), 3U);
+    EXPECT_EQ(block.attributes[0].value, 0);
+    EXPECT_EQ(block.attributes[1].name, gpu::blas::kScaleModeOfA);
+    EXPECT_EQ(block.attributes[1].value, 5);
+    EXPECT_EQ(block.attributes[2].value, 4);
+    ASSERT_EQ(block.addresses.size(), 2U);
+    EXPECT_EQ(block.addresses[0].tensor, 4);
+    EXPECT_EQ(block.addresses[1].tensor, 3);
+}
+
+TEST(GemmBlasProduct, BlockScalesThatLieOtherwiseHaveNoEntry) {
+    std::string why;
+    EXPECT_FALSE(gemm::blas_product(Catalogue::embedded().problem({"fp8gemm", "255x512x1024", {{"scale", "block"}}}), &why));
+    EXPECT_NE(why.find("lie otherwise"), std::string::npos);
 }
 
 TEST(GemmBlasProduct, RowMajorProductIsTheTransposedProductInColumnMajor) {

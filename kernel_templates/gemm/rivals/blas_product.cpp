@@ -1,9 +1,11 @@
 #include "kernel_templates/gemm/rivals/blas_product.h"
 
+#include <array>
 #include <limits>
 #include <utility>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/scaling.h"
 #include "src/core/dtype.h"
 
 namespace autotune::gemm {
@@ -14,8 +16,12 @@ using gpu::BlasProduct;
 
 // cuBLAS's words for the types that are compared.
 std::optional<int> data_type(DType type) {
-    constexpr std::array<std::pair<DType, int>, 4> kTypes = {
-        {{DType::f16, blas::kR16F}, {DType::bf16, blas::kR16BF}, {DType::f32, blas::kR32F}, {DType::f64, blas::kR64F}}};
+    constexpr std::array<std::pair<DType, int>, 6> kTypes = {{{DType::f16, blas::kR16F},
+                                                              {DType::bf16, blas::kR16BF},
+                                                              {DType::f32, blas::kR32F},
+                                                              {DType::f64, blas::kR64F},
+                                                              {DType::e4m3, blas::kR8E4M3},
+                                                              {DType::e5m2, blas::kR8E5M2}}};
     for (const auto& [known, code] : kTypes) {
         if (known == type) return code;
     }
@@ -45,12 +51,40 @@ bool has_word(const Problem& problem, std::string_view name, std::string_view wo
     return problem.has_attribute(name) && problem.word(name) == word;
 }
 
+// cuBLASLt's words for what has a scale: one f32, a vector along the rows, vectors of 128 k, blocks of 128 x 128.
+enum ScaleMode : std::int32_t { kOfTensor = 0, kOfRows = 3, kOfVectors = 4, kOfBlocks = 5 };
+
+// Whether block scales lie as cuBLASLt reads them: those of A by columns without gaps, those of B by rows of a multiple of four.
+bool lie_as_expected(const Problem& problem) {
+    const ScaleStrides a = scale_strides(problem, kScaleA), b = scale_strides(problem, kScaleB);
+    const std::int64_t runs = (problem.extent("k") + kScaleBlock - 1) / kScaleBlock;
+    return a.line == 1 && a.k == problem.extent("m") && b.k == 1 && b.line == (runs + 3) / 4 * 4;
+}
+
+// Accumulation and scales of a product of fp8. The product's first matrix is our B.
+std::string choose_fp8(const Problem& problem, BlasProduct& product) {
+    product.attributes.push_back({blas::kFastAccumulation, is_fast(problem) ? 1 : 0, 1});
+    const Scaling scaling = scaling_of(problem);
+    if (scaling == Scaling::none) return "";
+    if (problem.extent("batch") > 1 && scaling != Scaling::tensor) return "no entry for batches with scales of their own";
+    if (scaling == Scaling::block && !lie_as_expected(problem)) return "its block scales lie otherwise in memory";
+    product.addresses = {{blas::kScaleOfA, kScaleB}, {blas::kScaleOfB, kScaleA}};
+    const std::int32_t first = scaling == Scaling::tensor ? kOfTensor : scaling == Scaling::row ? kOfRows : kOfBlocks;
+    const std::int32_t second = scaling == Scaling::block ? kOfVectors : first;
+    if (scaling != Scaling::tensor) {
+        product.attributes.push_back({blas::kScaleModeOfA, first});
+        product.attributes.push_back({blas::kScaleModeOfB, second});
+    }
+    return "";
+}
+
 // Sets compute and scale type; a reason if there is none for these words. f32 by three products of tf32 parts, which cuBLAS does
 // not have, is compared with what gives as accurate an answer: f32.
 std::string choose_arithmetic(const Problem& problem, BlasProduct& product) {
     const DType in = problem.tensors[kA].dtype;
     const DType out = problem.tensors[kC].dtype;
     const bool is_narrow = in == DType::f16 || in == DType::bf16;
+    if (is_fp8(in)) return choose_fp8(problem, product);
     if (problem.tensors[kB].dtype != in) return "A and B differ in type";
     if (in == DType::f64) {
         product.compute = blas::kCompute64F;

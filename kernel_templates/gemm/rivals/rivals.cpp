@@ -1,4 +1,5 @@
 #include "kernel_templates/gemm/rivals/blas_product.h"
+#include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
 #include "src/rivals/rival.h"
 
@@ -39,6 +40,10 @@ class BlasRival : public Rival {
 class Cublas final : public BlasRival {
   public:
     std::string_view name() const override { return "cublas"; }
+    std::string refuses(const Problem& problem) const override {
+        if (gemm::is_fp8(problem.tensors.front().dtype)) return "cuBLAS: cublasGemmEx multiplies no fp8; cublaslt does";
+        return BlasRival::refuses(problem);
+    }
 
   private:
     PreparedRival ways(const std::shared_ptr<gpu::Blas>& blas, const gpu::BlasProduct& product,

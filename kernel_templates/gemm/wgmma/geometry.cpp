@@ -9,7 +9,13 @@ namespace autotune::wgmma {
 using std::int64_t;
 
 // Rules see configs in which not every parameter has a value yet, and read only those that they name.
-Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
+Shape::Shape(const Config& c, const Gemm& g)
+    : in_bytes(g.in_bytes()),
+      out_bytes(g.out_bytes()),
+      sum_bytes(g.acc_f16 ? 2 : 4),
+      promotes(g.promotes),
+      scales_columns(g.scaling == gemm::Scaling::row),
+      scales_blocks(g.scaling == gemm::Scaling::block) {
     gemm::ConfigReader reader(c);
     const auto get = [&reader](std::string_view name, int64_t otherwise = 1) { return reader.find(name).value_or(otherwise); };
     block_m = get("block_m");
@@ -33,6 +39,7 @@ Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
     pdl = get("pdl");
     prefetch_steps = get("prefetch_steps");
     prefetch_all = get("prefetch_all", 0);
+    persistent = get("persistent", 1);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
@@ -51,6 +58,7 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     const bool countable = 2 * room * steps <= std::numeric_limits<std::int32_t>::max() / room;
     parts = s.cluster_k > 1 || (s.split_k == 0 && !countable) ? 1 : std::min(s.split_k, steps);
     clusters = s.cluster_k > 1 ? tiles : std::min(room, parts == 0 ? tiles * steps : tiles * parts);
+    if (s.persistent == 0 && parts != 0) clusters = tiles * parts;
     whole = parts != 0 || tiles % clusters == 0 ? tiles : std::max<int64_t>(0, tiles / clusters - 1) * clusters;
 }
 
@@ -75,12 +83,12 @@ namespace {
 // the ring takes to come back.
 double step_clocks(const Shape& s, const Grid& grid) {
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
-    const double multiply = 0.875 * mac / 2048.0;
+    const double multiply = 0.875 * mac / (4096.0 / static_cast<double>(s.in_bytes));
     const double bands_in_tile = static_cast<double>(s.block_m) / 64.0;
     const double shared =
-        bands_in_tile * (static_cast<double>(s.block_k) / 16.0) * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
-    const double x = static_cast<double>(s.block_m * s.block_k * 2) / static_cast<double>(s.cluster_n);
-    const double y = static_cast<double>(s.block_n * s.block_k * 2) / static_cast<double>(s.cluster_m);
+        bands_in_tile * (static_cast<double>(s.step_bytes()) / 32.0) * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
+    const double x = static_cast<double>(s.block_m * s.step_bytes()) / static_cast<double>(s.cluster_n);
+    const double y = static_cast<double>(s.block_n * s.step_bytes()) / static_cast<double>(s.cluster_m);
     const double busy = static_cast<double>(grid.clusters * s.cluster_blocks());
     const double l2 = (x + y) / std::min(149.0, 9190.0 / busy);  // few busy SMs get more each
     const double latency = 2190.0 + (s.sharing_blocks() > 1 ? 250.0 : 0.0);
@@ -132,7 +140,7 @@ double clocks_of(const Shape& s, const Grid& grid) {
 }
 
 double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
-    const auto once = static_cast<double>((g.m * g.k + g.k * g.n + g.m * g.n) * g.batch * 2);
+    const auto once = static_cast<double>(((g.m * g.k + g.k * g.n) * s.in_bytes + g.m * g.n * s.out_bytes) * g.batch);
     const auto partial = grid.parts > 1 ? static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes) : 0.0;
     // Operands larger than the L2 are read again for each band of tiles that does not fit.
     const double wave_rows = static_cast<double>(std::max<int64_t>(1, s.group) * s.block_m * s.cluster_m);
@@ -141,8 +149,8 @@ double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& 
     const double extent = s.raster == 0 ? rows : columns;
     const double other = s.raster == 0 ? columns : rows;
     const double strip = s.raster == 0 ? wave_rows : static_cast<double>(std::max<int64_t>(1, s.group) * s.block_n * s.cluster_n);
-    const double again = std::max(0.0, std::ceil(extent / strip) - 1) * other * static_cast<double>(g.k * g.batch) * 2.0;
-    const double fits = device.identity.l2_mib * 0.6e6 / (other * static_cast<double>(g.k) * 2.0);
+    const double again = std::max(0.0, std::ceil(extent / strip) - 1) * other * static_cast<double>(g.k * g.batch * s.in_bytes);
+    const double fits = device.identity.l2_mib * 0.6e6 / (other * static_cast<double>(g.k * s.in_bytes));
     const double rereads = fits >= 1.0 ? 0.0 : again * (1.0 - fits);
     return (once + partial * 0.3 + rereads * 0.5) / (device.memory_gb_per_s * 0.93 * 1e3);
 }
@@ -163,7 +171,8 @@ double power_us(const Shape& s, const Grid& grid, const Device& device) {
     const double x = static_cast<double>(s.block_m) / static_cast<double>(s.cluster_n);
     const double y = static_cast<double>(s.block_n) / static_cast<double>(s.cluster_m);
     const double l2 = 128.0 * (x + y) * static_cast<double>(s.block_k) / tile_mac;
-    const double at_full_rate = mac / (device.identity.sm_count * 2048.0 * device.clock_mhz * 0.96);
+    const double at_full_rate =
+        mac / (device.identity.sm_count * 4096.0 / static_cast<double>(s.in_bytes) * device.clock_mhz * 0.96);
     // Sums in f16 cost less: cuBLAS sustains 703 TFLOP/s with them and 599 with f32 at one power limit.
     const double of_sums = s.sum_bytes == 2 ? 0.85 : 1.0;
     return at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2);

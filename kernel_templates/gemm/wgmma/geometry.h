@@ -19,29 +19,45 @@ struct Shape {
     std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, store_buffers,
         tma_swizzle, reduce_kernel, swap_ab;
     std::int64_t stages, group, raster, split_k, evict_first, pdl, prefetch_steps, prefetch_all;
-    std::int64_t sum_bytes;  // of an element of the accumulators: the problem's, not the config's
+    std::int64_t persistent;  // 0: a block ends with its tile
+    // The problem's, not the config's: bytes of an element of the operands, of C and of the accumulators, whether products of 128
+    // k are added outside of the tensor cores, and whether columns or blocks have scales of their own.
+    std::int64_t in_bytes, out_bytes, sum_bytes;
+    bool promotes, scales_columns, scales_blocks;
 
     Shape(const Config& config, const Gemm& g);
 
     std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : math_groups; }
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
-    std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }            // share tiles by multicast
+    // Registers a thread that hold the products of one band before they are promoted.
+    std::int64_t temporaries() const { return promotes ? block_n / 2 : 0; }
+    std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
     std::int64_t threads() const { return 128 * (math_groups + 1); }
-    std::int64_t stage_bytes() const { return (block_m + block_n) * block_k * 2; }
+    std::int64_t step_bytes() const { return block_k * in_bytes; }  // of one row
+    std::int64_t stage_bytes() const { return (block_m + block_n) * step_bytes(); }
     // Elements of one swizzle span, the widest that divides a tile's extent: of an operand, and of C on its way out.
-    std::int64_t widest_span() const { return tma_swizzle / 2; }
+    std::int64_t widest_span() const { return tma_swizzle / in_bytes; }
     std::int64_t span(std::int64_t extent) const {
         return extent % widest_span() == 0 ? widest_span() : extent % 32 == 0 && widest_span() > 32 ? 32 : 16;
     }
-    std::int64_t span_c() const { return block_n % 64 == 0 ? 64 : block_n % 32 == 0 ? 32 : 16; }
-    std::int64_t staging_bytes() const { return tma_store != 0 ? store_buffers * math_groups * 64 * bands() * span_c() * 2 : 0; }
+    std::int64_t span_c() const {
+        const std::int64_t widest = 128 / out_bytes;
+        return block_n % widest == 0 ? widest : block_n % 32 == 0 ? 32 : 16;
+    }
+    std::int64_t staging_bytes() const {
+        return tma_store != 0 ? store_buffers * math_groups * 64 * bands() * span_c() * out_bytes : 0;
+    }
+    // Scales of blocks, of the tile's lines and of the blocks that it touches.
+    std::int64_t scale_stage_bytes() const { return scales_blocks ? ((swap_ab != 0 ? block_n : block_m) + 4) * 4 : 0; }
+    std::int64_t column_scale_bytes() const { return scales_columns ? math_groups * block_n * 4 : 0; }
     // What the peers of a cluster along K send.
     std::int64_t received_bytes() const { return (cluster_k - 1) * (block_m * block_n / cluster_k) * sum_bytes; }
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
-        return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + count * 16 + math_groups * 12 + 12;
+        return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + column_scale_bytes() +
+               count * (16 + scale_stage_bytes()) + math_groups * 12 + 12;
     }
 };
 

@@ -1,0 +1,207 @@
+// Scales of fp8 products as the warpgroups that multiply with wgmma apply them. REQUIRES gemm/fp8_scales.cuh, gemm/fp8_store.cuh,
+// common/hopper.cuh and, before the include: swap_ab, block_m, block_n, bands, accumulators, Sums, cluster_k, owner_of.
+#pragma once
+
+namespace {
+
+// What a thread of a math group multiplies a tile's sums by: alpha and its rows' scales in registers, those of the columns in shared memory.
+class Factors {
+  public:
+    __device__ __forceinline__ Factors(const Scales& scales, const Shape& s, const Tile& tile, int row0, float alpha) : alpha_(alpha) {
+        if constexpr (scale_mode == 2) {
+            const int row = tile.m0 + row0 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
+#pragma unroll
+            for (int i = 0; i < 2 * bands; ++i) rows_[i] = scales.of_row(s, tile, row + i / 2 * 64 + i % 2 * 8);
+#pragma unroll
+            for (int i = 0; i < column_loads; ++i) columns_[i] = scales.of_column(s, tile, tile.n0 + i * 128 + threadIdx.x % 128);
+        }
+    }
+
+    // Lets the math group see the columns' scales, in `area`, after all its threads have left those of the tile before.
+    __device__ __forceinline__ void publish(u32 area, int barrier) {
+        if constexpr (scale_mode == 2) {
+#pragma unroll
+            for (int i = 0; i < 2 * bands; ++i) rows_[i] *= alpha_;
+            hopper::named_barrier(barrier, 128);
+#pragma unroll
+            for (int i = 0; i < column_loads; ++i) {
+                const int column = i * 128 + static_cast<int>(threadIdx.x % 128);
+                if (column < block_n) asm volatile("st.shared.f32 [%0], %1;" ::"r"(area + column * 4), "f"(columns_[i]) : "memory");
+            }
+            hopper::named_barrier(barrier, 128);
+            area_ = area + threadIdx.x % 4 * 8;
+        }
+    }
+
+    // The scales of this thread's two columns in column group j.
+    __device__ __forceinline__ Pair of_columns(int j) const {
+        Pair pair{1.0f, 1.0f};
+        if constexpr (scale_mode == 2)
+            asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(pair.low), "=f"(pair.high) : "r"(area_ + j * 32));
+        return pair;
+    }
+    // alpha and the scales times sums of row `half` (0, or 1: eight below) of a band.
+    __device__ __forceinline__ Pair applied(int band, int half, const Pair& columns, const Pair& sums) const {
+        if constexpr (scale_mode != 2) return {alpha_ * sums.low, alpha_ * sums.high};
+        const float row = rows_[2 * band + half];
+        return {sums.low * (row * columns.low), sums.high * (row * columns.high)};
+    }
+
+  private:
+    static constexpr int column_loads = (block_n + 127) / 128;
+    float alpha_;
+    float rows_[2 * bands], columns_[column_loads];
+    u32 area_ = 0;
+};
+
+// Where the block scales of a math group's part of a tile lie. A has one for each row and 128 k, B for 128 columns and 128 k.
+struct BlockScales {
+    const float* lines;   // of the operand with a scale for each line, at this thread's first
+    const float* blocks;  // of the operand with blocks, at this tile's first
+    i64 line_stride, line_k, block_k_stride;
+    int next_block;
+    int lines_left;    // the last line after the first
+    int second_block;  // column groups of eight before those of the next block
+
+    __device__ __forceinline__ BlockScales(const Scales& scales, const Shape& s, const Tile& tile, int row0) {
+        if constexpr (scale_mode != 3) return;
+        const int lane = threadIdx.x % 32, row = tile.m0 + row0;
+        const int first = swap_ab ? tile.n0 + lane % 4 * 2 : row + threadIdx.x / 32 % 4 * 16 + lane / 4;
+        const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
+        const ScaleStrides& of_blocks = swap_ab ? scales.of_x : scales.of_y;
+        const int count = swap_ab ? s.n : s.m, in_blocks = swap_ab ? row : tile.n0, block_extent = swap_ab ? s.m : s.n;
+        const int last_block = (block_extent - 1) / scale_block, block = min(in_blocks / scale_block, last_block);
+        lines = (swap_ab ? scales.y : scales.x) + tile.batch * of_lines.batch + min(first, count - 1) * of_lines.line;
+        blocks = (swap_ab ? scales.x : scales.y) + tile.batch * of_blocks.batch + block * of_blocks.line;
+        line_stride = of_lines.line;
+        line_k = of_lines.k;
+        block_k_stride = of_blocks.k;
+        next_block = block < last_block ? static_cast<int>(of_blocks.line) : 0;
+        lines_left = max(count - 1 - first, 0);
+        second_block = (scale_block - in_blocks % scale_block) / 8;
+    }
+    __device__ __forceinline__ float line(int after, int step) const {
+        return load_scale(lines + min(after, lines_left) * line_stride + step * line_k);
+    }
+    __device__ __forceinline__ float block(int after, int step) const { return load_scale(blocks + after * next_block + step * block_k_stride); }
+};
+
+// What a stage of the ring holds of block scales: one for each line of the tile, then those of the blocks that it touches.
+constexpr int scale_lines = swap_ab ? block_n : block_m;
+constexpr u32 scale_stage_bytes = scale_mode == 3 ? (scale_lines + 4) * 4 : 0;
+
+// The elements of a tile before its first whole block of scales.
+__device__ __forceinline__ int place_in_block(const Tile& tile) { return (swap_ab ? tile.m0 : tile.n0) % scale_block; }
+
+__device__ __forceinline__ void copy_scale(u32 to, const float* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+
+// Fills a stage by a whole warp: 33 arrivals, the copy engine's and one of each lane, end the stage's phase of `full`.
+__device__ __forceinline__ void feed_stage(const Scales& scales, const Shape& s, const Tile& tile, int step, u32 stage, u32 full) {
+    const int lane = threadIdx.x % 32;
+    const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
+    const ScaleStrides& of_blocks = swap_ab ? scales.of_x : scales.of_y;
+    const int first = swap_ab ? tile.n0 : tile.m0, last = (swap_ab ? s.n : s.m) - 1;
+    const float* lines = (swap_ab ? scales.y : scales.x) + tile.batch * of_lines.batch + step * of_lines.k;
+#pragma unroll 1
+    for (int line = lane; line < scale_lines; line += 32) copy_scale(stage + line * 4, lines + min(first + line, last) * of_lines.line);
+    const int block = (swap_ab ? tile.m0 : tile.n0) / scale_block + lane, last_block = ((swap_ab ? s.m : s.n) - 1) / scale_block;
+    if (lane < 4)
+        copy_scale(stage + (scale_lines + lane) * 4,
+                   (swap_ab ? scales.x : scales.y) + tile.batch * of_blocks.batch + min(block, last_block) * of_blocks.line + step * of_blocks.k);
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(full) : "memory");
+}
+
+// A thread's scales of one step of 128 k.
+class StepScales {
+  public:
+    // From device memory, before the multiplications: it takes about as long as they do.
+    __device__ __forceinline__ void read(const BlockScales& from, int step) {
+        if constexpr (scale_mode == 3) {
+            second_block_ = from.second_block;
+#pragma unroll
+            for (int i = 0; i < line_count; ++i)
+                lines_[i] = from.line(swap_ab ? i / 2 * 8 + i % 2 : i / 2 * 64 + i % 2 * 8, step);
+#pragma unroll
+            for (int i = 0; i < block_count; ++i) blocks_[i] = from.block(i, step);
+        }
+    }
+
+    // From a stage that feed_scales() filled. `row0`: the math group's first row of the tile.
+    __device__ __forceinline__ void read_stage(u32 stage, int row0, int column_in_block) {
+        if constexpr (scale_mode == 3) {
+            const int lane = threadIdx.x % 32;
+            const u32 first = stage + (swap_ab ? lane % 4 * 2 : row0 + threadIdx.x / 32 % 4 * 16 + lane / 4) * 4;
+            if constexpr (swap_ab) {
+#pragma unroll
+                for (int i = 0; i < line_count; i += 2)
+                    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(lines_[i]), "=f"(lines_[i + 1]) : "r"(first + i * 16));
+            } else {
+#pragma unroll
+                for (int i = 0; i < line_count; ++i)
+                    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(lines_[i]) : "r"(first + (i / 2 * 64 + i % 2 * 8) * 4));
+            }
+            // Exchanged, a math group's 64 or 128 rows are of one of the tile's blocks.
+            const u32 block = stage + scale_lines * 4 + (swap_ab ? (column_in_block + row0) / scale_block * 4 : 0);
+#pragma unroll
+            for (int i = 0; i < block_count; ++i) asm volatile("ld.shared.f32 %0, [%1];" : "=f"(blocks_[i]) : "r"(block + i * 4));
+            second_block_ = (scale_block - column_in_block) / 8;
+        }
+    }
+
+    // sums += the scales times products, of one band.
+    __device__ __forceinline__ void add(float* sums, const float* products, int band) const {
+        if constexpr (scale_mode != 3) {
+#pragma unroll
+            for (int i = 0; i < accumulators; ++i) sums[i] += products[i];
+        } else if constexpr (swap_ab) {
+            const float block = blocks_[0];
+#pragma unroll
+            for (int j = 0; j < block_n / 8; ++j) {
+                const float low = lines_[2 * j] * block, high = lines_[2 * j + 1] * block;
+#pragma unroll
+                for (int i = 0; i < 4; ++i) sums[4 * j + i] += products[4 * j + i] * (i % 2 == 0 ? low : high);
+            }
+        } else {
+            float factors[2][block_count];
+#pragma unroll
+            for (int i = 0; i < 2 * block_count; ++i) factors[i % 2][i / 2] = lines_[2 * band + i % 2] * blocks_[i / 2];
+#pragma unroll
+            for (int j = 0; j < block_n / 8; ++j) {
+                const bool second = block_count > 1 && j >= (block_n % scale_block == 0 ? scale_block / 8 : second_block_);
+                const float upper = second ? factors[0][block_count - 1] : factors[0][0];
+                const float lower = second ? factors[1][block_count - 1] : factors[1][0];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) sums[4 * j + i] += products[4 * j + i] * (i < 2 ? upper : lower);
+            }
+        }
+    }
+
+  private:
+    static constexpr int line_count = scale_mode != 3 ? 1 : swap_ab ? block_n / 4 : 2 * bands;
+    // A math group has 64 or 128 rows, of one block.
+    static constexpr int block_count = swap_ab || scale_block % block_n == 0 ? 1 : 2;
+    float lines_[line_count], blocks_[block_count];
+    int second_block_;
+};
+
+// A tile's sums to C, of one math group.
+__device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Tile& tile, int row0, int rank, const Factors& factors,
+                                             const Sums& acc) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+#pragma unroll
+    for (int band = 0; band < bands; ++band) {
+        const int row = tile.m0 + row0 + band * 64 + warp * 16 + lane / 4;
+#pragma unroll
+        for (int j = 0; j < block_n / 8; ++j) {
+            if (cluster_k > 1 && owner_of(band, j) != rank) continue;
+            const int col = tile.n0 + j * 8 + lane % 4 * 2;
+            const Pair columns = factors.of_columns(j);
+            store_pair(out, s, tile, row, col, factors.applied(band, 0, columns, pair_of(acc[band], 2 * j)));
+            store_pair(out, s, tile, row + 8, col, factors.applied(band, 1, columns, pair_of(acc[band], 2 * j + 1)));
+        }
+    }
+}
+
+}  // namespace

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/gemm/wgmma/geometry.h"
+#include "src/core/search_space.h"
+
+// How families of wgmma find their default config and their named ones: from a list of tiles.
+namespace autotune::wgmma {
+
+struct Tile {
+    const char* name;
+    std::int64_t block_m, block_n, block_k, math_groups, pingpong, store_buffers = 2;
+};
+
+struct Candidates {
+    Gemm g;
+    Device device;
+    std::vector<Tile> tiles;
+    Config extras;  // the family's own parameters
+};
+
+// The legal one of least predicted time among the tiles, clusters along K, parts of K and orders worth trying.
+Config choose_default(const SearchSpace& space, const Candidates& from);
+// Each tile under its name, alone and with clusters of two, plain and with operands exchanged, where that is legal.
+void add_named(SearchSpace& space, const std::string& prefix, const Candidates& from);
+
+}  // namespace autotune::wgmma

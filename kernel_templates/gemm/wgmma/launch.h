@@ -1,0 +1,13 @@
+#pragma once
+
+#include "kernel_templates/gemm/wgmma/geometry.h"
+#include "src/core/launch_plan.h"
+#include "src/core/problem.h"
+
+namespace autotune::wgmma {
+
+// The steps of a launch: packing of operands whose rows are not aligned, the product, and the second kernel where there is one. A
+// family appends the arguments that its entries take after these.
+LaunchPlan plan(const Problem& problem, const Shape& s, const Device& device);
+
+}  // namespace autotune::wgmma

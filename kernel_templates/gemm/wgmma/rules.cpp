@@ -1,0 +1,253 @@
+#include "kernel_templates/gemm/wgmma/rules.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace autotune::wgmma {
+
+using std::int64_t;
+
+bool has_few_rows(const Gemm& g) {
+    return std::min(g.m, g.n) <= 128;
+}
+
+// Whole chunks of 16 bytes leave: past the end of a row that is not a multiple of them.
+bool tma_can_store(const Gemm& g) {
+    return g.align_c == gemm::kChunkBytes && g.n * g.out_bytes() % gemm::kChunkBytes == 0;
+}
+
+int64_t deepest_ring(const Shape& shape, const Device& device) {
+    for (const int64_t stages : {12, 10, 9, 8, 7, 6, 5, 4, 3})
+        if (shape.smem_bytes(stages) <= device.limits.smem_per_block_bytes) return stages;
+    return 2;
+}
+
+namespace {
+
+using Rule = std::function<bool(const Config&)>;
+// Makes rules of what is asked of a config's shape on the problem.
+auto rules_on(const Gemm& g) {
+    return [g](std::function<bool(const Shape&)> holds) -> Rule {
+        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
+    };
+}
+
+void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
+    const auto rule = rules_on(g);
+    to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
+                      return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() <= 2;
+                  })});
+    to.push_back({"ping-pong takes two math groups", {"math_groups", "pingpong"}, rule([](const Shape& s) {
+                      return s.pingpong == 0 || s.math_groups == 2;
+                  })});
+    to.push_back({"accumulators exceed the registers that setmaxnreg can give",
+                  {"block_m", "math_groups", "pingpong", "block_n"},
+                  rule([](const Shape& s) { return s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? 96 : 192); })});
+    to.push_back({"the swizzle spans more than block_k, or less with no need",
+                  {"block_k", "tma_swizzle"},
+                  rule([](const Shape& s) { return s.step_bytes() == 64 ? s.tma_swizzle <= 64 : s.tma_swizzle == 128; })});
+    to.push_back({"fewer than 64 rows fill wgmma's M side only with swap_ab", {"swap_ab"}, rule([=](const Shape& s) {
+                      return s.swap_ab == 1 || g.m > 32 || g.m >= g.n;
+                  })});
+    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const Shape& s) {
+                      const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+                      const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+                      return (s.block_m == 64 || s.block_m < 2 * rows) && (s.block_n == 16 || s.block_n < columns + 64);
+                  })});
+}
+
+void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    to.push_back({"TMA stores rows of a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
+                      return s.tma_store == 0 || tma_can_store(g);
+                  })});
+    to.push_back({"more than two buffers take all spans of a tile whose groups wait for each other",
+                  {"block_n", "pingpong", "cluster_k", "tma_store", "store_buffers"},
+                  rule([](const Shape& s) {
+                      return s.store_buffers <= 2 || (s.tma_store == 1 && s.pingpong == 0 && s.cluster_k == 1 &&
+                                                      s.block_n / s.span_c() == s.store_buffers);
+                  })});
+    to.push_back({"one buffer is for tiles whose ring it makes deeper than two leave it, which is less than 256 k",
+                  {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_k", "tma_store", "store_buffers"},
+                  rule([=](const Shape& s) {
+                      if (s.store_buffers != 1) return true;
+                      Shape with_two = s;
+                      with_two.store_buffers = 2;
+                      const int64_t left = deepest_ring(with_two, device);
+                      return s.tma_store == 1 && left * s.step_bytes() < 512 && left < deepest_ring(s, device);
+                  })});
+    to.push_back({"outputs that TMA can store are, but for small ones and blocks that divide K",
+                  {"cluster_k", "tma_store", "reduce_kernel"},
+                  rule([=](const Shape& s) {
+                      return s.tma_store == 1 || !tma_can_store(g) || s.cluster_k > 1 || s.reduce_kernel == 1 ||
+                             g.m * g.n * g.batch <= (1 << 18);
+                  })});
+    to.push_back({"what a second kernel adds is not stored by TMA", {"tma_store", "reduce_kernel"}, rule([](const Shape& s) {
+                      return s.tma_store == 0 || s.reduce_kernel == 0;
+                  })});
+}
+
+void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    const std::vector<std::string> grid = {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab"};
+    to.push_back({"a cluster has at most 8 blocks, which either share tiles or divide K",
+                  {"cluster_m", "cluster_n", "cluster_k"},
+                  rule([](const Shape& s) { return s.sharing_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1); })});
+    to.push_back({"blocks that divide K work at one tile", {"pingpong", "cluster_k"}, rule([](const Shape& s) {
+                      return s.cluster_k == 1 || s.pingpong == 0;
+                  })});
+    to.push_back({"a block's share of a tile is not whole swizzle patterns",
+                  {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      // Shared along K are the rows of a tile that is stored along M or N.
+                      const bool x_k_major = s.swap_ab != 0 ? g.trans_b : !g.trans_a;
+                      const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
+                      return (x_k_major ? s.block_m : s.block_k) % (8 * s.cluster_n) == 0 &&
+                             (y_k_major ? s.block_n : s.block_k) % (8 * s.cluster_m) == 0;
+                  })});
+    to.push_back({"accumulators do not divide among the cluster's blocks",
+                  {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "tma_store"},
+                  rule([](const Shape& s) {
+                      if (s.cluster_k == 1) return true;
+                      if (s.tma_store != 0) return s.bands() == 1 && s.block_n / s.span_c() % s.cluster_k == 0;
+                      return s.bands() * s.block_n / 8 % s.cluster_k == 0;
+                  })});
+    to.push_back({"clusters of 4 and more are for problems of at most four waves of tiles", grid, rule([=](const Shape& s) {
+                      return s.sharing_blocks() <= 2 ||
+                             Grid(g, s, device).tiles * s.sharing_blocks() <= int64_t{4} * device.identity.sm_count;
+                  })});
+    to.push_back({"more than half of a cluster's tiles lie outside of C",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+                      const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+                      return (s.cluster_m == 1 || rows > s.block_m * s.cluster_m / 2) &&
+                             (s.cluster_n == 1 || columns > s.block_n * s.cluster_n / 2);
+                  })});
+    to.push_back({"blocks divide K where all of them run at once, with at least 4 steps each", grid, rule([=](const Shape& s) {
+                      if (s.cluster_k == 1) return true;
+                      const Grid at(g, s, device);
+                      return at.tiles <= at.room && at.steps >= 4 * s.cluster_k;
+                  })});
+}
+
+// Whether the ring is the deepest with which two blocks fit on an SM: those of the next kernel then fetch while this one's work.
+bool leaves_room_for_the_next_kernel(const Shape& s, const Device& device) {
+    const int64_t deeper = s.stages == 10 ? 12 : s.stages + 1;
+    return fits_twice(s, s.stages, device) && !fits_twice(s, deeper, device);
+}
+
+void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    const std::vector<std::string> tile = {"block_m",   "block_n",   "block_k",       "math_groups", "pingpong",
+                                           "cluster_k", "tma_store", "store_buffers", "stages"};
+    to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
+                      return s.step_bytes() <= 128 || s.block_k < 2 * g.k;
+                  })});
+    to.push_back({"steps of 32 are for tiles of which few deeper steps fit, or for short K",
+                  {"block_m", "block_n", "block_k"},
+                  rule([=](const Shape& s) {
+                      return s.step_bytes() != 64 || g.k * s.in_bytes <= 512 ||
+                             8 * 64 * (s.block_m + s.block_n) > device.limits.smem_per_block_bytes * 3 / 4;
+                  })});
+    to.push_back({"the ring exceeds shared memory", tile,
+                  rule([=](const Shape& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
+    to.push_back({"a ring with two more stages fits: a short one only waits more", tile, rule([=](const Shape& s) {
+                      const int64_t deeper = s.stages + 2;
+                      return deeper > 12 || s.smem_bytes(deeper) > device.limits.smem_per_block_bytes ||
+                             (has_few_rows(g) && leaves_room_for_the_next_kernel(s, device));
+                  })});
+}
+
+void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    const std::vector<std::string> grid = {"block_m",   "block_n",   "block_k", "cluster_m",
+                                           "cluster_n", "cluster_k", "swap_ab", "split_k"};
+    to.push_back({"K is divided within clusters or among them", {"cluster_k", "split_k"}, rule([](const Shape& s) {
+                      return s.cluster_k == 1 || s.split_k == 1;
+                  })});
+    to.push_back({"a second kernel adds the parts of split-K alone", {"split_k", "reduce_kernel"}, rule([](const Shape& s) {
+                      return s.reduce_kernel == 0 || s.split_k > 1;
+                  })});
+    to.push_back({"a part of K would have fewer than 4 steps", grid,
+                  rule([=](const Shape& s) { return s.split_k <= 1 || Grid(g, s, device).steps >= 4 * s.split_k; })});
+    to.push_back({"split-K only where tiles alone leave SMs idle", grid, rule([=](const Shape& s) {
+                      return s.split_k <= 1 ||
+                             Grid(g, s, device).tiles * s.cluster_blocks() * s.split_k <= 2 * device.identity.sm_count;
+                  })});
+    to.push_back({"stream-K only where a last wave, after a full one, is not full", grid, rule([=](const Shape& s) {
+                      if (s.split_k != 0) return true;
+                      const Grid at(g, s, device);
+                      return at.tiles > at.clusters && at.tiles % at.clusters != 0;
+                  })});
+    const std::vector<std::string> order = {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"};
+    to.push_back({"tiles do not reach across a group", order, rule([=](const Shape& s) {
+                      const Grid at(g, s, device);
+                      return s.group == 1 || s.group <= (s.raster == 1 ? at.count_n : at.count_m);
+                  })});
+    to.push_back({"one direction has a single tile: the order is the same", order, rule([=](const Shape& s) {
+                      const Grid at(g, s, device);
+                      return (at.count_m > 1 && at.count_n > 1) || (s.raster == 0 && s.group == 1);
+                  })});
+    to.push_back(
+        {"Hilbert's curve is for squares of tiles of which more than one wave is to come", order, rule([=](const Shape& s) {
+             if (s.raster != 2) return true;
+             const Grid at(g, s, device);
+             return s.group >= 4 && at.count_n >= s.group && at.tiles * s.sharing_blocks() > device.identity.sm_count;
+         })});
+    to.push_back(
+        {"a kernel of a few microseconds always starts under the end of the one before", {"pdl"}, rule([=](const Shape& s) {
+             return s.pdl == 1 || static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch) >= 3e10;
+         })});
+    to.push_back({"L2 hints are for operands that are read once", {"evict_first"}, rule([=](const Shape& s) {
+                      return s.evict_first == 0 || has_few_rows(g);
+                  })});
+}
+
+// The blocks of a grid that all run at once, one on an SM and with one tile or part; 0 for other grids.
+int64_t blocks_at_once(const Gemm& g, const Shape& s, const Device& device) {
+    const Grid at(g, s, device);
+    const int64_t blocks = at.tiles * at.parts * s.cluster_blocks();
+    return blocks <= device.identity.sm_count ? blocks : 0;
+}
+
+void add_prefetch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    const std::vector<std::string> grid = {"block_m",   "block_n", "block_k", "cluster_m",     "cluster_n",
+                                           "cluster_k", "swap_ab", "split_k", "prefetch_steps"};
+    std::vector<std::string> grid_and_who = grid;
+    grid_and_who.emplace_back("prefetch_all");
+    to.push_back({"what is packed is not there before the kernel's turn", {"prefetch_steps"}, rule([=](const Shape& s) {
+                      return s.prefetch_steps == 0 || !g.packs_any();
+                  })});
+    to.push_back({"only a kernel that starts before its turn fetches early", {"pdl", "prefetch_steps"}, rule([](const Shape& s) {
+                      return s.prefetch_steps == 0 || s.pdl == 1;
+                  })});
+    to.push_back(
+        {"an early fetch is for few rows or columns, or for blocks that all run at once", grid,
+         rule([=](const Shape& s) { return s.prefetch_steps == 0 || has_few_rows(g) || blocks_at_once(g, s, device) > 0; })});
+    to.push_back({"prefetch_steps is at least twice what a block has", grid, rule([=](const Shape& s) {
+                      return s.prefetch_steps == 0 || s.prefetch_steps < 2 * Grid(g, s, device).steps_each(s);
+                  })});
+    to.push_back(
+        {"blocks on idle SMs fetch for all where all run at once and leave an SM", grid_and_who, rule([=](const Shape& s) {
+             if (s.prefetch_all == 0) return true;
+             const int64_t blocks = blocks_at_once(g, s, device);
+             return s.prefetch_steps > 0 && blocks > 0 && blocks < device.identity.sm_count;
+         })});
+}
+
+}  // namespace
+
+std::vector<Constraint> rules(const Gemm& g, const Device& device) {
+    std::vector<Constraint> all;
+    add_tile_rules(all, g);
+    add_cluster_rules(all, g, device);
+    add_store_rules(all, g, device);
+    add_pipeline_rules(all, g, device);
+    add_launch_rules(all, g, device);
+    add_prefetch_rules(all, g, device);
+    return all;
+}
+
+}  // namespace autotune::wgmma

@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/wgmma/defaults.h"
+#include "kernel_templates/gemm/wgmma/launch.h"
+#include "kernel_templates/gemm/wgmma/rules.h"
+#include "kernel_templates/registry.h"
+
+namespace autotune {
+namespace {
+
+using gemm::Scaling;
+using std::int64_t;
+using wgmma::ceil_div;
+using wgmma::Gemm;
+using wgmma::Grid;
+using wgmma::Shape;
+using wgmma::Tile;
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    std::vector<int64_t> widths;
+    for (int64_t n = 16; n <= 256; n += 16) widths.push_back(n);
+    return {
+        {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
+        {"block_n", widths, compile, "columns of a tile, on wgmma's N side"},
+        {"block_k", {64, 128, 256}, compile, "depth of a stage"},
+        {"math_groups", {1, 2, 3}, compile, "warpgroups that multiply"},
+        {"pingpong", {0, 1}, compile, "0: math groups share a tile; 1: each has its own"},
+        {"cluster_m", {1, 2, 4}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
+        {"cluster_n", {1, 2, 4}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
+        {"cluster_k", {1, 2, 4, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
+        {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
+        {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
+        {"store_buffers", {1, 2, 3, 4}, compile, "spans of C that may be on their way to memory by TMA"},
+        {"tma_swizzle", {64, 128}, compile, "bytes of an operand's row that a swizzle pattern spans"},
+        {"reduce_kernel", {0, 1}, compile, "who adds the parts of split-K: 0: the last block of a tile, 1: a second kernel"},
+        {"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 12}, launch, "stages of the ring"},
+        {"split_k", {0, 1, 2, 3, 4, 6, 8, 12, 16}, launch, "parts of K; 0: stream-K"},
+        {"raster", {0, 1, 2}, launch, "tiles in sequence go along 0: M, 1: N, 2: a Hilbert curve in squares"},
+        {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances, or a square's side"},
+        {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
+        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
+        {"prefetch_steps", {0, 8, 16, 32}, launch, "first K steps that are fetched into L2 before the kernel's turn"},
+        {"prefetch_all", {0, 1}, launch, "who does: 0: each block for its first tile, 1: those on idle SMs for all tiles"},
+        {"persistent", {0, 1}, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles"},
+        {"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+
+std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
+    const auto rule = [g](std::function<bool(const Shape&)> holds) -> Rule {
+        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
+    };
+    const std::vector<std::string> grid = {"block_m",   "block_n", "block_k", "cluster_m", "cluster_n",
+                                           "cluster_k", "swap_ab", "split_k", "persistent"};
+    std::vector<Constraint> all;
+    all.push_back({"products of 128 k are promoted", {"block_k"}, [g](const Config& c) {
+                       return !g.promotes || c.find("block_k").value_or(128) == 128;
+                   }});
+    all.push_back({"f32 that is exchanged is not stored by TMA", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
+                       return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
+                   })});
+    // A tile's columns lie in at most two blocks of 128: the factors of the next are one selection away.
+    all.push_back({"a tile's columns would lie in three blocks of scales", {"block_n", "swap_ab"}, rule([g](const Shape& s) {
+                       if (g.scaling != Scaling::block || s.swap_ab != 0) return true;
+                       const int64_t first_at_most = gemm::kScaleBlock - std::gcd(gemm::kScaleBlock, s.block_n);
+                       return first_at_most + s.block_n <= 2 * gemm::kScaleBlock;
+                   })});
+    all.push_back({"scales of exchanged columns leave room for 128 of them", {"block_n", "swap_ab"}, rule([g](const Shape& s) {
+                       return g.scaling != Scaling::block || s.swap_ab == 0 || s.block_n <= 128;
+                   })});
+    all.push_back({"blocks end with their tile where there are more tiles than blocks at once, each whole", grid,
+                   rule([g, device](const Shape& s) {
+                       if (s.persistent != 0) return true;
+                       Shape walking = s;
+                       walking.persistent = 1;
+                       const Grid at(g, walking, device);
+                       return at.parts == 1 && s.cluster_k == 1 && s.pingpong == 0 && at.tiles > at.clusters;
+                   })});
+    all.push_back({"what TMA does not store has no hint", {"tma_store", "store_hint"}, [](const Config& c) {
+                       return c.find("store_hint").value_or(0) == 0 || c.find("tma_store").value_or(1) == 1;
+                   }});
+    all.push_back({"C that fits in L2 is stored without a hint", {"store_hint"}, [g, device](const Config& c) {
+                       return c.find("store_hint").value_or(0) == 0 ||
+                              static_cast<double>(g.m * g.n * g.batch * g.out_bytes()) > device.identity.l2_mib * 0.25e6;
+                   }});
+    return all;
+}
+
+// Tiles worth knowing, large to small.
+constexpr std::array<Tile, 15> kTiles = {{{"coop_128x256x128", 128, 256, 128, 2, 0},
+                                          {"coop_256x128x128", 256, 128, 128, 2, 0},
+                                          {"coop_256x96x128", 256, 96, 128, 2, 0},
+                                          {"coop_128x192x128", 128, 192, 128, 2, 0},
+                                          {"coop_128x160x128", 128, 160, 128, 2, 0},
+                                          {"pingpong_128x128x128", 128, 128, 128, 2, 1},
+                                          {"pingpong_64x256x128", 64, 256, 128, 2, 1},
+                                          {"pingpong_64x192x128", 64, 192, 128, 2, 1},
+                                          {"coop_128x128x128", 128, 128, 128, 2, 0},
+                                          {"coop_128x64x128", 128, 64, 128, 2, 0},
+                                          {"pingpong_64x128x128", 64, 128, 128, 2, 1},
+                                          {"single_64x128x128", 64, 128, 128, 1, 0},
+                                          {"single_64x64x128", 64, 64, 128, 1, 0},
+                                          {"single_64x32x128", 64, 32, 128, 1, 0},
+                                          {"single_64x16x128", 64, 16, 128, 1, 0}}};
+
+wgmma::Candidates candidates(const Gemm& g, const Device& device) {
+    return {g, device, {kTiles.begin(), kTiles.end()}, {{"persistent", 1}, {"store_hint", 0}}};
+}
+
+class WgmmaFp8 final : public Family {
+  public:
+    std::string_view name() const override { return "gemm/wgmma_fp8"; }
+    std::string_view about() const override {
+        return "fp8 by wgmma fed by TMA, warp-specialised, with scales and promoted sums, sm_90a alone";
+    }
+
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
+        if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
+        if (auto reason = gemm::refuses_fp8_product(problem)) return reason;
+        const Gemm g(problem);
+        const double tiles =
+            static_cast<double>(ceil_div(g.m, 64)) * static_cast<double>(ceil_div(g.n, 16)) * static_cast<double>(g.batch);
+        if (tiles > 1e9 / 16) return "C has more tiles than 32-bit numbers count";
+        return std::nullopt;
+    }
+    int ladder_rung() const override { return 60; }
+
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space;
+        space.parameters = parameters();
+        space.constraints = wgmma::rules(g, device);
+        for (Constraint& rule : own_rules(g, device)) space.constraints.push_back(std::move(rule));
+        return space;
+    }
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return wgmma::choose_default(rules(problem, device), candidates(Gemm(problem), device));
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space = rules(problem, device);
+        const wgmma::Candidates from = candidates(g, device);
+        space.default_config = wgmma::choose_default(space, from);
+        add_ladder(space, from);
+        wgmma::add_named(space, "wgmma_fp8_", from);
+        return space;
+    }
+
+    std::vector<Binding> facts(const Problem& problem) const override { return gemm::fp8_facts(problem); }
+
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
+        LaunchPlan plan = wgmma::plan(problem, Shape(config, Gemm(problem)), device);
+        const std::vector<Argument> scales = gemm::scale_arguments(problem);
+        for (LaunchStep& step : plan.steps) {
+            if (step.entry == "_pack") continue;
+            if (step.entry.empty()) step.arguments.push_back(gemm::i32(config["store_hint"]));
+            step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
+        }
+        return plan;
+    }
+
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) { return wgmma::predict(g, Shape(config, g), device); };
+    }
+
+  private:
+    // The upper rungs of the ladder that people compare: the same tile with blocks that end with it and with blocks that stay.
+    static void add_ladder(SearchSpace& space, const wgmma::Candidates& from) {
+        for (const int64_t persistent : {0, 1}) {
+            wgmma::Candidates one = from;
+            one.tiles = {{persistent != 0 ? "tma_persistent_ws" : "tma_ws", 128, 128, 128, 2, 0}};
+            one.extras.set("persistent", persistent);
+            wgmma::add_named(space, "", one);
+        }
+        std::erase_if(space.named, [](const NamedConfig& each) { return each.name.find("_cluster") != std::string::npos; });
+    }
+};
+
+}  // namespace
+
+const Family& family_gemm_wgmma_fp8() {
+    static const WgmmaFp8 family;
+    return family;
+}
+
+}  // namespace autotune

@@ -1,0 +1,474 @@
+// C = alpha scale_a A B scale_b + beta C of fp8 operands on Hopper: TMA into an mbarrier ring, wgmma m64nNk32 from shared memory, one
+// producer warpgroup and `math_groups` math warpgroups. How blocks share tiles and K is as in gemm/wgmma. Both operands lie along K: wgmma
+// takes fp8 no other way.
+// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab the other way round.
+// The tensor cores of sm_90 keep about 13 fraction bits of a sum. promotes = 0: sums stay there; promotes = 1: the products of 128 k each are
+// added to sums in f32. Block scales are factors of those products and need promotion.
+#define AUTOTUNE_KERNEL ${symbol}
+#include "common/types.cuh"
+#include "common/fp8.cuh"
+using A = ${a_type};
+using B = ${b_type};
+using Out = ${out_type};
+constexpr int promotes = ${promotes};
+constexpr int scale_mode = ${scale_mode};  // 0: none, 1: one for a tensor, 2: one for a row of A and a column of B, 3: one for 128 k of those
+constexpr int align_a = ${align_a};  // bytes; below 16 the operand is packed into the workspace first
+constexpr int align_b = ${align_b};
+constexpr int align_c = ${align_c};
+constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
+constexpr int swap_ab = ${swap_ab};
+constexpr int block_m = ${block_m};
+constexpr int block_n = ${block_n};
+constexpr int block_k = ${block_k};
+constexpr int math_groups = ${math_groups};
+constexpr int pingpong = ${pingpong};
+constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
+constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
+constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
+constexpr int tma_store = ${tma_store};
+constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
+constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
+#define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
+// ---- end of parameters ----
+#include "common/dependent_launch.cuh"
+#include "common/hopper.cuh"
+#include "common/wgmma_fp8.cuh"
+
+namespace {
+
+using namespace hopper;
+
+template <bool first, class One, class Other>
+struct Choose {
+    using Type = One;
+};
+template <class One, class Other>
+struct Choose<false, One, Other> {
+    using Type = Other;
+};
+using X = Choose<swap_ab == 0, A, B>::Type;
+using Y = Choose<swap_ab == 0, B, A>::Type;
+
+static_assert(!tma_store || align_c == 16, "a TMA store takes rows of a multiple of 16 bytes");
+static_assert(!tma_store || sizeof(Out) == 2 || !swap_ab, "exchanged sums in f32 are stored directly");
+static_assert(block_k % tma_swizzle == 0 && block_n % 16 == 0 && block_n <= 256);
+static_assert(block_m % (pingpong ? 64 : 64 * math_groups) == 0 && block_m <= 256);
+static_assert(!promotes || block_k == 128, "products of 128 k are promoted");
+static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of promoted products");
+
+constexpr bool reduce_kernel = AUTOTUNE_REDUCE_KERNEL != 0;  // a kernel of its own adds the parts of K
+constexpr int groups_per_tile = pingpong ? 1 : math_groups;
+constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per math group
+constexpr int group_rows = 64 * bands;
+constexpr int sums_each = 1;                // in a register
+constexpr int accumulators = block_n / 2;   // registers of one band
+constexpr int sharing_blocks = cluster_m * cluster_n;
+constexpr int notified_blocks = cluster_m + cluster_n - 1;  // in a block's row or column of the cluster: those that load for it
+constexpr int cluster_blocks = sharing_blocks * cluster_k;
+constexpr int math_threads = 128 * math_groups;
+static_assert(cluster_k == 1 || (sharing_blocks == 1 && !pingpong), "blocks either share tiles or divide the K of one");
+static_assert(cluster_k == 1 || !reduce_kernel, "blocks that divide K in a cluster add it there");
+
+// Operand tiles, in slabs of rows along K, one swizzle span wide.
+constexpr int element_bytes = 1;
+constexpr int x_mn_major = 0, y_k_major = 1;
+constexpr int span_x = tma_swizzle, span_y = tma_swizzle;
+constexpr u32 bytes_x = block_m * block_k;
+constexpr u32 bytes_y = block_n * block_k;
+constexpr u32 stage_bytes = bytes_x + bytes_y;
+static_assert(stage_bytes % 1024 == 0, "swizzled tiles start at multiples of 1024 bytes");
+
+// Output tiles go to memory through staging buffers of each math group, at most 128 bytes of columns at a time.
+constexpr int widest_span_c = 128 / sizeof(Out);
+constexpr int span_c = block_n % widest_span_c == 0 ? widest_span_c : block_n % 32 == 0 ? 32 : 16;
+constexpr u32 row_bytes_c = span_c * sizeof(Out);
+constexpr u32 staging_bytes = tma_store ? group_rows * row_bytes_c : 0;
+// The scales of a tile's columns, of each math group.
+constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
+
+// With cluster_k, a tile's accumulators are divided among the blocks in quads, a thread's four sums of eight columns, and each block
+// receives its peers'.
+constexpr int quad_registers = 4;
+constexpr int quads = bands * block_n / 8;
+constexpr int quads_each = quads / cluster_k;
+constexpr u32 received_bytes = (cluster_k - 1) * quads_each * math_threads * quad_registers * 4;
+static_assert(quads % cluster_k == 0);
+static_assert(cluster_k == 1 || !tma_store || (bands == 1 && block_n / span_c % cluster_k == 0), "a block stores whole spans");
+// The block of the cluster that adds and stores the accumulators of column group j of a band.
+__device__ __forceinline__ constexpr int owner_of(int band, int j) { return (band * (block_n / 8) + j) / quads_each; }
+
+using Register = float;
+using Sums = float[bands][accumulators];
+
+}  // namespace
+
+#include "gemm/fp8_output.cuh"
+#include "gemm/hopper_schedule.cuh"
+#include "gemm/hopper_ring.cuh"
+#include "gemm/hopper_parts.cuh"
+#include "gemm/fp8_pack.cuh"
+#include "gemm/fp8_scales.cuh"
+#include "gemm/fp8_store.cuh"
+#include "gemm/fp8_factors.cuh"
+
+namespace {
+
+// The multiplications of 32 bytes of K each, of one band, into `sums`.
+__device__ __forceinline__ void multiply_band(float* sums, u32 tile_x, u32 tile_y, int row, int kk, bool fresh) {
+    const int slab = kk * 32 / tma_swizzle, in_slab = kk * 32 % tma_swizzle;
+    const u64 desc_x = matrix_descriptor(tile_x + slab * (block_m * tma_swizzle) + row * tma_swizzle + in_slab, 16, 8 * tma_swizzle, tma_swizzle);
+    const u64 desc_y = matrix_descriptor(tile_y + slab * (block_n * tma_swizzle) + in_slab, 16, 8 * tma_swizzle, tma_swizzle);
+    WgmmaFp8<block_n, X, Y>::run(sums, desc_x, desc_y, fresh ? 0 : 1);
+}
+
+// The multiplications of one stage, issued and committed as one group.
+__device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
+    wgmma_fence();
+#pragma unroll
+    for (int kk = 0; kk < block_k / 32; ++kk) {
+#pragma unroll
+        for (int band = 0; band < bands; ++band) multiply_band(acc[band], tile_x, tile_y, row0 + band * 64, kk, fresh && kk == 0);
+    }
+    wgmma_commit();
+}
+
+// ---- the output ----
+
+// A TMA store with an L2 policy.
+__device__ __forceinline__ void store_box_with(const TensorMap* map, u32 source, int x, int y, int z, u64 policy) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%2, %3, %4}], [%1], %5;" ::"l"(map), "r"(source),
+                 "r"(x), "r"(y), "r"(z), "l"(policy)
+                 : "memory");
+}
+
+// Eight columns j of a band in f32, a row of a buffer 128 or 64 bytes, its chunks of 16 swizzled as TMA reads them.
+__device__ __forceinline__ void stage_quad_f32(u32 buffer, int band, int j, const Pair& upper, const Pair& lower) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    constexpr int row_shift = span_c == 32 ? 0 : 1, chunk_mask = span_c / 4 - 1;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const Pair& pair = half == 0 ? upper : lower;
+        const int row = band * 64 + warp * 16 + half * 8 + lane / 4;
+        const int chunk = (j * 2 + lane % 4 / 2) ^ (row >> row_shift & chunk_mask);
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(buffer + row * row_bytes_c + chunk * 16 + lane % 2 * 8), "f"(pair.low),
+                     "f"(pair.high)
+                     : "memory");
+    }
+}
+
+// Accumulators -> staging buffer -> TMA store, span by span; the stores run under the next tile's multiplications. A buffer has a row of
+// span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band after band.
+__device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
+                                             const Factors& factors, const Sums& acc) {
+    const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
+    const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
+    constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
+    constexpr int chunk_mask = span_c / 8 - 1;
+#pragma unroll
+    for (int part = 0; part < block_n / span_c; ++part) {
+        if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
+        const u32 buffer = staging + part % store_buffers * staging_bytes;
+        // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
+        if (thread == 0) store_wait_read<store_buffers - 1>();
+        named_barrier(1 + group, 128);
+#pragma unroll
+        for (int j = 0; j < span_c / 8; j += 2) {
+            const int at = part * span_c / 8 + j;
+            const Pair columns[2] = {factors.of_columns(at), factors.of_columns(at + 1)};
+#pragma unroll
+            for (int band = 0; band < bands; ++band) {
+                const int row = band * 64 + row_in_band;
+                Pair sums[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) sums[i] = factors.applied(band, i % 2, columns[i / 2], pair_of(acc[band], 2 * at + i));
+                if constexpr (sizeof(Out) == 4) {
+                    stage_quad_f32(buffer, band, j, sums[0], sums[1]);
+                    stage_quad_f32(buffer, band, j + 1, sums[2], sums[3]);
+                } else {
+                    u32 r[4];
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) r[i] = pack2<Out>(sums[i].low, sums[i].high);
+                    if constexpr (swap_ab) {
+                        const int column = (j + lane / 16) * 8 + lane % 8;
+                        const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
+                        store_matrices_transposed(buffer + band * (64 * span_c * 2) + column * 128 + chunk * 16, r[0], r[1], r[2], r[3]);
+                    } else {
+                        const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
+                        store_matrices(buffer + row * row_bytes_c + chunk * 16, r[0], r[1], r[2], r[3]);
+                    }
+                }
+            }
+        }
+        fence_async_proxy();
+        named_barrier(1 + group, 128);
+        if (thread == 0) {
+            const int column = tile.n0 + part * span_c, first_row = tile.m0 + row0;
+            if constexpr (swap_ab) {
+#pragma unroll
+                for (int band = 0; band < bands; ++band)
+                    store_box_with(out.map, buffer + band * (64 * span_c * 2), first_row + band * 64, column, tile.batch, out.policy);
+            } else {
+                store_box_with(out.map, buffer, column, first_row, tile.batch, out.policy);
+            }
+            store_commit();
+        }
+    }
+    if (block_n / span_c % store_buffers != 0 && thread == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
+}
+
+// ---- the scales of blocks ----
+
+// By a warp of the producer warpgroup, beside the thread that loads the operands.
+__device__ __forceinline__ void feed_scales(const Ring& ring, Schedule schedule, const Shape& s, const Scales& scales, u32 area) {
+    Position at;
+    Work work;
+    dependent_launch::wait_for_earlier_grids();
+    while (schedule.next(work)) {
+        const Tile tile = schedule.tile(work);
+#pragma unroll 1
+        for (int step = work.first; step < work.first + work.steps; ++step) {
+            barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
+            feed_stage(scales, s, tile, step, area + at.stage * scale_stage_bytes, ring.full + at.stage * 8);
+            at.next(ring.stages);
+        }
+    }
+}
+
+// ---- the math groups ----
+
+struct Areas {
+    u32 staging, flag;       // of this math group
+    u32 columns;             // of this math group: the scales of its tile's columns
+    u32 scales;              // of blocks, a part for each stage
+    u32 received, exchange;  // what peers of the cluster send, and the barrier that counts it
+};
+
+// One math group's walk through the ring for one run of K steps.
+struct Walk {
+    const Ring& ring;
+    int lane;
+    bool notifies;
+    Position at;
+
+    __device__ __forceinline__ void let_go(int stage) const { release(ring, stage, lane, notifies); }
+
+    // Sums stay in the tensor cores' registers. Returns with the last stage's multiplications under way; their stage is returned.
+    __device__ __forceinline__ int accumulate(Sums& acc, int row0, int steps) {
+        int previous = 0;
+        for (int step = 0; step < steps; ++step) {
+            const int stage = warp_uniform(at.stage);
+            barrier_wait(ring.full + at.stage * 8, at.parity);
+            multiply(acc, ring.x(stage), ring.y(stage), row0, step == 0);
+            if (step > 0) {
+                wgmma_wait<1>();
+                let_go(previous);
+            }
+            previous = at.stage;
+            at.next(ring.stages);
+        }
+        return previous;
+    }
+
+    // The products of each stage's 128 k are added in f32, with their scales; a band at a time, so that one set of registers takes the
+    // products. Another math group's multiplications run under the additions.
+    __device__ __forceinline__ void promote(Sums& acc, u32 scales, int place, int row0, const Work& work) {
+#pragma unroll
+        for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
+        for (int step = 0; step < work.steps; ++step) {
+            const int stage = warp_uniform(at.stage);
+            barrier_wait(ring.full + at.stage * 8, at.parity);
+            StepScales factors;
+            factors.read_stage(scales + at.stage * scale_stage_bytes, row0, place);
+#pragma unroll
+            for (int band = 0; band < bands; ++band) {
+                float products[accumulators];
+                wgmma_fence();
+#pragma unroll
+                for (int kk = 0; kk < 4; ++kk) multiply_band(products, ring.x(stage), ring.y(stage), row0 + band * 64, kk, kk == 0);
+                wgmma_commit();
+                wgmma_wait<0>();
+                if (band == bands - 1) let_go(at.stage);
+                factors.add(acc[band], products, band);
+            }
+            at.next(ring.stages);
+        }
+    }
+};
+
+__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Scales& scales, const Areas& areas, int group,
+                                        int rank) {
+    const int lane = threadIdx.x % 32;
+    const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
+    Sums acc;
+    Schedule schedule(s, rank);
+    Walk walk{ring, lane, shares_with(lane, rank), {}};
+    Work work;
+    int turn = 0;
+    u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+    while (schedule.next(work)) {
+        if (pingpong) {
+            const bool mine = turn == group;
+            turn = turn + 1 == math_groups ? 0 : turn + 1;
+            if (!mine) {
+                walk.at.skip(work.steps, ring.stages);
+                continue;
+            }
+            // Turns in order: a group that ran ahead by a whole lap of the ring would take an old phase's parity for its own.
+            barrier_wait(ring.order + group * 8, order_parity);
+            order_parity ^= 1;
+        }
+        if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
+#pragma unroll
+            for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
+        }
+        int last = 0;
+        if constexpr (promotes)
+            walk.promote(acc, areas.scales, scale_mode == 3 ? place_in_block(schedule.tile(work)) : 0, row0, work);
+        else
+            last = walk.accumulate(acc, row0, work.steps);
+        if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
+        const Tile tile = schedule.tile(work);  // its divisions, and the loads of scales, run under the last multiplications
+        Factors factors(scales, s, tile, row0, out.alpha);
+        if constexpr (!promotes) {
+            wgmma_wait<0>();
+            if (cluster_k == 1 || work.steps > 0) walk.let_go(last);
+        }
+        if constexpr (reduce_kernel) {
+            leave_part(out, schedule, work, group, acc);
+            continue;
+        }
+        if constexpr (cluster_k > 1)
+            exchange(areas.received, areas.exchange, rank, acc);
+        else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
+        factors.publish(areas.columns, 1 + group);
+        if (tma_store && (!reads_c || out.beta == 0.0f))
+            store_staged(out, tile, row0, rank, areas.staging, group, factors, acc);
+        else
+            store_direct(out, s, tile, row0, rank, factors, acc);
+    }
+    if (tma_store && threadIdx.x % 128 == 0) store_wait_read<0>();
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
+    AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y, const __grid_constant__ TensorMap map_c,
+                    Out* c, float alpha, float beta, int m, int n, int k, long long ldc, int batch, long long stride_c, u32* counters,
+                    Register* partial, int stages, int tiles_m, int tiles_n, int whole, int group, int raster, int split_k, int evict_first,
+                    int prefetch_steps, int early_blocks, int store_hint, const float* scale_a, const float* scale_b, i64 scale_a_batch, i64 scale_a_line,
+                    i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line, i64 scale_b_k) {
+    extern __shared__ unsigned char shared[];
+    const u32 base = (smem_address(shared) + 1023) & ~1023u;
+    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
+    const u32 staging = base + stages * stage_bytes;
+    const u32 received = staging + math_groups * store_buffers * staging_bytes;
+    const u32 columns = received + received_bytes;
+    const u32 block_scales = columns + math_groups * column_bytes;
+    const u32 barriers = block_scales + stages * scale_stage_bytes;
+    const Ring ring{base, barriers, barriers + stages * 8, barriers + stages * 16, stages};
+    const u32 exchanged = ring.order + math_groups * 8;
+    const u32 flags = exchanged + 8;
+    const u32 turn = flags + math_groups * 4;
+    const ScaleStrides strides_a{scale_a_batch, scale_a_line, scale_a_k}, strides_b{scale_b_batch, scale_b_line, scale_b_k};
+    const Scales scales = swap_ab ? Scales{scale_b, scale_a, strides_b, strides_a} : Scales{scale_a, scale_b, strides_a, strides_b};
+    const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
+    if (threadIdx.x == 0) {
+        prefetch_map(&map_x);
+        prefetch_map(&map_y);
+        if constexpr (tma_store) prefetch_map(&map_c);
+        for (int stage = 0; stage < stages; ++stage) {
+            barrier_init(ring.full + stage * 8, scale_mode == 3 ? 33 : 1);
+            barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * notified_blocks);  // one arrival per math warp
+        }
+        barrier_init(exchanged, 1);
+        for (int i = 0; i < math_groups; ++i) barrier_init(ring.order + i * 8, 4);
+        asm volatile("st.volatile.shared.u32 [%0], 0;" ::"r"(turn) : "memory");
+        fence_barrier_init();
+    }
+    if constexpr (cluster_blocks > 1)
+        cluster_sync();
+    else
+        __syncthreads();
+
+    // What the groups hold may not exceed what the block was given: 3 x 168 or 4 x 128 registers for each of 128 threads.
+    constexpr bool reallocate = math_groups > 1;  // one math group has all the registers it needs
+    const int warpgroup = threadIdx.x / 128;
+    if (warpgroup == 0) {
+        // By a warp that has nothing else to do, until the turn comes; before the warpgroup keeps but 40 registers, beside which it spills.
+        if (threadIdx.x == 32 && prefetch_steps > 0) {
+            const EarlyFetch fetch{prefetch_steps, early_blocks, turn};
+            if (early_blocks == 0)
+                fetch_own(fetch, Schedule(shape, rank), &map_x, &map_y, cluster_k > 1 ? 0 : rank);
+            else if (blockIdx.x < early_blocks)
+                fetch_for_all(fetch, shape, &map_x, &map_y);
+        }
+        __syncwarp();
+        if constexpr (reallocate) give_registers<math_groups == 2 ? 40 : 56>();
+        if (threadIdx.x == 0) {
+            const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
+            const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
+            produce(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
+        } else if (scale_mode == 3 && threadIdx.x / 32 == 2) {
+            feed_scales(ring, Schedule(shape, rank), shape, scales, block_scales);
+        }
+    } else {
+        if constexpr (reallocate) take_registers<math_groups == 2 ? 232 : 152>();
+        begin_turn();
+        const Output out{c, &map_c, store_hint != 0 ? policy_evict_first : policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, partial, counters};
+        const int math_group = warpgroup - 1;
+        const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, block_scales, received,
+                          exchanged};
+        consume(ring, shape, out, scales, areas, math_group, rank);
+    }
+}
+
+#if AUTOTUNE_REDUCE_KERNEL
+// Adds what split-K left in the workspace, part by part, in f32: a block of 128 threads adds two quads of every thread of a math group.
+extern "C" __global__ void __launch_bounds__(128)
+    AUTOTUNE_ENTRY(_reduce)(Out* c, float alpha, float beta, int m, int n, long long ldc, int batch, long long stride_c,
+                            const Register* partial, int tiles_m, int tiles_n, int group, int raster, int split_k, const float* scale_a,
+                            const float* scale_b, i64 scale_a_batch, i64 scale_a_line, i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line,
+                            i64 scale_b_k) {
+    dependent_launch::let_next_grid_start();
+    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, 0, batch, tiles_m, tiles_n, 0, split_k, group, raster};
+    const int pair = static_cast<int>(blockIdx.x) % (quads / 2);
+    const int group_of_all = static_cast<int>(blockIdx.x) / (quads / 2);
+    const int number = group_of_all / groups_per_tile, group_in_tile = group_of_all % groups_per_tile;
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+    const Schedule schedule(shape, number % sharing_blocks);
+    Work work{};
+    work.index = number / sharing_blocks;
+    const Tile tile = schedule.tile(work);
+    const int row = tile.m0 + group_in_tile * group_rows + 2 * pair / (block_n / 8) * 64 + warp * 16 + lane / 4;
+    const int col = tile.n0 + 2 * pair % (block_n / 8) * 8 + lane % 4 * 2;
+    const Register* from = partial + schedule.slot(work, 0) * slot_registers + quad_in_slot(group_in_tile, 2 * pair, thread);
+    float sums[8] = {};
+    dependent_launch::wait_for_earlier_grids();
+    const ScaleStrides strides_a{scale_a_batch, scale_a_line, scale_a_k}, strides_b{scale_b_batch, scale_b_line, scale_b_k};
+    const Scales scales = swap_ab ? Scales{scale_b, scale_a, strides_b, strides_a} : Scales{scale_a, scale_b, strides_a, strides_b};
+#pragma unroll 4
+    for (int part = 0; part < split_k; ++part) {
+        Register quad[2][quad_registers];
+#pragma unroll
+        for (int q = 0; q < 2; ++q) {
+            load_quad(from + part * static_cast<long long>(slot_registers) + q * (128 * quad_registers), quad[q]);
+#pragma unroll
+            for (int i = 0; i < quad_registers; ++i) add_to(&sums[q * 4 + i * sums_each], quad[q][i]);
+        }
+    }
+    const Output out{c, nullptr, 0, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
+#pragma unroll
+    for (int q = 0; q < 2; ++q) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+            store_pair(out, shape, tile, row + half * 8, col + q * 8,
+                       scales.applied(shape, tile, row + half * 8, col + q * 8, out.alpha, pair_of(&sums[q * 4], half)));
+    }
+}
+#endif
+
+// Copies an operand with rows of any alignment to the workspace, with rows padded to 16 bytes.
+extern "C" __global__ void __launch_bounds__(256)
+    AUTOTUNE_ENTRY(_pack)(const u8* from, u8* to, int rows, int cols, long long ld, long long ld_packed, int batch, long long stride) {
+    pack_bytes(from, to, rows, cols, ld, ld_packed, batch, stride);
+}

@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/registry.h"
+
+namespace autotune {
+namespace {
+
+using gemm::ceil_div;
+using gemm::Gemm;
+using gemm::i32;
+using gemm::Scaling;
+using std::int64_t;
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    return {
+        {"loads", {0, 1}, compile, "stages arrive by 0: cp.async of all threads, 1: TMA"},
+        {"block_m", {64, 128, 256}, compile, "rows of a tile"},
+        {"block_n", {32, 64, 96, 128, 160, 192, 256}, compile, "columns of a tile"},
+        {"block_k", {64, 128}, compile, "depth of a stage"},
+        {"math_groups", {1, 2}, compile, "warpgroups that share a tile"},
+        {"stages", {3, 4, 5, 6}, compile, "stages of shared memory"},
+        {"persistent", {0, 1}, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles"},
+        {"raster", {0, 1}, launch, "tiles in sequence go along 0: M, 1: N"},
+        {"group", {1, 8}, launch, "tiles along that direction before the other advances"},
+    };
+}
+
+struct Shape {
+    int64_t loads, block_m, block_n, block_k, math_groups, stages, persistent, raster, group;
+
+    explicit Shape(const Config& config) {
+        gemm::ConfigReader reader(config);
+        const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
+        loads = get("loads");
+        block_m = get("block_m");
+        block_n = get("block_n");
+        block_k = get("block_k");
+        math_groups = get("math_groups");
+        stages = get("stages");
+        persistent = get("persistent");
+        raster = get("raster");
+        group = get("group");
+    }
+    int64_t threads() const { return 128 * math_groups; }
+    int64_t bands() const { return block_m / (64 * math_groups); }
+    int64_t tiles_m(const Gemm& g) const { return ceil_div(g.m, block_m); }
+    int64_t tiles_n(const Gemm& g) const { return ceil_div(g.n, block_n); }
+    int64_t tiles(const Gemm& g) const { return tiles_m(g) * tiles_n(g) * g.batch; }
+    // Sums, and with promotion the products of one band.
+    int64_t sums(const Gemm& g) const { return bands() * block_n / 2 + (g.promotes ? block_n / 2 : 0); }
+    // Alignment slack, stages, the columns' scales of each warpgroup, barriers.
+    int64_t smem_bytes(const Gemm& g) const {
+        return 1024 + stages * (block_m + block_n) * block_k + (g.scaling == Scaling::row ? math_groups * block_n * 4 : 0) +
+               stages * 8;
+    }
+    // Blocks on an SM at once: about 60 registers beside the sums.
+    int64_t resident(const Gemm& g, const Device& device) const {
+        return gemm::blocks_per_sm(device.limits, smem_bytes(g), threads(), std::min<int64_t>(255, sums(g) + 60));
+    }
+};
+
+std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
+    const auto rule = [](std::function<bool(const Shape&)> holds) {
+        return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
+    };
+    std::vector<Constraint> all;
+    all.push_back({"a warpgroup has 64 or 128 rows", {"block_m", "math_groups"}, rule([](const Shape& s) {
+                       return s.block_m % (64 * s.math_groups) == 0 && s.bands() >= 1 && s.bands() <= 2;
+                   })});
+    all.push_back({"sums exceed a thread's registers", {"block_m", "block_n", "math_groups"}, rule([g](const Shape& s) {
+                       return s.sums(g) <= 160;
+                   })});
+    all.push_back({"stages exceed shared memory",
+                   {"block_m", "block_n", "block_k", "math_groups", "stages"},
+                   rule([g, device](const Shape& s) { return s.smem_bytes(g) <= device.limits.smem_per_block_bytes; })});
+    all.push_back(
+        {"products of 128 k are promoted", {"block_k"}, rule([g](const Shape& s) { return !g.promotes || s.block_k == 128; })});
+    all.push_back({"a tile's columns would lie in three blocks of scales", {"block_n"}, rule([g](const Shape& s) {
+                       const int64_t first_at_most = gemm::kScaleBlock - std::gcd(gemm::kScaleBlock, s.block_n);
+                       return g.scaling != Scaling::block || first_at_most + s.block_n <= 2 * gemm::kScaleBlock;
+                   })});
+    all.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([g](const Shape& s) {
+                       return (s.block_m == 64 || s.block_m < 2 * g.m) && (s.block_n == 32 || s.block_n < 2 * g.n);
+                   })});
+    return all;
+}
+
+// What multiplications, loads and stores take of one SM, none hidden under another: cp.async costs more instructions than TMA.
+double predict(const Gemm& g, const Shape& s, const Device& device) {
+    const auto steps = static_cast<double>(ceil_div(g.k, s.block_k));
+    const double mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
+    const double loads = static_cast<double>((s.block_m + s.block_n) * s.block_k) / (s.loads == 1 ? 64.0 : 40.0);
+    const double step = std::max(mac / 4096.0, loads) + 200.0;
+    const double end = 1500.0 + static_cast<double>(s.block_m * s.block_n) / 8.0;
+    const auto at_once = static_cast<double>(s.resident(g, device) * device.identity.sm_count);
+    const double rounds = std::ceil(static_cast<double>(s.tiles(g)) / at_once) * static_cast<double>(s.resident(g, device));
+    const double bytes = static_cast<double>(((g.m + g.n) * g.k * g.in_bytes() + g.m * g.n * g.out_bytes()) * g.batch);
+    return 3.5 + std::max(rounds * (steps * step + end) / device.clock_mhz, bytes / (device.memory_gb_per_s * 0.8 * 1e3));
+}
+
+TensorMapArg map_of(const TypedMatrix& o, int index, int64_t block_k, int64_t lines) {
+    TensorMapArg map;
+    map.tensor = index;
+    map.rank = 3;
+    const int64_t stride = o.batch == 1 ? o.ld * o.rows : o.batch_stride;
+    map.dims = {static_cast<std::uint64_t>(o.cols), static_cast<std::uint64_t>(o.rows), static_cast<std::uint64_t>(o.batch), 0,
+                0};
+    map.strides_bytes = {static_cast<std::uint64_t>(o.ld), static_cast<std::uint64_t>(stride), 0, 0};
+    map.box = {static_cast<std::uint32_t>(block_k), static_cast<std::uint32_t>(lines), 1, 0, 0};
+    map.tma_swizzle_bytes = static_cast<int>(block_k);
+    return map;
+}
+
+class WgmmaFp8Plain final : public Family {
+  public:
+    std::string_view name() const override { return "gemm/wgmma_fp8_plain"; }
+    std::string_view about() const override {
+        return "fp8 by wgmma, no warps set apart for loading: cp.async or TMA, sm_90a alone";
+    }
+
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
+        if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
+        if (auto reason = gemm::refuses_fp8_product(problem)) return reason;
+        const Gemm g(problem);
+        if (g.packs_any()) return "it copies operands whose rows start at multiples of 16 bytes; gemm/wgmma_fp8 packs others";
+        const double tiles =
+            static_cast<double>(ceil_div(g.m, 64)) * static_cast<double>(ceil_div(g.n, 32)) * static_cast<double>(g.batch);
+        if (tiles > 1e9) return "C has more tiles than 32-bit numbers count";
+        return std::nullopt;
+    }
+    int ladder_rung() const override { return 50; }
+
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
+        SearchSpace space;
+        space.parameters = parameters();
+        space.constraints = constraints(Gemm(problem), device);
+        return space;
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space = rules(problem, device);
+        gemm::DefaultChoice choice(space);
+        for (const int64_t block_m : {128, 64}) {
+            for (const int64_t block_n : {128, 64, 32}) {
+                const Config config = config_of(1, block_m, block_n, 0, g);
+                choice.offer(config, predict(g, Shape(config), device));
+            }
+        }
+        space.default_config = choice.choose();
+        const std::array<std::pair<const char*, std::array<int64_t, 2>>, 4> ladder = {
+            {{"plain", {0, 0}}, {"persistent", {0, 1}}, {"tma", {1, 0}}, {"tma_persistent", {1, 1}}}};
+        for (const auto& [name, step] : ladder) {
+            const Config config = config_of(step[0], 128, 128, step[1], g);
+            if (space.contains(config)) space.named.push_back({name, config});
+        }
+        return space;
+    }
+
+    std::vector<Binding> facts(const Problem& problem) const override { return gemm::fp8_facts(problem); }
+
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
+        const Gemm g(problem);
+        LaunchPlan plan;
+        if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
+        const Shape s(config);
+        const std::array<TypedMatrix, 3> o = gemm::matrices(problem);
+        const int64_t tiles = s.tiles(g), at_once = s.resident(g, device) * device.identity.sm_count;
+        LaunchStep step;
+        step.grid = gemm::one_dimension(s.persistent != 0 ? std::min(tiles, at_once) : tiles);
+        step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
+        step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(g));
+        step.arguments = {map_of(o[0], gemm::kA, s.block_k, s.block_m), map_of(o[1], gemm::kB, s.block_k, s.block_n)};
+        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace, of which there is none, comes last
+        step.arguments.insert(step.arguments.end(), common.begin(), common.end() - 1);
+        for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
+        const std::vector<Argument> scales = gemm::scale_arguments(problem);
+        step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
+        plan.steps.push_back(std::move(step));
+        return plan;
+    }
+
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) { return predict(g, Shape(config), device); };
+    }
+
+  private:
+    // A tile with four stages.
+    static Config config_of(int64_t loads, int64_t block_m, int64_t block_n, int64_t persistent, const Gemm& g) {
+        return {{"loads", loads},
+                {"block_m", block_m},
+                {"block_n", block_n},
+                {"block_k", 128},
+                {"math_groups", block_m / 64},
+                {"stages", 4},
+                {"persistent", persistent},
+                {"raster", 0},
+                {"group", g.m > block_m * 8 ? 8 : 1}};
+    }
+};
+
+}  // namespace
+
+const Family& family_gemm_wgmma_fp8_plain() {
+    static const WgmmaFp8Plain family;
+    return family;
+}
+
+}  // namespace autotune
