@@ -60,10 +60,10 @@ __device__ __forceinline__ f32 log2_approx(f32 x) {
 constexpr f32 log2_e = 1.44269504088896341F;
 constexpr f32 ln_2 = 0.693147180559945309F;
 
-// The logarithm of a row's sum, from the peak of its scores (before the scale) and the sum of 2^((s - peak) scale log2 e). A row
-// without weight has -inf.
-__device__ __forceinline__ f32 log_sum_exp(f32 peak, f32 sum, f32 scale) {
-    return sum == 0.0F ? minus_infinity() : peak * scale + logf(sum);
+// The logarithm of a row's sum, from its peak times `unit` and the sum of the weights relative to that. A row without weight has
+// -inf.
+__device__ __forceinline__ f32 log_sum_exp(f32 peak, f32 sum, f32 unit) {
+    return sum == 0.0F ? minus_infinity() : peak * unit + logf(sum);
 }
 
 // What a row's sums of weighted values are multiplied by. A row without weight has zeros.

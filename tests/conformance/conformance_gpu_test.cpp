@@ -106,9 +106,43 @@ Requests softmax_requests() {
     return all;
 }
 
+ProblemRequest attention(const std::string& shape, std::map<std::string, std::string> options) {
+    return {"attention", shape, std::move(options)};
+}
+
+// One query to more than a tile, lengths that differ, rows without a key, heads that share keys, every mask, head sizes that are
+// no multiple of a step, rows outside heads, narrow alignment.
+Requests attention_requests() {
+    Requests all;
+    for (const std::string dtype : {"bf16", "f16", "f32"}) {
+        const auto add = [&](const std::string& shape, std::map<std::string, std::string> options) {
+            options["dtype"] = dtype;
+            options.emplace("lse", "yes");
+            all.push_back(attention(shape, std::move(options)));
+        };
+        for (const std::string d : {"64", "128"}) {
+            add("2x3x257x" + d, {});
+            add("1x4x300x" + d, {{"mask", "causal"}, {"kv-heads", "2"}, {"kv-len", "411"}});
+            add("2x2x333x" + d, {{"mask", "causal_bottom_right"}, {"kv-len", "190"}, {"order", "bshd"}});
+            add("1x3x270x" + d, {{"mask", "window"}, {"left", "77"}, {"right", "5"}, {"kv-heads", "1"}});
+            add("1x2x1x" + d, {{"kv-len", "1"}});
+            add("1x8x1x" + d, {{"kv-len", "1000"}, {"kv-heads", "2"}});
+        }
+        add("1x2x130x96", {{"mask", "causal"}});
+        add("1x2x100x192", {{"dv", "128"}, {"mask", "causal"}, {"lse", "no"}});
+        add("1x2x140x256", {{"mask", "window_bottom_right"}, {"left", "40"}, {"right", "3"}, {"kv-len", "100"}});
+        add("1x2x77x40", {{"align", "4"}, {"scale", "0.5"}});
+        add("1x2x190x8", {{"dv", "72"}, {"kv-len", "65"}});
+    }
+    all.push_back(attention("1x2x99x64", {{"dtype", "f16"}, {"align", "2,16,8,4"}}));
+    all.push_back(attention("1x2x200x64", {{"dtype", "f32"}, {"compute", "tf32"}, {"mask", "causal"}}));
+    return all;
+}
+
 Requests awkward_requests() {
     Requests all = gemm_requests();
-    for (const Requests& more : {add_requests(), softmax_requests()}) all.insert(all.end(), more.begin(), more.end());
+    for (const Requests& more : {add_requests(), softmax_requests(), attention_requests()})
+        all.insert(all.end(), more.begin(), more.end());
     return all;
 }
 
@@ -132,6 +166,8 @@ Requests named_requests() {
     for (const std::string dtype : {"bf16", "f16", "f32"}) {
         for (const std::string shape : {"300x2048", "300x8192", "41x20000"})
             all.push_back({"softmax", shape, {{"dtype", dtype}, {"lse", "yes"}}});
+        for (const std::string shape : {"1x3x1000x128", "1x3x1000x64"})
+            all.push_back(attention(shape, {{"dtype", dtype}, {"mask", "causal"}, {"lse", "yes"}}));
     }
     return all;
 }
@@ -147,6 +183,10 @@ Requests small_requests() {
         for (const std::string shape : {"20000", "19997"}) all.push_back({op, shape, {}});
     }
     for (const std::string shape : {"9x2048", "9x2049"}) all.push_back({"softmax", shape, {{"dtype", "f16"}, {"lse", "yes"}}});
+    for (const std::string dtype : {"f16", "f32"}) {
+        all.push_back(attention("1x2x130x64", {{"dtype", dtype}, {"mask", "causal"}, {"lse", "yes"}}));
+        all.push_back(attention("1x2x65x40", {{"dtype", dtype}, {"mask", "window"}, {"left", "20"}, {"kv-len", "150"}}));
+    }
     return all;
 }
 

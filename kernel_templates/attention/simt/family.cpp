@@ -1,0 +1,220 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernel_templates/attention/attention_problem.h"
+
+namespace autotune {
+namespace {
+
+using attention::ceil_div;
+using attention::round_up;
+using attention::View;
+
+constexpr std::int64_t kMostRegisters = 255;
+constexpr std::int64_t kGroupBytes = 32 << 20;  // keys and values of the heads that run together: half of a large L2
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    return {{"threads", {64, 128, 256}, compile, "threads of a block"},
+            {"threads_x", {8, 16, 32}, compile, "threads that share a row"},
+            {"thread_q", {1, 2, 4, 8}, compile, "queries of a thread"},
+            {"thread_k", {1, 2, 4, 8}, compile, "keys of a thread in a tile"},
+            {"masking",
+             {0, 1, 2},
+             compile,
+             "0: every tile is computed and masked; 1: unseen ones are skipped; 2: only partial ones are masked"},
+            {"unroll", {1, 2, 4}, compile, "steps of four elements that are unrolled"},
+            {"resident_blocks", {1, 2, 3, 4}, compile, "blocks of an SM that registers are shared out for"},
+            {"order",
+             {0, 1, 2, 3},
+             ParameterKind::launch,
+             "0 heads one by one; 1 each from its last queries; 2 the last queries of all heads first; 3 of some heads"}};
+}
+
+// Where the parameters of one config lead; the same formulas stand in kernel.cuh.
+struct Geometry {
+    Geometry(const Config& c, const View& view)
+        : threads(c["threads"]),
+          threads_x(c["threads_x"]),
+          thread_q(c["thread_q"]),
+          thread_k(c["thread_k"]),
+          block_q(threads / threads_x * thread_q),
+          block_k(threads_x * thread_k),
+          columns(ceil_div(view.dv, 4 * threads_x) * 4),
+          d(view.d) {}
+
+    std::int64_t threads, threads_x, thread_q, thread_k, block_q, block_k;
+    std::int64_t columns;  // of the output, of a thread
+    std::int64_t d;
+
+    std::int64_t smem_bytes() const {
+        return 4 * ((block_q + block_k) * (d + 4) + block_k * columns * threads_x + block_q * (block_k + 4));
+    }
+    std::int64_t registers() const {
+        constexpr std::int64_t kOther = 40;
+        const std::int64_t of_keys = thread_q * thread_k + 4 * (thread_q + thread_k);
+        const std::int64_t of_values = 4 * thread_q + 16;
+        return thread_q * columns + std::max(of_keys, of_values) + kOther;
+    }
+};
+
+std::vector<Constraint> constraints(const View& view, const Device& device) {
+    const DeviceLimits limits = device.limits;
+    const std::vector<std::string> shape = {"threads", "threads_x", "thread_q", "thread_k", "resident_blocks"};
+    const bool is_masked = view.is_masked();
+    return {
+        {"half of the rows of a block lie behind the last query",
+         {"threads", "threads_x", "thread_q", "thread_k"},
+         [=](const Config& c) {
+             const std::int64_t block_q = Geometry(c, view).block_q;
+             return block_q <= 8 || block_q < 2 * view.q_len;
+         }},
+        {"a tile has 16 to 128 keys",
+         {"threads_x", "thread_k"},
+         [](const Config& c) { return c["threads_x"] * c["thread_k"] >= 16 && c["threads_x"] * c["thread_k"] <= 128; }},
+        {"there is nothing to skip without a mask", {"masking"}, [=](const Config& c) { return is_masked || c["masking"] != 1; }},
+        {"all tiles take equally long without a mask: their order is that of the heads",
+         {"order"},
+         [=](const Config& c) { return is_masked || c["order"] == 0; }},
+        {"tiles exceed shared memory", shape,
+         [=](const Config& c) {
+             const std::int64_t bytes = Geometry(c, view).smem_bytes();
+             return bytes <= limits.smem_per_block_bytes && (bytes + 1024) * c["resident_blocks"] <= limits.smem_per_sm_bytes;
+         }},
+        {"a thread has too few registers for its sums and scores", shape,
+         [=](const Config& c) {
+             const std::int64_t most =
+                 std::min<std::int64_t>(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
+             return Geometry(c, view).registers() <= most;
+         }},
+    };
+}
+
+Config config_of(std::initializer_list<std::int64_t> values) {
+    return attention::config_of(parameters(), values);
+}
+
+Config usual_config(const View& view, const SearchSpace& rules) {
+    const std::int64_t order = view.is_masked() ? 2 : 0;
+    //                                    thr  tx  tq tk mk un rb order
+    const std::vector<Config> tries = {config_of({256, 16, 8, 4, 2, 2, 1, order}), config_of({256, 16, 4, 4, 2, 2, 1, order}),
+                                       config_of({256, 16, 4, 2, 2, 2, 1, order}), config_of({128, 16, 4, 2, 2, 2, 1, order}),
+                                       config_of({128, 16, 2, 2, 2, 2, 1, order}), config_of({64, 16, 2, 1, 2, 2, 1, order})};
+    for (const Config& config : tries)
+        if (rules.contains(config)) return config;
+    return config_of({64, 16, 1, 1, 2, 1, 1, 0});
+}
+
+std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
+    const std::int64_t order = view.is_masked() ? 2 : 0;
+    std::vector<NamedConfig> all = {
+        {"tiled_f32", config_of({256, 16, 4, 4, 0, 1, 1, 0})},
+        {"tiled_f32_skipping", config_of({256, 16, 4, 4, 1, 1, 1, 0})},
+        {"tiled_f32_diagonal", config_of({256, 16, 4, 4, 2, 1, 1, 0})},
+        {"tiled_f32_longest_first", config_of({256, 16, 4, 4, 2, 1, 1, order})},
+        {"tiled_f32_rows8", config_of({256, 16, 8, 4, 2, 2, 1, order})},
+    };
+    return attention::legal_ones(std::move(all), space);
+}
+
+class AttentionSimt final : public Family {
+  public:
+    std::string_view name() const override { return "attention/simt"; }
+    std::string_view about() const override {
+        return "tiles of queries and keys in f32 on the ordinary cores: strict products and sums";
+    }
+    int ladder_rung() const override { return 0; }
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
+    SearchSpace space(const Problem& problem, const Device& device) const override;
+    SearchSpace rules(const Problem& problem, const Device& device) const override;
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return usual_config(View(problem), rules(problem, device));
+    }
+    std::vector<Binding> facts(const Problem& problem) const override { return attention::facts(problem); }
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override;
+};
+
+std::optional<std::string> AttentionSimt::refuses(const Problem& problem, const Device&) const {
+    return attention::refuses_grid(View(problem), 2);
+}
+
+SearchSpace AttentionSimt::rules(const Problem& problem, const Device& device) const {
+    SearchSpace space;
+    space.version = space_version();
+    space.parameters = parameters();
+    space.constraints = constraints(View(problem), device);
+    return space;
+}
+
+SearchSpace AttentionSimt::space(const Problem& problem, const Device& device) const {
+    const View view(problem);
+    SearchSpace space = rules(problem, device);
+    space.default_config = usual_config(view, space);
+    space.named = named_configs(view, space);
+    return space;
+}
+
+LaunchPlan AttentionSimt::plan(const Problem& problem, const Config& config, const Device&) const {
+    const View view(problem);
+    const Geometry geometry(config, view);
+    const std::int64_t head_bytes = view.kv_len * (view.d + view.dv) * view.element_bytes;
+    const std::int64_t heads = std::clamp<std::int64_t>(kGroupBytes / head_bytes, 1, view.b * view.kv_heads) * view.group();
+    LaunchStep step;
+    step.grid.x = static_cast<std::uint32_t>(view.b * view.q_heads * ceil_div(view.q_len, geometry.block_q));
+    step.block.x = static_cast<std::uint32_t>(geometry.threads);
+    step.dynamic_smem_bytes = static_cast<std::size_t>(geometry.smem_bytes());
+    step.arguments = attention::arguments(problem);
+    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(config["order"])});
+    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(heads)});
+    return {.steps = {step}};
+}
+
+// Multiplications and the loads that feed them share the issue slots; shared memory answers one row of banks a clock.
+double predicted_us(const View& view, const Config& c, const Device& device) {
+    constexpr double kLaunch_us = 2.5, kLanesPerClock = 128, kSustainedClock = 0.88, kExpPerClock = 16;
+    const Geometry g(c, view);
+    const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+    const double heads = real(view.b * view.q_heads), tiles_q = real(ceil_div(view.q_len, g.block_q));
+    const double all_tiles = tiles_q * real(ceil_div(view.kv_len, g.block_k)) * heads;
+    const double seen_tiles = attention::computed_pairs(view, g.block_q, g.block_k) / real(g.block_q * g.block_k);
+    const double tiles = c["masking"] == 0 ? all_tiles : seen_tiles;
+    const double scores = real(g.block_q * g.block_k), columns = real(g.columns * g.threads_x);
+    const double products = scores * (real(view.d) + columns);
+    const double loads = scores * real(view.d) / 4 * (1 / real(g.thread_k) + 1 / real(g.thread_q)) +
+                         scores * columns / 4 * (4 / real(g.columns * 4) + 1 / real(g.thread_q));
+    const double issue =
+        (products + loads * 1.5 + scores * (c["masking"] == 2 ? 7 : 10) + real(g.block_q) * columns) / kLanesPerClock;
+    const double rows_of_warp = 32.0 / real(g.threads_x);
+    const double keys_wave = real(g.threads_x) / 8, queries_wave = std::max(1.0, rows_of_warp / 8);
+    const double smem = scores * real(view.d) / 4 / 32 * (keys_wave / real(g.thread_q) + queries_wave / real(g.thread_k)) +
+                        scores * columns / 4 / 32 * (keys_wave / real(g.thread_q) + queries_wave / real(g.columns)) + scores / 32;
+    const double exp = scores / kExpPerClock;
+    const double by_smem = real(device.limits.smem_per_sm_bytes / (g.smem_bytes() + 1024));
+    const double by_registers = std::max(
+        std::floor(device.limits.registers_per_sm / real(g.threads * round_up(g.registers(), 8))), real(c["resident_blocks"]));
+    const double resident = std::max(1.0, std::min(by_smem, by_registers));
+    const double overlap = std::min(0.9, resident * real(g.threads) / 32 / 16 + 0.2 * (c["unroll"] > 1 ? 1 : 0));
+    const double bound = std::max({issue, smem, exp}), sum = issue + 0.7 * smem + exp;
+    const double a_tile = overlap * bound + (1 - overlap) * sum + 260 / resident;
+    const double sms = device.identity.sm_count, blocks = tiles_q * heads;
+    const double waves = blocks / (sms * resident), longest = real(ceil_div(view.kv_len, g.block_k));
+    const bool in_order = c["order"] >= 2 || !view.is_masked();
+    const double tail = waves <= 1 ? std::max(0.0, longest * resident - tiles / sms) : longest * (in_order ? 0.3 : 0.8);
+    return kLaunch_us + (tiles / sms + tail) * a_tile / (device.clock_mhz * kSustainedClock);
+}
+
+Predictor AttentionSimt::predictor(const Problem& problem, const Device& device) const {
+    return [view = View(problem), device](const Config& config) { return predicted_us(view, config, device); };
+}
+
+}  // namespace
+
+const Family& family_attention_simt() {
+    static const AttentionSimt family;
+    return family;
+}
+
+}  // namespace autotune
