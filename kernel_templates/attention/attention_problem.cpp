@@ -59,7 +59,7 @@ View::View(const Problem& problem)
       element_bytes(static_cast<std::int64_t>(size_bytes(type))),
       is_tf32(problem.word("compute") == "tf32"),
       band(band_of(problem, q_len, kv_len)),
-      has_lse(problem.word("lse") == "yes") {
+      has_lse(!problem.tensors[kLse].is_absent) {
     for (std::size_t i = 0; i < strides.size(); ++i) {
         strides[i] = strides_of(problem.tensors[i]);
         align[i] = problem.tensors[i].alignment_bytes;

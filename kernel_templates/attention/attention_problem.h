@@ -13,6 +13,10 @@
 #include "src/core/op.h"
 #include "src/core/problem.h"
 
+namespace autotune {
+class DescribedTensors;
+}
+
 namespace autotune::attention {
 
 // Tensor and scalar indices of every attention problem.
@@ -79,12 +83,25 @@ struct Spec {
 // The words of the attribute "mask".
 std::vector<std::string> mask_words();
 
+// What a description of the op or of its gradients may have as attributes, and what a request for attention may have as options.
+std::vector<OpOption> shared_options();
+std::vector<OpOption> all_options();
+
 // All throw Error{usage}.
 Problem make_problem(const Spec& spec);
 Problem parse(const Op& op, const ProblemRequest& request);
+Spec parse_spec(const Op& op, const ProblemRequest& request);
+Spec described_spec(const DescribedTensors& tensors);
 DescribedProblem described(const Op& op, const ProblemDescription& description);
 // The spec that gives `problem` again but for the strides, which become dense.
 Spec spec_of(const Problem& problem);
+
+// Parts of the above, which the op of the gradients shares. Strides and extents of a described tensor, the largest alignment that
+// the base address, every row's begin and every row's end share, and refusals of what does not fit.
+Strides given_strides(const DescribedTensors& tensors, const char* name);
+void check_extents(const DescribedTensors& tensors, const char* name, const std::vector<std::int64_t>& wanted);
+int row_alignment(int base, const Tensor& tensor);
+void check_no_overlap(const Tensor& tensor);
 
 // Lengths and strides around those of `problem`, in its class.
 std::vector<Problem> awkward_neighbours(const Problem& problem);

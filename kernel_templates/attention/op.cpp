@@ -6,6 +6,32 @@
 #include "kernel_templates/attention/attention_problem.h"
 
 namespace autotune {
+namespace attention {
+
+std::vector<OpOption> shared_options() {
+    return {{"compute", {"bf16", "f16", "f32", "tf32"}, "", "what is multiplied: the elements' type, or tf32 for f32"},
+            {"mask", mask_words(), "", "which keys a query sees; bottom_right: the last query sees the last key"},
+            {"left", {}, "integer >= 0", "keys before its own that a query sees, of mask window"},
+            {"right", {}, "integer >= 0", "keys behind its own that a query sees, of mask window; 0 if left out"}};
+}
+
+std::vector<OpOption> all_options() {
+    std::vector<OpOption> all = {{"dtype", {"bf16", "f16", "f32"}, "", "element type of q, k, v and o"}};
+    for (OpOption& option : shared_options()) all.push_back(std::move(option));
+    const std::vector<OpOption> rest = {
+        {"kv-heads", {}, "integer that divides H", "heads of k and v; H if left out"},
+        {"kv-len", {}, "integer >= 1", "keys; as many as queries if left out"},
+        {"dv", {}, "multiple of 8 up to 256", "columns of v and o; D if left out"},
+        {"scale", {}, "number above 0", "factor of q k; 1 / sqrt(D) if left out"},
+        {"lse", {"no", "yes"}, "", "whether the logarithm of each row's sum is written too, in f32"},
+        {"order", {"bhsd", "bshd"}, "", "order of the tensors' dimensions in memory: heads outside rows, or rows outside heads"},
+        {"align", {}, "power of two <= 16, one or one per tensor", "bytes that divide the base addresses of q, k, v and o"}};
+    all.insert(all.end(), rest.begin(), rest.end());
+    return all;
+}
+
+}  // namespace attention
+
 namespace {
 
 using attention::View;
@@ -22,11 +48,11 @@ class AttentionOp final : public Op {
     }
     std::string_view shape_form() const override { return "BxHxSxD"; }
     std::vector<OpAlias> aliases() const override { return {}; }
-    std::vector<OpOption> options() const override;
+    std::vector<OpOption> options() const override { return attention::all_options(); }
     std::vector<ProblemRequest> examples() const override;
 
     std::vector<TensorForm> tensors() const override;
-    std::vector<OpOption> attributes() const override;
+    std::vector<OpOption> attributes() const override { return attention::shared_options(); }
     Problem problem(const ProblemRequest& request) const override { return attention::parse(*this, request); }
     DescribedProblem described(const ProblemDescription& description) const override {
         return attention::described(*this, description);
@@ -48,32 +74,6 @@ class AttentionOp final : public Op {
         return attention::awkward_neighbours(problem);
     }
 };
-
-std::vector<OpOption> shared_options() {
-    return {{"compute", {"bf16", "f16", "f32", "tf32"}, "", "what is multiplied: the elements' type, or tf32 for f32"},
-            {"mask", attention::mask_words(), "", "which keys a query sees; bottom_right: the last query sees the last key"},
-            {"left", {}, "integer >= 0", "keys before its own that a query sees, of mask window"},
-            {"right", {}, "integer >= 0", "keys behind its own that a query sees, of mask window; 0 if left out"}};
-}
-
-std::vector<OpOption> AttentionOp::options() const {
-    std::vector<OpOption> all = {{"dtype", {"bf16", "f16", "f32"}, "", "element type of q, k, v and o"}};
-    for (OpOption& option : shared_options()) all.push_back(std::move(option));
-    const std::vector<OpOption> rest = {
-        {"kv-heads", {}, "integer that divides H", "heads of k and v; H if left out"},
-        {"kv-len", {}, "integer >= 1", "keys; as many as queries if left out"},
-        {"dv", {}, "multiple of 8 up to 256", "columns of v and o; D if left out"},
-        {"scale", {}, "number above 0", "factor of q k; 1 / sqrt(D) if left out"},
-        {"lse", {"no", "yes"}, "", "whether the logarithm of each row's sum is written too, in f32"},
-        {"order", {"bhsd", "bshd"}, "", "order of the tensors' dimensions in memory: heads outside rows, or rows outside heads"},
-        {"align", {}, "power of two <= 16, one or one per tensor", "bytes that divide the base addresses of q, k, v and o"}};
-    all.insert(all.end(), rest.begin(), rest.end());
-    return all;
-}
-
-std::vector<OpOption> AttentionOp::attributes() const {
-    return shared_options();
-}
 
 std::vector<TensorForm> AttentionOp::tensors() const {
     return {{"q", Access::in, {"b", "q_heads", "q_len", "d"}},

@@ -65,7 +65,14 @@ bool is_free_of_overlap(const Tensor& tensor) {
     return true;
 }
 
-// The largest alignment that the base address, every row's begin and every row's end share.
+}  // namespace
+
+void check_no_overlap(const Tensor& tensor) {
+    if (!is_free_of_overlap(tensor))
+        refuse("tensor " + tensor.name +
+               ": its strides let elements overlap; give strides that keep batches, heads and rows apart");
+}
+
 int row_alignment(int base, const Tensor& tensor) {
     const auto bytes = static_cast<std::int64_t>(size_bytes(tensor.dtype));
     int shared = std::min(base, alignment_class(tensor.dims[kColumn].extent * bytes));
@@ -75,6 +82,24 @@ int row_alignment(int base, const Tensor& tensor) {
     }
     return shared;
 }
+
+Strides given_strides(const DescribedTensors& tensors, const char* name) {
+    const std::vector<Dim> dims = tensors.dims(name);
+    if (dims[kColumn].stride != 1 && dims[kColumn].extent > 1)
+        refuse(std::string("tensor ") + name + ": the last dimension is not contiguous; attention takes a stride of 1 there");
+    return {dims[kBatch].stride, dims[kHead].stride, dims[kRow].stride};
+}
+
+void check_extents(const DescribedTensors& tensors, const char* name, const std::vector<std::int64_t>& wanted) {
+    const std::vector<Dim> dims = tensors.dims(name);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (dims[i].extent != wanted[i])
+            refuse(std::string("tensor ") + name + " has an extent of " + std::to_string(dims[i].extent) +
+                   " where the others say " + std::to_string(wanted[i]));
+    }
+}
+
+namespace {
 
 Tensor make_tensor(const Spec& spec, int index) {
     const bool of_queries = index == kQ || index == kO;
@@ -89,8 +114,7 @@ Tensor make_tensor(const Spec& spec, int index) {
     tensor.access = index == kO ? Access::out : Access::in;
     tensor.dims = {{spec.b, strides.batch}, {heads, strides.head}, {length, strides.row}, {size, 1}};
     check_tensor_size(tensor);
-    if (tensor.is_written() && !is_free_of_overlap(tensor))
-        refuse("tensor o: its strides let elements overlap; give strides that keep batches, heads and rows apart");
+    if (tensor.is_written()) check_no_overlap(tensor);
     tensor.alignment_bytes = row_alignment(spec.align[number], tensor);
     return tensor;
 }
@@ -159,22 +183,6 @@ bool is_tf32(const std::string& compute, DType type) {
     if (compute == "tf32" && type != DType::f32)
         refuse("compute tf32 is for f32 tensors, and these are " + std::string(to_string(type)));
     return compute == "tf32";
-}
-
-Strides given_strides(const DescribedTensors& tensors, const char* name) {
-    const std::vector<Dim> dims = tensors.dims(name);
-    if (dims[kColumn].stride != 1 && dims[kColumn].extent > 1)
-        refuse(std::string("tensor ") + name + ": the last dimension is not contiguous; attention takes a stride of 1 there");
-    return {dims[kBatch].stride, dims[kHead].stride, dims[kRow].stride};
-}
-
-void check_extents(const DescribedTensors& tensors, const char* name, const std::vector<std::int64_t>& wanted) {
-    const std::vector<Dim> dims = tensors.dims(name);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-        if (dims[i].extent != wanted[i])
-            refuse(std::string("tensor ") + name + " has an extent of " + std::to_string(dims[i].extent) +
-                   " where the others say " + std::to_string(wanted[i]));
-    }
 }
 
 void check_lse(const DescribedTensors& tensors, const Spec& spec) {
@@ -249,6 +257,10 @@ Spec spec_of(const Problem& problem) {
 }
 
 Problem parse(const Op& op, const ProblemRequest& request) {
+    return make_problem(parse_spec(op, request));
+}
+
+Spec parse_spec(const Op& op, const ProblemRequest& request) {
     const RequestOptions options(op, request);
     Spec spec;
     parse_extents(request.shape, spec);
@@ -271,11 +283,14 @@ Problem parse(const Op& op, const ProblemRequest& request) {
     spec.scale = options.number("scale");
     const std::vector<int> align = parse_alignments(options, size_bytes(spec.type), {kNames.begin(), kNames.end()});
     std::copy(align.begin(), align.end(), spec.align.begin());
-    return make_problem(spec);
+    return spec;
 }
 
 DescribedProblem described(const Op& op, const ProblemDescription& description) {
-    const DescribedTensors tensors(op, description);
+    return {make_problem(described_spec(DescribedTensors(op, description))), {kQ, kK, kV, kO, kLse}};
+}
+
+Spec described_spec(const DescribedTensors& tensors) {
     Spec spec;
     const std::vector<Dim> q = tensors.dims("q"), k = tensors.dims("k"), v = tensors.dims("v");
     spec.b = q[kBatch].extent, spec.q_heads = q[kHead].extent, spec.q_len = q[kRow].extent, spec.d = q[kColumn].extent;
@@ -307,7 +322,7 @@ DescribedProblem described(const Op& op, const ProblemDescription& description) 
     spec.has_lse = tensors.find("lse") != nullptr;
     if (spec.has_lse) check_lse(tensors, spec);
     spec.is_bshd = spec.q_heads > 1 && spec.q_len > 1 && spec.strides[kQ]->head < spec.strides[kQ]->row;
-    return {make_problem(spec), {kQ, kK, kV, kO, kLse}};
+    return spec;
 }
 
 }  // namespace autotune::attention

@@ -168,6 +168,9 @@ Requests named_requests() {
             all.push_back({"softmax", shape, {{"dtype", dtype}, {"lse", "yes"}}});
         for (const std::string shape : {"1x3x1000x128", "1x3x1000x64"})
             all.push_back(attention(shape, {{"dtype", dtype}, {"mask", "causal"}, {"lse", "yes"}}));
+        all.push_back(attention("3x12x1x128", {{"dtype", dtype}, {"kv-heads", "4"}, {"kv-len", "20000"}, {"lse", "yes"}}));
+        all.push_back(
+            attention("2x16x7x64", {{"dtype", dtype}, {"kv-heads", "2"}, {"kv-len", "5001"}, {"mask", "causal_bottom_right"}}));
     }
     return all;
 }
@@ -185,6 +188,7 @@ Requests small_requests() {
     for (const std::string shape : {"9x2048", "9x2049"}) all.push_back({"softmax", shape, {{"dtype", "f16"}, {"lse", "yes"}}});
     for (const std::string dtype : {"f16", "f32"}) {
         all.push_back(attention("1x2x130x64", {{"dtype", dtype}, {"mask", "causal"}, {"lse", "yes"}}));
+        all.push_back(attention("1x8x1x64", {{"dtype", dtype}, {"kv-heads", "2"}, {"kv-len", "2500"}, {"lse", "yes"}}));
         all.push_back(attention("1x2x65x40", {{"dtype", dtype}, {"mask", "window"}, {"left", "20"}, {"kv-len", "150"}}));
     }
     return all;

@@ -1,0 +1,235 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernel_templates/attention/attention_problem.h"
+
+namespace autotune {
+namespace {
+
+using attention::ceil_div;
+using attention::View;
+
+constexpr std::int64_t kRows = 16;       // of a warp
+constexpr std::int64_t kMostRows = 128;  // of a head of keys: more are for families that work in tiles
+constexpr std::int64_t kMostRegisters = 255;
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    return {
+        {"warps", {1, 2, 4, 8}, compile, "warps of a block, each with keys of its own"},
+        {"key_steps", {1, 2}, compile, "steps of 16 keys that a warp has in registers"},
+        {"load_hint", {0, 1, 3}, compile, "0 none, 1 no allocation in L1, 3 that and 256 bytes into L2"},
+        {"second_kernel", {0, 1}, compile, "parts are joined: 0 by the last block of a head, 1 by a second kernel"},
+        {"resident_blocks", {1, 2, 3, 4, 6, 8}, compile, "blocks of an SM that registers are shared out for"},
+        {"splits",
+         {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128},
+         ParameterKind::launch,
+         "blocks that share the keys of a head"},
+        {"pdl", {0, 1}, ParameterKind::launch, "1: programmatic dependent launch: blocks start while the kernel before ends"}};
+}
+
+// The rows that share a head of keys, in bands of a warp's.
+std::int64_t rows_of(const View& view) {
+    return view.q_len * view.group();
+}
+std::int64_t bands_of(const View& view) {
+    return ceil_div(rows_of(view), kRows);
+}
+std::int64_t lines_of(const View& view) {
+    return view.b * view.kv_heads * bands_of(view);
+}
+
+std::int64_t part_bytes(const View& view) {
+    return kRows * (view.dv + 2) * 4;
+}
+// What the parts of a block's warps take where they meet: Meeting in kernel.cuh.
+std::int64_t smem_bytes(const Config& c, const View& view) {
+    const std::int64_t part = kRows * (view.dv + 4) * 4 + 2 * kRows * 4;
+    return c["warps"] * (part + kRows * 4) + 2 * kRows * 4 + 16;
+}
+
+// Of a block that joins the parts of others: peaks and sums of each split's rows, and of all.
+std::int64_t joining_bytes(std::int64_t splits) {
+    return (splits * kRows + kRows) * 8;
+}
+
+std::int64_t registers_of(const Config& c, const View& view) {
+    constexpr std::int64_t kOther = 48;
+    const std::int64_t queries = view.d / 4, values = view.dv / 2;
+    return queries + values + c["key_steps"] * (view.d / 4 + view.dv / 4 + 12) + kOther;
+}
+
+std::int64_t tiles_of(const View& view, const Config& c) {
+    return ceil_div(view.kv_len, 16 * c["key_steps"]);
+}
+
+std::vector<Constraint> constraints(const View& view, const Device& device) {
+    const DeviceLimits limits = device.limits;
+    const bool is_hopper = device.identity.cc() >= 90;
+    return {
+        {"an SM has no room for as many threads, registers or joined parts",
+         {"warps", "resident_blocks"},
+         [=](const Config& c) {
+             return 32 * c["warps"] * c["resident_blocks"] <= limits.threads_per_sm &&
+                    smem_bytes(c, view) <= limits.smem_per_block_bytes &&
+                    (smem_bytes(c, view) + 1024) * c["resident_blocks"] <= limits.smem_per_sm_bytes;
+         }},
+        {"a thread has too few registers for what it holds",
+         {"warps", "key_steps", "resident_blocks"},
+         [=](const Config& c) {
+             const std::int64_t most =
+                 std::min<std::int64_t>(limits.registers_per_sm / (32 * c["warps"] * c["resident_blocks"]), kMostRegisters);
+             return registers_of(c, view) <= most;
+         }},
+        {"some of the blocks that share the keys would have none",
+         {"key_steps", "splits"},
+         [=](const Config& c) { return c["splits"] == 1 || c["splits"] <= tiles_of(view, c); }},
+        {"programmatic dependent launch exists from sm_90 on",
+         {"pdl"},
+         [=](const Config& c) { return is_hopper || c["pdl"] == 0; }},
+    };
+}
+
+Config config_of(std::initializer_list<std::int64_t> values) {
+    return attention::config_of(parameters(), values);
+}
+
+// As many blocks as fill the device, each with eight tiles a warp or more.
+std::int64_t usual_splits(const View& view, const Device& device) {
+    const std::int64_t room = std::max<std::int64_t>(2 * device.identity.sm_count / lines_of(view), 1);
+    const std::int64_t useful = std::max<std::int64_t>(view.kv_len / 256, 1);
+    std::int64_t splits = 1;
+    for (const std::int64_t value : parameters()[5].values)
+        if (value <= room && value <= useful) splits = value;
+    return splits;
+}
+
+class AttentionSplit final : public Family {
+  public:
+    std::string_view name() const override { return "attention/split"; }
+    std::string_view about() const override {
+        return "few queries: keys are split among blocks and warps, and stream through registers";
+    }
+    int ladder_rung() const override { return 15; }
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
+    SearchSpace space(const Problem& problem, const Device& device) const override;
+    SearchSpace rules(const Problem& problem, const Device& device) const override;
+    Config default_config(const Problem& problem, const Device& device) const override;
+    std::vector<Binding> facts(const Problem& problem) const override { return attention::facts(problem); }
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override;
+};
+
+std::optional<std::string> AttentionSplit::refuses(const Problem& problem, const Device&) const {
+    const View view(problem);
+    if (view.type == DType::f32) return "its multipliers take f16 and bf16, not f32";
+    if (rows_of(view) > kMostRows)
+        return "a head of keys has " + std::to_string(rows_of(view)) + " rows of queries, more than " + std::to_string(kMostRows);
+    if (view.d % 32 != 0 || view.dv % 64 != 0 || view.d > 128 || view.dv > 128)
+        return "it takes head sizes of 32, 64, 96 and 128, and 64 and 128 for the values";
+    if (view.align[attention::kQ] < 16 || view.align[attention::kK] < 16 || view.align[attention::kV] < 16)
+        return "rows of q, k and v are not aligned to 16 bytes";
+    constexpr std::int64_t kMostSplits = 128, kMostBlocks = 2147483647;
+    if (view.b * view.kv_heads > kMostBlocks / (kMostSplits * bands_of(view))) return "there are too many heads for one grid";
+    return std::nullopt;
+}
+
+SearchSpace AttentionSplit::rules(const Problem& problem, const Device& device) const {
+    SearchSpace space;
+    space.version = space_version();
+    space.parameters = parameters();
+    space.constraints = constraints(View(problem), device);
+    return space;
+}
+
+Config AttentionSplit::default_config(const Problem& problem, const Device& device) const {
+    const View view(problem);
+    const SearchSpace all = rules(problem, device);
+    const std::int64_t splits = usual_splits(view, device);
+    const std::vector<Config> tries = {config_of({4, 1, 1, 0, 2, splits, 0}), config_of({2, 1, 1, 0, 2, splits, 0})};
+    for (const Config& config : tries)
+        if (all.contains(config)) return config;
+    return config_of({1, 1, 0, 0, 1, 1, 0});
+}
+
+SearchSpace AttentionSplit::space(const Problem& problem, const Device& device) const {
+    const View view(problem);
+    SearchSpace space = rules(problem, device);
+    space.default_config = default_config(problem, device);
+    const std::int64_t splits = usual_splits(view, device);
+    space.named = attention::legal_ones({{"decode_unsplit", config_of({4, 1, 0, 0, 1, 1, 0})},
+                                         {"decode_split", config_of({4, 1, 0, 0, 1, splits, 0})},
+                                         {"decode_split_resident2", config_of({4, 1, 1, 0, 2, splits, 0})},
+                                         {"decode_split_second_kernel", config_of({4, 1, 1, 1, 2, splits, 0})}},
+                                        space);
+    return space;
+}
+
+LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, const Device&) const {
+    const View view(problem);
+    const std::int64_t splits = config["splits"], lines = lines_of(view);
+    const bool joins_at_once = config["second_kernel"] == 0;
+    const std::int64_t counter_bytes = splits > 1 && joins_at_once ? attention::round_up(lines * 4, 256) : 0;
+    LaunchStep step;
+    step.grid.x = static_cast<std::uint32_t>(lines * splits);
+    step.block.x = static_cast<std::uint32_t>(32 * config["warps"]);
+    step.dynamic_smem_bytes = static_cast<std::size_t>(std::max(smem_bytes(config, view), joining_bytes(splits)));
+    step.programmatic_dependent = config["pdl"] == 1;
+    step.arguments = attention::arguments(problem);
+    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(splits)});
+    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(bands_of(view))});
+    step.arguments.push_back(WorkspaceArg{0});
+    step.arguments.push_back(WorkspaceArg{static_cast<std::size_t>(counter_bytes)});
+    LaunchPlan plan{.steps = {step}};
+    if (splits == 1) return plan;
+    plan.workspace_bytes = static_cast<std::size_t>(counter_bytes + lines * splits * part_bytes(view));
+    plan.workspace_zero_bytes = static_cast<std::size_t>(counter_bytes);
+    if (joins_at_once) return plan;
+    step.entry = "_join";
+    step.grid.x = static_cast<std::uint32_t>(lines);
+    step.block.x = static_cast<std::uint32_t>(kRows * view.dv / 4);
+    step.dynamic_smem_bytes = static_cast<std::size_t>(joining_bytes(splits));
+    plan.steps.push_back(step);
+    return plan;
+}
+
+// Bytes in flight over the latency is what memory can be asked for (Little's law); what does not fill a wave of blocks waits for
+// the rest.
+double predicted_us(const View& view, const Config& c, const Device& device) {
+    constexpr double kLaunch_us = 2.2, kLatency_us = 1.0, kReachableShare = 0.96, kTile_us = 0.16;
+    const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+    const double keys = std::max(view.visible_pairs() / std::max(real(view.rows()), 1.0), 1.0);
+    const double bands = real(bands_of(view)), splits = real(c["splits"]);
+    const double bytes = real(view.b * view.kv_heads) * keys * real(view.d + view.dv) * real(view.element_bytes);
+    const double by_registers =
+        std::floor(device.limits.registers_per_sm /
+                   (32.0 * real(c["warps"]) * real(std::min<std::int64_t>(registers_of(c, view) + 20, 255))));
+    const double resident = std::max(real(c["resident_blocks"]), std::max(1.0, by_registers));
+    const double blocks = real(lines_of(view)) * splits, slots = device.identity.sm_count * resident;
+    const double busy = std::min(blocks, slots);
+    const double in_flight = busy * real(c["warps"] * c["key_steps"]) * 16 * real(view.d + view.dv) * 2 * 0.75;
+    const double memory_us = std::max(bytes / (device.memory_gb_per_s * 1e3 * kReachableShare), bytes / in_flight * kLatency_us);
+    const double waves = blocks / slots;
+    const double unevenness = waves <= 1 ? std::max(1.0, real(device.identity.sm_count) / busy * 0.5) : std::ceil(waves) / waves;
+    const double tiles = keys / splits / (16 * real(c["key_steps"])) / real(c["warps"]);
+    const double chain_us =
+        std::ceil(tiles) * kTile_us * (1 + 0.3 * real(c["key_steps"] - 1)) * std::ceil(waves) * bands / std::max(bands, 1.0);
+    const double join_us = splits == 1 ? 0 : (c["second_kernel"] == 1 ? 2.0 : 1.1) + 0.012 * splits;
+    return kLaunch_us + kLatency_us + std::max(memory_us * std::min(unevenness, 1.6), chain_us) + join_us +
+           blocks / device.identity.sm_count * 0.05 + (c["pdl"] == 1 ? 0.1 : 0);
+}
+
+Predictor AttentionSplit::predictor(const Problem& problem, const Device& device) const {
+    return [view = View(problem), device](const Config& config) { return predicted_us(view, config, device); };
+}
+
+}  // namespace
+
+const Family& family_attention_split() {
+    static const AttentionSplit family;
+    return family;
+}
+
+}  // namespace autotune
