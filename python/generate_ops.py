@@ -54,10 +54,7 @@ def argument_lines(op):
         yield f"{s['name']}: a number of each call, {s['type']}"
 
 
-def default_of(scalar):
-    if scalar["type"] != "f32":
-        return "0"
-    return "0.0" if scalar["name"] == "beta" else "1.0"
+DEFAULTS = {"alpha": " = 1.0", "beta": " = 0.0"}  # any other scalar has to be given
 
 
 def function_text(op):
@@ -65,7 +62,7 @@ def function_text(op):
     positional = [f"{t['name']}: Any" + (" = None" if t["optional"] else "") for t in sorted(op["tensors"], key=lambda t: t["optional"])]
     attributes = [a for a in op["attributes"] if a["name"] not in scalar_names]
     named = [f"{a['name']}: Any = None" for a in attributes]
-    named += [f"{s['name']}: {PYTHON_TYPES[s['type']]} = {default_of(s)}" for s in op["scalars"]]
+    named += [f"{s['name']}: {PYTHON_TYPES[s['type']]}{DEFAULTS.get(s['name'], '')}" for s in op["scalars"]]
     named += ["stream: Any = None", "handle: Optional[Handle] = None"]
     lines = "".join(f"    {entry},\n" for entry in [*positional, "*", *named])
     doc = [f"{op['about']}.", "", *argument_lines(op)]

@@ -18,6 +18,7 @@ _LEAST = (2, 8)
 if tuple(int(part) for part in _torch.__version__.split("+")[0].split(".")[:2]) < _LEAST:
     raise ImportError(f"autotune.torch needs PyTorch {_LEAST[0]}.{_LEAST[1]} or newer; this is {_torch.__version__}")
 
+from ._attention import attention
 from ._engine import handle, refresh
 from ._inductor import autotune_mm, disable_inductor, enable_inductor
 from ._ops import OPERATORS, addmm, bmm, linear, mm, softmax
@@ -31,6 +32,7 @@ __all__ = [
     "Patch",
     "TunedProblem",
     "addmm",
+    "attention",
     "autotune_mm",
     "bmm",
     "clear_misses",

@@ -196,16 +196,16 @@ class Gemm:
 
 
 class Described:
-    """Any op's plan: tensors in the op's order, no scalars. A lock holds the shared call, for the moment of a launch."""
+    """Any op's plan: tensors in the op's order, scalars that stay. A lock holds the shared call, for the moment of a launch."""
 
     __slots__ = ("plan", "index", "deterministic", "workspace", "_call", "_lock")
 
-    def __init__(self, plan, index: int, tensor_count: int):
+    def __init__(self, plan, index: int, tensor_count: int, scalars: Tuple[float, ...] = ()):
         from ..handle import _Call
 
         self.plan, self.index, self.deterministic = plan, index, plan.info.deterministic
         self.workspace = Workspace(plan, index) if plan.workspace_bytes else None
-        self._call = _Call(tensor_count, ())
+        self._call = _Call(tensor_count, scalars)
         self._lock = threading.Lock()
 
     def launch(self, *addresses: int) -> None:

@@ -4,7 +4,7 @@ Each function of this module calls the operator only where torch has to see it (
 straight to the plan, because an operator that is written in Python costs several microseconds on the host.
 """
 
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional
 
 import torch
 
@@ -254,5 +254,4 @@ for _name, _schema, _composite in (
     _library.define(f"{_name}{_schema}", tags=(torch.Tag.pt2_compliant_tag,))
     _library.impl(_name, _composite, "CompositeImplicitAutograd")
 
-Operators = Tuple[str, ...]
-OPERATORS: Operators = ("mm", "bmm", "addmm", "linear", "softmax")
+OPERATORS = ("mm", "bmm", "addmm", "linear", "softmax", "attention")

@@ -100,6 +100,37 @@ class Softmax(Gpu):
         self.assertTrue(torch.allclose(at.softmax(x, scale=0.125), torch.softmax(x * 0.125, -1), atol=1e-6))
 
 
+class Attention(Gpu):
+    def exact(self, q, k, v, mask):
+        group = q.shape[1] // k.shape[1]
+        k, v = (each.double().repeat_interleave(group, 1) for each in (k, v))
+        offset = k.shape[2] - q.shape[2] if mask == "causal_bottom_right" else 0
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device="cuda")
+        return F.scaled_dot_product_attention(q.double(), k, v, attn_mask=None if mask == "none" else seen.tril(offset))
+
+    def test_masks_heads_and_types(self):
+        for dtype, allowed in ((torch.bfloat16, 8e-3), (torch.float16, 2e-3), (torch.float32, 2e-6)):
+            for mask in ("none", "causal", "causal_bottom_right"):
+                with self.subTest(dtype=dtype, mask=mask):
+                    q, k, v = matrix(2, 4, 96, 64, dtype=dtype), matrix(2, 2, 128, 64, dtype=dtype, seed=1), matrix(2, 2, 128, 64, dtype=dtype, seed=2)
+                    self.assertLess(error(at.attention(q, k, v, mask=mask), self.exact(q, k, v, mask)), allowed)
+
+    def test_gradients(self):
+        for mask, keys in (("none", 96), ("causal", 96), ("causal_bottom_right", 128)):
+            with self.subTest(mask=mask):
+                q, k, v = matrix(1, 4, 96, 64, requires_grad=True), matrix(1, 2, keys, 64, seed=1, requires_grad=True), matrix(1, 2, keys, 64, seed=2, requires_grad=True)
+                grad = matrix(1, 4, 96, 64, seed=3)
+                ours = torch.autograd.grad(at.attention(q, k, v, mask=mask), (q, k, v), grad)
+                wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
+                for mine, exact in zip(ours, torch.autograd.grad(self.exact(*wide, mask), wide, grad.double())):
+                    self.assertLess(error(mine, exact), 1.5e-2)
+
+    def test_opcheck(self):
+        q = matrix(1, 4, 32, 64, dtype=torch.float16, requires_grad=True)
+        k = matrix(1, 2, 32, 64, dtype=torch.float16)
+        torch.library.opcheck(torch.ops.autotune.attention.default, (q, k, k, "causal", 0.125))
+
+
 class Gradients(Gpu):
     def test_linear(self):
         x, w, bias = matrix(4, 32, 64, requires_grad=True), matrix(48, 64, seed=1, requires_grad=True), matrix(48, seed=2, requires_grad=True)

@@ -32,6 +32,13 @@ class Fake(unittest.TestCase):
             self.assertEqual((got.shape, got.dtype, got.device), (expected.shape, expected.dtype, expected.device))
         self.assertEqual(at.mm(a, b).stride(), (16, 1))
 
+    def test_attention_lies_as_its_queries_do(self):
+        q = self.cuda(2, 128, 8, 64).transpose(1, 2)
+        k, v = self.cuda(2, 2, 96, 64), self.cuda(2, 2, 96, 64)
+        o, lse = at.attention(q, k, v, return_lse=True)
+        self.assertEqual((o.shape, o.stride()), (q.shape, q.stride()))
+        self.assertEqual((tuple(lse.shape), lse.dtype), ((2, 8, 128), torch.float32))
+
     def test_gradients_have_their_inputs_shapes(self):
         x, w, bias = (torch.empty(*shape, device="meta", requires_grad=True) for shape in ((2, 3, 8), (16, 8), (16,)))
         at.linear(x, w, bias).sum().backward()
@@ -74,6 +81,21 @@ class Traced(unittest.TestCase):
             out = torch.compile(layer, backend=backend, fullgraph=True)(x, w)
         self.assertEqual(tuple(out.shape), (4, 16))
         self.assertEqual(len(seen), 1)
+
+
+class Recomputed(unittest.TestCase):
+    def test_gradients_of_attention_are_autograds(self):
+        from autotune.torch._attention import _recomputed_backward
+
+        for mask, offset in (("none", 99), ("causal", 0), ("causal_bottom_right", 4)):
+            with self.subTest(mask=mask):
+                q, k, v = (torch.randn(2, heads, length, 8, requires_grad=True) for heads, length in ((4, 6), (2, 10), (2, 10)))
+                grad = torch.randn(2, 4, 6, 8)
+                wide = [each.repeat_interleave(2, 1) for each in (k, v)]
+                seen = torch.ones(6, 10, dtype=torch.bool).tril(offset)
+                out = torch.nn.functional.scaled_dot_product_attention(q, *wide, attn_mask=seen, scale=0.3)
+                for mine, exact in zip(_recomputed_backward(grad, (q, k, v), mask, 0.3), torch.autograd.grad(out, (q, k, v), grad)):
+                    torch.testing.assert_close(mine, exact, atol=1e-5, rtol=1e-4)
 
 
 class Refusals(unittest.TestCase):
