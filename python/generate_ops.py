@@ -3,6 +3,7 @@
 
 usage: generate_ops.py COMMAND FILE      COMMAND: the built autotune; FILE: what to write
 """
+
 import json
 import pathlib
 import subprocess

@@ -3,6 +3,7 @@
 
 usage: tag_wheel.py WHEEL FOLDER      the renamed copy goes to FOLDER; prints its path. Needs readelf.
 """
+
 import base64
 import hashlib
 import pathlib
@@ -40,7 +41,9 @@ def main():
             continue
         version, needed = facts_of(data)
         if needed - ALLOWED:
-            sys.exit(f"{entry.filename} needs {', '.join(sorted(needed - ALLOWED))}: configure with AUTOTUNE_PORTABLE=ON and AUTOTUNE_STATIC_SQLITE=ON")
+            sys.exit(
+                f"{entry.filename} needs {', '.join(sorted(needed - ALLOWED))}: configure with AUTOTUNE_PORTABLE=ON and AUTOTUNE_STATIC_SQLITE=ON"
+            )
         newest = max(newest, version)
     name, version = wheel.name.split("-")[:2]
     tag = f"py3-none-manylinux_{newest[0]}_{newest[1]}_x86_64"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A decoder block of Llama-3-8B's shape (random bf16 weights), torch beside torch under autotune.torch.patch().
 
-usage: llama_block.py [decode] [prefill] [training] [--tune BUDGET] [--rounds N] [--json FILE]      none of the three: all
+usage: llama_block.py [decode] [prefill] [training] [--tune BUDGET] [--compile] [--rounds N] [--json FILE]      none of the three: all
 
 Both sides run in one process, rounds interleaved in random order. decode: a CUDA graph a step, a token a sequence, 1024 tokens in the cache;
 prefill: torch.compile on both sides, in a CUDA graph; training: forward and backward of four blocks, eager.
 --tune: first tunes the products of what is run that have no winner, with this budget each ("5s").
 """
+
 import argparse
 import json
 import math
@@ -26,7 +27,12 @@ class Block(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        sizes = {"qkv": ((HEADS + 2 * KV_HEADS) * HEAD, HIDDEN), "o": (HIDDEN, HIDDEN), "gate_up": (2 * INNER, HIDDEN), "down": (HIDDEN, INNER)}
+        sizes = {
+            "qkv": ((HEADS + 2 * KV_HEADS) * HEAD, HIDDEN),
+            "o": (HIDDEN, HIDDEN),
+            "gate_up": (2 * INNER, HIDDEN),
+            "down": (HIDDEN, INNER),
+        }
         for name, (rows, cols) in sizes.items():
             weight = torch.randn(rows, cols, device="cuda") / math.sqrt(cols)
             self.register_parameter(name, torch.nn.Parameter(weight.bfloat16()))
@@ -87,6 +93,9 @@ def decode(arguments, results):
         if arguments.tune:
             print(at.tune(step, budget=arguments.tune))
         compare(f"decode {sequences}", graphs_of(step, 1), arguments.rounds, results)
+        if arguments.compile:
+            compiled = torch.compile(block, fullgraph=True, dynamic=False)
+            compare(f"decode {sequences}, compiled", graphs_of(lambda: compiled(x, turn, cache), 1), arguments.rounds, results)
 
 
 @torch.no_grad()
@@ -145,6 +154,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", choices=[[], "decode", "prefill", "training"])
     parser.add_argument("--tune")
+    parser.add_argument("--compile", action="store_true", help="decode also with torch.compile on both sides")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--json")
     arguments = parser.parse_args()
@@ -153,14 +163,17 @@ def main():
     accuracy(results)
     for case in arguments.cases or ["decode", "prefill", "training"]:
         {"decode": decode, "prefill": prefill, "training": training}[case](arguments, results)
-    gains = [each["gain"] for each in results if each["case"].startswith("decode")]
-    if gains:
-        print(f"decode, geometric mean: {statistics.geometric_mean(gains):.3f}")
+    for kind in ("", ", compiled"):
+        gains = [each["gain"] for each in results if each["case"] in [f"decode {count}{kind}" for count in (1, 4, 16, 64)]]
+        if gains:
+            print(f"decode{kind}, geometric mean: {statistics.geometric_mean(gains):.3f}")
     misses = sorted(problem.key for problem in at.misses())
     print(f"{len(misses)} products without a winner" + "".join(f"\n  {key}" for key in misses))
     if arguments.json:
         with open(arguments.json, "w") as file:
-            json.dump({"torch": torch.__version__, "device": torch.cuda.get_device_name(), "results": results, "misses": misses}, file, indent=1)
+            json.dump(
+                {"torch": torch.__version__, "device": torch.cuda.get_device_name(), "results": results, "misses": misses}, file, indent=1
+            )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 usage: tune_shapes.py [BUDGET]      a problem's: "20s" or "50t"; default 5s
 """
+
 import sys
 
 import autotune
@@ -10,7 +11,11 @@ import autotune
 
 def product(m, n, k, dtype="bf16"):
     """C [m, n] = A [m, k] times the transpose of W [n, k]."""
-    tensors = {"a": autotune.Tensor(dtype, (m, k)), "b": autotune.Tensor(dtype, (k, n), strides=(1, k)), "c": autotune.Tensor(dtype, (m, n))}
+    tensors = {
+        "a": autotune.Tensor(dtype, (m, k)),
+        "b": autotune.Tensor(dtype, (k, n), strides=(1, k)),
+        "c": autotune.Tensor(dtype, (m, n)),
+    }
     return autotune.Problem("gemm", tensors, {"beta": "zero"})
 
 

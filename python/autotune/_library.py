@@ -132,9 +132,7 @@ problem_key = _declare(
 plan_create = _declare(_library, "autotune_plan_create", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(_p))
 plan_info = _declare(_library, "autotune_plan_info", ctypes.c_int, _p, ctypes.POINTER(FactsStruct))
 plan_destroy = _declare(_library, "autotune_plan_destroy", None, _p)
-tuned = _declare(
-    _library, "autotune_tuned", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(CallStruct), _p
-)
+tuned = _declare(_library, "autotune_tuned", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(CallStruct), _p)
 run = _declare(_held, "autotune_run", ctypes.c_int, _p, _p, _p)
 # plan, alpha, a, b, beta, c, workspace, bytes of it, stream: everything by value, so that threads need no lock.
 gemm = _declare(_held, "autotune_gemm", ctypes.c_int, _p, _p, _p, _p, _p, _p, _p, ctypes.c_size_t, _p)

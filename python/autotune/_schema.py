@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from .arrays import stream_handle
+from .arrays import stream_handle, view
 from .handle import U64, Handle, default_handle
 from .problem import Problem, Tensor
+
+
+MOST_PROBLEMS = 4096  # kept by `call`, at about 2 KB each
+_problems: Dict[tuple, Problem] = {}
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,21 @@ def call(
 ) -> None:
     """One call of an op on device arrays, by the plan that the handle keeps for it."""
     on = stream_handle(stream)
-    tensors = {name: Tensor.of(array, on) for name, array in arrays.items() if array is not None}
-    problem = Problem(schema.name, tensors, schema.attributes_for(attributes, scalars))
+    views = [None if arrays[form.name] is None else view(arrays[form.name], on) for form in schema.tensors]
+    key = (
+        schema.name,
+        tuple(None if each is None else (each.dtype, each.shape, each.strides) for each in views),
+        tuple(attributes.values()),
+        tuple(value == 0 for value in scalars.values()),
+    )
+    problem = _problems.get(key)
+    if problem is None:
+        # Alignments are the addresses' at each call: Handle.run looks at them.
+        tensors = {form.name: Tensor(each.dtype, each.shape, each.strides) for form, each in zip(schema.tensors, views) if each is not None}
+        problem = Problem(schema.name, tensors, schema.attributes_for(attributes, scalars))
+        if len(_problems) >= MOST_PROBLEMS:
+            _problems.clear()
+        _problems[key] = problem
     values = [form.value(scalars[form.name]) for form in schema.scalars]
-    (handle or default_handle()).run(problem, *(arrays[form.name] for form in schema.tensors), scalars=values, stream=on)
+    addresses = [0 if each is None else each.address for each in views]
+    (handle or default_handle()).run(problem, *addresses, scalars=values, stream=on)

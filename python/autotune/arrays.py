@@ -65,7 +65,9 @@ def _from_interface(interface):
     shape = tuple(interface["shape"])
     word = TYPESTR.get(interface["typestr"])
     if word is None:
-        raise TypeError(f"the array's type is {interface['typestr']!r}; autotune takes {', '.join(TYPESTR)} by __cuda_array_interface__, bf16 and fp8 by __dlpack__")
+        raise TypeError(
+            f"the array's type is {interface['typestr']!r}; autotune takes {', '.join(TYPESTR)} by __cuda_array_interface__, bf16 and fp8 by __dlpack__"
+        )
     strides = interface.get("strides")
     if strides is None:
         return ArrayView(interface["data"][0], word, shape, dense_strides(shape), None)

@@ -23,7 +23,7 @@ DLPACK = {(2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16", (0, 3
 
 
 def dtype_word(dtype):
-    """"f16", "bf16", "f32", "f64", "e4m3", "e5m2", "i32" or "i8" of such a word, of a NumPy or torch dtype, or of its name."""
+    """ "f16", "bf16", "f32", "f64", "e4m3", "e5m2", "i32" or "i8" of such a word, of a NumPy or torch dtype, or of its name."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or str(dtype)
     name = name.rpartition(".")[2]
     word = _OTHER_NAMES.get(name, name)

@@ -69,10 +69,7 @@ class Problem:
         raise AttributeError("a problem does not change; make another")
 
     def __eq__(self, other):
-        return (
-            isinstance(other, Problem)
-            and (self.op, self.tensors, self.attributes) == (other.op, other.tensors, other.attributes)
-        )
+        return isinstance(other, Problem) and (self.op, self.tensors, self.attributes) == (other.op, other.tensors, other.attributes)
 
     def __hash__(self):
         return self._hash

@@ -153,7 +153,7 @@ def words_of(problem: Problem) -> Dict[str, str]:
 
 
 def _flags(options: Mapping[str, Any]) -> List[str]:
-    """"total_budget": "1h" as "--total-budget 1h"; True is a flag alone, a list a flag for each; None and False are left out."""
+    """ "total_budget": "1h" as "--total-budget 1h"; True is a flag alone, a list a flag for each; None and False are left out."""
     flags = []
     for name, value in options.items():
         flag = "--" + (name if name.startswith("stride_") else name.replace("_", "-"))
@@ -287,4 +287,15 @@ def progress_bar() -> ProgressFunction:
     return show
 
 
-__all__: Sequence[str] = ["Finalist", "Progress", "SweepItem", "SweepResult", "TuneResult", "Winner", "progress_bar", "sweep", "tune", "words_of"]
+__all__: Sequence[str] = [
+    "Finalist",
+    "Progress",
+    "SweepItem",
+    "SweepResult",
+    "TuneResult",
+    "Winner",
+    "progress_bar",
+    "sweep",
+    "tune",
+    "words_of",
+]

@@ -4,6 +4,7 @@
 usage: in_venv.py BUILD [TEST...]      TEST: as unittest takes it; none: all
 Exit code 77, skipped: the environment lacks scikit-build-core and it cannot be fetched; 1 with AUTOTUNE_REQUIRE_WHEEL=1.
 """
+
 import os
 import pathlib
 import shutil
@@ -40,7 +41,9 @@ def backend_of(tools):
     python = tools / "bin" / "python"
     if not (tools / ".complete").exists():
         make_environment(tools)
-        fetched = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", BACKEND], capture_output=True, text=True)
+        fetched = subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", BACKEND], capture_output=True, text=True
+        )
         if fetched.returncode != 0:
             skip(f"{BACKEND} cannot be fetched: {fetched.stderr.strip().splitlines()[-1]}")
         (tools / ".complete").touch()
@@ -48,9 +51,28 @@ def backend_of(tools):
 
 
 def make_wheel(build, python, folder):
-    options = {"cmake.source-dir": "python/prebuilt", "cmake.define.AUTOTUNE_BUILD": build, "build-dir": folder / "cmake", "install.strip": "true"}
+    options = {
+        "cmake.source-dir": "python/prebuilt",
+        "cmake.define.AUTOTUNE_BUILD": build,
+        "build-dir": folder / "cmake",
+        "install.strip": "true",
+    }
     settings = [f"-C{name}={value}" for name, value in options.items()]
-    run(python, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", *settings, "-w", folder, ROOT, cwd=folder)
+    run(
+        python,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--no-build-isolation",
+        *settings,
+        "-w",
+        folder,
+        ROOT,
+        cwd=folder,
+    )
     (wheel,) = folder.glob("*.whl")
     assert "-py3-none-" in wheel.name, wheel.name
     return wheel

@@ -134,7 +134,12 @@ class MachineTest(unittest.TestCase):
         for name, value in environment.items():
             variables[name] = value
         ended = subprocess.run(
-            [sys.executable, "-c", "import machine\n" + code], env=variables, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parent
+            [sys.executable, "-c", "import machine\n" + code],
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=Path(__file__).parent,
         )
         data = (self.folder / "calls").read_bytes()
         used = int.from_bytes(data[:8], "little")

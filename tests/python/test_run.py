@@ -215,7 +215,9 @@ class Refusals(MachineTest):
             self.handle.plan(gemm_problem())
 
     def test_no_device(self):
-        code, said, _ = self.run_python("import autotune\ntry: autotune.Handle()\nexcept autotune.NoGpu as e: print('NoGpu:', e)", "driver init=100\n")
+        code, said, _ = self.run_python(
+            "import autotune\ntry: autotune.Handle()\nexcept autotune.NoGpu as e: print('NoGpu:', e)", "driver init=100\n"
+        )
         self.assertEqual(code, 0, said)
         self.assertIn("NoGpu:", said)
 

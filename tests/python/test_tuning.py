@@ -12,7 +12,9 @@ QUICK = dict(trials=3, family="simt")
 
 
 def problem(m):
-    return autotune.Problem("gemm", {"a": autotune.Tensor("f16", (m, 64)), "b": autotune.Tensor("f16", (64, 32)), "c": autotune.Tensor("f16", (m, 32))})
+    return autotune.Problem(
+        "gemm", {"a": autotune.Tensor("f16", (m, 64)), "b": autotune.Tensor("f16", (64, 32)), "c": autotune.Tensor("f16", (m, 32))}
+    )
 
 
 class Tune(MachineTest):
@@ -64,7 +66,10 @@ class Tune(MachineTest):
             autotune.tune(problem(64), progress=stop, trials=40, budget="30s")
 
     def test_flags(self):
-        self.assertEqual(_flags(dict(total_budget="1h", retune=True, family=["a", "b"], db=None, stride_a=3)), ["--total-budget", "1h", "--retune", "--family", "a", "--family", "b", "--stride_a", "3"])
+        self.assertEqual(
+            _flags(dict(total_budget="1h", retune=True, family=["a", "b"], db=None, stride_a=3)),
+            ["--total-budget", "1h", "--retune", "--family", "a", "--family", "b", "--stride_a", "3"],
+        )
 
 
 class Sweep(MachineTest):

@@ -30,7 +30,11 @@ class Tensors(unittest.TestCase):
 
 class Problems(unittest.TestCase):
     def gemm(self, **attributes):
-        tensors = {"a": autotune.Tensor("bf16", (16, 64)), "b": autotune.Tensor("bf16", (64, 32), (1, 64)), "c": autotune.Tensor("bf16", (16, 32))}
+        tensors = {
+            "a": autotune.Tensor("bf16", (16, 64)),
+            "b": autotune.Tensor("bf16", (64, 32), (1, 64)),
+            "c": autotune.Tensor("bf16", (16, 32)),
+        }
         return autotune.Problem("gemm", tensors, attributes)
 
     def test_equal_problems_are_one_key(self):

@@ -24,6 +24,7 @@ from ._inductor import autotune_mm, disable_inductor, enable_inductor
 from ._ops import OPERATORS, addmm, bmm, linear, mm, softmax
 from ._patch import Patch, clear_misses, misses, patch
 from ._race import graph_of, race, race_runs, ratio
+from ._scaled import scaled_mm
 from ._tune import ModelReport, TunedProblem, collect, tune
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "race_runs",
     "ratio",
     "refresh",
+    "scaled_mm",
     "softmax",
     "tune",
 ]

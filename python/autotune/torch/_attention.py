@@ -32,9 +32,22 @@ def _columns(tensor: torch.Tensor) -> torch.Tensor:
 def _attention_cuda(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str, scale: float) -> Tuple[torch.Tensor, torch.Tensor]:
     q, k, v = _columns(q), _columns(k), _columns(v)
     key = (
-        q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype,
-        q.get_device(), k.get_device(), v.get_device(), mask, scale,
-        (q.data_ptr() & 15, k.data_ptr() & 15, v.data_ptr() & 15), q.dtype is torch.float32 and _engine.f32_compute(),
+        q.shape,
+        k.shape,
+        v.shape,
+        q.stride(),
+        k.stride(),
+        v.stride(),
+        q.dtype,
+        k.dtype,
+        v.dtype,
+        q.get_device(),
+        k.get_device(),
+        v.get_device(),
+        mask,
+        scale,
+        (q.data_ptr() & 15, k.data_ptr() & 15, v.data_ptr() & 15),
+        q.dtype is torch.float32 and _engine.f32_compute(),
     )
     o, lse = _outputs(q, v)
     plan = _plans.get(key)

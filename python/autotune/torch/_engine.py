@@ -16,6 +16,8 @@ WORDS = {
     torch.bfloat16: "bf16",
     torch.float32: "f32",
 }
+FP8 = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
+_ALL_WORDS = {**WORDS, **FP8}
 ALIGN_BITS = 15  # what a plan is made for: up to 16 bytes
 
 _raw_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
@@ -57,7 +59,7 @@ _kept: List[Optional[Handle]] = []
 def tensor_of(tensor: torch.Tensor, align: Optional[int] = None) -> Tensor:
     """A torch tensor's description; `align` 16 for one that will come from torch's allocator."""
     low = tensor.data_ptr() & ALIGN_BITS if align is None else align
-    return Tensor(WORDS[tensor.dtype], tuple(tensor.shape), tuple(tensor.stride()), (low & -low) or 16)
+    return Tensor(_ALL_WORDS[tensor.dtype], tuple(tensor.shape), tuple(tensor.stride()), (low & -low) or 16)
 
 
 def f32_compute() -> str:
@@ -127,9 +129,7 @@ class Workspace:
 def capture_id(stream: int) -> int:
     """The driver's number of the capture that `stream` takes part in."""
     status, number = ctypes.c_int(), ctypes.c_uint64()
-    result = _driver().cuStreamGetCaptureInfo_v2(
-        ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None
-    )
+    result = _driver().cuStreamGetCaptureInfo_v2(ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None)
     if result != 0:
         raise DriverError(f"cuStreamGetCaptureInfo answered {result}")
     return number.value
@@ -251,4 +251,3 @@ def dense(matrix: torch.Tensor) -> torch.Tensor:
     turned = (row_step == 1 or rows == 1) and (col_step >= rows or cols == 1)
     batched = matrix.dim() < 3 or matrix.shape[0] == 1 or matrix.stride(0) > 0
     return matrix if (plain or turned) and batched else matrix.contiguous()
-

@@ -69,7 +69,11 @@ def _make_product(name: str, a: torch.Tensor, b: torch.Tensor) -> Optional[Gemm]
 
 
 def _product(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    pa, pb = a.data_ptr(), b.data_ptr()
+    try:
+        pa, pb = a.data_ptr(), b.data_ptr()
+    except RuntimeError:  # a layout without a pointer
+        refuse_inputs(name, a, b)
+        raise
     key = _key(a, b, pa, pb)
     product = _products.get(key)
     if product is None:
@@ -254,4 +258,4 @@ for _name, _schema, _composite in (
     _library.define(f"{_name}{_schema}", tags=(torch.Tag.pt2_compliant_tag,))
     _library.impl(_name, _composite, "CompositeImplicitAutograd")
 
-OPERATORS = ("mm", "bmm", "addmm", "linear", "softmax", "attention")
+OPERATORS = ("mm", "bmm", "addmm", "linear", "softmax", "attention", "scaled_mm")

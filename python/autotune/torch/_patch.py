@@ -1,6 +1,7 @@
 """`patch()`: aten's products and softmax go to a tuned kernel where a raced winner is on record for this device, else to aten as before."""
 
 import threading
+import warnings
 from collections import Counter
 from typing import Any, Callable, Dict, List, Optional
 
@@ -62,10 +63,12 @@ class Patch:
         self._entries = _decisions.setdefault(least_gain, {})
         self._lock = threading.Lock()
         self._library = torch.library.Library("aten", "IMPL")
-        for name in names:
-            for overload, make in _OVERRIDES[name].items():
-                original = torch.library.get_kernel(f"aten::{overload}", "CUDA")
-                self._library.impl(overload, make(self, original.call_boxed), "CUDA", with_keyset=True, allow_override=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")  # overriding is what was asked for
+            for name in names:
+                for overload, make in _OVERRIDES[name].items():
+                    original = torch.library.get_kernel(f"aten::{overload}", "CUDA")
+                    self._library.impl(overload, make(self, original.call_boxed), "CUDA", with_keyset=True, allow_override=True)
         _active.append(self)
 
     def restore(self) -> None:
@@ -180,7 +183,11 @@ def _override_addmm(patch: Patch, original):
 
     def run(keyset, input, a, b, *, beta=1, alpha=1):
         # A bias is aten's: its kernel adds it on the way out, ours would need a kernel more.
-        if beta != 0 or alpha != 1 or patch.entry(_product_key("mm", a, b, a.data_ptr(), b.data_ptr()), lambda: patch.product(a, b)) is None:
+        if (
+            beta != 0
+            or alpha != 1
+            or patch.entry(_product_key("mm", a, b, a.data_ptr(), b.data_ptr()), lambda: patch.product(a, b)) is None
+        ):
             return original(keyset, input, a, b, beta=beta, alpha=alpha)
         return product(keyset, a, b)
 

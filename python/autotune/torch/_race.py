@@ -34,7 +34,9 @@ def time_us(run: Callable[[], object]) -> float:
     return start.elapsed_time(end) * 1000
 
 
-def race(functions: Dict[str, Callable[[], object]], *, rounds: int = 15, calls: int = 10, flush: bool = True, seed: int = 1) -> Dict[str, List[float]]:
+def race(
+    functions: Dict[str, Callable[[], object]], *, rounds: int = 15, calls: int = 10, flush: bool = True, seed: int = 1
+) -> Dict[str, List[float]]:
     """Microseconds a call of each function, a value a round, in an order that is random in each round.
 
     Each runs as a CUDA graph of `calls` calls; `flush` empties L2 before each graph, outside of its time.

@@ -121,7 +121,9 @@ def _times(problem: Problem, rounds: int) -> Dict[str, float]:
     product = Gemm(plan_of(problem, torch.cuda.current_device()), torch.cuda.current_device())
     c = torch.empty(product.shape, dtype=a.dtype, device="cuda")
     multiply = torch.mm if a.dim() == 2 else torch.bmm
-    times = race({"torch": lambda: multiply(a, b, out=c), "ours": lambda: product.launch(a.data_ptr(), b.data_ptr(), c.data_ptr())}, rounds=rounds)
+    times = race(
+        {"torch": lambda: multiply(a, b, out=c), "ours": lambda: product.launch(a.data_ptr(), b.data_ptr(), c.data_ptr())}, rounds=rounds
+    )
     torch_us = statistics.median(times["torch"])
     return {"torch": torch_us, "ours": torch_us / ratio(times, "torch", "ours")}
 

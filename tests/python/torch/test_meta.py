@@ -32,6 +32,13 @@ class Fake(unittest.TestCase):
             self.assertEqual((got.shape, got.dtype, got.device), (expected.shape, expected.dtype, expected.device))
         self.assertEqual(at.mm(a, b).stride(), (16, 1))
 
+    def test_scaled_products_have_the_type_asked_for(self):
+        a, b = self.cuda(4, 32, dtype=torch.float8_e4m3fn), self.cuda(8, 32, dtype=torch.float8_e4m3fn).t()
+        one = self.cuda(1, dtype=torch.float32)
+        self.assertEqual(at.scaled_mm(a, b, one, one).dtype, torch.bfloat16)
+        got = at.scaled_mm(a, b, self.cuda(4, 1, dtype=torch.float32), self.cuda(1, 8, dtype=torch.float32), torch.float16)
+        self.assertEqual((tuple(got.shape), got.dtype), ((4, 8), torch.float16))
+
     def test_attention_lies_as_its_queries_do(self):
         q = self.cuda(2, 128, 8, 64).transpose(1, 2)
         k, v = self.cuda(2, 2, 96, 64), self.cuda(2, 2, 96, 64)
@@ -100,7 +107,11 @@ class Recomputed(unittest.TestCase):
 
 class Refusals(unittest.TestCase):
     def test_tensors_of_the_host(self):
-        for call in (lambda: at.mm(torch.ones(2, 2), torch.ones(2, 2)), lambda: at.softmax(torch.ones(2, 2)), lambda: at.linear(torch.ones(2, 2), torch.ones(2, 2))):
+        for call in (
+            lambda: at.mm(torch.ones(2, 2), torch.ones(2, 2)),
+            lambda: at.softmax(torch.ones(2, 2)),
+            lambda: at.linear(torch.ones(2, 2), torch.ones(2, 2)),
+        ):
             with self.assertRaisesRegex(TypeError, r"a tensor is on cpu; move it to a GPU: \.cuda\(\)"):
                 call()
 
@@ -116,7 +127,10 @@ class Refusals(unittest.TestCase):
         import torch._inductor.config as config
         from unittest import mock
 
-        with mock.patch.object(config, "external_matmul", None), self.assertRaisesRegex(RuntimeError, "has no torch._inductor.config.external_matmul"):
+        with (
+            mock.patch.object(config, "external_matmul", None),
+            self.assertRaisesRegex(RuntimeError, "has no torch._inductor.config.external_matmul"),
+        ):
             at.enable_inductor()
         at.enable_inductor()
         at.enable_inductor()

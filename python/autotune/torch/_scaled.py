@@ -1,0 +1,121 @@
+"""autotune::scaled_mm: products of fp8 with factors of tensors or of rows and columns."""
+
+from typing import Dict, Optional
+
+import torch
+
+from . import _engine
+from ._engine import FP8, Described, must_be_deterministic, plan_of, tensor_of
+from ._ops import _is_plain, _library
+from ..errors import InvalidArgument
+from ..problem import Problem, Tensor
+
+OUT = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+
+_plans: Dict[tuple, Described] = {}
+_engine.on_refresh(_plans.clear)
+
+
+def _check(a, b, scale_a, scale_b, out_dtype):
+    for tensor in (a, b, scale_a, scale_b):
+        if tensor.device.type != "cuda" or tensor.device != a.device:
+            raise TypeError(f"autotune.torch.scaled_mm: tensors are on {a.device} and {tensor.device}; move all to one GPU: .cuda()")
+    if a.dtype not in FP8 or b.dtype not in FP8:
+        raise TypeError(f"autotune.torch.scaled_mm: dtypes are {a.dtype} and {b.dtype}; it takes {', '.join(map(str, FP8))}")
+    if out_dtype not in OUT:
+        raise TypeError(f"autotune.torch.scaled_mm: out_dtype is {out_dtype}; it takes {', '.join(map(str, OUT))}")
+    if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
+        raise InvalidArgument(f"autotune.torch.scaled_mm: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
+    if scale_a.dtype != torch.float32 or scale_b.dtype != torch.float32:
+        raise TypeError(f"autotune.torch.scaled_mm: scales are {scale_a.dtype} and {scale_b.dtype}; they must be torch.float32")
+
+
+def _scaling(a, b, scale_a, scale_b) -> str:
+    if scale_a.numel() == scale_b.numel() == 1:
+        return "tensor"
+    if scale_a.numel() == a.shape[0] and scale_b.numel() == b.shape[1]:
+        return "row"
+    raise InvalidArgument(
+        f"autotune.torch.scaled_mm: scales of {scale_a.numel()} and {scale_b.numel()} elements; give one and one, or {a.shape[0]} and {b.shape[1]}: "
+        "one a row of a and one a column of b"
+    )
+
+
+def _scaled_cuda(
+    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, out_dtype: torch.dtype, use_fast_accum: bool
+) -> torch.Tensor:
+    scale_a, scale_b = scale_a.contiguous(), scale_b.contiguous()
+    key = (
+        a.shape,
+        b.shape,
+        a.stride(),
+        b.stride(),
+        a.dtype,
+        b.dtype,
+        a.get_device(),
+        b.get_device(),
+        out_dtype,
+        use_fast_accum,
+        scale_a.numel(),
+        scale_b.numel(),
+        scale_a.dtype,
+        scale_b.dtype,
+        scale_a.get_device(),
+        scale_b.get_device(),
+        a.data_ptr() & 15,
+        b.data_ptr() & 15,
+    )
+    plan = _plans.get(key)
+    if plan is None:
+        _check(a, b, scale_a, scale_b, out_dtype)
+        scaling = _scaling(a, b, scale_a, scale_b)
+        lengths = {"tensor": ((1,), (1,)), "row": ((a.shape[0],), (b.shape[1],))}[scaling]
+        tensors = {"a": tensor_of(a), "b": tensor_of(b), "c": Tensor(OUT[out_dtype], (a.shape[0], b.shape[1]))}
+        tensors.update({name: Tensor("f32", shape, align=4) for name, shape in zip(("scale_a", "scale_b"), lengths)})
+        attributes = {"beta": "zero", "acc": "f32fast" if use_fast_accum else "f32", "scale": scaling}
+        plan = Described(plan_of(Problem("gemm", tensors, attributes), a.get_device()), a.get_device(), 5, (1.0, 0.0))
+        _plans[key] = plan
+    if not plan.deterministic and must_be_deterministic():
+        raise RuntimeError(
+            "autotune.torch.scaled_mm: the kernel on record is not deterministic, and deterministic algorithms are asked for"
+        )
+    c = a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
+    plan.launch(a.data_ptr(), b.data_ptr(), c.data_ptr(), scale_a.data_ptr(), scale_b.data_ptr())
+    return c
+
+
+def _scaled_fake(a, b, scale_a, scale_b, out_dtype, use_fast_accum):
+    torch._check(a.dim() == 2 and b.dim() == 2 and a.shape[1] == b.shape[0], lambda: f"shapes {a.shape} and {b.shape} cannot be multiplied")
+    return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
+
+
+def _scaled_cpu(a, b, scale_a, scale_b, out_dtype, use_fast_accum):
+    _check(a, b, scale_a, scale_b, out_dtype)
+
+
+_library.define(
+    "scaled_mm(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype, bool use_fast_accum) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+_library.impl("scaled_mm", _scaled_cuda, "CUDA")
+_library.impl("scaled_mm", _scaled_cpu, "CPU")
+torch.library.register_fake("autotune::scaled_mm", _scaled_fake, lib=_library)
+
+
+def scaled_mm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    out_dtype: Optional[torch.dtype] = None,
+    use_fast_accum: bool = False,
+) -> torch.Tensor:
+    """(scale_a a) (scale_b b) of fp8, as torch._scaled_mm: a [m, k] by rows, b [k, n] by columns, that is a weight [n, k] transposed.
+
+    scale_a, scale_b: f32 on the device, one element each, or one a row of a [m] and one a column of b [n], in any shape. out_dtype: bf16 (if left
+    out), f16 or f32. use_fast_accum: sums stay in the tensor cores, which keep about 13 bits of them. Without gradients. Raises as `mm` does.
+    """
+    out_dtype = torch.bfloat16 if out_dtype is None else out_dtype
+    plain = _is_plain(a, b) and _is_plain(scale_a, scale_b)
+    run = _scaled_cuda if plain else torch.ops.autotune.scaled_mm
+    return run(a, b, scale_a, scale_b, out_dtype, use_fast_accum)
