@@ -202,6 +202,15 @@ class Refusals(MachineTest):
             data = Product()
             autotune.gemm(*data.arrays(), handle=handle)
 
+    def test_a_dead_stream(self):
+        code, said, _ = self.run_python(
+            "import autotune\nfrom test_run import *\ndriver, data = Driver.only(), Product()\n"
+            "try: autotune.gemm(*data.arrays(), stream=driver.stream())\nexcept autotune.DriverError as e: print(type(e).__name__, e)",
+            "rule on=cuLaunchKernelEx do=return code=400\n",  # what a driver answers to a stream that it does not know
+        )
+        self.assertEqual(code, 0, said)
+        self.assertRegex(said, r"DriverError .*cuLaunchKernelEx")
+
     def test_a_closed_handle(self):
         self.handle.close()
         with self.assertRaisesRegex(ValueError, "the handle is closed"):
