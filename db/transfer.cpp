@@ -4,7 +4,7 @@
 #include <istream>
 #include <ostream>
 
-#include "db/json_fields.h"
+#include "db/json_value.h"
 #include "db/taker.h"
 #include "src/core/error.h"
 

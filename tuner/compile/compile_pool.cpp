@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "db/json_fields.h"
+#include "db/bad_record.h"
 #include "src/core/error.h"
 #include "tuner/worker/wire.h"
 #include "tuner/worker/worker_log.h"

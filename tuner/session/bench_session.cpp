@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "db/json_values.h"
+#include "db/record_reader.h"
 #include "src/core/error.h"
 #include "tuner/worker/wire.h"
 
@@ -207,7 +207,7 @@ BenchSession::Round BenchSession::round(const std::vector<int>& slots, const Tur
     try {
         round.times_us = reply.body.at("times_us").get<std::vector<double>>();
         for (const Json& one : reply.body.at("conditions"))
-            round.conditions.push_back(db::read_whole<Conditions>(one, "conditions"));
+            round.conditions.push_back(db::read_record<Conditions>(one, "conditions"));
         round.ok = round.times_us.size() == slots.size() && round.conditions.size() == slots.size();
     } catch (const std::exception&) {
         host_.engine().bench().stop();
@@ -228,7 +228,7 @@ std::optional<BenchSession::Block> BenchSession::block(int slot, double seconds)
         block.launch_us = reply.body.at("launch_us").get<double>();
         if (const Json& joules = reply.body.at("joules_per_launch"); joules.is_number())
             block.joules_per_launch = joules.get<double>();
-        block.conditions = db::read_whole<Conditions>(reply.body.at("conditions"), "conditions");
+        block.conditions = db::read_record<Conditions>(reply.body.at("conditions"), "conditions");
         return block.launches > 0 ? std::optional(block) : std::nullopt;
     } catch (const std::exception&) {
         host_.engine().bench().stop();

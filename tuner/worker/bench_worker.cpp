@@ -6,7 +6,7 @@
 #include <map>
 #include <sstream>
 
-#include "db/json_values.h"
+#include "db/record_writer.h"
 #include "kernel_templates/catalogue.h"
 #include "src/core/error.h"
 #include "src/core/statistics.h"
@@ -270,7 +270,7 @@ Json BenchWorker::round(const Json& request) {
         Meter::Wanted turn = wanted_of(request);
         turn.while_busy = [&] { seen = conditions(); };
         times.push_back(stats::median(meter_->sample(*bench.workbench, slot_of(bench, slot), turn)));
-        readings.push_back(db::json_of(seen));
+        readings.push_back(db::json_of(seen, kInMessages));
     }
     return {{"times_us", times}, {"conditions", readings}};
 }
@@ -293,7 +293,7 @@ Json BenchWorker::block(const Json& request) {
     return {{"launches", block.launches},
             {"launch_us", block.launch_us},
             {"joules_per_launch", joules ? Json(*joules) : Json(nullptr)},
-            {"conditions", db::json_of(seen)}};
+            {"conditions", db::json_of(seen, kInMessages)}};
 }
 
 Json BenchWorker::warm(const Json& request) {

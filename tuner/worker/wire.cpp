@@ -4,7 +4,8 @@
 #include <bit>
 #include <cmath>
 
-#include "db/json_values.h"
+#include "db/record_reader.h"
+#include "db/record_writer.h"
 #include "src/core/error.h"
 
 namespace autotune::tuner::wire {
@@ -121,24 +122,17 @@ Candidate read_candidate(const Json& json) {
 }
 
 Json write(const CompileReport& report) {
-    Json json = db::json_of(report);
-    json["from_cache"] = report.from_cache;
-    return json;
+    return db::json_of(report, kInMessages);
 }
 
 CompileReport read_report(const Json& json) {
-    db::Fields fields(json, "report");
-    CompileReport report;
-    db::read(fields, report);
-    fields.need("from_cache", report.from_cache);
-    fields.finish();
-    return report;
+    return db::read_record<CompileReport>(json, "report");
 }
 
 Json write(const Trial& trial) {
     return {{"candidate", write(trial.candidate)},
             {"status", to_string(trial.status)},
-            {"timing", trial.timing ? db::json_of(*trial.timing) : Json(nullptr)},
+            {"timing", trial.timing ? db::json_of(*trial.timing, kInMessages) : Json(nullptr)},
             {"max_error", trial.max_error ? Json(finite(*trial.max_error)) : Json(nullptr)},
             {"compile", write(trial.compile)},
             {"detail", trial.detail}};
@@ -150,7 +144,7 @@ Trial read_trial(const Json& json) {
     const auto status = parse_trial_status(json.at("status").get<std::string>());
     check(status.has_value(), "unknown trial status in a message");
     trial.status = *status;
-    if (!json.at("timing").is_null()) trial.timing = db::read_whole<Timing>(json.at("timing"), "timing");
+    if (!json.at("timing").is_null()) trial.timing = db::read_record<Timing>(json.at("timing"), "timing");
     if (!json.at("max_error").is_null()) trial.max_error = json.at("max_error").get<double>();
     trial.compile = read_report(json.at("compile"));
     trial.detail = json.at("detail").get<std::string>();

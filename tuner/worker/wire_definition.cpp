@@ -1,5 +1,6 @@
 // Families defined by data as JSON.
-#include "db/json_values.h"
+#include "db/record_reader.h"
+#include "db/record_writer.h"
 #include "src/core/error.h"
 #include "tuner/worker/wire.h"
 

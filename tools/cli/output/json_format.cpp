@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "db/record_writer.h"
 #include "tools/cli/output/text_format.h"
 
 namespace autotune::cli {
@@ -14,24 +15,6 @@ Json or_null(const std::optional<T>& value) {
 
 Json known_or_null(int value) {
     return value < 0 ? Json(nullptr) : Json(value);
-}
-
-Json finalist_json(const db::Finalist& finalist) {
-    Json json{{"name", finalist.name}};
-    if (finalist.candidate) {
-        json["family"] = finalist.candidate->family;
-        json["config"] = config_json(finalist.candidate->config);
-    }
-    json.update(timing_json(finalist.timing));
-    json["ratio"] = finalist.ratio;
-    json["ratio_low"] = finalist.ratio_low;
-    json["ratio_high"] = finalist.ratio_high;
-    json["tie"] = finalist.tie;
-    json["after_itself_us"] = or_null(finalist.after_itself_us);
-    json["after_trigger_us"] = or_null(finalist.after_trigger_us);
-    json["sm_clock_mhz"] = or_null(finalist.conditions.sm_clock_mhz);
-    json["power_w"] = or_null(finalist.conditions.power_w);
-    return json;
 }
 
 std::string text_of(const Json& json) {
@@ -54,14 +37,12 @@ Json problem_json(const Problem& problem) {
 }
 
 Json identity_json(const DeviceIdentity& identity) {
-    return {{"name", identity.name},
-            {"key", identity.key()},
-            {"arch", arch_or_empty(identity)},
-            {"compute_capability", std::to_string(identity.cc_major) + "." + std::to_string(identity.cc_minor)},
-            {"sm_count", identity.sm_count},
-            {"l2_mib", identity.l2_mib},
-            {"memory_gib", identity.memory_gib},
-            {"bus_bits", identity.bus_bits}};
+    Json json{{"name", identity.name},
+              {"key", identity.key()},
+              {"arch", arch_or_empty(identity)},
+              {"compute_capability", std::to_string(identity.cc_major) + "." + std::to_string(identity.cc_minor)}};
+    json.update(db::json_of(identity, kInReports));
+    return json;
 }
 
 Json device_json(const Device& device) {
@@ -72,68 +53,29 @@ Json device_json(const Device& device) {
 }
 
 Json config_json(const Config& config) {
-    Json json = Json::object();
-    for (const auto& [name, value] : config.values()) json[name] = value;
-    return json;
+    return db::json_of(config);
 }
 
 Json compile_json(const CompileReport& report) {
-    return {{"registers", known_or_null(report.registers)},
-            {"spill_bytes", report.spill_bytes},
-            {"static_smem_bytes", report.static_smem_bytes},
-            {"wgmma_serialised", report.wgmma_serialised},
-            {"compile_ms", report.compile_ms},
-            {"cubin_bytes", report.cubin_bytes},
-            {"from_cache", report.from_cache}};
+    return db::json_of(report, kInReports);
 }
 
 Json conditions_json(const Conditions& conditions) {
-    return {{"sm_clock_mhz", or_null(conditions.sm_clock_mhz)},
-            {"power_w", or_null(conditions.power_w)},
-            {"temperature_c", or_null(conditions.temperature_c)},
-            {"throttle_reasons", or_null(conditions.throttle_reasons)}};
+    return db::json_of(conditions, kInReports);
 }
 
 Json provenance_json(const db::Provenance& provenance) {
-    return {{"driver", provenance.driver},
-            {"nvrtc", provenance.nvrtc},
-            {"device_name", provenance.device_name},
-            {"power_limit_w", provenance.power_limit_w},
-            {"method", provenance.method},
-            {"tool_version", provenance.tool_version},
-            {"date", provenance.date}};
+    return db::json_of(provenance, kInReports);
 }
 
 Json timing_json(const Timing& timing, const Op* op, const Problem* problem) {
-    Json json{{"median_us", timing.median_us},
-              {"low_us", timing.low_us},
-              {"high_us", timing.high_us},
-              {"min_us", timing.min_us},
-              {"samples", timing.samples}};
+    Json json = db::json_of(timing, kInReports);
     if (op != nullptr && problem != nullptr) json[std::string(op->rate_unit())] = rate(*op, *problem, timing.median_us);
     return json;
 }
 
 Json evidence_json(const db::Evidence& evidence) {
-    Json finalists = Json::array(), failures = Json::object();
-    for (const db::Finalist& finalist : evidence.finalists) finalists.push_back(finalist_json(finalist));
-    for (const auto& [status, count] : evidence.failures) failures[status] = count;
-    return {{"rounds", evidence.rounds},
-            {"decided_by", evidence.decided_by},
-            {"max_error", or_null(evidence.max_error)},
-            {"accumulation_error", or_null(evidence.accumulation_error)},
-            {"space_legal", evidence.space_legal},
-            {"tried", evidence.tried},
-            {"failed", evidence.failed},
-            {"failures", failures},
-            {"seconds", evidence.seconds},
-            {"compile_seconds", evidence.compile_seconds},
-            {"verify_seconds", evidence.verify_seconds},
-            {"measure_seconds", evidence.measure_seconds},
-            {"stopped_by", evidence.stopped_by},
-            {"seed", evidence.seed},
-            {"conditions", conditions_json(evidence.conditions)},
-            {"finalists", finalists}};
+    return db::json_of(evidence, kInReports);
 }
 
 Json phases_json(const tuner::TunePhases& phases) {
