@@ -3,7 +3,7 @@
 #include <string>
 
 #include "db/sqlite_handle.h"
-#include "db/store.h"
+#include "db/winner_store.h"
 
 namespace autotune::db {
 

@@ -1,7 +1,9 @@
+#include "db/json_line.h"
+
 #include "db/record_reader.h"
 #include "db/record_writer.h"
-#include "db/store.h"
 #include "db/validate.h"
+#include "db/winner_store.h"
 #include "src/core/error.h"
 
 namespace autotune::db {

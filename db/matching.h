@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 
 namespace autotune::db {
 

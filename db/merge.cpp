@@ -3,11 +3,12 @@
 #include "db/failure.h"
 #include "db/integrity.h"
 #include "db/sqlite_handle.h"
+#include "db/store.h"
 #include "db/taker.h"
 
 namespace autotune::db {
 
-TakeReport merge(Store& into, const std::string& from_path, const TakeOptions& options) {
+TakeReport merge(WinnerStore& into, const std::string& from_path, const TakeOptions& options) {
     const Store from = Store::open({.path = from_path, .read_only = true, .create = false});
     Connection connection({.path = from_path, .read_only = true, .busy_timeout_ms = OpenOptions{}.busy_timeout_ms});
     const std::string damage = quick_check_of(connection);

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "db/sqlite_handle.h"
-#include "db/store.h"
 #include "db/warning_log.h"
+#include "db/winner_store.h"
 
 namespace autotune::db {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "db/sqlite_handle.h"
-#include "db/store.h"
 #include "db/validate.h"
+#include "db/winner_store.h"
 
 namespace autotune::db {
 

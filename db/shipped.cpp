@@ -12,6 +12,7 @@
 #include <optional>
 #include <system_error>
 
+#include "db/json_line.h"
 #include "db/matching.h"
 #include "src/core/error.h"
 #include "src/core/file_descriptor.h"

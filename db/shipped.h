@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "db/rows.h"
-#include "db/store.h"
 #include "db/warning_log.h"
+#include "db/winner_store.h"
 
 namespace autotune::db {
 

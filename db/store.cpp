@@ -20,42 +20,6 @@ namespace {
 
 constexpr std::size_t kChunkRows = 128;  // about 1 MB of winners with their finalists
 
-// What the tuner itself writes is cleaned, not refused: a driver's name for a device is not its fault.
-Winner tidied(Winner winner) {
-    winner.device.name = cleaned(winner.device.name);
-    Provenance& from = winner.provenance;
-    for (std::string* text : {&from.driver, &from.nvrtc, &from.device_name, &from.method, &from.tool_version, &from.date}) {
-        *text = cleaned(*text);
-    }
-    winner.doubt = cleaned(winner.doubt);
-    Evidence& evidence = winner.evidence;
-    evidence.decided_by = cleaned(evidence.decided_by);
-    evidence.stopped_by = cleaned(evidence.stopped_by);
-    if (evidence.finalists.size() > kMaxFinalists) evidence.finalists.resize(kMaxFinalists);
-    for (Finalist& finalist : evidence.finalists) finalist.name = cleaned(finalist.name, kMaxDetail);
-    return winner;
-}
-
-// Without finalists and failures, which are most of it.
-Winner brief(const Winner& winner) {
-    Winner copy{.op = winner.op,
-                .class_key = winner.class_key,
-                .extents = winner.extents,
-                .device = winner.device,
-                .template_identity = winner.template_identity,
-                .candidate = winner.candidate,
-                .timing = winner.timing,
-                .compile = winner.compile,
-                .provenance = winner.provenance,
-                .shipped = winner.shipped};
-    const Evidence& from = winner.evidence;
-    copy.evidence.rounds = from.rounds;
-    copy.evidence.decided_by = from.decided_by;
-    copy.evidence.max_error = from.max_error;
-    copy.evidence.conditions = from.conditions;
-    return copy;
-}
-
 // Who rows are read for.
 struct RowUser {
     Detail detail = Detail::full;
@@ -192,6 +156,10 @@ Store& Store::operator=(Store&&) noexcept = default;
 
 Store Store::open(const OpenOptions& options) {
     return Store(std::make_unique<Impl>(options));
+}
+
+std::unique_ptr<WinnerStore> open_store(const OpenOptions& options) {
+    return std::make_unique<Store>(Store::open(options));
 }
 
 std::vector<Winner> Store::find(const Problem& problem, const DeviceIdentity& device) const {
@@ -333,7 +301,7 @@ FileHealth Store::check() const {
     return impl_->reading([](Connection& source) { return health_of(source); });
 }
 
-std::string Store::verify_integrity() const {
+std::string WinnerStore::verify_integrity() const {
     const FileHealth health = check();
     if (!health.damage.empty()) return health.damage;
     return health.is_sound() ? "" : health.example;

@@ -6,146 +6,52 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "db/database_error.h"
-#include "db/warning.h"
-#include "src/core/winner.h"
+#include "db/winner_store.h"
 
 namespace autotune::db {
 
-using autotune::Evidence;
-using autotune::Finalist;
-using autotune::Provenance;
-using autotune::StoredTrial;
-using autotune::Winner;
-
-// Which rows a listing wants; empty strings match all.
-struct Filter {
-    std::string op{};
-    std::string class_key{};
-    std::string device_key{};
-    std::size_t limit = SIZE_MAX;
-    std::vector<Extent> extents{};  // empty: all; else in the order of the problem
-};
-
-struct MissRow {
-    std::string problem_key{}, op{}, class_key{}, shape{}, device_key{}, date{};
-    std::int64_t count = 0;
-};
-
-// Damage ends the use of a file. Rows that are orphans or not valid are passed over, and repair() deletes them.
-struct FileHealth {
-    std::string damage{};      // what SQLite finds, or a device that is not what its key says
-    std::int64_t orphans = 0;  // rows that refer to rows which are not there, as deletions by other programs leave them
-    std::int64_t invalid = 0;  // winners that the validators refuse
-    std::string example{};     // the first of them
-    bool is_sound() const { return damage.empty() && orphans == 0 && invalid == 0; }
-};
-
-struct RepairReport {
-    std::int64_t orphans = 0;  // deleted
-    std::int64_t invalid = 0;
-    std::string backup{};  // the file as it was; empty if there was nothing to delete
-};
-
-struct OpenOptions {
-    std::string path{};                  // ":memory:" for tests
-    bool read_only = false;              // never writes: works on read-only media, and beside a writer
-    bool create = true;                  // also missing parent folders, for their owner alone (0700)
-    int busy_timeout_ms = 10'000;        // the library uses 30
-    std::vector<std::string> shipped{};  // JSONL files or folders of them, the read-only layer beneath
-    // A file that may not be written is opened for reading, with a warning: put() then throws, trials are not kept.
-    bool or_read_only = false;
-    // With read_only: a file that is not there yet counts as empty, with a warning.
-    bool missing_is_empty = false;
-    // Hears each of warnings() when it is found, in the middle of a call to the store: it must not call the store.
-    std::function<void(const Warning&)> on_warning{};
-};
-
-// One SQLite file behind one door. Not thread-safe: one Store per thread. A forked child drops its parent's handle without
-// touching the file and reopens. Every member may throw DatabaseError with the path, what is wrong and what to do; nothing else.
-// What a killed process left unfinished is rolled back where this process may write the file, whatever the store was opened for.
-class Store {
+// A WinnerStore in one SQLite file. A forked child drops its parent's handle without touching the file and reopens. What a killed
+// process left unfinished is rolled back where this process may write the file, whatever the store was opened for.
+class Store final : public WinnerStore {
   public:
     // A file that is empty is initialised; one that is foreign (application_id), newer (user_version), truncated, malformed,
     // locked or unwritable is a DatabaseError that says which. Older schemas are migrated after a backup beside the file.
     static Store open(const OpenOptions& options);
-    ~Store();
+    ~Store() override;
     Store(Store&&) noexcept;
     Store& operator=(Store&&) noexcept;
 
-    // Winners for exactly this problem and device: the user's rows before shipped ones, newest first. The caller decides which is
-    // valid (template identity known) and which is stale (Provenance). Rows that are not valid are passed over with a warning.
-    std::vector<Winner> find(const Problem& problem, const DeviceIdentity& device) const;
-    // Winners of the same op, class and device with other extents, nearest first: sum over extents of |log(a/b)|. Without
-    // finalists and failures, and in milliseconds from a million winners: the nearest of the thousand index entries around them.
-    std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const;
-
-    // Replaces the row of the same problem, device and template identity in one durable transaction. Texts are cut to their
-    // limits and cleaned of control characters; names or numbers that are out of range throw and nothing is stored.
-    void put(const Winner& winner);
-    // All of them or none, in one transaction: for import and merge.
-    void put_all(std::span<const Winner> winners);
-    // The user's rows, newest first, then shipped ones in the order of their files; without finalists and failures, for speed.
-    // Reads no more than filter.limit of them. With extents in the filter it is as fast as find().
-    std::vector<Winner> list(const Filter& filter) const;
-    // The same rows one by one in bounded memory, as long as `use` returns true; it may call the store. No lock is held while it
-    // runs.
-    void scan(const Filter& filter, const std::function<bool(const Winner&)>& use) const;
-    // The shipped rows alone.
-    std::vector<Winner> list_shipped(const Filter& filter) const;
-    // Rows that list() would give with no limit: from an index, and from shipped lines without parsing more than the filter
-    // needs.
-    std::int64_t count(const Filter& filter) const;
-    // scan() of the user's rows alone, finalists included, newest first.
-    void for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const;
-    // `invalid`, where it is given, hears why a row is not valid ("row 7: WHY") in place of a warning.
+    std::vector<Winner> find(const Problem& problem, const DeviceIdentity& device) const override;
+    std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const override;
+    void put(const Winner& winner) override;
+    void put_all(std::span<const Winner> winners) override;
+    std::vector<Winner> list(const Filter& filter) const override;
+    void scan(const Filter& filter, const std::function<bool(const Winner&)>& use) const override;
+    std::vector<Winner> list_shipped(const Filter& filter) const override;
+    std::int64_t count(const Filter& filter) const override;
+    void for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const override;
     void for_each_oldest_first(const Filter& filter, const std::function<bool(const Winner&)>& use,
-                               const std::function<void(const std::string&)>& invalid = {}) const;
-    // The user's row that put(winner) would replace.
-    std::optional<Winner> same_key(const Winner& winner) const;
-    // Deletes the user's winners that match, and the trials of their problems; returns how many winners. Ignores filter.limit.
-    std::int64_t remove(const Filter& filter);
-
-    // What happened to a candidate; a later trial of the same candidate and NVRTC replaces it. Committed at once where trials
-    // come slowly; where they come fast, in batches of at most 64 trials or 250 ms, and at the latest by flush(), put() and the
-    // destructor. Call flush() before waiting for long: then kill -9 loses nothing that was recorded. Where the file is locked,
-    // full or read-only, neither throws: the trials wait in memory, with one warning, and flush() is false.
-    void record(const Problem& problem, const DeviceIdentity& device, const StoredTrial& trial);
-    bool flush();
-    // In the order in which they were last recorded.
-    std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const;
-
-    // A problem that a library call had no winner for; counts up.
-    void record_miss(const Problem& problem, const DeviceIdentity& device);
-    std::vector<MissRow> misses() const;
-
-    const std::string& path() const;
-    // Version of SQLite at run time, schema version, journal mode: for doctor.
-    std::string describe() const;
-    // What is wrong with the file, if anything. Reads every row.
-    FileHealth check() const;
-    // The same in one sentence; empty if sound.
-    std::string verify_integrity() const;
-    // Deletes the rows that check() counts, in one transaction after a backup beside the file.
-    RepairReport repair();
-    // What was passed over or is worth knowing, oldest first, each once. For the tool to print and the library to log.
-    std::vector<Warning> warnings() const;
-    // Whether put() can only fail: opened so, or fallen back to it.
-    bool is_read_only() const;
+                               const std::function<void(const std::string&)>& invalid = {}) const override;
+    std::optional<Winner> same_key(const Winner& winner) const override;
+    std::int64_t remove(const Filter& filter) override;
+    void record(const Problem& problem, const DeviceIdentity& device, const StoredTrial& trial) override;
+    bool flush() override;
+    std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const override;
+    void record_miss(const Problem& problem, const DeviceIdentity& device) override;
+    std::vector<MissRow> misses() const override;
+    const std::string& path() const override;
+    std::string describe() const override;
+    FileHealth check() const override;
+    RepairReport repair() override;
+    std::vector<Warning> warnings() const override;
+    bool is_read_only() const override;
 
   private:
     struct Impl;
     explicit Store(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };
-
-// The text form of the shipped layer, of export and import: one JSON object a line.
-std::string to_json_line(const Winner& winner);
-// Throws Error{database} naming what is wrong. Types, lengths and ranges are checked; whether the config is in the family's space
-// is for the caller, who has the catalogue.
-Winner from_json_line(std::string_view line);
 
 }  // namespace autotune::db

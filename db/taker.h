@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "db/store.h"
 #include "db/transfer.h"
+#include "db/winner_store.h"
 
 namespace autotune::db {
 
@@ -13,7 +13,7 @@ namespace autotune::db {
 // would make 100,000 rows take minutes.
 class Taker {
   public:
-    Taker(Store& store, const TakeOptions& options) : store_(store), options_(options) {}
+    Taker(WinnerStore& store, const TakeOptions& options) : store_(store), options_(options) {}
 
     // `where` names the row in a refusal: "line 12".
     void offer(Winner winner, const std::string& where);
@@ -28,7 +28,7 @@ class Taker {
     RowVerdict verdict_on(const Winner& winner) const;
     void write();
 
-    Store& store_;
+    WinnerStore& store_;
     const TakeOptions& options_;
     TakeReport report_;
     std::vector<Winner> batch_;

@@ -4,6 +4,7 @@
 #include <istream>
 #include <ostream>
 
+#include "db/json_line.h"
 #include "db/json_value.h"
 #include "db/taker.h"
 #include "src/core/error.h"
@@ -63,7 +64,7 @@ void offer_line(Taker& taker, const std::string& line, const std::string& where)
 
 }  // namespace
 
-std::int64_t export_lines(const Store& store, const Filter& filter, std::ostream& out) {
+std::int64_t export_lines(const WinnerStore& store, const Filter& filter, std::ostream& out) {
     std::int64_t written = 0;
     store.for_each_oldest_first(filter, [&](const Winner& winner) {
         out << to_json_line(winner) << '\n';
@@ -77,7 +78,7 @@ std::int64_t export_lines(const Store& store, const Filter& filter, std::ostream
     return written;
 }
 
-TakeReport import_lines(Store& store, std::istream& in, const TakeOptions& options) {
+TakeReport import_lines(WinnerStore& store, std::istream& in, const TakeOptions& options) {
     Taker taker(store, options);
     LineReader reader(in);
     std::int64_t number = 0;

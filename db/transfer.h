@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 
 namespace autotune::db {
 
@@ -56,11 +56,11 @@ bool takes_over(const Winner& theirs, const Winner& ours);
 
 // Writes the user's rows that match, one JSON object a line, oldest first so that importing them keeps their order. Returns how
 // many. Throws Error{database} if the stream fails.
-std::int64_t export_lines(const Store& store, const Filter& filter, std::ostream& out);
+std::int64_t export_lines(const WinnerStore& store, const Filter& filter, std::ostream& out);
 
 // Offers each line to the store; empty lines are passed over. A line that is not valid is counted and does not end the import;
 // one that is longer than kMostLineBytes, or cannot be read, does.
 inline constexpr std::size_t kMostLineBytes = std::size_t{16} << 20;
-TakeReport import_lines(Store& store, std::istream& in, const TakeOptions& options);
+TakeReport import_lines(WinnerStore& store, std::istream& in, const TakeOptions& options);
 
 }  // namespace autotune::db

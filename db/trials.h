@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "db/rows.h"
-#include "db/store.h"
+#include "db/winner_store.h"
 
 namespace autotune::db {
 

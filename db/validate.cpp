@@ -254,4 +254,38 @@ std::optional<std::string> why_invalid(const Winner& winner) {
     return flaw_of(winner.evidence);
 }
 
+Winner tidied(Winner winner) {
+    winner.device.name = cleaned(winner.device.name);
+    Provenance& from = winner.provenance;
+    for (std::string* text : {&from.driver, &from.nvrtc, &from.device_name, &from.method, &from.tool_version, &from.date}) {
+        *text = cleaned(*text);
+    }
+    winner.doubt = cleaned(winner.doubt);
+    Evidence& evidence = winner.evidence;
+    evidence.decided_by = cleaned(evidence.decided_by);
+    evidence.stopped_by = cleaned(evidence.stopped_by);
+    if (evidence.finalists.size() > kMaxFinalists) evidence.finalists.resize(kMaxFinalists);
+    for (Finalist& finalist : evidence.finalists) finalist.name = cleaned(finalist.name, kMaxDetail);
+    return winner;
+}
+
+Winner brief(const Winner& winner) {
+    Winner copy{.op = winner.op,
+                .class_key = winner.class_key,
+                .extents = winner.extents,
+                .device = winner.device,
+                .template_identity = winner.template_identity,
+                .candidate = winner.candidate,
+                .timing = winner.timing,
+                .compile = winner.compile,
+                .provenance = winner.provenance,
+                .shipped = winner.shipped};
+    const Evidence& from = winner.evidence;
+    copy.evidence.rounds = from.rounds;
+    copy.evidence.decided_by = from.decided_by;
+    copy.evidence.max_error = from.max_error;
+    copy.evidence.conditions = from.conditions;
+    return copy;
+}
+
 }  // namespace autotune::db

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 
 namespace autotune::db {
 
@@ -31,6 +31,12 @@ bool is_class_key(std::string_view text);
 bool is_text(std::string_view text, std::size_t limit = kMaxText);
 // `text` made to pass is_text: cut, and what is not printable replaced.
 std::string cleaned(std::string_view text, std::size_t limit = kMaxText);
+
+// The winner with its texts cut and cleaned: what the tuner itself writes is not refused, a driver's name for a device is not its
+// fault.
+Winner tidied(Winner winner);
+// Without finalists and failures, which are most of it.
+Winner brief(const Winner& winner);
 
 // First thing wrong with the row: "extent m is -1, outside 0 to 2^40"; nullopt if all is in range.
 std::optional<std::string> why_invalid(const Winner& winner);

@@ -114,22 +114,22 @@ Winners::~Winners() {
 
 // The user's database where there is one, else an empty one in memory with the shipped winners beneath. A database that appears
 // later, by a first tune, is picked up at the next look. REQUIRES: mutex_ is held.
-db::Store* Winners::store(LateWarnings& warnings) {
+db::WinnerStore* Winners::store(LateWarnings& warnings) {
     const bool exists = !settings_.database.empty() && ::access(settings_.database.c_str(), F_OK) == 0;
-    if (store_ && (store_has_database_ || !exists)) return &*store_;
+    if (store_ && (store_has_database_ || !exists)) return store_.get();
     if (exists) {
         try {
-            store_ = db::Store::open(open_options(settings_, settings_.database));
+            store_ = db::open_store(open_options(settings_, settings_.database));
             store_has_database_ = true;
-            return &*store_;
+            return store_.get();
         } catch (const Error& error) {
             warnings.add("open", std::string(error.what()) + "; winners of this database are not used");
         }
     }
-    if (store_) return &*store_;
+    if (store_) return store_.get();
     try {
-        store_ = db::Store::open(open_options(settings_, ":memory:"));
-        return &*store_;
+        store_ = db::open_store(open_options(settings_, ":memory:"));
+        return store_.get();
     } catch (const Error& error) {
         warnings.add("shipped", std::string(error.what()) + "; shipped winners are not used");
     }
@@ -139,7 +139,7 @@ db::Store* Winners::store(LateWarnings& warnings) {
 // REQUIRES: mutex_ is held.
 std::vector<Found> Winners::read(const Problem& problem, const Device& device, LateWarnings& warnings) {
     std::vector<Found> found;
-    db::Store* const open = store(warnings);
+    db::WinnerStore* const open = store(warnings);
     if (open == nullptr) return found;
     StoredWinnerRule rule(identities_, problem, device);
     const auto take = [&](const db::Winner& winner, autotune_origin origin) {
@@ -253,8 +253,8 @@ void Winners::write(const std::vector<Miss>& misses) const {
     options.read_only = false;
     options.create = true;
     options.shipped.clear();
-    db::Store writable = db::Store::open(options);
-    for (const auto& [problem, device] : misses) writable.record_miss(problem, device);
+    const std::unique_ptr<db::WinnerStore> writable = db::open_store(options);
+    for (const auto& [problem, device] : misses) writable->record_miss(problem, device);
 }
 
 void Winners::flush_misses() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -7,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/stored_winner.h"
 #include "src/core/device.h"
@@ -62,14 +63,14 @@ class Winners {
     using Miss = std::pair<Problem, DeviceIdentity>;
 
     std::vector<Found> read(const Problem& problem, const Device& device, LateWarnings& warnings);
-    db::Store* store(LateWarnings& warnings);
+    db::WinnerStore* store(LateWarnings& warnings);
     void write(const std::vector<Miss>& misses) const;
 
     const Settings& settings_;
     const Catalogue& catalogue_;
     Log& log_;
     std::mutex mutex_;
-    std::optional<db::Store> store_;
+    std::unique_ptr<db::WinnerStore> store_;
     bool store_has_database_ = false;
     std::unordered_map<std::string, Candidate> likely_defaults_;  // by class, device and rounded extents
     TemplateIdentities identities_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "db/json_line.h"
 #include "db/store.h"
 #include "src/core/error.h"
 

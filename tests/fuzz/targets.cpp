@@ -3,6 +3,7 @@
 #include <array>
 #include <sstream>
 
+#include "db/json_line.h"
 #include "db/store.h"
 #include "db/transfer.h"
 #include "kernel_templates/catalogue.h"

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "db/store.h"
 #include "tests/runtime/add_data.h"
 #include "tests/runtime/session.h"
 #include "tests/support/fake/in_fake_process.h"

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "db/store.h"
 #include "tests/runtime/session.h"
 #include "tests/support/fake/in_fake_process.h"
 

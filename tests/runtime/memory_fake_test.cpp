@@ -6,6 +6,8 @@
 #include <optional>
 #include <thread>
 
+#include "db/json_line.h"
+#include "db/store.h"
 #include "tests/runtime/session.h"
 #include "tests/support/fake/in_fake_process.h"
 #include "tests/support/interposer/interposer.h"

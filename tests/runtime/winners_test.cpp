@@ -13,6 +13,8 @@
 #include <fstream>
 #include <limits>
 
+#include "db/json_line.h"
+#include "db/store.h"
 #include "src/runtime/status.h"
 #include "tests/db/killed_writer.h"
 #include "tests/runtime/sample.h"

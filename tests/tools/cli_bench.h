@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "db/store.h"
 #include "src/core/error.h"
 #include "tools/cli/cli.h"
 

@@ -62,7 +62,7 @@ RowFilter row_filter_of(Session& session) {
     return filter;
 }
 
-std::uint64_t scan_rows(const db::Store& store, const RowFilter& filter, std::size_t limit,
+std::uint64_t scan_rows(const db::WinnerStore& store, const RowFilter& filter, std::size_t limit,
                         const std::function<bool(const db::Winner&)>& use) {
     if (filter.problems.empty()) {
         // The whole table is counted by the database and not read: 100,000 rows are listed in the time of fifty.
@@ -85,7 +85,7 @@ std::uint64_t scan_rows(const db::Store& store, const RowFilter& filter, std::si
     return total;
 }
 
-MatchingRows matching_rows(const db::Store& store, const RowFilter& filter, std::size_t limit) {
+MatchingRows matching_rows(const db::WinnerStore& store, const RowFilter& filter, std::size_t limit) {
     MatchingRows rows;
     rows.total = scan_rows(store, filter, limit, [&](const db::Winner& winner) {
         rows.winners.push_back(winner);
@@ -94,7 +94,7 @@ MatchingRows matching_rows(const db::Store& store, const RowFilter& filter, std:
     return rows;
 }
 
-db::Winner with_evidence(const db::Store& store, const Catalogue& catalogue, const db::Winner& row) {
+db::Winner with_evidence(const db::WinnerStore& store, const Catalogue& catalogue, const db::Winner& row) {
     if (const auto problem = problem_of(catalogue, row)) {
         for (db::Winner& full : store.find(*problem, row.device)) {
             if (same_row(full, row)) return std::move(full);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "db/store.h"
 #include "db/transfer.h"
+#include "db/winner_store.h"
 #include "tools/cli/session.h"
 
 namespace autotune::cli {
@@ -25,15 +25,15 @@ struct MatchingRows {
 };
 // Hands matching rows over one by one in bounded memory, `limit` at most and as long as `use` returns true. Returns how many
 // match.
-std::uint64_t scan_rows(const db::Store& store, const RowFilter& filter, std::size_t limit,
+std::uint64_t scan_rows(const db::WinnerStore& store, const RowFilter& filter, std::size_t limit,
                         const std::function<bool(const db::Winner&)>& use);
-MatchingRows matching_rows(const db::Store& store, const RowFilter& filter, std::size_t limit);
+MatchingRows matching_rows(const db::WinnerStore& store, const RowFilter& filter, std::size_t limit);
 
 // "database PATH has rows that are passed over: 3 (row 7: WHY); ...". REQUIRES: the file is not sound, and not damaged.
 std::string passed_over_text(const std::string& path, const db::FileHealth& health);
 
 // The row with all its evidence, which a listing leaves out; the row itself if its problem cannot be made again.
-db::Winner with_evidence(const db::Store& store, const Catalogue& catalogue, const db::Winner& row);
+db::Winner with_evidence(const db::WinnerStore& store, const Catalogue& catalogue, const db::Winner& row);
 
 std::string shape_of(const db::Winner& winner);
 

@@ -101,16 +101,16 @@ std::vector<std::string> Session::shipped() const {
     return {};
 }
 
-db::Store& Session::open(db::OpenOptions options, bool expects_missing) {
+db::WinnerStore& Session::open(db::OpenOptions options, bool expects_missing) {
     options.path = database_path();
     options.shipped = shipped();
     options.on_warning = [this, expects_missing](const db::Warning& warning) {
         if (!expects_missing || warning.kind != db::WarningKind::missing) warn(warning.text);
     };
-    return stores_.emplace_back(db::Store::open(options));
+    return *stores_.emplace_back(db::open_store(options));
 }
 
-db::Store& Session::open_store() {
+db::WinnerStore& Session::open_store() {
     const std::string path = database_path();
     if (path.empty()) throw Error(ErrorCode::usage, "--db is empty; give the path of a file");
     if (!arguments_.has("db")) {
@@ -120,12 +120,12 @@ db::Store& Session::open_store() {
     return open({.or_read_only = true});
 }
 
-db::Store& Session::open_store_to_read() {
+db::WinnerStore& Session::open_store_to_read() {
     const bool named = arguments_.has("db") || environment_.get("AUTOTUNE_DB");
     return open({.read_only = true, .create = false, .missing_is_empty = !named});
 }
 
-db::Store& Session::open_store_if_any() {
+db::WinnerStore& Session::open_store_if_any() {
     return open({.read_only = true, .create = false, .missing_is_empty = true}, true);
 }
 
@@ -160,7 +160,7 @@ void Session::make_folders() {
     make_private_folder(paths_.state_folder);
 }
 
-tuner::TuneServices Session::tune_services(const Device& device, db::Store* store, tuner::TuneObserver* observer) {
+tuner::TuneServices Session::tune_services(const Device& device, db::WinnerStore* store, tuner::TuneObserver* observer) {
     make_folders();
     tuner::TuneServices services{.catalogue = catalogue(),
                                  .store = store,
@@ -183,7 +183,7 @@ tuner::TuneServices Session::tune_services(const Device& device, db::Store* stor
     return services;
 }
 
-tuner::TuneServices Session::tune_services(const Gpu& gpu, db::Store* store, tuner::TuneObserver* observer) {
+tuner::TuneServices Session::tune_services(const Gpu& gpu, db::WinnerStore* store, tuner::TuneObserver* observer) {
     tuner::TuneServices services = tune_services(gpu.device, store, observer);
     services.device_uuid = gpu.uuid;
     services.provenance = gpu.provenance;

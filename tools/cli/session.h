@@ -2,14 +2,14 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 #include "kernel_templates/catalogue.h"
 #include "tools/cli/command.h"
 #include "tools/cli/environment.h"
@@ -93,11 +93,11 @@ class Session {
     // ---- the database ----
     std::string database_path() const;
     // Opens it for writing, and makes it where it is missing. One that may not be written is opened for reading, with a warning.
-    db::Store& open_store();
+    db::WinnerStore& open_store();
     // Opens it for reading. A default database that was never made is empty, with a warning; one that was named must exist.
-    db::Store& open_store_to_read();
+    db::WinnerStore& open_store_to_read();
     // The same where a database that was never made is what to expect, named or not: nothing is said of it.
-    db::Store& open_store_if_any();
+    db::WinnerStore& open_store_if_any();
 
     // ---- the GPU ----
     // nullopt where no driver is installed. Throws where one is and fails, or with --require-gpu.
@@ -109,13 +109,13 @@ class Session {
     void learn_versions(Gpu& gpu);
 
     // What the tuner is given. `device` may stand in for an absent GPU. The caller keeps store and observer alive.
-    tuner::TuneServices tune_services(const Device& device, db::Store* store, tuner::TuneObserver* observer);
-    tuner::TuneServices tune_services(const Gpu& gpu, db::Store* store, tuner::TuneObserver* observer);
+    tuner::TuneServices tune_services(const Device& device, db::WinnerStore* store, tuner::TuneObserver* observer);
+    tuner::TuneServices tune_services(const Gpu& gpu, db::WinnerStore* store, tuner::TuneObserver* observer);
 
   private:
     std::vector<std::string> shipped() const;
     void warn_of_fallback();
-    db::Store& open(db::OpenOptions options, bool expects_missing = false);
+    db::WinnerStore& open(db::OpenOptions options, bool expects_missing = false);
     void clear_progress();
     void note(LogLevel level, const std::string& text);
     void make_folders();
@@ -131,7 +131,7 @@ class Session {
     std::vector<std::string> warnings_;  // all that were told
     std::size_t in_json_ = 0;            // of them, those that a JSON object has
     JsonDocument document_;
-    std::deque<db::Store> stores_;  // last: a store that closes may warn
+    std::vector<std::unique_ptr<db::WinnerStore>> stores_;  // last: a store that closes may warn
 };
 
 }  // namespace autotune::cli

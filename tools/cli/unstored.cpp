@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "db/json_line.h"
 #include "src/core/error.h"
 
 namespace autotune::cli {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/session.h"
 

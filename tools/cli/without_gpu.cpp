@@ -74,7 +74,8 @@ void print_compiled(Session& session, const Problem& problem, const Device& devi
 }
 
 // Sets `has_kernels` where a kernel was compiled.
-ExitCode compile_one(Session& session, const db::Store& store, const Device& device, const Problem& problem, bool& has_kernels) {
+ExitCode compile_one(Session& session, const db::WinnerStore& store, const Device& device, const Problem& problem,
+                     bool& has_kernels) {
     ProgressLine progress(session);
     tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
     // Nothing is timed beside it: the compiler may have every core.
@@ -93,7 +94,7 @@ ExitCode compile_one(Session& session, const db::Store& store, const Device& dev
 
 }  // namespace
 
-std::optional<db::Winner> winner_on_record(const db::Store& store, const Problem& problem, const Device& device) {
+std::optional<db::Winner> winner_on_record(const db::WinnerStore& store, const Problem& problem, const Device& device) {
     std::optional<db::Winner> best;
     for (db::Winner& winner : store.list({.op = problem.op, .class_key = problem.class_key(), .extents = problem.extents})) {
         if (arch_or_empty(winner.device) != device.arch()) continue;
@@ -103,7 +104,7 @@ std::optional<db::Winner> winner_on_record(const db::Store& store, const Problem
 }
 
 ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
-    const db::Store& store = session.open_store_if_any();
+    const db::WinnerStore& store = session.open_store_if_any();
     std::vector<ExitCode> codes;
     session.document().expect(devices.size() * problems.size());
     bool has_kernels = false;

@@ -16,7 +16,7 @@ ExitCode tune_without_gpu(Session& session, const std::vector<Device>& devices, 
 ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems);
 
 // The best stored winner for the problem on any device of the architecture, shipped or the user's own.
-std::optional<db::Winner> winner_on_record(const db::Store& store, const Problem& problem, const Device& device);
+std::optional<db::Winner> winner_on_record(const db::WinnerStore& store, const Problem& problem, const Device& device);
 
 // --dry-run: families, points, legal configs, instances and what dropped the others. Nothing is compiled.
 void print_spaces(Session& session, const Problem& problem, const Device& device, const tuner::TuneOptions& options);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 #include "src/core/launch_plan.h"
 #include "tuner/measure/racing.h"
 #include "tuner/session/bench_session.h"

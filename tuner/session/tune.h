@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 #include "kernel_templates/catalogue.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
@@ -72,7 +72,7 @@ class TuneObserver {
 // What a tune is given; nothing else is reached for.
 struct TuneServices {
     const Catalogue& catalogue;
-    db::Store* store = nullptr;  // nullptr: nothing is remembered
+    db::WinnerStore* store = nullptr;  // nullptr: nothing is remembered
     Device device;
     std::string device_uuid;
     db::Provenance provenance;  // driver, NVRTC, device name, power limit; the tune adds method and date

@@ -34,7 +34,7 @@ bool is_known_failure(const db::StoredTrial& stored) {
     return stored.trial.status != TrialStatus::ok;
 }
 
-std::vector<db::Winner> winners_of_any_device(const db::Store& store, const Problem& problem) {
+std::vector<db::Winner> winners_of_any_device(const db::WinnerStore& store, const Problem& problem) {
     constexpr std::size_t kMost = 4;
     db::Filter filter;
     filter.op = problem.op;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "db/json_line.h"
 #include "db/store.h"
 #include "tests/db/sample.h"
 #include "tools/cli/output/json_format.h"

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "db/store.h"
 #include "tests/tools/cli_bench.h"
 #include "tools/cli/output/drops.h"
 #include "tools/cli/output/report_charts.h"

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "db/sqlite_handle.h"
+#include "db/store.h"
 #include "kernel_templates/catalogue.h"
 #include "src/core/error.h"
 #include "tests/db/sample.h"

@@ -79,7 +79,7 @@ std::string conditions_text(const tuner::BenchResult& result) {
 // One table after the other on the run's shared processes; what comes of all of them together is printed at the end.
 class BenchPrinter {
   public:
-    BenchPrinter(Session& session, const Gpu& gpu, db::Store& store)
+    BenchPrinter(Session& session, const Gpu& gpu, db::WinnerStore& store)
         : session_(session),
           gpu_(gpu),
           progress_(session),
@@ -162,7 +162,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
     }
     check_plot(arguments, problems);
     Gpu gpu = session.need_gpu("autotune bench times kernels");
-    db::Store& store = session.open_store();
+    db::WinnerStore& store = session.open_store();
     session.services().learn_versions(gpu, session.nvrtc_path());
     BenchPrinter printer(session, gpu, store);
     session.document().expect(problems.size());

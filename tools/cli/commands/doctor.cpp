@@ -97,7 +97,7 @@ Finding look_at_nvrtc(Session& session, const std::optional<Gpu>& gpu) {
 
 // Deletes the rows that every command passes over.
 void repair_database(Session& session) {
-    db::Store& store = session.open_store();
+    db::WinnerStore& store = session.open_store();
     const db::RepairReport report = store.repair();
     if (report.backup.empty()) return;
     session.warn(
@@ -109,7 +109,7 @@ void repair_database(Session& session) {
 Finding look_at_database(Session& session) {
     try {
         if (session.arguments().has("repair")) repair_database(session);
-        const db::Store& store = session.open_store_if_any();
+        const db::WinnerStore& store = session.open_store_if_any();
         const std::vector<db::Warning> warnings = store.warnings();
         const bool is_missing = std::any_of(warnings.begin(), warnings.end(),
                                             [](const db::Warning& warning) { return warning.kind == db::WarningKind::missing; });

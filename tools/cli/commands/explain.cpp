@@ -14,7 +14,8 @@ namespace autotune::cli {
 namespace {
 
 // The winner to explain: of the given GPU, or of any device of the architecture where there is none.
-std::optional<db::Winner> find_winner(const db::Store& store, const Problem& problem, const Device& device, bool is_this_gpu) {
+std::optional<db::Winner> find_winner(const db::WinnerStore& store, const Problem& problem, const Device& device,
+                                      bool is_this_gpu) {
     std::optional<db::Winner> best;
     for (const db::Winner& row : store.list({.op = problem.op, .class_key = problem.class_key(), .extents = problem.extents})) {
         if (is_this_gpu ? row.device.key() != device.identity.key() : arch_or_empty(row.device) != device.arch()) continue;
@@ -134,7 +135,7 @@ struct Subject {
     std::optional<db::Provenance> today;
 };
 
-void explain_one(Session& session, const db::Store& store, const Subject& subject, const Problem& problem) {
+void explain_one(Session& session, const db::WinnerStore& store, const Subject& subject, const Problem& problem) {
     const Op& op = session.catalogue().op_of(problem);
     const tuner::Choice choice = choice_of(session, problem, subject.device);
     const bool is_this_gpu = subject.today.has_value();
@@ -174,7 +175,7 @@ std::vector<Subject> subjects_of(Session& session) {
 
 ExitCode run(Session& session, const Arguments&) {
     const std::vector<Problem> problems = problems_of(session);
-    const db::Store& store = session.open_store_to_read();
+    const db::WinnerStore& store = session.open_store_to_read();
     const std::vector<Subject> subjects = subjects_of(session);
     session.document().expect(subjects.size() * problems.size());
     for (const Subject& subject : subjects) {

@@ -5,7 +5,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "db/store.h"
+#include "db/json_line.h"
+#include "db/winner_store.h"
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output/json_format.h"
@@ -16,7 +17,7 @@ namespace autotune::cli {
 namespace {
 
 // The rows that were tuned here, oldest first, until `use` returns false. Shipped ones are the same for everybody.
-void for_each_row(Session& session, const db::Store& store, const RowFilter& filter,
+void for_each_row(Session& session, const db::WinnerStore& store, const RowFilter& filter,
                   const std::function<bool(const db::Winner&)>& use) {
     if (filter.problems.empty()) {
         store.for_each_oldest_first({.op = filter.op, .class_key = "", .device_key = filter.device_key}, use);
@@ -28,7 +29,7 @@ void for_each_row(Session& session, const db::Store& store, const RowFilter& fil
 }
 
 // How many were written. A stream that fails ends it; who gave the stream asks it why.
-std::int64_t write_rows(Session& session, const db::Store& store, const RowFilter& filter, std::ostream& out) {
+std::int64_t write_rows(Session& session, const db::WinnerStore& store, const RowFilter& filter, std::ostream& out) {
     std::int64_t written = 0;
     for_each_row(session, store, filter, [&](const db::Winner& row) {
         out << db::to_json_line(row) << "\n";
@@ -38,7 +39,7 @@ std::int64_t write_rows(Session& session, const db::Store& store, const RowFilte
     return written;
 }
 
-ExitCode print_rows(Session& session, const db::Store& store, const RowFilter& filter) {
+ExitCode print_rows(Session& session, const db::WinnerStore& store, const RowFilter& filter) {
     if (session.json()) {
         JsonList list(session, {{"database", store.path()}}, "winners");
         std::int64_t written = 0;
@@ -63,7 +64,7 @@ std::string unfinished_path(const std::string& path) {
     return is_file ? path + ".part" : path;
 }
 
-ExitCode write_file(Session& session, const db::Store& store, const RowFilter& filter, const std::string& path) {
+ExitCode write_file(Session& session, const db::WinnerStore& store, const RowFilter& filter, const std::string& path) {
     const std::string unfinished = unfinished_path(path);
     std::ofstream file(unfinished, std::ios::trunc);
     if (!file)
@@ -88,7 +89,7 @@ ExitCode write_file(Session& session, const db::Store& store, const RowFilter& f
 
 ExitCode run(Session& session, const Arguments& arguments) {
     const RowFilter filter = row_filter_of(session);
-    const db::Store& store = session.open_store_to_read();
+    const db::WinnerStore& store = session.open_store_to_read();
     if (arguments.has("out")) return write_file(session, store, filter, arguments.text("out"));
     return print_rows(session, store, filter);
 }

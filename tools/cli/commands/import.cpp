@@ -8,7 +8,7 @@ namespace autotune::cli {
 namespace {
 
 ExitCode run(Session& session, const Arguments& arguments) {
-    db::Store& store = session.open_store();
+    db::WinnerStore& store = session.open_store();
     std::vector<std::pair<std::string, db::TakeReport>> taken;
     for (const std::string& path : arguments.words()) {
         if (session.stopped()) break;

@@ -39,7 +39,7 @@ Device device_of(const db::Winner& winner, const std::optional<Gpu>& gpu) {
     return device;
 }
 
-std::optional<ReportedProblem> reported(Session& session, const db::Store& store, const db::Winner& row,
+std::optional<ReportedProblem> reported(Session& session, const db::WinnerStore& store, const db::Winner& row,
                                         const std::optional<Gpu>& gpu) {
     const auto problem = problem_of(session.catalogue(), row);
     if (!problem) {
@@ -56,7 +56,7 @@ std::optional<ReportedProblem> reported(Session& session, const db::Store& store
     return one;
 }
 
-Report report_of(Session& session, const db::Store& store) {
+Report report_of(Session& session, const db::WinnerStore& store) {
     const auto limit = session.arguments().integer("limit", kShownByDefault, {.least = 0});
     const MatchingRows rows =
         matching_rows(store, row_filter_of(session), limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit));
@@ -110,7 +110,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
     }
     if (files.empty())
         throw Error(ErrorCode::usage, "--html or --plot is missing: where to write, for example --html report.html");
-    const db::Store& store = session.open_store_to_read();
+    const db::WinnerStore& store = session.open_store_to_read();
     const Report report = report_of(session, store);
     if (arguments.has("plot")) write_output(arguments.text("plot"), overview_svg(report, session.catalogue()), "plot");
     if (arguments.has("html")) write_output(arguments.text("html"), report_html(report, session.catalogue()), "html");

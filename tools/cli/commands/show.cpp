@@ -76,7 +76,7 @@ std::string rows_table(Session& session, const std::vector<db::Winner>& winners)
     return classes.legend() + candidates.legend() + table.to_string(session.text_columns());
 }
 
-ExitCode show_misses(Session& session, const db::Store& store) {
+ExitCode show_misses(Session& session, const db::WinnerStore& store) {
     const std::vector<db::MissRow> misses = store.misses();
     if (!session.plain()) {
         std::vector<Json> rows;
@@ -107,7 +107,7 @@ ExitCode show_misses(Session& session, const db::Store& store) {
 // thousand.
 class Listing {
   public:
-    Listing(Session& session, const db::Store& store, const RowFilter& filter, std::size_t limit)
+    Listing(Session& session, const db::WinnerStore& store, const RowFilter& filter, std::size_t limit)
         : session_(session), store_(store), filter_(filter), limit_(limit) {}
 
     void print_json() {
@@ -159,7 +159,7 @@ class Listing {
     }
 
     Session& session_;
-    const db::Store& store_;
+    const db::WinnerStore& store_;
     const RowFilter& filter_;
     std::size_t limit_;
     std::uint64_t shown_ = 0;
@@ -168,7 +168,7 @@ class Listing {
 ExitCode run(Session& session, const Arguments& arguments) {
     const auto limit = arguments.integer("limit", kShownByDefault, {.least = 0});
     const RowFilter filter = row_filter_of(session);
-    const db::Store& store = session.open_store_to_read();
+    const db::WinnerStore& store = session.open_store_to_read();
     if (arguments.has("misses")) return show_misses(session, store);
     Listing listing(session, store, filter, limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit));
     if (session.csv()) {

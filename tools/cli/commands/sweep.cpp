@@ -204,7 +204,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
     }
     Gpu gpu = session.need_gpu("autotune sweep times kernels (autotune compile --shapes fills the cubin cache without a GPU)");
     options.each = tune_options_of(session, problems.front(), gpu.device);
-    db::Store& store = session.open_store();
+    db::WinnerStore& store = session.open_store();
     session.services().learn_versions(gpu, session.nvrtc_path());
     ProgressLine progress(session);
     progress.set_prefix(fmt::format("1/{}", problems.size()));

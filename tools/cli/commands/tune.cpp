@@ -66,7 +66,7 @@ void print_result(Session& session, const Gpu& gpu, const Problem& problem, cons
     out << "\n";
 }
 
-ExitCode tune_one(Session& session, Gpu& gpu, db::Store& store, const Problem& problem) {
+ExitCode tune_one(Session& session, Gpu& gpu, db::WinnerStore& store, const Problem& problem) {
     ProgressLine progress(session);
     const tuner::TuneOptions options = tune_options_of(session, problem, gpu.device);
     const bool asks_the_store =
@@ -118,7 +118,7 @@ ExitCode run(Session& session, const Arguments& arguments) {
     check_arch_is_the_gpus(arguments, *gpu);
     session.document().expect(problems.size());
     if (arguments.has("dry-run")) return dry_run(session, gpu->device, problems);
-    db::Store& store = session.open_store();
+    db::WinnerStore& store = session.open_store();
     return each_problem(session, problems, [&](const Problem& problem) { return tune_one(session, *gpu, store, problem); });
 }
 

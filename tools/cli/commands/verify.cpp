@@ -18,7 +18,7 @@ namespace autotune::cli {
 namespace {
 
 // Damage ends the command. Rows that are passed over anyway are named.
-void check_file(Session& session, const db::Store& store) {
+void check_file(Session& session, const db::WinnerStore& store) {
     const db::FileHealth health = store.check();
     if (!health.damage.empty()) {
         throw Error(ErrorCode::database, "the database " + store.path() + " is damaged: " + health.damage +
@@ -34,13 +34,13 @@ class Verification {
         : session_(session), list_(session, {{"database", session.database_path()}}, "rows"), identities_(session.catalogue()) {}
 
     // Rows whose text alone tells that they are of no use here. Needs no GPU.
-    ExitCode check_rows(const db::Store& store, const RowFilter& filter);
+    ExitCode check_rows(const db::WinnerStore& store, const RowFilter& filter);
     // Runs the kernels of this GPU's rows.
-    ExitCode check_kernels(const Gpu& gpu, db::Store& store, const RowFilter& filter);
+    ExitCode check_kernels(const Gpu& gpu, db::WinnerStore& store, const RowFilter& filter);
 
   private:
     void report(const db::Winner& row, const std::string& verdict, const std::string& detail);
-    ExitCode check_row(const Gpu& gpu, db::Store& store, const db::Winner& row);
+    ExitCode check_row(const Gpu& gpu, db::WinnerStore& store, const db::Winner& row);
     ExitCode check_answer(const Problem& problem, const db::Winner& row, tuner::TuneServices& services);
     Unstored store(const tuner::TuneServices& services, const db::Winner& winner);
     ExitCode race_again(const Problem& problem, const db::Winner& row, const std::string& why, tuner::TuneServices& services);
@@ -65,7 +65,7 @@ void Verification::report(const db::Winner& row, const std::string& verdict, con
                                   detail.empty() ? "" : ": " + printable(detail));
 }
 
-ExitCode Verification::check_rows(const db::Store& store, const RowFilter& filter) {
+ExitCode Verification::check_rows(const db::WinnerStore& store, const RowFilter& filter) {
     std::uint64_t unusable = 0;
     const std::uint64_t total = scan_rows(store, filter, SIZE_MAX, [&](const db::Winner& row) {
         if (const auto reason = why_unusable(identities_, row)) {
@@ -132,7 +132,7 @@ ExitCode Verification::race_again(const Problem& problem, const db::Winner& row,
     return unstored.is_stored() ? ExitCode::done : ExitCode::database;
 }
 
-ExitCode Verification::check_row(const Gpu& gpu, db::Store& store, const db::Winner& row) {
+ExitCode Verification::check_row(const Gpu& gpu, db::WinnerStore& store, const db::Winner& row) {
     db::Winner believed = row;  // a doubt ends with the race
     believed.doubt.clear();
     if (const auto reason = why_unusable(identities_, believed)) {
@@ -153,7 +153,7 @@ ExitCode Verification::check_row(const Gpu& gpu, db::Store& store, const db::Win
     return race_again(*problem, with_evidence(store, session_.catalogue(), row), stale, services);
 }
 
-ExitCode Verification::check_kernels(const Gpu& gpu, db::Store& store, const RowFilter& filter) {
+ExitCode Verification::check_kernels(const Gpu& gpu, db::WinnerStore& store, const RowFilter& filter) {
     const MatchingRows rows = matching_rows(store, filter, SIZE_MAX);
     bool wrong = false, failed = false, unstored = false;
     for (const db::Winner& row : rows.winners) {
@@ -178,12 +178,12 @@ ExitCode run(Session& session, const Arguments& arguments) {
     RowFilter filter = row_filter_of(session);
     Verification verification(session);
     if (arguments.has("database-only")) {
-        const db::Store& store = session.open_store_to_read();
+        const db::WinnerStore& store = session.open_store_to_read();
         check_file(session, store);
         return verification.check_rows(store, filter);
     }
     Gpu gpu = session.need_gpu("autotune verify runs kernels (--database-only checks the rows alone)");
-    db::Store& store = session.open_store();
+    db::WinnerStore& store = session.open_store();
     check_file(session, store);
     session.services().learn_versions(gpu, session.nvrtc_path());
     filter.device_key = gpu.device.identity.key();

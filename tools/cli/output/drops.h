@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 
 namespace autotune::cli {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 #include "src/core/op.h"
 #include "tools/cli/plot/charts.h"
 

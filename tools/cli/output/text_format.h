@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "db/store.h"
+#include "db/winner_store.h"
 #include "kernel_templates/catalogue.h"
 #include "src/core/op.h"
 #include "tools/cli/output/table.h"

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "db/database_error.h"
+#include "db/warning.h"
+#include "src/core/winner.h"
+
+namespace autotune::db {
+
+using autotune::Evidence;
+using autotune::Finalist;
+using autotune::Provenance;
+using autotune::StoredTrial;
+using autotune::Winner;
+
+// Which rows a listing wants; empty strings match all.
+struct Filter {
+    std::string op{};
+    std::string class_key{};
+    std::string device_key{};
+    std::size_t limit = SIZE_MAX;
+    std::vector<Extent> extents{};  // empty: all; else in the order of the problem
+};
+
+struct MissRow {
+    std::string problem_key{}, op{}, class_key{}, shape{}, device_key{}, date{};
+    std::int64_t count = 0;
+};
+
+// Damage ends the use of a file. Rows that are orphans or not valid are passed over, and repair() deletes them.
+struct FileHealth {
+    std::string damage{};      // what SQLite finds, or a device that is not what its key says
+    std::int64_t orphans = 0;  // rows that refer to rows which are not there, as deletions by other programs leave them
+    std::int64_t invalid = 0;  // winners that the validators refuse
+    std::string example{};     // the first of them
+    bool is_sound() const { return damage.empty() && orphans == 0 && invalid == 0; }
+};
+
+struct RepairReport {
+    std::int64_t orphans = 0;  // deleted
+    std::int64_t invalid = 0;
+    std::string backup{};  // the file as it was; empty if there was nothing to delete
+};
+
+struct OpenOptions {
+    std::string path{};                  // ":memory:" for tests
+    bool read_only = false;              // never writes: works on read-only media, and beside a writer
+    bool create = true;                  // also missing parent folders, for their owner alone (0700)
+    int busy_timeout_ms = 10'000;        // the library uses 30
+    std::vector<std::string> shipped{};  // JSONL files or folders of them, the read-only layer beneath
+    // A file that may not be written is opened for reading, with a warning: put() then throws, trials are not kept.
+    bool or_read_only = false;
+    // With read_only: a file that is not there yet counts as empty, with a warning.
+    bool missing_is_empty = false;
+    // Hears each of warnings() when it is found, in the middle of a call to the store: it must not call the store.
+    std::function<void(const Warning&)> on_warning{};
+};
+
+// What was learned, kept: winners with their evidence, trials of every outcome, and the problems that a library call missed. Not
+// thread-safe: one store per thread. Every member may throw DatabaseError with the path, what is wrong and what to do; nothing
+// else but std::bad_alloc.
+class WinnerStore {
+  public:
+    virtual ~WinnerStore() = default;
+
+    // Winners for exactly this problem and device: the user's rows before shipped ones, newest first. The caller decides which is
+    // valid (template identity known) and which is stale (Provenance). Rows that are not valid are passed over with a warning.
+    virtual std::vector<Winner> find(const Problem& problem, const DeviceIdentity& device) const = 0;
+    // Winners of the same op, class and device with other extents, nearest first: sum over extents of |log(a/b)|. Without
+    // finalists and failures, and in milliseconds from a million winners: the nearest of the thousand index entries around them.
+    virtual std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const = 0;
+
+    // Replaces the row of the same problem, device and template identity in one durable transaction. Texts are cut to their
+    // limits and cleaned of control characters; names or numbers that are out of range throw and nothing is stored.
+    virtual void put(const Winner& winner) = 0;
+    // All of them or none, in one transaction: for import and merge.
+    virtual void put_all(std::span<const Winner> winners) = 0;
+    // The user's rows, newest first, then shipped ones in the order of their files; without finalists and failures, for speed.
+    // Reads no more than filter.limit of them. With extents in the filter it is as fast as find().
+    virtual std::vector<Winner> list(const Filter& filter) const = 0;
+    // The same rows one by one in bounded memory, as long as `use` returns true; it may call the store. No lock is held while it
+    // runs.
+    virtual void scan(const Filter& filter, const std::function<bool(const Winner&)>& use) const = 0;
+    // The shipped rows alone.
+    virtual std::vector<Winner> list_shipped(const Filter& filter) const = 0;
+    // Rows that list() would give with no limit: from an index, and from shipped lines without parsing more than the filter
+    // needs.
+    virtual std::int64_t count(const Filter& filter) const = 0;
+    // scan() of the user's rows alone, finalists included, newest first.
+    virtual void for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const = 0;
+    // `invalid`, where it is given, hears why a row is not valid ("row 7: WHY") in place of a warning.
+    virtual void for_each_oldest_first(const Filter& filter, const std::function<bool(const Winner&)>& use,
+                                       const std::function<void(const std::string&)>& invalid = {}) const = 0;
+    // The user's row that put(winner) would replace.
+    virtual std::optional<Winner> same_key(const Winner& winner) const = 0;
+    // Deletes the user's winners that match, and the trials of their problems; returns how many winners. Ignores filter.limit.
+    virtual std::int64_t remove(const Filter& filter) = 0;
+
+    // What happened to a candidate; a later trial of the same candidate and NVRTC replaces it. Committed at once where trials
+    // come slowly; where they come fast, in batches of at most 64 trials or 250 ms, and at the latest by flush(), put() and the
+    // destructor. Call flush() before waiting for long: then kill -9 loses nothing that was recorded. Where the file is locked,
+    // full or read-only, neither throws: the trials wait in memory, with one warning, and flush() is false.
+    virtual void record(const Problem& problem, const DeviceIdentity& device, const StoredTrial& trial) = 0;
+    virtual bool flush() = 0;
+    // In the order in which they were last recorded.
+    virtual std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const = 0;
+
+    // A problem that a library call had no winner for; counts up.
+    virtual void record_miss(const Problem& problem, const DeviceIdentity& device) = 0;
+    virtual std::vector<MissRow> misses() const = 0;
+
+    virtual const std::string& path() const = 0;
+    // Version of SQLite at run time, schema version, journal mode: for doctor.
+    virtual std::string describe() const = 0;
+    // What is wrong with the file, if anything. Reads every row.
+    virtual FileHealth check() const = 0;
+    // The same in one sentence; empty if sound.
+    std::string verify_integrity() const;
+    // Deletes the rows that check() counts, in one transaction after a backup beside the file.
+    virtual RepairReport repair() = 0;
+    // What was passed over or is worth knowing, oldest first, each once. For the tool to print and the library to log.
+    virtual std::vector<Warning> warnings() const = 0;
+    // Whether put() can only fail: opened so, or fallen back to it.
+    virtual bool is_read_only() const = 0;
+
+  protected:
+    WinnerStore() = default;
+    WinnerStore(const WinnerStore&) = default;
+    WinnerStore& operator=(const WinnerStore&) = default;
+};
+
+// The store that the options name: an SQLite file. Throws DatabaseError, as Store::open() does.
+std::unique_ptr<WinnerStore> open_store(const OpenOptions& options);
+
+}  // namespace autotune::db
