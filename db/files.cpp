@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "db/failure.h"
+#include "src/core/file_descriptor.h"
 
 namespace autotune::db {
 namespace {
@@ -58,12 +59,8 @@ void make_folders(const std::string& folder, const std::string& path) {
 }
 
 void make_file(const std::string& path) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFile);
-    if (file >= 0) {
-        ::close(file);
-        return;
-    }
-    if (errno == EEXIST) return;  // another process was first
+    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFile));
+    if (file.open() || errno == EEXIST) return;  // another process was first
     const int code = errno;
     throw database_error(path, "cannot be made (" + reason(code) + ")",
                          "fix the permissions of its folder, or choose another file with --db or AUTOTUNE_DB",
@@ -174,11 +171,8 @@ std::int64_t size_of(const std::string& path) {
 std::string new_private_file(const std::string& path) {
     for (int attempt = 1; attempt <= kBackupNames; ++attempt) {
         const std::string name = attempt == 1 ? path : path + std::to_string(attempt);
-        const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFile);
-        if (file >= 0) {
-            ::close(file);
-            return name;
-        }
+        const FileDescriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFile));
+        if (file.open()) return name;
         if (errno != EEXIST)
             throw database_error(name, "cannot be made (" + reason(errno) + ")", "fix the permissions of its folder");
     }

@@ -1,5 +1,8 @@
 #include "db/merge.h"
 
+#include <functional>
+#include <optional>
+
 #include "db/failure.h"
 #include "db/integrity.h"
 #include "db/sqlite_handle.h"
@@ -8,12 +11,28 @@
 
 namespace autotune::db {
 
+namespace {
+
+// nullopt if it was stopped: a check reads the whole file.
+std::optional<std::string> damage_of(Connection& connection, const std::function<bool()>& stopped) {
+    const InterruptWhen watch(connection, stopped);
+    try {
+        return quick_check_of(connection);
+    } catch (const DatabaseError&) {
+        if (!watch.has_interrupted()) throw;
+        return std::nullopt;
+    }
+}
+
+}  // namespace
+
 TakeReport merge(WinnerStore& into, const std::string& from_path, const TakeOptions& options) {
     const Store from = Store::open({.path = from_path, .read_only = true, .create = false});
     Connection connection({.path = from_path, .read_only = true, .busy_timeout_ms = OpenOptions{}.busy_timeout_ms});
-    const std::string damage = quick_check_of(connection);
-    if (!damage.empty())
-        throw database_error(from_path, "is damaged (" + damage + ")", "merge a sound copy of it, nothing was taken");
+    const std::optional<std::string> damage = damage_of(connection, options.stopped);
+    if (!damage) return {.stopped = true};
+    if (!damage->empty())
+        throw database_error(from_path, "is damaged (" + *damage + ")", "merge a sound copy of it, nothing was taken");
     Taker taker(into, options);
     std::int64_t row = 0;
     const auto offer = [&](const Winner& winner) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -203,6 +204,10 @@ std::int64_t Connection::changes() const {
     return sqlite3_changes64(raw_);
 }
 
+void Connection::interrupt() const noexcept {
+    sqlite3_interrupt(raw_);
+}
+
 void Connection::abandon() noexcept {
     for (auto& [sql, handle] : statements_) (void)handle.release();
     statements_.clear();
@@ -246,6 +251,33 @@ Transaction::~Transaction() {
 void Transaction::commit() {
     connection_.query("COMMIT").run();
     open_ = false;
+}
+
+InterruptWhen::InterruptWhen(const Connection& connection, std::function<bool()> stopped) {
+    if (!stopped) return;
+    thread_ = std::thread([this, &connection, stopped = std::move(stopped)] { watch(connection, stopped); });
+}
+
+InterruptWhen::~InterruptWhen() {
+    {
+        const std::lock_guard lock(mutex_);
+        is_over_ = true;
+    }
+    ended_.notify_all();
+    if (thread_.joinable()) thread_.join();
+}
+
+// It interrupts again and again: SQLite forgets an interrupt that no statement was there for.
+void InterruptWhen::watch(const Connection& connection, const std::function<bool()>& stopped) {
+    constexpr std::chrono::milliseconds kPause{20};
+    std::unique_lock lock(mutex_);
+    while (!is_over_) {
+        if (stopped()) {
+            has_interrupted_ = true;
+            connection.interrupt();
+        }
+        ended_.wait_for(lock, kPause);
+    }
 }
 
 std::string sqlite_version() {

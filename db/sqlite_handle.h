@@ -1,11 +1,16 @@
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 
 // The thin owners around SQLite. Only the sources beside this header see sqlite3.h.
@@ -100,6 +105,9 @@ class Connection {
     const std::string& path() const { return options_.path; }
     const ConnectionOptions& options() const { return options_; }
 
+    // Ends what another thread runs on the connection: it fails.
+    void interrupt() const noexcept;
+
     // Forgets the handle without touching the file or its locks: for a forked child, where the handle is the parent's.
     void abandon() noexcept;
 
@@ -140,6 +148,26 @@ class Transaction {
   private:
     Connection& connection_;
     bool open_ = true;
+};
+
+// While it lives, a statement of the connection that is running ends with a DatabaseError soon after `stopped` has become true.
+// It is asked 50 times a second, on a thread of its own. REQUIRES: the connection outlives it.
+class InterruptWhen {
+  public:
+    InterruptWhen(const Connection& connection, std::function<bool()> stopped);  // empty: never
+    ~InterruptWhen();
+    InterruptWhen(const InterruptWhen&) = delete;
+    InterruptWhen& operator=(const InterruptWhen&) = delete;
+    bool has_interrupted() const { return has_interrupted_; }
+
+  private:
+    void watch(const Connection& connection, const std::function<bool()>& stopped);
+
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    bool is_over_ = false;
+    std::atomic<bool> has_interrupted_ = false;
+    std::thread thread_;
 };
 
 std::string sqlite_version();

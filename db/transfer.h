@@ -33,7 +33,7 @@ using RowCheck = std::function<RowVerdict(const Winner&)>;
 struct TakeOptions {
     RowCheck check{};                 // empty: takes every valid row
     bool dry_run = false;             // counts, and writes nothing
-    std::function<bool()> stopped{};  // asked before each row; what was taken before stays taken
+    std::function<bool()> stopped{};  // asked before each row, and from another thread while merge() checks
 };
 
 // What became of the rows that were offered.

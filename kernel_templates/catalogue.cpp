@@ -1,13 +1,12 @@
 #include "kernel_templates/catalogue.h"
 
-#include <sodium.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "kernel_templates/hash.h"
 #include "kernel_templates/registry.h"
 #include "src/core/error.h"
 
@@ -61,32 +60,11 @@ bool is_before(const Family* a, const Family* b) {
     return a->name() < b->name();
 }
 
-class Hash {
-  public:
-    Hash() { crypto_generichash_init(&state_, nullptr, 0, bytes_.size()); }
-
-    // Length first, so that two fields never run into each other.
-    void add(std::string_view field) {
-        const std::string length = std::to_string(field.size()) + ":";
-        update(length);
-        update(field);
-    }
-    std::string hex() {
-        crypto_generichash_final(&state_, bytes_.data(), bytes_.size());
-        std::array<char, 2 * 32 + 1> text{};
-        sodium_bin2hex(text.data(), text.size(), bytes_.data(), bytes_.size());
-        return text.data();
-    }
-
-  private:
-    void update(std::string_view bytes) {
-        const std::vector<unsigned char> copy(bytes.begin(), bytes.end());
-        crypto_generichash_update(&state_, copy.data(), copy.size());
-    }
-
-    crypto_generichash_state state_{};
-    std::array<unsigned char, 32> bytes_{};
-};
+// Length in decimal first, so that two fields never run into each other. Stored rows depend on each byte.
+void add_field(Hash& hash, std::string_view field) {
+    hash.raw(std::to_string(field.size()) + ":");
+    hash.raw(field);
+}
 
 bool includes(std::string_view text, const std::string& header) {
     return text.find("#include \"" + header + "\"") != std::string_view::npos;
@@ -212,15 +190,15 @@ const std::string& Catalogue::harness_text() const {
 
 std::string Catalogue::template_identity(const Family& family) const {
     Hash hash;
-    hash.add("autotune template 1");
-    hash.add(std::to_string(family.space_version()));
-    hash.add(text(family));
-    if (const auto* defined = dynamic_cast<const DefinedFamily*>(&family)) hash.add(defined->definition().canonical());
+    add_field(hash, "autotune template 1");
+    add_field(hash, std::to_string(family.space_version()));
+    add_field(hash, text(family));
+    if (const auto* defined = dynamic_cast<const DefinedFamily*>(&family)) add_field(hash, defined->definition().canonical());
     for (const TemplateHeader* header : reached_headers(headers_, text(family))) {
-        hash.add(header->name);
-        hash.add(header->text);
+        add_field(hash, header->name);
+        add_field(hash, header->text);
     }
-    return hash.hex().substr(0, 16);
+    return to_hex(hash.digest()).substr(0, 16);
 }
 
 }  // namespace autotune

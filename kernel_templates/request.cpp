@@ -7,25 +7,10 @@
 #include <limits>
 
 #include "src/core/error.h"
+#include "src/core/text.h"
 
 namespace autotune {
 namespace {
-
-std::string join(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-    return text;
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-    std::vector<std::string_view> parts;
-    while (true) {
-        const std::size_t end = text.find(separator);
-        parts.push_back(text.substr(0, end));
-        if (end == std::string_view::npos) return parts;
-        text.remove_prefix(end + 1);
-    }
-}
 
 enum class Parsed { number, no_number, too_large };
 
@@ -85,13 +70,13 @@ const OpAlias* alias_named(const std::vector<OpAlias>& aliases, std::string_view
 
 ShapeNumbers parse_shape(std::string_view shape, std::string_view form, const ExtentRange& range) {
     const std::string whole(shape);
-    const std::vector<std::string_view> letters = split(form, 'x');
+    const std::vector<std::string> letters = split(form, 'x');
     ShapeNumbers numbers;
     if (const std::size_t star = shape.find('*'); star != std::string_view::npos) {
         numbers.batch = parse_extent({shape.substr(0, star), "the batch"}, whole, {});
         shape.remove_prefix(star + 1);
     }
-    const std::vector<std::string_view> parts = split(shape, 'x');
+    const std::vector<std::string> parts = split(shape, 'x');
     for (std::size_t i = 0; i < std::min(parts.size(), letters.size()); ++i) {
         numbers.extents.push_back(parse_extent({parts[i], std::string(letters[i])}, whole, range));
     }

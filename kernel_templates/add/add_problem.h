@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/core/family.h"
+#include "src/core/integer_math.h"
 #include "src/core/launch_plan.h"
 #include "src/core/op.h"
 #include "src/core/problem.h"
@@ -68,8 +69,6 @@ Constraint pdl_constraint(const Device& device);
 // For ranking only.
 double predict_us(const View& view, const Traffic& traffic, const Device& device);
 
-constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t by) {
-    return (value + by - 1) / by;
-}
+using autotune::ceil_div;
 
 }  // namespace autotune::add

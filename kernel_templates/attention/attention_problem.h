@@ -9,6 +9,7 @@
 
 #include "kernel_templates/attention/mask.cuh"
 #include "src/core/family.h"
+#include "src/core/integer_math.h"
 #include "src/core/launch_plan.h"
 #include "src/core/op.h"
 #include "src/core/problem.h"
@@ -155,11 +156,7 @@ double computed_pairs(const View& view, std::int64_t block_q, std::int64_t block
 // What every family refuses: more tiles of `block_q` rows than a grid has blocks.
 std::optional<std::string> refuses_grid(const View& view, std::int64_t block_q);
 
-constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t by) {
-    return (value + by - 1) / by;
-}
-constexpr std::int64_t round_up(std::int64_t value, std::int64_t to) {
-    return ceil_div(value, to) * to;
-}
+using autotune::ceil_div;
+using autotune::round_up;
 
 }  // namespace autotune::attention

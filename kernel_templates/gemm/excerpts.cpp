@@ -4,6 +4,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 #include "src/core/random.h"
 
 namespace autotune::gemm {
@@ -37,7 +38,7 @@ void cut_scale(Excerpt& part, int tensor, std::int64_t start, std::int64_t count
     if (scaling == Scaling::tensor) return;
     Dim& dim = part.problem.tensors[static_cast<std::size_t>(tensor)].dims[1];
     part.first[static_cast<std::size_t>(tensor)] = start / lines * dim.stride;
-    dim.extent = (count + lines - 1) / lines;
+    dim.extent = ceil_div(count, lines);
 }
 
 Excerpt rows_of(const Problem& problem, std::int64_t start) {
@@ -93,7 +94,7 @@ std::optional<ProductForm> product_form(const Problem& problem) {
     const std::int64_t in_sums = view.fast ? std::int64_t{1} << 14 : exact_integers(view.acc);
     const std::int64_t most = std::min(exact_integers(view.out), in_sums) - 2 * std::llabs(form.out_factor);
     const std::int64_t terms = most / (4 * std::llabs(form.product_factor));
-    const std::int64_t every = (view.k + terms - 1) / terms;
+    const std::int64_t every = ceil_div(view.k, terms);
     form.fills = {Fill::integers(-2, 2, std::max<std::int64_t>(every, 1)), Fill::integers(),
                   view.reads_c ? Fill::integers() : Fill::nan()};
     form.fills.resize(problem.tensors.size(), Fill::constant(1));  // of the scales

@@ -10,13 +10,6 @@ namespace autotune::gemm {
 
 using std::int64_t;
 
-int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-int64_t round_up(int64_t a, int64_t b) {
-    return ceil_div(a, b) * b;
-}
-
 Gemm::Gemm(const Problem& problem)
     : m(problem.extent("m")),
       n(problem.extent("n")),

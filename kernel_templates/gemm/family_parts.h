@@ -11,6 +11,7 @@
 #include "src/core/device.h"
 #include "src/core/dtype.h"
 #include "src/core/family.h"
+#include "src/core/integer_math.h"
 #include "src/core/launch_plan.h"
 #include "src/core/problem.h"
 #include "src/core/search_space.h"
@@ -24,8 +25,8 @@ inline constexpr std::int64_t kElementBytes = 2;
 inline constexpr std::int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() - 4096;  // sums with a tile stay in 32 bits
 inline constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max();
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b);
-std::int64_t round_up(std::int64_t a, std::int64_t b);
+using autotune::ceil_div;
+using autotune::round_up;
 
 // The numbers of a problem that rules, cost models and plans read. Unlike View it refers to nothing, so that a constraint may
 // keep it.

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::gemm {
 namespace {
@@ -21,10 +22,6 @@ struct Extents {
     std::int64_t batch = 1;
     std::int64_t padding = 0;  // of rows, in units of 16 bytes
 };
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
 
 // The problem's class at other extents. Rows that would break its alignment are padded, so that the same instance serves.
 Problem at_extents(const Op& op, const Problem& problem, const Extents& extents) {

@@ -3,6 +3,7 @@
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::gemm {
 namespace {
@@ -123,7 +124,7 @@ std::vector<OpTest> tests(const Problem& problem) {
     const View view(problem);
     const std::int64_t terms = most_terms(view);
     OpTest exact{.name = std::string(kExact), .fills = {}, .outputs = {{.tensor = kC}}};
-    exact.fills = {Fill::integers(-2, 2, (view.k + terms - 1) / terms), Fill::integers(),
+    exact.fills = {Fill::integers(-2, 2, ceil_div(view.k, terms)), Fill::integers(),
                    view.reads_c ? Fill::integers() : Fill::nan()};
     exact.product = product_form(problem);
     OpTest numeric{.name = std::string(kNumeric), .fills = {}, .outputs = {{kC, norm_ratio(view, problem)}}, .is_typical = true};

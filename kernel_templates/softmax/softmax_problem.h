@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/core/family.h"
+#include "src/core/integer_math.h"
 #include "src/core/launch_plan.h"
 #include "src/core/op.h"
 #include "src/core/problem.h"
@@ -105,8 +106,6 @@ struct Traffic {
 // For ranking only.
 double predict_us(const View& view, const Traffic& traffic, const Device& device);
 
-constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t by) {
-    return (value + by - 1) / by;
-}
+using autotune::ceil_div;
 
 }  // namespace autotune::softmax

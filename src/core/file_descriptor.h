@@ -9,20 +9,25 @@ namespace autotune {
 // Owns an open file; -1 is none.
 class FileDescriptor {
   public:
+    FileDescriptor() = default;
     explicit FileDescriptor(int raw) : raw_(raw) {}
     FileDescriptor(FileDescriptor&& other) noexcept : raw_(std::exchange(other.raw_, -1)) {}
-    FileDescriptor& operator=(FileDescriptor&&) = delete;
-    ~FileDescriptor() {
-        if (raw_ >= 0) ::close(raw_);
+    FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+        if (this != &other) {
+            (void)close();
+            raw_ = std::exchange(other.raw_, -1);
+        }
+        return *this;
     }
+    ~FileDescriptor() { (void)close(); }
 
     int get() const { return raw_; }
     bool open() const { return raw_ >= 0; }
-    // Closes now; false if the system reports that what was written may be lost.
-    bool close() { return ::close(std::exchange(raw_, -1)) == 0; }
+    // Closes now, if it is open; false if the system reports that what was written may be lost.
+    bool close() noexcept { return raw_ < 0 || ::close(std::exchange(raw_, -1)) == 0; }
 
   private:
-    int raw_;
+    int raw_ = -1;
 };
 
 }  // namespace autotune

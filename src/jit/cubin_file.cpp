@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "src/jit/hash.h"
+#include "kernel_templates/hash.h"
 
 namespace autotune::jit {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 #include <string_view>
 
+#include "kernel_templates/hash.h"
 #include "src/core/error.h"
-#include "src/jit/hash.h"
 
 namespace autotune::jit {
 namespace {

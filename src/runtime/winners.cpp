@@ -10,6 +10,7 @@
 #include "kernel_templates/legality.h"
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 #include "src/runtime/status.h"
 
 namespace autotune::runtime {
@@ -36,7 +37,7 @@ db::OpenOptions open_options(const Settings& settings, const std::string& path) 
 std::int64_t rounded_up(std::int64_t value) {
     std::int64_t unit = 1;
     while (value / unit >= 16) unit *= 2;
-    return (value + unit - 1) / unit * unit;
+    return round_up(value, unit);
 }
 
 // The same problem with its extents rounded up: not to be computed, only to be predicted.

@@ -2,10 +2,12 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
 
+#include "db/merge.h"
 #include "db/sqlite_handle.h"
 #include "tests/db/sample.h"
 
@@ -169,6 +171,16 @@ TEST_F(LargeStore, FindsNearWinnersOfALargeClassInMilliseconds) {
     const double spent = best_milliseconds_of([&] { EXPECT_EQ(store.near(problem_of(3, 100), sample_device(), 8).size(), 8U); });
     RecordProperty("ms", std::to_string(spent));
     EXPECT_LT(spent, 20);  // 0.5 ms over 2,500 rows
+}
+
+// The second question stops it: it is asked while SQLite checks the file, so no row is offered. A merge that asks before rows
+// alone takes one.
+TEST_F(LargeStore, AMergeIsStoppedWhileTheOtherFileIsChecked) {
+    Store into = memory_store();
+    std::atomic<int> asked = 0;
+    const TakeReport report = merge(into, path(), {.stopped = [&] { return asked++ > 0; }});
+    EXPECT_TRUE(report.stopped);
+    EXPECT_EQ(report.offered(), 0);
 }
 
 // All rows in one class, their extents spread as those of many models are.

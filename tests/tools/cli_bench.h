@@ -111,7 +111,7 @@ class FakeServices : public Services {
         return result;
     }
     // As the tuner does: a store that cannot take a winner costs no answer.
-    static std::string put(db::Store* store, const db::Winner& winner) {
+    static std::string put(db::WinnerStore* store, const db::Winner& winner) {
         try {
             if (store != nullptr) store->put(winner);
         } catch (const db::DatabaseError& error) {

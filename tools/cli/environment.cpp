@@ -1,5 +1,6 @@
 #include "tools/cli/environment.h"
 
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,11 +29,12 @@ bool make_one(const std::string& folder) {
 
 // Never getpwuid: containers run under ids that no user has.
 std::string temporary_home() {
-    return "/tmp/autotune-" + std::to_string(getuid());
+    return "/tmp/autotune-" + std::to_string(geteuid());
 }
 
 Environment Environment::of_process() {
     Environment environment;
+    if (::getauxval(AT_SECURE) != 0) return environment;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text(*entry);
         const std::size_t equals = text.find('=');
@@ -103,7 +105,7 @@ void make_private_temporary_folder(const std::string& folder) {
     if (!make_one(folder) || lstat(folder.c_str(), &facts) != 0) {
         throw Error(ErrorCode::database, "cannot make the folder " + folder + ": " + std::strerror(errno) + "; set HOME or --db");
     }
-    if (!S_ISDIR(facts.st_mode) || facts.st_uid != getuid() || (facts.st_mode & 077) != 0) {
+    if (!S_ISDIR(facts.st_mode) || facts.st_uid != geteuid() || (facts.st_mode & 077) != 0) {
         throw Error(ErrorCode::database, folder + " is not a private folder of this user; set HOME or --db");
     }
 }

@@ -15,6 +15,7 @@ class Environment {
 
     Environment() = default;
     explicit Environment(Variables variables) : variables_(std::move(variables)) {}
+    // Empty in a program that runs with more rights than its caller (set-user-ID): what the caller names must not be loaded.
     static Environment of_process();
 
     // nullopt for a variable that is unset or empty.

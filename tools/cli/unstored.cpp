@@ -8,6 +8,7 @@
 
 #include "db/json_line.h"
 #include "src/core/error.h"
+#include "src/core/file_descriptor.h"
 
 namespace autotune::cli {
 namespace {
@@ -16,15 +17,14 @@ constexpr const char* kFileName = "/unstored.jsonl";
 
 // One write, so that lines of several processes do not mix; what a full disk cut off is taken back.
 bool append_line(const std::string& path, const std::string& line) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (file < 0) return false;
+    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file.open()) return false;
     struct stat before = {};
-    const bool is_regular = ::fstat(file, &before) == 0 && S_ISREG(before.st_mode);
+    const bool is_regular = ::fstat(file.get(), &before) == 0 && S_ISREG(before.st_mode);
     const std::string text = line + "\n";
-    const bool is_whole =
-        is_regular && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
-    if (is_regular && !is_whole) (void)!::ftruncate(file, before.st_size);
-    ::close(file);
+    const bool is_whole = is_regular && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                          ::fsync(file.get()) == 0;
+    if (is_regular && !is_whole) (void)!::ftruncate(file.get(), before.st_size);
     return is_whole;
 }
 

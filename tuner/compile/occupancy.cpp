@@ -2,16 +2,14 @@
 
 #include <algorithm>
 
+#include "src/core/integer_math.h"
+
 namespace autotune::tuner {
 namespace {
 
 constexpr int kWarp = 32;
 constexpr int kRegisterUnit = 256;        // registers are given to a warp in these
 constexpr int kReservedSmemBytes = 1024;  // of every block, by the driver
-
-int round_up(int value, int unit) {
-    return (value + unit - 1) / unit * unit;
-}
 
 }  // namespace
 
@@ -22,7 +20,7 @@ double occupancy(const LaunchStep& step, const CompileReport& report, const Devi
     const int warps = (threads + kWarp - 1) / kWarp;
     int blocks = std::min(limits.blocks_per_sm, limits.threads_per_sm / (warps * kWarp));
     if (report.registers > 0) {
-        const int per_block = warps * round_up(report.registers * kWarp, kRegisterUnit);
+        const int per_block = warps * static_cast<int>(round_up(report.registers * kWarp, kRegisterUnit));
         blocks = std::min(blocks, limits.registers_per_sm / per_block);
     }
     const int smem = static_cast<int>(step.dynamic_smem_bytes) + report.static_smem_bytes;

@@ -5,18 +5,13 @@
 #include <thread>
 
 #include "src/core/error.h"
+#include "src/core/text.h"
 #include "tuner/search/search_domain.h"
 
 namespace autotune::tuner {
 namespace {
 
 constexpr std::size_t kMostPointsPerFamily = 200'000;
-
-std::string joined(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-    return text;
-}
 
 std::vector<const Family*> chosen_families(const Catalogue& catalogue, const Problem& problem, const Choice& choice) {
     const std::vector<const Family*> all = catalogue.families_of(problem.op);
@@ -27,7 +22,7 @@ std::vector<const Family*> chosen_families(const Catalogue& catalogue, const Pro
         if (found == all.end()) {
             std::vector<std::string> known;
             for (const Family* family : all) known.emplace_back(family->name());
-            throw Error(ErrorCode::usage, "op " + problem.op + " has no family '" + name + "'; it has: " + joined(known));
+            throw Error(ErrorCode::usage, "op " + problem.op + " has no family '" + name + "'; it has: " + join(known));
         }
         chosen.push_back(*found);
     }
@@ -65,7 +60,7 @@ void refuse_unknown_pins(const std::vector<Candidates::Part>& parts, const Choic
         }
         std::sort(known.begin(), known.end());
         known.erase(std::unique(known.begin(), known.end()), known.end());
-        if (!is_known) throw Error(ErrorCode::usage, "no family has a parameter '" + name + "'; known: " + joined(known));
+        if (!is_known) throw Error(ErrorCode::usage, "no family has a parameter '" + name + "'; known: " + join(known));
     }
 }
 
@@ -76,7 +71,7 @@ void refuse_unknown_name(const std::vector<Candidates::Part>& parts, const Choic
         for (const NamedConfig& named : part.space.named) known.push_back(named.name);
     }
     if (std::find(known.begin(), known.end(), choice.named) != known.end()) return;
-    throw Error(ErrorCode::usage, "no config is named '" + choice.named + "'; known: " + joined(known));
+    throw Error(ErrorCode::usage, "no config is named '" + choice.named + "'; known: " + join(known));
 }
 
 }  // namespace

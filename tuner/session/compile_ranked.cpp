@@ -14,6 +14,8 @@
 namespace autotune::tuner {
 namespace {
 
+constexpr double kUsualCompile_s = 0.8;  // of one candidate on one core, until one of these has been compiled
+
 // The best predicted and, where nothing is predicted, in the order of enumeration; of those that launch the same instance, the
 // first.
 std::vector<std::size_t> ranked(const Candidates& candidates, std::size_t count) {
@@ -62,6 +64,9 @@ std::vector<CompiledRow> compile_ranked(const Problem& problem, const CompileOpt
     const auto tell = [&] {
         progress.waiting = static_cast<int>(missing);
         progress.elapsed_s = seconds_since(begun);
+        const double each_s = progress.compiled > 0 ? progress.elapsed_s / progress.compiled
+                                                    : kUsualCompile_s / std::max(services.workers.compile_workers, 1);
+        progress.eta_s = each_s * static_cast<double>(missing);
         if (services.observer != nullptr) services.observer->on_progress(progress);
     };
     try {

@@ -40,7 +40,7 @@ void make_private_folder(const std::string& folder) {
 std::optional<GpuLock> GpuLock::try_take(const std::string& folder, const std::string& uuid) {
     make_private_folder(folder);
     const std::string path = path_of(folder, uuid);
-    Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (fd.get() < 0) throw Error(ErrorCode::internal, "cannot open the GPU lock " + path + ": " + std::strerror(errno));
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
     const std::string pid = std::to_string(::getpid()) + "\n";

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "src/core/file_descriptor.h"
 #include "tuner/worker/worker_process.h"
 
 namespace autotune::tuner {
@@ -16,8 +17,8 @@ class GpuLock {
     static std::string holder(const std::string& folder, const std::string& uuid);
 
   private:
-    explicit GpuLock(Fd fd) : fd_(std::move(fd)) {}
-    Fd fd_;
+    explicit GpuLock(FileDescriptor fd) : fd_(std::move(fd)) {}
+    FileDescriptor fd_;
 };
 
 // `name` reduced to letters, digits, '-' and '_', so that it can be part of a file name.

@@ -15,7 +15,7 @@ namespace autotune::tuner {
 Journal::Journal(const std::string& folder, const std::string& uuid) {
     const std::string path = folder + "/journal-" + file_stem(uuid) + ".jsonl";
     read(path);
-    fd_ = Fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    fd_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 
 void Journal::read(const std::string& path) {

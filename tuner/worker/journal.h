@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "src/core/file_descriptor.h"
 #include "src/core/problem.h"
 #include "src/core/trial.h"
 #include "tuner/worker/worker_process.h"
@@ -41,7 +42,7 @@ class Journal {
     void append(const char* what, const JournalEntry& entry);
     void read(const std::string& path);
 
-    Fd fd_;
+    FileDescriptor fd_;
     std::vector<JournalEntry> left_over_;
 };
 

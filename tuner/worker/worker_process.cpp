@@ -20,13 +20,13 @@ namespace autotune::tuner {
 namespace {
 
 struct Pipe {
-    Fd read, write;
+    FileDescriptor read, write;
 };
 
 // Both ends above the standard descriptors, so that dup2 onto 0..2 in the child never meets itself.
-Fd above_standard(int raw) {
-    Fd low(raw);
-    Fd high(::fcntl(raw, F_DUPFD_CLOEXEC, 3));
+FileDescriptor above_standard(int raw) {
+    FileDescriptor low(raw);
+    FileDescriptor high(::fcntl(raw, F_DUPFD_CLOEXEC, 3));
     check(high.get() >= 0, "no file descriptor left for a worker");
     return high;
 }
@@ -109,20 +109,6 @@ void ignore_sigpipe() {
 }
 
 }  // namespace
-
-Fd& Fd::operator=(Fd&& other) noexcept {
-    if (this != &other) {
-        close();
-        raw_ = other.raw_;
-        other.raw_ = -1;
-    }
-    return *this;
-}
-
-void Fd::close() noexcept {
-    if (raw_ >= 0) ::close(raw_);
-    raw_ = -1;
-}
 
 WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments, Environment environment) {
     ignore_sigpipe();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/core/file_descriptor.h"
 #include "tuner/worker/protocol.h"
 
 namespace autotune::tuner {
@@ -15,21 +16,6 @@ using Clock = std::chrono::steady_clock;
 inline double seconds_since(Clock::time_point from) {
     return std::chrono::duration<double>(Clock::now() - from).count();
 }
-
-// A file descriptor with one owner.
-class Fd {
-  public:
-    Fd() = default;
-    explicit Fd(int raw) : raw_(raw) {}
-    ~Fd() { close(); }
-    Fd(Fd&& other) noexcept : raw_(other.raw_) { other.raw_ = -1; }
-    Fd& operator=(Fd&& other) noexcept;
-    int get() const { return raw_; }
-    void close() noexcept;
-
-  private:
-    int raw_ = -1;
-};
 
 // A child process that speaks frames over its standard input and output. Ends with its owner: the destructor kills and reaps.
 class WorkerProcess {
@@ -69,7 +55,7 @@ class WorkerProcess {
     bool try_reap();
 
     pid_t pid_ = -1;
-    Fd to_, from_;
+    FileDescriptor to_, from_;
     std::vector<std::byte> outgoing_;
     std::size_t sent_ = 0;
     Decoder decoder_;

@@ -189,6 +189,8 @@ TEST(ProgressText, OfACompileSaysHowManyOfHowMany) {
     EXPECT_EQ(progress_text(progress), "compiled 12 of 24, 3.2 s");
     progress.failed = 2;
     EXPECT_EQ(progress_text(progress), "compiled 12 of 24 (2 failed), 3.2 s");
+    progress.eta_s = 4;
+    EXPECT_EQ(progress_text(progress), "compiled 12 of 24 (2 failed), 3.2 s, 4.0 s left");
 }
 
 TEST(Nearest, FindsASlipOfTheFingersAndNothingElse) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/core/text.h"
+
 namespace autotune::cli {
 
 // A flag as data: the parser, the help, the messages and the shell completion are made from it.
@@ -50,8 +52,5 @@ class Arguments {
 std::int64_t parse_integer(std::string_view text, const std::string& what, IntegerRange range = {});
 // A finite number > 0.
 double parse_positive(std::string_view text, const std::string& what);
-
-std::vector<std::string> split(std::string_view text, char separator);
-std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
 }  // namespace autotune::cli

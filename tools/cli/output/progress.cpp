@@ -41,8 +41,10 @@ ProgressLine::ProgressLine(Session& session) : session_(session), shows_progress
 std::string progress_text(const tuner::Progress& progress) {
     if (progress.total > 0) {
         const std::string failed = progress.failed > 0 ? fmt::format(" ({} failed)", progress.failed) : "";
-        return fmt::format("compiled {} of {}{}, {}", progress.compiled, progress.total, failed,
-                           seconds_text(progress.elapsed_s));
+        std::string text =
+            fmt::format("compiled {} of {}{}, {}", progress.compiled, progress.total, failed, seconds_text(progress.elapsed_s));
+        if (progress.eta_s && progress.compiled < progress.total) text += ", " + seconds_text(*progress.eta_s) + " left";
+        return text;
     }
     std::string text = fmt::format("{}: compiled {}, tried {}", phase_text(progress.phase), progress.compiled, progress.tried);
     if (progress.failed > 0) text += fmt::format(" ({} failed)", progress.failed);

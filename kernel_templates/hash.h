@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace autotune::jit {
+namespace autotune {
 
 // BLAKE2b with 32 bytes of output, fed in fields: each is preceded by its length, so that moving a byte from one field to the
 // next gives another hash.
@@ -23,6 +23,8 @@ class Hash {
 
     void field(std::string_view text);
     void field(std::span<const std::byte> bytes);
+    // Without its length.
+    void raw(std::string_view text);
     // Ends the hash; call it once.
     Digest digest();
 
@@ -34,4 +36,4 @@ class Hash {
 // Lower-case hexadecimal, two characters a byte.
 std::string to_hex(std::span<const std::uint8_t> bytes);
 
-}  // namespace autotune::jit
+}  // namespace autotune

@@ -1,8 +1,8 @@
-#include "src/jit/hash.h"
+#include "kernel_templates/hash.h"
 
 #include <sodium.h>
 
-namespace autotune::jit {
+namespace autotune {
 
 struct Hash::State {
     crypto_generichash_state raw;
@@ -25,6 +25,10 @@ void Hash::field(std::span<const std::byte> bytes) {
     crypto_generichash_update(&state_->raw, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
+void Hash::raw(std::string_view text) {
+    crypto_generichash_update(&state_->raw, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+}
+
 Hash::Digest Hash::digest() {
     Digest digest{};
     crypto_generichash_final(&state_->raw, digest.data(), digest.size());
@@ -42,4 +46,4 @@ std::string to_hex(std::span<const std::uint8_t> bytes) {
     return hex;
 }
 
-}  // namespace autotune::jit
+}  // namespace autotune

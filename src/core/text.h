@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autotune {
+
+// The parts between separators, empty ones too; of an empty text one empty part.
+std::vector<std::string> split(std::string_view text, char separator);
+// The parts with the separator between them.
+std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+}  // namespace autotune
