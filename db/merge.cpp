@@ -16,12 +16,9 @@ namespace {
 // nullopt if it was stopped: a check reads the whole file.
 std::optional<std::string> damage_of(Connection& connection, const std::function<bool()>& stopped) {
     const InterruptWhen watch(connection, stopped);
-    try {
-        return quick_check_of(connection);
-    } catch (const DatabaseError&) {
-        if (!watch.has_interrupted()) throw;
-        return std::nullopt;
-    }
+    std::string damage = quick_check_of(connection);  // an interrupted check calls the file damaged
+    if (watch.has_interrupted()) return std::nullopt;
+    return damage;
 }
 
 }  // namespace
