@@ -58,7 +58,8 @@ TEST(Log, AnEntryIsOnePrintableLineWhateverItHolds) {
     std::ostringstream err;
     open_log(asking("info"), err)->write(LogLevel::error, "a\nb", "two\nlines \x1b[31m {} \xff");
     EXPECT_THAT(err.str(), HasSubstr("a\\nb: two\\nlines \\x1b[31m {} \\xff\n"));
-    EXPECT_EQ(std::count(err.str().begin(), err.str().end(), '\n'), 1);
+    const std::string text = err.str();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
 TEST(Log, LeavesOutWhatIsLessImportant) {
@@ -95,6 +96,7 @@ TEST(Log, AMistakeIsTheUsers) {
     EXPECT_THAT(autotune({"families", "--log-level", "loud"}).err,
                 AllOf(HasSubstr("--log-level"), HasSubstr("trace, debug, info, warn")));
     EXPECT_THAT(autotune({"families", "--log-file", "/nonexistent/folder/log"}).err, HasSubstr("--log-file"));
+    EXPECT_FALSE(std::filesystem::exists("/nonexistent"));
 }
 
 TEST(Log, HoldsWhatIsSaidOnStandardError) {

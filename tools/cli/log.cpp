@@ -5,7 +5,10 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/ostream_sink.h>
 
+#include <cerrno>
+#include <cstring>
 #include <exception>
+#include <fstream>
 #include <string>
 
 #include "src/core/error.h"
@@ -68,6 +71,9 @@ std::unique_ptr<Log> open_log(const Arguments& arguments, std::ostream& err) {
     }
     const std::string file = arguments.text("log-file");
     if (file.empty()) throw Error(ErrorCode::usage, "--log-file is empty; give the path of a file");
+    // spdlog makes the folders of a file that a mistyped path names.
+    if (!std::ofstream(file, std::ios::app))
+        throw Error(ErrorCode::usage, "--log-file " + file + " cannot be written: " + std::strerror(errno));
     try {
         return std::make_unique<SpdLog>(level, std::make_shared<spdlog::sinks::basic_file_sink_mt>(file), false);
     } catch (const spdlog::spdlog_ex& error) {
