@@ -57,7 +57,7 @@ def make_wheel(build, python, folder):
         "build-dir": folder / "cmake",
         "install.strip": "true",
     }
-    settings = [f"-C{name}={value}" for name, value in options.items()]
+    settings = [f"--config-settings={name}={value}" for name, value in options.items()]
     run(
         python,
         "-m",

@@ -166,7 +166,12 @@ def addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float 
         product = product * alpha
     if beta == 0:
         return product
-    return torch.add(product, input, alpha=beta)
+    return torch.add(product, _as_autocast(input, product), alpha=beta)
+
+
+def _as_autocast(added: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
+    """What is added to a product has its type under autocast, as torch's own products cast all that they take."""
+    return added.to(product.dtype) if added.dtype != product.dtype and _any_autocast() else added
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] = None) -> torch.Tensor:
@@ -174,7 +179,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] =
     rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
     out = mm(rows, weight.t())
     if bias is not None:
-        out = out + bias
+        out = out + _as_autocast(bias, out)
     return out if x.dim() == 2 else out.view(*x.shape[:-1], weight.shape[0])
 
 

@@ -192,6 +192,8 @@ class Gradients(Gpu):
         a, b = matrix(16, 32, dtype=torch.float32, requires_grad=True), matrix(32, 8, dtype=torch.float32, requires_grad=True)
         with torch.autocast("cuda", dtype=torch.bfloat16):
             out = at.mm(a, b)
+            self.assertEqual(at.linear(a, b.t(), b[0]).dtype, torch.bfloat16)
+            self.assertEqual(at.addmm(b[0], a, b).dtype, torch.bfloat16)
         self.assertEqual(out.dtype, torch.bfloat16)
         out.sum().backward()
         self.assertEqual((a.grad.dtype, b.grad.dtype), (torch.float32, torch.float32))
