@@ -8,7 +8,7 @@ import torch
 
 from .. import _library
 from ..errors import DriverError, NoContext, NotPlanned
-from ..handle import Handle
+from ..handle import Handle, _records_misses
 from ..problem import Problem, Tensor
 
 WORDS = {
@@ -31,11 +31,11 @@ _listeners: List[Callable[[], None]] = []
 
 
 def handle() -> Handle:
-    """The handle of all that torch runs. Misses are kept by `misses()`, not in the database."""
+    """The handle of all that torch runs. The patch keeps its misses by itself: `misses()`."""
     global _handle
     with _lock:
         if _handle is None:
-            _handle = Handle()
+            _handle = Handle(record_misses=_records_misses())
         return _handle
 
 
