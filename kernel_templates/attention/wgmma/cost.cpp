@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -10,34 +11,51 @@ using std::int64_t;
 
 namespace {
 
-constexpr double kMacsPerClock = 2048;    // of one SM's tensor cores
-constexpr double kPowerShare = 0.72;      // of the clock's peak, which the power limit leaves a busy chip
-constexpr double kExponentialClocks = 8;  // of a warp's instruction on its scheduler
+// The constants below are fitted by hand to 90 timings of 7 problems on an H200 (docs/results/2026-11-23-h200/attention.md). A
+// chip whose tensor cores are busy runs at the clock that its power allows, so what counts is how many of their clocks a config
+// uses up, and at what rate it gets them.
 
-// Clocks in which all math groups of an SM take one tile of keys each.
-double step_clocks(const View& view, const Shape& s) {
-    const auto groups = static_cast<double>(s.math_groups * s.blocks_per_sm);
-    const auto keys = static_cast<double>(s.block_k);
-    const double products = 64 * keys * static_cast<double>(padded(view.d) + padded(view.dv)) / kMacsPerClock;
-    // Of a warp, one of each group on each scheduler.
-    const double scores = keys / 2;
-    const double corrections = static_cast<double>(padded(view.dv)) / 2 * (s.rescale == 1 ? 0.3 : 1.0);
-    const double issue = 6.2 * scores + corrections + 90;
-    const double exponentials = kExponentialClocks * scores;
-    const double weigh = std::max(issue, exponentials) * 1.15 + 150;
-    // What a group takes alone: its softmax waits for its scores, and where nothing overlaps its products for the softmax.
-    const double chain =
-        s.overlap == 1 ? products / 2 + std::max(weigh + corrections, products / 2) + 120 : products + weigh + corrections + 120;
-    const double ordered = s.math_groups > 1 && s.order_groups == 0 ? 1.04 : 1.0;
-    const double busiest = std::max({groups * products * 1.05, groups * issue, groups * exponentials});
-    return std::pow(std::pow(busiest, 6) + std::pow(chain, 6), 1.0 / 6) * ordered;
+constexpr double kMacsPerClock = 2048;  // of one SM's tensor cores
+constexpr double kRatedClock = 1980;    // of the H200, MHz: rates below are its
+
+// Tensor clocks per microsecond of one SM in a long loop, for 1, 2 and 3 math groups, where a score takes as many products as
+// with 64, 128 and 256 columns of K and V: fewer leave the softmax to be waited for.
+constexpr std::array<std::array<double, 3>, 3> kRate = {{{868, 1150, 1250}, {822, 1217, 1330}, {977, 1307, 1330}}};
+
+double base_rate(const View& view, const Shape& s) {
+    const double weight = static_cast<double>(padded(view.d) + padded(view.dv)) / 128;  // 1 for 64 columns
+    const auto& of_groups = kRate.at(static_cast<std::size_t>(s.math_groups - 1));
+    if (weight <= 1) return of_groups[0] * weight;
+    const double place = std::min(std::log2(weight), 2.0);
+    const double part = place < 1 ? place : place - 1;
+    return place < 1 ? of_groups[0] + part * (of_groups[1] - of_groups[0]) : of_groups[1] + part * (of_groups[2] - of_groups[1]);
 }
 
-// Of a block, once a tile: the first loads where nothing runs ahead, the last product, the output.
-double tile_clocks(const View& view, const Shape& s) {
-    const double output = 14 * static_cast<double>(padded(view.dv)) / 8 + 600;
-    const double load = s.schedule == kBlockPerTile ? 2600 : s.q_buffers == 2 ? 200 : 900;
-    return load + output;
+double rate(const View& view, const Shape& s) {
+    const auto keys = static_cast<double>(s.block_k);
+    const bool is_heavy = padded(view.d) + padded(view.dv) > 160;  // products take longer than the softmax
+    double rate = base_rate(view, s);
+    if (s.math_groups == 2 && is_heavy) {
+        if (s.order_groups == 1) rate *= 0.93 * std::pow(keys / 128, 0.12);
+        if (s.order_groups == 0) rate *= 0.97 * std::pow(keys / 128, 0.05);
+        if (s.order_groups == 2) rate *= std::pow(std::min(keys, 128.0) / 128, 0.12);
+        if (s.order_groups != 2 && s.rescale == 1) rate *= 1.03;
+        if (s.order_groups == 1 && s.schedule == kDealtOut) rate *= 0.97;
+    } else {
+        rate *= std::pow(std::min(keys, is_heavy ? 80.0 : 112.0) / (is_heavy ? 80.0 : 112.0), is_heavy ? 0.35 : 0.12);
+        if (s.math_groups > 1 && s.order_groups == 0) rate *= 0.99;
+        if (is_heavy && s.rescale == 0) rate *= 0.93;
+    }
+    if (s.overlap == 0) rate *= is_heavy ? (s.math_groups == 3 ? 1.0 : 0.97) : 0.91;
+    if (s.math_groups == 1 && s.blocks_per_sm == 1) rate *= 0.6;
+    if (s.stages > 2) rate *= 1.002;
+    return rate;
+}
+
+// Microseconds of an SM's item of work beside its steps: the first loads, the last product, the output.
+double item_us(const Shape& s) {
+    const double start = s.schedule == kBlockPerTile ? 1.2 : s.q_buffers == 2 ? 0.0 : 0.7;
+    return (1.3 + start + 0.3 * static_cast<double>(s.math_groups - 1)) / static_cast<double>(s.blocks_per_sm);
 }
 
 double tiles_of_keys(const View& view, const Shape& s) {
@@ -49,31 +67,34 @@ double predict(const View& view, const Shape& s, double key_tiles, const Device&
     const double sms = std::max(device.identity.sm_count, 1);
     const double room = sms * static_cast<double>(s.blocks_per_sm);
     const auto tiles = static_cast<double>(grid.tiles);
+    const auto items = static_cast<double>(grid.all_items());
+    const double columns = static_cast<double>(padded(view.d) + padded(view.dv));
+    // A step of one block; blocks that share an SM share its tensor cores.
+    const double step_us = static_cast<double>(s.block_q() * s.block_k) * columns / kMacsPerClock / rate(view, s) *
+                           static_cast<double>(s.blocks_per_sm) * kRatedClock / std::max(device.clock_mhz, 1.0);
     const double steps = key_tiles / std::max(tiles, 1.0);  // of a tile, on average
-    const double average = steps * step_clocks(view, s) + tile_clocks(view, s);
-    double clocks = average * std::ceil(tiles / room);
+    double time = 0;
     if (grid.most_steps > 0) {
         // Parts of nearly equal length, then their sum.
-        const auto items = static_cast<double>(grid.all_items());
-        const double part = static_cast<double>(grid.most_steps) * step_clocks(view, s);
-        clocks = key_tiles * step_clocks(view, s) / room + 0.4 * part + items / room * tile_clocks(view, s) + 5000;
+        const double part = static_cast<double>(grid.most_steps) * step_us;
+        time = key_tiles * step_us / room + 0.12 * part + items / sms * item_us(s) * 1.6 + 2.5 + 0.02 * items;
     } else if (view.band.has_high && !view.band.has_low) {
-        const double longest = average * 2;
-        const double unbalanced = s.tile_order == kLongestFirst ? (s.schedule == kDealtOut ? 0.25 : 0.08) : 0.6;
-        clocks = std::max(longest, average * tiles / room + unbalanced * longest);
-        if (grid.blocks > grid.tiles / 2 && s.schedule == kDealtOut) clocks += 0.1 * longest;
+        const double longest = 2 * steps * step_us;
+        const double heads = static_cast<double>(grid.heads_at_once) / static_cast<double>(view.group());
+        double unbalanced = 0.6;
+        if (s.tile_order == kLongestFirst) unbalanced = 0.04 + 0.45 / heads + (s.schedule == kDealtOut ? 0.15 : 0.0);
+        time = std::max(longest, key_tiles * step_us / room + std::min(unbalanced, 0.6) * longest) + items / sms * item_us(s);
+    } else {
+        const double waves = std::ceil(tiles / room);
+        time = waves * (steps * step_us + item_us(s) * static_cast<double>(s.blocks_per_sm) * 0.3) + 1.5;
     }
     // Heads whose keys and values fall out of L2 are read from memory by every tile.
     const double kv_bytes = static_cast<double>(view.kv_len * (view.d + view.dv) * view.element_bytes);
     const double at_once = s.tile_order == kLongestFirst
                                ? static_cast<double>(grid.heads_at_once) / static_cast<double>(view.group())
                                : room / static_cast<double>(grid.q_tiles);
-    if (kv_bytes * at_once > 0.7 * 1048576.0 * device.identity.l2_mib) clocks *= 1.06;
-    const double inside = clocks / (device.clock_mhz * 0.92);
-    const double power = 2 * key_tiles * static_cast<double>(s.block_q() * s.block_k) *
-                         static_cast<double>(padded(view.d) + padded(view.dv)) /
-                         (sms * 2 * kMacsPerClock * device.clock_mhz * kPowerShare);
-    return 3 + std::pow(std::pow(inside, 8) + std::pow(power, 8), 0.125);
+    if (kv_bytes * at_once > 0.75 * 1048576.0 * device.identity.l2_mib) time *= 1.05;
+    return 2.5 + time;
 }
 
 }  // namespace

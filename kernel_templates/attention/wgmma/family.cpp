@@ -145,24 +145,25 @@ std::vector<Shape> corners(const View& view) {
     for (const int64_t groups : {2, 3, 1}) {
         for (const int64_t keys : {176, 128, 112, 96, 80, 64, 48, 32}) {
             Shape s = plainest(groups, keys);
-            all.push_back(s);
             s.overlap = 1;
-            s.order_groups = groups > 1 ? 1 : 0;
+            s.order_groups = groups == 1 ? 0 : groups == 2 ? 2 : 1;
+            s.rescale = groups == 3 ? 1 : 0;
+            s.blocks_per_sm = groups == 1 ? 2 : 1;
             s.tile_order = grows ? 1 : 0;
             all.push_back(s);
-            s.schedule = view.is_masked() ? attention_wgmma::kFromCounter : attention_wgmma::kDealtOut;
+            s.blocks_per_sm = 1;
             all.push_back(s);
-            s.l2_group_mib = grows ? 32 : 0;
+            s.blocks_per_sm = groups == 1 ? 2 : 1;
+            s.schedule = view.is_masked() ? attention_wgmma::kFromCounter : attention_wgmma::kDealtOut;
+            s.l2_group_mib = grows ? 16 : 0;
+            all.push_back(s);
+            s.q_buffers = 2;
             all.push_back(s);
             s.l2_group_mib = 0;
+            all.push_back(s);
+            s.q_buffers = 1;
+            all.push_back(s);
             for (s.split_waves = 2; s.split_waves <= 4; ++s.split_waves) all.push_back(s);
-            s.split_waves = 0;
-            if (groups == 1) {
-                s.blocks_per_sm = 2;
-                all.push_back(s);
-                s.schedule = 0;
-                all.push_back(s);
-            }
         }
     }
     return all;
