@@ -158,6 +158,14 @@ void Connection::run(const char* sql) {
 }
 
 Query Connection::query(std::string_view sql) {
+    if (is_left_in_transaction_) {  // what it wrote must not be read, nor committed with what comes next
+        prepared("ROLLBACK").run();
+        is_left_in_transaction_ = false;
+    }
+    return prepared(sql);
+}
+
+Query Connection::prepared(std::string_view sql) {
     auto found = statements_.find(sql);
     if (found == statements_.end()) {
         sqlite3_stmt* raw = nullptr;
@@ -179,10 +187,6 @@ bool Connection::in_transaction() const {
 }
 
 void Connection::begin(std::string_view sql) {
-    if (is_left_in_transaction_) {
-        query("ROLLBACK").run();
-        is_left_in_transaction_ = false;
-    }
     (void)query("ROLLBACK");
     query(sql).run();
 }
@@ -190,7 +194,7 @@ void Connection::begin(std::string_view sql) {
 void Connection::roll_back() noexcept {
     if (!in_transaction()) return;  // SQLite rolls some failures back by itself
     try {
-        query("ROLLBACK").run();
+        prepared("ROLLBACK").run();
     } catch (...) {
         is_left_in_transaction_ = in_transaction();
     }

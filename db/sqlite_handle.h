@@ -96,9 +96,10 @@ class Connection {
 
     bool is_read_only() const;
     bool in_transaction() const;
-    // BEGIN or BEGIN IMMEDIATE, after rolling back what an earlier roll_back() had to leave.
+    // BEGIN or BEGIN IMMEDIATE.
     void begin(std::string_view sql);
-    // Ends a transaction, if there is one. begin() has prepared the statement, so that it needs no memory.
+    // Ends a transaction, if there is one. begin() has prepared the statement; where SQLite has no memory for it all the same,
+    // the next query() ends it.
     void roll_back() noexcept;
     std::int64_t last_insert_id() const;
     std::int64_t changes() const;
@@ -115,6 +116,7 @@ class Connection {
     [[noreturn]] void fail(int code) const;
 
   private:
+    Query prepared(std::string_view sql);
     void configure();
     int system_errno(int code) const;
 

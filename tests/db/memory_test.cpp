@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <new>
@@ -144,6 +145,33 @@ TEST_P(OutOfMemory, OfALineIsNoVerdictOnTheLine) {
                                                            .expected = refusal.empty() ? 1U : 0U});
         EXPECT_GE(times, 3) << line;
     }
+}
+
+TEST_P(OutOfMemory, OfOpeningLeavesTheFileToTheNextTry) {
+    const TempFolder folder;
+    const std::string path = folder / "autotune.db";
+    Store::open({.path = path}).put(sample_winner());
+    const auto open_and_count = [&] { return static_cast<std::size_t>(open_store({.path = path})->count({})); };
+    EXPECT_GE(refuse_every_allocation(most(), {.prepare = [] {}, .call = open_and_count, .expected = 1}), 100);
+}
+
+TEST_P(OutOfMemory, OfPuttingStoresAllOrNothing) {
+    const TempFolder folder;
+    const std::string path = folder / "autotune.db";
+    std::optional<Store> store = Store::open({.path = path});
+    const Winner first = sample_winner(sample_problem(1)), second = sample_winner(sample_problem(2));
+    // The call after a failure finds what the failed one left.
+    const auto put_both = [&]() -> std::size_t {
+        const std::int64_t rows = store->count({});
+        if (rows != 0 && rows != 2) return 0;
+        store->put_all(std::array<Winner, 2>{first, second});
+        return 1;
+    };
+    const auto empty = [&] {
+        store = Store::open({.path = path});
+        store->remove({});
+    };
+    EXPECT_GE(refuse_every_allocation(most(), {.prepare = empty, .call = put_both, .expected = 1}), 100);
 }
 
 // Rows of a database and of the layer beneath it.
