@@ -36,7 +36,7 @@ class PlanInfo:
     recorded_rival_us: float
 
 
-class _Call:
+class Call:
     """An `autotune_call` with its arrays; addresses are set before each use."""
 
     __slots__ = ("struct", "addresses", "scalars", "pointer")
@@ -71,7 +71,7 @@ class Launch:
 
     __slots__ = ("_plan", "_call", "_arrays", "_plan_address", "_call_address")
 
-    def __init__(self, plan: "Plan", call: _Call, arrays: Sequence[Any]):
+    def __init__(self, plan: "Plan", call: Call, arrays: Sequence[Any]):
         self._plan, self._call, self._arrays = plan, call, arrays
         self._plan_address, self._call_address = plan._address, call.pointer
 
@@ -146,7 +146,7 @@ class Plan:
         _library.check(_library.run(self._address, call.pointer, on))
 
     def _call(self, arrays, scalars, workspace, stream):
-        call = _Call(len(arrays), scalars)
+        call = Call(len(arrays), scalars)
         call.set(arrays, stream, workspace, self.info.workspace_bytes if workspace is not None else 0)
         return call
 
@@ -228,7 +228,7 @@ class Handle:
         Alignments are taken from the arrays. A workspace is the handle's own.
         """
         on = stream_handle(stream)
-        call = _Call(len(arrays), scalars)
+        call = Call(len(arrays), scalars)
         call.set(arrays, on)
         _library.check(_library.tuned(self._open(), ctypes.byref(problem.struct), ctypes.byref(call.struct), on))
 
@@ -263,11 +263,11 @@ def default_handle() -> Handle:
     if _default is None:
         with _default_lock:
             if _default is None:
-                _default = Handle(record_misses=_records_misses())
+                _default = Handle(record_misses=records_misses())
     return _default
 
 
-def _records_misses():
+def records_misses():
     import os
 
     return os.environ.get("AUTOTUNE_RECORD", "") not in ("", "0")

@@ -8,7 +8,7 @@ import torch
 
 from .. import _library
 from ..errors import DriverError, NoContext, NotPlanned
-from ..handle import Handle, _records_misses
+from ..handle import Call, Handle, records_misses
 from ..problem import Problem, Tensor
 
 WORDS = {
@@ -35,7 +35,7 @@ def handle() -> Handle:
     global _handle
     with _lock:
         if _handle is None:
-            _handle = Handle(record_misses=_records_misses())
+            _handle = Handle(record_misses=records_misses())
         return _handle
 
 
@@ -201,11 +201,9 @@ class Described:
     __slots__ = ("plan", "index", "deterministic", "workspace", "_call", "_lock")
 
     def __init__(self, plan, index: int, tensor_count: int, scalars: Tuple[float, ...] = ()):
-        from ..handle import _Call
-
         self.plan, self.index, self.deterministic = plan, index, plan.info.deterministic
         self.workspace = Workspace(plan, index) if plan.workspace_bytes else None
-        self._call = _Call(tensor_count, scalars)
+        self._call = Call(tensor_count, scalars)
         self._lock = threading.Lock()
 
     def launch(self, *addresses: int) -> None:
