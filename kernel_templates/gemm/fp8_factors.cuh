@@ -7,7 +7,9 @@ namespace {
 // What a thread of a math group multiplies a tile's sums by: alpha and its rows' scales in registers, those of the columns in shared memory.
 class Factors {
   public:
-    __device__ __forceinline__ Factors(const Scales& scales, const Shape& s, const Tile& tile, int row0, float alpha) : alpha_(alpha) {
+    __device__ __forceinline__ explicit Factors(float alpha) : alpha_(alpha) {}
+
+    __device__ __forceinline__ void read(const Scales& scales, const Shape& s, const Tile& tile, int row0) {
         if constexpr (scale_mode == 2) {
             const int row = tile.m0 + row0 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
@@ -93,25 +95,55 @@ constexpr u32 scale_stage_bytes = scale_mode == 3 ? (scale_lines + 4) * 4 : 0;
 // The elements of a tile before its first whole block of scales.
 __device__ __forceinline__ int place_in_block(const Tile& tile) { return (swap_ab ? tile.m0 : tile.n0) % scale_block; }
 
-__device__ __forceinline__ void copy_scale(u32 to, const float* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+// `bytes` to shared memory, of which those beyond `valid` become zero.
+template <int bytes>
+__device__ __forceinline__ void copy_scales(u32 to, const float* from, int valid = bytes) {
+    if constexpr (bytes == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
-// Fills a stage by a whole warp: 33 arrivals, the copy engine's and one of each lane, end the stage's phase of `full`.
-__device__ __forceinline__ void feed_stage(const Scales& scales, const Shape& s, const Tile& tile, int step, u32 stage, u32 full) {
-    const int lane = threadIdx.x % 32;
-    const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
-    const ScaleStrides& of_blocks = swap_ab ? scales.of_x : scales.of_y;
-    const int first = swap_ab ? tile.n0 : tile.m0, last = (swap_ab ? s.n : s.m) - 1;
-    const float* lines = (swap_ab ? scales.y : scales.x) + tile.batch * of_lines.batch + step * of_lines.k;
+// A lane's part in filling the stages of a tile with its scales: 33 arrivals, the copy engine's and one of each lane, end a stage's phase of
+// `full`. Its instructions come one after another and a stage lasts 500 clocks, so there are few of them.
+class ScaleFeed {
+  public:
+    __device__ __forceinline__ ScaleFeed(const Scales& scales, const Shape& s, const Tile& tile, int step) {
+        const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
+        const ScaleStrides& of_blocks = swap_ab ? scales.of_x : scales.of_y;
+        const int lane = threadIdx.x % 32, first = swap_ab ? tile.n0 : tile.m0;
+        count_ = (swap_ab ? s.n : s.m) - first;
+        lines_ = (swap_ab ? scales.y : scales.x) + tile.batch * of_lines.batch + first * of_lines.line + step * of_lines.k;
+        const int block = (swap_ab ? tile.m0 : tile.n0) / scale_block + lane, last_block = ((swap_ab ? s.m : s.n) - 1) / scale_block;
+        blocks_ = (swap_ab ? scales.x : scales.y) + tile.batch * of_blocks.batch + min(block, last_block) * of_blocks.line + step * of_blocks.k;
+        in_chunks_ = of_lines.line == 1 && of_lines.k % 4 == 0 && reinterpret_cast<u64>(lines_) % 16 == 0;
+    }
+    // Of the step after the one before.
+    __device__ __forceinline__ void fill(const Scales& scales, u32 stage, u32 full) {
+        const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
+        const int lane = threadIdx.x % 32;
+        if (in_chunks_) {
+#pragma unroll
+            for (int i = 0; i < (scale_lines + 127) / 128; ++i) {
+                const int line = (i * 32 + lane) * 4, valid = min(max(count_ - line, 0), 4) * 4;
+                if (line < scale_lines) copy_scales<16>(stage + line * 4, valid > 0 ? lines_ + line : lines_, valid);
+            }
+        } else {
 #pragma unroll 1
-    for (int line = lane; line < scale_lines; line += 32) copy_scale(stage + line * 4, lines + min(first + line, last) * of_lines.line);
-    const int block = (swap_ab ? tile.m0 : tile.n0) / scale_block + lane, last_block = ((swap_ab ? s.m : s.n) - 1) / scale_block;
-    if (lane < 4)
-        copy_scale(stage + (scale_lines + lane) * 4,
-                   (swap_ab ? scales.x : scales.y) + tile.batch * of_blocks.batch + min(block, last_block) * of_blocks.line + step * of_blocks.k);
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(full) : "memory");
-}
+            for (int line = lane; line < scale_lines; line += 32)
+                copy_scales<4>(stage + line * 4, lines_ + min(line, count_ - 1) * of_lines.line);
+        }
+        if (lane < 4) copy_scales<4>(stage + (scale_lines + lane) * 4, blocks_);
+        asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(full) : "memory");
+        lines_ += of_lines.k;
+        blocks_ += (swap_ab ? scales.of_x : scales.of_y).k;
+    }
+
+  private:
+    const float *lines_, *blocks_;
+    int count_;  // of the operand's lines from the tile's first on
+    bool in_chunks_;
+};
 
 // A thread's scales of one step of 128 k.
 class StepScales {
@@ -128,7 +160,7 @@ class StepScales {
         }
     }
 
-    // From a stage that feed_scales() filled. `row0`: the math group's first row of the tile.
+    // From a stage that a ScaleFeed filled. `row0`: the math group's first row of the tile.
     __device__ __forceinline__ void read_stage(u32 stage, int row0, int column_in_block) {
         if constexpr (scale_mode == 3) {
             const int lane = threadIdx.x % 32;

@@ -224,11 +224,11 @@ __device__ __forceinline__ void feed_scales(const Ring& ring, Schedule schedule,
     Work work;
     dependent_launch::wait_for_earlier_grids();
     while (schedule.next(work)) {
-        const Tile tile = schedule.tile(work);
+        ScaleFeed feed(scales, s, schedule.tile(work), work.first);
 #pragma unroll 1
-        for (int step = work.first; step < work.first + work.steps; ++step) {
+        for (int step = 0; step < work.steps; ++step) {
             barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
-            feed_stage(scales, s, tile, step, area + at.stage * scale_stage_bytes, ring.full + at.stage * 8);
+            feed.fill(scales, area + at.stage * scale_stage_bytes, ring.full + at.stage * 8);
             at.next(ring.stages);
         }
     }
@@ -252,8 +252,10 @@ struct Walk {
 
     __device__ __forceinline__ void let_go(int stage) const { release(ring, stage, lane, notifies); }
 
-    // Sums stay in the tensor cores' registers. Returns with the last stage's multiplications under way; their stage is returned.
-    __device__ __forceinline__ int accumulate(Sums& acc, int row0, int steps) {
+    // Sums stay in the tensor cores' registers. Returns with the last stage's multiplications under way; their stage is returned. What
+    // `prepare` does runs under the first stage's.
+    template <typename Prepare>
+    __device__ __forceinline__ int accumulate(Sums& acc, int row0, int steps, Prepare prepare) {
         int previous = 0;
         for (int step = 0; step < steps; ++step) {
             const int stage = warp_uniform(at.stage);
@@ -262,6 +264,8 @@ struct Walk {
             if (step > 0) {
                 wgmma_wait<1>();
                 let_go(previous);
+            } else {
+                prepare();
             }
             previous = at.stage;
             at.next(ring.stages);
@@ -317,18 +321,26 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             barrier_wait(ring.order + group * 8, order_parity);
             order_parity ^= 1;
         }
+        int last = 0;
+        Factors factors(out.alpha);
+        // A load at the end of a tile stands behind the ring's next stages in the queue to L2: 4000 clocks.
+        const auto read_early = [&] {
+            if constexpr (scale_mode == 2 && !reduce_kernel) factors.read(scales, s, schedule.tile(work), row0);
+        };
         if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
 #pragma unroll
             for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
         }
-        int last = 0;
-        if constexpr (promotes)
+        if constexpr (promotes || cluster_k > 1) read_early();
+        if constexpr (promotes) {
             walk.promote(acc, areas.scales, scale_mode == 3 ? place_in_block(schedule.tile(work)) : 0, row0, work);
-        else
-            last = walk.accumulate(acc, row0, work.steps);
+        } else if constexpr (cluster_k > 1) {
+            last = walk.accumulate(acc, row0, work.steps, [] {});
+        } else {
+            last = walk.accumulate(acc, row0, work.steps, read_early);
+        }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
-        const Tile tile = schedule.tile(work);  // its divisions, and the loads of scales, run under the last multiplications
-        Factors factors(scales, s, tile, row0, out.alpha);
+        const Tile tile = schedule.tile(work);  // its divisions run under the last multiplications
         if constexpr (!promotes) {
             wgmma_wait<0>();
             if (cluster_k == 1 || work.steps > 0) walk.let_go(last);

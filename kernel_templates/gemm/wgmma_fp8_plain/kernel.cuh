@@ -179,6 +179,8 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     while (schedule.next(work)) {
         const Tile tile = schedule.tile(work);
         const BlockScales block_scales(scales, shape, tile, row0);
+        Factors factors(out.alpha);
+        factors.read(scales, shape, tile, row0);
         Sums acc;
 #pragma unroll
         for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
@@ -191,13 +193,13 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
         int stage = first_stage;
         u32 parity = first_parity;
         for (int step = 0; step < work.steps; ++step) {
-            StepScales factors;
-            factors.read(block_scales, step);
+            StepScales step_scales;
+            step_scales.read(block_scales, step);
             ring.wait(stage, parity);
             if (step + ahead < work.steps) ring.load(filling, lines_a, lines_b, tile, step + ahead);
             ring.commit();
             filling = filling + 1 == stages ? 0 : filling + 1;
-            multiply(acc, ring.a(stage), ring.b(stage), row0, step == 0, factors);
+            multiply(acc, ring.a(stage), ring.b(stage), row0, step == 0, step_scales);
             if (++stage == stages) {
                 stage = 0;
                 parity ^= 1;
@@ -205,7 +207,6 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
         }
         first_stage = stage;
         first_parity = parity;
-        Factors factors(scales, shape, tile, row0, out.alpha);
         wgmma_wait<0>();
         factors.publish(columns + warpgroup * column_bytes, 1 + warpgroup);
         store_direct(out, shape, tile, row0, 0, factors, acc);
