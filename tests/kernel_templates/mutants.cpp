@@ -264,7 +264,7 @@ std::vector<Mutant> wgmma_fp8() {
     return of_family("gemm/wgmma_fp8",
                      "block_m=64 block_n=64 block_k=128 math_groups=1 pingpong=0 cluster_m=1 cluster_n=1 cluster_k=1 "
                      "swap_ab=0 tma_store=1 store_buffers=2 tma_swizzle=128 reduce_kernel=0 stages=12 split_k=1 "
-                     "prefetch_steps=0 prefetch_all=0 persistent=1 store_hint=0", {
+                     "prefetch_steps=0 prefetch_all=0 persistent=1 product_sets=1 store_hint=0", {
         {.name = "promotion_forgotten",
          .find = "constexpr int promotes = ${promotes};",
          .replace = "constexpr int promised = ${promotes};\nconstexpr int promotes = 0;",

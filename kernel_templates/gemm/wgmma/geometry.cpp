@@ -40,6 +40,7 @@ Shape::Shape(const Config& c, const Gemm& g)
     prefetch_steps = get("prefetch_steps");
     prefetch_all = get("prefetch_all", 0);
     persistent = get("persistent", 1);
+    product_sets = get("product_sets", 1);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {

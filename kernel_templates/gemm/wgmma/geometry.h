@@ -19,7 +19,8 @@ struct Shape {
     std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, store_buffers,
         tma_swizzle, reduce_kernel, swap_ab;
     std::int64_t stages, group, raster, split_k, evict_first, pdl, prefetch_steps, prefetch_all;
-    std::int64_t persistent;  // 0: a block ends with its tile
+    std::int64_t persistent;    // 0: a block ends with its tile
+    std::int64_t product_sets;  // of registers for products that are to be promoted
     // The problem's, not the config's: bytes of an element of the operands, of C and of the accumulators, whether products of 128
     // k are added outside of the tensor cores, and whether columns or blocks have scales of their own.
     std::int64_t in_bytes, out_bytes, sum_bytes;
@@ -31,7 +32,7 @@ struct Shape {
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
     // Registers a thread that hold the products of one band before they are promoted.
-    std::int64_t temporaries() const { return promotes ? block_n / 2 : 0; }
+    std::int64_t temporaries() const { return promotes ? product_sets * block_n / 2 : 0; }
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
     std::int64_t threads() const { return 128 * (math_groups + 1); }

@@ -48,6 +48,10 @@ std::vector<Parameter> parameters() {
         {"prefetch_steps", {0, 8, 16, 32}, launch, "first K steps that are fetched into L2 before the kernel's turn"},
         {"prefetch_all", {0, 1}, launch, "who does: 0: each block for its first tile, 1: those on idle SMs for all tiles"},
         {"persistent", {0, 1}, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles"},
+        {"product_sets",
+         {1, 2},
+         compile,
+         "sets of registers for promoted products; 2: additions run under the next multiplications"},
         {"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"},
     };
 }
@@ -69,6 +73,12 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     all.push_back({"products of 128 k are promoted", {"block_k"}, [g](const Config& c) {
                        return !g.promotes || c.find("block_k").value_or(128) == 128;
                    }});
+    all.push_back({"two sets of products are for one promoted band, and for registers that hold three",
+                   {"block_m", "block_n", "math_groups", "pingpong", "product_sets"},
+                   rule([g](const Shape& s) {
+                       return s.product_sets == 1 || (g.promotes && s.bands() == 1 &&
+                                                      s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? 96 : 192));
+                   })});
     all.push_back({"f32 that is exchanged is not stored by TMA", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
                        return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
                    })});
@@ -119,7 +129,10 @@ constexpr std::array<Tile, 15> kTiles = {{{"coop_128x256x128", 128, 256, 128, 2,
                                           {"single_64x16x128", 64, 16, 128, 1, 0}}};
 
 wgmma::Candidates candidates(const Gemm& g, const Device& device) {
-    return {g, device, {kTiles.begin(), kTiles.end()}, {{"persistent", 1}, {"store_hint", stores_with_hint(g, device) ? 1 : 0}}};
+    return {g,
+            device,
+            {kTiles.begin(), kTiles.end()},
+            {{"persistent", 1}, {"product_sets", 1}, {"store_hint", stores_with_hint(g, device) ? 1 : 0}}};
 }
 
 class WgmmaFp8 final : public Family {

@@ -28,6 +28,7 @@ constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of on
 constexpr int tma_store = ${tma_store};
 constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
+constexpr int product_sets = ${product_sets};    // registers for products on their way to sums in f32
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
@@ -60,6 +61,7 @@ constexpr bool reduce_kernel = AUTOTUNE_REDUCE_KERNEL != 0;  // a kernel of its 
 constexpr int groups_per_tile = pingpong ? 1 : math_groups;
 constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per math group
 constexpr int group_rows = 64 * bands;
+static_assert(product_sets == 1 || (promotes && bands == 1), "two sets of products are for one band that is promoted");
 constexpr int sums_each = 1;                // in a register
 constexpr int accumulators = block_n / 2;   // registers of one band
 constexpr int sharing_blocks = cluster_m * cluster_n;
@@ -273,6 +275,59 @@ struct Walk {
         return previous;
     }
 
+    // The products of one stage's 128 k, of the only band, issued and committed.
+    __device__ __forceinline__ void begin(float* products, StepScales& factors, u32 scales, int place, int row0) {
+        const int stage = warp_uniform(at.stage);
+        barrier_wait(ring.full + at.stage * 8, at.parity);
+        factors.read_stage(scales + at.stage * scale_stage_bytes, row0, place);
+        wgmma_fence();
+#pragma unroll
+        for (int kk = 0; kk < 4; ++kk) multiply_band(products, ring.x(stage), ring.y(stage), row0, kk, kk == 0);
+        wgmma_commit();
+    }
+    // Adds the products of the stage before, under which another's may still be multiplied.
+    __device__ __forceinline__ void end(Sums& acc, const float* products, const StepScales& factors, int stage) {
+        let_go(stage);
+        factors.add(acc[0], products, 0);
+    }
+
+    // The same with two sets of products: the additions of one stage run under the multiplications of the next.
+    __device__ __forceinline__ void promote_in_turns(Sums& acc, u32 scales, int place, int row0, const Work& work) {
+#pragma unroll
+        for (int i = 0; i < accumulators; ++i) acc[0][i] = 0.0f;
+        if (work.steps == 0) return;
+        float even[accumulators], odd[accumulators];
+        StepScales of_even, of_odd;
+        int left = work.steps - 1;
+        int stage_of_even = at.stage, stage_of_odd;
+        begin(even, of_even, scales, place, row0);
+        at.next(ring.stages);
+        for (; left >= 2; left -= 2) {
+            stage_of_odd = at.stage;
+            begin(odd, of_odd, scales, place, row0);
+            at.next(ring.stages);
+            wgmma_wait<1>();
+            end(acc, even, of_even, stage_of_even);
+            stage_of_even = at.stage;
+            begin(even, of_even, scales, place, row0);
+            at.next(ring.stages);
+            wgmma_wait<1>();
+            end(acc, odd, of_odd, stage_of_odd);
+        }
+        if (left == 1) {
+            stage_of_odd = at.stage;
+            begin(odd, of_odd, scales, place, row0);
+            at.next(ring.stages);
+            wgmma_wait<1>();
+            end(acc, even, of_even, stage_of_even);
+            wgmma_wait<0>();
+            end(acc, odd, of_odd, stage_of_odd);
+        } else {
+            wgmma_wait<0>();
+            end(acc, even, of_even, stage_of_even);
+        }
+    }
+
     // The products of each stage's 128 k are added in f32, with their scales; a band at a time, so that one set of registers takes the
     // products. Another math group's multiplications run under the additions.
     __device__ __forceinline__ void promote(Sums& acc, u32 scales, int place, int row0, const Work& work) {
@@ -333,7 +388,11 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         }
         if constexpr (promotes || cluster_k > 1) read_early();
         if constexpr (promotes) {
-            walk.promote(acc, areas.scales, scale_mode == 3 ? place_in_block(schedule.tile(work)) : 0, row0, work);
+            const int place = scale_mode == 3 ? place_in_block(schedule.tile(work)) : 0;
+            if constexpr (product_sets == 2)
+                walk.promote_in_turns(acc, areas.scales, place, row0, work);
+            else
+                walk.promote(acc, areas.scales, place, row0, work);
         } else if constexpr (cluster_k > 1) {
             last = walk.accumulate(acc, row0, work.steps, [] {});
         } else {
