@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "kernel_templates/catalogue.h"
+#include "kernel_templates/common/fill.h"
 #include "src/core/device.h"
 #include "src/core/error.h"
 
@@ -94,6 +96,29 @@ TEST(GemmOp, RefusesWhatFp8HasNot) {
     EXPECT_THAT(refused({{"align", "16,16,1"}}), HasSubstr("align is 1 for c"));
     EXPECT_THAT(refusal("8x8x8", {{"acc", "f32fast"}}, "gemm"), HasSubstr("f32fast is for fp8"));
     EXPECT_THAT(refusal("8x8x8", {{"scale", "row"}}, "gemm"), HasSubstr("scale row is for fp8"));
+}
+
+// What the reference says of scales that are no ordinary numbers, every family is compared with.
+TEST(GemmOp, ANanScaleOfFp8SpoilsItsRowAndAZeroScaleClearsItsColumn) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = parse("4x16x256", {{"scale", "row"}, {"c", "f32"}}, "fp8gemm");
+    const Op& op = catalogue.op_of(problem);
+    const std::vector<OpTest> tests = op.tests(problem);
+    const OpTest& test = typical_test(tests);
+    std::vector<std::vector<double>> values;
+    for (std::size_t i = 0; i < problem.tensors.size(); ++i)
+        values.push_back(filled_tensor(test.fills[i], problem.tensors[i], static_cast<int>(i), 7));
+    values[3][1] = std::nan("");
+    values[4][2] = 0;
+    const std::vector<double> c = op.reference_on_host(problem, test, values).front().values;
+    for (std::size_t row = 0; row < 4; ++row) {
+        for (std::size_t column = 0; column < 16; ++column) {
+            EXPECT_EQ(std::isnan(c[row * 16 + column]), row == 1);
+            if (row != 1) {
+                EXPECT_EQ(c[row * 16 + column] == 0, column == 2);
+            }
+        }
+    }
 }
 
 // K that is no multiple of 16 is taken with an alignment that says so: the families that allow it pack, or load smaller pieces.
