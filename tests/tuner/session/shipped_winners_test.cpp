@@ -55,6 +55,7 @@ TEST(ShippedWinners, AreFoundFromTypedDescriptionsToo) {
                 if (problem.word("layout")[i] == 't') std::swap(given.tensors[i].dims[1], given.tensors[i].dims[2]);
             }
             given.attributes = {{"acc", problem.word("acc")}, {"layout", problem.word("layout")}, {"order", "row"}};
+            if (problem.has_attribute("scale")) given.attributes.push_back({"scale", problem.word("scale")});
         }
         EXPECT_EQ(catalogue.find_op(problem.op)->described(given).problem.key(), problem.key());
     }
