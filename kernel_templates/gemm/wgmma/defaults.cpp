@@ -37,6 +37,7 @@ Config corner_config(const Tile& t, const Corner& corner, const Candidates& from
                      {"prefetch_steps", 0},
                      {"prefetch_all", 0}};
     for (const auto& [name, value] : from.extras.values()) config.set(name, value);
+    if (t.product_sets != 1) config.set("product_sets", t.product_sets);
     config.set("stages", deepest_ring(Shape(config, from.g), from.device));
     return config;
 }

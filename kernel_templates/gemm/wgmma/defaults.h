@@ -12,7 +12,7 @@ namespace autotune::wgmma {
 
 struct Tile {
     const char* name;
-    std::int64_t block_m, block_n, block_k, math_groups, pingpong, store_buffers = 2;
+    std::int64_t block_m, block_n, block_k, math_groups, pingpong, store_buffers = 2, product_sets = 1;
 };
 
 struct Candidates {

@@ -112,7 +112,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
 }
 
 // Tiles worth knowing, large to small.
-constexpr std::array<Tile, 15> kTiles = {{{"coop_128x256x128", 128, 256, 128, 2, 0},
+constexpr std::array<Tile, 19> kTiles = {{{"coop_128x256x128", 128, 256, 128, 2, 0},
                                           {"coop_256x128x128", 256, 128, 128, 2, 0},
                                           {"coop_256x96x128", 256, 96, 128, 2, 0},
                                           {"coop_128x192x128", 128, 192, 128, 2, 0},
@@ -126,7 +126,11 @@ constexpr std::array<Tile, 15> kTiles = {{{"coop_128x256x128", 128, 256, 128, 2,
                                           {"single_64x128x128", 64, 128, 128, 1, 0},
                                           {"single_64x64x128", 64, 64, 128, 1, 0},
                                           {"single_64x32x128", 64, 32, 128, 1, 0},
-                                          {"single_64x16x128", 64, 16, 128, 1, 0}}};
+                                          {"single_64x16x128", 64, 16, 128, 1, 0},
+                                          {"coop_128x128x128_two_sets", 128, 128, 128, 2, 0, 2, 2},
+                                          {"coop_128x96x128_two_sets", 128, 96, 128, 2, 0, 2, 2},
+                                          {"single_64x64x128_two_sets", 64, 64, 128, 1, 0, 2, 2},
+                                          {"single_64x16x128_two_sets", 64, 16, 128, 1, 0, 2, 2}}};
 
 wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     return {g,
