@@ -12,6 +12,8 @@
  *    GPU of the process; a plan belongs to the context in which it was made.
  *  - After fork() the child gets AUTOTUNE_FORKED from handles and plans of its parent: CUDA does not survive a fork.
  *  - Sizes are bytes where the name says so; leading dimensions and strides are elements.
+ *  - "Errors" lists every status but AUTOTUNE_OK that a function returns, without AUTOTUNE_. "Capture" says whether it may be
+ *    called while a stream is captured, by this thread or by another.
  */
 #ifndef AUTOTUNE_AUTOTUNE_H
 #define AUTOTUNE_AUTOTUNE_H
@@ -57,11 +59,15 @@ typedef enum autotune_status {
     AUTOTUNE_OVERLAP = 13             /* an output lies partly over an input */
 } autotune_status;
 
-/* One sentence for a status; never NULL. */
+/* One sentence for a status; never NULL.
+ * Capture: safe. */
 AUTOTUNE_API const char* autotune_status_string(autotune_status status);
 
-/* AUTOTUNE_VERSION of the library that is loaded, and the same as text, "0.1.0". */
+/* AUTOTUNE_VERSION of the library that is loaded.
+ * Capture: safe. */
 AUTOTUNE_API int autotune_version(void);
+/* The same as text: "0.1.0".
+ * Capture: safe. */
 AUTOTUNE_API const char* autotune_version_string(void);
 
 /* ---- handle ---- */
@@ -109,19 +115,23 @@ typedef struct autotune_options {
 
 /* Makes a handle. `options` NULL: all zero but read_environment = 1, that is the set-up of the `autotune` command.
  * Opens the driver (AUTOTUNE_NO_GPU without one), makes no context and compiles nothing. A database that is missing, broken,
- * locked, foreign or newer is one warning and no winners, never a failure. */
+ * locked, foreign or newer is one warning and no winners, never a failure.
+ * Errors: INVALID_ARGUMENT, NO_GPU, OUT_OF_MEMORY, DRIVER_ERROR, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_create(autotune_handle* out, const autotune_options* options);
 
 /* Plans made from the handle stay valid. Workspaces of autotune_tuned_gemm() are freed: no work that uses them may be pending,
- * and no captured graph may run again. NULL is allowed. */
+ * and no captured graph may run again. NULL is allowed.
+ * Capture: not while a stream of a context that the handle served is captured, for it frees device memory. */
 AUTOTUNE_API void autotune_destroy(autotune_handle handle);
 
 /* The sentence of the last failure on this handle by any thread; for NULL, of the last failure of any function on this thread,
  * which is the one to ask for right after a call of this thread failed. The text lives until this thread asks again; that for
- * NULL also until its next failure. Never NULL; "" if nothing failed. */
+ * NULL also until its next failure. Never NULL; "" if nothing failed.
+ * Capture: safe. */
 AUTOTUNE_API const char* autotune_last_error(autotune_handle handle);
 
-/* Writes misses that are noted but not yet in the database. */
+/* Writes misses that are noted but not yet in the database.
+ * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_flush_misses(autotune_handle handle);
 
 /* ---- gemm: C = alpha op(A) op(B) + beta C ---- */
@@ -172,28 +182,39 @@ typedef enum autotune_origin {
     AUTOTUNE_ORIGIN_PINNED = 4,  /* autotune_options.pin */
     AUTOTUNE_ORIGIN_LOADED = 5   /* any legal kernel that was loaded: AUTOTUNE_ON_MISS_LOADED_ONLY */
 } autotune_origin;
-/* "exact", "shipped", "near", "default", "pinned", "loaded"; never NULL. */
+/* "exact", "shipped", "near", "default", "pinned", "loaded"; never NULL.
+ * Capture: safe. */
 AUTOTUNE_API const char* autotune_origin_string(autotune_origin origin);
 
 /* Looks up the winner for the current context's device, loads its kernel from the cubin cache or compiles it, and makes it ready
  * to launch. The plan also serves later autotune_tuned_gemm() calls of the same problem. Safe while another thread captures a
- * graph. Threads compile different kernels at the same time; threads that need one kernel wait for the first of them. */
+ * graph. Threads compile different kernels at the same time; threads that need one kernel wait for the first of them.
+ * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
+ * Capture: safe, nothing is enqueued and no capture is disturbed. */
 AUTOTUNE_API autotune_status autotune_gemm_plan(autotune_handle handle, const autotune_gemm_problem* problem, autotune_plan* out);
 
 /* Bytes of device memory that a call needs, 0 for most plans; aligned to 256. One workspace must not be used by two streams at
- * once. */
+ * once.
+ * Errors: INVALID_ARGUMENT. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_plan_workspace(autotune_plan plan, size_t* bytes);
 /* Leading bytes of the workspace that must be zero before the plan's first call with it. Calls leave them zero. 0 for most
- * plans. */
+ * plans.
+ * Errors: INVALID_ARGUMENT. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_plan_workspace_zero(autotune_plan plan, size_t* bytes);
+/* How the kernel was found.
+ * Errors: INVALID_ARGUMENT. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_plan_origin(autotune_plan plan, autotune_origin* origin);
-/* "gemm/mma block_m=128 block_n=256 ...": what will run. Lives as long as the plan; "" for NULL. */
+/* "gemm/mma block_m=128 block_n=256 ...": what will run. Lives as long as the plan; "" for NULL.
+ * Capture: safe. */
 AUTOTUNE_API const char* autotune_plan_candidate(autotune_plan plan);
-/* NULL is allowed. */
+/* NULL is allowed.
+ * Capture: not while its context is captured, for it may unload a kernel. */
 AUTOTUNE_API void autotune_plan_destroy(autotune_plan plan);
 
 /* Enqueues the plan's kernels on `stream` and does nothing else: no allocation, no synchronisation, no file, no module load. May
- * be captured in a graph. alpha and beta point to one float each in host memory, read before the function returns. */
+ * be captured in a graph. alpha and beta point to one float each in host memory, read before the function returns.
+ * Errors: INVALID_ARGUMENT, MISALIGNED, WORKSPACE_TOO_SMALL, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe;
+ * is captured. */
 AUTOTUNE_API autotune_status autotune_gemm(autotune_plan plan, const void* alpha, const void* a, const void* b, const void* beta,
                                            void* c, void* workspace, size_t workspace_bytes, struct CUstream_st* stream);
 
@@ -216,14 +237,20 @@ typedef struct autotune_add_problem {
     int align_a, align_b, align_c; /* as in autotune_gemm_problem; autotune_tuned_add() looks at the addresses instead */
 } autotune_add_problem;
 
-/* As autotune_gemm_plan(). */
+/* As autotune_gemm_plan().
+ * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
+ * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_add_plan(autotune_handle handle, const autotune_add_problem* problem, autotune_plan* out);
 
 /* Enqueues the plan's kernel on `stream` and does nothing else; may be captured in a graph, and needs no workspace. c may be a or
- * b; c that lies over one of them in part is AUTOTUNE_OVERLAP. A length of 0 launches nothing, whatever the addresses are. */
+ * b; c that lies over one of them in part is AUTOTUNE_OVERLAP. A length of 0 launches nothing, whatever the addresses are.
+ * Errors: INVALID_ARGUMENT, MISALIGNED, OVERLAP, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe; is
+ * captured. */
 AUTOTUNE_API autotune_status autotune_add(autotune_plan plan, const void* a, const void* b, void* c, struct CUstream_st* stream);
 
-/* The one-call form, as autotune_tuned_gemm(). */
+/* The one-call form, as autotune_tuned_gemm().
+ * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, OVERLAP, COMPILE_FAILED, OUT_OF_MEMORY,
+ * DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_problem* problem, const void* a,
                                                 const void* b, void* c, struct CUstream_st* stream);
 
@@ -269,6 +296,7 @@ typedef struct autotune_attribute {
     double number;
 } autotune_attribute;
 
+/* A problem of any op. Zero-initialise it, set struct_size, op, tensors and tensor_count. */
 typedef struct autotune_problem {
     size_t struct_size; /* sizeof(autotune_problem) */
     const char* op;
@@ -284,6 +312,7 @@ typedef enum autotune_scalar_type {
     AUTOTUNE_SCALAR_U64 = 2
 } autotune_scalar_type;
 
+/* A number of a call: the member of `value` that `type` names counts, as f32, i32 or u64. */
 typedef struct autotune_scalar {
     autotune_scalar_type type;
     union {
@@ -293,6 +322,7 @@ typedef struct autotune_scalar {
     } value;
 } autotune_scalar;
 
+/* What one launch is given. Zero-initialise it, set struct_size and what the op takes. */
 typedef struct autotune_call {
     size_t struct_size;         /* sizeof(autotune_call) */
     const void* const* tensors; /* addresses in device memory, in the op's order; NULL for an optional tensor that was left out */
@@ -304,16 +334,20 @@ typedef struct autotune_call {
 } autotune_call;
 
 /* AUTOTUNE_OK if a kernel family can do the problem on the current context's device. AUTOTUNE_NO_KERNEL with every family's
- * reason if none can, AUTOTUNE_INVALID_ARGUMENT for what is no problem of the op. Compiles nothing. */
+ * reason if none can, AUTOTUNE_INVALID_ARGUMENT for what is no problem of the op. Compiles nothing.
+ * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_supports(autotune_handle handle, const autotune_problem* problem);
 
 /* The problem in the words of the command and the database, its shape last: "gemm a=bf16 b=bf16 ... layout=nt beta=zero
  * align=16,16,16 16x4096x4096". `handle` may be NULL. Writes at most `*bytes` bytes to `text`, the terminating zero included, and
- * sets *bytes to what the whole text takes; `text` may be NULL. AUTOTUNE_INVALID_ARGUMENT for what is no problem of the op. */
+ * sets *bytes to what the whole text takes; `text` may be NULL. AUTOTUNE_INVALID_ARGUMENT for what is no problem of the op.
+ * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_problem_key(autotune_handle handle, const autotune_problem* problem, char* text,
                                                   size_t* bytes);
 
-/* As autotune_gemm_plan(), for any op. Nothing of `problem` is kept. */
+/* As autotune_gemm_plan(), for any op. Nothing of `problem` is kept.
+ * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
+ * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_plan_create(autotune_handle handle, const autotune_problem* problem, autotune_plan* out);
 
 /* What a plan is. Set struct_size before the call. */
@@ -327,12 +361,17 @@ typedef struct autotune_plan_facts {
     size_t workspace_bytes, workspace_zero_bytes; /* as autotune_plan_workspace(), autotune_plan_workspace_zero() */
     double recorded_rival_us;                     /* of the fastest vendor library in the rounds of recorded_us; 0: none ran */
 } autotune_plan_facts;
+/* Fills `facts`. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* facts);
 
-/* Enqueues any plan's kernels on `stream` and does nothing else, as autotune_gemm() does; may be captured in a graph. */
+/* Enqueues any plan's kernels on `stream` and does nothing else, as autotune_gemm() does; may be captured in a graph.
+ * Errors: INVALID_ARGUMENT, MISALIGNED, WORKSPACE_TOO_SMALL, OVERLAP, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
+ * Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_run(autotune_plan plan, const autotune_call* call, struct CUstream_st* stream);
 
-/* The one-call form, as autotune_tuned_gemm(): alignments are taken from the call's addresses. */
+/* The one-call form, as autotune_tuned_gemm(): alignments are taken from the call's addresses.
+ * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, OVERLAP, COMPILE_FAILED, OUT_OF_MEMORY,
+ * DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_tuned(autotune_handle handle, const autotune_problem* problem, const autotune_call* call,
                                             struct CUstream_st* stream);
 

@@ -13,8 +13,10 @@ namespace autotune {
 // What every function below throws: the status, with the library's sentence as what().
 class StatusError : public std::runtime_error {
   public:
+    // Of a status and its sentence; an empty one stands for autotune_status_string().
     StatusError(autotune_status status, const std::string& message)
         : std::runtime_error(message.empty() ? autotune_status_string(status) : message), status_(status) {}
+    // Never AUTOTUNE_OK.
     autotune_status status() const noexcept { return status_; }
 
   private:
@@ -28,6 +30,7 @@ inline void throw_if_failed(autotune_status status) {
 
 // autotune_options with struct_size set and the environment read.
 struct Options : autotune_options {
+    // As the `autotune` command is set up.
     Options() : autotune_options{} {
         struct_size = sizeof(autotune_options);
         read_environment = 1;
@@ -36,6 +39,7 @@ struct Options : autotune_options {
 
 // autotune_gemm_problem with struct_size set: an f16 product with f32 accumulation until told otherwise.
 struct GemmProblem : autotune_gemm_problem {
+    // C has `rows` x `cols` elements, and each is a sum of `depth` products; all three are 1 or more.
     GemmProblem(std::int64_t rows, std::int64_t cols, std::int64_t depth) : autotune_gemm_problem{} {
         struct_size = sizeof(autotune_gemm_problem);
         m = rows;
@@ -48,6 +52,7 @@ struct GemmProblem : autotune_gemm_problem {
 
 // autotune_add_problem with struct_size set: f32 until told otherwise.
 struct AddProblem : autotune_add_problem {
+    // 0 to 2^40 elements.
     explicit AddProblem(std::int64_t elements, autotune_dtype element_type = AUTOTUNE_F32) : autotune_add_problem{} {
         struct_size = sizeof(autotune_add_problem);
         length = elements;
@@ -58,6 +63,7 @@ struct AddProblem : autotune_add_problem {
 // Owns an autotune_handle.
 class Handle {
   public:
+    // autotune_create(). Throws StatusError.
     explicit Handle(const Options& options = Options()) { throw_if_failed(autotune_create(&raw_, &options)); }
     ~Handle() { autotune_destroy(raw_); }
     Handle(Handle&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
@@ -65,6 +71,7 @@ class Handle {
         std::swap(raw_, other.raw_);
         return *this;
     }
+    // For functions of autotune.h; NULL after a move.
     autotune_handle get() const noexcept { return raw_; }
 
   private:
@@ -81,28 +88,35 @@ class PlanBase {
         return *this;
     }
 
+    // For functions of autotune.h; NULL after a move.
     autotune_plan get() const noexcept { return raw_; }
+    // Device memory that a call needs: autotune_plan_workspace().
     std::size_t workspace_bytes() const {
         std::size_t bytes = 0;
         throw_if_failed(autotune_plan_workspace(raw_, &bytes));
         return bytes;
     }
+    // How the kernel was found.
     autotune_origin origin() const {
         autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
         throw_if_failed(autotune_plan_origin(raw_, &origin));
         return origin;
     }
+    // What will run: autotune_plan_candidate().
     const char* candidate() const noexcept { return autotune_plan_candidate(raw_); }
 
   protected:
+    // Takes the plan over.
     explicit PlanBase(autotune_plan raw) noexcept : raw_(raw) {}
 
   private:
     autotune_plan raw_ = nullptr;
 };
 
+// A plan of C = alpha op(A) op(B) + beta C.
 class GemmPlan : public PlanBase {
   public:
+    // autotune_gemm_plan(). Throws StatusError.
     GemmPlan(const Handle& handle, const autotune_gemm_problem& problem) : PlanBase(make(handle, problem)) {}
 
     // One call's operands; addresses in device memory.
@@ -115,6 +129,7 @@ class GemmPlan : public PlanBase {
         void* workspace = nullptr;
         std::size_t workspace_bytes = 0;
     };
+    // autotune_gemm(): enqueues the kernels on `stream`; may be captured. Throws StatusError.
     void run(const Call& call, CUstream_st* stream) const {
         throw_if_failed(
             autotune_gemm(get(), &call.alpha, call.a, call.b, &call.beta, call.c, call.workspace, call.workspace_bytes, stream));
@@ -128,11 +143,14 @@ class GemmPlan : public PlanBase {
     }
 };
 
+// A plan of c = a + b.
 class AddPlan : public PlanBase {
   public:
+    // autotune_add_plan(). Throws StatusError.
     AddPlan(const Handle& handle, const autotune_add_problem& problem) : PlanBase(make(handle, problem)) {}
 
-    // Addresses in device memory; c may be a or b.
+    // autotune_add(): enqueues the kernel on `stream`; may be captured. Addresses in device memory; c may be a or b. Throws
+    // StatusError.
     void run(const void* a, const void* b, void* c, CUstream_st* stream) const {
         throw_if_failed(autotune_add(get(), a, b, c, stream));
     }
@@ -145,7 +163,7 @@ class AddPlan : public PlanBase {
     }
 };
 
-// C = alpha op(A) op(B) + beta C on `stream`, by the best kernel known: see autotune_tuned_gemm(). Throws StatusError.
+// Of one product: addresses in device memory, factors as numbers.
 struct GemmOperands {
     const void* a = nullptr;
     const void* b = nullptr;
@@ -153,17 +171,19 @@ struct GemmOperands {
     float alpha = 1;
     float beta = 0;
 };
+// C = alpha op(A) op(B) + beta C on `stream`, by the best kernel known: see autotune_tuned_gemm(). Throws StatusError.
 inline void tuned_gemm(const Handle& handle, const autotune_gemm_problem& problem, const GemmOperands& call,
                        CUstream_st* stream) {
     throw_if_failed(autotune_tuned_gemm(handle.get(), &problem, &call.alpha, call.a, call.b, &call.beta, call.c, stream));
 }
 
-// c = a + b on `stream`, by the best kernel known: see autotune_tuned_add(). Throws StatusError.
+// Of one sum: addresses in device memory.
 struct AddOperands {
     const void* a = nullptr;
     const void* b = nullptr;
     void* c = nullptr;
 };
+// c = a + b on `stream`, by the best kernel known: see autotune_tuned_add(). Throws StatusError.
 inline void tuned_add(const Handle& handle, const autotune_add_problem& problem, const AddOperands& call, CUstream_st* stream) {
     throw_if_failed(autotune_tuned_add(handle.get(), &problem, call.a, call.b, call.c, stream));
 }
