@@ -254,15 +254,81 @@ AUTOTUNE_API autotune_status autotune_add(autotune_plan plan, const void* a, con
 AUTOTUNE_API autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_problem* problem, const void* a,
                                                 const void* b, void* c, struct CUstream_st* stream);
 
+/* ---- attention: O = softmax(scale Q K^T, masked) V of each head, and its gradients ---- */
+
+/* With offset 0, or kv_len - q_len for BOTTOM_RIGHT, query i sees the keys up to i + offset (causal), or from i + offset - left
+ * to i + offset + right (window). */
+typedef enum autotune_mask {
+    AUTOTUNE_MASK_NONE = 0,
+    AUTOTUNE_MASK_CAUSAL = 1,
+    AUTOTUNE_MASK_CAUSAL_BOTTOM_RIGHT = 2,
+    AUTOTUNE_MASK_WINDOW = 3,
+    AUTOTUNE_MASK_WINDOW_BOTTOM_RIGHT = 4,
+    AUTOTUNE_MASK_RANGE = -0x7fffffff - 1
+} autotune_mask;
+
+/* Order of the dimensions in memory: heads outside rows, or rows outside heads. */
+typedef enum autotune_layout { AUTOTUNE_BHSD = 0, AUTOTUNE_BSHD = 1, AUTOTUNE_LAYOUT_RANGE = -0x7fffffff - 1 } autotune_layout;
+
+/* Q [batch, q_heads, q_len, d], K [batch, kv_heads, kv_len, d], V [batch, kv_heads, kv_len, dv], O [batch, q_heads, q_len, dv];
+ * query heads that share a head of keys are neighbours. Zero-initialise it, set struct_size and what is not 0. */
+typedef struct autotune_attention_problem {
+    size_t struct_size; /* sizeof(autotune_attention_problem) */
+    int64_t batch, q_heads, q_len;
+    int64_t kv_heads;    /* 0: q_heads, which is a multiple of it */
+    int64_t kv_len;      /* 0: q_len */
+    int64_t d;           /* head size: a multiple of 8 up to 256 */
+    int64_t dv;          /* of V and O; 0: d */
+    autotune_dtype type; /* AUTOTUNE_BF16, AUTOTUNE_F16 or AUTOTUNE_F32 */
+    int tf32;            /* 1: f32 is multiplied in tf32 */
+    autotune_mask mask;
+    int64_t left, right; /* of a window */
+    autotune_layout layout;
+    /* Elements from one batch, head and row to the next; all 0: dense in `layout`. Columns are contiguous. Gradients lie as what
+     * they are gradients of. */
+    int64_t q_strides[3], k_strides[3], v_strides[3], o_strides[3];
+    int has_lse; /* 1: attention writes f32 [batch, q_heads, q_len], the logarithm of each row's sum; the gradients always read it
+                  */
+    int any_order; /* of the gradients: 0: the same input gives the same bits; 1: any order of additions will do */
+} autotune_attention_problem;
+
+/* As autotune_gemm_plan(); autotune_run() takes the addresses in the order q, k, v, o, lse and one f32 scalar, the scale, which
+ * is above 0. */
+AUTOTUNE_API autotune_status autotune_attention_plan(autotune_handle handle, const autotune_attention_problem* problem,
+                                                     autotune_plan* out);
+/* The one-call form, as autotune_tuned_gemm(). `scale` 0 means 1 / sqrt(d); lse is NULL where the problem has none. */
+AUTOTUNE_API autotune_status autotune_tuned_attention(autotune_handle handle, const autotune_attention_problem* problem,
+                                                      float scale, const void* q, const void* k, const void* v, void* o,
+                                                      float* lse, struct CUstream_st* stream);
+
+/* Addresses of one call of the gradients; `o` and `lse` are what attention gave. */
+typedef struct autotune_attention_gradients {
+    size_t struct_size; /* sizeof(autotune_attention_gradients) */
+    const void *q, *k, *v, *o;
+    const float* lse;
+    const void* d_o;
+    void *d_q, *d_k, *d_v;
+} autotune_attention_gradients;
+
+/* As autotune_attention_plan(); autotune_run() takes q, k, v, o, lse, do, dq, dk, dv and the scale. */
+AUTOTUNE_API autotune_status autotune_attention_bwd_plan(autotune_handle handle, const autotune_attention_problem* problem,
+                                                         autotune_plan* out);
+/* The one-call form. */
+AUTOTUNE_API autotune_status autotune_tuned_attention_bwd(autotune_handle handle, const autotune_attention_problem* problem,
+                                                          float scale, const autotune_attention_gradients* call,
+                                                          struct CUstream_st* stream);
+
 /* ---- any op ----
  *
- * One description serves every op; the functions above are adapters of it for two of them. A problem names its op, its tensors
+ * One description serves every op; the functions above are adapters of it for some of them. A problem names its op, its tensors
  * and its attributes:
  *
  *   gemm   tensors a [batch, m, k], b [batch, k, n], c [batch, m, n]; attributes acc (f32, f16), beta (zero, any), layout (nn,
  * nt, tn, tt), order (row, column); scalars of a call: alpha and beta, both f32. Any strides with one contiguous dimension of the
  *          last two are taken: they say the layout and the order where the attributes do not.
  *   add    tensors a, b, c, contiguous and of any rank, without attributes and scalars; c may be a or b.
+ *   attention      q, k, v, o, lse (f32, optional); attributes mask, left, right, compute; a call's scalar: scale, f32
+ *   attention_bwd  q, k, v, o, lse, do, dq, dk, dv; the same, and deterministic (yes, any)
  *
  * Tensors of a problem are found by name. A call passes addresses and scalars in the order of this table. */
 

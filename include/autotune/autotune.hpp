@@ -1,4 +1,5 @@
-// C++17 on top of autotune.h: owners, exceptions, tuned_gemm() and tuned_add(). Header only; the rules of autotune.h hold.
+// C++17 on top of autotune.h: owners, exceptions, tuned_gemm(), tuned_add() and tuned_attention(). Header only; the rules of
+// autotune.h hold.
 #pragma once
 
 #include <autotune/autotune.h>
@@ -57,6 +58,19 @@ struct AddProblem : autotune_add_problem {
         struct_size = sizeof(autotune_add_problem);
         length = elements;
         type = element_type;
+    }
+};
+
+// autotune_attention_problem with struct_size set: bf16, no mask, as many keys as queries until told otherwise.
+struct AttentionProblem : autotune_attention_problem {
+    AttentionProblem(std::int64_t batches, std::int64_t heads, std::int64_t length, std::int64_t head_size)
+        : autotune_attention_problem{} {
+        struct_size = sizeof(autotune_attention_problem);
+        batch = batches;
+        q_heads = heads;
+        q_len = length;
+        d = head_size;
+        type = AUTOTUNE_BF16;
     }
 };
 
@@ -186,6 +200,32 @@ struct AddOperands {
 // c = a + b on `stream`, by the best kernel known: see autotune_tuned_add(). Throws StatusError.
 inline void tuned_add(const Handle& handle, const autotune_add_problem& problem, const AddOperands& call, CUstream_st* stream) {
     throw_if_failed(autotune_tuned_add(handle.get(), &problem, call.a, call.b, call.c, stream));
+}
+
+// O = softmax(scale Q K^T, masked) V of each head on `stream`, by the best kernel known: see autotune_tuned_attention(). A scale
+// of 0 is 1 / sqrt(d). Throws StatusError.
+struct AttentionOperands {
+    const void* q = nullptr;
+    const void* k = nullptr;
+    const void* v = nullptr;
+    void* o = nullptr;
+    float* lse = nullptr;
+    float scale = 0;
+};
+inline void tuned_attention(const Handle& handle, const autotune_attention_problem& problem, const AttentionOperands& call,
+                            CUstream_st* stream) {
+    throw_if_failed(
+        autotune_tuned_attention(handle.get(), &problem, call.scale, call.q, call.k, call.v, call.o, call.lse, stream));
+}
+
+// autotune_attention_gradients with struct_size set.
+struct AttentionGradients : autotune_attention_gradients {
+    AttentionGradients() : autotune_attention_gradients{} { struct_size = sizeof(autotune_attention_gradients); }
+};
+// Its gradients: see autotune_tuned_attention_bwd(). Throws StatusError.
+inline void tuned_attention_bwd(const Handle& handle, const autotune_attention_problem& problem,
+                                const autotune_attention_gradients& call, float scale, CUstream_st* stream) {
+    throw_if_failed(autotune_tuned_attention_bwd(handle.get(), &problem, scale, &call, stream));
 }
 
 }  // namespace autotune

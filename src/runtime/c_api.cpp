@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/runtime/add_problem.h"
+#include "src/runtime/attention_problem.h"
 #include "src/runtime/described_problem.h"
 #include "src/runtime/fork.h"
 #include "src/runtime/gemm_problem.h"
@@ -113,6 +114,28 @@ template <typename ProblemOfOp>
 const ProblemOfOp& as_known(const ProblemOfOp* problem, ProblemOfOp& copy) {
     if (problem != nullptr && problem->struct_size == sizeof(*problem)) return *problem;
     return copy = autotune::runtime::read_problem(problem);
+}
+
+autotune_status attention_plan(autotune_handle handle, const autotune_attention_problem* problem, autotune_plan* out,
+                               bool is_backward) noexcept {
+    if (out == nullptr) return refuse("out is NULL");
+    *out = nullptr;
+    return guarded(handle, [&](auto& inner) {
+        const autotune_attention_problem copy = autotune::runtime::read_problem(problem);
+        const autotune::runtime::DescribedAttention described(copy, is_backward);
+        *out = new autotune_plan_s{inner.plan(DescribedAsk(described.problem()))};
+        return AUTOTUNE_OK;
+    });
+}
+
+// `tensors`: addresses in the op's order.
+template <typename Inner>
+autotune_status tuned_attention(Inner& inner, const autotune_attention_problem& problem, float scale,
+                                std::span<const void* const> tensors, struct CUstream_st* stream) {
+    const bool is_backward = tensors.size() > 5;
+    const autotune::runtime::DescribedAttention described(problem, is_backward);
+    const std::uint64_t bits[1] = {std::bit_cast<std::uint32_t>(autotune::runtime::scale_of(problem, scale))};
+    return inner.tuned(DescribedAsk(described.problem(), tensors), Plan::Call{tensors, bits}, stream);
 }
 
 }  // namespace
@@ -288,6 +311,48 @@ autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_pr
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "a, b and c must not be NULL");
         const std::array<const void*, 3> tensors = {a, b, c};
         return inner.tuned(AddAsk(known, tensors), Plan::Call{tensors, {}}, stream);
+    });
+}
+
+autotune_status autotune_attention_plan(autotune_handle handle, const autotune_attention_problem* problem, autotune_plan* out) {
+    return attention_plan(handle, problem, out, false);
+}
+
+autotune_status autotune_attention_bwd_plan(autotune_handle handle, const autotune_attention_problem* problem,
+                                            autotune_plan* out) {
+    return attention_plan(handle, problem, out, true);
+}
+
+autotune_status autotune_tuned_attention(autotune_handle handle, const autotune_attention_problem* problem, float scale,
+                                         const void* q, const void* k, const void* v, void* o, float* lse,
+                                         struct CUstream_st* stream) {
+    return guarded(handle, [&](auto& inner) {
+        autotune_attention_problem copy;
+        const autotune_attention_problem& known = as_known(problem, copy);
+        if (q == nullptr || k == nullptr || v == nullptr || o == nullptr)
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "q, k, v and o must not be NULL");
+        if ((lse == nullptr) != (known.has_lse == 0))
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT,
+                                      "lse must be an address where has_lse is 1, and NULL where it is 0");
+        const std::array<const void*, 5> tensors = {q, k, v, o, lse};
+        return tuned_attention(inner, known, scale, tensors, stream);
+    });
+}
+
+autotune_status autotune_tuned_attention_bwd(autotune_handle handle, const autotune_attention_problem* problem, float scale,
+                                             const autotune_attention_gradients* call, struct CUstream_st* stream) {
+    return guarded(handle, [&](auto& inner) {
+        autotune_attention_problem copy;
+        const autotune_attention_problem& known = as_known(problem, copy);
+        if (call == nullptr || call->struct_size != sizeof(*call))
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT,
+                                      "call must have struct_size sizeof(autotune_attention_gradients)");
+        const std::array<const void*, 9> tensors = {call->q,   call->k,   call->v,   call->o,  call->lse,
+                                                    call->d_o, call->d_q, call->d_k, call->d_v};
+        for (const void* address : tensors)
+            if (address == nullptr)
+                return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "no address of the gradients' call may be NULL");
+        return tuned_attention(inner, known, scale, tensors, stream);
     });
 }
 

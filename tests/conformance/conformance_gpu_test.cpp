@@ -139,9 +139,31 @@ Requests attention_requests() {
     return all;
 }
 
+// The gradients of the same.
+Requests attention_bwd_requests() {
+    Requests all;
+    for (const std::string dtype : {"bf16", "f16", "f32"}) {
+        const auto add = [&](const std::string& shape, std::map<std::string, std::string> options) {
+            options["dtype"] = dtype;
+            all.push_back({"attention_bwd", shape, std::move(options)});
+        };
+        for (const std::string d : {"64", "128"}) {
+            add("2x3x257x" + d, {});
+            add("1x4x300x" + d, {{"mask", "causal"}, {"kv-heads", "2"}, {"kv-len", "411"}});
+            add("2x2x333x" + d, {{"mask", "causal_bottom_right"}, {"kv-len", "190"}, {"order", "bshd"}});
+            add("1x3x270x" + d, {{"mask", "window"}, {"left", "77"}, {"right", "5"}, {"kv-heads", "1"}});
+            add("1x2x1x" + d, {{"kv-len", "90"}});
+        }
+        add("1x2x130x96", {{"mask", "causal"}});
+        add("1x2x77x40", {{"align", "4"}, {"scale", "0.5"}});
+        add("1x2x100x128", {{"dv", "72"}, {"kv-len", "65"}});
+    }
+    return all;
+}
+
 Requests awkward_requests() {
     Requests all = gemm_requests();
-    for (const Requests& more : {add_requests(), softmax_requests(), attention_requests()})
+    for (const Requests& more : {add_requests(), softmax_requests(), attention_requests(), attention_bwd_requests()})
         all.insert(all.end(), more.begin(), more.end());
     return all;
 }
@@ -168,6 +190,7 @@ Requests named_requests() {
             all.push_back({"softmax", shape, {{"dtype", dtype}, {"lse", "yes"}}});
         for (const std::string shape : {"1x3x1000x128", "1x3x1000x64"})
             all.push_back(attention(shape, {{"dtype", dtype}, {"mask", "causal"}, {"lse", "yes"}}));
+        all.push_back({"attention_bwd", "1x3x500x128", {{"dtype", dtype}, {"mask", "causal"}}});
         all.push_back(attention("3x12x1x128", {{"dtype", dtype}, {"kv-heads", "4"}, {"kv-len", "20000"}, {"lse", "yes"}}));
         all.push_back(
             attention("2x16x7x64", {{"dtype", dtype}, {"kv-heads", "2"}, {"kv-len", "5001"}, {"mask", "causal_bottom_right"}}));
@@ -188,6 +211,7 @@ Requests small_requests() {
     for (const std::string shape : {"9x2048", "9x2049"}) all.push_back({"softmax", shape, {{"dtype", "f16"}, {"lse", "yes"}}});
     for (const std::string dtype : {"f16", "f32"}) {
         all.push_back(attention("1x2x130x64", {{"dtype", dtype}, {"mask", "causal"}, {"lse", "yes"}}));
+        all.push_back({"attention_bwd", "1x2x70x64", {{"dtype", dtype}, {"mask", "causal"}}});
         all.push_back(attention("1x8x1x64", {{"dtype", dtype}, {"kv-heads", "2"}, {"kv-len", "2500"}, {"lse", "yes"}}));
         all.push_back(attention("1x2x65x40", {{"dtype", dtype}, {"mask", "window"}, {"left", "20"}, {"kv-len", "150"}}));
     }

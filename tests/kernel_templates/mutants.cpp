@@ -419,6 +419,101 @@ std::vector<Mutant> wmma() {
          .replace = "value += to_f32(old.at[j]);",
          .shape = "64x64x64", .options = {{"beta", "0.5"}}}});
 }
+// The families of attention, whose problems are causal unless they say otherwise.
+std::vector<Mutant> of_attention(const std::string& family, std::vector<Mutant> list) {
+    for (Mutant& mutant : list) {
+        std::string prefix = family;
+        std::replace(prefix.begin(), prefix.end(), '/', '_');
+        mutant.name = prefix + "_" + mutant.name;
+        mutant.family = family;
+        if (mutant.shape.empty()) mutant.shape = "1x2x200x64";
+        mutant.options.emplace("mask", "causal");
+    }
+    return list;
+}
+
+std::vector<Mutant> attention_mma() {
+    return of_attention("attention/mma", {
+        {.name = "sees_one_key_too_many", .file = "attention/mask.cuh",
+         .find = "clamped(row + high + 1, 0, kv_len)", .replace = "clamped(row + high + 2, 0, kv_len)"},
+        {.name = "sees_one_key_too_few", .file = "attention/mask.cuh",
+         .find = "clamped(row + high + 1, 0, kv_len)", .replace = "clamped(row + high, 0, kv_len)"},
+        {.name = "window_begins_one_key_late", .file = "attention/mask.cuh",
+         .find = "clamped(row + low, 0, kv_len)", .replace = "clamped(row + low + 1, 0, kv_len)",
+         .options = {{"mask", "window"}, {"left", "40"}}},
+        {.name = "last_tile_skipped", .file = "attention/mask.cuh",
+         .find = "(end_key(last) + block_k - 1) / block_k", .replace = "end_key(last) / block_k"},
+        {.name = "diagonal_tile_not_masked", .file = "attention/mask.cuh",
+         .find = "return end_key(first) / block_k;", .replace = "return (end_key(first) + block_k - 1) / block_k;"},
+        {.name = "tail_keys_not_masked",
+         .find = "if (masking != 2 || tile < begin_full || tile >= end_full)", .replace = "if (masking != 2)",
+         .options = {{"mask", "none"}}},
+        {.name = "sums_keep_the_old_peak",
+         .find = "sums[band][n][i] *= factor[i / 2];", .replace = "sums[band][n][i] *= 1.0F;"},
+        {.name = "row_sum_keeps_the_old_peak",
+         .find = "__fmaf_rn(state.sum[band][half], factor[half], sum)", .replace = "state.sum[band][half] + sum"},
+        {.name = "peak_of_half_a_row",
+         .find = "return fmaxf(mine, __shfl_xor_sync(0xffffffffU, mine, 2));", .replace = "return mine;"},
+        {.name = "sum_of_half_a_row",
+         .find = "            sum += __shfl_xor_sync(0xffffffffU, sum, 2);\n", .replace = ""},
+        {.name = "logarithm_without_its_unit",
+         .find = "attention::log_sum_exp(state.peak[band][half], sum, attention::ln_2)",
+         .replace = "attention::log_sum_exp(state.peak[band][half], sum, 1.0F)", .options = {{"lse", "yes"}}},
+        {.name = "exponent_without_log2e",
+         .find = "const f32 slope = scale * attention::log2_e;", .replace = "const f32 slope = scale;"},
+        {.name = "keys_of_another_head",
+         .find = "k + call.k_strides.of_head(at.b, at.head / group)", .replace = "k + call.k_strides.of_head(at.b, at.head % (q_heads / group))",
+         .shape = "1x4x200x64", .options = {{"kv-heads", "2"}}},
+        {.name = "rows_of_two_bands_swapped",
+         .find = "const int row = first + band * 16 + half * 8 + lane.id / 4;", .replace = "const int row = first + (bands - 1 - band) * 16 + half * 8 + lane.id / 4;",
+         .config = "block_q=128 warps=4"},
+        {.name = "values_of_the_tile_before",
+         .find = "ring.v + slot * v_bytes", .replace = "ring.v + (slot + stages - 1) % stages * v_bytes", .config = "stages=2"},
+    });
+}
+
+std::vector<Mutant> attention_split() {
+    const std::map<std::string, std::string> decode = {{"mask", "none"}, {"kv-heads", "1"}, {"kv-len", "3000"}};
+    return of_attention("attention/split", {
+        {.name = "last_split_forgotten",
+         .find = "for (int split = 0; split < splits; ++split) {\n            const float4 values",
+         .replace = "for (int split = 0; split + 1 < splits; ++split) {\n            const float4 values",
+         .config = "splits=4", .shape = "1x4x1x64", .options = decode},
+        {.name = "a_warp_is_not_joined",
+         .find = "for (int warp = 0; warp < warps; ++warp) {\n            const float4 values",
+         .replace = "for (int warp = 1; warp < warps; ++warp) {\n            const float4 values",
+         .config = "splits=1", .shape = "1x4x1x64", .options = decode},
+        {.name = "key_pairs_swapped",
+         .find = "high ? 0x7632 : 0x5410", .replace = "high ? 0x3276 : 0x1054", .config = "splits=1", .shape = "1x4x1x64", .options = decode},
+        {.name = "tail_key_counts_more_than_once",
+         .find = "if (tile < begin_full || tile >= end_full) {", .replace = "if (tile < begin_full) {", .config = "splits=1",
+         .shape = "1x4x1x64", .options = decode},
+        {.name = "row_of_another_head",
+         .find = "place.kv_head * group + pair % group", .replace = "place.kv_head * group + pair % 2", .config = "splits=1",
+         .shape = "1x4x1x64", .options = decode},
+    });
+}
+
+std::vector<Mutant> attention_bwd_two_pass() {
+    return of_attention("attention_bwd/two_pass", {
+        {.name = "delta_forgotten",
+         .find = "has_weight ? sum : 0.0F", .replace = "0.0F"},
+        {.name = "dq_without_scale",
+         .find = "sums, scale, shared_q, lane)", .replace = "sums, 1.0F, shared_q, lane)"},
+        {.name = "dk_without_scale",
+         .find = "of_keys, scale, shared_k, lane)", .replace = "of_keys, 1.0F, shared_k, lane)"},
+        {.name = "a_head_of_the_group_is_lost",
+         .find = "turns = tiles * group;", .replace = "turns = tiles * (group - 1);",
+         .shape = "1x4x200x64", .options = {{"kv-heads", "2"}}},
+        {.name = "rows_without_weight_weigh",
+         .find = "const bool has_weight = value != attention::minus_infinity();", .replace = "const bool has_weight = true;"},
+        {.name = "keys_pass_not_masked",
+         .find = "apply_mask(scores, seen, first_row, tile * k_tile, lane);", .replace = "(void)seen;"},
+        {.name = "bounds_seen_from_keys_swapped", .file = "attention/mask.cuh",
+         .find = "return {-mask.high, -mask.low, q_len};", .replace = "return {-mask.low, -mask.high, q_len};",
+         .options = {{"mask", "window"}, {"left", "40"}, {"right", "3"}}},
+    });
+}
 // clang-format on
 
 }  // namespace
@@ -426,7 +521,8 @@ std::vector<Mutant> wmma() {
 const std::vector<Mutant>& mutants() {
     static const std::vector<Mutant> all = [] {
         std::vector<Mutant> list;
-        for (const auto& part : {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8()})
+        for (const auto& part : {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8(), attention_mma(),
+                                 attention_split(), attention_bwd_two_pass()})
             list.insert(list.end(), part.begin(), part.end());
         return list;
     }();
@@ -465,7 +561,7 @@ Catalogue mutated(const Mutant& mutant) {
 Problem problem_of(const Mutant& mutant, const Catalogue& catalogue) {
     std::map<std::string, std::string> options = mutant.options;
     options.emplace("dtype", "f16");
-    return catalogue.problem({"gemm", mutant.shape, options});
+    return catalogue.problem({mutant.family.substr(0, mutant.family.find('/')), mutant.shape, options});
 }
 
 Config config_of(const Mutant& mutant, const SearchSpace& space) {

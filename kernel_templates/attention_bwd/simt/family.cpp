@@ -1,0 +1,215 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernel_templates/attention_bwd/bwd_problem.h"
+
+namespace autotune {
+namespace {
+
+using attention_bwd::ceil_div;
+using attention_bwd::round_up;
+using attention_bwd::View;
+
+constexpr std::int64_t kMostRegisters = 255;
+constexpr std::int64_t kDeltaWarps = 8;
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    return {
+        {"threads", {64, 128, 256}, compile, "threads of a block"},
+        {"threads_x", {8, 16, 32}, compile, "threads that share a row"},
+        {"thread_own", {1, 2, 4, 8}, compile, "rows of the block, of a thread: queries in the pass for dQ, keys in the other"},
+        {"thread_other", {1, 2, 4, 8}, compile, "rows of a tile, of a thread"},
+        {"unroll", {1, 2, 4}, compile, "steps of four elements that are unrolled"},
+        {"resident_blocks", {1, 2, 3, 4}, compile, "blocks of an SM that registers are shared out for"},
+        {"order", {0, 2}, ParameterKind::launch, "0 heads one by one; 2 the longest tiles of all heads first"}};
+}
+
+// The same formulas as in kernel.cuh.
+struct Geometry {
+    Geometry(const Config& c, const View& view)
+        : threads(c["threads"]),
+          threads_x(c["threads_x"]),
+          own(c["thread_own"]),
+          other(c["thread_other"]),
+          block(threads / threads_x * own),
+          tile(threads_x * other),
+          columns_d(round_up(view.d, 4 * threads_x)),
+          columns_v(round_up(view.dv, 4 * threads_x)) {}
+
+    std::int64_t threads, threads_x, own, other, block, tile;
+    std::int64_t columns_d, columns_v;  // of a row, in whole runs
+
+    std::int64_t smem_bytes() const { return 4 * ((block + tile) * (columns_d + columns_v + 8) + block * (tile + 4)) + 8 * tile; }
+    // Of the pass for dK and dV, which has more sums.
+    std::int64_t registers() const {
+        constexpr std::int64_t kOther = 44;
+        return own * (columns_d + columns_v) / threads_x + 2 * own * other + std::max(4 * (own + other), 4 * own + 16) + kOther;
+    }
+};
+
+std::vector<Constraint> constraints(const View& view, const Device& device) {
+    const DeviceLimits limits = device.limits;
+    const std::vector<std::string> shape = {"threads", "threads_x", "thread_own", "thread_other"};
+    std::vector<std::string> with_resident = shape;
+    with_resident.push_back("resident_blocks");
+    const bool is_masked = view.is_masked();
+    return {
+        {"half of the rows of a block lie behind the last query, or the last key", shape,
+         [=](const Config& c) {
+             const std::int64_t block = Geometry(c, view).block;
+             return block <= 8 || block < 2 * std::min(view.q_len, view.kv_len);
+         }},
+        {"a tile has 16 to 128 rows",
+         {"threads_x", "thread_other"},
+         [](const Config& c) { return c["threads_x"] * c["thread_other"] >= 16 && c["threads_x"] * c["thread_other"] <= 128; }},
+        {"all tiles take equally long without a mask: their order is that of the heads",
+         {"order"},
+         [=](const Config& c) { return is_masked || c["order"] == 0; }},
+        {"tiles exceed shared memory", with_resident,
+         [=](const Config& c) {
+             const std::int64_t bytes = Geometry(c, view).smem_bytes();
+             return bytes <= limits.smem_per_block_bytes && (bytes + 1024) * c["resident_blocks"] <= limits.smem_per_sm_bytes;
+         }},
+        {"a thread has too few registers for its sums and scores", with_resident,
+         [=](const Config& c) {
+             const std::int64_t most =
+                 std::min<std::int64_t>(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
+             return Geometry(c, view).registers() <= most;
+         }},
+    };
+}
+
+Config config_of(std::initializer_list<std::int64_t> values) {
+    return attention::config_of(parameters(), values);
+}
+
+Config usual_config(const View& view, const SearchSpace& rules) {
+    const std::int64_t order = view.is_masked() ? 2 : 0;
+    //                                    thr  tx  ow ot un rb order
+    const std::vector<Config> tries = {config_of({256, 16, 4, 4, 2, 1, order}), config_of({256, 16, 2, 2, 2, 1, order}),
+                                       config_of({128, 16, 4, 2, 2, 1, order}), config_of({128, 16, 2, 2, 2, 1, order}),
+                                       config_of({64, 16, 2, 1, 2, 1, order}),  config_of({64, 16, 1, 1, 1, 1, order})};
+    for (const Config& config : tries)
+        if (rules.contains(config)) return config;
+    return config_of({64, 32, 1, 1, 1, 1, 0});
+}
+
+class AttentionBwdSimt final : public Family {
+  public:
+    std::string_view name() const override { return "attention_bwd/simt"; }
+    std::string_view about() const override {
+        return "a pass for dQ and one for dK and dV in f32 on the ordinary cores, without atomics";
+    }
+    int ladder_rung() const override { return 0; }
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
+    SearchSpace space(const Problem& problem, const Device& device) const override;
+    SearchSpace rules(const Problem& problem, const Device& device) const override;
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return usual_config(View(problem), rules(problem, device));
+    }
+    std::vector<Binding> facts(const Problem& problem) const override { return attention_bwd::facts(problem); }
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override;
+};
+
+std::optional<std::string> AttentionBwdSimt::refuses(const Problem& problem, const Device&) const {
+    const View view(problem);
+    if (const auto reason = attention::refuses_grid(view, 2)) return reason;
+    constexpr std::int64_t kMostBlocks = 2147483647;
+    if (view.b * view.kv_heads > kMostBlocks / ceil_div(view.kv_len, 2))
+        return "the keys have more than 2^31 - 1 tiles of 2 rows";
+    return std::nullopt;
+}
+
+SearchSpace AttentionBwdSimt::rules(const Problem& problem, const Device& device) const {
+    SearchSpace space;
+    space.version = space_version();
+    space.parameters = parameters();
+    space.constraints = constraints(View(problem), device);
+    return space;
+}
+
+SearchSpace AttentionBwdSimt::space(const Problem& problem, const Device& device) const {
+    const View view(problem);
+    SearchSpace space = rules(problem, device);
+    space.default_config = usual_config(view, space);
+    const std::int64_t order = view.is_masked() ? 2 : 0;
+    space.named = attention::legal_ones({{"two_pass_f32", config_of({256, 16, 2, 2, 1, 1, 0})},
+                                         {"two_pass_f32_longest_first", config_of({256, 16, 2, 2, 1, 1, order})},
+                                         {"two_pass_f32_rows4", config_of({256, 16, 4, 4, 2, 1, order})}},
+                                        space);
+    return space;
+}
+
+LaunchPlan AttentionBwdSimt::plan(const Problem& problem, const Config& config, const Device&) const {
+    const View view(problem);
+    const Geometry geometry(config, view);
+    const auto step = [&](const char* entry, std::int64_t blocks) {
+        LaunchStep made;
+        made.entry = entry;
+        made.grid.x = static_cast<std::uint32_t>(blocks);
+        made.block.x = static_cast<std::uint32_t>(geometry.threads);
+        made.dynamic_smem_bytes = static_cast<std::size_t>(geometry.smem_bytes());
+        made.arguments = attention_bwd::arguments(problem);
+        made.arguments.push_back(WorkspaceArg{0});
+        made.arguments.push_back(I32Arg{static_cast<std::int32_t>(config["order"])});
+        return made;
+    };
+    LaunchPlan plan;
+    plan.steps = {step("_delta", ceil_div(view.rows(), kDeltaWarps)),
+                  step("_queries", view.b * view.q_heads * ceil_div(view.q_len, geometry.block)),
+                  step("", view.b * view.kv_heads * ceil_div(view.kv_len, geometry.block))};
+    plan.steps[0].block.x = static_cast<std::uint32_t>(32 * kDeltaWarps);
+    plan.steps[0].dynamic_smem_bytes = 0;
+    plan.workspace_bytes = static_cast<std::size_t>(view.rows() * 8);
+    return plan;
+}
+
+// Multiplications and the loads that feed them share the issue slots; shared memory answers one row of banks a clock.
+Predictor AttentionBwdSimt::predictor(const Problem& problem, const Device& device) const {
+    return [view = View(problem), device](const Config& c) -> std::optional<double> {
+        constexpr double kLanesPerClock = 128, kSustainedClock = 0.88, kExpPerClock = 16;
+        const Geometry g(c, view);
+        const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+        const double rows = real(view.d + view.dv), sums_d = real(g.columns_d), sums_v = real(g.columns_v);
+        const double own = real(g.own), other = real(g.other), columns = sums_d / real(g.threads_x);
+        const auto clocks = [&](double sums) {  // of a pair
+            const double products = rows + sums;
+            const double loads = rows / 4 * (1 / own + 1 / other) + sums / 4 * (1 / own + 1 / columns);
+            const double issue = (products + 1.5 * loads + 14) / kLanesPerClock;
+            const double smem =
+                (rows / 4 * (real(g.threads_x) / 8 / own + 1 / other) + sums / 4 * (real(g.threads_x) / 8 / own + 1 / columns)) /
+                32;
+            return std::pair{issue, smem + 1 / kExpPerClock};
+        };
+        const double resident =
+            std::max({1.0, real(c["resident_blocks"]),
+                      std::min(std::floor(real(device.limits.smem_per_sm_bytes) / real(g.smem_bytes() + 1024)),
+                               std::floor(device.limits.registers_per_sm / real(g.threads * round_up(g.registers(), 8))))});
+        const double overlap = std::min(0.9, resident * real(g.threads) / 32 / 14 + (c["unroll"] > 1 ? 0.1 : 0));
+        double total = 0;
+        for (const bool by_keys : {false, true}) {
+            const double pairs =
+                by_keys ? attention::computed_pairs(view, g.tile, g.block) : attention::computed_pairs(view, g.block, g.tile);
+            const auto [issue, smem] = clocks(by_keys ? sums_d + sums_v : sums_d);
+            const double meeting = 500 / resident / real(g.block * g.tile);
+            total += pairs * (overlap * std::max(issue, smem) + (1 - overlap) * (issue + smem) + meeting);
+        }
+        const double blocks = real(view.b * view.kv_heads * ceil_div(view.kv_len, g.block));
+        const double uneven =
+            1 + (c["order"] == 0 && view.is_masked() ? 0.25 : 0.08) + std::max(0.0, device.identity.sm_count / blocks - 1);
+        return 8 + uneven * total / (device.identity.sm_count * device.clock_mhz * kSustainedClock);
+    };
+}
+
+}  // namespace
+
+const Family& family_attention_bwd_simt() {
+    static const AttentionBwdSimt family;
+    return family;
+}
+
+}  // namespace autotune

@@ -1,0 +1,370 @@
+// Gradients of attention in f32 on the ordinary cores, strict products and sums, in two passes without atomics: a block with its
+// queries goes through the keys for dQ, and a block with its keys through the queries for dK and dV. Both passes are one text: a
+// block has own rows (q and dO, or k and v) and goes through tiles of the others.
+#include "attention_bwd/call.cuh"
+#include "common/ptx.cuh"
+// clang-format off
+#define AUTOTUNE_KERNEL ${symbol}
+using Element = ${element_type};
+constexpr bool tf32 = ${tf32};  // f32 is more exact
+constexpr int d = ${d};
+constexpr int dv = ${dv};
+constexpr bool has_low = ${has_low};
+constexpr bool has_high = ${has_high};
+constexpr int align_q = ${align_q};
+constexpr int align_k = ${align_k};
+constexpr int align_v = ${align_v};
+constexpr int align_o = ${align_o};
+constexpr int align_do = ${align_do};
+constexpr int align_dq = ${align_dq};
+constexpr int align_dk = ${align_dk};
+constexpr int align_dv = ${align_dv};
+constexpr int threads = ${threads};
+constexpr int threads_x = ${threads_x};
+constexpr int thread_own = ${thread_own};      // rows of the block, of a thread
+constexpr int thread_other = ${thread_other};  // rows of a tile, of a thread
+constexpr int unroll = ${unroll};
+constexpr int resident_blocks = ${resident_blocks};
+// clang-format on
+// ---- end of parameters ----
+#include "attention/block_order.cuh"
+
+namespace {
+
+constexpr int threads_y = threads / threads_x;
+constexpr int block = threads_y * thread_own;
+constexpr int tile_rows = threads_x * thread_other;
+constexpr int vec = 4;
+constexpr int runs_d = (d + threads_x * vec - 1) / (threads_x * vec);  // of four columns, of a thread
+constexpr int runs_v = (dv + threads_x * vec - 1) / (threads_x * vec);
+static_assert(threads % 32 == 0 && 32 % threads_x == 0, "the threads of a row are of one warp");
+static_assert(tile_rows % vec == 0, "weights are read four at a time");
+
+// Rows are four elements longer than they need be, so that neighbouring ones begin in other banks, and cover whole runs.
+constexpr int ld_d = runs_d * threads_x * vec + vec;
+constexpr int ld_v = runs_v * threads_x * vec + vec;
+constexpr int ld_w = tile_rows + vec;
+
+struct RowFacts {
+    f32 lse, delta;  // in units of log 2; +inf and 0 where a row has no weight or is not there
+};
+
+struct Shared {
+    f32 *own_left, *own_right, *left, *right, *weights;
+    RowFacts* facts;
+
+    __device__ __forceinline__ explicit Shared(f32* memory)
+        : own_left(memory),
+          own_right(own_left + block * ld_d),
+          left(own_right + block * ld_v),
+          right(left + tile_rows * ld_d),
+          weights(right + tile_rows * ld_v),
+          facts(reinterpret_cast<RowFacts*>(weights + block * ld_w)) {}
+};
+
+// Rows to shared memory as f32; those from `count` on are zeros.
+template <int rows, int columns, int ld, int align>
+__device__ __forceinline__ void copy_rows(f32* to, const Element* from, i64 row_elements, int count) {
+    constexpr int chunks = columns / vec;
+    for (int at = threadIdx.x; at < rows * chunks; at += threads) {
+        const int row = at / chunks, column = at % chunks * vec;
+        const Element* const source = from + row * row_elements + column;
+        f32* const target = to + row * ld + column;
+        if constexpr (is_same<Element, f32>) {
+            constexpr int bytes = align < 16 ? align : 16;
+#pragma unroll
+            for (int i = 0; i < 16; i += bytes)
+                ptx::cp_async<bytes>(ptx::shared_address(target) + i, reinterpret_cast<const char*>(source) + i,
+                                     row < count ? bytes : 0);
+        } else {
+            constexpr int step = align >= 8 ? 4 : align / 2;
+            f32 parts[vec] = {0, 0, 0, 0};
+            if (row < count) {
+#pragma unroll
+                for (int i = 0; i < vec; i += step) {
+                    const Pack<Element, step> pack = load_pack<Element, step>(source + i);
+#pragma unroll
+                    for (int j = 0; j < step; ++j) parts[i + j] = to_f32(pack.at[j]);
+                }
+            }
+            *reinterpret_cast<float4*>(target) = make_float4(parts[0], parts[1], parts[2], parts[3]);
+        }
+    }
+}
+
+__device__ __forceinline__ float4 load4(const f32* from) {
+    return *reinterpret_cast<const float4*>(from);
+}
+
+__device__ __forceinline__ f32 dot4(float4 left, float4 right, f32 sum) {
+    sum = __fmaf_rn(left.x, right.x, sum);
+    sum = __fmaf_rn(left.y, right.y, sum);
+    sum = __fmaf_rn(left.z, right.z, sum);
+    return __fmaf_rn(left.w, right.w, sum);
+}
+
+__device__ __forceinline__ void add_scaled(f32 (&sums)[vec], f32 weight, float4 values) {
+    sums[0] = __fmaf_rn(weight, values.x, sums[0]);
+    sums[1] = __fmaf_rn(weight, values.y, sums[1]);
+    sums[2] = __fmaf_rn(weight, values.z, sums[2]);
+    sums[3] = __fmaf_rn(weight, values.w, sums[3]);
+}
+
+struct Place {
+    int x, y;
+    __device__ __forceinline__ Place() : x(threadIdx.x % threads_x), y(threadIdx.x / threads_x) {}
+    // Neighbouring threads have neighbouring rows.
+    __device__ __forceinline__ int own(int i) const { return i * threads_y + y; }
+    __device__ __forceinline__ int other(int i) const { return i * threads_x + x; }
+};
+
+using Scores = f32[thread_own][thread_other];
+
+template <int columns, int ld>
+__device__ __forceinline__ void multiply_rows(Scores& result, const f32* own, const f32* other, const Place& place) {
+#pragma unroll
+    for (int i = 0; i < thread_own; ++i)
+#pragma unroll
+        for (int j = 0; j < thread_other; ++j) result[i][j] = 0;
+#pragma unroll unroll
+    for (int at = 0; at < columns; at += vec) {
+        float4 a[thread_own], b[thread_other];
+#pragma unroll
+        for (int i = 0; i < thread_own; ++i) a[i] = load4(own + place.own(i) * ld + at);
+#pragma unroll
+        for (int j = 0; j < thread_other; ++j) b[j] = load4(other + place.other(j) * ld + at);
+#pragma unroll
+        for (int i = 0; i < thread_own; ++i)
+#pragma unroll
+            for (int j = 0; j < thread_other; ++j) result[i][j] = dot4(a[i], b[j], result[i][j]);
+    }
+}
+
+template <int runs, int ld>
+__device__ __forceinline__ void add_product(f32 (&sums)[thread_own][runs][vec], const f32* weights, const f32* other,
+                                            const Place& place) {
+#pragma unroll unroll
+    for (int row = 0; row < tile_rows; row += vec) {
+        float4 weight[thread_own];
+#pragma unroll
+        for (int i = 0; i < thread_own; ++i) weight[i] = load4(weights + place.own(i) * ld_w + row);
+#pragma unroll
+        for (int run = 0; run < runs; ++run) {
+            const f32* const from = other + row * ld + (run * threads_x + place.x) * vec;
+            const float4 values[vec] = {load4(from), load4(from + ld), load4(from + 2 * ld), load4(from + 3 * ld)};
+#pragma unroll
+            for (int i = 0; i < thread_own; ++i) {
+                add_scaled(sums[i][run], weight[i].x, values[0]);
+                add_scaled(sums[i][run], weight[i].y, values[1]);
+                add_scaled(sums[i][run], weight[i].z, values[2]);
+                add_scaled(sums[i][run], weight[i].w, values[3]);
+            }
+        }
+    }
+}
+
+template <int runs>
+__device__ __forceinline__ void clear(f32 (&sums)[thread_own][runs][vec]) {
+#pragma unroll
+    for (int i = 0; i < thread_own; ++i)
+#pragma unroll
+        for (int run = 0; run < runs; ++run)
+#pragma unroll
+            for (int c = 0; c < vec; ++c) sums[i][run][c] = 0;
+}
+
+template <class Masks>
+__device__ __forceinline__ void apply_mask(Scores& scores, const Masks& mask, int first_own, int first_other,
+                                           const Place& place) {
+#pragma unroll
+    for (int i = 0; i < thread_own; ++i) {
+        const int row = first_own + place.own(i);
+        const int begin = mask.first_key(row) - first_other - place.x, end = mask.end_key(row) - first_other - place.x;
+#pragma unroll
+        for (int j = 0; j < thread_other; ++j) {
+            if (j * threads_x < begin || j * threads_x >= end) scores[i][j] = attention::minus_infinity();
+        }
+    }
+}
+
+// The threads of a row are of one warp: they wait for no other.
+__device__ __forceinline__ void share_weights(f32* to, const Scores& weights, const Place& place) {
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < thread_own; ++i)
+#pragma unroll
+        for (int j = 0; j < thread_other; ++j) to[place.own(i) * ld_w + place.other(j)] = weights[i][j];
+    __syncwarp();
+}
+
+template <int columns, int align, int runs>
+__device__ __forceinline__ void store_rows(Element* to, i64 row_elements, int count, const f32 (&sums)[thread_own][runs][vec],
+                                           f32 factor, const Place& place) {
+    constexpr int fitting = align / static_cast<int>(sizeof(Element));
+    constexpr int step = fitting < vec ? fitting : vec;
+#pragma unroll
+    for (int i = 0; i < thread_own; ++i) {
+        const int row = place.own(i);
+        if (row >= count) continue;
+#pragma unroll
+        for (int run = 0; run < runs; ++run) {
+            const int column = (run * threads_x + place.x) * vec;
+            if (column >= columns) break;
+#pragma unroll
+            for (int c = 0; c < vec; c += step) {
+                Pack<Element, step> pack;
+#pragma unroll
+                for (int j = 0; j < step; ++j) pack.at[j] = from_f32<Element>(sums[i][run][c + j] * factor);
+                store_pack(to + row * row_elements + column + c, pack);
+            }
+        }
+    }
+}
+
+constexpr int delta_warps = 8;
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(32 * delta_warps)
+    AUTOTUNE_ENTRY(_delta)(ATTENTION_BWD_PARAMETERS, RowFacts* facts, int) {
+    const i64 rows = static_cast<i64>(batches) * q_heads * q_len;
+    const i64 line = static_cast<i64>(blockIdx.x) * delta_warps + threadIdx.x / 32;
+    if (line >= rows) return;
+    const i64 row = line % q_len, head = line / q_len % q_heads, b = line / q_len / q_heads;
+    const Element* const left = o + b * o_batch + head * o_head + row * o_row;
+    const Element* const right = d_o + b * do_batch + head * do_head + row * do_row;
+    f32 sum = 0;
+    for (int i = static_cast<int>(threadIdx.x % 32); i < dv; i += 32) sum = __fmaf_rn(to_f32(left[i]), to_f32(right[i]), sum);
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffU, sum, step);
+    if (threadIdx.x % 32 != 0) return;
+    const f32 value = lse[line];
+    const bool has_weight = value != attention::minus_infinity();
+    facts[line] = {has_weight ? value * attention::log2_e : -attention::minus_infinity(), has_weight ? sum : 0.0F};
+}
+
+extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
+    AUTOTUNE_ENTRY(_queries)(ATTENTION_BWD_PARAMETERS, const RowFacts* facts, int order) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    const attention::BwdCall<Element> call = ATTENTION_BWD_CALL;
+    const Shared shared(reinterpret_cast<f32*>(memory));
+    const Place place;
+    const int tiles_q = (q_len + block - 1) / block;
+    const attention::BlockTile at = attention::block_tile(blockIdx.x, tiles_q, batches * q_heads, q_heads, order, 1);
+    const int first = at.tile * block, last = min(first + block, q_len) - 1;
+    const auto mask = call.forward.mask<has_low, has_high>();
+    const int begin = mask.first_tile(first, tile_rows), end = mask.end_tile(last, tile_rows);
+    const int begin_full = mask.first_full_tile(last, tile_rows), end_full = mask.end_full_tile(first, tile_rows);
+    const f32 slope = scale * attention::log2_e;
+    const Element* const keys = k + call.forward.k_strides.of_head(at.b, at.head / group);
+    const Element* const values = v + call.forward.v_strides.of_head(at.b, at.head / group);
+    copy_rows<block, d, ld_d, align_q>(shared.own_left,
+                                       q + call.forward.q_strides.of_head(at.b, at.head) + static_cast<i64>(first) * q_row, q_row,
+                                       q_len - first);
+    copy_rows<block, dv, ld_v, align_do>(
+        shared.own_right, d_o + call.do_strides.of_head(at.b, at.head) + static_cast<i64>(first) * do_row, do_row, q_len - first);
+    RowFacts mine[thread_own];
+#pragma unroll
+    for (int i = 0; i < thread_own; ++i) {
+        const int row = first + place.own(i);
+        mine[i] = {-attention::minus_infinity(), 0};
+        if (row < q_len) mine[i] = facts[(static_cast<i64>(at.b) * q_heads + at.head) * q_len + row];
+    }
+    f32 sums[thread_own][runs_d][vec];
+    clear(sums);
+    for (int tile = begin; tile < end; ++tile) {
+        const int left = kv_len - tile * tile_rows;
+        __syncthreads();  // the tile before is read
+        copy_rows<tile_rows, d, ld_d, align_k>(shared.left, keys + static_cast<i64>(tile) * tile_rows * k_row, k_row, left);
+        copy_rows<tile_rows, dv, ld_v, align_v>(shared.right, values + static_cast<i64>(tile) * tile_rows * v_row, v_row, left);
+        ptx::cp_async_commit();
+        ptx::cp_async_wait<0>();
+        __syncthreads();
+        Scores scores, products;
+        multiply_rows<d, ld_d>(scores, shared.own_left, shared.left, place);
+        if (tile < begin_full || tile >= end_full) apply_mask(scores, mask, first, tile * tile_rows, place);
+        multiply_rows<dv, ld_v>(products, shared.own_right, shared.right, place);
+#pragma unroll
+        for (int i = 0; i < thread_own; ++i) {
+#pragma unroll
+            for (int j = 0; j < thread_other; ++j) {
+                const f32 weight = attention::exp2_approx(__fmaf_rn(scores[i][j], slope, -mine[i].lse));
+                scores[i][j] = weight * (products[i][j] - mine[i].delta);
+            }
+        }
+        share_weights(shared.weights, scores, place);
+        add_product<runs_d, ld_d>(sums, shared.weights, shared.left, place);
+    }
+    ptx::cp_async_wait<0>();
+    store_rows<d, align_dq>(d_q + call.dq_strides.of_head(at.b, at.head) + static_cast<i64>(first) * dq_row, dq_row,
+                            q_len - first, sums, scale, place);
+}
+
+extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
+    AUTOTUNE_ENTRY()(ATTENTION_BWD_PARAMETERS, const RowFacts* facts, int order) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    const attention::BwdCall<Element> call = ATTENTION_BWD_CALL;
+    const Shared shared(reinterpret_cast<f32*>(memory));
+    const Place place;
+    const int kv_heads = q_heads / group;
+    const int tiles_k = (kv_len + block - 1) / block;
+    const attention::BlockTile at = attention::block_tile(blockIdx.x, tiles_k, batches * kv_heads, kv_heads, order, 1);
+    // The first keys are seen by most queries: where long tiles come first, theirs do.
+    const int own_tile = order == attention::heads_outside ? at.tile : tiles_k - 1 - at.tile;
+    const int first = own_tile * block, last = min(first + block, kv_len) - 1;
+    const auto seen = attention::seen_from_keys(call.forward.mask<has_low, has_high>(), q_len);
+    const int begin = seen.first_tile(first, tile_rows), end = seen.end_tile(last, tile_rows);
+    const int begin_full = seen.first_full_tile(last, tile_rows), end_full = seen.end_full_tile(first, tile_rows);
+    const f32 slope = scale * attention::log2_e;
+    copy_rows<block, d, ld_d, align_k>(shared.own_left,
+                                       k + call.forward.k_strides.of_head(at.b, at.head) + static_cast<i64>(first) * k_row, k_row,
+                                       kv_len - first);
+    copy_rows<block, dv, ld_v, align_v>(shared.own_right,
+                                        v + call.forward.v_strides.of_head(at.b, at.head) + static_cast<i64>(first) * v_row,
+                                        v_row, kv_len - first);
+    f32 of_keys[thread_own][runs_d][vec], of_values[thread_own][runs_v][vec];
+    clear(of_keys);
+    clear(of_values);
+    for (int head = at.head * group; head < (at.head + 1) * group; ++head) {
+        const Element* const queries = q + call.forward.q_strides.of_head(at.b, head);
+        const Element* const gradients = d_o + call.do_strides.of_head(at.b, head);
+        const i64 line = (static_cast<i64>(at.b) * q_heads + head) * q_len;
+        for (int tile = begin; tile < end; ++tile) {
+            const int first_other = tile * tile_rows, left = q_len - first_other;
+            __syncthreads();  // the tile before is read
+            copy_rows<tile_rows, d, ld_d, align_q>(shared.left, queries + static_cast<i64>(first_other) * q_row, q_row, left);
+            copy_rows<tile_rows, dv, ld_v, align_do>(shared.right, gradients + static_cast<i64>(first_other) * do_row, do_row,
+                                                     left);
+            for (int i = threadIdx.x; i < tile_rows; i += threads) {
+                RowFacts row = {-attention::minus_infinity(), 0};
+                if (i < left) row = facts[line + first_other + i];
+                shared.facts[i] = row;
+            }
+            ptx::cp_async_commit();
+            ptx::cp_async_wait<0>();
+            __syncthreads();
+            Scores scores, products;
+            multiply_rows<d, ld_d>(scores, shared.own_left, shared.left, place);
+            if (tile < begin_full || tile >= end_full) apply_mask(scores, seen, first, first_other, place);
+#pragma unroll
+            for (int i = 0; i < thread_own; ++i)
+#pragma unroll
+                for (int j = 0; j < thread_other; ++j)
+                    scores[i][j] = attention::exp2_approx(__fmaf_rn(scores[i][j], slope, -shared.facts[place.other(j)].lse));
+            share_weights(shared.weights, scores, place);
+            add_product<runs_v, ld_v>(of_values, shared.weights, shared.right, place);
+            multiply_rows<dv, ld_v>(products, shared.own_right, shared.right, place);
+#pragma unroll
+            for (int i = 0; i < thread_own; ++i)
+#pragma unroll
+                for (int j = 0; j < thread_other; ++j) scores[i][j] *= products[i][j] - shared.facts[place.other(j)].delta;
+            share_weights(shared.weights, scores, place);
+            add_product<runs_d, ld_d>(of_keys, shared.weights, shared.left, place);
+        }
+    }
+    ptx::cp_async_wait<0>();
+    store_rows<d, align_dk>(d_k + call.dk_strides.of_head(at.b, at.head) + static_cast<i64>(first) * dk_row, dk_row,
+                            kv_len - first, of_keys, scale, place);
+    store_rows<dv, align_dv>(d_v + call.dv_strides.of_head(at.b, at.head) + static_cast<i64>(first) * dv_row, dv_row,
+                             kv_len - first, of_values, 1.0F, place);
+}
