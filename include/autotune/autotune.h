@@ -293,10 +293,14 @@ typedef struct autotune_attention_problem {
 } autotune_attention_problem;
 
 /* As autotune_gemm_plan(); autotune_run() takes the addresses in the order q, k, v, o, lse and one f32 scalar, the scale, which
- * is above 0. */
+ * is above 0.
+ * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
+ * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_attention_plan(autotune_handle handle, const autotune_attention_problem* problem,
                                                      autotune_plan* out);
-/* The one-call form, as autotune_tuned_gemm(). `scale` 0 means 1 / sqrt(d); lse is NULL where the problem has none. */
+/* The one-call form, as autotune_tuned_gemm(). `scale` 0 means 1 / sqrt(d); lse is NULL where the problem has none.
+ * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR,
+ * FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_tuned_attention(autotune_handle handle, const autotune_attention_problem* problem,
                                                       float scale, const void* q, const void* k, const void* v, void* o,
                                                       float* lse, struct CUstream_st* stream);
@@ -310,10 +314,14 @@ typedef struct autotune_attention_gradients {
     void *d_q, *d_k, *d_v;
 } autotune_attention_gradients;
 
-/* As autotune_attention_plan(); autotune_run() takes q, k, v, o, lse, do, dq, dk, dv and the scale. */
+/* As autotune_attention_plan(); autotune_run() takes q, k, v, o, lse, do, dq, dk, dv and the scale.
+ * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
+ * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_attention_bwd_plan(autotune_handle handle, const autotune_attention_problem* problem,
                                                          autotune_plan* out);
-/* The one-call form. */
+/* The one-call form.
+ * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR,
+ * FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_tuned_attention_bwd(autotune_handle handle, const autotune_attention_problem* problem,
                                                           float scale, const autotune_attention_gradients* call,
                                                           struct CUstream_st* stream);

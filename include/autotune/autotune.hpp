@@ -63,6 +63,7 @@ struct AddProblem : autotune_add_problem {
 
 // autotune_attention_problem with struct_size set: bf16, no mask, as many keys as queries until told otherwise.
 struct AttentionProblem : autotune_attention_problem {
+    // Self-attention: as many heads and rows of keys as of queries; `head_size` is of Q, K and V.
     AttentionProblem(std::int64_t batches, std::int64_t heads, std::int64_t length, std::int64_t head_size)
         : autotune_attention_problem{} {
         struct_size = sizeof(autotune_attention_problem);
@@ -202,8 +203,7 @@ inline void tuned_add(const Handle& handle, const autotune_add_problem& problem,
     throw_if_failed(autotune_tuned_add(handle.get(), &problem, call.a, call.b, call.c, stream));
 }
 
-// O = softmax(scale Q K^T, masked) V of each head on `stream`, by the best kernel known: see autotune_tuned_attention(). A scale
-// of 0 is 1 / sqrt(d). Throws StatusError.
+// Of one call of attention: addresses in device memory; lse is null where the problem has none.
 struct AttentionOperands {
     const void* q = nullptr;
     const void* k = nullptr;
@@ -212,6 +212,8 @@ struct AttentionOperands {
     float* lse = nullptr;
     float scale = 0;
 };
+// O = softmax(scale Q K^T, masked) V of each head on `stream`, by the best kernel known: see autotune_tuned_attention(). A scale
+// of 0 is 1 / sqrt(d). Throws StatusError.
 inline void tuned_attention(const Handle& handle, const autotune_attention_problem& problem, const AttentionOperands& call,
                             CUstream_st* stream) {
     throw_if_failed(
@@ -220,6 +222,7 @@ inline void tuned_attention(const Handle& handle, const autotune_attention_probl
 
 // autotune_attention_gradients with struct_size set.
 struct AttentionGradients : autotune_attention_gradients {
+    // Addresses are filled in by the caller.
     AttentionGradients() : autotune_attention_gradients{} { struct_size = sizeof(autotune_attention_gradients); }
 };
 // Its gradients: see autotune_tuned_attention_bwd(). Throws StatusError.
