@@ -1,0 +1,83 @@
+#include "tuner/session/recall.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/runtime/sample.h"
+#include "tests/support/memory_store.h"
+
+namespace autotune::tuner {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What a tune finds before it searches. The store is one of plain vectors: which rows answer is decided above it.
+class Recall : public ::testing::Test {
+  protected:
+    TuneServices services() {
+        return {.catalogue = catalogue_,
+                .store = &store_,
+                .device = device_,
+                .device_uuid = "",
+                .provenance = today().provenance,
+                .workers = {}};
+    }
+    // As a tune of today stores it.
+    Winner today() const {
+        Winner winner = runtime::test::winner_of(catalogue_, problem_, device_);
+        winner.provenance.method = "stream-2 l2=cold data=normal";
+        return winner;
+    }
+
+    Catalogue catalogue_ = Catalogue::embedded();
+    Device device_ = *reference_device("sm_90a");
+    Problem problem_ = catalogue_.problem({"hgemm", "512x512x512", {{"beta", "zero"}}});
+    test::MemoryStore store_;
+};
+
+TEST_F(Recall, FindsNothingInAnEmptyStoreAndWithoutOne) {
+    EXPECT_FALSE(valid_winner(problem_, services()));
+    TuneServices none = services();
+    none.store = nullptr;
+    EXPECT_FALSE(valid_winner(problem_, none));
+}
+
+TEST_F(Recall, SaysWhyAWinnerIsStale) {
+    Winner old = today();
+    old.provenance.driver = "550.1";
+    store_.put(old);
+    const auto result = recall(problem_, services());
+    ASSERT_TRUE(result);
+    EXPECT_TRUE(result->stale);
+    EXPECT_THAT(result->stale_because, HasSubstr("550.1"));
+}
+
+TEST_F(Recall, AFreshWinnerGoesBeforeAStaleOneThatIsNewer) {
+    Winner stale = today();
+    stale.provenance.driver = "550.1";
+    store_.put(today());
+    stale.candidate.family = "gemm/wmma";
+    stale.candidate.config = catalogue_.find_family("gemm/wmma")->default_config(problem_, device_);
+    stale.template_identity = catalogue_.template_identity(*catalogue_.find_family("gemm/wmma"));
+    store_.put(stale);
+    const auto result = recall(problem_, services());
+    ASSERT_TRUE(result);
+    EXPECT_FALSE(result->stale);
+    EXPECT_EQ(result->winner.candidate.family, "gemm/mma");
+}
+
+TEST_F(Recall, ARowOfAnotherTemplateAnswersNothing) {
+    Winner other = today();
+    other.template_identity = "0123456789abcdef";
+    store_.put(other);
+    EXPECT_FALSE(recall(problem_, services()));
+}
+
+TEST_F(Recall, ARowInDoubtAnswersNothing) {
+    Winner doubted = today();
+    doubted.doubt = "its time is under the launch's";
+    store_.put(doubted);
+    EXPECT_FALSE(recall(problem_, services()));
+}
+
+}  // namespace
+}  // namespace autotune::tuner
