@@ -516,8 +516,7 @@ __device__ __forceinline__ bool is_last(u32* counter, int parts) {
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        before = atomicAdd(counter, 1U);
-        if (before + 1 == static_cast<u32>(parts)) *counter = 0;
+        before = atomicInc(counter, static_cast<u32>(parts) - 1);  // wraps to 0 with the last part: a counter cannot stick
         __threadfence();
     }
     __syncthreads();

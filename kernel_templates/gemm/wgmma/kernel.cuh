@@ -642,9 +642,9 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     named_barrier(1 + group, 128);
     if (thread == 0) {
         u32* counter = out.counters + number * groups_per_tile + group_in_tile;
-        const u32 before = atomicAdd(counter, 1u);
-        const bool last = before + 1 == static_cast<u32>(work.parts);
-        if (last) *counter = 0;
+        // Wraps to 0 with the last part, whatever it held before: a counter cannot stick.
+        const u32 last_before = static_cast<u32>(work.parts) - 1;
+        const bool last = atomicInc(counter, last_before) == last_before;
         __threadfence();
         asm volatile("st.shared.u32 [%0], %1;" ::"r"(flag), "r"(last ? 1u : 0u) : "memory");
     }
