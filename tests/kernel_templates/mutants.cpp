@@ -514,9 +514,51 @@ std::vector<Mutant> attention_bwd_two_pass() {
          .options = {{"mask", "window"}, {"left", "40"}, {"right", "3"}}},
     });
 }
+
+std::vector<Mutant> without_waits() {
+    const std::string wait = "dependent_launch::wait_for_earlier_grids();\n";
+    std::vector<Mutant> all;
+    const auto add = [&](const std::string& family, Mutant mutant) {
+        for (Mutant& one : of_family(family, "", {std::move(mutant)})) all.push_back(std::move(one));
+    };
+    add("gemm/wgmma", {.name = "producer_does_not_wait",
+        .find = "            begin_turn();\n            asm volatile(\"st.volatile",
+        .replace = "            dependent_launch::let_next_grid_start();\n            asm volatile(\"st.volatile",
+        .config = "pdl=1", .shape = "256x256x256"});
+    add("gemm/wgmma", {.name = "reduction_does_not_wait",
+        .find = "    float sums[8] = {};\n    " + wait,
+        .replace = "    float sums[8] = {};\n",
+        .config = "split_k=2 tma_store=0 reduce_kernel=1 pdl=1 prefetch_steps=0 prefetch_all=0", .shape = "256x1024x1024"});
+    add("gemm/wgmma_nonpersistent", {.name = "producer_does_not_wait",
+        .find = "            " + wait + "            dependent_launch::let",
+        .replace = "            dependent_launch::let",
+        .config = "pdl=1", .shape = "256x256x256"});
+    add("gemm/gemv", {.name = "does_not_wait",
+        .find = "#endif\n    " + wait,
+        .replace = "#endif\n",
+        .shape = "1x1024x1024"});
+    add("add/vector", {.name = "add_does_not_wait",
+        .find = "    " + wait, .replace = "",
+        .config = "pdl=1", .shape = "65536", .options = {{"dtype", "bf16"}}});
+    add("add/bulk", {.name = "add_does_not_wait",
+        .find = "    " + wait, .replace = "",
+        .config = "pdl=1", .shape = "65536", .options = {{"dtype", "bf16"}}});
+    add("softmax/rows", {.name = "softmax_does_not_wait",
+        .find = "    " + wait, .replace = "",
+        .config = "pdl=1", .shape = "128x1024", .options = {{"dtype", "bf16"}, {"scale", "8"}}});
+    add("softmax/bulk", {.name = "softmax_does_not_wait",
+        .find = "    " + wait, .replace = "",
+        .config = "pdl=1", .shape = "128x8192", .options = {{"dtype", "bf16"}, {"scale", "8"}}});
+    return all;
+}
 // clang-format on
 
 }  // namespace
+
+const std::vector<Mutant>& overlap_mutants() {
+    static const std::vector<Mutant> all = without_waits();
+    return all;
+}
 
 const std::vector<Mutant>& mutants() {
     static const std::vector<Mutant> all = [] {

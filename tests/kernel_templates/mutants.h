@@ -29,6 +29,10 @@ inline void PrintTo(const Mutant& mutant, std::ostream* out) {
 }
 
 const std::vector<Mutant>& mutants();
+// Kernels that do not wait for the one in front of them: right alone, wrong in a chain (tests/conformance/overlap_gpu_test.cpp).
+// Two waits have no mutant, since no result can show it: those of the math groups of gemm/wgmma and gemm/wgmma_nonpersistent,
+// which touch memory only after tiles have come that were asked for behind the producer's wait.
+const std::vector<Mutant>& overlap_mutants();
 
 // The embedded text of a file below kernel_templates.
 std::string text_of_template(const Catalogue& catalogue, const std::string& path);

@@ -40,6 +40,8 @@ TEST_P(MutantTest, ChangesItsTemplateAndCompiles) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, MutantTest, ::testing::ValuesIn(mutants()), [](const auto& entry) { return entry.param.name; });
+INSTANTIATE_TEST_SUITE_P(Overlap, MutantTest, ::testing::ValuesIn(overlap_mutants()),
+                         [](const auto& entry) { return entry.param.name; });
 
 }  // namespace
 }  // namespace autotune::test

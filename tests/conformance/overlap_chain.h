@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/core/launch_plan.h"
+#include "src/core/problem.h"
+#include "src/gpu/driver.h"
+#include "src/jit/kernel.h"
+#include "tuner/fixture/harness.h"
+
+namespace autotune::test {
+
+// Which tensors of a problem a chain hands on: what one launch writes is what the next one reads. -1: the problem has no input of
+// the shape, strides and type of its first output, or it reads what it writes.
+struct HandOver {
+    int read = -1, written = -1;
+    explicit operator bool() const { return read >= 0; }
+};
+HandOver hand_over(const Problem& problem);
+
+// Launches on one stream, each of which reads what the one before wrote and overwrites what that one read: two buffers, so that a
+// kernel that starts before its turn reads old values or spoils its predecessor's. DESIGN section 7, "Overlap is verified too".
+//
+//   step i:  buffer[1 - i % 2] = op(buffer[i % 2])          by the links in turn
+//            buffer[1 - i % 2] += buffer[i % 2]             if the chain has an adding link; in place
+class OverlapChain {
+  public:
+    static constexpr int kSteps = 24;
+
+    // A kernel that takes part, loaded.
+    struct Kernel {
+        Problem problem;
+        LaunchPlan plan;
+        std::shared_ptr<const gpu::Library> library;
+        std::string symbol;
+    };
+
+    // All links have the same problem. REQUIRES: hand_over(links[0].problem); the stream and the harness outlive the chain.
+    // Throws DriverError.
+    OverlapChain(std::shared_ptr<const gpu::Driver> driver, const gpu::Stream& stream, tuner::Harness& harness,
+                 const std::vector<Kernel>& links);
+    // c = a + b on as many elements as the buffers have.
+    void add_in_place(const Kernel& adding);
+
+    // Of `runs` replays of the chain captured in a graph, how many end with other bits than the chain launched one kernel at a
+    // time, with a wait after each and without programmatic dependent launch.
+    int wrong(int runs);
+    // Whether the right answer tells anything: not all NaN, and other bits after one step more.
+    bool is_telling();
+
+  private:
+    struct Link {
+        Problem problem;
+        std::unique_ptr<jit::BoundLaunch> overlapping, apart;
+        gpu::Buffer workspace;
+        std::vector<std::uint64_t> scalars;
+        std::vector<gpu::Buffer> tensors;  // those that are not handed on; of one byte where they are
+        HandOver hand;
+        bool in_place = false;
+    };
+    Link make_link(const Kernel& kernel);
+    void launch(const Link& link, bool overlapping, int step);
+    void launch_step(int step, bool overlapping);
+    void begin();
+    std::uint64_t end(int steps) const;
+    std::uint64_t one_at_a_time(int steps);
+
+    std::shared_ptr<const gpu::Driver> driver_;
+    const gpu::Stream& stream_;
+    tuner::Harness& harness_;
+    Tensor handed_;
+    std::vector<gpu::Buffer> buffers_;
+    std::vector<Link> links_;
+    std::vector<Link> adding_;  // none or one
+};
+
+}  // namespace autotune::test

@@ -1,0 +1,234 @@
+// Kernels that start before the one in front of them has ended, in chains where that matters: every family that has programmatic
+// dependent launch gives the bits of the chain that is launched one kernel at a time; each mutant that does not wait is found.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "kernel_templates/catalogue.h"
+#include "src/gpu/nvrtc.h"
+#include "src/jit/compiler.h"
+#include "tests/conformance/overlap_chain.h"
+#include "tests/kernel_templates/mutants.h"
+#include "tests/support/gpu_gate.h"
+#include "tests/support/nvrtc_for_tests.h"
+
+namespace autotune::test {
+namespace {
+
+constexpr int kRuns = 40, kRunsOfMutants = 200;
+
+// Products of a square weight, so that C has the shape of A; sizes that leave room on an SM for the next launch, and one that
+// fills the GPU.
+std::vector<ProblemRequest> chained_problems() {
+    std::vector<ProblemRequest> all;
+    for (const char* shape :
+         {"1x2048x2048", "16x4096x4096", "64x1024x1024", "256x256x256", "512x512x512", "1000x1000x1000", "2048x2048x2048"}) {
+        all.push_back({"bgemm", shape, {{"layout", "nt"}}});
+        all.push_back({"hgemm", shape, {}});
+    }
+    all.push_back({"sgemm", "256x512x512", {}});
+    all.push_back({"tf32gemm", "256x512x512", {{"layout", "nt"}}});
+    all.push_back({"hgemm", "17x2049x2049", {}});
+    for (const char* op : {"sadd", "badd"}) {
+        for (const char* shape : {"1000", "65536", "4194304"}) all.push_back({op, shape, {}});
+    }
+    for (const char* shape : {"8x64", "128x1000", "132x4096", "600x8192", "4x131072"})
+        all.push_back({"softmax", shape, {{"dtype", "bf16"}, {"scale", "8"}, {"lse", "yes"}}});
+    for (const char* mask : {"none", "causal"}) all.push_back({"attention", "1x4x256x64", {{"dtype", "bf16"}, {"mask", mask}}});
+    return all;
+}
+
+// The default and a seeded sample, of the configs whose kernels may start early.
+std::vector<Config> overlapping_configs(const Family& family, const Problem& problem, const Device& device, std::size_t count) {
+    const SearchSpace space = family.space(problem, device);
+    std::vector<Config> legal = space.enumerate({}, 10'000);
+    std::mt19937_64 random(23);
+    std::shuffle(legal.begin(), legal.end(), random);
+    legal.insert(legal.begin(), space.default_config);
+    std::vector<Config> chosen;
+    for (const Config& config : legal) {
+        if (chosen.size() == count) break;
+        const LaunchPlan plan = family.plan(problem, config, device);
+        const bool overlaps =
+            std::any_of(plan.steps.begin(), plan.steps.end(), [](const auto& step) { return step.programmatic_dependent; });
+        if (overlaps && plan.deterministic) chosen.push_back(config);
+    }
+    return chosen;
+}
+
+class OverlapTest : public GpuTest {
+  protected:
+    void SetUp() override {
+        GpuTest::SetUp();
+        if (IsSkipped() || HasFatalFailure()) return;
+        nvrtc_ = gpu::Nvrtc::load(nvrtc_search(driver()->version() / 1000));
+        target_ = {device().arch(), nvrtc_->version()};
+        stream_.emplace(driver());
+        harness_ =
+            std::make_unique<tuner::Harness>(driver(), library_of(compiled(jit::render_harness(catalogue_, target_))), *stream_);
+    }
+    void TearDown() override {
+        harness_.reset();
+        stream_.reset();
+        GpuTest::TearDown();
+    }
+
+    jit::CompileResult compiled(const jit::Rendered& rendered) const { return jit::compile(*nvrtc_, cache_, rendered); }
+    std::shared_ptr<const gpu::Library> library_of(const jit::CompileResult& result) const {
+        check(result.compiled.has_value(), result.failure);
+        return std::make_shared<const gpu::Library>(driver(), result.compiled->cubin);
+    }
+
+    struct Wanted {
+        const Family* family = nullptr;
+        Problem problem;
+        Config config;
+    };
+    // In the order asked for; what the compiler's report rejects is left out.
+    std::vector<OverlapChain::Kernel> kernels(const Catalogue& catalogue, const std::vector<Wanted>& wanted) const {
+        std::vector<jit::Rendered> rendered;
+        for (const Wanted& one : wanted) {
+            const SearchSpace space = one.family->space(one.problem, device());
+            rendered.push_back(jit::render(catalogue, *one.family, one.problem, space, one.config, target_));
+        }
+        std::vector<jit::CompileResult> results(wanted.size());
+        std::atomic<std::size_t> next = 0;
+        {
+            std::vector<std::jthread> threads;
+            for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+                threads.emplace_back([&] {
+                    for (std::size_t at = next++; at < wanted.size(); at = next++) results[at] = compiled(rendered[at]);
+                });
+            }
+        }
+        std::vector<OverlapChain::Kernel> all;
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+            if (!results[i].rejected.empty()) continue;
+            all.push_back({wanted[i].problem, wanted[i].family->plan(wanted[i].problem, wanted[i].config, device()),
+                           library_of(results[i]), rendered[i].symbol});
+        }
+        return all;
+    }
+
+    // The kernel that adds in place behind each link: the default of the first family of op add that takes it.
+    OverlapChain::Kernel adding(const Tensor& handed) const {
+        const Problem problem = catalogue_.problem(
+            {"add", std::to_string(handed.elements()), {{"dtype", std::string(traits_of(handed.dtype).word)}}});
+        for (const Family* family : catalogue_.families_of(problem.op)) {
+            if (family->refuses(problem, device())) continue;
+            Config config = family->space(problem, device()).default_config;
+            return kernels(catalogue_, {{family, problem, config}}).at(0);
+        }
+        throw Error(ErrorCode::internal, "no family adds");
+    }
+
+    // One chain, alone and with an addition behind each link; the second where values would settle otherwise.
+    int wrong(const std::vector<OverlapChain::Kernel>& links, int runs) {
+        int found = 0;
+        for (const bool adds : {false, true}) {
+            OverlapChain chain(driver(), *stream_, *harness_, links);
+            const Problem& problem = links.front().problem;
+            const Tensor& handed = problem.tensors[static_cast<std::size_t>(hand_over(problem).written)];
+            if (adds) chain.add_in_place(adding(handed));
+            if (!adds && !chain.is_telling()) continue;
+            found += chain.wrong(runs);
+        }
+        return found;
+    }
+
+    Catalogue catalogue_ = Catalogue::embedded();
+    std::shared_ptr<const gpu::Nvrtc> nvrtc_;
+    jit::CubinCache cache_{std::getenv("AUTOTUNE_CACHE_DIR") == nullptr ? "" : std::getenv("AUTOTUNE_CACHE_DIR")};
+    jit::Target target_;
+    std::optional<gpu::Stream> stream_;
+    std::unique_ptr<tuner::Harness> harness_;
+};
+
+class OverlapOfFamily : public OverlapTest, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(OverlapOfFamily, GivesTheBitsOfOneLaunchAtATime) {
+    const Family& family = *catalogue_.find_family(GetParam());
+    int chains = 0;
+    for (const ProblemRequest& request : chained_problems()) {
+        const Problem problem = catalogue_.problem(request);
+        if (!family.name().starts_with(problem.op + "/") || !hand_over(problem) || family.refuses(problem, device())) continue;
+        std::vector<Wanted> wanted;
+        for (const Config& config : overlapping_configs(family, problem, device(), 4))
+            wanted.push_back({&family, problem, config});
+        for (const OverlapChain::Kernel& kernel : kernels(catalogue_, wanted)) {
+            ++chains;
+            EXPECT_EQ(wrong({kernel}, kRuns), 0) << problem.key() << "\n" << kernel.symbol;
+        }
+    }
+    std::printf("%s: %d chains\n", GetParam().c_str(), chains);
+    if (chains == 0) GTEST_SKIP() << family.name() << " has no programmatic dependent launch on the problems here";
+}
+
+std::vector<std::string> family_names() {
+    std::vector<std::string> names;
+    const Catalogue catalogue = Catalogue::embedded();
+    for (const Family* family : catalogue.families()) names.emplace_back(family->name());
+    return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, OverlapOfFamily, ::testing::ValuesIn(family_names()), [](const auto& parameter) {
+    std::string name = parameter.param;
+    std::replace(name.begin(), name.end(), '/', '_');
+    return name;
+});
+
+class MixedOverlap : public OverlapTest {};
+
+// Kernels of several families one after another: each starts under another one's end.
+TEST_F(MixedOverlap, FamiliesOfOneOpInTurn) {
+    int chains = 0;
+    for (const ProblemRequest& request : chained_problems()) {
+        const Problem problem = catalogue_.problem(request);
+        if (!hand_over(problem)) continue;
+        std::vector<Wanted> wanted;
+        for (const Family* family : catalogue_.families_of(problem.op)) {
+            if (family->refuses(problem, device())) continue;
+            for (const Config& config : overlapping_configs(*family, problem, device(), 1))
+                wanted.push_back({family, problem, config});
+        }
+        const std::vector<OverlapChain::Kernel> links = kernels(catalogue_, wanted);
+        if (links.size() < 2) continue;
+        ++chains;
+        EXPECT_EQ(wrong(links, kRuns), 0) << problem.key();
+    }
+    std::printf("%d mixed chains\n", chains);
+    EXPECT_GT(chains, 0);
+}
+
+class OverlapMutant : public OverlapTest, public ::testing::WithParamInterface<Mutant> {
+  protected:
+    int examine(const Catalogue& catalogue, int runs) {
+        const Mutant& mutant = GetParam();
+        const Family& family = *catalogue.find_family(mutant.family);
+        const Problem problem = problem_of(mutant, catalogue);
+        if (family.refuses(problem, device())) return -1;
+        const Config config = config_of(mutant, family.space(problem, device()));
+        const std::vector<OverlapChain::Kernel> links = kernels(catalogue, {{&family, problem, config}});
+        check(!links.empty(), "rejected by the compiler's report");
+        return wrong(links, runs);
+    }
+};
+
+TEST_P(OverlapMutant, IsFoundByAChain) {
+    const int found = examine(mutated(GetParam()), kRunsOfMutants);
+    if (found < 0) GTEST_SKIP() << "not for " << device().arch();
+    std::printf("%-44s %d wrong of %d\n", GetParam().name.c_str(), found, 2 * kRunsOfMutants);
+    EXPECT_GT(found, 0) << "a kernel that does not wait passes";
+}
+
+TEST_P(OverlapMutant, PassesWithoutItsFault) {
+    EXPECT_LE(examine(catalogue_, kRuns), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, OverlapMutant, ::testing::ValuesIn(overlap_mutants()),
+                         [](const auto& entry) { return entry.param.name; });
+
+}  // namespace
+}  // namespace autotune::test
