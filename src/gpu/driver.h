@@ -197,7 +197,8 @@ class Function {
         int max_threads = 0;
     };
     Info info() const;
-    // Allows `bytes` of dynamic shared memory; throws DriverError{refused} above the device's opt-in limit.
+    // Allows at least `bytes` of dynamic shared memory, to all launches of this code; never less than before. Throws
+    // DriverError{refused} above the device's opt-in limit.
     void allow_dynamic_smem(std::size_t bytes) const;
     // Resident blocks per SM for this launch shape.
     int blocks_per_sm(int threads, std::size_t dynamic_smem_bytes) const;

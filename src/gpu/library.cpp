@@ -1,4 +1,5 @@
 #include <array>
+#include <mutex>
 #include <utility>
 
 #include "src/gpu/driver_api.h"
@@ -54,7 +55,16 @@ Function::Info Function::info() const {
             .max_threads = read(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)};
 }
 
+// The limit belongs to the code, which plans with other launch parameters share: lowered by one, it would fail the launches of
+// another.
 void Function::allow_dynamic_smem(std::size_t bytes) const {
+    static std::mutex raising;  // of the driver's state, which is the process's too
+    const std::lock_guard lock(raising);
+    int allowed = 0;
+    throw_if_failed(
+        *driver_, driver_->api().func_get_attribute(&allowed, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, as_function(raw_)),
+        "cuFuncGetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");
+    if (allowed >= static_cast<int>(bytes)) return;
     const CUresult result = driver_->api().func_set_attribute(as_function(raw_), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                                               static_cast<int>(bytes));
     throw_if_failed(*driver_, result, "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");

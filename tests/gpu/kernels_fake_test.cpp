@@ -53,6 +53,25 @@ class Card {
         gpu::throw_if_failed(*driver_, code, symbol.c_str());
         stream_.synchronize();
     }
+    // What the driver answers to a launch of the poison kernel with so much dynamic shared memory, when first as much and then
+    // `allowed_later` bytes were allowed: as by two plans with the same code and rings of other lengths.
+    int launch_after_two_limits(std::size_t smem_bytes, std::size_t allowed_later) {
+        const gpu::Buffer zone = buffer(256);
+        const gpu::Function function = harness_.function("autotune_poison");
+        function.allow_dynamic_smem(smem_bytes);
+        function.allow_dynamic_smem(allowed_later);
+        gpu::DeviceAddress address = zone.address();
+        std::uint64_t bytes = 16;
+        auto value = kPoisonByte;
+        std::array<void*, 3> parameters{&address, &bytes, &value};
+        LaunchStep step;
+        step.grid = {1, 1, 1};
+        step.block = {256, 1, 1};
+        step.dynamic_smem_bytes = smem_bytes;
+        const int code = function.launch(step, parameters.data(), stream_.handle());
+        stream_.synchronize();
+        return code;
+    }
     gpu::Buffer buffer(std::size_t bytes, std::uint8_t value = 0) {
         gpu::Buffer made(driver_, bytes);
         made.fill_bytes(value);
@@ -220,6 +239,14 @@ TEST(FakeKernels, ChecksumSeesOneByte) {
     data.upload(other, 999);
     card.harness("checksum", data.address(), std::uint64_t{1000}, after.address());
     EXPECT_NE(Card::read<std::uint64_t>(before), Card::read<std::uint64_t>(after));
+}
+
+TEST(FakeKernels, AnotherPlansSmallerLimitOfSharedMemoryLowersNothing) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Card card;
+    EXPECT_EQ(card.launch_after_two_limits(200000, 100000), 0);
+    EXPECT_EQ(card.launch_after_two_limits(100000, 200000), 0);
 }
 
 TEST(FakeKernels, CompilesCanBeRefusedByAParameter) {

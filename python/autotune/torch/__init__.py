@@ -23,7 +23,7 @@ from ._engine import handle, refresh
 from ._inductor import autotune_mm, disable_inductor, enable_inductor
 from ._ops import OPERATORS, addmm, bmm, linear, mm, softmax
 from ._patch import Patch, clear_misses, misses, patch
-from ._race import graph_of, race, race_runs, ratio
+from ._race import graph_of, race, race_runs, ratio, time_us
 from ._scaled import scaled_mm
 from ._tune import ModelReport, TunedProblem, collect, tune
 
@@ -52,5 +52,6 @@ __all__ = [
     "refresh",
     "scaled_mm",
     "softmax",
+    "time_us",
     "tune",
 ]

@@ -95,6 +95,9 @@ CUresult func_get_attribute(int* value, CUfunction_attribute attribute, CUfuncti
         case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
             *value = function->library->program.spill_bytes;
             break;
+        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+            *value = static_cast<int>(function->dynamic_smem_allowed_bytes);
+            break;
         case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
             *value = max_threads_of(*function);
             break;
