@@ -1,0 +1,378 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "kernel_templates/attention_bwd/bwd_problem.h"
+#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/registry.h"
+
+namespace autotune {
+namespace {
+
+using attention_bwd::ceil_div;
+using attention_bwd::round_up;
+using attention_bwd::View;
+using gemm::i32;
+using std::int64_t;
+
+constexpr int64_t kMostRegisters = 240;  // of a math group's thread, with one or two of them
+constexpr int64_t kRowsPadding = 128;    // of the workspace's rows: as many as the largest tile of queries has
+
+// Columns of a tile in shared memory, whole swizzle spans; and elements of such a span.
+int64_t padded(int64_t columns) {
+    return round_up(columns, 32);
+}
+int64_t span_of(int64_t columns) {
+    return padded(columns) % 64 == 0 ? 64 : 32;
+}
+
+struct Shape {
+    int64_t q_groups, q_block_k, q_stages, k_groups, k_block_q, k_stages, tile_order, l2_group_mib, pdl;
+
+    // A parameter that the config lacks is 1.
+    explicit Shape(const Config& config) {
+        gemm::ConfigReader reader(config);
+        const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
+        q_groups = get("q_groups"), q_block_k = get("q_block_k"), q_stages = get("q_stages");
+        k_groups = get("k_groups"), k_block_q = get("k_block_q"), k_stages = get("k_stages");
+        tile_order = get("tile_order"), l2_group_mib = get("l2_group_mib"), pdl = get("pdl");
+    }
+    Config config() const {
+        return {{"q_groups", q_groups},     {"q_block_k", q_block_k},       {"q_stages", q_stages},
+                {"k_groups", k_groups},     {"k_block_q", k_block_q},       {"k_stages", k_stages},
+                {"tile_order", tile_order}, {"l2_group_mib", l2_group_mib}, {"pdl", pdl}};
+    }
+
+    int64_t q_rows() const { return 64 * q_groups; }
+    int64_t k_rows() const { return 64 * k_groups; }
+    // Dynamic shared memory: alignment, what is owned, the ring, barriers.
+    int64_t q_smem_bytes(const View& view) const {
+        return 1024 + (q_rows() + q_stages * q_block_k) * columns(view) * 2 + (2 * q_stages + 1) * 8;
+    }
+    int64_t k_smem_bytes(const View& view) const {
+        return 1024 + (k_rows() + k_stages * k_block_q) * columns(view) * 2 + k_stages * k_block_q * 8 + (2 * k_stages + 1) * 8;
+    }
+    static int64_t columns(const View& view) { return padded(view.d) + padded(view.dv); }
+};
+
+int64_t registers_of(int64_t groups) {
+    return groups == 3 ? 160 : kMostRegisters;
+}
+// dQ, scores, their gradients, the latter again as an operand.
+int64_t q_registers(const View& view, int64_t block_k) {
+    return padded(view.d) / 2 + block_k + block_k / 4 + 32;
+}
+// dK, dV, scores, their gradients, an operand.
+int64_t k_registers(const View& view, int64_t block_q) {
+    return Shape::columns(view) / 2 + block_q + block_q / 4 + 28;
+}
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    const std::vector<int64_t> lengths = {32, 48, 64, 80, 96, 112, 128};
+    return {
+        {"q_groups", {1, 2, 3}, compile, "pass of dQ: warpgroups of 64 queries each"},
+        {"q_block_k", lengths, compile, "pass of dQ: keys of a tile"},
+        {"q_stages", {2, 3, 4}, compile, "pass of dQ: tiles of keys and values in shared memory"},
+        {"k_groups", {1, 2, 3}, compile, "pass of dK and dV: warpgroups of 64 keys each"},
+        {"k_block_q", lengths, compile, "pass of dK and dV: queries of a tile"},
+        {"k_stages", {2, 3, 4}, compile, "pass of dK and dV: tiles of queries in shared memory"},
+        {"tile_order", {0, 1}, launch, "tiles of a head 0: first rows first, 1: those that meet most of the other side first"},
+        {"l2_group_mib", {0, 16, 32}, launch, "heads whose other side has that size are worked on together; 0: each alone"},
+        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+Rule rule(std::function<bool(const Shape&)> holds) {
+    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
+}
+
+std::vector<Constraint> constraints(const View& view, const Device& device) {
+    const int64_t smem = device.limits.smem_per_block_bytes;
+    const bool grows = view.band.has_high && !view.band.has_low;
+    return {
+        {"a tile has twice the queries that there are", {"q_groups"}, rule([=](const Shape& s) {
+             return s.q_groups == 1 || s.q_rows() < 2 * view.q_len;
+         })},
+        {"a tile has twice the keys that there are", {"k_groups"}, rule([=](const Shape& s) {
+             return s.k_groups == 1 || s.k_rows() < 2 * view.kv_len;
+         })},
+        {"dQ, scores and their gradients exceed the registers that setmaxnreg can give",
+         {"q_groups", "q_block_k"},
+         rule([=](const Shape& s) { return q_registers(view, s.q_block_k) <= registers_of(s.q_groups); })},
+        {"dK, dV, scores and their gradients exceed the registers that setmaxnreg can give",
+         {"k_groups", "k_block_q"},
+         rule([=](const Shape& s) { return k_registers(view, s.k_block_q) <= registers_of(s.k_groups); })},
+        {"tiles of the pass of dQ exceed shared memory", {"q_groups", "q_block_k", "q_stages"}, rule([=](const Shape& s) {
+             return s.q_smem_bytes(view) <= smem;
+         })},
+        {"tiles of the pass of dK and dV exceed shared memory", {"k_groups", "k_block_q", "k_stages"}, rule([=](const Shape& s) {
+             return s.k_smem_bytes(view) <= smem;
+         })},
+        {"without a mask that ends at the diagonal all tiles of a head are as long", {"tile_order"}, rule([=](const Shape& s) {
+             return s.tile_order == 0 || grows;
+         })},
+        {"heads are worked on together where the longest tiles come first",
+         {"tile_order", "l2_group_mib"},
+         rule([](const Shape& s) { return s.l2_group_mib == 0 || s.tile_order == 1; })},
+    };
+}
+
+// The largest of the domain that fits in registers.
+int64_t widest(const View& view, int64_t groups, int64_t most, int64_t (*registers)(const View&, int64_t)) {
+    for (int64_t length = most; length > 32; length -= 16)
+        if (registers(view, length) <= registers_of(groups)) return length;
+    return 32;
+}
+
+Config usual_config(const View& view, const SearchSpace& space) {
+    const bool grows = view.band.has_high && !view.band.has_low;
+    Shape s{Config{}};
+    s.tile_order = grows ? 1 : 0, s.l2_group_mib = grows ? 32 : 0, s.pdl = 1;
+    for (const int64_t groups : {2, 1}) {
+        s.q_groups = 64 * groups < 2 * view.q_len ? groups : 1;
+        s.k_groups = 64 * groups < 2 * view.kv_len ? groups : 1;
+        for (s.q_block_k = widest(view, groups, 80, q_registers); s.q_block_k >= 32; s.q_block_k -= 16) {
+            s.k_block_q = widest(view, groups, 64, k_registers);
+            for (const auto& [q_stages, k_stages] : {std::pair<int64_t, int64_t>{3, 4}, {3, 3}, {2, 3}, {2, 2}}) {
+                s.q_stages = q_stages, s.k_stages = k_stages;
+                if (space.contains(s.config())) return s.config();
+            }
+        }
+    }
+    const std::vector<Config> first = space.enumerate({}, 1);
+    return first.empty() ? Config{} : first.front();
+}
+
+// ---- the launch ----
+
+TensorMapArg map_of(const Problem& problem, int index, int64_t rows) {
+    const Tensor& tensor = problem.tensors[static_cast<std::size_t>(index)];
+    const auto extent = [&](int dim) { return static_cast<std::uint64_t>(tensor.dims[static_cast<std::size_t>(dim)].extent); };
+    // A dimension of one has any stride; TMA wants one that is a multiple of 16 bytes.
+    const auto stride = [&](int dim) {
+        const Dim& of = tensor.dims[static_cast<std::size_t>(dim)];
+        return static_cast<std::uint64_t>((of.extent == 1 ? padded(tensor.dims[attention::kColumn].extent) : of.stride) * 2);
+    };
+    const auto columns = static_cast<int64_t>(extent(attention::kColumn));
+    TensorMapArg map;
+    map.tensor = index;
+    map.rank = 4;
+    map.dims = {extent(attention::kColumn), extent(attention::kRow), extent(attention::kHead), extent(attention::kBatch), 0};
+    map.strides_bytes = {stride(attention::kRow), stride(attention::kHead), stride(attention::kBatch), 0};
+    map.box = {static_cast<std::uint32_t>(span_of(columns)), static_cast<std::uint32_t>(rows), 1, 1, 0};
+    map.tma_swizzle_bytes = static_cast<int>(span_of(columns) * 2);
+    map.l2_promotion_bytes = 256;
+    return map;
+}
+
+void add_strides(std::vector<Argument>& to, const attention::Strides& strides) {
+    for (const int64_t stride : {strides.batch, strides.head, strides.row}) to.push_back(I64Arg{stride});
+}
+
+// Rows of the workspace's vectors, whole tiles of queries.
+int64_t padded_rows(const View& view) {
+    return round_up(view.q_len, kRowsPadding) + kRowsPadding;
+}
+int64_t vector_bytes(const View& view) {
+    return view.b * view.q_heads * padded_rows(view) * 4;
+}
+
+// How many heads, of those that own tiles, are worked on together: those whose other side takes up to the size that is asked for.
+int64_t heads_at_once(const View& view, const Shape& s, int64_t other_len, int64_t heads) {
+    if (s.l2_group_mib == 0) return 1;
+    const int64_t bytes = other_len * (view.d + view.dv) * view.element_bytes;
+    return std::clamp<int64_t>(s.l2_group_mib * 1024 * 1024 / bytes, 1, view.b * heads);
+}
+
+LaunchStep prepare_step(const View& view, const Shape& s) {
+    LaunchStep step;
+    step.entry = "_prepare";
+    step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * (padded_rows(view) / 16)), 1, 1};
+    step.block = {256, 1, 1};
+    step.programmatic_dependent = s.pdl != 0;
+    step.arguments = {TensorArg{attention_bwd::kDo},
+                      TensorArg{attention_bwd::kO},
+                      TensorArg{attention_bwd::kLse},
+                      WorkspaceArg{0},
+                      WorkspaceArg{static_cast<std::size_t>(vector_bytes(view))},
+                      i32(view.q_heads),
+                      i32(view.q_len),
+                      i32(padded_rows(view))};
+    add_strides(step.arguments, view.do_strides);
+    add_strides(step.arguments, view.strides[attention_bwd::kO]);
+    return step;
+}
+
+// What the kernels of both passes are called with first: the four maps and the prepared vectors.
+std::vector<Argument> pass_arguments(const Problem& problem, const View& view, int64_t query_rows, int64_t key_rows) {
+    return {map_of(problem, attention_bwd::kQ, query_rows),
+            map_of(problem, attention_bwd::kDo, query_rows),
+            map_of(problem, attention_bwd::kK, key_rows),
+            map_of(problem, attention_bwd::kV, key_rows),
+            WorkspaceArg{0},
+            WorkspaceArg{static_cast<std::size_t>(vector_bytes(view))}};
+}
+
+LaunchStep query_step(const Problem& problem, const View& view, const Shape& s) {
+    const int64_t tiles = ceil_div(view.q_len, s.q_rows()), all = tiles * view.q_heads * view.b;
+    LaunchStep step;
+    step.grid = {static_cast<std::uint32_t>(all), 1, 1};
+    step.block = {static_cast<std::uint32_t>(128 * (s.q_groups + 1)), 1, 1};
+    step.dynamic_smem_bytes = static_cast<std::size_t>(s.q_smem_bytes(view));
+    step.programmatic_dependent = s.pdl != 0;
+    step.arguments = pass_arguments(problem, view, s.q_rows(), s.q_block_k);
+    const std::vector<Argument> rest = {TensorArg{attention_bwd::kDq},
+                                        ScalarArg{attention::kScale},
+                                        i32(view.q_heads),
+                                        i32(view.group()),
+                                        i32(view.q_len),
+                                        i32(view.kv_len),
+                                        i32(padded_rows(view)),
+                                        i32(view.band.low),
+                                        i32(view.band.high)};
+    step.arguments.insert(step.arguments.end(), rest.begin(), rest.end());
+    add_strides(step.arguments, view.dq_strides);
+    const int64_t at_once = std::min(heads_at_once(view, s, view.kv_len, view.kv_heads) * view.group(), view.b * view.q_heads);
+    for (const int64_t value : {tiles, all, s.l2_group_mib == 0 ? 1 : at_once, s.tile_order})
+        step.arguments.push_back(i32(value));
+    return step;
+}
+
+LaunchStep key_step(const Problem& problem, const View& view, const Shape& s) {
+    const int64_t tiles = ceil_div(view.kv_len, s.k_rows()), all = tiles * view.kv_heads * view.b;
+    LaunchStep step;
+    step.entry = "_keys";
+    step.grid = {static_cast<std::uint32_t>(all), 1, 1};
+    step.block = {static_cast<std::uint32_t>(128 * (s.k_groups + 1)), 1, 1};
+    step.dynamic_smem_bytes = static_cast<std::size_t>(s.k_smem_bytes(view));
+    step.programmatic_dependent = s.pdl != 0;
+    step.arguments = pass_arguments(problem, view, s.k_block_q, s.k_rows());
+    const std::vector<Argument> rest = {TensorArg{attention_bwd::kDk},
+                                        TensorArg{attention_bwd::kDv},
+                                        ScalarArg{attention::kScale},
+                                        i32(view.kv_heads),
+                                        i32(view.group()),
+                                        i32(view.q_len),
+                                        i32(view.kv_len),
+                                        i32(padded_rows(view)),
+                                        i32(view.band.low),
+                                        i32(view.band.high)};
+    step.arguments.insert(step.arguments.end(), rest.begin(), rest.end());
+    add_strides(step.arguments, view.dk_strides);
+    add_strides(step.arguments, view.dv_strides);
+    // The first keys are those that most queries see: they come first in any order.
+    for (const int64_t value : {tiles, all, heads_at_once(view, s, view.q_len, view.kv_heads), int64_t{0}})
+        step.arguments.push_back(i32(value));
+    return step;
+}
+
+// Microseconds, for ranking: products at a rate that grows with the tiles, and a share of the longest tile at the end.
+double predict(const View& view, const Shape& s, const Device& device) {
+    const double pairs = view.visible_pairs();
+    const double sms = std::max(device.identity.sm_count, 1);
+    const auto columns = static_cast<double>(Shape::columns(view));
+    const auto rate = [](int64_t groups, int64_t length) {
+        return 1400.0 *
+               (groups == 1   ? 0.6
+                : groups == 2 ? 0.9
+                              : 0.95) *
+               static_cast<double>(length) / (static_cast<double>(length) + 20.0);
+    };
+    const double q_macs = pairs * (columns + static_cast<double>(padded(view.d)));
+    const double k_macs = pairs * 2 * columns;
+    const double scale = 1980.0 / std::max(device.clock_mhz, 1.0) / (sms * 2048.0);
+    const double q_us = q_macs * scale / rate(s.q_groups, s.q_block_k), k_us = k_macs * scale / rate(s.k_groups, s.k_block_q);
+    const bool grows = view.band.has_high && !view.band.has_low;
+    const auto tail = [&](double us, int64_t tiles) {
+        const double waves = static_cast<double>(tiles) / sms;
+        return grows ? us * (1 + (s.tile_order == 1 ? 0.2 : 0.8) / std::max(waves, 0.5)) : us * std::ceil(waves) / waves;
+    };
+    const int64_t heads = view.b * view.q_heads;
+    return 6 + tail(q_us, ceil_div(view.q_len, s.q_rows()) * heads) +
+           tail(k_us, ceil_div(view.kv_len, s.k_rows()) * view.b * view.kv_heads) - (s.q_stages + s.k_stages > 4 ? 0.5 : 0.0) -
+           (s.pdl != 0 ? 1.0 : 0.0);
+}
+
+class AttentionBwdWgmma final : public Family {
+  public:
+    std::string_view name() const override { return "attention_bwd/wgmma"; }
+    std::string_view about() const override {
+        return "two passes of wgmma fed by TMA, one for dQ, one for dK and dV, no atomics, sm_90a alone";
+    }
+    int ladder_rung() const override { return 40; }
+
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
+        if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
+        const View view(problem);
+        if (view.type != DType::bf16 && view.type != DType::f16) return "it multiplies bf16 and f16";
+        const int least = std::min({*std::min_element(view.align.begin(), view.align.end()), view.align_do, view.align_dq,
+                                    view.align_dk, view.align_dv});
+        if (least < 16) return "TMA and 16-byte accesses take rows that begin at multiples of 16 bytes";
+        if (k_registers(view, 32) > kMostRegisters) return "dK and dV of so many columns exceed the registers of a warpgroup";
+        if (auto reason = attention::refuses_grid(view, 16)) return reason;
+        return std::nullopt;
+    }
+
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
+        SearchSpace space;
+        space.parameters = parameters();
+        space.constraints = constraints(View(problem), device);
+        return space;
+    }
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return usual_config(View(problem), rules(problem, device));
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        SearchSpace space = rules(problem, device);
+        space.default_config = usual_config(View(problem), space);
+        space.named = {{"two_pass_wgmma", space.default_config}};
+        const auto add = [&](const char* name, std::initializer_list<std::pair<const char*, int64_t>> changes) {
+            Config config = space.default_config;
+            for (const auto& [parameter, value] : changes) config.set(parameter, value);
+            if (space.contains(config)) space.named.push_back({name, config});
+        };
+        add("two_pass_wgmma_k64", {{"q_block_k", 64}, {"k_block_q", 48}});
+        add("two_pass_wgmma_k96_stage2", {{"q_block_k", 96}, {"q_stages", 2}, {"k_stages", 2}});
+        add("two_pass_wgmma_groups3", {{"q_groups", 3}, {"q_block_k", 64}, {"k_groups", 3}, {"k_block_q", 48}});
+        add("two_pass_wgmma_groups1", {{"q_groups", 1}, {"k_groups", 1}});
+        return space;
+    }
+
+    std::vector<Binding> facts(const Problem& problem) const override {
+        const View view(problem);
+        return {{"element_type", view.type},
+                {"d", view.d},
+                {"dv", view.dv},
+                {"has_low", int64_t{view.band.has_low}},
+                {"has_high", int64_t{view.band.has_high}}};
+    }
+
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
+        const View view(problem);
+        LaunchPlan plan;
+        if (view.rows() == 0 || view.kv_len == 0) return plan;
+        const Shape s(config);
+        plan.workspace_bytes = static_cast<std::size_t>(2 * vector_bytes(view));
+        plan.steps = {prepare_step(view, s), query_step(problem, view, s), key_step(problem, view, s)};
+        return plan;
+    }
+
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [view = View(problem), device](const Config& config) { return predict(view, Shape(config), device); };
+    }
+};
+
+}  // namespace
+
+const Family& family_attention_bwd_wgmma() {
+    static const AttentionBwdWgmma family;
+    return family;
+}
+
+}  // namespace autotune
