@@ -5,8 +5,9 @@
 #include "src/core/error.h"
 #include "src/core/statistics.h"
 #include "tuner/session/bench_entries.h"
+#include "tuner/session/final_race.h"
+#include "tuner/session/run_shared.h"
 #include "tuner/session/tune.h"
-#include "tuner/session/tune_run.h"
 
 namespace autotune::tuner {
 namespace {

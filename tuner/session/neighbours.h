@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tuner/session/tune_run.h"
+#include "tuner/session/run_shared.h"
 
 namespace autotune::tuner {
 

@@ -3,10 +3,11 @@
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "tuner/session/dates.h"
+#include "tuner/session/final_race.h"
 #include "tuner/session/neighbours.h"
 #include "tuner/session/recall.h"
+#include "tuner/session/run_shared.h"
 #include "tuner/session/tune.h"
-#include "tuner/session/tune_run.h"
 
 namespace autotune::tuner {
 namespace {

@@ -1,7 +1,7 @@
 #include "tuner/session/recall.h"
 
 #include "kernel_templates/stored_winner.h"
-#include "tuner/session/tune_run.h"
+#include "tuner/session/run_shared.h"
 
 namespace autotune::tuner {
 namespace {
@@ -21,10 +21,6 @@ std::string watts(int value) {
 }
 
 }  // namespace
-
-std::string measuring_method(bool l2_warm) {
-    return std::string("stream-2 l2=") + (l2_warm ? "warm" : "cold") + " data=normal";
-}
 
 std::string why_stale(const db::Provenance& stored, const db::Provenance& today) {
     std::string differences;

@@ -4,8 +4,8 @@
 #include "src/core/error.h"
 #include "src/core/statistics.h"
 #include "tuner/session/candidates.h"
+#include "tuner/session/run_shared.h"
 #include "tuner/session/tune.h"
-#include "tuner/session/tune_run.h"
 
 namespace autotune::tuner {
 namespace {

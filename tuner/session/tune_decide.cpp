@@ -6,12 +6,12 @@
 #include "src/core/statistics.h"
 #include "tuner/session/dates.h"
 #include "tuner/session/neighbours.h"
+#include "tuner/session/search_limits.h"
 #include "tuner/session/tune_run.h"
 
 namespace autotune::tuner {
 namespace {
 
-constexpr double kLeastFinals_s = 0.5;
 constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // of the time that the decision may take
 // Load before the rounds, so that clocks and power are as they will be: the second rung is load too.
 constexpr double kMostWarm_s = 1;
@@ -30,6 +30,7 @@ Clock::time_point after(Clock::time_point from, double seconds) {
 TuneResult TuneRun::finish() {
     if (urgency_ > 1) started_at_ = Clock::now();  // its phases begin when the problem before it is done
     urgency_ = 1;
+    feed_->hurry();
     try {
         prepare_gpu();
         search();
@@ -53,17 +54,19 @@ void TuneRun::prepare_gpu() {
         shared_.engine.acquire_gpu();
         begun_ = Clock::now();  // what was compiled ahead is a gift; waiting for another tuner is nobody's debt
         if (!shared_.journal) shared_.journal.emplace(shared_.engine.state_folder(), services().device_uuid);
-        recover_journal();
+        for (db::StoredTrial& stored : recorder_->recover(*shared_.journal)) {
+            if (const auto point = candidates_.find(stored.trial.candidate)) earlier_.add(*point, std::move(stored));
+        }
         shared_.engine.bench().start();
-        shared_.engine.wait_for([&] { return harness_ != nullptr && reference_ != nullptr; });
-        shared_.host.set_harness(harness_);
+        shared_.engine.wait_for([&] { return feed_->has_judges(); });
+        shared_.host.set_harness(feed_->harness());
         shared_.host.ensure_healthy();
     }
     const PhaseTimer timer(phases_.setup_s);
     BenchSession::Options options = session_options(problem_, services());
     options.l2_warm = options_.l2_warm;
     options.seed = options_.seed;
-    session_.emplace(shared_.host, problem_, reference_, options);
+    session_.emplace(shared_.host, problem_, feed_->reference(), options);
     session_->ensure();
     judged_by_ = session_->known();
     if (judged_by_ == Reference::none && services().observer != nullptr) {
@@ -73,8 +76,8 @@ void TuneRun::prepare_gpu() {
 }
 
 TuneResult TuneRun::decide() {
-    flush_store(true);
-    if (!best_us_) throw_all_failed();
+    recorder_->flush(true);
+    if (!book_.best_us()) throw_all_failed();
     progress(Phase::final_rounds);
     shared_.engine.pool().pause();
     allow_finals();
@@ -82,16 +85,9 @@ TuneResult TuneRun::decide() {
     std::set<Candidate> out;  // who failed the last proof
     while (true) {
         shared_.engine.pool().pause();
-        std::vector<Contestant> all = contestants();
-        std::erase_if(all, [&](const Contestant& one) { return one.candidate && out.contains(*one.candidate); });
+        std::vector<Contestant> all = contestants(out);
         if (std::none_of(all.begin(), all.end(), [](const Contestant& one) { return one.info.may_win; })) throw_all_failed();
-        FinalRace::Options options;
-        options.rounds.seed = options_.seed;
-        options.rounds.tie_gap = options_.tie_gap;
-        options.warm_seconds = std::clamp(kWarmShare * seconds_between(finals_from_, finals_until_) - phases_.second_rung_s,
-                                          kLeastWarm_s, kMostWarm_s);
-        options.deadline = finals_until_;
-        FinalRace race(*session_, std::move(all), options);
+        FinalRace race(*session_, std::move(all), race_options());
         const bool decided = race.run();
         phases_.warm_s += race.seconds_before_rounds();
         phases_.rounds_s += race.seconds_of_rounds();
@@ -101,28 +97,37 @@ TuneResult TuneRun::decide() {
         race.time_after_others(race.winner_and_rivals(verdict.winner));
         const Candidate winner = *race.contestants()[verdict.winner].candidate;
         const RunOutcome proof = with_second_look([&] { return last_proof(winner); });
-        if (proof.ok()) {
-            TuneResult result;
-            result.winner = winner_from(race, verdict);
-            result.tuned = true;
-            result.not_stored = store(result.winner);
-            log_to(services().workers.log, LogLevel::info, "tune", [&] {
-                return "winner " + winner.to_string() + ", " + std::to_string(result.winner.timing.median_us) + " us, " +
-                       result.winner.evidence.decided_by + "; search ended by: " + stopped_by_;
-            });
-            return result;
-        }
+        if (proof.ok()) return settled(race, verdict);
         out.insert(winner);
         charge(*candidates_.find(winner), proof);
     }
 }
 
-// What judges the search takes no longer than the search did, so that a budget of a few trials stays a short tune.
+TuneResult TuneRun::settled(const FinalRace& race, const Verdict& verdict) {
+    TuneResult result;
+    result.winner = winner_from(race, verdict);
+    result.tuned = true;
+    result.not_stored = store(result.winner);
+    log_to(services().workers.log, LogLevel::info, "tune", [&] {
+        return "winner " + result.winner.candidate.to_string() + ", " + std::to_string(result.winner.timing.median_us) + " us, " +
+               result.winner.evidence.decided_by + "; search ended by: " + stopped_by_;
+    });
+    return result;
+}
+
+FinalRace::Options TuneRun::race_options() const {
+    FinalRace::Options options;
+    options.rounds.seed = options_.seed;
+    options.rounds.tie_gap = options_.tie_gap;
+    options.warm_seconds =
+        std::clamp(kWarmShare * seconds_between(finals_from_, finals_until_) - phases_.second_rung_s, kLeastWarm_s, kMostWarm_s);
+    options.deadline = finals_until_;
+    return options;
+}
+
 void TuneRun::allow_finals() {
     finals_from_ = Clock::now();
-    const double share_s = std::clamp(phases_.search_s, kLeastFinals_s, kMostFinals_s);
-    const double left_s = options_.budget.seconds - elapsed_s();
-    finals_until_ = after(finals_from_, std::max(kLeastFinals_s, std::min(share_s, left_s)));
+    finals_until_ = after(finals_from_, finals_seconds(options_.budget, phases_.search_s, elapsed_s()));
 }
 
 // The best quarter once more, longer: what the search measured in a hurry is too noisy to choose eight from.
@@ -130,52 +135,53 @@ void TuneRun::second_rung() {
     const PhaseTimer timer(phases_.second_rung_s);
     const auto until = after(finals_from_, kSecondRungShare * seconds_between(finals_from_, finals_until_));
     if (can_load()) session_->warm(kSearchSlot, kSettle_s);
-    for (const std::size_t point : rungs_.rung2()) {
+    for (const std::size_t point : book_.rungs().rung2()) {
         if (Clock::now() > until || !instances_.contains(point)) break;
         const RunOutcome timed = with_second_look([&] {
             return session_->open(kSearchSlot, candidates_.at(point), instances_.at(point), false,
-                                  {{.measurement = rungs_.rung2_measurement()}});
+                                  {{.measurement = book_.rungs().rung2_measurement()}});
         });
         if (timed.ok()) {
-            rungs_.report(point, timed.steps_us.front());
+            book_.rungs().report(point, timed.steps_us.front());
         } else {
-            rungs_.fail(point);
+            book_.rungs().fail(point);
         }
     }
 }
 
-std::vector<std::size_t> TuneRun::finalist_points() {
-    std::vector<std::size_t> points = rungs_.finalists();
+std::vector<std::size_t> TuneRun::finalist_points() const {
+    std::vector<std::size_t> points = book_.rungs().finalists();
     const auto add = [&](const Candidate& candidate) {
         const auto point = candidates_.find(candidate);
-        if (!point || !instances_.contains(*point)) return;
-        const auto trial = trials_.find(*point);
-        const bool fine = trial != trials_.end() && trial->second.status == TrialStatus::ok;
-        if (fine && std::find(points.begin(), points.end(), *point) == points.end()) points.push_back(*point);
+        if (!point || !instances_.contains(*point) || !book_.is_right(*point)) return;
+        if (std::find(points.begin(), points.end(), *point) == points.end()) points.push_back(*point);
     };
-    if (previous_) add(previous_->candidate);
-    const Candidates::Part& best = candidates_.part_of(best_point_);
+    if (earlier_.previous()) add(earlier_.previous()->candidate);
+    const std::size_t best_point = book_.best_point();
+    const Candidates::Part& best = candidates_.part_of(best_point);
     add({std::string(best.family->name()), best.space.default_config});
     std::erase_if(points, [&](std::size_t point) { return !instances_.contains(point); });
-    if (points.empty() && instances_.contains(best_point_)) points.push_back(best_point_);
+    if (points.empty() && instances_.contains(best_point)) points.push_back(best_point);
     return points;
 }
 
-Contestant TuneRun::contestant_of(std::size_t point) {
+Contestant TuneRun::contestant_of(std::size_t point) const {
     const Candidate candidate = candidates_.at(point);
     Contestant contestant;
     contestant.info.name = candidate.to_string();
     contestant.info.resources = resources_of(candidates_.plan(point), instances_.at(point)->report);
-    contestant.info.is_previous_winner = previous_ && candidates_.find(previous_->candidate) == point;
+    contestant.info.is_previous_winner = earlier_.previous() && candidates_.find(earlier_.previous()->candidate) == point;
     contestant.candidate = candidate;
     contestant.instance = instances_.at(point);
     contestant.verified = true;
     return contestant;
 }
 
-std::vector<Contestant> TuneRun::contestants() {
+std::vector<Contestant> TuneRun::contestants(const std::set<Candidate>& out) const {
     std::vector<Contestant> all;
-    for (const std::size_t point : finalist_points()) all.push_back(contestant_of(point));
+    for (const std::size_t point : finalist_points()) {
+        if (!out.contains(candidates_.at(point))) all.push_back(contestant_of(point));
+    }
     add_rivals(all, problem_);
     return all;
 }
@@ -191,7 +197,7 @@ RunOutcome TuneRun::last_proof(const Candidate& candidate) {
 }
 
 db::Winner TuneRun::blank_winner(std::size_t point) const {
-    const Trial& trial = trials_.at(point);
+    const Trial& trial = book_.at(point);
     db::Winner winner;
     winner.op = problem_.op;
     winner.class_key = problem_.class_key();
@@ -202,51 +208,44 @@ db::Winner TuneRun::blank_winner(std::size_t point) const {
     if (trial.timing) winner.timing = *trial.timing;
     winner.compile = trial.compile;
     winner.provenance = services().provenance;
-    winner.provenance.nvrtc = target_nvrtc_;
+    winner.provenance.nvrtc = feed_->nvrtc();
     winner.provenance.method = measuring_method(options_.l2_warm);
     winner.provenance.date = today_utc();
     winner.evidence.max_error = trial.max_error;
     winner.evidence.accumulation_error = trial.accumulation_error;
-    winner.evidence.tried = tried_;
-    winner.evidence.failed = failed_;
+    winner.evidence.tried = book_.tried();
+    winner.evidence.failed = book_.failed();
     winner.evidence.space_legal = candidates_.size();
     winner.evidence.seconds = elapsed_s();
-    winner.evidence.compile_seconds = shared_.engine.pool().busy_seconds() - compile_busy_before_s_;
+    winner.evidence.compile_seconds = feed_->busy_seconds();
     winner.evidence.verify_seconds = phases_.verify_s;
     winner.evidence.measure_seconds = phases_.measure_s;
     winner.evidence.stopped_by = stopped_by_;
     winner.evidence.seed = options_.seed;
-    std::map<std::string, int> failures;
-    for (const auto& [tried, other] : trials_) {
-        if (other.status != TrialStatus::ok) ++failures[std::string(to_string(other.status))];
-    }
-    winner.evidence.failures.assign(failures.begin(), failures.end());
+    winner.evidence.failures = book_.failures();
     return winner;
-}
-
-void TuneRun::fill_evidence(db::Winner& winner, const FinalRace& race, const Verdict& verdict) const {
-    note_verdict(winner.evidence, race, verdict);
-    std::string& decided_by = winner.evidence.decided_by;
-    if (judged_by_ == Reference::none) decided_by += "; verified on smaller problems alone";
-    if (judged_by_ == Reference::sampled) decided_by += "; verified on sampled rows and columns and as a product";
 }
 
 db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) const {
     const std::size_t point = *candidates_.find(*race.contestants()[verdict.winner].candidate);
     db::Winner winner = blank_winner(point);
     winner.timing = verdict.rows.front().timing;  // of the final rounds alone: the search's minimum flatters
-    fill_evidence(winner, race, verdict);
+    note_verdict(winner.evidence, race, verdict);
+    std::string& decided_by = winner.evidence.decided_by;
+    if (judged_by_ == Reference::none) decided_by += "; verified on smaller problems alone";
+    if (judged_by_ == Reference::sampled) decided_by += "; verified on sampled rows and columns and as a product";
     return winner;
 }
 
 // The winner of a narrowed search does not push out a better one that it was not compared with.
 std::string TuneRun::store(const db::Winner& winner) {
     if (services().store == nullptr) return "";
-    const bool compared = !previous_ || candidates_.find(previous_->candidate).has_value();
-    const bool better = !previous_ || winner.timing.median_us < previous_->timing.median_us;
+    const std::optional<db::Winner>& previous = earlier_.previous();
+    const bool compared = !previous || candidates_.find(previous->candidate).has_value();
+    const bool better = !previous || winner.timing.median_us < previous->timing.median_us;
     try {
         if (compared || better) services().store->put(winner);
-        flush_store(true);
+        recorder_->flush(true);
     } catch (const db::DatabaseError& error) {
         return error.what();
     }
@@ -255,12 +254,12 @@ std::string TuneRun::store(const db::Winner& winner) {
 
 // What there is so far, so that the user sees it. It is not stored as a winner: the next run goes on from the trials.
 TuneResult TuneRun::interrupted_result() {
-    shared_.engine.pool().cancel(owner_);
-    flush_store(true);
-    if (!best_us_) throw Error(ErrorCode::interrupted, "stopped before anything was verified; what was tried is kept");
+    feed_->stop();
+    recorder_->flush(true);
+    if (!book_.best_us()) throw Error(ErrorCode::interrupted, "stopped before anything was verified; what was tried is kept");
     stopped_by_ = "interrupted";
     TuneResult result;
-    result.winner = blank_winner(best_point_);
+    result.winner = blank_winner(book_.best_point());
     result.winner.evidence.decided_by = "interrupted before the final rounds";
     result.tuned = true;
     result.interrupted = true;
@@ -270,13 +269,13 @@ TuneResult TuneRun::interrupted_result() {
 void TuneRun::throw_all_failed() const {
     std::map<std::string, int> counts;
     std::string example;
-    for (const auto& [point, trial] : trials_) {
+    for (const auto& [point, trial] : book_.trials()) {
         if (trial.status == TrialStatus::ok) continue;
         ++counts[std::string(to_string(trial.status))];
         if (example.empty()) example = trial.candidate.to_string() + ": " + trial.detail;
     }
-    for (const auto& [point, stored] : known_) {
-        if (stored.trial.status == TrialStatus::ok || trials_.contains(point)) continue;
+    for (const auto& [point, stored] : earlier_.trials()) {
+        if (stored.trial.status == TrialStatus::ok || book_.trials().contains(point)) continue;
         ++counts[std::string(to_string(stored.trial.status)) + " (earlier run)"];
         if (example.empty()) example = stored.trial.candidate.to_string() + ": " + stored.trial.detail;
     }

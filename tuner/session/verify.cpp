@@ -1,7 +1,7 @@
 #include "src/core/error.h"
 #include "tuner/session/neighbours.h"
+#include "tuner/session/run_shared.h"
 #include "tuner/session/tune.h"
-#include "tuner/session/tune_run.h"
 
 namespace autotune::tuner {
 namespace {

@@ -1,0 +1,68 @@
+// When a search ends, and what is left for the decision.
+#include "tuner/session/search_limits.h"
+
+#include <gmock/gmock.h>
+
+namespace autotune::tuner {
+namespace {
+
+using testing::HasSubstr;
+using testing::Optional;
+
+Budget budget(double seconds, int trials = 0) {
+    Budget made;
+    made.seconds = seconds;
+    made.trials = trials;
+    return made;
+}
+
+SearchState state(int tried, double elapsed_s, std::optional<double> best_us = 10.0) {
+    return {.tried = tried, .since_better = 0, .best_us = best_us, .elapsed_s = elapsed_s};
+}
+
+TEST(SearchLimits, AQuarterOfTheSecondsIsKeptForTheFinals) {
+    EXPECT_EQ(why_search_ends(budget(20), state(100, 14.9)), std::nullopt);
+    EXPECT_THAT(why_search_ends(budget(20), state(100, 15.1)), Optional(std::string("budget")));
+}
+
+TEST(SearchLimits, ButNotMoreThanTheFinalsNeed) {
+    EXPECT_EQ(why_search_ends(budget(100), state(100, 91.9)), std::nullopt);
+    EXPECT_THAT(why_search_ends(budget(100), state(100, 92.1)), Optional(std::string("budget")));
+}
+
+TEST(SearchLimits, ASearchThatTriedNextToNothingMayTakeTwiceItsBudget) {
+    EXPECT_EQ(why_search_ends(budget(2), state(3, 3.9)), std::nullopt);
+    EXPECT_THAT(why_search_ends(budget(2), state(3, 4.1)), Optional(std::string("budget")));
+    EXPECT_EQ(why_search_ends(budget(2), state(100, 3.9, std::nullopt)), std::nullopt) << "nothing was right yet";
+}
+
+TEST(SearchLimits, OneIsTriedHoweverLongItTakes) {
+    EXPECT_EQ(why_search_ends(budget(2), state(0, 1000, std::nullopt)), std::nullopt);
+}
+
+TEST(SearchLimits, TrialsCountWhateverTheyGave) {
+    EXPECT_EQ(why_search_ends(budget(100, 10), state(9, 1)), std::nullopt);
+    EXPECT_THAT(why_search_ends(budget(100, 10), state(10, 1, std::nullopt)), Optional(std::string("budget")));
+}
+
+TEST(SearchLimits, PatienceAndTargetAreToldByName) {
+    Budget short_of_patience = budget(100);
+    short_of_patience.patience = 5;
+    SearchState now = state(20, 1);
+    now.since_better = 5;
+    EXPECT_THAT(why_search_ends(short_of_patience, now), Optional(HasSubstr("no better one in 5 trials")));
+    Budget with_target = budget(100);
+    with_target.target_us = 10;
+    EXPECT_THAT(why_search_ends(with_target, state(20, 1, 10.0)), Optional(std::string("target reached")));
+    EXPECT_EQ(why_search_ends(with_target, state(20, 1, 10.1)), std::nullopt);
+}
+
+TEST(SearchLimits, FinalsTakeNoLongerThanTheSearchDid) {
+    EXPECT_DOUBLE_EQ(finals_seconds(budget(100), 3, 10), 3);
+    EXPECT_DOUBLE_EQ(finals_seconds(budget(100), 50, 60), kMostFinals_s);
+    EXPECT_DOUBLE_EQ(finals_seconds(budget(10), 6, 8), 2) << "what is left of the budget";
+    EXPECT_DOUBLE_EQ(finals_seconds(budget(10), 0.01, 20), 0.5) << "a verdict needs some time";
+}
+
+}  // namespace
+}  // namespace autotune::tuner

@@ -1,0 +1,140 @@
+// What is kept of a tune: finished trials in the store, who is running in the journal.
+#include "tuner/session/trial_recorder.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace autotune::tuner {
+namespace {
+
+class TrialRecorderTest : public testing::Test {
+  protected:
+    TrialRecorderTest() { std::filesystem::create_directories(folder_); }
+    ~TrialRecorderTest() override { std::filesystem::remove_all(folder_); }
+
+    static Candidate candidate(std::int64_t block_m) { return {"gemm/simt", {{"block_m", block_m}}}; }
+    static Trial trial(std::int64_t block_m, TrialStatus status = TrialStatus::ok) {
+        Trial made;
+        made.candidate = candidate(block_m);
+        made.status = status;
+        if (status == TrialStatus::ok) made.timing = Timing{.median_us = 12};
+        return made;
+    }
+    TrialRecorder recorder(const Problem& problem) {
+        return {services_, {problem, "13.0", "method", [](const std::string&) { return "0123456789abcdef"; }}};
+    }
+    Journal journal() const { return {folder_, "GPU-1"}; }
+    std::vector<db::StoredTrial> kept(const Problem& problem) const { return store_.trials(problem, services_.device.identity); }
+
+    const std::string folder_ = testing::TempDir() + "trial_recorder_test_" + std::to_string(::getpid());
+    const Catalogue catalogue_ = Catalogue::embedded();
+    const Problem problem_ = catalogue_.problem({"hgemm", "256x256x256", {}});
+    const Problem other_ = catalogue_.problem({"hgemm", "128x256x256", {}});
+    db::Store store_ = db::Store::open({.path = ":memory:"});
+    TuneServices services_{.catalogue = catalogue_,
+                           .store = &store_,
+                           .device = *reference_device("sm_90a"),
+                           .device_uuid = "",
+                           .provenance = {},
+                           .workers = {}};
+};
+
+TEST_F(TrialRecorderTest, AFinishedTrialIsInTheStoreWithItsConditions) {
+    TrialRecorder keeper = recorder(problem_);
+    keeper.finished(trial(64));
+    keeper.flush(true);
+    const std::vector<db::StoredTrial> rows = kept(problem_);
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].trial.candidate, candidate(64));
+    EXPECT_EQ(rows[0].nvrtc, "13.0");
+    EXPECT_EQ(rows[0].method, "method");
+    EXPECT_EQ(rows[0].template_identity, "0123456789abcdef");
+}
+
+TEST_F(TrialRecorderTest, WhatIsWrittenIsForgottenByTheJournal) {
+    Journal first = journal();
+    TrialRecorder keeper = recorder(problem_);
+    keeper.recover(first);
+    keeper.started(candidate(64));
+    keeper.finished(trial(64));
+    keeper.flush(true);
+    EXPECT_TRUE(journal().left_over().empty());
+}
+
+TEST_F(TrialRecorderTest, WithoutAStoreTheJournalKeepsIt) {
+    services_.store = nullptr;
+    Journal first = journal();
+    TrialRecorder keeper = recorder(problem_);
+    keeper.recover(first);
+    keeper.started(candidate(64));
+    keeper.finished(trial(64));
+    keeper.flush(true);
+    EXPECT_EQ(journal().left_over().size(), 1U);
+}
+
+TEST_F(TrialRecorderTest, WhatAKilledRunHadMeasuredComesBack) {
+    {
+        services_.store = nullptr;
+        Journal first = journal();
+        TrialRecorder keeper = recorder(problem_);
+        keeper.recover(first);
+        keeper.finished(trial(64));
+    }
+    services_.store = &store_;
+    Journal next = journal();
+    const std::vector<db::StoredTrial> ours = recorder(problem_).recover(next);
+    ASSERT_EQ(ours.size(), 1U);
+    EXPECT_EQ(ours[0].trial.candidate, candidate(64));
+    EXPECT_EQ(kept(problem_).size(), 1U);
+}
+
+TEST_F(TrialRecorderTest, WhatIsOfAnotherProblemIsStoredAndNotReturned) {
+    {
+        services_.store = nullptr;
+        Journal first = journal();
+        TrialRecorder keeper = recorder(other_);
+        keeper.recover(first);
+        keeper.finished(trial(64));
+    }
+    services_.store = &store_;
+    Journal next = journal();
+    EXPECT_TRUE(recorder(problem_).recover(next).empty());
+    EXPECT_EQ(kept(other_).size(), 1U);
+}
+
+TEST_F(TrialRecorderTest, WhoWasRunningWhenTwoRunsEndedIsCharged) {
+    for (int run = 0; run < 2; ++run) {
+        Journal opened = journal();
+        TrialRecorder keeper = recorder(problem_);
+        EXPECT_TRUE(keeper.recover(opened).empty()) << "once may be somebody else's doing";
+        keeper.started(candidate(64));
+    }
+    Journal next = journal();
+    const std::vector<db::StoredTrial> ours = recorder(problem_).recover(next);
+    ASSERT_EQ(ours.size(), 1U);
+    EXPECT_EQ(ours[0].trial.status, TrialStatus::crashed);
+    EXPECT_EQ(ours[0].trial.detail, "the tuner ended twice while it was running");
+}
+
+TEST_F(TrialRecorderTest, WhoEndedItsWorkerAloneIsUnderNoSuspicion) {
+    {
+        Journal opened = journal();
+        TrialRecorder keeper = recorder(problem_);
+        keeper.recover(opened);
+        keeper.started(candidate(64));
+        keeper.survived(candidate(64));
+    }
+    {
+        Journal opened = journal();
+        TrialRecorder keeper = recorder(problem_);
+        keeper.recover(opened);
+        keeper.started(candidate(64));
+    }
+    Journal next = journal();
+    EXPECT_TRUE(recorder(problem_).recover(next).empty());
+}
+
+}  // namespace
+}  // namespace autotune::tuner

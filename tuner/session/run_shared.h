@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "tuner/session/bench_session.h"
+#include "tuner/worker/journal.h"
+
+namespace autotune::tuner {
+
+// What all problems of a run share: the loop, the bench worker, what the journal remembers.
+struct RunShared {
+    Engine& engine;
+    BenchHost& host;
+    std::optional<Journal> journal;             // opened once the GPU's lock is held
+    std::map<std::string, Instance> instances;  // harness and references, by identity
+};
+
+// Adds the time of its own life to a sum.
+class PhaseTimer {
+  public:
+    explicit PhaseTimer(double& sum_s) : sum_s_(sum_s), from_(Clock::now()) {}
+    ~PhaseTimer() { sum_s_ += seconds_since(from_); }
+    PhaseTimer(const PhaseTimer&) = delete;
+    PhaseTimer& operator=(const PhaseTimer&) = delete;
+
+  private:
+    double& sum_s_;
+    Clock::time_point from_;
+};
+
+// What measuring is called in the database: raised when it changes.
+std::string measuring_method(bool l2_warm);
+// What the tensor cores' peak rate takes, in microseconds; 0 if it is not known.
+double multiply_us(const Op& op, const Problem& problem, const Device& device);
+// Options of a session with what follows from the problem and the device: its limits, and which reference is worth its time.
+BenchSession::Options session_options(const Problem& problem, const TuneServices& services);
+// Renders with what the services hold, compiles with urgency 0 and waits.
+Instance compile_now(RunShared& shared, const jit::Rendered& rendered);
+// What judges candidates: compiles the harness, which the bench worker gets, and the problem's reference, which is returned.
+Instance compile_judges(RunShared& shared, const Problem& problem);
+
+}  // namespace autotune::tuner
