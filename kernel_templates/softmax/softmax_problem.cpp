@@ -52,19 +52,6 @@ std::vector<Argument> arguments(const Problem& problem) {
             I64Arg{view.cols}, I64Arg{view.ldx}, I64Arg{view.ldy}, F32Arg{std::fabs(view.scale)}};
 }
 
-Config config_of(const std::vector<Parameter>& parameters, std::initializer_list<std::int64_t> values) {
-    check(parameters.size() == values.size(), "a softmax config has a value for each parameter");
-    Config config;
-    const std::int64_t* value = values.begin();
-    for (const Parameter& parameter : parameters) config.set(parameter.name, *value++);
-    return config;
-}
-
-std::vector<NamedConfig> legal_ones(std::vector<NamedConfig> named, const SearchSpace& space) {
-    std::erase_if(named, [&](const NamedConfig& entry) { return !space.contains(entry.config); });
-    return named;
-}
-
 std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t resident_blocks, const Device& device) {
     const std::int64_t blocks = config["cluster_blocks"];
     const std::int64_t filling = std::max<std::int64_t>(1, device.identity.sm_count * resident_blocks / blocks);

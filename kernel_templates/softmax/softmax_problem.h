@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "kernel_templates/named_configs.h"
 #include "src/core/family.h"
 #include "src/core/integer_math.h"
 #include "src/core/launch_plan.h"
@@ -73,11 +74,6 @@ std::vector<Binding> facts(const Problem& problem);
 std::vector<Argument> arguments(const Problem& problem);
 
 // ---- for families ----
-
-// The values of a config in declared order of `parameters`. REQUIRES: one each.
-Config config_of(const std::vector<Parameter>& parameters, std::initializer_list<std::int64_t> values);
-// Leaves out the names that the problem makes illegal.
-std::vector<NamedConfig> legal_ones(std::vector<NamedConfig> named, const SearchSpace& space);
 
 // Clusters of a launch for `tiles` of rows, of which an SM has room for `resident_blocks` blocks: kernels loop over tiles, so any
 // number is right.

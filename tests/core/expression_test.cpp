@@ -6,6 +6,7 @@
 #include <map>
 
 #include "src/core/error.h"
+#include "tests/support/refusal.h"
 
 namespace autotune {
 namespace {
@@ -26,13 +27,7 @@ std::int64_t value(const std::string& text) {
 }
 
 std::string refusal(const std::string& text) {
-    try {
-        Expression(text).evaluate(known);
-        return "";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::usage);
-        return error.what();
-    }
+    return test::refusal_of([&] { Expression(text).evaluate(known); });
 }
 
 TEST(Expression, FollowsTheUsualPrecedence) {

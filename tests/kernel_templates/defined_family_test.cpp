@@ -7,6 +7,7 @@
 #include "kernel_templates/catalogue.h"
 #include "src/core/error.h"
 #include "src/jit/render.h"
+#include "tests/support/refusal.h"
 
 namespace autotune {
 namespace {
@@ -26,13 +27,7 @@ Catalogue catalogue_with(FamilyDefinition definition) {
 }
 
 std::string refusal(FamilyDefinition definition) {
-    try {
-        catalogue_with(std::move(definition));
-        return "";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::usage);
-        return error.what();
-    }
+    return test::refusal_of([&] { catalogue_with(std::move(definition)); });
 }
 
 TEST(DefinedFamily, StandsInItsCatalogueAndInNoOther) {

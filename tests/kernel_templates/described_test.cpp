@@ -4,6 +4,7 @@
 
 #include "kernel_templates/catalogue.h"
 #include "src/core/error.h"
+#include "tests/support/refusal.h"
 
 namespace autotune {
 namespace {
@@ -25,13 +26,7 @@ DescribedProblem described(const ProblemDescription& description) {
 }
 
 std::string refusal(const ProblemDescription& description) {
-    try {
-        described(description);
-        return "";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::usage) << error.what();
-        return error.what();
-    }
+    return test::refusal_of([&] { described(description); });
 }
 
 // C of 64x48 from a depth of 32, everything dense and row-major.

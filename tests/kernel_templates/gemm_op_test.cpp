@@ -9,6 +9,7 @@
 #include "kernel_templates/common/fill.h"
 #include "src/core/device.h"
 #include "src/core/error.h"
+#include "tests/support/refusal.h"
 
 namespace autotune {
 namespace {
@@ -23,13 +24,7 @@ Problem parse(const std::string& shape, const Options& options = {}, const std::
 
 // The message of the usage error that a request meets; empty if it is accepted.
 std::string refusal(const std::string& shape, const Options& options = {}, const std::string& op = "hgemm") {
-    try {
-        parse(shape, options, op);
-        return "";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::usage) << error.what();
-        return error.what();
-    }
+    return test::refusal_of([&] { parse(shape, options, op); });
 }
 
 TEST(GemmOp, TheFirstCommandGivesTheDocumentedKey) {

@@ -9,10 +9,12 @@
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/harness.h"
 #include "src/core/error.h"
+#include "tests/support/refusal.h"
 
 namespace autotune {
 namespace {
 
+using test::refusal_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Options = std::map<std::string, std::string>;
@@ -26,16 +28,6 @@ Problem parse(const std::string& shape, const Options& options = {}) {
 const Op& softmax_op() {
     static const Catalogue catalogue = Catalogue::embedded();
     return *catalogue.find_op("softmax");
-}
-
-std::string refusal(const std::function<void()>& ask) {
-    try {
-        ask();
-        return "";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::usage) << error.what();
-        return error.what();
-    }
 }
 
 TEST(SoftmaxOp, AShapeGivesTheDocumentedKey) {
@@ -75,7 +67,7 @@ class SoftmaxBadInput : public ::testing::TestWithParam<BadInput> {};
 
 TEST_P(SoftmaxBadInput, IsAUsageErrorThatNamesCulpritAndRemedy) {
     const BadInput& bad = GetParam();
-    EXPECT_THAT(refusal([&] { parse(bad.shape, bad.options); }), AllOf(HasSubstr(bad.culprit), HasSubstr(bad.remedy)));
+    EXPECT_THAT(refusal_of([&] { parse(bad.shape, bad.options); }), AllOf(HasSubstr(bad.culprit), HasSubstr(bad.remedy)));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SoftmaxBadInput,
@@ -107,7 +99,7 @@ TEST(SoftmaxDescription, CountsAllDimensionsButTheLastAsRows) {
 TEST(SoftmaxDescription, RefusesWhatItCannotReadRowByRow) {
     const std::vector<Dim> dense = {{4, 8}, {8, 1}};
     const auto ask = [&](TensorDescription x, TensorDescription y, std::vector<Attribute> attributes = {}) {
-        return refusal([&] { softmax_op().described({"softmax", {std::move(x), std::move(y)}, std::move(attributes)}); });
+        return refusal_of([&] { softmax_op().described({"softmax", {std::move(x), std::move(y)}, std::move(attributes)}); });
     };
     EXPECT_EQ(ask(rows("x", dense), rows("y", dense)), "");
     EXPECT_THAT(ask(rows("x", {{4, 1}, {8, 4}}), rows("y", dense)), HasSubstr("not contiguous"));

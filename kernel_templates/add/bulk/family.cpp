@@ -1,9 +1,9 @@
 #include "src/core/family.h"
 
 #include <algorithm>
-#include <array>
 
 #include "kernel_templates/add/add_problem.h"
+#include "kernel_templates/named_configs.h"
 
 namespace autotune {
 namespace {
@@ -51,12 +51,8 @@ std::vector<Constraint> constraints(const Device& device) {
     };
 }
 
-// In declared order of parameters.
-Config config_of(const std::array<std::int64_t, 8>& values) {
-    Config config;
-    std::size_t i = 0;
-    for (const Parameter& parameter : parameters()) config.set(parameter.name, values.at(i++));
-    return config;
+Config config_of(std::initializer_list<std::int64_t> values) {
+    return autotune::config_of(parameters(), values);
 }
 
 std::vector<NamedConfig> named_configs(DType type) {

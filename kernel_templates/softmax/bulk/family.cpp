@@ -86,7 +86,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return softmax::config_of(parameters(), values);
+    return autotune::config_of(parameters(), values);
 }
 
 std::int64_t power_up_to(std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -120,7 +120,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
     clusters.set("threads_per_row", 256);
     std::vector<NamedConfig> all = {
         {"bulk", usual_config(view)}, {"bulk_stage2", rings}, {"bulk_stage2_store", stored}, {"bulk_cluster4", clusters}};
-    return softmax::legal_ones(std::move(all), space);
+    return legal_ones(std::move(all), space);
 }
 
 std::int64_t resident_blocks(const Config& c, const View& view, const Device& device) {

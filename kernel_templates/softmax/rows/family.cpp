@@ -106,7 +106,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return softmax::config_of(parameters(), values);
+    return autotune::config_of(parameters(), values);
 }
 
 struct Widths {
@@ -156,7 +156,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
         {"cluster4_registers", config_of({256, 256, 1, 4, widths.access, power_from(softmax::ceil_div(widths.accesses, 1024), 8),
                                           1, 1, 0, 1, 0, 0, 0, 0})},
     };
-    return softmax::legal_ones(std::move(all), space);
+    return legal_ones(std::move(all), space);
 }
 
 std::int64_t resident_blocks(const Config& c, std::int64_t element_bytes, const Device& device) {
