@@ -7,15 +7,15 @@
 
 namespace autotune::tuner {
 
-CompileFeed::CompileFeed(RunShared& shared, Subject subject)
+CompileFeed::CompileFeed(RunShared& shared, Options options)
     : shared_(shared),
-      subject_(std::move(subject)),
+      options_(std::move(options)),
       owner_(shared.engine.new_owner()),
       nvrtc_(shared.engine.nvrtc_version()),
       busy_before_s_(shared.engine.pool().busy_seconds()) {
     const Catalogue& catalogue = shared_.engine.services().catalogue;
     request(jit::render_harness(catalogue, target()), harness_);
-    request(jit::render_reference(catalogue, catalogue.op_of(subject_.problem), subject_.problem, target()), reference_);
+    request(jit::render_reference(catalogue, catalogue.op_of(options_.problem), options_.problem, target()), reference_);
 }
 
 // Before all candidates of the same problem.
@@ -24,7 +24,7 @@ void CompileFeed::request(const jit::Rendered& rendered, Instance& place) {
         place = known->second;
         return;
     }
-    shared_.engine.pool().submit({rendered, subject_.urgency - 1, owner_, subject_.keep_folder},
+    shared_.engine.pool().submit({rendered, options_.urgency - 1, owner_, options_.keep_folder},
                                  [this, &place](const CompileOutcome& outcome) {
                                      if (outcome.compiled == nullptr) throw Error(ErrorCode::compile_failed, outcome.failure);
                                      place = shared_.instances[outcome.compiled->identity] = outcome.compiled;
@@ -32,11 +32,11 @@ void CompileFeed::request(const jit::Rendered& rendered, Instance& place) {
 }
 
 void CompileFeed::submit(std::size_t point) {
-    const Candidates::Part& part = subject_.candidates.part_of(point);
-    jit::Rendered rendered = jit::render(shared_.engine.services().catalogue, *part.family, subject_.problem, part.space,
-                                         subject_.candidates.at(point).config, target());
+    const Candidates::Part& part = options_.candidates.part_of(point);
+    jit::Rendered rendered = jit::render(shared_.engine.services().catalogue, *part.family, options_.problem, part.space,
+                                         options_.candidates.at(point).config, target());
     ++compiling_;
-    shared_.engine.pool().submit({std::move(rendered), subject_.urgency, owner_, subject_.keep_folder},
+    shared_.engine.pool().submit({std::move(rendered), options_.urgency, owner_, options_.keep_folder},
                                  [this, point](const CompileOutcome& outcome) {
                                      --compiling_;
                                      ready_.push_back({point, outcome});

@@ -18,21 +18,21 @@ class CompileFeed {
         std::size_t point;
         CompileOutcome outcome;
     };
-    struct Subject {
+    struct Options {
         const Problem& problem;
         const Candidates& candidates;
         std::string keep_folder;  // sources, logs and cubins for people; empty: none
         int urgency = 1;          // 1 for the problem in hand, 2 for the next one
     };
-    // Begins with the harness and the reference. REQUIRES: what the subject refers to outlives it.
-    CompileFeed(RunShared& shared, Subject subject);
+    // Begins with the harness and the reference. REQUIRES: what the options refer to outlives it.
+    CompileFeed(RunShared& shared, Options options);
     ~CompileFeed() { stop(); }
     CompileFeed(const CompileFeed&) = delete;
     CompileFeed& operator=(const CompileFeed&) = delete;
 
     const std::string& nvrtc() const { return nvrtc_; }
     // Urgency of what is submitted from now on.
-    void hurry() { subject_.urgency = 1; }
+    void hurry() { options_.urgency = 1; }
     void submit(std::size_t point);
     // What is compiled, in the order in which it was done; nullopt while there is none.
     std::optional<Ready> next();
@@ -54,7 +54,7 @@ class CompileFeed {
     jit::Target target() const { return {shared_.engine.services().device.arch(), nvrtc_}; }
 
     RunShared& shared_;
-    Subject subject_;
+    Options options_;
     int owner_;
     std::string nvrtc_;
     double busy_before_s_;

@@ -9,12 +9,12 @@ constexpr auto kFlushEvery = std::chrono::milliseconds(250);
 
 }  // namespace
 
-TrialRecorder::TrialRecorder(const TuneServices& services, Subject subject)
-    : services_(services), subject_(std::move(subject)), flushed_at_(Clock::now()) {}
+TrialRecorder::TrialRecorder(const TuneServices& services, Context context)
+    : services_(services), context_(std::move(context)), flushed_at_(Clock::now()) {}
 
 std::vector<db::StoredTrial> TrialRecorder::recover(Journal& journal) {
     journal_ = &journal;
-    const std::string key = subject_.problem.key();
+    const std::string key = context_.problem.key();
     std::vector<db::StoredTrial> ours;
     for (const JournalEntry& left : journal.left_over()) {
         db::StoredTrial stored{left.trial, left.template_identity, left.nvrtc, left.method};
@@ -53,7 +53,7 @@ void TrialRecorder::finished(const Trial& trial) {
     const JournalEntry entry = entry_of(trial);
     if (journal_ != nullptr) journal_->finished(entry);
     if (services_.store != nullptr) {
-        services_.store->record(subject_.problem, services_.device.identity,
+        services_.store->record(context_.problem, services_.device.identity,
                                 {trial, entry.template_identity, entry.nvrtc, entry.method});
     }
     flush(false);
@@ -67,10 +67,10 @@ void TrialRecorder::flush(bool now) {
 }
 
 JournalEntry TrialRecorder::entry_of(Trial trial) const {
-    return {.problem = subject_.problem,
-            .template_identity = subject_.template_identity(trial.candidate.family),
-            .nvrtc = subject_.nvrtc,
-            .method = subject_.method,
+    return {.problem = context_.problem,
+            .template_identity = context_.template_identity(trial.candidate.family),
+            .nvrtc = context_.nvrtc,
+            .method = context_.method,
             .trial = std::move(trial)};
 }
 

@@ -14,14 +14,14 @@ namespace autotune::tuner {
 // which covers what is buffered.
 class TrialRecorder {
   public:
-    struct Subject {
+    struct Context {
         Problem problem;
         std::string nvrtc, method;
         // Of the family that is named; empty where it is not known.
         std::function<std::string(const std::string& family)> template_identity;
     };
     // REQUIRES: the services outlive it.
-    TrialRecorder(const TuneServices& services, Subject subject);
+    TrialRecorder(const TuneServices& services, Context context);
 
     // A journal that is open now, and what a killed run left in it: what was measured but not stored goes to the store, and what
     // is of this problem is returned. A candidate that was running when a run ended is under suspicion: its next end is its
@@ -39,7 +39,7 @@ class TrialRecorder {
     JournalEntry entry_of(Trial trial) const;
 
     const TuneServices& services_;
-    Subject subject_;
+    Context context_;
     Journal* journal_ = nullptr;
     std::set<Candidate> suspects_;  // running when an earlier run was ended
     Clock::time_point flushed_at_;

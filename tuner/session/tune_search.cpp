@@ -76,13 +76,13 @@ void TuneRun::start(int urgency) {
         return problem_.key() + " on " + services().device.identity.name + ": " + std::to_string(candidates_.size()) +
                " candidates";
     });
-    feed_.emplace(shared_, CompileFeed::Subject{problem_, candidates_, options_.keep_folder, urgency});
+    feed_.emplace(shared_, CompileFeed::Options{problem_, candidates_, options_.keep_folder, urgency});
     const auto identity_of = [this](const std::string& family) {
         const Candidates::Part* part = candidates_.part(family);
         return part == nullptr ? std::string() : part->template_identity;
     };
     recorder_.emplace(services(),
-                      TrialRecorder::Subject{problem_, feed_->nvrtc(), measuring_method(options_.l2_warm), identity_of});
+                      TrialRecorder::Context{problem_, feed_->nvrtc(), measuring_method(options_.l2_warm), identity_of});
     // A strategy begins with the seeds too, but first it has to list 300,000 points.
     const std::size_t first = std::min(seeds_.size(), feed_->room());
     for (std::size_t i = 0; i < first; ++i) {
