@@ -16,7 +16,7 @@
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
-#include "tuner/fixture/workbench.h"
+#include "tuner/fixture/problem_fixture.h"
 #include "tuner/measure/meter.h"
 #include "tuner/measure/racing.h"
 
@@ -37,7 +37,7 @@ struct Options {
 // A kernel with its twin, which is the same kernel and a wait.
 class Proof {
   public:
-    Proof(BenchGpu& gpu, const Catalogue& catalogue, const Options& options);
+    Proof(WorkerGpu& gpu, const Catalogue& catalogue, const Options& options);
 
     struct Count {
         int races = 0, ties = 0, lost = 0, won = 0, rounds = 0;
@@ -63,10 +63,10 @@ class Proof {
     void plant(double slower);
     Verdict one_race(std::uint64_t seed, bool prefers_twin);
 
-    BenchGpu& gpu_;
+    WorkerGpu& gpu_;
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
     std::unique_ptr<Harness> harness_;
-    std::unique_ptr<Workbench> bench_;
+    std::unique_ptr<ProblemFixture> bench_;
     std::optional<Meter> meter_;
     Candidate candidate_;
     gpu::Buffer spins_;
@@ -85,7 +85,7 @@ const Family& family_of(const Catalogue& catalogue, const Problem& problem, cons
     throw Error(ErrorCode::no_valid_config, "no family for this problem on this device");
 }
 
-Proof::Proof(BenchGpu& gpu, const Catalogue& catalogue, const Options& options) : gpu_(gpu), spins_(gpu.driver, 8) {
+Proof::Proof(WorkerGpu& gpu, const Catalogue& catalogue, const Options& options) : gpu_(gpu), spins_(gpu.driver, 8) {
     const auto variable = [](const char* name) { return std::getenv(name); };
     const char* path = variable("AUTOTUNE_NVRTC");
     nvrtc_ = gpu::Nvrtc::load(
@@ -99,9 +99,9 @@ Proof::Proof(BenchGpu& gpu, const Catalogue& catalogue, const Options& options) 
     const Family& family = family_of(catalogue, problem, gpu.device, options.family);
     const SearchSpace space = family.space(problem, gpu.device);
     candidate_ = {std::string(family.name()), space.canonical(space.default_config)};
-    bench_ = std::make_unique<Workbench>(gpu, *harness_, catalogue.op_of(problem), problem, Workbench::Options{});
+    bench_ = std::make_unique<ProblemFixture>(gpu, *harness_, catalogue.op_of(problem), problem, ProblemFixture::Options{});
     const jit::Rendered rendered = jit::render(catalogue, family, problem, space, candidate_.config, target);
-    const Workbench::Code code{load(rendered), rendered.symbol};
+    const ProblemFixture::Code code{load(rendered), rendered.symbol};
     const LaunchPlan plan = family.plan(problem, candidate_.config, gpu.device);
     kernel_.emplace(bench_->bind(code, plan));
     twin_.emplace(bench_->bind(code, plan));
@@ -184,7 +184,7 @@ void print(const char* what, const Proof& proof, const Proof::Count& count) {
 
 int run(const Options& options) {
     auto driver = gpu::Driver::load();
-    BenchGpu gpu{driver, gpu::Context(driver, 0), gpu::Stream(driver), driver->device(0)};
+    WorkerGpu gpu{driver, gpu::Context(driver, 0), gpu::Stream(driver), driver->device(0)};
     Proof proof(gpu, Catalogue::embedded(), options);
     std::printf("%s %s on %s: %s, %.1f us\n", options.op.c_str(), options.shape.c_str(), gpu.device.identity.name.c_str(),
                 proof.candidate().to_string().c_str(), proof.kernel_us());

@@ -81,7 +81,7 @@ std::vector<std::int64_t> freivalds_weights(std::uint64_t seed, std::size_t coun
 }
 
 std::uint64_t canary_sum(std::uint32_t rounds) {
-    // Every fresh bench worker waits for this. A chain of hashes is all latency, so several run side by side.
+    // Every fresh GPU worker waits for this. A chain of hashes is all latency, so several run side by side.
     constexpr std::uint32_t kLanes = 8;
     static_assert(kCanaryThreads % kLanes == 0);
     std::uint64_t sum = 0;

@@ -16,7 +16,7 @@
 #include "src/jit/compiler.h"
 #include "tests/support/gpu_gate.h"
 #include "tests/support/nvrtc_for_tests.h"
-#include "tuner/fixture/workbench.h"
+#include "tuner/fixture/problem_fixture.h"
 #include "tuner/verify/verifier.h"
 
 namespace autotune::test {
@@ -251,8 +251,8 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
         nvrtc_ = gpu::Nvrtc::load(test::nvrtc_search());
         target_ = {device().arch(), nvrtc_->version()};
         const jit::Rendered harness = jit::render_harness(catalogue_, target_);
-        gpu_ = std::make_unique<tuner::BenchGpu>(
-            tuner::BenchGpu{driver(), gpu::Context(driver(), 0), gpu::Stream(driver()), device()});
+        gpu_ = std::make_unique<tuner::WorkerGpu>(
+            tuner::WorkerGpu{driver(), gpu::Context(driver(), 0), gpu::Stream(driver()), device()});
         harness_ = std::make_unique<tuner::Harness>(driver(), library_of(compiled(harness)), gpu_->stream);
     }
     void TearDown() override {
@@ -323,7 +323,7 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
     void verify_group(const Family& family, const Group& group) {
         const Op& op = catalogue_.op_of(group.problem);
         const jit::Compiled reference = compiled(jit::render_reference(catalogue_, op, group.problem, target_));
-        tuner::Workbench bench(*gpu_, *harness_, op, group.problem, {.timing = false});
+        tuner::ProblemFixture bench(*gpu_, *harness_, op, group.problem, {.timing = false});
         ASSERT_EQ(bench.compute_reference({library_of(reference), reference.symbol}, true), tuner::Reference::full);
         const SearchSpace space = family.space(group.problem, device());
         for (const Config& config : group.configs) {
@@ -354,7 +354,7 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
     jit::CubinCache cache_{std::getenv("AUTOTUNE_CACHE_DIR") == nullptr ? "" : std::getenv("AUTOTUNE_CACHE_DIR")};
     jit::Target target_;
-    std::unique_ptr<tuner::BenchGpu> gpu_;
+    std::unique_ptr<tuner::WorkerGpu> gpu_;
     std::unique_ptr<tuner::Harness> harness_;
     std::map<std::string, jit::CompileResult> results_;
     int verified_ = 0, rejected_ = 0;

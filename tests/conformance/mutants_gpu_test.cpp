@@ -11,7 +11,7 @@
 #include "tests/kernel_templates/mutants.h"
 #include "tests/support/gpu_gate.h"
 #include "tests/support/nvrtc_for_tests.h"
-#include "tuner/verify/endurance.h"
+#include "tuner/verify/repeatability.h"
 #include "tuner/verify/verifier.h"
 
 namespace autotune::test {
@@ -59,13 +59,13 @@ class Laboratory {
         const Op& op = sound_.op_of(subject.problem);
         const jit::Rendered rendered = jit::render_reference(sound_, op, subject.problem, target_);
         const jit::CompileResult reference = compile(rendered);
-        tuner::Workbench bench(gpu_, harness_, op, subject.problem, {.timing = false});
+        tuner::ProblemFixture bench(gpu_, harness_, op, subject.problem, {.timing = false});
         const tuner::Reference known = bench.compute_reference({library_of(reference), rendered.symbol}, true);
         if (known != tuner::Reference::full) return "the reference does not fit";
         tuner::Runnable runnable = bench.bind({library_of(subject.compiled), subject.rendered.symbol}, subject.plan);
         const tuner::Verification found = tuner::verify_on_device(harness_, bench, runnable);
         if (!found.right || runs == 1) return found.detail;
-        return tuner::endure(harness_, bench, runnable, {.most_runs = runs, .least_runs = runs});
+        return tuner::check_repeatability(harness_, bench, runnable, {.most_runs = runs, .least_runs = runs});
     }
 
   private:
@@ -97,7 +97,7 @@ class Laboratory {
     }
 
     std::shared_ptr<const gpu::Driver> driver_;
-    tuner::BenchGpu gpu_;
+    tuner::WorkerGpu gpu_;
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
     jit::Target target_;
     Catalogue sound_ = Catalogue::embedded();

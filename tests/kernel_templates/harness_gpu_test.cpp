@@ -67,16 +67,16 @@ class HarnessOnGpu : public GpuTest {
     }
 
     std::uint64_t altered_bytes(const std::vector<tuner::Region>& zones) {
-        tuner::Inquiry inquiry(*harness_);
-        const auto question = inquiry.altered_bytes(zones);
-        inquiry.wait();
-        return inquiry.number(question);
+        tuner::DeviceChecks checks(*harness_);
+        const auto question = checks.altered_bytes(zones);
+        checks.wait();
+        return checks.number(question);
     }
     std::uint64_t altered_gap_bytes(const Tensor& tensor, gpu::DeviceAddress address) {
-        tuner::Inquiry inquiry(*harness_);
-        const auto question = inquiry.altered_gap_bytes(tensor, address);
-        inquiry.wait();
-        return inquiry.number(question);
+        tuner::DeviceChecks checks(*harness_);
+        const auto question = checks.altered_gap_bytes(tensor, address);
+        checks.wait();
+        return checks.number(question);
     }
 
     Catalogue catalogue_ = Catalogue::embedded();
@@ -177,11 +177,11 @@ TEST_F(HarnessOnGpu, FillsAndComparesTensorsOfFiveDimensions) {
     }
     EXPECT_EQ(altered_gap_bytes(tensor, buffer.address()), 0U);
     const gpu::Buffer right = uploaded(dense), allowed = uploaded(std::vector<double>(dense.size(), 0));
-    tuner::Inquiry inquiry(*harness_);
-    const auto question = inquiry.compare(tensor, buffer.address(), right.address(), allowed.address());
-    inquiry.wait();
-    EXPECT_EQ(inquiry.comparison(question).violations, 0U);
-    EXPECT_EQ(inquiry.comparison(question).max_ratio, 0);
+    tuner::DeviceChecks checks(*harness_);
+    const auto question = checks.compare(tensor, buffer.address(), right.address(), allowed.address());
+    checks.wait();
+    EXPECT_EQ(checks.comparison(question).violations, 0U);
+    EXPECT_EQ(checks.comparison(question).max_ratio, 0);
 }
 
 TEST_F(HarnessOnGpu, FillLeavesTheGapsAlone) {
@@ -232,10 +232,10 @@ TEST_F(HarnessOnGpu, ComparesAsTheHostDoes) {
         gpu::Buffer buffer(driver(), bytes.size());
         buffer.upload(bytes);
         const gpu::Buffer right = uploaded(expected), allowed = uploaded(bound);
-        tuner::Inquiry inquiry(*harness_);
-        const auto question = inquiry.compare(tensor, buffer.address(), right.address(), allowed.address());
-        inquiry.wait();
-        const CompareResult found = inquiry.comparison(question);
+        tuner::DeviceChecks checks(*harness_);
+        const auto question = checks.compare(tensor, buffer.address(), right.address(), allowed.address());
+        checks.wait();
+        const CompareResult found = checks.comparison(question);
         EXPECT_EQ(found.violations, host.violations) << to_string(type);
         EXPECT_EQ(found.first_wrong_complement, host.first_wrong_complement) << to_string(type);
         EXPECT_EQ(found.nan_count, host.nan_count) << to_string(type);
@@ -287,17 +287,17 @@ TEST_F(HarnessOnGpu, AnInquiryAnswersForTheMomentOfEachQuestion) {
         alone.push_back(harness_->checksum(all));
     }
     EXPECT_NE(alone[0], alone[1]);
-    tuner::Inquiry inquiry(*harness_);
-    std::vector<tuner::Inquiry::Question> sums;
+    tuner::DeviceChecks checks(*harness_);
+    std::vector<tuner::DeviceChecks::CheckId> sums;
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
         harness_->fill(tensor, buffer.address(), 0, Fill::normal(), seed);
-        sums.push_back(inquiry.checksum(all));
+        sums.push_back(checks.checksum(all));
     }
     harness_->poison(tensor, buffer.address());
-    const auto changed = inquiry.altered_bytes({all});
-    inquiry.wait();
-    for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(inquiry.number(sums[i]), alone[i]) << i;
-    EXPECT_EQ(inquiry.number(changed), all.bytes);
+    const auto changed = checks.altered_bytes({all});
+    checks.wait();
+    for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(checks.number(sums[i]), alone[i]) << i;
+    EXPECT_EQ(checks.number(changed), all.bytes);
 }
 
 TEST_F(HarnessOnGpu, TheCanaryAnswersAsTheHostComputes) {

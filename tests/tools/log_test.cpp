@@ -47,11 +47,11 @@ TEST(Log, IsKeptOnlyWhereItIsAskedFor) {
 
 TEST(Log, WritesALineWithTimeLevelAndSource) {
     std::ostringstream err;
-    open_log(asking("info"), err)->write(LogLevel::warn, "bench worker 7", "lost its context");
+    open_log(asking("info"), err)->write(LogLevel::warn, "GPU worker 7", "lost its context");
     EXPECT_THAT(
         err.str(),
         MatchesRegex(
-            "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z warning bench worker 7: lost its context\n"));
+            "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z warning GPU worker 7: lost its context\n"));
 }
 
 TEST(Log, AnEntryIsOnePrintableLineWhateverItHolds) {

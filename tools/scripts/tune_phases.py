@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Prints where the wall time of tunes went: a row per tune from what `autotune tune|sweep --json` printed. `isolation` is what the
-search waited for the bench worker over what the worker itself took, which is what it would take in the process that tunes.
+search waited for the GPU worker over what the worker itself took, which is what it would take in the process that tunes.
 
     tools/scripts/tune_phases.py FILE...
 """

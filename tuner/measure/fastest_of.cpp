@@ -15,9 +15,9 @@ constexpr double kWarm_s = 0.2;
 constexpr double kCannotRun = std::numeric_limits<double>::infinity();
 
 // A refused launch is a time that cannot win.
-double sample_us(Meter& meter, Workbench& bench, Runnable& choice, const Meter::Wanted& wanted) {
+double sample_us(Meter& meter, ProblemFixture& fixture, Runnable& choice, const Meter::Wanted& wanted) {
     try {
-        return stats::median(meter.sample(bench, choice, wanted));
+        return stats::median(meter.sample(fixture, choice, wanted));
     } catch (const gpu::DriverError& error) {
         if (error.severity() == gpu::Severity::sticky || error.severity() == gpu::Severity::lost) throw;
         return kCannotRun;
@@ -25,12 +25,12 @@ double sample_us(Meter& meter, Workbench& bench, Runnable& choice, const Meter::
 }
 
 // In turns, so that a drift of clocks is the same for all.
-std::vector<double> probe(Meter& meter, Workbench& bench, std::vector<Runnable>& choices) {
+std::vector<double> probe(Meter& meter, ProblemFixture& fixture, std::vector<Runnable>& choices) {
     std::vector<std::vector<double>> seen(choices.size());
     for (int turn = 0; turn < kProbes; ++turn) {
         for (std::size_t i = 0; i < choices.size(); ++i) {
             if (turn > 0 && seen[i].back() == kCannotRun) continue;
-            seen[i].push_back(sample_us(meter, bench, choices[i], {.samples = 1, .most_samples = 1}));
+            seen[i].push_back(sample_us(meter, fixture, choices[i], {.samples = 1, .most_samples = 1}));
         }
     }
     std::vector<double> medians;
@@ -50,19 +50,19 @@ std::vector<std::size_t> within_reach(const std::vector<double>& times_us) {
 
 }  // namespace
 
-std::optional<std::size_t> fastest_of(Meter& meter, Workbench& bench, std::vector<Runnable>& choices) {
+std::optional<std::size_t> fastest_of(Meter& meter, ProblemFixture& fixture, std::vector<Runnable>& choices) {
     if (choices.empty()) return std::nullopt;
-    const std::vector<std::size_t> kept = within_reach(probe(meter, bench, choices));
+    const std::vector<std::size_t> kept = within_reach(probe(meter, fixture, choices));
     if (kept.empty()) return std::nullopt;
     std::vector<FinalistInfo> infos;
     for (const std::size_t choice : kept) infos.push_back({.name = std::to_string(choice)});
     FinalRounds rounds(std::move(infos), {.least_rounds = 12, .most_rounds = 20, .eliminate_after = 5});
     const Meter::Wanted turn = {.samples = 3, .time_us = 1'500, .most_samples = 64};
-    meter.warm(bench, choices[kept.front()], kWarm_s);
+    meter.warm(fixture, choices[kept.front()], kWarm_s);
     while (!rounds.done() && kept.size() > 1) {
         std::vector<double> times_us;
         for (const std::size_t lane : rounds.next_round())
-            times_us.push_back(stats::median(meter.sample(bench, choices[kept[lane]], turn)));
+            times_us.push_back(stats::median(meter.sample(fixture, choices[kept[lane]], turn)));
         rounds.report_round(times_us);
     }
     if (kept.size() == 1) return kept.front();

@@ -11,6 +11,6 @@ namespace autotune::tuner {
 // finalists, by stream time in interleaved rounds under load, after a probe of each has left out what is far behind. Its time
 // here is the best of many: measure it again before it is quoted. nullopt if none can be launched. Throws DriverError only
 // where the context is lost.
-std::optional<std::size_t> fastest_of(Meter& meter, Workbench& bench, std::vector<Runnable>& choices);
+std::optional<std::size_t> fastest_of(Meter& meter, ProblemFixture& fixture, std::vector<Runnable>& choices);
 
 }  // namespace autotune::tuner

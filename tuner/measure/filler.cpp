@@ -21,7 +21,7 @@ std::uint32_t blocks_of(const Device& device) {
 
 }  // namespace
 
-Fillers::Fillers(BenchGpu& gpu, std::shared_ptr<const gpu::Library> harness)
+Fillers::Fillers(WorkerGpu& gpu, std::shared_ptr<const gpu::Library> harness)
     : gpu_(gpu),
       harness_(std::move(harness)),
       plain_(harness_->function("autotune_filler")),

@@ -8,7 +8,7 @@
 
 #include "src/gpu/driver.h"
 #include "tuner/fixture/predecessor.h"
-#include "tuner/fixture/workbench.h"
+#include "tuner/fixture/problem_fixture.h"
 
 namespace autotune::tuner {
 
@@ -23,7 +23,7 @@ struct FillerTime {
 // float a thread, so that they leave the L2 as they found it. Throws DriverError. REQUIRES: `gpu` outlives it.
 class Fillers {
   public:
-    Fillers(BenchGpu& gpu, std::shared_ptr<const gpu::Library> harness);
+    Fillers(WorkerGpu& gpu, std::shared_ptr<const gpu::Library> harness);
 
     // Nothing for Predecessor::itself.
     void enqueue(Predecessor which);
@@ -46,7 +46,7 @@ class Fillers {
     void measure(Alone& alone);
     double median_us(const gpu::Graph& graph);
 
-    BenchGpu& gpu_;
+    WorkerGpu& gpu_;
     std::shared_ptr<const gpu::Library> harness_;
     gpu::Function plain_, trigger_;
     gpu::Buffer data_;

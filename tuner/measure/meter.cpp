@@ -24,8 +24,8 @@ double seconds_since(std::chrono::steady_clock::time_point from) {
 
 }  // namespace
 
-std::vector<double> Meter::sample(Workbench& bench, Runnable& runnable, const Wanted& wanted) {
-    Timed timed = prepare(bench, runnable, wanted.after);
+std::vector<double> Meter::sample(ProblemFixture& fixture, Runnable& runnable, const Wanted& wanted) {
+    Timed timed = prepare(fixture, runnable, wanted.after);
     std::vector<double> samples;
     double covered_us = 0;
     while (static_cast<int>(samples.size()) < wanted.most_samples) {
@@ -43,8 +43,8 @@ std::vector<double> Meter::sample(Workbench& bench, Runnable& runnable, const Wa
     return samples;
 }
 
-void Meter::warm(Workbench& bench, Runnable& runnable, double seconds) {
-    Timed timed = prepare(bench, runnable, Predecessor::filler);
+void Meter::warm(ProblemFixture& fixture, Runnable& runnable, double seconds) {
+    Timed timed = prepare(fixture, runnable, Predecessor::filler);
     const auto begun = std::chrono::steady_clock::now();
     const double stretch_us = std::min(20'000.0, seconds * 1e6);
     const int replays = std::max(1, static_cast<int>(stretch_us / timed.gpu_us()));
@@ -54,8 +54,8 @@ void Meter::warm(Workbench& bench, Runnable& runnable, double seconds) {
     }
 }
 
-Meter::Block Meter::block(Workbench& bench, Runnable& runnable, double seconds, const Watch& watch) {
-    Timed timed = prepare(bench, runnable, Predecessor::filler);
+Meter::Block Meter::block(ProblemFixture& fixture, Runnable& runnable, double seconds, const Watch& watch) {
+    Timed timed = prepare(fixture, runnable, Predecessor::filler);
     const int replays = std::max(1, static_cast<int>(kStretch_us / timed.gpu_us()));
     gpu::Event from(gpu_.driver), to(gpu_.driver);
     Block block;
@@ -86,21 +86,21 @@ Meter::Block Meter::filler_block(double seconds, const Watch& watch) {
     return block;
 }
 
-Meter::Timed Meter::prepare(Workbench& bench, Runnable& runnable, Predecessor after) {
-    get_to_know(bench, runnable);
-    const TimedGraph* graph = graph_of(bench, runnable, after);
+Meter::Timed Meter::prepare(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
+    get_to_know(fixture, runnable);
+    const TimedGraph* graph = graph_of(fixture, runnable, after);
     const FillerTime filler = fillers_.time(after);
     const int one_by_one = std::max(1, static_cast<int>(kSample_us / (runnable.single_us + filler.per_launch_us)));
-    return {bench, runnable, after, graph, graph != nullptr ? graph->launches : one_by_one, filler};
+    return {fixture, runnable, after, graph, graph != nullptr ? graph->launches : one_by_one, filler};
 }
 
 // One launch to warm caches and code, a few to learn how long one takes. Of a long one the first says enough.
-void Meter::get_to_know(Workbench& bench, Runnable& runnable) {
+void Meter::get_to_know(ProblemFixture& fixture, Runnable& runnable) {
     if (runnable.single_us > 0) return;
     gpu::Event from(gpu_.driver), to(gpu_.driver);
     const auto time_us = [&](int launches) {
         from.record(gpu_.stream.handle());
-        for (int i = 0; i < launches; ++i) enqueue_next(bench, runnable, Predecessor::itself);
+        for (int i = 0; i < launches; ++i) enqueue_next(fixture, runnable, Predecessor::itself);
         to.record(gpu_.stream.handle());
         to.synchronize();
         return gpu::elapsed_us(from, to) / launches;
@@ -111,17 +111,17 @@ void Meter::get_to_know(Workbench& bench, Runnable& runnable) {
 }
 
 // Built at first use and launched once. How many launches it has rests on the rough time alone.
-const TimedGraph* Meter::graph_of(Workbench& bench, Runnable& runnable, Predecessor after) {
+const TimedGraph* Meter::graph_of(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
     if (const auto known = runnable.graphs.find(after); known != runnable.graphs.end()) return &known->second;
     const double pair_us = runnable.single_us + fillers_.time(after).per_launch_us;
-    const double rotation_us = pair_us * bench.rotation_sets();
+    const double rotation_us = pair_us * fixture.rotation_sets();
     if (rotation_us > kLongestSample_us) return nullptr;
-    const int launches = bench.rotation_sets() * static_cast<int>(std::ceil(kSample_us / rotation_us));
+    const int launches = fixture.rotation_sets() * static_cast<int>(std::ceil(kSample_us / rotation_us));
     TimedGraph made{gpu::Graph::capture(gpu_.driver, gpu_.stream,
                                         [&] {
                                             for (int i = 0; i < launches; ++i) {
                                                 fillers_.enqueue(after);
-                                                runnable.enqueue(bench.rotation(i));
+                                                runnable.enqueue(fixture.rotation(i));
                                             }
                                         }),
                     launches};
@@ -130,15 +130,15 @@ const TimedGraph* Meter::graph_of(Workbench& bench, Runnable& runnable, Predeces
     return &runnable.graphs.emplace(after, std::move(made)).first->second;
 }
 
-void Meter::enqueue_next(Workbench& bench, Runnable& runnable, Predecessor after) {
+void Meter::enqueue_next(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
     fillers_.enqueue(after);
-    runnable.enqueue(bench.rotation(runnable.next_set));
-    runnable.next_set = (runnable.next_set + 1) % bench.rotation_sets();
+    runnable.enqueue(fixture.rotation(runnable.next_set));
+    runnable.next_set = (runnable.next_set + 1) % fixture.rotation_sets();
 }
 
 void Meter::launch(Timed& timed) {
     if (timed.graph != nullptr) return timed.graph->graph.launch(gpu_.stream.handle());
-    for (int i = 0; i < timed.launches; ++i) enqueue_next(timed.bench, timed.runnable, timed.after);
+    for (int i = 0; i < timed.launches; ++i) enqueue_next(timed.fixture, timed.runnable, timed.after);
 }
 
 // Samples back to back: event, graph, event, graph, ... so that no latency of the host lies between them.

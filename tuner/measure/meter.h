@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "tuner/fixture/predecessor.h"
-#include "tuner/fixture/workbench.h"
+#include "tuner/fixture/problem_fixture.h"
 #include "tuner/measure/filler.h"
 
 namespace autotune::tuner {
 
-// Times runnables on a workbench's rotating buffers as they are used: among other kernels. A sample is one replay of a graph of
+// Times runnables on a fixture's rotating buffers as they are used: among other kernels. A sample is one replay of a graph of
 // [filler, launch] pairs, as many as make a millisecond and a multiple of the rotation, less what a graph of as many fillers
 // alone takes. Launches so long that a rotation of them takes more than 20 ms are enqueued one by one. Throws DriverError.
 class Meter {
   public:
     // `harness`: the library of kernel_templates/common/harness.cuh. REQUIRES: `gpu` outlives the meter.
-    Meter(BenchGpu& gpu, std::shared_ptr<const gpu::Library> harness) : gpu_(gpu), fillers_(gpu, std::move(harness)) {}
+    Meter(WorkerGpu& gpu, std::shared_ptr<const gpu::Library> harness) : gpu_(gpu), fillers_(gpu, std::move(harness)) {}
 
     struct Wanted {
         int samples = 5;
@@ -28,9 +28,9 @@ class Meter {
     };
     // What single launches add to the stream, in microseconds, never less than 0.01: at least `samples`, which cover `time_us`
     // of the GPU's time together.
-    std::vector<double> sample(Workbench& bench, Runnable& runnable, const Wanted& wanted);
+    std::vector<double> sample(ProblemFixture& fixture, Runnable& runnable, const Wanted& wanted);
     // Keeps the GPU busy with it for so long.
-    void warm(Workbench& bench, Runnable& runnable, double seconds);
+    void warm(ProblemFixture& fixture, Runnable& runnable, double seconds);
 
     // A stretch without a pause, after fillers.
     struct Block {
@@ -40,14 +40,14 @@ class Meter {
     };
     // Called every 10 ms or so of a block while the GPU works on: launches whose end was waited for.
     using Watch = std::function<void(std::int64_t launches_done)>;
-    Block block(Workbench& bench, Runnable& runnable, double seconds, const Watch& watch);
+    Block block(ProblemFixture& fixture, Runnable& runnable, double seconds, const Watch& watch);
     // The same of fillers alone; launch_us is a filler's time.
     Block filler_block(double seconds, const Watch& watch);
 
   private:
     // A runnable under one predecessor.
     struct Timed {
-        Workbench& bench;
+        ProblemFixture& fixture;
         Runnable& runnable;
         Predecessor after;
         const TimedGraph* graph;  // nullptr: enqueued one by one
@@ -55,14 +55,14 @@ class Meter {
         FillerTime filler;
         double gpu_us() const { return filler.of(launches) + runnable.single_us * launches; }
     };
-    Timed prepare(Workbench& bench, Runnable& runnable, Predecessor after);
-    void get_to_know(Workbench& bench, Runnable& runnable);
-    const TimedGraph* graph_of(Workbench& bench, Runnable& runnable, Predecessor after);
-    void enqueue_next(Workbench& bench, Runnable& runnable, Predecessor after);
+    Timed prepare(ProblemFixture& fixture, Runnable& runnable, Predecessor after);
+    void get_to_know(ProblemFixture& fixture, Runnable& runnable);
+    const TimedGraph* graph_of(ProblemFixture& fixture, Runnable& runnable, Predecessor after);
+    void enqueue_next(ProblemFixture& fixture, Runnable& runnable, Predecessor after);
     void launch(Timed& timed);
     std::vector<double> chain(Timed& timed, int samples, const std::function<void()>& while_busy);
 
-    BenchGpu& gpu_;
+    WorkerGpu& gpu_;
     Fillers fillers_;
     std::vector<gpu::Event> events_;
 };

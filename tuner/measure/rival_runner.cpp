@@ -6,8 +6,8 @@
 
 namespace autotune::tuner {
 
-std::string RivalRunner::prepare(const std::string& name, Workbench& bench, Meter& meter, Runnable& runnable) {
-    const Problem& problem = bench.problem();
+std::string RivalRunner::prepare(const std::string& name, ProblemFixture& fixture, Meter& meter, Runnable& runnable) {
+    const Problem& problem = fixture.problem();
     if (!made_.contains(problem.op)) made_[problem.op] = rivals_of(problem.op);
     const auto& known = made_[problem.op];
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& rival) { return rival->name() == name; });
@@ -20,7 +20,7 @@ std::string RivalRunner::prepare(const std::string& name, Workbench& bench, Mete
     for (std::size_t i = 0; i < choices.size(); ++i) choices[i].enqueue = std::move(prepared.ways[i]);
     std::size_t best = 0;
     if (choices.size() > 1) {
-        const std::optional<std::size_t> fastest = fastest_of(meter, bench, choices);
+        const std::optional<std::size_t> fastest = fastest_of(meter, fixture, choices);
         if (!fastest) return "none of " + std::to_string(choices.size()) + " ways that " + name + " offers can be launched";
         best = *fastest;
     }

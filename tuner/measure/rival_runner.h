@@ -10,16 +10,16 @@
 
 namespace autotune::tuner {
 
-// An op's rivals as runnables, in the bench worker. A rival that knows several ways to run a problem runs the fastest of them
+// An op's rivals as runnables, in the GPU worker. A rival that knows several ways to run a problem runs the fastest of them
 // (fastest_of), to be timed by the caller in rounds of its own.
 class RivalRunner {
   public:
-    explicit RivalRunner(BenchGpu& gpu) : gpu_(gpu) {}
+    explicit RivalRunner(WorkerGpu& gpu) : gpu_(gpu) {}
     // Why the rival cannot run this problem; empty once `runnable` can. Throws DriverError, Error{driver}.
-    std::string prepare(const std::string& name, Workbench& bench, Meter& meter, Runnable& runnable);
+    std::string prepare(const std::string& name, ProblemFixture& fixture, Meter& meter, Runnable& runnable);
 
   private:
-    BenchGpu& gpu_;
+    WorkerGpu& gpu_;
     std::map<std::string, std::vector<std::unique_ptr<Rival>>> made_;  // by op: they keep their libraries open
 };
 

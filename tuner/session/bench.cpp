@@ -67,7 +67,7 @@ class Table {
     int owner_;
     Clock::time_point begun_ = Clock::now();
     std::size_t compiling_ = 0, surveyed_ = 0;
-    std::optional<BenchSession> session_;
+    std::optional<GpuWorkerSession> session_;
     std::vector<std::size_t> raced_;  // entry of each contestant
     std::set<Candidate> shortlist_;
 };
@@ -102,7 +102,7 @@ void Table::compile_all() {
 void Table::open_session() {
     const Instance reference = compile_judges(shared_, problem_);
     shared_.engine.acquire_gpu();
-    BenchSession::Options options = session_options(problem_, services());
+    GpuWorkerSession::Options options = session_options(problem_, services());
     options.l2_warm = options_.l2_warm;
     options.seed = options_.seed;
     options.patience = kPatience;
@@ -270,7 +270,7 @@ class SharedBenchRun : public BenchRun {
     NamedFilter filter(const Problem& problem, const BenchOptions& options) const;
 
     Engine engine_;
-    BenchHost host_;
+    GpuWorkerHost host_;
     RunShared shared_;
     std::map<std::string, std::set<Candidate>> shortlists_;  // by class of problems
 };
@@ -285,7 +285,7 @@ BenchResult SharedBenchRun::table(const Problem& problem, const BenchOptions& op
     try {
         // What cannot be is refused before any process is started.
         std::vector<BenchEntry> entries = bench_entries(problem, options, engine_.services(), filter(problem, options));
-        engine_.bench().start();
+        engine_.gpu_worker().start();
         Table table(shared_, problem, options, std::move(entries));
         BenchResult result = table.make();
         if (options.best_of_family) shortlists_.emplace(problem.class_key(), table.shortlist());  // the first one's stays

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tuner/session/bench_session.h"
+#include "tuner/session/gpu_worker_session.h"
 #include "tuner/session/tune.h"
 
 namespace autotune::tuner {

@@ -42,28 +42,28 @@ Engine::Engine(TuneServices& services)
     : services_(services),
       state_folder_(private_folder_.or_named(services.workers.lock_folder)),
       pool_({.workers = services.workers, .cache_folder = private_folder_.or_named(services.workers.cache_folder)}),
-      bench_(services.workers, services.catalogue.definitions()),
+      gpu_worker_(services.workers, services.catalogue.definitions()),
       nvrtc_(services.provenance.nvrtc) {}
 
 void Engine::pump(milliseconds limit) {
     if (stopping()) throw Interrupted{};
     std::vector<pollfd> fds;
     pool_.add_to(fds);
-    bench_.add_to(fds);
+    gpu_worker_.add_to(fds);
     for (const int fd : watched_) fds.push_back({fd, POLLIN, 0});
-    limit = until(pool_.next_deadline(), until(bench_.next_deadline(), std::min(limit, kLongestWait)));
+    limit = until(pool_.next_deadline(), until(gpu_worker_.next_deadline(), std::min(limit, kLongestWait)));
     const int ready = ::poll(fds.data(), fds.size(), static_cast<int>(limit.count()));
     check(ready >= 0 || errno == EINTR, std::string("poll: ") + std::strerror(errno));
     if (stopping()) throw Interrupted{};
-    bench_.serve();
+    gpu_worker_.serve();
     pool_.serve();
     if (idle_hook_) idle_hook_();
 }
 
-BenchReply Engine::ask(const Message& request, const StageLimits& limits) {
-    bench_.send(request, limits);
+GpuWorkerReply Engine::ask(const Message& request, const StageLimits& limits) {
+    gpu_worker_.send(request, limits);
     while (true) {
-        if (auto reply = bench_.take_reply()) return std::move(*reply);
+        if (auto reply = gpu_worker_.take_reply()) return std::move(*reply);
         pump(kLongestWait);
     }
 }

@@ -8,8 +8,8 @@
 
 #include "tuner/compile/compile_pool.h"
 #include "tuner/session/tune.h"
-#include "tuner/worker/bench_client.h"
 #include "tuner/worker/gpu_lock.h"
+#include "tuner/worker/gpu_worker_client.h"
 
 namespace autotune::tuner {
 
@@ -22,15 +22,15 @@ class Engine {
     explicit Engine(TuneServices& services);
 
     CompilePool& pool() { return pool_; }
-    BenchClient& bench() { return bench_; }
+    GpuWorkerClient& gpu_worker() { return gpu_worker_; }
     TuneServices& services() { return services_; }
     // GPU locks and journals.
     const std::string& state_folder() const { return state_folder_; }
 
     // Waits until something happens, at most so long, and serves it. Throws Interrupted if the user asked to stop.
     void pump(std::chrono::milliseconds limit);
-    // A request to the bench worker; compile results are served meanwhile.
-    BenchReply ask(const Message& request, const StageLimits& limits);
+    // A request to the GPU worker; compile results are served meanwhile.
+    GpuWorkerReply ask(const Message& request, const StageLimits& limits);
     // Pumps until `done`.
     void wait_for(const std::function<bool()>& done);
 
@@ -44,7 +44,7 @@ class Engine {
     // A descriptor that ends a wait when it is readable; unwatch() before it is closed.
     void watch(int fd) { watched_.push_back(fd); }
     void unwatch(int fd) { std::erase(watched_, fd); }
-    // Called in every turn of the loop: keeps the compile queue full while the bench worker is busy.
+    // Called in every turn of the loop: keeps the compile queue full while the GPU worker is busy.
     void set_idle_hook(std::function<void()> hook) { idle_hook_ = std::move(hook); }
 
   private:
@@ -63,7 +63,7 @@ class Engine {
     std::string state_folder_;
     std::optional<GpuLock> lock_;  // outlives the workers
     CompilePool pool_;
-    BenchClient bench_;
+    GpuWorkerClient gpu_worker_;
     std::string nvrtc_;
     std::vector<int> watched_;
     std::function<void()> idle_hook_;

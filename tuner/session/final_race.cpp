@@ -57,7 +57,7 @@ void add_rivals(std::vector<Contestant>& contestants, const Problem& problem) {
     }
 }
 
-FinalRace::FinalRace(BenchSession& session, std::vector<Contestant> contestants, const Options& options)
+FinalRace::FinalRace(GpuWorkerSession& session, std::vector<Contestant> contestants, const Options& options)
     : session_(session),
       contestants_(std::move(contestants)),
       options_(options),
@@ -119,7 +119,7 @@ void FinalRace::play_round() {
     if (!somebody_can_win()) return;
     std::vector<int> slots;
     for (const std::size_t contestant : rounds_->next_round()) slots.push_back(static_cast<int>(contestant));
-    const BenchSession::Round round = session_.round(slots, options_.turn);
+    const GpuWorkerSession::Round round = session_.round(slots, options_.turn);
     if (round.ok) {
         rounds_->report_round(round.times_us, round.conditions);
         return;

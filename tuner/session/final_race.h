@@ -8,7 +8,7 @@
 #include "db/winner_store.h"
 #include "src/core/launch_plan.h"
 #include "tuner/measure/racing.h"
-#include "tuner/session/bench_session.h"
+#include "tuner/session/gpu_worker_session.h"
 #include "tuner/session/tune.h"
 
 namespace autotune::tuner {
@@ -24,18 +24,18 @@ struct Contestant {
 // Adds the rivals that run in the final rounds of a problem's tune: timed and shown, never chosen.
 void add_rivals(std::vector<Contestant>& contestants, const Problem& problem);
 
-// Finalists on the bench worker in interleaved rounds: opens, warms, times, and survives those that die on the way.
+// Finalists on the GPU worker in interleaved rounds: opens, warms, times, and survives those that die on the way.
 class FinalRace {
   public:
     struct Options {
         FinalOptions rounds;
         double warm_seconds = 1;                    // load before the first round, so that clocks and power are as they will be
-        BenchSession::Turn turn;                    // of each contestant in a round
+        GpuWorkerSession::Turn turn;                // of each contestant in a round
         std::optional<Clock::time_point> deadline;  // after it, least_usable_rounds are enough
         int least_usable_rounds = 10;
         bool verify_rivals = false;  // compare a rival's answer too, to show its error
     };
-    FinalRace(BenchSession& session, std::vector<Contestant> contestants, const Options& options);
+    FinalRace(GpuWorkerSession& session, std::vector<Contestant> contestants, const Options& options);
 
     // REQUIRES: called once. False if nobody that may win could be opened.
     bool run();
@@ -72,10 +72,10 @@ class FinalRace {
     bool is_forgiven(std::size_t contestant) { return deaths_[contestant]++ == 0; }
     void warm();
     void play_round();
-    bool play_blocks_in_turn(const std::vector<std::size_t>& order, std::vector<std::vector<BenchSession::Block>>& blocks);
+    bool play_blocks_in_turn(const std::vector<std::size_t>& order, std::vector<std::vector<GpuWorkerSession::Block>>& blocks);
     bool out_of_time() const;
 
-    BenchSession& session_;
+    GpuWorkerSession& session_;
     std::vector<Contestant> contestants_;
     Options options_;
     std::optional<FinalRounds> rounds_;

@@ -10,16 +10,16 @@ namespace {
 constexpr int kOtherRounds = 5;
 constexpr double kOtherTurn_us = 1'500;
 
-Conditions median_conditions(const std::vector<BenchSession::Block>& blocks) {
+Conditions median_conditions(const std::vector<GpuWorkerSession::Block>& blocks) {
     std::vector<Conditions> seen;
-    for (const BenchSession::Block& block : blocks) seen.push_back(block.conditions);
+    for (const GpuWorkerSession::Block& block : blocks) seen.push_back(block.conditions);
     return summary_of(seen);
 }
 
 // Each block lasts as long: the mean over them.
-std::optional<double> joules_per_launch(const std::vector<BenchSession::Block>& blocks) {
+std::optional<double> joules_per_launch(const std::vector<GpuWorkerSession::Block>& blocks) {
     double joules = 0;
-    for (const BenchSession::Block& block : blocks) {
+    for (const GpuWorkerSession::Block& block : blocks) {
         if (!block.joules_per_launch) return std::nullopt;
         joules += *block.joules_per_launch;
     }
@@ -51,7 +51,7 @@ void FinalRace::time_after_others(const std::vector<std::size_t>& contestants) {
     for (int round = 0; round < kOtherRounds; ++round) {
         for (const Predecessor which : {Predecessor::filler, Predecessor::itself, Predecessor::trigger}) {
             if (session_.lost()) return;
-            const BenchSession::Round seen = session_.round(slots, {.time_us = kOtherTurn_us, .after = which});
+            const GpuWorkerSession::Round seen = session_.round(slots, {.time_us = kOtherTurn_us, .after = which});
             if (!seen.ok) return;
             for (std::size_t i = 0; i < slots.size(); ++i) times_us[i][which].push_back(seen.times_us[i]);
         }
@@ -72,7 +72,7 @@ std::optional<double> FinalRace::time_after_us(std::size_t contestant, Predecess
 }
 
 bool FinalRace::play_blocks_in_turn(const std::vector<std::size_t>& order,
-                                    std::vector<std::vector<BenchSession::Block>>& blocks) {
+                                    std::vector<std::vector<GpuWorkerSession::Block>>& blocks) {
     for (const std::size_t contestant : order) {
         const auto block = session_.lost() ? std::nullopt : session_.block(static_cast<int>(contestant), kBlock_s);
         if (!block) return false;
@@ -84,14 +84,14 @@ bool FinalRace::play_blocks_in_turn(const std::vector<std::size_t>& order,
 void FinalRace::play_blocks(int count) {
     std::vector<std::size_t> order = all_left();
     const auto fillers = session_.lost() ? std::nullopt : session_.filler_block(kBlock_s);
-    std::vector<std::vector<BenchSession::Block>> blocks(contestants_.size());
+    std::vector<std::vector<GpuWorkerSession::Block>> blocks(contestants_.size());
     for (int turn = 0; turn < count; ++turn) {
         if (!fillers || !play_blocks_in_turn(order, blocks)) return;
         std::reverse(order.begin(), order.end());  // nobody always follows the same one
     }
     for (const std::size_t contestant : order) {
         std::vector<double> times_us;
-        for (const BenchSession::Block& block : blocks[contestant]) times_us.push_back(block.launch_us);
+        for (const GpuWorkerSession::Block& block : blocks[contestant]) times_us.push_back(block.launch_us);
         if (times_us.empty()) continue;
         Sustained& sustained = sustained_[contestant].emplace();
         sustained.timing = stats::summarize(times_us);

@@ -46,14 +46,14 @@ std::vector<Prepared> prepare(RunShared& shared, const Problem& problem, const C
     return all;
 }
 
-RunOutcome verify_one(BenchHost& host, const Prepared& near, const Candidate& candidate) {
+RunOutcome verify_one(GpuWorkerHost& host, const Prepared& near, const Candidate& candidate) {
     RunOutcome outcome;
     if (near.reference->compiled == nullptr) throw Error(ErrorCode::compile_failed, near.reference->failure);
     if (near.instance->compiled == nullptr) {
         outcome.status = TrialStatus::compile_failed;
         outcome.detail = near.instance->failure;
     } else {
-        BenchSession session(host, near.problem, near.reference->compiled, {.bench = kNeighbourBench, .timing = false});
+        GpuWorkerSession session(host, near.problem, near.reference->compiled, {.fixture = kNeighbourBench, .timing = false});
         outcome = session.open(0, candidate, near.instance->compiled, true);
     }
     if (!outcome.ok()) outcome.detail = "on the neighbouring problem " + near.problem.key() + ": " + outcome.detail;

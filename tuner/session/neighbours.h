@@ -7,7 +7,7 @@
 namespace autotune::tuner {
 
 // Verifies a candidate on the op's awkward neighbours of a problem: tails, padded rows, outputs that must not be read. Neighbours
-// that the family refuses, or whose space lacks the config, are left out. The first failure, or ok. Uses bench number 1.
+// that the family refuses, or whose space lacks the config, are left out. The first failure, or ok. Uses fixture number 1.
 RunOutcome verify_on_neighbours(RunShared& shared, const Problem& problem, const Candidate& candidate);
 
 }  // namespace autotune::tuner

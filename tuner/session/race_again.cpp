@@ -44,7 +44,7 @@ class RaceAgain {
     std::optional<Contestant> contestant_of(const Candidate& candidate);
     // As the stored winner was measured.
     bool l2_warm() const { return stored_.provenance.method.find("l2=warm") != std::string::npos; }
-    bool is_settled(BenchSession& session, std::vector<Contestant>& field);
+    bool is_settled(GpuWorkerSession& session, std::vector<Contestant>& field);
     db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
     void drop(const Candidate& candidate, TrialStatus status, const std::string& detail);
 
@@ -53,7 +53,7 @@ class RaceAgain {
     const RaceAgainOptions& options_;
     TuneServices& services_;
     Engine engine_;
-    BenchHost host_;
+    GpuWorkerHost host_;
     RunShared shared_;
     RaceAgainResult result_;
 };
@@ -115,7 +115,7 @@ db::Winner RaceAgain::winner_from(const FinalRace& race, const Verdict& verdict)
 }
 
 // One race. False if its winner is wrong on a neighbour and the others are to race without it.
-bool RaceAgain::is_settled(BenchSession& session, std::vector<Contestant>& field) {
+bool RaceAgain::is_settled(GpuWorkerSession& session, std::vector<Contestant>& field) {
     std::vector<Contestant> all = field;
     add_rivals(all, problem_);
     FinalRace::Options options;
@@ -147,15 +147,15 @@ bool RaceAgain::is_settled(BenchSession& session, std::vector<Contestant>& field
 }
 
 RaceAgainResult RaceAgain::run() {
-    engine_.bench().start();
+    engine_.gpu_worker().start();
     const Instance reference = compile_judges(shared_, problem_);
     std::vector<Contestant> field = contestants();
     if (field.empty()) return std::move(result_);
     engine_.acquire_gpu();
-    BenchSession::Options options = session_options(problem_, services_);
+    GpuWorkerSession::Options options = session_options(problem_, services_);
     options.l2_warm = l2_warm();
     options.seed = options_.seed;
-    BenchSession session(host_, problem_, reference, options);
+    GpuWorkerSession session(host_, problem_, reference, options);
     while (!is_settled(session, field)) {
     }
     return std::move(result_);

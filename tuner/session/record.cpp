@@ -43,9 +43,9 @@ class Recorder {
     TuneServices& services_;
     Candidates candidates_;
     Engine engine_;
-    BenchHost host_;
+    GpuWorkerHost host_;
     RunShared shared_;
-    std::optional<BenchSession> session_;
+    std::optional<GpuWorkerSession> session_;
     std::vector<Point> points_;
     std::deque<Ready> ready_;
     std::size_t submitted_ = 0, tried_ = 0, failed_ = 0;
@@ -70,10 +70,10 @@ Recorder::Recorder(const Problem& problem, const RecordOptions& options, TuneSer
 }
 
 void Recorder::set_up() {
-    engine_.bench().start();
+    engine_.gpu_worker().start();
     const Instance reference = compile_judges(shared_, problem_);
     engine_.acquire_gpu();
-    BenchSession::Options options = session_options(problem_, services_);
+    GpuWorkerSession::Options options = session_options(problem_, services_);
     options.l2_warm = options_.l2_warm;
     options.seed = options_.seed;
     session_.emplace(host_, problem_, reference, options);

@@ -38,9 +38,9 @@ double multiply_us(const Op& op, const Problem& problem, const Device& device) {
     return flop_per_us > 0 ? op.flops(problem) / flop_per_us : 0;
 }
 
-BenchSession::Options session_options(const Problem& problem, const TuneServices& services) {
+GpuWorkerSession::Options session_options(const Problem& problem, const TuneServices& services) {
     const Op& op = services.catalogue.op_of(problem);
-    BenchSession::Options options;
+    GpuWorkerSession::Options options;
     options.floor_us = floor_us(op, problem, services.device);
     options.affordable_reference = affordable_reference(op, problem, services.device);
     return options;

@@ -4,15 +4,15 @@
 #include <optional>
 #include <string>
 
-#include "tuner/session/bench_session.h"
+#include "tuner/session/gpu_worker_session.h"
 #include "tuner/worker/journal.h"
 
 namespace autotune::tuner {
 
-// What all problems of a run share: the loop, the bench worker, what the journal remembers.
+// What all problems of a run share: the loop, the GPU worker, what the journal remembers.
 struct RunShared {
     Engine& engine;
-    BenchHost& host;
+    GpuWorkerHost& host;
     std::optional<Journal> journal;             // opened once the GPU's lock is held
     std::map<std::string, Instance> instances;  // harness and references, by identity
 };
@@ -35,10 +35,10 @@ std::string measuring_method(bool l2_warm);
 // What the tensor cores' peak rate takes, in microseconds; 0 if it is not known.
 double multiply_us(const Op& op, const Problem& problem, const Device& device);
 // Options of a session with what follows from the problem and the device: its limits, and which reference is worth its time.
-BenchSession::Options session_options(const Problem& problem, const TuneServices& services);
+GpuWorkerSession::Options session_options(const Problem& problem, const TuneServices& services);
 // Renders with what the services hold, compiles with urgency 0 and waits.
 Instance compile_now(RunShared& shared, const jit::Rendered& rendered);
-// What judges candidates: compiles the harness, which the bench worker gets, and the problem's reference, which is returned.
+// What judges candidates: compiles the harness, which the GPU worker gets, and the problem's reference, which is returned.
 Instance compile_judges(RunShared& shared, const Problem& problem);
 
 }  // namespace autotune::tuner

@@ -10,7 +10,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Many problems on one pool and one bench worker: while one is on the GPU, the next one compiles.
+// Many problems on one pool and one GPU worker: while one is on the GPU, the next one compiles.
 class Sweep {
   public:
     Sweep(const SweepOptions& options, TuneServices& services, SweepObserver* observer)
@@ -36,7 +36,7 @@ class Sweep {
     TuneServices& services_;
     SweepObserver* observer_;
     Engine engine_;
-    BenchHost host_;
+    GpuWorkerHost host_;
     RunShared shared_;
     Clock::time_point begun_ = Clock::now();
     std::vector<SweepItem> items_;

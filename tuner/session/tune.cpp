@@ -12,11 +12,11 @@ TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices
         if (known && (is_open(options.choice) || allows(options.choice, known->winner.candidate))) return std::move(*known);
     }
     Engine engine(services);
-    BenchHost host(engine);
+    GpuWorkerHost host(engine);
     RunShared shared{engine, host, {}, {}};
     // Listing refuses what cannot be, before any process is started.
     TuneRun run(shared, problem, options, list_candidates(problem, options, services));
-    engine.bench().start();  // its context is made while the first candidates compile
+    engine.gpu_worker().start();  // its context is made while the first candidates compile
     try {
         run.start(1);
     } catch (const Interrupted&) {

@@ -89,7 +89,7 @@ struct TunePhases {
     double search_s = 0;          // of this ...
     double starved_s = 0;         // ... nothing was compiled yet that the GPU could try
     double loaded_s = 0;          // ... and of that the card was kept under load
-    double busy_s = 0;            // ... the bench worker was at work, on the GPU or about to be
+    double busy_s = 0;            // ... the GPU worker was at work, on the GPU or about to be
     double verify_s = 0;          // ... loading, first launch, verifying
     double measure_s = 0;         // ... timing
     double second_rung_s = 0;

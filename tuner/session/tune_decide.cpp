@@ -57,13 +57,13 @@ void TuneRun::prepare_gpu() {
         for (db::StoredTrial& stored : recorder_->recover(*shared_.journal)) {
             if (const auto point = candidates_.find(stored.trial.candidate)) earlier_.add(*point, std::move(stored));
         }
-        shared_.engine.bench().start();
+        shared_.engine.gpu_worker().start();
         shared_.engine.wait_for([&] { return feed_->has_judges(); });
         shared_.host.set_harness(feed_->harness());
         shared_.host.ensure_healthy();
     }
     const PhaseTimer timer(phases_.setup_s);
-    BenchSession::Options options = session_options(problem_, services());
+    GpuWorkerSession::Options options = session_options(problem_, services());
     options.l2_warm = options_.l2_warm;
     options.seed = options_.seed;
     session_.emplace(shared_.host, problem_, feed_->reference(), options);
@@ -191,7 +191,7 @@ RunOutcome TuneRun::last_proof(const Candidate& candidate) {
     const PhaseTimer timer(phases_.neighbours_s);
     constexpr int kSlot = 0;
     RunOutcome outcome = session_->open(kSlot, candidate, instances_.at(*candidates_.find(candidate)), false);
-    if (outcome.ok()) outcome = session_->endure(kSlot);
+    if (outcome.ok()) outcome = session_->check_repeatability(kSlot);
     if (outcome.ok()) outcome = verify_on_neighbours(shared_, problem_, candidate);
     return outcome;
 }

@@ -89,11 +89,11 @@ class TuneRun {
     std::set<std::size_t> early_;  // seeds that were begun before the strategy gave them
     std::optional<StrategyThread> strategy_;
     TrialBook book_;
-    std::optional<TrialRecorder> recorder_;  // from start() on
-    std::optional<CompileFeed> feed_;        // the same
-    std::optional<BenchSession> session_;    // from prepare_gpu() on
+    std::optional<TrialRecorder> recorder_;    // from start() on
+    std::optional<CompileFeed> feed_;          // the same
+    std::optional<GpuWorkerSession> session_;  // from prepare_gpu() on
     std::map<std::size_t, Instance> instances_;
-    std::optional<std::size_t> open_;  // on the bench worker since it was tried
+    std::optional<std::size_t> open_;  // on the GPU worker since it was tried
 
     // ---- where it stands ----
     bool searching_ = true;  // nothing new is asked for afterwards
@@ -105,7 +105,7 @@ class TuneRun {
     Clock::time_point finals_from_, finals_until_;
 };
 
-constexpr int kSearchSlot = 0;  // on the bench worker, of what is tried and of the second rung
+constexpr int kSearchSlot = 0;  // on the GPU worker, of what is tried and of the second rung
 
 // What a tune of the problem may try. Any thread may list: a large space takes half a second. Throws as Candidates does.
 std::unique_ptr<const Candidates> list_candidates(const Problem& problem, const TuneOptions& options,

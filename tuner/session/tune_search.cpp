@@ -115,7 +115,7 @@ bool TuneRun::search_is_over() {
 
 void TuneRun::search() {
     const PhaseTimer timer(phases_.search_s);
-    const double busy_before_s = shared_.engine.bench().busy_seconds();
+    const double busy_before_s = shared_.engine.gpu_worker().busy_seconds();
     while (!search_is_over()) {
         refill();
         progress(Phase::trial);
@@ -128,7 +128,7 @@ void TuneRun::search() {
             break;  // it has nothing more, and nothing is under way that it could wait for
         }
     }
-    phases_.busy_s = shared_.engine.bench().busy_seconds() - busy_before_s - phases_.loaded_s;
+    phases_.busy_s = shared_.engine.gpu_worker().busy_seconds() - busy_before_s - phases_.loaded_s;
     searching_ = false;
     feed_->stop();
 }
@@ -139,13 +139,13 @@ bool TuneRun::keep_loaded() {
     constexpr double kStretch_s = 0.01;  // how long something that became ready may wait
     if (!can_load()) return false;
     const std::size_t point = *open_;
-    const double before_s = shared_.engine.bench().busy_seconds();
+    const double before_s = shared_.engine.gpu_worker().busy_seconds();
     const RunOutcome outcome = with_second_look([&] {
         if (!session_->lost()) return session_->warm(kSearchSlot, kStretch_s);
         const RunOutcome again = session_->open(kSearchSlot, candidates_.at(point), instances_.at(point), false);
         return again.ok() ? session_->warm(kSearchSlot, kStretch_s) : again;
     });
-    phases_.loaded_s += shared_.engine.bench().busy_seconds() - before_s;
+    phases_.loaded_s += shared_.engine.gpu_worker().busy_seconds() - before_s;
     if (!outcome.ok()) charge(point, outcome);
     return true;
 }

@@ -17,9 +17,9 @@ Trial verify_here(const Problem& problem, const Candidate& candidate, TuneServic
         throw Error(ErrorCode::usage, "not a config of " + candidate.family + ": " + *reason);
 
     Engine engine(services);
-    BenchHost host(engine);
+    GpuWorkerHost host(engine);
     RunShared shared{engine, host, {}, {}};
-    engine.bench().start();
+    engine.gpu_worker().start();
     const Instance reference = compile_judges(shared, problem);
     const jit::Target target{services.device.arch(), engine.nvrtc_version()};
     Trial trial;
@@ -34,9 +34,9 @@ Trial verify_here(const Problem& problem, const Candidate& candidate, TuneServic
         return trial;
     }
     trial.compile = instance->report;
-    BenchSession::Options options = session_options(problem, services);
+    GpuWorkerSession::Options options = session_options(problem, services);
     options.timing = false;
-    BenchSession session(host, problem, reference, options);
+    GpuWorkerSession session(host, problem, reference, options);
     RunOutcome outcome = session.open(0, tried, instance, true);
     trial.max_error = outcome.max_error;
     trial.accumulation_error = outcome.accumulation_error;

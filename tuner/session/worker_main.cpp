@@ -9,7 +9,7 @@
 
 #include "tuner/compile/compile_worker.h"
 #include "tuner/session/tune.h"
-#include "tuner/worker/bench_worker.h"
+#include "tuner/worker/gpu_worker.h"
 #include "tuner/worker/worker_channel.h"
 
 namespace autotune::tuner {
@@ -42,7 +42,7 @@ int run(const std::string& kind, const Flags& flags) {
     if (kind == "compile")
         return run_compile_worker(
             {text(flags, "--nvrtc"), number(flags, "--driver-major"), all(flags, "--libraries"), text(flags, "--log-level")});
-    return run_bench_worker(
+    return run_gpu_worker(
         {number(flags, "--device"), text(flags, "--templates"), all(flags, "--libraries"), text(flags, "--log-level")});
 }
 
@@ -50,9 +50,9 @@ int run(const std::string& kind, const Flags& flags) {
 
 // `arguments` is what follows "__worker": the kind, then flags with a value each. Only the coordinator calls this.
 WorkerEnd worker_main(const std::vector<std::string>& arguments) {
-    if (arguments.empty()) return {kUsage, "__worker wants a kind: compile or bench"};
+    if (arguments.empty()) return {kUsage, "__worker wants a kind: compile or gpu"};
     const std::string& kind = arguments.front();
-    if (kind != "compile" && kind != "bench") return {kUsage, "there is no worker '" + kind + "': compile and bench are known"};
+    if (kind != "compile" && kind != "gpu") return {kUsage, "there is no worker '" + kind + "': compile and gpu are known"};
     if (arguments.size() % 2 == 0) return {kUsage, "flags of __worker have a value each; " + arguments.back() + " has none"};
     Flags flags;
     for (std::size_t i = 1; i + 1 < arguments.size(); i += 2) flags.emplace(arguments[i], arguments[i + 1]);

@@ -39,35 +39,36 @@ std::string counted_from(const Answer& part) {
 }
 
 // A number that the device is asked for, and what it means if it is another than the right one.
-struct Claim {
-    Inquiry::Question question;
+struct Invariant {
+    DeviceChecks::CheckId check;
     std::uint64_t right;
     std::string otherwise;
 };
 
 // That nothing lies changed but the outputs' elements.
-std::vector<Claim> claim_intact(Inquiry& inquiry, const Problem& problem, const TestBench& bench, const Runnable& runnable) {
-    std::vector<Claim> claims;
+std::vector<Invariant> invariants_of(DeviceChecks& checks, const Problem& problem, const TestFixture& tested,
+                                     const Runnable& runnable) {
+    std::vector<Invariant> invariants;
     for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
         const Tensor& tensor = problem.tensors[i];
         if (tensor.is_absent) continue;
-        const GuardedBuffer& buffer = bench.tensors.buffers[i];
-        claims.push_back({inquiry.altered_bytes(buffer.zones()), 0, "writes outside tensor " + tensor.name});
+        const GuardedBuffer& buffer = tested.tensors.buffers[i];
+        invariants.push_back({checks.altered_bytes(buffer.zones()), 0, "writes outside tensor " + tensor.name});
         if (tensor.access == Access::in) {
-            claims.push_back(
-                {inquiry.checksum(buffer.contents()), bench.tensors.checksums[i], "changes its input " + tensor.name});
+            invariants.push_back(
+                {checks.checksum(buffer.contents()), tested.tensors.checksums[i], "changes its input " + tensor.name});
         } else if (tensor.has_gaps()) {
-            claims.push_back(
-                {inquiry.altered_gap_bytes(tensor, buffer.address()), 0, "writes between the elements of " + tensor.name});
+            invariants.push_back(
+                {checks.altered_gap_bytes(tensor, buffer.address()), 0, "writes between the elements of " + tensor.name});
         }
     }
-    claims.push_back({inquiry.altered_bytes(runnable.workspace.zones()), 0, "writes outside its workspace"});
-    return claims;
+    invariants.push_back({checks.altered_bytes(runnable.workspace.zones()), 0, "writes outside its workspace"});
+    return invariants;
 }
 
-std::string first_broken(const Inquiry& inquiry, const std::vector<Claim>& claims) {
-    for (const Claim& claim : claims) {
-        if (inquiry.number(claim.question) != claim.right) return claim.otherwise;
+std::string first_broken(const DeviceChecks& checks, const std::vector<Invariant>& invariants) {
+    for (const Invariant& claim : invariants) {
+        if (checks.number(claim.check) != claim.right) return claim.otherwise;
     }
     return "";
 }
@@ -81,75 +82,75 @@ double element(const GuardedBuffer& buffer, const Tensor& tensor, std::int64_t n
     return decode(tensor.dtype, bits);
 }
 
-std::string judge_parts(const TestBench& bench, const Inquiry& inquiry, const std::vector<Inquiry::Question>& parts,
+std::string judge_parts(const TestFixture& tested, const DeviceChecks& checks, const std::vector<DeviceChecks::CheckId>& parts,
                         Verification& found) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
-        const Answer& answer = bench.answers[i];
-        const CompareResult& comparison = inquiry.comparison(parts[i]);
-        if (bench.test.is_typical) {
+        const Answer& answer = tested.answers[i];
+        const CompareResult& comparison = checks.comparison(parts[i]);
+        if (tested.test.is_typical) {
             found.max_error = std::max(found.max_error, comparison.max_ratio);
             found.accumulation_error = std::max(found.accumulation_error, comparison.max_accumulation);
         }
-        const std::string wrong = judge(bench.test, bench.test.outputs[answer.output], answer.out, comparison);
+        const std::string wrong = judge(tested.test, tested.test.outputs[answer.output], answer.out, comparison);
         if (!wrong.empty()) return wrong + counted_from(answer);
     }
     return "";
 }
 
 // Asks for a hash of each output.
-std::vector<Inquiry::Question> hashes(Inquiry& inquiry, const TestBench& bench) {
-    std::vector<Inquiry::Question> questions;
-    for (const OutputCheck& output : bench.test.outputs)
-        questions.push_back(inquiry.checksum(bench.tensors.buffers[static_cast<std::size_t>(output.tensor)].contents()));
-    return questions;
+std::vector<DeviceChecks::CheckId> hashes(DeviceChecks& checks, const TestFixture& tested) {
+    std::vector<DeviceChecks::CheckId> ids;
+    for (const OutputCheck& output : tested.test.outputs)
+        ids.push_back(checks.checksum(tested.tensors.buffers[static_cast<std::size_t>(output.tensor)].contents()));
+    return ids;
 }
 
 // First and last element of the first output.
-std::vector<double> samples(const Problem& problem, const TestBench& bench) {
-    const auto index = static_cast<std::size_t>(bench.test.outputs.front().tensor);
+std::vector<double> samples(const Problem& problem, const TestFixture& tested) {
+    const auto index = static_cast<std::size_t>(tested.test.outputs.front().tensor);
     const Tensor& out = problem.tensors[index];
     if (out.elements() == 0) return {};
-    const GuardedBuffer& buffer = bench.tensors.buffers[index];
+    const GuardedBuffer& buffer = tested.tensors.buffers[index];
     return {element(buffer, out, 0), element(buffer, out, out.elements() - 1)};
 }
 
-// All runs and questions of a test are enqueued before the one wait: most kernels take less than waiting for them does.
-std::string check_one(Harness& harness, Workbench& workbench, TestBench& bench, Runnable& runnable, Verification& found) {
+// All runs and ids of a test are enqueued before the one wait: most kernels take less than waiting for them does.
+std::string check_one(Harness& harness, ProblemFixture& fixture, TestFixture& tested, Runnable& runnable, Verification& found) {
     const auto run = [&] {
-        workbench.restore_outputs(bench);
-        runnable.enqueue(bench.tensors.addresses);
+        fixture.restore_outputs(tested);
+        runnable.enqueue(tested.tensors.addresses);
     };
-    Inquiry inquiry(harness);
+    DeviceChecks checks(harness);
     run();
-    std::vector<Inquiry::Question> parts;
-    for (const Answer& part : bench.answers) {
-        const auto index = static_cast<std::size_t>(bench.test.outputs[part.output].tensor);
+    std::vector<DeviceChecks::CheckId> parts;
+    for (const Answer& part : tested.answers) {
+        const auto index = static_cast<std::size_t>(tested.test.outputs[part.output].tensor);
         const gpu::DeviceAddress at =
-            bench.tensors.addresses[index] + static_cast<std::size_t>(part.first) * size_bytes(part.out.dtype);
-        parts.push_back(inquiry.compare(part.out, at, part.expected.address(), part.bound.address()));
+            tested.tensors.addresses[index] + static_cast<std::size_t>(part.first) * size_bytes(part.out.dtype);
+        parts.push_back(checks.compare(part.out, at, part.expected.address(), part.bound.address()));
     }
-    const std::vector<Inquiry::Question> first = hashes(inquiry, bench);
-    std::vector<Inquiry::Question> last = first;
-    if (bench.test.is_typical && runnable.deterministic) {
+    const std::vector<DeviceChecks::CheckId> first = hashes(checks, tested);
+    std::vector<DeviceChecks::CheckId> last = first;
+    if (tested.test.is_typical && runnable.deterministic) {
         run();
-        last = hashes(inquiry, bench);
+        last = hashes(checks, tested);
     }
-    const std::vector<Claim> claims = claim_intact(inquiry, workbench.problem(), bench, runnable);
-    inquiry.wait();
+    const std::vector<Invariant> invariants = invariants_of(checks, fixture.problem(), tested, runnable);
+    checks.wait();
 
-    const std::string broken = first_broken(inquiry, claims);
+    const std::string broken = first_broken(checks, invariants);
     found.intact = broken.empty();
-    if (std::string wrong = judge_parts(bench, inquiry, parts, found); !wrong.empty()) return wrong;
-    if (bench.product) {
-        const auto out = static_cast<std::size_t>(bench.test.product->out);
-        if (const std::string wrong = bench.product->judge(bench.tensors.addresses[out]); !wrong.empty())
+    if (std::string wrong = judge_parts(tested, checks, parts, found); !wrong.empty()) return wrong;
+    if (tested.product) {
+        const auto out = static_cast<std::size_t>(tested.test.product->out);
+        if (const std::string wrong = tested.product->judge(tested.tensors.addresses[out]); !wrong.empty())
             return "product check: " + wrong;
     }
     if (!broken.empty()) return broken;
-    if (bench.test.is_typical) found.sample_values = samples(workbench.problem(), bench);
-    const bool same = std::equal(first.begin(), first.end(), last.begin(), [&](Inquiry::Question one, Inquiry::Question other) {
-        return inquiry.number(one) == inquiry.number(other);
-    });
+    if (tested.test.is_typical) found.sample_values = samples(fixture.problem(), tested);
+    const bool same = std::equal(
+        first.begin(), first.end(), last.begin(),
+        [&](DeviceChecks::CheckId one, DeviceChecks::CheckId other) { return checks.number(one) == checks.number(other); });
     return same ? "" : "gives other bits when it is run again on the same input";
 }
 
@@ -172,10 +173,10 @@ std::string judge(const OpTest& test, const OutputCheck& output, const Tensor& o
     return "";
 }
 
-Verification verify_on_device(Harness& harness, Workbench& bench, Runnable& runnable) {
+Verification verify_on_device(Harness& harness, ProblemFixture& fixture, Runnable& runnable) {
     Verification found;
-    for (TestBench& test : bench.tests()) {
-        found.detail = check_one(harness, bench, test, runnable, found);
+    for (TestFixture& test : fixture.tests()) {
+        found.detail = check_one(harness, fixture, test, runnable, found);
         found.right = found.detail.empty();
         if (!found.right) break;
     }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/core/trial.h"
-#include "tuner/fixture/workbench.h"
+#include "tuner/fixture/problem_fixture.h"
 
 namespace autotune::tuner {
 
@@ -20,8 +20,8 @@ struct Verification {
 
 // Runs every test of the op on every part whose answer is known: each output within its bounds, bit for bit where they are 0, the
 // product check where there is one; no element unwritten, red zones whole, inputs untouched, and the same bits again unless
-// atomics are declared. Throws DriverError. REQUIRES: the workbench has its right answers.
-Verification verify_on_device(Harness& harness, Workbench& bench, Runnable& runnable);
+// atomics are declared. Throws DriverError. REQUIRES: the fixture has its right answers.
+Verification verify_on_device(Harness& harness, ProblemFixture& fixture, Runnable& runnable);
 
 // The judgement of one output in one test alone: empty if right. Pure.
 std::string judge(const OpTest& test, const OutputCheck& output, const Tensor& out, const CompareResult& comparison);

@@ -7,7 +7,7 @@
 
 namespace autotune::tuner {
 
-// How worker processes are started: `worker_binary __worker compile|bench ...`. Filled by the tool from its own path and flags.
+// How worker processes are started: `worker_binary __worker compile|gpu ...`. Filled by the tool from its own path and flags.
 struct WorkerSettings {
     std::string binary;             // /proc/self/exe
     std::string templates_folder;   // --templates, empty: embedded
@@ -19,7 +19,7 @@ struct WorkerSettings {
     double launch_timeout_s = 2;    // first launch: this + 50 x the predicted floor
     double compile_timeout_s = 30;  // wall and processor time of one compile
     int driver_major = 0;           // NVRTC's major version must not be above it; 0: any
-    bool profiled = false;          // the bench worker keeps what a profiler follows by: environment, descriptors
+    bool profiled = false;          // the GPU worker keeps what a profiler follows by: environment, descriptors
     // Where NVRTC and cuBLAS are searched after the loader's own path.
     std::vector<std::string> library_folders{};
     LogSink* log = nullptr;  // hears what becomes of the processes, and what they log themselves

@@ -64,8 +64,8 @@ TEST(Product, LogsWhatItsWorkersDo) {
                     testing::ContainsRegex("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z (trace|debug|info|warning|error) +[a-z]+"));
     }
     EXPECT_THAT(whole, testing::ContainsRegex("info +autotune: 0[.][0-9.]+, command tune\n"));
-    EXPECT_THAT(whole, testing::ContainsRegex("debug +bench worker [0-9]+: has a context on "));
-    EXPECT_THAT(whole, testing::ContainsRegex("trace +bench worker [0-9]+: open slot [0-9]+: ok, "));
+    EXPECT_THAT(whole, testing::ContainsRegex("debug +GPU worker [0-9]+: has a context on "));
+    EXPECT_THAT(whole, testing::ContainsRegex("trace +GPU worker [0-9]+: open slot [0-9]+: ok, "));
     EXPECT_THAT(whole, testing::ContainsRegex("debug +compile worker [0-9]+: gemm_simt_[0-9a-f]+: [0-9]+ bytes of cubin\n"));
     EXPECT_THAT(whole, testing::ContainsRegex("debug +tune: gemm/simt .*: ok, [0-9.]+ us"));
     EXPECT_THAT(whole, testing::ContainsRegex("info +tune: winner gemm/simt "));

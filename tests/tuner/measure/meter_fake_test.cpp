@@ -33,7 +33,8 @@ class MeterBench {
         const auto library = load(jit::render_harness(catalogue_, target_));
         harness_ = std::make_unique<Harness>(driver_, library, gpu_.stream);
         meter_.emplace(gpu_, library);
-        bench_ = std::make_unique<Workbench>(gpu_, *harness_, catalogue_.op_of(problem_), problem_, Workbench::Options{});
+        bench_ =
+            std::make_unique<ProblemFixture>(gpu_, *harness_, catalogue_.op_of(problem_), problem_, ProblemFixture::Options{});
     }
 
     Runnable kernel(const std::vector<std::pair<std::string, std::int64_t>>& parameters) {
@@ -58,7 +59,7 @@ class MeterBench {
         return rounds.verdict();
     }
     Meter& meter() { return *meter_; }
-    Workbench& bench() { return *bench_; }
+    ProblemFixture& bench() { return *bench_; }
 
   private:
     std::shared_ptr<const gpu::Library> load(const jit::Rendered& rendered) const {
@@ -69,13 +70,13 @@ class MeterBench {
 
     Catalogue catalogue_ = Catalogue::embedded();
     std::shared_ptr<const gpu::Driver> driver_;
-    BenchGpu gpu_;
+    WorkerGpu gpu_;
     Problem problem_;
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
     jit::Target target_;
     std::unique_ptr<Harness> harness_;
     std::optional<Meter> meter_;
-    std::unique_ptr<Workbench> bench_;
+    std::unique_ptr<ProblemFixture> bench_;
 };
 
 TEST(MeterOnFake, StreamTimeIsTheKernelsAloneWhereNothingOverlaps) {

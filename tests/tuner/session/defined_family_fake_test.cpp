@@ -1,5 +1,5 @@
 // A family that is no part of any binary, tuned from a value: the coordinator renders it, compile workers compile its text, the
-// bench worker is told of it and plans its launches, also after it was killed and started again.
+// GPU worker is told of it and plans its launches, also after it was killed and started again.
 #include "db/store.h"
 #include "src/gpu/driver.h"
 #include "tests/kernel_templates/defined_family.h"

@@ -33,7 +33,7 @@ int kills_wanted() {
     return text == nullptr ? 20 : std::atoi(text);
 }
 
-// Of this sandbox's workers, those whose command line holds `kind`: "compile" or "bench".
+// Of this sandbox's workers, those whose command line holds `kind`: "compile" or "gpu".
 std::vector<pid_t> workers(const Sandbox& sandbox, const std::string& kind) {
     std::vector<pid_t> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -82,7 +82,7 @@ void kill_somebody(const Sandbox& sandbox, Victim victim, std::chrono::milliseco
         running.signal(SIGKILL);
         running.wait();
     } else {
-        for (const pid_t worker : workers(sandbox, victim == Victim::bench ? "bench" : "compile")) ::kill(worker, SIGKILL);
+        for (const pid_t worker : workers(sandbox, victim == Victim::bench ? "gpu" : "compile")) ::kill(worker, SIGKILL);
         EXPECT_EQ(winner_of(running.wait()), winner);
     }
     expect_sound(sandbox);

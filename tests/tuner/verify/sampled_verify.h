@@ -26,7 +26,7 @@ class SampledBench {
         const jit::Target target{gpu_.device.arch(), nvrtc_->version()};
         harness_ = std::make_unique<Harness>(driver_, load(jit::render_harness(catalogue_, target)).library, gpu_.stream);
         const Op& op = catalogue_.op_of(problem_);
-        bench_ = std::make_unique<Workbench>(gpu_, *harness_, op, problem_, Workbench::Options{.timing = false});
+        bench_ = std::make_unique<ProblemFixture>(gpu_, *harness_, op, problem_, ProblemFixture::Options{.timing = false});
         known_ = bench_->compute_reference(load(jit::render_reference(catalogue_, op, problem_, target)), false);
         const Family& family = *catalogue_.find_family("gemm/simt");
         const SearchSpace space = family.space(problem_, gpu_.device);
@@ -58,14 +58,14 @@ class SampledBench {
     }
 
   private:
-    Workbench::Code load(const jit::Rendered& rendered) const {
+    ProblemFixture::Code load(const jit::Rendered& rendered) const {
         const jit::CompileResult result = jit::compile(*nvrtc_, jit::CubinCache(""), rendered);
         if (!result.compiled) throw Error(ErrorCode::compile_failed, result.failure + "\n" + result.log);
         return {std::make_shared<const gpu::Library>(driver_, result.compiled->cubin), rendered.symbol};
     }
     // 1 more than it was: as integers of the exact test differ that are wrong by the least.
     void flip(std::int64_t row, std::int64_t col, gpu::DeviceAddress out) {
-        for (TestBench& test : bench_->tests()) {
+        for (TestFixture& test : bench_->tests()) {
             if (test.tensors.addresses[2] != out) continue;
             GuardedBuffer& buffer = test.tensors.buffers[2];
             const TypedMatrix c = matrix_view(problem_.tensors[2]);
@@ -79,11 +79,11 @@ class SampledBench {
 
     Catalogue catalogue_ = Catalogue::embedded();
     std::shared_ptr<const gpu::Driver> driver_;
-    BenchGpu gpu_;
+    WorkerGpu gpu_;
     Problem problem_;
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
     std::unique_ptr<Harness> harness_;
-    std::unique_ptr<Workbench> bench_;
+    std::unique_ptr<ProblemFixture> bench_;
     Reference known_ = Reference::none;
     std::optional<Runnable> kernel_;
 };

@@ -5,7 +5,7 @@
 
 #include "src/core/error.h"
 #include "tests/support/fake/in_fake_process.h"
-#include "tuner/worker/bench_client.h"
+#include "tuner/worker/gpu_worker_client.h"
 
 namespace autotune::tuner {
 namespace {
@@ -40,7 +40,7 @@ TEST(UnknownRequest, EndsTheCompileWorkerWithAMessage) {
 
 TEST(UnknownRequest, EndsTheBenchWorkerWithAMessage) {
     fake::Sandbox sandbox;
-    if (in_fake_process(sandbox)) expect_refusal("bench");
+    if (in_fake_process(sandbox)) expect_refusal("gpu");
 }
 
 TEST(UnknownRequest, IsAnInternalErrorOfTheCoordinator) {
@@ -48,7 +48,7 @@ TEST(UnknownRequest, IsAnInternalErrorOfTheCoordinator) {
     if (!in_fake_process(sandbox)) return;
     WorkerSettings settings;
     settings.binary = fake::autotune_binary();
-    BenchClient client(settings);
+    GpuWorkerClient client(settings);
     client.send({{{"do", "dance"}}, {}}, {});
     try {
         for (int i = 0; i < 500; ++i) {
@@ -69,10 +69,10 @@ TEST(UnknownRequest, AKindOfWorkerThatThereIsNotIsNamed) {
     fake::Sandbox sandbox;
     const fake::Outcome dance = sandbox.autotune({"__worker", "dance"});
     EXPECT_EQ(dance.exit_code, 2);
-    EXPECT_EQ(dance.err, "autotune: there is no worker 'dance': compile and bench are known\n");
+    EXPECT_EQ(dance.err, "autotune: there is no worker 'dance': compile and gpu are known\n");
     const fake::Outcome nothing = sandbox.autotune({"__worker"});
     EXPECT_EQ(nothing.exit_code, 2);
-    EXPECT_NE(nothing.err.find("compile or bench"), std::string::npos);
+    EXPECT_NE(nothing.err.find("compile or gpu"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tuner/session/bench_session.h"
+#include "tuner/session/gpu_worker_session.h"
 
 #include <limits>
 
@@ -20,7 +20,7 @@ std::vector<double> numbers(const Json& list) {
     return values;
 }
 
-constexpr const char* kNonsense = "the bench worker's reply makes no sense";
+constexpr const char* kNonsense = "the GPU worker's reply makes no sense";
 
 // Throws Json::exception if the reply is not what a worker writes.
 RunOutcome read_outcome(const Json& body) {
@@ -45,12 +45,12 @@ Message with_code(Json body, const Instance& instance) {
 
 }  // namespace
 
-int BenchHost::ensure_healthy() {
+int GpuWorkerHost::ensure_healthy() {
     for (int attempt = 0; attempt < kStarts; ++attempt) {
-        engine_.bench().start();
-        if (engine_.bench().generation() == healthy_generation_) return healthy_generation_;
-        const BenchReply reply = engine_.ask(with_code({{"do", "harness"}}, harness_), StageLimits{});
-        if (reply.kind != BenchReply::Kind::answered) continue;
+        engine_.gpu_worker().start();
+        if (engine_.gpu_worker().generation() == healthy_generation_) return healthy_generation_;
+        const GpuWorkerReply reply = engine_.ask(with_code({{"do", "harness"}}, harness_), StageLimits{});
+        if (reply.kind != GpuWorkerReply::Kind::answered) continue;
         if (reply.body.contains("error")) {
             throw Error(ErrorCode::gpu_unhealthy, "the known-good kernel does not run: " + reply.body.value("error", ""));
         }
@@ -58,34 +58,34 @@ int BenchHost::ensure_healthy() {
             throw Error(ErrorCode::gpu_unhealthy,
                         "the known-good kernel gives a wrong answer: the GPU does not compute correctly");
         }
-        return healthy_generation_ = engine_.bench().generation();
+        return healthy_generation_ = engine_.gpu_worker().generation();
     }
-    throw Error(ErrorCode::gpu_unhealthy, "the known-good kernel killed the bench worker three times");
+    throw Error(ErrorCode::gpu_unhealthy, "the known-good kernel killed the GPU worker three times");
 }
 
-BenchReply BenchHost::ask(const Message& request, const StageLimits& limits) {
-    BenchReply reply = engine_.ask(request, limits);
-    if (reply.kind != BenchReply::Kind::answered && ++deaths_in_a_row_ >= 2 * kMostDeathsInARow) {
+GpuWorkerReply GpuWorkerHost::ask(const Message& request, const StageLimits& limits) {
+    GpuWorkerReply reply = engine_.ask(request, limits);
+    if (reply.kind != GpuWorkerReply::Kind::answered && ++deaths_in_a_row_ >= 2 * kMostDeathsInARow) {
         throw Error(ErrorCode::gpu_unhealthy,
                     std::to_string(kMostDeathsInARow) +
-                        " candidates in a row killed the bench worker twice, the last one: " + reply.detail);
+                        " candidates in a row killed the GPU worker twice, the last one: " + reply.detail);
     }
     return reply;
 }
 
-BenchSession::BenchSession(BenchHost& host, const Problem& problem, Instance reference, const Options& options)
+GpuWorkerSession::GpuWorkerSession(GpuWorkerHost& host, const Problem& problem, Instance reference, const Options& options)
     : host_(host), problem_(problem), reference_(std::move(reference)), options_(options) {}
 
-BenchSession::~BenchSession() {
+GpuWorkerSession::~GpuWorkerSession() {
     if (generation_ == 0 || lost()) return;
     try {
-        host_.engine().ask({{{"do", "drop"}, {"bench", options_.bench}}, {}}, StageLimits{});
+        host_.engine().ask({{{"do", "drop"}, {"fixture", options_.fixture}}, {}}, StageLimits{});
     } catch (...) {
         // Stopped, or the worker is gone: its memory goes with it.
     }
 }
 
-StageLimits BenchSession::limits() const {
+StageLimits GpuWorkerSession::limits() const {
     StageLimits limits;
     const double slowest_s = options_.patience * options_.floor_us / 1e6;
     const double launch_s = host_.engine().services().workers.launch_timeout_s;
@@ -97,17 +97,17 @@ StageLimits BenchSession::limits() const {
     return limits;
 }
 
-bool BenchSession::lost() const {
-    const BenchClient& bench = host_.engine().bench();
-    return !bench.running() || bench.generation() != generation_;
+bool GpuWorkerSession::lost() const {
+    const GpuWorkerClient& worker = host_.engine().gpu_worker();
+    return !worker.running() || worker.generation() != generation_;
 }
 
-void BenchSession::ensure() {
+void GpuWorkerSession::ensure() {
     for (int attempt = 0; attempt < kStarts; ++attempt) {
         const int generation = host_.ensure_healthy();
         if (generation == generation_) return;
         Json body{{"do", "setup"},
-                  {"bench", options_.bench},
+                  {"fixture", options_.fixture},
                   {"problem", wire::write(problem_)},
                   {"timing", options_.timing},
                   {"l2_warm", options_.l2_warm},
@@ -115,8 +115,8 @@ void BenchSession::ensure() {
                   {"symbol", ""}};
         body["affordable"] = options_.affordable_reference;
         const Message request = reference_ != nullptr ? with_code(std::move(body), reference_) : Message{std::move(body), {}};
-        const BenchReply reply = host_.ask(request, limits());
-        if (reply.kind != BenchReply::Kind::answered) continue;
+        const GpuWorkerReply reply = host_.ask(request, limits());
+        if (reply.kind != GpuWorkerReply::Kind::answered) continue;
         if (reply.body.contains("error")) {
             throw Error(ErrorCode::driver,
                         "the problem " + problem_.shape() + " cannot be set up on the device: " + reply.body.value("error", ""));
@@ -125,13 +125,13 @@ void BenchSession::ensure() {
         generation_ = generation;
         return;
     }
-    throw Error(ErrorCode::gpu_unhealthy, "the reference kernel killed the bench worker three times");
+    throw Error(ErrorCode::gpu_unhealthy, "the reference kernel killed the GPU worker three times");
 }
 
-RunOutcome BenchSession::outcome_of(const BenchReply& reply) {
+RunOutcome GpuWorkerSession::outcome_of(const GpuWorkerReply& reply) {
     RunOutcome outcome;
-    if (reply.kind != BenchReply::Kind::answered) {
-        outcome.status = reply.kind == BenchReply::Kind::timed_out ? TrialStatus::timed_out : TrialStatus::crashed;
+    if (reply.kind != GpuWorkerReply::Kind::answered) {
+        outcome.status = reply.kind == GpuWorkerReply::Kind::timed_out ? TrialStatus::timed_out : TrialStatus::crashed;
         outcome.detail = reply.detail;
         return outcome;
     }
@@ -139,21 +139,21 @@ RunOutcome BenchSession::outcome_of(const BenchReply& reply) {
     try {
         outcome = read_outcome(reply.body);
         // Inputs and red zones that a candidate has written to would make the next one wrong.
-        if (reply.body.value("spoiled", false)) host_.engine().bench().stop();
+        if (reply.body.value("spoiled", false)) host_.engine().gpu_worker().stop();
     } catch (const Json::exception&) {
-        host_.engine().bench().stop();
+        host_.engine().gpu_worker().stop();
         outcome.status = TrialStatus::crashed;
         outcome.detail = kNonsense;
     }
     return outcome;
 }
 
-RunOutcome BenchSession::open(int slot, const Candidate& candidate, const Instance& instance, bool verify,
-                              const std::vector<Step>& steps) {
+RunOutcome GpuWorkerSession::open(int slot, const Candidate& candidate, const Instance& instance, bool verify,
+                                  const std::vector<Step>& steps) {
     ensure();
     Json body{{"do", "open"},
               {"stage", "load"},
-              {"bench", options_.bench},
+              {"fixture", options_.fixture},
               {"slot", slot},
               {"candidate", wire::write(candidate)},
               {"verify", verify},
@@ -161,45 +161,46 @@ RunOutcome BenchSession::open(int slot, const Candidate& candidate, const Instan
     for (const Step& step : steps) body["steps"].push_back(wire::write(step));
     RunOutcome outcome = outcome_of(host_.ask(with_code(std::move(body), instance), limits()));
     if (outcome.ok() && outcome.steps_us.empty() && !steps.empty()) {
-        host_.engine().bench().stop();
+        host_.engine().gpu_worker().stop();
         outcome.status = TrialStatus::crashed;
         outcome.detail = kNonsense;
     }
     return outcome;
 }
 
-RunOutcome BenchSession::open_rival(int slot, const std::string& name, bool verify) {
+RunOutcome GpuWorkerSession::open_rival(int slot, const std::string& name, bool verify) {
     ensure();
-    const Json body{{"do", "rival"}, {"stage", "reference"}, {"bench", options_.bench},
+    const Json body{{"do", "rival"}, {"stage", "reference"}, {"fixture", options_.fixture},
                     {"slot", slot},  {"name", name},         {"verify", verify}};
     return outcome_of(host_.ask({body, {}}, limits()));
 }
 
-RunOutcome BenchSession::endure(int slot) {
-    return outcome_of(
-        host_.ask({{{"do", "endure"}, {"stage", "verify"}, {"bench", options_.bench}, {"slot", slot}}, {}}, limits()));
+RunOutcome GpuWorkerSession::check_repeatability(int slot) {
+    return outcome_of(host_.ask(
+        {{{"do", "check_repeatability"}, {"stage", "verify"}, {"fixture", options_.fixture}, {"slot", slot}}, {}}, limits()));
 }
 
-RunOutcome BenchSession::sample(int slot, const Measurement& measurement) {
+RunOutcome GpuWorkerSession::sample(int slot, const Measurement& measurement) {
     Json body = wire::write(measurement);
-    body.update({{"do", "time"}, {"bench", options_.bench}, {"slot", slot}, {"after", to_string(Predecessor::filler)}});
+    body.update({{"do", "time"}, {"fixture", options_.fixture}, {"slot", slot}, {"after", to_string(Predecessor::filler)}});
     return outcome_of(host_.ask({body, {}}, limits()));
 }
 
-RunOutcome BenchSession::warm(int slot, double seconds) {
+RunOutcome GpuWorkerSession::warm(int slot, double seconds) {
     StageLimits limit = limits();
     limit.time_s = limit.launch_s + 2 * seconds;
-    return outcome_of(host_.ask({{{"do", "warm"}, {"bench", options_.bench}, {"slot", slot}, {"seconds", seconds}}, {}}, limit));
+    return outcome_of(
+        host_.ask({{{"do", "warm"}, {"fixture", options_.fixture}, {"slot", slot}, {"seconds", seconds}}, {}}, limit));
 }
 
-BenchSession::Round BenchSession::round(const std::vector<int>& slots, const Turn& turn) {
-    const Json body{{"do", "round"}, {"bench", options_.bench}, {"slots", slots},    {"after", to_string(turn.after)},
-                    {"samples", 3},  {"time_us", turn.time_us}, {"most_samples", 64}};
-    const BenchReply reply = host_.ask({body, {}}, limits());
+GpuWorkerSession::Round GpuWorkerSession::round(const std::vector<int>& slots, const Turn& turn) {
+    const Json body{{"do", "round"}, {"fixture", options_.fixture}, {"slots", slots},    {"after", to_string(turn.after)},
+                    {"samples", 3},  {"time_us", turn.time_us},     {"most_samples", 64}};
+    const GpuWorkerReply reply = host_.ask({body, {}}, limits());
     Round round;
     round.detail = reply.detail;
     round.failed_slot = reply.slot;
-    if (reply.kind != BenchReply::Kind::answered) return round;
+    if (reply.kind != GpuWorkerReply::Kind::answered) return round;
     if (reply.body.contains("error")) {
         round.detail = reply.body.value("error", "");
         return round;
@@ -210,18 +211,18 @@ BenchSession::Round BenchSession::round(const std::vector<int>& slots, const Tur
             round.conditions.push_back(db::read_record<Conditions>(one, "conditions"));
         round.ok = round.times_us.size() == slots.size() && round.conditions.size() == slots.size();
     } catch (const std::exception&) {
-        host_.engine().bench().stop();
+        host_.engine().gpu_worker().stop();
         round.detail = kNonsense;
     }
     return round;
 }
 
-std::optional<BenchSession::Block> BenchSession::block(int slot, double seconds) {
+std::optional<GpuWorkerSession::Block> GpuWorkerSession::block(int slot, double seconds) {
     StageLimits limit = limits();
     limit.time_s += 2 * seconds;
-    const Json body{{"do", "block"}, {"bench", options_.bench}, {"slot", slot}, {"seconds", seconds}};
-    const BenchReply reply = host_.ask({body, {}}, limit);
-    if (reply.kind != BenchReply::Kind::answered || reply.body.contains("error")) return std::nullopt;
+    const Json body{{"do", "block"}, {"fixture", options_.fixture}, {"slot", slot}, {"seconds", seconds}};
+    const GpuWorkerReply reply = host_.ask({body, {}}, limit);
+    if (reply.kind != GpuWorkerReply::Kind::answered || reply.body.contains("error")) return std::nullopt;
     try {
         Block block;
         block.launches = reply.body.at("launches").get<std::int64_t>();
@@ -231,7 +232,7 @@ std::optional<BenchSession::Block> BenchSession::block(int slot, double seconds)
         block.conditions = db::read_record<Conditions>(reply.body.at("conditions"), "conditions");
         return block.launches > 0 ? std::optional(block) : std::nullopt;
     } catch (const std::exception&) {
-        host_.engine().bench().stop();
+        host_.engine().gpu_worker().stop();
         return std::nullopt;
     }
 }

@@ -16,17 +16,17 @@ namespace autotune::tuner {
 
 using Instance = std::shared_ptr<const jit::Compiled>;
 
-// The bench worker as a run sees it: respawned after a crash or a hang, and proved healthy with a known kernel before anything
+// The GPU worker as a run sees it: respawned after a crash or a hang, and proved healthy with a known kernel before anything
 // else is tried on it. Throws Error{gpu_unhealthy} when the known kernel fails, or when too many candidates in a row killed the
 // worker.
-class BenchHost {
+class GpuWorkerHost {
   public:
-    explicit BenchHost(Engine& engine) : engine_(engine) {}
+    explicit GpuWorkerHost(Engine& engine) : engine_(engine) {}
     void set_harness(Instance harness) { harness_ = std::move(harness); }
     // A live worker that passed the canary. Returns its generation.
     int ensure_healthy();
     // The outcome of a request; a death is counted against the streak of different candidates.
-    BenchReply ask(const Message& request, const StageLimits& limits);
+    GpuWorkerReply ask(const Message& request, const StageLimits& limits);
     void note_success() { deaths_in_a_row_ = 0; }
     Engine& engine() { return engine_; }
 
@@ -60,12 +60,12 @@ RunOutcome with_second_look(const Run& run) {
     return outcome.died() ? run() : outcome;
 }
 
-// One problem on the bench worker: operands, right answers, opened candidates. Set up again by itself after the worker was
+// One problem on the GPU worker: operands, right answers, opened candidates. Set up again by itself after the worker was
 // replaced; what was opened before is then gone (lost()).
-class BenchSession {
+class GpuWorkerSession {
   public:
     struct Options {
-        int bench = 0;  // sessions that live at the same time have different numbers
+        int fixture = 0;  // sessions that live at the same time have different numbers
         bool timing = true;
         bool l2_warm = false;
         std::uint64_t seed = 1;
@@ -74,17 +74,17 @@ class BenchSession {
         bool affordable_reference = true;
         bool may_overlap = true;  // false: candidates are launched without programmatic dependent launch
     };
-    BenchSession(BenchHost& host, const Problem& problem, Instance reference, const Options& options);
-    ~BenchSession();
-    BenchSession(const BenchSession&) = delete;
-    BenchSession& operator=(const BenchSession&) = delete;
+    GpuWorkerSession(GpuWorkerHost& host, const Problem& problem, Instance reference, const Options& options);
+    ~GpuWorkerSession();
+    GpuWorkerSession(const GpuWorkerSession&) = delete;
+    GpuWorkerSession& operator=(const GpuWorkerSession&) = delete;
 
     // `steps`: measured in the same request, for each is a wait of its own otherwise.
     RunOutcome open(int slot, const Candidate& candidate, const Instance& instance, bool verify,
                     const std::vector<Step>& steps = {});
     RunOutcome open_rival(int slot, const std::string& name, bool verify);
     // Whether hundreds of runs of what is open give the same bits.
-    RunOutcome endure(int slot);
+    RunOutcome check_repeatability(int slot);
     // Stream times of single launches.
     RunOutcome sample(int slot, const Measurement& measurement);
     // Runs it for so long.
@@ -122,10 +122,10 @@ class BenchSession {
     Reference known() const { return known_; }
 
   private:
-    RunOutcome outcome_of(const BenchReply& reply);
+    RunOutcome outcome_of(const GpuWorkerReply& reply);
     StageLimits limits() const;
 
-    BenchHost& host_;
+    GpuWorkerHost& host_;
     Problem problem_;
     Instance reference_;
     Options options_;

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tuner/fixture/workbench.h"
+#include "tuner/fixture/problem_fixture.h"
 
 namespace autotune::tuner {
 
@@ -15,6 +15,7 @@ struct EnduranceOptions {
 // Runs something again and again on the exact test's input, whose answer has the same bits in whatever order it is summed, and
 // compares each answer with the first by checksum. Empty if all were alike, else which run was not, in one sentence. A kernel
 // that is wrong now and then passes a verification of three runs; a winner will run for years. Throws DriverError.
-std::string endure(Harness& harness, Workbench& bench, Runnable& runnable, const EnduranceOptions& options = {});
+std::string check_repeatability(Harness& harness, ProblemFixture& fixture, Runnable& runnable,
+                                const EnduranceOptions& options = {});
 
 }  // namespace autotune::tuner

@@ -1,4 +1,4 @@
-#include "tuner/worker/bench_worker.h"
+#include "tuner/worker/gpu_worker.h"
 
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 #include "tuner/measure/energy_meter.h"
 #include "tuner/measure/meter.h"
 #include "tuner/measure/rival_runner.h"
-#include "tuner/verify/endurance.h"
+#include "tuner/verify/repeatability.h"
 #include "tuner/verify/verifier.h"
 #include "tuner/worker/wire.h"
 #include "tuner/worker/worker_channel.h"
@@ -32,18 +32,18 @@ namespace {
 
 class UnknownRequest : public Error {
   public:
-    explicit UnknownRequest(const std::string& what) : Error(ErrorCode::internal, unknown_request("bench", what)) {}
+    explicit UnknownRequest(const std::string& what) : Error(ErrorCode::internal, unknown_request("gpu", what)) {}
 };
 
-struct Bench {
-    std::unique_ptr<Workbench> workbench;
+struct OpenProblem {
+    std::unique_ptr<ProblemFixture> fixture;
     std::map<int, Runnable> slots;
     Reference reference = Reference::none;
 };
 
-class BenchWorker {
+class GpuWorker {
   public:
-    BenchWorker(WorkerChannel& channel, BenchGpu gpu, Catalogue catalogue)
+    GpuWorker(WorkerChannel& channel, WorkerGpu gpu, Catalogue catalogue)
         : channel_(channel), gpu_(std::move(gpu)), catalogue_(std::move(catalogue)), nvml_(gpu::Nvml::load()) {}
 
     // A family that is no part of the binary. Throws Error{usage}.
@@ -56,52 +56,52 @@ class BenchWorker {
     Json set_up(const Message& request);
     Json open(const Message& request);
     Json open_rival(const Json& request);
-    Json endure(const Json& request);
+    Json check_repeatability(const Json& request);
     Json time(const Json& request);
     Json round(const Json& request);
     Json block(const Json& request);
     Json warm(const Json& request);
     Json drop(const Json& request);
-    Json take_steps(Bench& bench, int slot, const Json& steps);
+    Json take_steps(OpenProblem& entry, int slot, const Json& steps);
 
     std::shared_ptr<const gpu::Library> load(const Message& request);
-    Runnable bind(Workbench& bench, const Message& request);
+    Runnable bind(ProblemFixture& fixture, const Message& request);
     // `judge`: a wrong answer ends it; without, it is shown alone.
     struct FirstRun {
         bool verify, judge;
     };
-    Json first_run(Bench& bench, int slot, Runnable runnable, FirstRun how);
+    Json first_run(OpenProblem& entry, int slot, Runnable runnable, FirstRun how);
     void stage(const char* name, int slot = -1);
     Conditions conditions() const { return nvml_ != nullptr ? nvml_->conditions(uuid_) : Conditions{}; }
-    Bench& bench_of(const Json& request) { return benches_.at(request.at("bench").get<int>()); }
-    static Runnable& slot_of(Bench& bench, int slot) { return bench.slots.at(slot); }
+    OpenProblem& problem_of(const Json& request) { return problems_.at(request.at("fixture").get<int>()); }
+    static Runnable& slot_of(OpenProblem& entry, int slot) { return entry.slots.at(slot); }
 
     WorkerChannel& channel_;
-    BenchGpu gpu_;
+    WorkerGpu gpu_;
     Catalogue catalogue_;
     std::shared_ptr<const gpu::Nvml> nvml_;
     std::string uuid_;
     std::unique_ptr<RivalRunner> rivals_;
     std::unique_ptr<Harness> harness_;
     std::unique_ptr<Meter> meter_;  // made with the harness
-    std::map<int, Bench> benches_;
+    std::map<int, OpenProblem> problems_;
 };
 
-void BenchWorker::define(const Json& families) {
+void GpuWorker::define(const Json& families) {
     for (const Json& family : families) catalogue_.add(wire::read_definition(family));
 }
 
-void BenchWorker::stage(const char* name, int slot) {
+void GpuWorker::stage(const char* name, int slot) {
     channel_.send({{{"event", "stage"}, {"stage", name}, {"slot", slot}}, {}});
 }
 
-Json BenchWorker::serve(const Message& request) {
+Json GpuWorker::serve(const Message& request) {
     const std::string what = request.body.at("do").get<std::string>();
     if (what == "harness") return take_harness(request);
     if (what == "setup") return set_up(request);
     if (what == "open") return open(request);
     if (what == "rival") return open_rival(request.body);
-    if (what == "endure") return endure(request.body);
+    if (what == "check_repeatability") return check_repeatability(request.body);
     if (what == "time") return time(request.body);
     if (what == "round") return round(request.body);
     if (what == "block") return block(request.body);
@@ -110,67 +110,67 @@ Json BenchWorker::serve(const Message& request) {
     throw UnknownRequest(what);
 }
 
-Json BenchWorker::drop(const Json& request) {
-    benches_.erase(request.at("bench").get<int>());
+Json GpuWorker::drop(const Json& request) {
+    problems_.erase(request.at("fixture").get<int>());
     return Json::object();
 }
 
-std::shared_ptr<const gpu::Library> BenchWorker::load(const Message& request) {
+std::shared_ptr<const gpu::Library> GpuWorker::load(const Message& request) {
     return std::make_shared<const gpu::Library>(gpu_.driver, request.payload);
 }
 
-Json BenchWorker::take_harness(const Message& request) {
+Json GpuWorker::take_harness(const Message& request) {
     stage("verify");
-    benches_.clear();  // they use the harness that goes
+    problems_.clear();  // they use the harness that goes
     const auto library = load(request);
     harness_ = std::make_unique<Harness>(gpu_.driver, library, gpu_.stream);
     meter_ = std::make_unique<Meter>(gpu_, library);
     return {{"healthy", harness_->canary()}};
 }
 
-Json BenchWorker::set_up(const Message& request) {
+Json GpuWorker::set_up(const Message& request) {
     stage("reference");
     check(harness_ != nullptr, "a problem is set up after the harness");
     Problem problem = wire::read_problem(request.body.at("problem"));
     const Op& op = catalogue_.op_of(problem);
-    Workbench::Options options;
+    ProblemFixture::Options options;
     options.seed = request.body.at("seed").get<std::uint64_t>();
     options.timing = request.body.at("timing").get<bool>();
     options.l2_warm = request.body.at("l2_warm").get<bool>();
     options.bandwidth_bound = op.rate_unit() == "gb_per_s";
-    Bench& bench = benches_[request.body.at("bench").get<int>()];
-    bench.slots.clear();
-    bench.workbench.reset();  // its memory goes before the next one's comes
-    bench.workbench = std::make_unique<Workbench>(gpu_, *harness_, op, std::move(problem), options);
-    bench.reference = Reference::none;
+    OpenProblem& entry = problems_[request.body.at("fixture").get<int>()];
+    entry.slots.clear();
+    entry.fixture.reset();  // its memory goes before the next one's comes
+    entry.fixture = std::make_unique<ProblemFixture>(gpu_, *harness_, op, std::move(problem), options);
+    entry.reference = Reference::none;
     if (!request.payload.empty()) {
-        bench.reference = bench.workbench->compute_reference({load(request), request.body.at("symbol").get<std::string>()},
-                                                             request.body.at("affordable").get<bool>());
+        entry.reference = entry.fixture->compute_reference({load(request), request.body.at("symbol").get<std::string>()},
+                                                           request.body.at("affordable").get<bool>());
     }
-    return {{"reference", static_cast<int>(bench.reference)}, {"footprint_bytes", bench.workbench->footprint_bytes()}};
+    return {{"reference", static_cast<int>(entry.reference)}, {"footprint_bytes", entry.fixture->footprint_bytes()}};
 }
 
-Runnable BenchWorker::bind(Workbench& bench, const Message& request) {
+Runnable GpuWorker::bind(ProblemFixture& fixture, const Message& request) {
     const Candidate candidate = wire::read_candidate(request.body.at("candidate"));
     const Family* family = catalogue_.find_family(candidate.family);
-    check(family != nullptr, "a candidate of an unknown family reached the bench worker");
-    LaunchPlan plan = family->plan(bench.problem(), candidate.config, gpu_.device);
+    check(family != nullptr, "a candidate of an unknown family reached the GPU worker");
+    LaunchPlan plan = family->plan(fixture.problem(), candidate.config, gpu_.device);
     const bool may_overlap = request.body.at("pdl").get<bool>();
     for (LaunchStep& step : plan.steps) step.programmatic_dependent = step.programmatic_dependent && may_overlap;
-    return bench.bind({load(request), request.body.at("symbol").get<std::string>()}, std::move(plan));
+    return fixture.bind({load(request), request.body.at("symbol").get<std::string>()}, std::move(plan));
 }
 
 // The first launch is a stage of its own: a hang shows here, and its limit is short.
-Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, FirstRun how) {
+Json GpuWorker::first_run(OpenProblem& entry, int slot, Runnable runnable, FirstRun how) {
     stage("launch", slot);
-    TestBench& test = bench.workbench->tests().front();
-    bench.workbench->restore_outputs(test);
+    TestFixture& test = entry.fixture->tests().front();
+    entry.fixture->restore_outputs(test);
     runnable.enqueue(test.tensors.addresses);
     gpu_.stream.synchronize();
     Json reply{{"status", "ok"}, {"detail", ""}, {"verified", false}};
-    if (how.verify && bench.reference != Reference::none) {
+    if (how.verify && entry.reference != Reference::none) {
         stage("verify", slot);
-        const Verification found = verify_on_device(*harness_, *bench.workbench, runnable);
+        const Verification found = verify_on_device(*harness_, *entry.fixture, runnable);
         reply["status"] = found.right || !how.judge ? "ok" : "wrong_result";
         reply["detail"] = found.detail;
         reply["verified"] = found.right;
@@ -182,8 +182,8 @@ Json BenchWorker::first_run(Bench& bench, int slot, Runnable runnable, FirstRun 
             return reply;
         }
     }
-    bench.slots.erase(slot);
-    bench.slots.emplace(slot, std::move(runnable));
+    entry.slots.erase(slot);
+    entry.slots.emplace(slot, std::move(runnable));
     return reply;
 }
 
@@ -207,76 +207,76 @@ Meter::Wanted wanted_of(const Json& request) {
     return wanted_here;
 }
 
-Json BenchWorker::open(const Message& request) {
-    Bench& bench = bench_of(request.body);
+Json GpuWorker::open(const Message& request) {
+    OpenProblem& entry = problem_of(request.body);
     const int slot = request.body.at("slot").get<int>();
     stage("load", slot);
-    bench.slots.erase(slot);  // its workspace makes room
+    entry.slots.erase(slot);  // its workspace makes room
     const auto begun = Clock::now();
-    Json reply = first_run(bench, slot, bind(*bench.workbench, request), {request.body.at("verify").get<bool>(), true});
+    Json reply = first_run(entry, slot, bind(*entry.fixture, request), {request.body.at("verify").get<bool>(), true});
     reply["opening_s"] = seconds_since(begun);
     if (reply["status"] == "ok" && request.body.contains("steps"))
-        reply["steps"] = take_steps(bench, slot, request.body["steps"]);
+        reply["steps"] = take_steps(entry, slot, request.body["steps"]);
     return reply;
 }
 
 // Until one's samples are enough to know.
-Json BenchWorker::take_steps(Bench& bench, int slot, const Json& steps) {
+Json GpuWorker::take_steps(OpenProblem& entry, int slot, const Json& steps) {
     Json taken = Json::array();
-    for (const Json& entry : steps) {
+    for (const Json& json : steps) {
         stage("time", slot);
-        const Step step = wire::read_step(entry);
-        const std::vector<double> samples = meter_->sample(*bench.workbench, slot_of(bench, slot), wanted(step.measurement));
+        const Step step = wire::read_step(json);
+        const std::vector<double> samples = meter_->sample(*entry.fixture, slot_of(entry, slot), wanted(step.measurement));
         taken.push_back(samples);
         if (is_enough(step, samples)) break;
     }
     return taken;
 }
 
-Json BenchWorker::open_rival(const Json& request) {
-    Bench& bench = bench_of(request);
+Json GpuWorker::open_rival(const Json& request) {
+    OpenProblem& entry = problem_of(request);
     const int slot = request.at("slot").get<int>();
     stage("reference", slot);  // a rival's libraries are large and its choice takes many runs
     if (rivals_ == nullptr) rivals_ = std::make_unique<RivalRunner>(gpu_);
     Runnable runnable;
-    const std::string refused = rivals_->prepare(request.at("name").get<std::string>(), *bench.workbench, *meter_, runnable);
+    const std::string refused = rivals_->prepare(request.at("name").get<std::string>(), *entry.fixture, *meter_, runnable);
     if (!refused.empty()) return {{"status", "launch_refused"}, {"detail", refused}, {"verified", false}};
-    return first_run(bench, slot, std::move(runnable), {request.at("verify").get<bool>(), false});
+    return first_run(entry, slot, std::move(runnable), {request.at("verify").get<bool>(), false});
 }
 
-Json BenchWorker::endure(const Json& request) {
+Json GpuWorker::check_repeatability(const Json& request) {
     const int slot = request.at("slot").get<int>();
     stage("verify", slot);
-    Bench& bench = bench_of(request);
-    const std::string wrong = tuner::endure(*harness_, *bench.workbench, slot_of(bench, slot));
+    OpenProblem& entry = problem_of(request);
+    const std::string wrong = tuner::check_repeatability(*harness_, *entry.fixture, slot_of(entry, slot));
     // Who is wrong now and then may have written elsewhere then.
     return {{"status", wrong.empty() ? "ok" : "wrong_result"}, {"detail", wrong}, {"spoiled", !wrong.empty()}};
 }
 
-Json BenchWorker::time(const Json& request) {
+Json GpuWorker::time(const Json& request) {
     const int slot = request.at("slot").get<int>();
     stage("time", slot);
-    Bench& bench = bench_of(request);
-    return {{"samples", meter_->sample(*bench.workbench, slot_of(bench, slot), wanted_of(request))}};
+    OpenProblem& entry = problem_of(request);
+    return {{"samples", meter_->sample(*entry.fixture, slot_of(entry, slot), wanted_of(request))}};
 }
 
-Json BenchWorker::round(const Json& request) {
-    Bench& bench = bench_of(request);
+Json GpuWorker::round(const Json& request) {
+    OpenProblem& entry = problem_of(request);
     Json times = Json::array(), readings = Json::array();
-    for (const Json& entry : request.at("slots")) {
-        const int slot = entry.get<int>();
+    for (const Json& number : request.at("slots")) {
+        const int slot = number.get<int>();
         stage("time", slot);
         Conditions seen;
         Meter::Wanted turn = wanted_of(request);
         turn.while_busy = [&] { seen = conditions(); };
-        times.push_back(stats::median(meter_->sample(*bench.workbench, slot_of(bench, slot), turn)));
+        times.push_back(stats::median(meter_->sample(*entry.fixture, slot_of(entry, slot), turn)));
         readings.push_back(db::json_of(seen, kInMessages));
     }
     return {{"times_us", times}, {"conditions", readings}};
 }
 
 // Slot -1: fillers alone.
-Json BenchWorker::block(const Json& request) {
+Json GpuWorker::block(const Json& request) {
     const int slot = request.at("slot").get<int>();
     stage("time", slot);
     const double seconds = request.at("seconds").get<double>();
@@ -286,9 +286,9 @@ Json BenchWorker::block(const Json& request) {
         seen = conditions();
         if (nvml_ != nullptr) energy.read(nvml_->energy_joules(uuid_), launches_done);
     };
-    Bench& bench = bench_of(request);
+    OpenProblem& entry = problem_of(request);
     const Meter::Block block =
-        slot < 0 ? meter_->filler_block(seconds, watch) : meter_->block(*bench.workbench, slot_of(bench, slot), seconds, watch);
+        slot < 0 ? meter_->filler_block(seconds, watch) : meter_->block(*entry.fixture, slot_of(entry, slot), seconds, watch);
     const std::optional<double> joules = energy.joules_per_launch();
     return {{"launches", block.launches},
             {"launch_us", block.launch_us},
@@ -296,16 +296,16 @@ Json BenchWorker::block(const Json& request) {
             {"conditions", db::json_of(seen, kInMessages)}};
 }
 
-Json BenchWorker::warm(const Json& request) {
+Json GpuWorker::warm(const Json& request) {
     const int slot = request.at("slot").get<int>();
     stage("time", slot);
-    Bench& bench = bench_of(request);
-    meter_->warm(*bench.workbench, slot_of(bench, slot), request.at("seconds").get<double>());
+    OpenProblem& entry = problem_of(request);
+    meter_->warm(*entry.fixture, slot_of(entry, slot), request.at("seconds").get<double>());
     return Json::object();
 }
 
 // A request that fails for a reason of the candidate's or ours; a lost context ends the process.
-Json answer(BenchWorker& worker, WorkerChannel& channel, const Message& request) {
+Json answer(GpuWorker& worker, WorkerChannel& channel, const Message& request) {
     try {
         Json reply = worker.serve(request);
         reply["event"] = "reply";
@@ -336,7 +336,7 @@ std::string told(const Message& request, const Json& reply) {
 
 }  // namespace
 
-int run_bench_worker(const BenchWorkerArguments& arguments) {
+int run_gpu_worker(const GpuWorkerArguments& arguments) {
     WorkerChannel channel;
     WorkerLog log(channel, arguments.log_level);
     try {
@@ -346,8 +346,8 @@ int run_bench_worker(const BenchWorkerArguments& arguments) {
         const Device device = driver->device(arguments.device);
         Catalogue catalogue =
             arguments.templates_folder.empty() ? Catalogue::embedded() : Catalogue::from_directory(arguments.templates_folder);
-        BenchWorker worker(channel, {driver, std::move(context), std::move(stream), device, arguments.library_folders},
-                           std::move(catalogue));
+        GpuWorker worker(channel, {driver, std::move(context), std::move(stream), device, arguments.library_folders},
+                         std::move(catalogue));
         worker.set_uuid(driver->uuid(arguments.device));
         channel.send({{{"event", "ready"}}, {}});
         log_to(log.sink(), LogLevel::debug, "", [&] { return "has a context on " + device.identity.name; });

@@ -1,4 +1,4 @@
-#include "tuner/verify/endurance.h"
+#include "tuner/verify/repeatability.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,37 +13,37 @@ constexpr int kMostOutputs = 4;
 static_assert(kMostRunsPerWait * kMostOutputs <= Harness::kMostQuestions);
 
 // One number for all outputs of each run.
-std::vector<std::uint64_t> answers_of_runs(Harness& harness, Workbench& bench, Runnable& runnable, int runs) {
-    TestBench& test = bench.tests().front();
-    Inquiry inquiry(harness);
-    std::vector<Inquiry::Question> sums;
+std::vector<std::uint64_t> answers_of_runs(Harness& harness, ProblemFixture& fixture, Runnable& runnable, int runs) {
+    TestFixture& test = fixture.tests().front();
+    DeviceChecks checks(harness);
+    std::vector<DeviceChecks::CheckId> sums;
     for (int run = 0; run < runs; ++run) {
-        bench.restore_outputs(test);
+        fixture.restore_outputs(test);
         runnable.enqueue(test.tensors.addresses);
         for (const OutputCheck& output : test.test.outputs)
-            sums.push_back(inquiry.checksum(test.tensors.buffers[static_cast<std::size_t>(output.tensor)].contents()));
+            sums.push_back(checks.checksum(test.tensors.buffers[static_cast<std::size_t>(output.tensor)].contents()));
     }
-    inquiry.wait();
+    checks.wait();
     const std::size_t outputs = test.test.outputs.size();
     std::vector<std::uint64_t> answers(static_cast<std::size_t>(runs), 0);
     // Two outputs that exchange their bits must not look alike.
     for (std::size_t i = 0; i < sums.size(); ++i)
-        answers[i / outputs] = answers[i / outputs] * kOddFactor + inquiry.number(sums[i]);
+        answers[i / outputs] = answers[i / outputs] * kOddFactor + checks.number(sums[i]);
     return answers;
 }
 
 }  // namespace
 
-std::string endure(Harness& harness, Workbench& bench, Runnable& runnable, const EnduranceOptions& options) {
+std::string check_repeatability(Harness& harness, ProblemFixture& fixture, Runnable& runnable, const EnduranceOptions& options) {
     using Clock = std::chrono::steady_clock;
     const auto begun = Clock::now();
     const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begun).count(); };
-    const std::uint64_t first = answers_of_runs(harness, bench, runnable, 1).front();
+    const std::uint64_t first = answers_of_runs(harness, fixture, runnable, 1).front();
     const int runs_per_wait = static_cast<int>(std::clamp(kSecondsPerWait / spent(), 1.0, double{kMostRunsPerWait}));
     int done = 1;
     while (done < options.most_runs) {
         for (const std::uint64_t answer :
-             answers_of_runs(harness, bench, runnable, std::min(runs_per_wait, options.most_runs - done))) {
+             answers_of_runs(harness, fixture, runnable, std::min(runs_per_wait, options.most_runs - done))) {
             ++done;
             if (answer != first) return "gives other bits in run " + std::to_string(done) + " on the same input";
         }

@@ -5,7 +5,7 @@
 
 namespace autotune::tuner {
 
-struct BenchWorkerArguments {
+struct GpuWorkerArguments {
     int device = 0;
     std::string templates_folder;
     std::vector<std::string> library_folders;  // where rivals are searched
@@ -16,16 +16,16 @@ struct BenchWorkerArguments {
 // then answers each request with {"event": "reply"}, announcing the stages it enters; {"event": "sticky"} means that the context
 // is lost and the process ends. Requests, by "do":
 //   harness  {} + cubin                       the kernels that serve; answers {"healthy"} by the canary
-//   setup    {bench, problem, timing, l2_warm, seed, symbol} + the reference's cubin   a workbench with its right answers
-//   open     {bench, slot, candidate, symbol, verify, steps} + cubin   loads a candidate, runs it, verifies it, measures it
-//   rival    {bench, slot, name, verify}      prepares and verifies a rival of the op
-//   time     {bench, slot, samples, time_us, most_samples}
-//   round    {bench, slots, samples, time_us, most_samples}   one interleaved round, with the card's conditions
-//   warm     {bench, slot, seconds}
-//   endure   {bench, slot}                    whether hundreds of runs give the same bits
-//   block    {bench, slot, seconds}           a stretch without a pause; slot -1: fillers alone
-//   drop     {bench}
+//   setup    {fixture, problem, timing, l2_warm, seed, symbol} + the reference's cubin   a fixture with its right answers
+//   open     {fixture, slot, candidate, symbol, verify, steps} + cubin   loads a candidate, runs it, verifies it, measures it
+//   rival    {fixture, slot, name, verify}      prepares and verifies a rival of the op
+//   time     {fixture, slot, samples, time_us, most_samples}
+//   round    {fixture, slots, samples, time_us, most_samples}   one interleaved round, with the card's conditions
+//   warm     {fixture, slot, seconds}
+//   check_repeatability   {fixture, slot}                    whether hundreds of runs give the same bits
+//   block    {fixture, slot, seconds}           a stretch without a pause; slot -1: fillers alone
+//   drop     {fixture}
 // and {"do": "define", "families"}, which has no answer. Any other request is {"event": "fatal"} and ends the process with 1.
-int run_bench_worker(const BenchWorkerArguments& arguments);
+int run_gpu_worker(const GpuWorkerArguments& arguments);
 
 }  // namespace autotune::tuner

@@ -1,4 +1,4 @@
-#include "tuner/worker/bench_client.h"
+#include "tuner/worker/gpu_worker_client.h"
 
 #include <unistd.h>
 
@@ -31,16 +31,16 @@ std::string limit_text(double seconds) {
 
 }  // namespace
 
-BenchClient::~BenchClient() {
+GpuWorkerClient::~GpuWorkerClient() {
     if (process_ == nullptr) return;
     process_->kill();
     if (!process_->reap(kReapLimit)) process_->abandon();
 }
 
-void BenchClient::start() {
+void GpuWorkerClient::start() {
     if (process_ != nullptr) return;
     std::vector<std::string> arguments{
-        "__worker", "bench", "--parent", std::to_string(::getpid()), "--device", std::to_string(settings_.device)};
+        "__worker", "gpu", "--parent", std::to_string(::getpid()), "--device", std::to_string(settings_.device)};
     if (!settings_.templates_folder.empty()) {
         arguments.insert(arguments.end(), {"--templates", settings_.templates_folder});
     }
@@ -61,8 +61,8 @@ void BenchClient::start() {
     enter_stage("start", -1);
 }
 
-void BenchClient::send(const Message& request, const StageLimits& limits) {
-    check(!busy_, "a request to a bench worker that is busy");
+void GpuWorkerClient::send(const Message& request, const StageLimits& limits) {
+    check(!busy_, "a request to a GPU worker that is busy");
     limits_ = limits;
     start();
     busy_ = true;
@@ -70,21 +70,21 @@ void BenchClient::send(const Message& request, const StageLimits& limits) {
     if (ready_) enter_stage(request.body.value("stage", "time"), request.body.value("slot", -1));
 }
 
-std::optional<BenchReply> BenchClient::take_reply() {
+std::optional<GpuWorkerReply> GpuWorkerClient::take_reply() {
     return std::exchange(reply_, std::nullopt);
 }
 
-void BenchClient::add_to(std::vector<pollfd>& fds) const {
+void GpuWorkerClient::add_to(std::vector<pollfd>& fds) const {
     if (process_ == nullptr) return;
     fds.push_back({process_->read_fd(), POLLIN, 0});
     if (process_->wants_write()) fds.push_back({process_->write_fd(), POLLOUT, 0});
 }
 
-std::optional<Clock::time_point> BenchClient::next_deadline() const {
+std::optional<Clock::time_point> GpuWorkerClient::next_deadline() const {
     return process_ != nullptr && (busy_ || !ready_) ? deadline_ : std::nullopt;
 }
 
-void BenchClient::serve() {
+void GpuWorkerClient::serve() {
     if (process_ == nullptr) return;
     process_->flush();
     for (const Message& message : process_->receive()) {
@@ -92,11 +92,11 @@ void BenchClient::serve() {
             handle(message);
         } catch (const Json::exception&) {
             put_down();
-            finish({BenchReply::Kind::crashed,
+            finish({GpuWorkerReply::Kind::crashed,
                     {},
                     stage_,
                     slot_,
-                    "the bench worker sent a message that makes no sense during " + stage_});
+                    "the GPU worker sent a message that makes no sense during " + stage_});
         }
         if (process_ == nullptr) return;
     }
@@ -104,24 +104,24 @@ void BenchClient::serve() {
         const std::string how = process_->how_it_ended();
         note(LogLevel::warn, how + " during " + stage_);
         put_down();
-        if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the bench worker " + how + " before it had a GPU context");
-        finish({BenchReply::Kind::crashed, {}, stage_, slot_, "the bench worker " + how + " during " + stage_});
+        if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the GPU worker " + how + " before it had a GPU context");
+        finish({GpuWorkerReply::Kind::crashed, {}, stage_, slot_, "the GPU worker " + how + " during " + stage_});
     } else if (const auto deadline = next_deadline(); deadline && Clock::now() > *deadline) {
         const std::string limit = limit_text(limit_of(limits_, stage_));
         note(LogLevel::warn, "ended: stage " + stage_ + " took longer than " + limit);
         put_down();
         if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the GPU gave no context in " + limit);
-        finish({BenchReply::Kind::timed_out, {}, stage_, slot_, "stage " + stage_ + " did not end in " + limit});
+        finish({GpuWorkerReply::Kind::timed_out, {}, stage_, slot_, "stage " + stage_ + " did not end in " + limit});
     }
 }
 
-void BenchClient::stop() {
+void GpuWorkerClient::stop() {
     if (process_ != nullptr) put_down();
     busy_ = false;
     reply_.reset();
 }
 
-void BenchClient::handle(const Message& message) {
+void GpuWorkerClient::handle(const Message& message) {
     if (take_log(message, settings_.log, source())) return;
     const std::string event = message.body.value("event", "");
     if (event == "ready") {
@@ -132,7 +132,7 @@ void BenchClient::handle(const Message& message) {
     } else if (event == "fatal") {
         note(LogLevel::error, message.body.value("message", ""));
         const bool absent = message.body.value("code", "") == "no_gpu" && generation_ == 1;
-        const std::string why = message.body.value("message", "the bench worker could not start");
+        const std::string why = message.body.value("message", "the GPU worker could not start");
         put_down();
         const bool ours = message.body.value("code", "") == "internal";
         throw Error(absent ? ErrorCode::no_gpu : ours ? ErrorCode::internal : ErrorCode::gpu_unhealthy, why);
@@ -141,35 +141,35 @@ void BenchClient::handle(const Message& message) {
     } else if (event == "sticky") {
         note(LogLevel::warn, "lost its context during " + stage_ + ": " + message.body.value("detail", ""));
         put_down();
-        finish({BenchReply::Kind::crashed, {}, stage_, slot_, message.body.value("detail", "") + " during " + stage_});
+        finish({GpuWorkerReply::Kind::crashed, {}, stage_, slot_, message.body.value("detail", "") + " during " + stage_});
     } else if (event == "reply") {
         busy_seconds_ += message.body.value("seconds", 0.0);
-        finish({BenchReply::Kind::answered, message.body, stage_, slot_, ""});
+        finish({GpuWorkerReply::Kind::answered, message.body, stage_, slot_, ""});
     }
 }
 
-void BenchClient::enter_stage(const std::string& stage, int slot) {
+void GpuWorkerClient::enter_stage(const std::string& stage, int slot) {
     stage_ = stage;
     slot_ = slot;
     deadline_ = Clock::now() + std::chrono::microseconds(static_cast<std::int64_t>(limit_of(limits_, stage) * 1e6));
 }
 
-void BenchClient::finish(BenchReply reply) {
+void GpuWorkerClient::finish(GpuWorkerReply reply) {
     if (!busy_) return;
     busy_ = false;
     reply_ = std::move(reply);
 }
 
-std::string BenchClient::source() const {
-    return "bench worker " + std::to_string(process_->pid());
+std::string GpuWorkerClient::source() const {
+    return "GPU worker " + std::to_string(process_->pid());
 }
 
 // REQUIRES: there is a process.
-void BenchClient::note(LogLevel level, const std::string& text) {
+void GpuWorkerClient::note(LogLevel level, const std::string& text) {
     log_to(settings_.log, level, source(), [&] { return text; });
 }
 
-void BenchClient::put_down() {
+void GpuWorkerClient::put_down() {
     process_->kill();
     if (process_->reap(kReapLimit)) {
         process_.reset();
@@ -179,7 +179,7 @@ void BenchClient::put_down() {
     process_->abandon();
     process_.reset();
     throw Error(ErrorCode::gpu_unhealthy,
-                "the bench worker (process " + std::to_string(stuck) +
+                "the GPU worker (process " + std::to_string(stuck) +
                     ") cannot be ended: the GPU or its driver is stuck; nothing more can be timed on it");
 }
 

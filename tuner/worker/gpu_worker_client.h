@@ -25,7 +25,7 @@ struct StageLimits {
 };
 
 // What became of a request.
-struct BenchReply {
+struct GpuWorkerReply {
     enum class Kind { answered, crashed, timed_out };
     Kind kind = Kind::answered;
     Json body;           // of an answer
@@ -34,22 +34,22 @@ struct BenchReply {
     std::string detail;  // one sentence
 };
 
-// The coordinator's end of the bench worker: at most one process, one request at a time. A worker that passes a stage's limit,
+// The coordinator's end of the GPU worker: at most one process, one request at a time. A worker that passes a stage's limit,
 // dies or reports a sticky error is killed; the next request starts another one. Throws Error{gpu_unhealthy} if a killed worker
 // does not go away in 5 s, Error{no_gpu} or Error{gpu_unhealthy} if a new one cannot get a context.
-class BenchClient {
+class GpuWorkerClient {
   public:
     // Every process is told of `families` before anything else.
-    explicit BenchClient(WorkerSettings settings, std::vector<FamilyDefinition> families = {})
+    explicit GpuWorkerClient(WorkerSettings settings, std::vector<FamilyDefinition> families = {})
         : settings_(std::move(settings)), families_(std::move(families)) {}
-    ~BenchClient();
+    ~GpuWorkerClient();
 
     // Starts the process now, so that its context is made while other things happen.
     void start();
     // REQUIRES: no request is under way.
     void send(const Message& request, const StageLimits& limits);
     // The outcome of the request, once; nullopt while it is under way.
-    std::optional<BenchReply> take_reply();
+    std::optional<GpuWorkerReply> take_reply();
 
     void add_to(std::vector<pollfd>& fds) const;
     void serve();
@@ -68,7 +68,7 @@ class BenchClient {
   private:
     void handle(const Message& message);
     void enter_stage(const std::string& stage, int slot);
-    void finish(BenchReply reply);
+    void finish(GpuWorkerReply reply);
     void put_down();
     std::string source() const;
     void note(LogLevel level, const std::string& text);
@@ -82,7 +82,7 @@ class BenchClient {
     std::optional<Clock::time_point> deadline_;
     bool busy_ = false;
     bool ready_ = false;
-    std::optional<BenchReply> reply_;
+    std::optional<GpuWorkerReply> reply_;
     Json hello_;
     double busy_seconds_ = 0;
     int generation_ = 0;
