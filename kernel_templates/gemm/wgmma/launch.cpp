@@ -3,6 +3,7 @@
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/hopper_rules.h"
 
 namespace autotune::wgmma {
 
@@ -37,22 +38,7 @@ Workspace workspace_of(const Problem& problem, const Shape& s, const Grid& grid)
 
 // The map of a stored operand, through its packed copy where its rows are not aligned.
 TensorMapArg map_of(const TypedMatrix& o, int index, std::size_t packed, std::array<int64_t, 2> box) {
-    const bool is_packed = o.alignment_bytes < 16;
-    const int64_t ld = is_packed ? gemm::packed_ld(o) : o.ld;
-    const int64_t stride = is_packed || o.batch == 1 ? ld * o.rows : o.batch_stride;
-    TensorMapArg map;
-    map.tensor = is_packed ? -1 : index;
-    map.workspace_offset_bytes = packed;
-    map.workspace_type = o.dtype;
-    map.rank = 3;
-    map.dims = {static_cast<std::uint64_t>(o.cols), static_cast<std::uint64_t>(o.rows), static_cast<std::uint64_t>(o.batch), 0,
-                0};
-    const auto element_bytes = static_cast<int64_t>(size_bytes(o.dtype));
-    map.strides_bytes = {static_cast<std::uint64_t>(ld * element_bytes), static_cast<std::uint64_t>(stride * element_bytes), 0,
-                         0};
-    map.box = {static_cast<std::uint32_t>(box[0]), static_cast<std::uint32_t>(box[1]), 1, 0, 0};
-    map.tma_swizzle_bytes = static_cast<int>(box[0] * element_bytes);
-    return map;
+    return o.alignment_bytes < 16 ? gemm::packed_tile_map(o, packed, box) : gemm::tile_map(o, index, box);
 }
 
 // What one TMA load brings of a tile that `shares` blocks load together. K-major: a span along K by a share of the tile's rows.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "kernel_templates/gemm/hopper_rules.h"
+
 namespace autotune::wgmma {
 
 using std::int64_t;
@@ -22,18 +24,40 @@ int64_t deepest_ring(const Shape& shape, const Device& device) {
     return 2;
 }
 
-namespace {
-
-using Rule = std::function<bool(const Config&)>;
-// Makes rules of what is asked of a config's shape on the problem.
-auto rules_on(const Gemm& g) {
-    return [g](std::function<bool(const Shape&)> holds) -> Rule {
-        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
+std::vector<Parameter> parameters(const std::vector<int64_t>& depths, const std::vector<int64_t>& swizzles) {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    return {
+        {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
+        {"block_n", gemm::wgmma_widths(), compile, "columns of a tile, on wgmma's N side"},
+        {"block_k", depths, compile, "depth of a stage"},
+        {"math_groups", {1, 2, 3}, compile, "warpgroups that multiply"},
+        {"pingpong", {0, 1}, compile, "0: math groups share a tile; 1: each has its own"},
+        {"cluster_m", {1, 2, 4}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
+        {"cluster_n", {1, 2, 4}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
+        {"cluster_k", {1, 2, 4, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
+        {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
+        {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
+        {"store_buffers", {1, 2, 3, 4}, compile, "spans of C that may be on their way to memory by TMA"},
+        {"tma_swizzle", swizzles, compile, "bytes of an operand's row that a swizzle pattern spans"},
+        {"reduce_kernel", {0, 1}, compile, "who adds the parts of split-K: 0: the last block of a tile, 1: a second kernel"},
+        {"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 12}, launch, "stages of the ring"},
+        {"split_k", {0, 1, 2, 3, 4, 6, 8, 12, 16}, launch, "parts of K; 0: stream-K"},
+        {"raster", {0, 1, 2}, launch, "tiles in sequence go along 0: M, 1: N, 2: a Hilbert curve in squares"},
+        {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances, or a square's side"},
+        {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
+        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
+        {"prefetch_steps", {0, 8, 16, 32}, launch, "first K steps that are fetched into L2 before the kernel's turn"},
+        {"prefetch_all", {0, 1}, launch, "who does: 0: each block for its first tile, 1: those on idle SMs for all tiles"},
     };
 }
 
+namespace {
+
+using gemm::rules_on;
+
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
-    const auto rule = rules_on(g);
+    const auto rule = rules_on<Shape>(g);
     to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
                       return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() <= 2;
                   })});
@@ -57,7 +81,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
 }
 
 void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = rules_on(g);
+    const auto rule = rules_on<Shape>(g);
     to.push_back({"TMA stores rows of a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
                       return s.tma_store == 0 || tma_can_store(g);
                   })});
@@ -88,23 +112,13 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = rules_on(g);
+    const auto rule = rules_on<Shape>(g);
     const std::vector<std::string> grid = {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab"};
-    to.push_back({"a cluster has at most 8 blocks, which either share tiles or divide K",
-                  {"cluster_m", "cluster_n", "cluster_k"},
-                  rule([](const Shape& s) { return s.sharing_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1); })});
+    to.push_back(gemm::cluster_rule<Shape>(g));
     to.push_back({"blocks that divide K work at one tile", {"pingpong", "cluster_k"}, rule([](const Shape& s) {
                       return s.cluster_k == 1 || s.pingpong == 0;
                   })});
-    to.push_back({"a block's share of a tile is not whole swizzle patterns",
-                  {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab"},
-                  rule([=](const Shape& s) {
-                      // Shared along K are the rows of a tile that is stored along M or N.
-                      const bool x_k_major = s.swap_ab != 0 ? g.trans_b : !g.trans_a;
-                      const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
-                      return (x_k_major ? s.block_m : s.block_k) % (8 * s.cluster_n) == 0 &&
-                             (y_k_major ? s.block_n : s.block_k) % (8 * s.cluster_m) == 0;
-                  })});
+    to.push_back(gemm::swizzle_share_rule<Shape>(g));
     to.push_back({"accumulators do not divide among the cluster's blocks",
                   {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "tma_store"},
                   rule([](const Shape& s) {
@@ -138,7 +152,7 @@ bool leaves_room_for_the_next_kernel(const Shape& s, const Device& device) {
 }
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = rules_on(g);
+    const auto rule = rules_on<Shape>(g);
     const std::vector<std::string> tile = {"block_m",   "block_n",   "block_k",       "math_groups", "pingpong",
                                            "cluster_k", "tma_store", "store_buffers", "stages"};
     to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
@@ -160,7 +174,7 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = rules_on(g);
+    const auto rule = rules_on<Shape>(g);
     const std::vector<std::string> grid = {"block_m",   "block_n",   "block_k", "cluster_m",
                                            "cluster_n", "cluster_k", "swap_ab", "split_k"};
     to.push_back({"K is divided within clusters or among them", {"cluster_k", "split_k"}, rule([](const Shape& s) {
@@ -212,7 +226,7 @@ int64_t blocks_at_once(const Gemm& g, const Shape& s, const Device& device) {
 }
 
 void add_prefetch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = rules_on(g);
+    const auto rule = rules_on<Shape>(g);
     const std::vector<std::string> grid = {"block_m",   "block_n", "block_k", "cluster_m",     "cluster_n",
                                            "cluster_k", "swap_ab", "split_k", "prefetch_steps"};
     std::vector<std::string> grid_and_who = grid;

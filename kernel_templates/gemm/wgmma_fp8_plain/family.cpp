@@ -6,6 +6,7 @@
 
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/registry.h"
 
 namespace autotune {
@@ -106,19 +107,6 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     return 3.5 + std::max(rounds * (steps * step + end) / device.clock_mhz, bytes / (device.memory_gb_per_s * 0.8 * 1e3));
 }
 
-TensorMapArg map_of(const TypedMatrix& o, int index, int64_t block_k, int64_t lines) {
-    TensorMapArg map;
-    map.tensor = index;
-    map.rank = 3;
-    const int64_t stride = o.batch == 1 ? o.ld * o.rows : o.batch_stride;
-    map.dims = {static_cast<std::uint64_t>(o.cols), static_cast<std::uint64_t>(o.rows), static_cast<std::uint64_t>(o.batch), 0,
-                0};
-    map.strides_bytes = {static_cast<std::uint64_t>(o.ld), static_cast<std::uint64_t>(stride), 0, 0};
-    map.box = {static_cast<std::uint32_t>(block_k), static_cast<std::uint32_t>(lines), 1, 0, 0};
-    map.tma_swizzle_bytes = static_cast<int>(block_k);
-    return map;
-}
-
 class WgmmaFp8Plain final : public Family {
   public:
     std::string_view name() const override { return "gemm/wgmma_fp8_plain"; }
@@ -177,7 +165,8 @@ class WgmmaFp8Plain final : public Family {
         step.grid = gemm::one_dimension(s.persistent != 0 ? std::min(tiles, at_once) : tiles);
         step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
         step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(g));
-        step.arguments = {map_of(o[0], gemm::kA, s.block_k, s.block_m), map_of(o[1], gemm::kB, s.block_k, s.block_n)};
+        step.arguments = {gemm::tile_map(o[0], gemm::kA, {s.block_k, s.block_m}),
+                          gemm::tile_map(o[1], gemm::kB, {s.block_k, s.block_n})};
         const std::vector<Argument> common = gemm::arguments(problem);  // the workspace, of which there is none, comes last
         step.arguments.insert(step.arguments.end(), common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));

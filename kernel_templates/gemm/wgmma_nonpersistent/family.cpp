@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma_nonpersistent/geometry.h"
 #include "kernel_templates/registry.h"
 
@@ -31,11 +32,9 @@ int64_t largest_tiles(const Gemm& g) {
 std::vector<Parameter> parameters() {
     const auto compile = ParameterKind::compile;
     const auto launch = ParameterKind::launch;
-    std::vector<int64_t> widths;
-    for (int64_t n = 16; n <= 256; n += 16) widths.push_back(n);
     return {
         {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
-        {"block_n", widths, compile, "columns of a tile, on wgmma's N side"},
+        {"block_n", gemm::wgmma_widths(), compile, "columns of a tile, on wgmma's N side"},
         {"block_k", {64, 128}, compile, "depth of a stage"},
         {"math_groups", {1, 2, 3}, compile, "warpgroups along the rows of a tile"},
         {"k_groups", {1, 2, 4}, compile, "sets of warpgroups that take the K steps of a block in turn"},
@@ -48,16 +47,8 @@ std::vector<Parameter> parameters() {
     };
 }
 
-using Rule = std::function<bool(const Config&)>;
-// Makes rules of what is asked of a config's shape on the problem.
-auto rules_on(const Gemm& g) {
-    return [g](std::function<bool(const Shape&)> holds) -> Rule {
-        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
-    };
-}
-
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = rules_on(g);
+    const auto rule = gemm::rules_on<Shape>(g);
     to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const Shape& s) {
                       return s.block_m % (64 * s.math_groups) == 0 && s.bands() <= 2;
                   })});
@@ -79,7 +70,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
 }
 
 void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = rules_on(g);
+    const auto rule = gemm::rules_on<Shape>(g);
     to.push_back({"the columns of a math group's rows do not divide among the parts of K by 16",
                   {"block_m", "block_n", "math_groups", "k_groups", "cluster_k"},
                   rule([](const Shape& s) { return s.units() % s.parts() == 0; })});
@@ -96,19 +87,9 @@ void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
-    const auto rule = rules_on(g);
-    to.push_back({"a cluster has at most 8 blocks, which either share tiles or divide K",
-                  {"cluster_m", "cluster_n", "cluster_k"},
-                  rule([](const Shape& s) { return s.sharing_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1); })});
-    to.push_back({"a block's share of a tile is not whole swizzle patterns",
-                  {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab"},
-                  rule([=](const Shape& s) {
-                      // Shared along K are the rows of a tile that is stored along M or N.
-                      const bool x_k_major = s.swap_ab != 0 ? g.trans_b : !g.trans_a;
-                      const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
-                      return (x_k_major ? s.block_m : s.block_k) % (8 * s.cluster_n) == 0 &&
-                             (y_k_major ? s.block_n : s.block_k) % (8 * s.cluster_m) == 0;
-                  })});
+    const auto rule = gemm::rules_on<Shape>(g);
+    to.push_back(gemm::cluster_rule<Shape>(g));
+    to.push_back(gemm::swizzle_share_rule<Shape>(g));
     to.push_back({"more than half of a cluster's tiles lie outside of C",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},
                   rule([=](const Shape& s) {
@@ -120,7 +101,7 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = rules_on(g);
+    const auto rule = gemm::rules_on<Shape>(g);
     to.push_back({"more than four waves of blocks, where larger tiles take fewer",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
                   rule([=](const Shape& s) {
@@ -229,16 +210,7 @@ void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
 // the tile's rows. MN-major: a span along M or N by a share of block_k.
 TensorMapArg map_of(const TypedMatrix& o, int index, bool k_major, const Shape& s, int64_t extent, int64_t shares) {
     const int64_t span = k_major ? 64 : Shape::span(extent);
-    TensorMapArg map;
-    map.tensor = index;
-    map.rank = 3;
-    map.dims = {static_cast<std::uint64_t>(o.cols), static_cast<std::uint64_t>(o.rows), static_cast<std::uint64_t>(o.batch), 0,
-                0};
-    const int64_t stride = o.batch == 1 ? o.ld * o.rows : o.batch_stride;
-    map.strides_bytes = {static_cast<std::uint64_t>(o.ld * 2), static_cast<std::uint64_t>(stride * 2), 0, 0};
-    map.box = {static_cast<std::uint32_t>(span), static_cast<std::uint32_t>((k_major ? extent : s.block_k) / shares), 1, 0, 0};
-    map.tma_swizzle_bytes = static_cast<int>(span * 2);
-    return map;
+    return gemm::tile_map(o, index, {span, (k_major ? extent : s.block_k) / shares});
 }
 
 LaunchStep step_of(const Problem& problem, const Gemm& g, const Shape& s, const Device& device) {

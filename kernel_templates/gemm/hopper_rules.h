@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/gemm/family_parts.h"
+#include "src/core/config.h"
+#include "src/core/launch_plan.h"
+#include "src/core/search_space.h"
+
+// What the host sides of the families that feed wgmma by TMA share: TMA's view of an operand, and rules of their clusters. A
+// Shape is a family's own: a problem and a config with names resolved.
+namespace autotune::gemm {
+
+// TMA's map of a stored matrix with boxes of box[0] neighbouring elements (a swizzle span) by box[1] rows.
+TensorMapArg tile_map(const TypedMatrix& stored, int index, std::array<std::int64_t, 2> box);
+// The same of its packed copy at an offset of the workspace.
+TensorMapArg packed_tile_map(const TypedMatrix& stored, std::size_t offset_bytes, std::array<std::int64_t, 2> box);
+
+// The widths that wgmma's N side takes in steps of 16.
+std::vector<std::int64_t> wgmma_widths();
+
+// Makes rules of what is asked of a config's shape on the problem.
+template <class Shape>
+auto rules_on(const Gemm& g) {
+    return [g](std::function<bool(const Shape&)> holds) -> std::function<bool(const Config&)> {
+        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
+    };
+}
+
+template <class Shape>
+Constraint cluster_rule(const Gemm& g) {
+    return {"a cluster has at most 8 blocks, which either share tiles or divide K",
+            {"cluster_m", "cluster_n", "cluster_k"},
+            rules_on<Shape>(g)(
+                [](const Shape& s) { return s.sharing_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1); })};
+}
+
+template <class Shape>
+Constraint swizzle_share_rule(const Gemm& g) {
+    return {"a block's share of a tile is not whole swizzle patterns",
+            {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab"},
+            rules_on<Shape>(g)([g](const Shape& s) {
+                // Shared along K are the rows of a tile that is stored along M or N.
+                const bool x_k_major = s.swap_ab != 0 ? g.trans_b : !g.trans_a;
+                const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
+                return (x_k_major ? s.block_m : s.block_k) % (8 * s.cluster_n) == 0 &&
+                       (y_k_major ? s.block_n : s.block_k) % (8 * s.cluster_m) == 0;
+            })};
+}
+
+}  // namespace autotune::gemm
