@@ -61,7 +61,7 @@ TEST(Product, LogsWhatItsWorkersDo) {
     std::string whole;
     for (std::string line; std::getline(in, line); whole += line + "\n") {
         EXPECT_THAT(line,
-                    testing::ContainsRegex("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z (trace|debug|info|warning|error) +[a-z]+"));
+                    testing::ContainsRegex("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z (trace|debug|info|warning|error) +[A-Za-z]+"));
     }
     EXPECT_THAT(whole, testing::ContainsRegex("info +autotune: 0[.][0-9.]+, command tune\n"));
     EXPECT_THAT(whole, testing::ContainsRegex("debug +GPU worker [0-9]+: has a context on "));

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "tests/support/memory_store.h"
+
 namespace autotune::tuner {
 namespace {
 
@@ -43,7 +45,7 @@ class EarlierRunsTest : public testing::Test {
         .catalogue = catalogue_, .device = *reference_device("sm_90a"), .device_uuid = "", .provenance = {}, .workers = {}};
     const Candidates candidates_{
         catalogue_, problem_, services_.device, {.families = {"gemm/simt"}, .pins = {{"block_k", 16}, {"vec", 4}}, .named = {}}};
-    db::Store store_ = db::Store::open({.path = ":memory:"});
+    test::MemoryStore store_;
     const EarlierRuns::Today today_{"13.0", kMethod, false};
 };
 

@@ -6,6 +6,8 @@
 
 #include <filesystem>
 
+#include "tests/support/memory_store.h"
+
 namespace autotune::tuner {
 namespace {
 
@@ -32,7 +34,7 @@ class TrialRecorderTest : public testing::Test {
     const Catalogue catalogue_ = Catalogue::embedded();
     const Problem problem_ = catalogue_.problem({"hgemm", "256x256x256", {}});
     const Problem other_ = catalogue_.problem({"hgemm", "128x256x256", {}});
-    db::Store store_ = db::Store::open({.path = ":memory:"});
+    test::MemoryStore store_;
     TuneServices services_{.catalogue = catalogue_,
                            .store = &store_,
                            .device = *reference_device("sm_90a"),
