@@ -9,8 +9,9 @@
 namespace autotune::jit {
 namespace {
 
-// Room on the stack of enqueue(): kernels of the catalogue take about 20 arguments and at most three tensor maps.
-constexpr std::size_t kMaxArguments = 48;
+// Room on the stack of enqueue(): kernels of the catalogue take 20 to 43 arguments and at most three tensor maps, the judges of
+// ops up to 53.
+constexpr std::size_t kMaxArguments = 64;
 constexpr std::size_t kMaxTensorMaps = 4;
 
 constexpr int kInvalidValue = 1;            // CUDA_ERROR_INVALID_VALUE
