@@ -56,15 +56,24 @@ const std::string& TemplateIdentities::of(const Family& family) {
     return identity;
 }
 
-std::optional<std::string> StoredWinnerRule::why_illegal(const Winner& winner) {
+std::optional<std::string> StoredWinnerRule::why_old(const Winner& winner) {
     const Family* family = identities_.catalogue().find_family(winner.candidate.family);
-    if (family != nullptr && identities_.of(*family) != winner.template_identity)
-        return "it was tuned with another version of " + winner.candidate.family;
+    if (family == nullptr || identities_.of(*family) == winner.template_identity) return std::nullopt;
+    return "it was tuned with another version of " + winner.candidate.family;
+}
+
+std::optional<std::string> StoredWinnerRule::why_illegal(const Winner& winner) {
+    if (auto reason = why_old(winner)) return reason;
     return legality_.why_not(winner.candidate);
 }
 
 std::optional<std::string> StoredWinnerRule::why_unusable(const Winner& winner) {
     if (auto reason = why_illegal(winner)) return reason;
+    return why_unbelievable(winner);
+}
+
+std::optional<std::string> StoredWinnerRule::why_unbelievable(const Winner& winner) {
+    if (auto reason = why_old(winner)) return reason;
     if (auto reason = why_impossible(winner)) return "its evidence is impossible: " + *reason;
     if (!winner.doubt.empty()) return "its evidence is in doubt: " + winner.doubt;
     return std::nullopt;

@@ -42,11 +42,15 @@ class StoredWinnerRule {
     // Why the row's candidate is none for the problem: its family is not here, its template has changed, or the config is not in
     // the family's space exactly as it is stored. A clause; nullopt if it is one.
     std::optional<std::string> why_illegal(const Winner& winner);
+    // Why the row's candidate must not be offered to problems of other extents, whether or not it is legal for this one.
+    std::optional<std::string> why_unbelievable(const Winner& winner);
     // Why the row must not answer: it is illegal, its evidence is impossible, or it is in doubt. The caller has found the row for
     // the device, or for one of its class. nullopt if it may answer.
     std::optional<std::string> why_unusable(const Winner& winner);
 
   private:
+    std::optional<std::string> why_old(const Winner& winner);
+
     TemplateIdentities& identities_;
     Legality legality_;
 };

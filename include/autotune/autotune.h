@@ -85,6 +85,11 @@ typedef enum autotune_on_miss {
     AUTOTUNE_ON_MISS_COMPILE = 0,            /* make the plan now: look up, load or compile (up to a second or so, once) */
     AUTOTUNE_ON_MISS_LOADED_ONLY = 1,        /* run any legal kernel that is already loaded, else AUTOTUNE_NOT_PLANNED */
     AUTOTUNE_ON_MISS_NOT_PLANNED = 2,        /* only what autotune_OP_plan() made, else AUTOTUNE_NOT_PLANNED */
+    AUTOTUNE_ON_MISS_BACKGROUND = 3,         /* run the best legal kernel that is loaded now, without waiting, and make the plan
+                                              * on a thread of the library: later calls take it as soon as it is there. What is
+                                              * captured in a graph stays. autotune_create() compiles small general kernels for
+                                              * the usual types and layouts of gemm, so that one is loaded; where none can do
+                                              * the problem, AUTOTUNE_NOT_PLANNED until the plan is there */
     AUTOTUNE_ON_MISS_RANGE = -0x7fffffff - 1 /* no policy: lets a wrong number arrive and be refused, in C++ too */
 } autotune_on_miss;
 
@@ -133,6 +138,13 @@ AUTOTUNE_API const char* autotune_last_error(autotune_handle handle);
 /* Writes misses that are noted but not yet in the database.
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_flush_misses(autotune_handle handle);
+
+/* Plans made before are looked up anew when they are asked for next, so that winners which were stored since then are used: by
+ * autotune_OP_plan(), and by the one-call forms as on_miss says. Plans that a caller holds, and graphs, stay as they are. */
+AUTOTUNE_API autotune_status autotune_refresh(autotune_handle handle);
+
+/* Waits until the library's own threads have nothing to do (AUTOTUNE_ON_MISS_BACKGROUND). */
+AUTOTUNE_API autotune_status autotune_finish(autotune_handle handle);
 
 /* ---- gemm: C = alpha op(A) op(B) + beta C ---- */
 
@@ -193,6 +205,10 @@ AUTOTUNE_API const char* autotune_origin_string(autotune_origin origin);
  * Capture: safe, nothing is enqueued and no capture is disturbed. */
 AUTOTUNE_API autotune_status autotune_gemm_plan(autotune_handle handle, const autotune_gemm_problem* problem, autotune_plan* out);
 
+/* Makes ready every kernel that plans of the problem take when its first extent (m) is anything from 1 to the problem's: a server
+ * whose batches vary warms its weights so at start. Their number goes to `kernels`, which may be NULL. */
+AUTOTUNE_API autotune_status autotune_gemm_warm(autotune_handle handle, const autotune_gemm_problem* problem, size_t* kernels);
+
 /* Bytes of device memory that a call needs, 0 for most plans; aligned to 256. One workspace must not be used by two streams at
  * once.
  * Errors: INVALID_ARGUMENT. Capture: safe. */
@@ -219,8 +235,10 @@ AUTOTUNE_API autotune_status autotune_gemm(autotune_plan plan, const void* alpha
                                            void* c, void* workspace, size_t workspace_bytes, struct CUstream_st* stream);
 
 /* The one-call form: finds the plan of the problem in the handle's memory, or acts as on_miss says, and enqueues it. The handle
- * owns one workspace per context and stream (and thread, for the per-thread default stream), which grows on demand and is never
- * given back before autotune_destroy(): a graph captured on a stream uses that stream's workspace. `problem->beta` and the aligns
+ * owns one workspace per context and stream (and thread, for the per-thread default stream), as large as its largest plan needs,
+ * which grows on demand and is given back by autotune_destroy(). Every captured graph has a workspace of its own, so that graphs
+ * captured on one stream may run at the same time; it serves another graph when the first and all that was instantiated from it
+ * are destroyed. Instances of one captured graph share it: they must not run at the same time. `problem->beta` and the aligns
  * are taken from the call. */
 AUTOTUNE_API autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_problem* problem, const void* alpha,
                                                  const void* a, const void* b, const void* beta, void* c,
@@ -424,6 +442,9 @@ AUTOTUNE_API autotune_status autotune_problem_key(autotune_handle handle, const 
  * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_plan_create(autotune_handle handle, const autotune_problem* problem, autotune_plan* out);
 
+/* As autotune_gemm_warm(), for any op: the first extent of its shape varies. */
+AUTOTUNE_API autotune_status autotune_warm(autotune_handle handle, const autotune_problem* problem, size_t* kernels);
+
 /* What a plan is. Set struct_size before the call. */
 typedef struct autotune_plan_facts {
     size_t struct_size; /* sizeof(autotune_plan_facts) */
@@ -434,6 +455,14 @@ typedef struct autotune_plan_facts {
     double recorded_us;                           /* of the stored winner, as it was measured for this very problem; 0: none */
     size_t workspace_bytes, workspace_zero_bytes; /* as autotune_plan_workspace(), autotune_plan_workspace_zero() */
     double recorded_rival_us;                     /* of the fastest vendor library in the rounds of recorded_us; 0: none ran */
+
+    /* A gemm's plan for any beta has a kernel of its own for calls with beta = 0 where a winner was tuned for that. "" and the
+     * plan's own origin where it has not. */
+    const char* candidate_when_zero;
+    autotune_origin origin_when_zero;
+    /* How much slower than the best kernel known such a choice is in the median of problems that were left out of its making:
+     * 0.04 is 4 %. 0 for a winner of this very problem; negative: not known. */
+    double expected_regret;
 } autotune_plan_facts;
 /* Fills `facts`. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* facts);

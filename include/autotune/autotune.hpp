@@ -89,6 +89,17 @@ class Handle {
     // For functions of autotune.h; NULL after a move.
     autotune_handle get() const noexcept { return raw_; }
 
+    // Plans made before are looked up anew when they are asked for next.
+    void refresh() const { throw_if_failed(autotune_refresh(raw_)); }
+    // Waits until the library's own threads have nothing to do (AUTOTUNE_ON_MISS_BACKGROUND).
+    void finish() const { throw_if_failed(autotune_finish(raw_)); }
+    // Makes ready every kernel that plans of the problem take for an m from 1 to the problem's; how many there are.
+    std::size_t warm(const autotune_gemm_problem& problem) const {
+        std::size_t kernels = 0;
+        throw_if_failed(autotune_gemm_warm(raw_, &problem, &kernels));
+        return kernels;
+    }
+
   private:
     autotune_handle raw_ = nullptr;
 };

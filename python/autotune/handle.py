@@ -10,7 +10,7 @@ from ._nvrtc import nvrtc_of_this_python
 from .arrays import address, stream_handle
 from .problem import Problem
 
-ON_MISS = {"compile": 0, "loaded_only": 1, "not_planned": 2}
+ON_MISS = {"compile": 0, "loaded_only": 1, "not_planned": 2, "background": 3}
 LOG_LEVELS = ("debug", "info", "warning")
 
 
@@ -155,7 +155,7 @@ class Handle:
     """What opens the database and makes plans. Uses the CUDA context that is current on the calling thread; creates none.
 
     database, cache_folder, shipped, nvrtc, pin: as in docs/environment.md; None: from the environment, else the default.
-    on_miss: what `run` does for a problem without a plan: "compile", "loaded_only" or "not_planned".
+    on_miss: what `run` does for a problem without a plan: "compile", "loaded_only", "not_planned" or "background".
     record_misses: note problems without a winner in the database, for `autotune sweep`.
     log: called with (level, message), level one of "debug", "info", "warning"; from any thread.
     Raises NoGpu without a driver. Thread-safe.

@@ -27,6 +27,13 @@ struct Binding {
 // Time expected of a config, in microseconds, for ranking only; nullopt: no opinion.
 using Predictor = std::function<std::optional<double>(const Config&)>;
 
+// A config with its launch parameters chosen for another problem than the one it comes from, and what the cost model says of it.
+struct Relaunched {
+    Config config;
+    std::optional<double> predicted_us;
+};
+using Relauncher = std::function<Relaunched(const Config&)>;
+
 // One kernel template for an op. Implementations are stateless: every member is a pure function of its arguments, callable from
 // any thread, and never touches a GPU.
 class Family {
@@ -73,6 +80,13 @@ class Family {
     }
     std::optional<double> predict_us(const Problem& problem, const Config& config, const Device& device) const {
         return predictor(problem, device)(config);
+    }
+
+    // Gives a loaded kernel the launch parameters that are predicted fastest for one problem on one device: compile parameters
+    // stay. What it gives may be illegal where the compile parameters are. It refers to neither problem nor device. The library
+    // asks it of every instance that might serve a problem, so it costs a few microseconds.
+    virtual Relauncher relauncher(const Problem& problem, const Device& device) const {
+        return [predict = predictor(problem, device)](const Config& config) { return Relaunched{config, predict(config)}; };
     }
 };
 

@@ -60,6 +60,7 @@ void resolve_contexts_and_memory(Resolver& r, Driver::Api& api) {
     r.required("cuMemcpyHtoD", 3020, api.memcpy_htod);
     r.required("cuMemcpyDtoH", 3020, api.memcpy_dtoh);
     r.required("cuMemsetD8", 3020, api.memset_d8);
+    r.required("cuMemsetD8Async", 3020, api.memset_d8_async);
 }
 
 void resolve_streams(Resolver& r, Driver::Api& api) {
@@ -71,6 +72,7 @@ void resolve_streams(Resolver& r, Driver::Api& api) {
     r.required("cuThreadExchangeStreamCaptureMode", 10010, api.exchange_capture_mode);
     r.required("cuStreamBeginCapture", 10010, api.stream_begin_capture);
     r.required("cuStreamEndCapture", 10000, api.stream_end_capture);
+    r.required("cuStreamGetCaptureInfo", 11030, api.stream_get_capture_info);
     r.required("cuEventCreate", 2000, api.event_create);
     r.required("cuEventDestroy", 4000, api.event_destroy);
     r.required("cuEventRecord", 2000, api.event_record);
@@ -81,6 +83,9 @@ void resolve_streams(Resolver& r, Driver::Api& api) {
     r.required("cuGraphLaunch", 10000, api.graph_launch);
     r.required("cuGraphDestroy", 10000, api.graph_destroy);
     r.required("cuGraphExecDestroy", 10000, api.graph_exec_destroy);
+    r.required("cuUserObjectCreate", 11030, api.user_object_create);
+    r.required("cuUserObjectRelease", 11030, api.user_object_release);
+    r.required("cuGraphRetainUserObject", 11030, api.graph_retain_user_object);
 }
 
 void resolve_kernels(Resolver& r, Driver::Api& api) {

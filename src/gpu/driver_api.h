@@ -36,6 +36,7 @@ struct Driver::Api {
     PFN_cuMemcpyHtoD_v3020 memcpy_htod = nullptr;
     PFN_cuMemcpyDtoH_v3020 memcpy_dtoh = nullptr;
     PFN_cuMemsetD8_v3020 memset_d8 = nullptr;
+    PFN_cuMemsetD8Async_v3020 memset_d8_async = nullptr;
 
     PFN_cuStreamCreate_v2000 stream_create = nullptr;
     PFN_cuStreamDestroy_v4000 stream_destroy = nullptr;
@@ -45,6 +46,7 @@ struct Driver::Api {
     PFN_cuThreadExchangeStreamCaptureMode_v10010 exchange_capture_mode = nullptr;
     PFN_cuStreamBeginCapture_v10010 stream_begin_capture = nullptr;
     PFN_cuStreamEndCapture_v10000 stream_end_capture = nullptr;
+    PFN_cuStreamGetCaptureInfo_v11030 stream_get_capture_info = nullptr;
 
     PFN_cuEventCreate_v2000 event_create = nullptr;
     PFN_cuEventDestroy_v4000 event_destroy = nullptr;
@@ -57,6 +59,9 @@ struct Driver::Api {
     PFN_cuGraphLaunch_v10000 graph_launch = nullptr;
     PFN_cuGraphDestroy_v10000 graph_destroy = nullptr;
     PFN_cuGraphExecDestroy_v10000 graph_exec_destroy = nullptr;
+    PFN_cuUserObjectCreate_v11030 user_object_create = nullptr;
+    PFN_cuUserObjectRelease_v11030 user_object_release = nullptr;
+    PFN_cuGraphRetainUserObject_v11030 graph_retain_user_object = nullptr;
 
     PFN_cuLibraryLoadData_v12000 library_load_data = nullptr;
     PFN_cuLibraryUnload_v12000 library_unload = nullptr;

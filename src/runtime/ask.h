@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernel_templates/catalogue.h"
 #include "src/core/problem.h"
@@ -35,21 +36,33 @@ class Ask {
 
     // What its plan is found by before every launch: no checks, no allocation.
     virtual PlanKey key(std::uint64_t context_id) const noexcept = 0;
+    // The same problem with another word for an attribute; nullopt if the caller's struct cannot say it.
+    virtual std::optional<Problem> with_word(const Catalogue& catalogue, const std::string& attribute,
+                                             const std::string& word) const {
+        (void)catalogue, (void)attribute, (void)word;
+        return std::nullopt;
+    }
     // The key of a plan that serves more problems, this one among them.
     virtual std::optional<PlanKey> wider_key(std::uint64_t context_id) const noexcept {
         (void)context_id;
         return std::nullopt;
     }
-    // The problem that such a plan is made for.
-    virtual std::optional<Problem> wider_problem(const Catalogue& catalogue) const {
+    // Problems whose kernels serve this one too, with code that it does not need: the least wide first.
+    virtual std::vector<Problem> wider_problems(const Catalogue& catalogue) const {
         (void)catalogue;
-        return std::nullopt;
+        return {};
     }
     // REQUIRES: problem() was called before.
     virtual CallForm form() const noexcept { return {}; }
 
     // The problem as its op knows it. Throws Failure{invalid argument} naming the member and what is allowed.
     virtual Problem problem(const Catalogue& catalogue) const = 0;
+};
+
+// A kernel that stands in for others: its family, and a problem wide enough for its class.
+struct GeneralKernel {
+    std::string family;
+    ProblemRequest request;
 };
 
 // ---- what the structs of all ops share; failures are Failure{invalid argument} ----

@@ -30,7 +30,8 @@ using autotune::runtime::LastError;
 using autotune::runtime::Plan;
 
 struct autotune_handle_s {
-    explicit autotune_handle_s(autotune::runtime::Settings settings) : handle(std::move(settings)) {}
+    explicit autotune_handle_s(autotune::runtime::Settings settings)
+        : handle(std::move(settings), autotune::runtime::general_gemms()) {}
     autotune::runtime::Handle handle;
 };
 
@@ -235,6 +236,37 @@ autotune_status autotune_flush_misses(autotune_handle handle) {
     });
 }
 
+autotune_status autotune_refresh(autotune_handle handle) {
+    return guarded(handle, [](auto& inner) {
+        inner.refresh();
+        return AUTOTUNE_OK;
+    });
+}
+
+autotune_status autotune_finish(autotune_handle handle) {
+    return guarded(handle, [](auto& inner) {
+        inner.finish_background();
+        return AUTOTUNE_OK;
+    });
+}
+
+autotune_status autotune_gemm_warm(autotune_handle handle, const autotune_gemm_problem* problem, size_t* kernels) {
+    return guarded(handle, [&](auto& inner) {
+        const autotune_gemm_problem copy = autotune::runtime::read_problem(problem);
+        const std::size_t count = inner.warm(GemmAsk(copy));
+        if (kernels != nullptr) *kernels = count;
+        return AUTOTUNE_OK;
+    });
+}
+
+autotune_status autotune_warm(autotune_handle handle, const autotune_problem* problem, size_t* kernels) {
+    return guarded(handle, [&](auto& inner) {
+        const std::size_t count = inner.warm(DescribedAsk(problem));
+        if (kernels != nullptr) *kernels = count;
+        return AUTOTUNE_OK;
+    });
+}
+
 autotune_status autotune_gemm_plan(autotune_handle handle, const autotune_gemm_problem* problem, autotune_plan* out) {
     return make_plan<GemmAsk>(handle, problem, out);
 }
@@ -409,7 +441,10 @@ autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* fact
                  .recorded_us = inner.recorded_us(),
                  .workspace_bytes = inner.workspace_bytes(),
                  .workspace_zero_bytes = inner.workspace_zero_bytes(),
-                 .recorded_rival_us = inner.recorded_rival_us()};
+                 .recorded_rival_us = inner.recorded_rival_us(),
+                 .candidate_when_zero = inner.when_zero() != nullptr ? inner.when_zero()->candidate().c_str() : "",
+                 .origin_when_zero = inner.when_zero() != nullptr ? inner.when_zero()->origin() : inner.origin(),
+                 .expected_regret = inner.expected_regret()};
     } catch (...) {
         return LastError::set_for_thread(AUTOTUNE_OUT_OF_MEMORY, "no memory for a prediction");
     }

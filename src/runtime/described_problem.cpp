@@ -162,13 +162,27 @@ TensorDescription DescribedAsk::description(const Op& op, const autotune_tensor&
     return described;
 }
 
-Problem DescribedAsk::problem(const Catalogue& catalogue) const {
-    const Op& op = op_named(catalogue, given_.op());
+ProblemDescription DescribedAsk::whole_description(const Op& op) const {
     ProblemDescription description{.op = std::string(given_.op()), .tensors = {}};
     for (std::size_t i = 0; i < given_.tensor_count(); ++i)
         description.tensors.push_back(this->description(op, given_.tensor(i)));
     for (std::size_t i = 0; i < given_.attribute_count(); ++i)
         description.attributes.push_back(attribute_of(given_.attribute(i)));
+    return description;
+}
+
+std::optional<Problem> DescribedAsk::with_word(const Catalogue& catalogue, const std::string& attribute,
+                                               const std::string& word) const {
+    const Op& op = op_named(catalogue, given_.op());
+    ProblemDescription description = whole_description(op);
+    std::erase_if(description.attributes, [&](const Attribute& given) { return given.name == attribute; });
+    description.attributes.push_back({attribute, word});
+    return op.described(description).problem;
+}
+
+Problem DescribedAsk::problem(const Catalogue& catalogue) const {
+    const Op& op = op_named(catalogue, given_.op());
+    const ProblemDescription description = whole_description(op);
     DescribedProblem described = op.described(description);
     if (described.order.size() > CallForm::kMostTensors)
         refuse("op '" + description.op + "' has more tensors than a call passes");

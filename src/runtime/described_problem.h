@@ -42,8 +42,11 @@ class DescribedAsk final : public Ask {
     // REQUIRES: problem() was called.
     CallForm form() const noexcept override { return form_; }
     Problem problem(const Catalogue& catalogue) const override;
+    std::optional<Problem> with_word(const Catalogue& catalogue, const std::string& attribute,
+                                     const std::string& word) const override;
 
   private:
+    ProblemDescription whole_description(const Op& op) const;
     TensorDescription description(const Op& op, const autotune_tensor& tensor) const;
 
     GivenProblem given_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "src/runtime/settings.h"
 
@@ -146,21 +147,45 @@ CallForm GemmAsk::form() const noexcept {
 }
 
 Problem GemmAsk::problem(const Catalogue& catalogue) const {
-    return problem_of(beta_, catalogue);
+    return problem_of(beta_, aligns_, catalogue);
 }
 
-std::optional<Problem> GemmAsk::wider_problem(const Catalogue& catalogue) const {
-    if (beta_ != AUTOTUNE_BETA_ZERO) return std::nullopt;
-    return problem_of(AUTOTUNE_BETA_ANY, catalogue);
+std::optional<Problem> GemmAsk::with_word(const Catalogue& catalogue, const std::string& attribute,
+                                          const std::string& word) const {
+    if (attribute != "beta") return std::nullopt;
+    return problem_of(word == "zero" ? AUTOTUNE_BETA_ZERO : AUTOTUNE_BETA_ANY, aligns_, catalogue);
 }
 
-Problem GemmAsk::problem_of(autotune_beta beta, const Catalogue& catalogue) const {
+std::vector<Problem> GemmAsk::wider_problems(const Catalogue& catalogue) const {
+    std::vector<Problem> wider;
+    if (beta_ == AUTOTUNE_BETA_ZERO) wider.push_back(problem_of(AUTOTUNE_BETA_ANY, aligns_, catalogue));
+    const auto element = static_cast<unsigned>(size_bytes(dtype_of(given_.ab_type, "ab_type")));
+    const auto element_c = static_cast<unsigned>(size_bytes(dtype_of(given_.c_type, "c_type")));
+    wider.push_back(problem_of(AUTOTUNE_BETA_ANY, {element, element, element_c}, catalogue));
+    return wider;
+}
+
+Problem GemmAsk::problem_of(autotune_beta beta, const std::array<unsigned, 3>& aligns, const Catalogue& catalogue) const {
     autotune_gemm_problem settled = given_;
     settled.beta = beta;
-    settled.align_a = static_cast<int>(aligns_[0]);
-    settled.align_b = static_cast<int>(aligns_[1]);
-    settled.align_c = static_cast<int>(aligns_[2]);
+    settled.align_a = static_cast<int>(aligns[0]);
+    settled.align_b = static_cast<int>(aligns[1]);
+    settled.align_c = static_cast<int>(aligns[2]);
     return to_problem(settled, catalogue);
+}
+
+std::vector<GeneralKernel> general_gemms() {
+    std::vector<GeneralKernel> kernels;
+    for (const char* op : {"hgemm", "bgemm"}) {
+        for (const char* layout : {"nn", "nt"}) {
+            kernels.push_back({"gemm/mma", {op, "64x64x64", {{"layout", layout}, {"beta", "any"}}}});
+            kernels.push_back({"gemm/simt", {op, "64x64x64", {{"layout", layout}, {"beta", "any"}, {"align", "2"}}}});
+        }
+        kernels.push_back({"gemm/simt", {op, "64x64x64", {{"layout", "tn"}, {"beta", "any"}, {"align", "2"}}}});
+    }
+    for (const char* layout : {"nn", "nt"})
+        kernels.push_back({"gemm/simt", {"sgemm", "64x64x64", {{"layout", layout}, {"beta", "any"}, {"align", "4"}}}});
+    return kernels;
 }
 
 }  // namespace autotune::runtime

@@ -25,6 +25,10 @@ inline bool swaps_operands(const autotune_gemm_problem& given) {
     return given.order == AUTOTUNE_COLUMN_MAJOR;
 }
 
+// Kernels that can do every gemm of the usual types and layouts, small and quick to compile: what stands in while a better one is
+// compiled.
+std::vector<GeneralKernel> general_gemms();
+
 // What is looked up before every launch: no checks, no allocation. `aligns` are alignment classes of a, b and c in the caller's
 // order.
 PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,
@@ -41,12 +45,14 @@ class GemmAsk final : public Ask {
     PlanKey key(std::uint64_t context_id) const noexcept override;
     // A plan for any beta serves beta = 0 as well.
     std::optional<PlanKey> wider_key(std::uint64_t context_id) const noexcept override;
-    std::optional<Problem> wider_problem(const Catalogue& catalogue) const override;
+    std::vector<Problem> wider_problems(const Catalogue& catalogue) const override;
+    std::optional<Problem> with_word(const Catalogue& catalogue, const std::string& attribute,
+                                     const std::string& word) const override;
     CallForm form() const noexcept override;
     Problem problem(const Catalogue& catalogue) const override;
 
   private:
-    Problem problem_of(autotune_beta beta, const Catalogue& catalogue) const;
+    Problem problem_of(autotune_beta beta, const std::array<unsigned, 3>& aligns, const Catalogue& catalogue) const;
 
     const autotune_gemm_problem& given_;
     std::array<unsigned, 3> aligns_;

@@ -1,9 +1,12 @@
 #include "src/runtime/handle.h"
 
 #include <algorithm>
-#include <limits>
+#include <set>
+#include <system_error>
+#include <thread>
 
 #include "src/core/error.h"
+#include "src/gpu/borrowed_context.h"
 #include "src/runtime/fork.h"
 
 namespace autotune::runtime {
@@ -18,15 +21,17 @@ bool is_final(const Error& error) {
 
 }  // namespace
 
-Handle::Handle(Settings settings)
+Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
     : settings_(std::move(settings)),
       log_(settings_),
       driver_(gpu::Driver::load()),
       winners_(settings_, catalogue_, log_),
       instances_(settings_, catalogue_, driver_, log_),
       workspaces_(driver_),
-      fork_generation_(fork_generation()) {
+      fork_generation_(fork_generation()),
+      background_(std::clamp(std::thread::hardware_concurrency() / 2, 1U, 8U)) {
     if (!settings_.warning.empty()) log_.warn(settings_.warning);
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND) load_general_kernels(general);
 }
 
 bool Handle::is_foreign() const noexcept {
@@ -54,27 +59,42 @@ void Handle::check_supported(const Ask& ask) {
     runtime::check_supported(catalogue_, ask.problem(catalogue_), device_of(context.ordinal));
 }
 
-Handle::Shared Handle::bind(const Chosen& chosen, const Problem& problem, const Wanted& wanted) {
+// A caller's description in values of our own. A scalar that the problem leaves to each call may be zero in all of them: the
+// problem that says so has kernels that do not read what the scalar multiplies.
+Handle::Order Handle::order_of(const Wanted& wanted) const {
+    Order order{wanted.key, wanted.context, wanted.ask.problem(catalogue_), {}, std::nullopt};
+    order.form = wanted.ask.form();
+    for (std::size_t i = 0; i < order.problem.scalars.size(); ++i) {
+        const std::string& name = order.problem.scalars[i].name;
+        if (!order.problem.has_attribute(name) || order.problem.attribute(name) != AttributeValue("any")) continue;
+        order.zeroed = wanted.ask.with_word(catalogue_, name, "zero");
+        order.zero_scalar = i;
+        break;
+    }
+    return order;
+}
+
+Handle::Shared Handle::bind(const Chosen& chosen, const Problem& problem, const Order& order) {
     const std::string& name = chosen.instance->candidate.family;
     const Family* family = catalogue_.find_family(name);
     check(family != nullptr, "no family " + name);
-    return std::make_shared<const Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(wanted.context.ordinal),
-                                                    wanted.context.id, chosen.origin, chosen.recorded_us,
-                                                    chosen.recorded_rival_us, wanted.ask.form(), errors_});
+    return std::make_shared<const Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(order.context.ordinal),
+                                                    order.context.id, chosen.origin, chosen.recorded_us, chosen.recorded_rival_us,
+                                                    chosen.regret, order.form, errors_, chosen.when_zero, order.zero_scalar});
 }
 
 // A stored winner that will not compile or load any more is a warning, and the next candidate's turn.
-Handle::Shared Handle::first_that_works(const std::vector<Found>& candidates, const Problem& problem, const Wanted& wanted,
-                                        std::exception_ptr& failure) {
-    const Device& device = device_of(wanted.context.ordinal);
+Handle::Shared Handle::first_that_works(const std::vector<Found>& candidates, Attempt& attempt) {
+    const Device& device = device_of(attempt.order.context.ordinal);
     const auto warn = [&](const Found& found, const char* why) {
-        if (!failure) failure = std::current_exception();
-        log_.warn(found.candidate.to_string() + " cannot serve " + problem.key() + ": " + why);
+        if (!attempt.failure) attempt.failure = std::current_exception();
+        log_.warn(found.candidate.to_string() + " cannot serve " + attempt.problem.key() + ": " + why);
     };
     for (const Found& found : candidates) {
         try {
-            return bind({instances_.make(found, problem, device), found.origin, found.recorded_us, found.recorded_rival_us},
-                        problem, wanted);
+            return bind({instances_.make(found, attempt.problem, device), found.origin, found.recorded_us,
+                         found.recorded_rival_us, found.regret, attempt.when_zero},
+                        attempt.problem, attempt.order);
         } catch (const Error& error) {
             if (is_final(error)) throw;
             warn(found, error.what());
@@ -85,69 +105,111 @@ Handle::Shared Handle::first_that_works(const std::vector<Found>& candidates, co
     return nullptr;
 }
 
-// Defaults are looked for only where no stored winner serves: predicting all of them takes longer than everything else.
-Handle::Shared Handle::best(const Problem& problem, const Wanted& wanted) {
-    const Device& device = device_of(wanted.context.ordinal);
-    std::exception_ptr failure;
+// A kernel of its own for calls in which the scalar is zero is worth compiling where somebody tuned one. nullptr otherwise.
+Handle::Shared Handle::best_when_zero(const Order& order) {
+    if (!order.zeroed || winners_.is_pinned(*order.zeroed)) return nullptr;
+    Attempt attempt{*order.zeroed, order, nullptr, nullptr};
+    return first_that_works(winners_.stored(*order.zeroed, device_of(order.context.ordinal)), attempt);
+}
+
+// Defaults are looked for only where no other candidate serves: predicting all of them takes longer than everything else.
+Handle::Shared Handle::best(const Order& order) {
+    const Device& device = device_of(order.context.ordinal);
+    Attempt attempt{order.problem, order, best_when_zero(order), nullptr};
     Shared plan;
-    if (winners_.is_pinned(problem)) {
-        plan = first_that_works({winners_.pinned(problem, device)}, problem, wanted, failure);
+    if (winners_.is_pinned(order.problem)) {
+        plan = first_that_works({winners_.pinned(order.problem, device)}, attempt);
     } else {
-        plan = first_that_works(winners_.stored(problem, device), problem, wanted, failure);
-        if (!plan) plan = first_that_works(winners_.likely_default(problem, device), problem, wanted, failure);
-        if (!plan) plan = first_that_works(winners_.defaults(problem, device), problem, wanted, failure);
+        plan = first_that_works(winners_.stored(order.problem, device), attempt);
+        if (!plan) plan = first_that_works(winners_.untuned(order.problem, device), attempt);
+        if (!plan) plan = first_that_works(winners_.defaults(order.problem, device), attempt);
     }
-    if (!plan) std::rethrow_exception(failure);
+    if (!plan) std::rethrow_exception(attempt.failure);
     if (plan->origin() == AUTOTUNE_ORIGIN_NEAR || plan->origin() == AUTOTUNE_ORIGIN_DEFAULT)
-        winners_.note_miss(problem, device.identity);
+        winners_.note_miss(order.problem, device.identity, plan->origin());
     return plan;
 }
 
 const Handle::Shared* Handle::made(const PlanKey& key) const {
-    const Shared* const kept = plans_.find(key);
-    return kept != nullptr && (*kept)->origin() != AUTOTUNE_ORIGIN_LOADED ? kept : nullptr;
+    const Kept* const kept = plans_.find(key);
+    const bool is_made = kept != nullptr && kept->kind == Kept::Kind::made && kept->generation == generation_;
+    return is_made ? &kept->plan : nullptr;
 }
 
 // Threads that ask for one problem get the plan of the first; those that ask for others do not wait.
-Handle::Shared Handle::make(const Wanted& wanted) {
-    if (const Shared* kept = made(wanted.key)) return *kept;
-    return making_.run(wanted.key, [&]() -> Shared {
-        if (const Shared* kept = made(wanted.key)) return *kept;
-        const Problem problem = wanted.ask.problem(catalogue_);
+Handle::Shared Handle::make(const Order& order) {
+    if (const Shared* kept = made(order.key)) return *kept;
+    return making_.run(order.key, [&]() -> Shared {
+        if (const Shared* kept = made(order.key)) return *kept;
+        const std::uint64_t generation = generation_;  // a refresh from here on makes the plan an old one
         const gpu::RelaxedCapture relaxed(*driver_);
-        return *plans_.assign(wanted.key, best(problem, wanted));
+        return plans_.assign(order.key, {best(order), generation, Kept::Kind::made})->plan;
     });
 }
 
 Handle::Shared Handle::plan(const Ask& ask) {
     const gpu::CurrentContext context = current_context();
-    return make({ask, ask.key(context.id), context});
+    const PlanKey key = ask.key(context.id);
+    if (const Shared* kept = made(key)) return *kept;
+    return make(order_of({ask, key, context}));
+}
+
+void Handle::refresh() {
+    winners_.refresh();
+    ++generation_;
+}
+
+std::size_t Handle::warm(const Ask& ask) {
+    const gpu::CurrentContext context = current_context();
+    const Order order = order_of({ask, ask.key(context.id), context});
+    const Device& device = device_of(context.ordinal);
+    const gpu::RelaxedCapture relaxed(*driver_);
+    std::vector<Served> served = winners_.serving(order.problem, device);
+    if (order.zeroed) {
+        for (Served& each : winners_.serving(*order.zeroed, device)) served.push_back(std::move(each));
+    }
+    std::mutex mutex;
+    std::exception_ptr failure;
+    std::set<std::string> loaded;
+    Background workers(std::max(1U, std::thread::hardware_concurrency()));
+    const gpu::BorrowedContext borrowed(driver_);
+    for (const Served& each : served) {
+        workers.add([&] {
+            try {
+                borrowed.make_current();
+                const auto instance = instances_.make(each.found, each.problem, device);
+                bind({instance, each.found.origin}, each.problem, order);  // loads it into the context
+                const std::lock_guard lock(mutex);
+                loaded.insert(instance->source);
+            } catch (...) {
+                const std::lock_guard lock(mutex);
+                failure = std::current_exception();
+            }
+        });
+    }
+    workers.wait();
+    if (failure) std::rethrow_exception(failure);
+    return loaded.size();
 }
 
 // A kernel that was compiled for a wider problem serves this one too, with code that it does not need.
 Handle::Shared Handle::any_loaded(const Wanted& wanted, const char* because) {
-    const Problem problem = wanted.ask.problem(catalogue_);
-    if (Shared plan = loaded_plan(wanted, problem)) return plan;
-    if (const auto wider = wanted.ask.wider_problem(catalogue_)) {
-        if (Shared plan = loaded_plan(wanted, *wider)) return plan;
-    }
-    throw Failure(AUTOTUNE_NOT_PLANNED, "no kernel that is loaded can do " + problem.key() + ", and " + because +
-                                            "; make its plan before with autotune_" + problem.op + "_plan()");
+    const Order order = order_of(wanted);
+    if (Shared plan = loaded_plan(order, order.problem)) return plan;
+    for (const Problem& wider : wanted.ask.wider_problems(catalogue_))
+        if (Shared plan = loaded_plan(order, wider)) return plan;
+    throw Failure(AUTOTUNE_NOT_PLANNED, "no kernel that is loaded can do " + order.problem.key() + ", and " + because +
+                                            "; make its plan before with autotune_" + order.problem.op + "_plan()");
 }
 
 // The loaded kernel that is predicted fastest; nullptr if none can do it.
-Handle::Shared Handle::loaded_plan(const Wanted& wanted, const Problem& problem) {
-    const Device& device = device_of(wanted.context.ordinal);
-    auto loaded = instances_.loaded_for(problem, device);
-    const auto predicted = [&](const std::shared_ptr<const Instance>& instance) {
-        const Family* family = catalogue_.find_family(instance->candidate.family);
-        return family->predict_us(problem, instance->candidate.config, device).value_or(std::numeric_limits<double>::infinity());
-    };
-    std::stable_sort(loaded.begin(), loaded.end(), [&](const auto& a, const auto& b) { return predicted(a) < predicted(b); });
+Handle::Shared Handle::loaded_plan(const Order& order, const Problem& problem) {
+    const Device& device = device_of(order.context.ordinal);
     const gpu::RelaxedCapture relaxed(*driver_);
-    for (const auto& instance : loaded) {
+    for (const auto& instance : instances_.loaded_for(problem, device)) {
         try {
-            return *plans_.assign(wanted.key, bind({instance, AUTOTUNE_ORIGIN_LOADED}, problem, wanted));
+            const Shared plan = bind({instance, AUTOTUNE_ORIGIN_LOADED}, problem, order);
+            return plans_.assign(order.key, {plan, generation_, Kept::Kind::stand_in})->plan;
         } catch (const Error& error) {
             if (is_final(error)) throw;
             log_.warn(instance->candidate.to_string() + " cannot serve " + problem.key() + ": " + error.what());
@@ -156,13 +218,45 @@ Handle::Shared Handle::loaded_plan(const Wanted& wanted, const Problem& problem)
     return nullptr;
 }
 
-// `kept`: a stand-in that was found for the key, or nullptr.
-Handle::Shared Handle::on_miss(const Wanted& wanted, const Shared* kept, gpu::StreamHandle stream) {
+// The best kernel is made on a thread of the library, whether or not another can stand in for it until then.
+Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept) {
+    const auto work = [this, order = order_of(wanted), context = gpu::BorrowedContext(driver_)] {
+        try {
+            context.make_current();
+            make(order);
+        } catch (...) {
+            log_.warn("in the background: " + describe_current_exception().message);
+        }
+    };
+    Shared plan = kept != nullptr ? kept->plan : nullptr;
+    if (!plan) {
+        if (const auto wider = wanted.ask.wider_key(wanted.context.id))
+            if (const Kept* general = plans_.find(*wider)) plan = general->plan;
+    }
+    std::exception_ptr failure;
+    try {
+        if (!plan) plan = any_loaded(wanted, "its own is being compiled");
+        plans_.assign(wanted.key, {plan, generation_, Kept::Kind::awaited_stand_in});
+    } catch (const Failure&) {
+        failure = std::current_exception();
+    }
+    try {
+        background_.add(work);
+    } catch (const std::system_error&) {  // no thread: a later call tries again
+        if (plan) plans_.assign(wanted.key, {plan, generation_, Kept::Kind::stand_in});
+    }
+    if (failure) std::rethrow_exception(failure);
+    return plan;
+}
+
+// `kept`: a stand-in or an older plan that was found for the key, or nullptr.
+Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream) {
     const bool capturing = gpu::is_capturing(*driver_, stream);
-    if (settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE && !capturing) return make(wanted);
-    if (kept != nullptr) return *kept;
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE && !capturing) return make(order_of(wanted));
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(wanted, kept);
+    if (kept != nullptr) return kept->plan;
     if (const auto wider = wanted.ask.wider_key(wanted.context.id)) {
-        if (const Shared* general = plans_.find(*wider)) return *general;
+        if (const Kept* general = plans_.find(*wider)) return general->plan;
     }
     if (settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED) {
         const Problem problem = wanted.ask.problem(catalogue_);
@@ -172,19 +266,49 @@ Handle::Shared Handle::on_miss(const Wanted& wanted, const Shared* kept, gpu::St
     return any_loaded(wanted, capturing ? "the stream is being captured" : "options.on_miss allows no other");
 }
 
+// Whether a call may run what is kept without asking what else there is.
+bool Handle::may_serve(const Kept& kept) const noexcept {
+    if (kept.generation != generation_.load(std::memory_order_relaxed)) return false;
+    if (kept.kind != Kept::Kind::stand_in) return true;
+    return settings_.on_miss == AUTOTUNE_ON_MISS_LOADED_ONLY || settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED;
+}
+
 // `made` owns a plan that is not kept; the plan is one of the two.
 const Plan& Handle::find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Shared& made) {
-    const Shared* kept = plans_.find(wanted.key);
-    if (kept == nullptr || ((*kept)->origin() == AUTOTUNE_ORIGIN_LOADED && settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE)) {
-        made = on_miss(wanted, kept, stream);
-        return *made;
+    const Kept* kept = plans_.find(wanted.key);
+    if (kept != nullptr && may_serve(*kept)) return *kept->plan;
+    made = on_miss(wanted, kept, stream);
+    return *made;
+}
+
+// Of every device's architecture. What does not compile is a warning: other kernels may do.
+void Handle::load_general_kernels(const std::vector<GeneralKernel>& kernels) {
+    const gpu::RelaxedCapture relaxed(*driver_);
+    Background workers(std::max(1U, std::thread::hardware_concurrency()));
+    std::set<std::string> archs;
+    for (int ordinal = 0; ordinal < driver_->device_count(); ++ordinal) {
+        const Device& device = device_of(ordinal);
+        if (!archs.insert(device.arch()).second) continue;
+        for (const GeneralKernel& general : kernels) {
+            workers.add([this, &device, general] {
+                const Problem problem = catalogue_.problem(general.request);
+                const Family& family = *catalogue_.find_family(general.family);
+                if (family.refuses(problem, device)) return;
+                try {
+                    const Candidate candidate{general.family, family.default_config(problem, device)};
+                    instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
+                } catch (...) {
+                    log_.warn("a general kernel for " + problem.class_key() + ": " + describe_current_exception().message);
+                }
+            });
+        }
     }
-    return **kept;
+    workers.wait();
 }
 
 autotune_status Handle::run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream) {
     if (plan.workspace_bytes() == 0) return plan.run(call, stream);
-    const Workspace workspace = workspaces_.get({context_id, stream, &plan, plan.workspace_bytes(), plan.workspace_zero_bytes()});
+    const Workspace workspace = workspaces_.get({context_id, stream, plan.workspace_bytes(), plan.workspace_zero_bytes()});
     Plan::Call with_workspace = call;
     with_workspace.workspace = workspace.address;
     with_workspace.workspace_bytes = workspace.bytes;

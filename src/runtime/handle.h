@@ -1,14 +1,17 @@
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "kernel_templates/catalogue.h"
 #include "src/gpu/driver.h"
 #include "src/runtime/ask.h"
+#include "src/runtime/background.h"
 #include "src/runtime/insert_only_map.h"
 #include "src/runtime/instances.h"
 #include "src/runtime/log.h"
@@ -25,13 +28,23 @@ namespace autotune::runtime {
 class Handle {
   public:
     // Throws Error{no_gpu} without a driver.
-    explicit Handle(Settings settings);
+    // `general`: what stands in while better kernels are compiled in the background; compiled here where the policy says so.
+    explicit Handle(Settings settings, const std::vector<GeneralKernel>& general = {});
 
     // Throws Failure{no kernel} with the reasons if no family can do the problem on the current context's device.
     void check_supported(const Ask& ask);
 
     // Looks up, builds and keeps the plan of a problem for the current context.
     std::shared_ptr<const Plan> plan(const Ask& ask);
+
+    // Makes ready every kernel that plans of this problem take for a first extent of 1 up to the problem's own; how many there
+    // are.
+    std::size_t warm(const Ask& ask);
+
+    // Plans made before are made again when they are asked for next: winners that were stored since then are found.
+    void refresh();
+    // Until the library's threads have nothing to do.
+    void finish_background() { background_.wait(); }
 
     // Runs a problem by the plan that is kept for it, or as the policy says. Failures that run() itself finds come as its status.
     autotune_status tuned(const Ask& ask, const Plan::Call& call, gpu::StreamHandle stream);
@@ -51,28 +64,61 @@ class Handle {
         PlanKey key;
         gpu::CurrentContext context;
     };
+    // The same where it outlives the call.
+    struct Order {
+        PlanKey key;
+        gpu::CurrentContext context;
+        Problem problem;
+        CallForm form;
+        // The problem with a scalar fixed at zero, where the caller leaves that to each call.
+        std::optional<Problem> zeroed;
+        std::size_t zero_scalar = 0;
+    };
+    // What is kept for a key.
+    struct Kept {
+        enum class Kind : std::uint8_t {
+            made,             // the best there is
+            stand_in,         // a kernel that was loaded
+            awaited_stand_in  // the same, while the best is made in the background
+        };
+        Shared plan;
+        std::uint64_t generation = 0;  // of refresh()
+        Kind kind = Kind::made;
+    };
 
     gpu::CurrentContext current_context() const;
     const Device& device_of(int ordinal);
-    Shared make(const Wanted& wanted);
+    Order order_of(const Wanted& wanted) const;
+    Shared make(const Order& order);
     // An instance with how it was found.
     struct Chosen {
         std::shared_ptr<const Instance> instance;
         autotune_origin origin;
         double recorded_us = 0;
         double recorded_rival_us = 0;
+        double regret = -1;
+        Shared when_zero = nullptr;
     };
-    Shared bind(const Chosen& chosen, const Problem& problem, const Wanted& wanted);
-    // A plan that was made for the key, nullptr if there is none or a stand-in.
+    Shared bind(const Chosen& chosen, const Problem& problem, const Order& order);
+    // A plan that was made for the key since the last refresh, nullptr if there is none or a stand-in.
     const Shared* made(const PlanKey& key) const;
-    Shared best(const Problem& problem, const Wanted& wanted);
-    // nullptr if none of them does; the first failure stays in `failure`.
-    Shared first_that_works(const std::vector<Found>& candidates, const Problem& problem, const Wanted& wanted,
-                            std::exception_ptr& failure);
-    // The best legal kernel among those loaded. Throws Failure{not planned} if there is none.
+    bool may_serve(const Kept& kept) const noexcept;
+    Shared best(const Order& order);
+    Shared best_when_zero(const Order& order);
+    struct Attempt {
+        const Problem& problem;
+        const Order& order;
+        Shared when_zero;
+        std::exception_ptr failure;  // the first
+    };
+    // nullptr if none of them does.
+    Shared first_that_works(const std::vector<Found>& candidates, Attempt& attempt);
+    // The best legal kernel among those loaded, kept as a stand-in. Throws Failure{not planned} if there is none.
     Shared any_loaded(const Wanted& wanted, const char* because);
-    Shared loaded_plan(const Wanted& wanted, const Problem& problem);
-    Shared on_miss(const Wanted& wanted, const Shared* kept, gpu::StreamHandle stream);
+    Shared loaded_plan(const Order& order, const Problem& problem);
+    Shared on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream);
+    Shared in_background(const Wanted& wanted, const Kept* kept);
+    void load_general_kernels(const std::vector<GeneralKernel>& kernels);
     const Plan& find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Shared& made);
     // With a workspace of the handle's where the plan needs one.
     autotune_status run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream);
@@ -85,11 +131,13 @@ class Handle {
     Winners winners_;
     Instances instances_;
     Workspaces workspaces_;
-    InsertOnlyMap<PlanKey, Shared> plans_;
+    InsertOnlyMap<PlanKey, Kept> plans_;
+    std::atomic<std::uint64_t> generation_{0};
     SingleFlight<PlanKey, Shared, PlanKey::Hash> making_;
     std::mutex devices_mutex_;
     std::map<int, Device> devices_;  // by ordinal; never erased
     int fork_generation_;
+    Background background_;  // the last member: its threads use the others
 };
 
 }  // namespace autotune::runtime

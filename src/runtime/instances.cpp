@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernel_templates/legality.h"
+#include "kernel_templates/offers.h"
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
 #include "src/runtime/roomy_thread.h"
@@ -36,16 +36,22 @@ const std::vector<std::string>& Instances::compile_parameters(const Family& fami
     return compile_parameters_.emplace(name, std::move(names)).first->second;
 }
 
-std::string Instances::source_of(const Candidate& candidate, const Problem& problem, const Device& device) const {
-    const Family& family = family_of(candidate);
-    std::string source = device.arch() + ' ' + candidate.family;
-    for (const std::string& name : compile_parameters(family, problem, device))
-        source += ' ' + std::to_string(candidate.config[name]);
+std::string Instances::facts_of(const Family& family, const Problem& problem, const Device& device) const {
+    std::string facts = device.arch() + ' ';
+    facts += family.name();
     for (const Binding& fact : family.facts(problem)) {
         const auto* type = std::get_if<DType>(&fact.value);
-        source += ' ' + fact.name + '=';
-        source += type != nullptr ? std::string(to_string(*type)) : std::to_string(std::get<std::int64_t>(fact.value));
+        facts += ' ' + fact.name + '=';
+        facts += type != nullptr ? std::string(to_string(*type)) : std::to_string(std::get<std::int64_t>(fact.value));
     }
+    return facts;
+}
+
+std::string Instances::source_of(const Candidate& candidate, const Problem& problem, const Device& device) const {
+    const Family& family = family_of(candidate);
+    std::string source = facts_of(family, problem, device);
+    for (const std::string& name : compile_parameters(family, problem, device))
+        source += ' ' + std::to_string(candidate.config[name]);
     return source;
 }
 
@@ -73,8 +79,11 @@ Instances::Shared Instances::load(const Order& order, const std::string& nvrtc, 
     auto library = std::make_shared<const gpu::Library>(driver_, compiled.cubin);
     auto instance = std::make_shared<const Instance>(
         Instance{order.candidate, order.device.arch(), nvrtc, order.source, compiled.symbol, std::move(library)});
+    const std::string facts = facts_of(family_of(order.candidate), order.problem, order.device);
     const std::lock_guard lock(mutex_);
-    return instances_.emplace(order.source, std::move(instance)).first->second;
+    const auto [entry, is_new] = instances_.try_emplace(order.source, instance);
+    if (is_new) by_facts_[facts].push_back(std::move(instance));
+    return entry->second;
 }
 
 // nullptr if it is not cached, or cached as something that the driver will not take.
@@ -138,18 +147,24 @@ Instances::Shared Instances::make(const Found& found, const Problem& problem, co
 }
 
 std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, const Device& device) const {
+    constexpr std::size_t kMost = 4;
     std::vector<Shared> all;
-    {
+    for (const Family* family : catalogue_.families_of(problem.op)) {
+        const std::string facts = facts_of(*family, problem, device);
         const std::lock_guard lock(mutex_);
-        for (const auto& [source, instance] : instances_) all.push_back(instance);
+        if (const auto found = by_facts_.find(facts); found != by_facts_.end())
+            all.insert(all.end(), found->second.begin(), found->second.end());
     }
-    Legality legality(catalogue_, problem, device);
-    std::erase_if(all, [&](const Shared& instance) {
-        return instance->arch != device.arch() || !legality.allows(instance->candidate) ||
-               source_of(instance->candidate, problem, device) != instance->source;
-    });
     std::sort(all.begin(), all.end(), [](const Shared& a, const Shared& b) { return a->source < b->source; });
-    return all;
+    std::vector<Candidate> candidates;
+    for (const Shared& each : all) candidates.push_back(each->candidate);
+    std::vector<Shared> ranked;
+    for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, kMost)) {
+        Instance twin = *all[each.offer];  // the same code, other launch parameters
+        twin.candidate = std::move(each.candidate);
+        ranked.push_back(std::make_shared<const Instance>(std::move(twin)));
+    }
+    return ranked;
 }
 
 }  // namespace autotune::runtime

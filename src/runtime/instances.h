@@ -39,7 +39,8 @@ class Instances {
     // REQUIRES: a context is current. Throws Error or Failure{compile failed}.
     std::shared_ptr<const Instance> make(const Found& found, const Problem& problem, const Device& device);
 
-    // Those already loaded that are legal for the problem: no file, no compiler, no driver call.
+    // Those already loaded that are legal for the problem, with launch parameters of its own, the one that is predicted fastest
+    // first, at most four: no file, no compiler, no driver call.
     std::vector<std::shared_ptr<const Instance>> loaded_for(const Problem& problem, const Device& device) const;
 
   private:
@@ -54,7 +55,9 @@ class Instances {
 
     const Family& family_of(const Candidate& candidate) const;
     const std::vector<std::string>& compile_parameters(const Family& family, const Problem& problem, const Device& device) const;
-    // Family, compile parameters, facts of the problem and architecture, as text: what is equal here renders to the same source.
+    // Architecture, family and facts of the problem as text: what instances of one problem share.
+    std::string facts_of(const Family& family, const Problem& problem, const Device& device) const;
+    // The same with the compile parameters: what is equal here renders to the same source.
     std::string source_of(const Candidate& candidate, const Problem& problem, const Device& device) const;
     jit::Rendered rendered(const Order& order, const std::string& nvrtc) const;
     Shared loaded(const Candidate& candidate, const std::string& source) const;
@@ -74,6 +77,7 @@ class Instances {
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
     mutable std::mutex mutex_;                                                              // held for moments only
     std::unordered_map<std::string, Shared> instances_;                                     // by source
+    std::unordered_map<std::string, std::vector<Shared>> by_facts_;                         // the same, by facts_of()
     mutable std::unordered_map<std::string, std::vector<std::string>> compile_parameters_;  // by family; never erased
 };
 

@@ -11,6 +11,10 @@ namespace {
 // What cuMemAlloc gives, and what kernels may assume of their workspace.
 constexpr std::uintptr_t kWorkspaceMisalignedBits = 255;
 
+std::size_t round_up(std::size_t bytes) {
+    return (bytes + kWorkspaceMisalignedBits) & ~kWorkspaceMisalignedBits;
+}
+
 std::uintptr_t bits_of(const void* address) {
     return reinterpret_cast<std::uintptr_t>(address);
 }
@@ -66,7 +70,10 @@ Plan::Plan(const Parts& parts)
       origin_(parts.origin),
       recorded_us_(parts.recorded_us),
       recorded_rival_us_(parts.recorded_rival_us),
+      regret_(parts.regret),
       candidate_(parts.instance->candidate.to_string()),
+      when_zero_(parts.when_zero),
+      zero_scalar_(parts.zero_scalar),
       fork_generation_(fork_generation()) {
     check(tensor_count_ >= 1 && tensor_count_ <= kMostTensors && scalar_count_ <= kMostScalars,
           "op " + op_ + " has more tensors or scalars than a call passes");
@@ -83,6 +90,28 @@ Plan::Plan(const Parts& parts)
     check(written != problem_.tensors.end(), "op " + op_ + " writes no tensor");
     output_ = form_.order[static_cast<std::size_t>(written - problem_.tensors.begin())];
     if (form_.may_be_in_place) in_place_bytes_ = static_cast<std::size_t>(written->span_bytes());
+    share_workspace();
+}
+
+// Counters of both plans end where the scratch of both begins, so that neither's scratch dirties the other's counters.
+void Plan::share_workspace() {
+    const LaunchPlan& own = launch_.plan();
+    workspace_bytes_ = own.workspace_bytes;
+    workspace_zero_bytes_ = own.workspace_zero_bytes;
+    if (!when_zero_ || when_zero_->workspace_bytes() == 0) return;
+    const std::size_t own_counters = round_up(own.workspace_zero_bytes);
+    const std::size_t zero_counters = round_up(when_zero_->workspace_zero_bytes());
+    const auto scratch = [](std::size_t bytes, std::size_t counters) { return bytes > counters ? bytes - counters : 0; };
+    const std::size_t counters = std::max(own_counters, zero_counters);
+    own_offset_ = counters - own_counters;
+    zero_offset_ = counters - zero_counters;
+    workspace_zero_bytes_ = counters;
+    workspace_bytes_ =
+        counters + std::max(scratch(own.workspace_bytes, own_counters), scratch(when_zero_->workspace_bytes(), zero_counters));
+}
+
+const Plan& Plan::plan_for(const Call& call) const noexcept {
+    return when_zero_ && is_zero_float(call.scalars[zero_scalar_]) ? *when_zero_ : *this;
 }
 
 double Plan::predicted_us() const {
@@ -164,18 +193,23 @@ autotune_status Plan::refuse(const Call& call) const {
                 "workspace is at " + hexadecimal(bits_of(call.workspace)) + "; it must be a multiple of 256 bytes");
 }
 
+// REQUIRES: the call is fit for this plan.
+int Plan::enqueue(const Call& call, std::size_t workspace_offset, gpu::StreamHandle stream) const noexcept {
+    std::array<gpu::DeviceAddress, kMostTensors> addresses;
+    for (std::size_t i = 0; i < tensor_count_; ++i) addresses[i] = device_address(call.tensors[form_.order[i]]);
+    const gpu::DeviceAddress workspace = call.workspace == nullptr ? 0 : device_address(call.workspace) + workspace_offset;
+    return launch_.enqueue(
+        {.tensors = std::span(addresses.data(), tensor_count_), .scalars = call.scalars, .workspace = workspace}, stream);
+}
+
 autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noexcept {
     try {
         if (is_foreign()) return fail(AUTOTUNE_FORKED, "the plan was made in the parent process; CUDA does not survive a fork");
         if (launch_.plan().steps.empty()) return AUTOTUNE_OK;  // nothing to compute, and addresses of nothing may be NULL
         if (!is_fit(call)) return refuse(call);
 
-        std::array<gpu::DeviceAddress, kMostTensors> addresses;
-        for (std::size_t i = 0; i < tensor_count_; ++i) addresses[i] = device_address(call.tensors[form_.order[i]]);
-        const int code = launch_.enqueue({.tensors = std::span(addresses.data(), tensor_count_),
-                                          .scalars = call.scalars,
-                                          .workspace = device_address(call.workspace)},
-                                         stream);
+        const Plan& chosen = plan_for(call);
+        const int code = chosen.enqueue(call, &chosen == this ? own_offset_ : zero_offset_, stream);
         if (code == 0) return AUTOTUNE_OK;
         gpu::throw_if_failed(*driver_, code, "cuLaunchKernelEx");
     } catch (...) {

@@ -14,7 +14,8 @@
 
 namespace autotune::runtime {
 
-// A candidate bound to one problem in one context, ready to be enqueued. Immutable; shared by threads.
+// A candidate bound to one problem in one context, ready to be enqueued. Immutable; shared by threads. A plan may hold another,
+// for calls in which one of its scalars is zero: each call takes the one that its scalars allow.
 class Plan {
   public:
     static constexpr std::size_t kMostTensors = CallForm::kMostTensors;
@@ -37,8 +38,11 @@ class Plan {
         autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
         double recorded_us = 0;  // of a stored winner of this very problem; 0: none
         double recorded_rival_us = 0;
+        double regret = -1;  // expected against the best known; negative: not known
         CallForm form{};
         std::shared_ptr<LastError> errors;
+        std::shared_ptr<const Plan> when_zero;  // of the same problem with that scalar fixed at zero; may be nullptr
+        std::size_t zero_scalar = 0;
     };
 
     // REQUIRES: the context is current. Throws DriverError.
@@ -47,13 +51,16 @@ class Plan {
     // Checks the call and enqueues it. Nothing but the launch happens unless it fails.
     autotune_status run(const Call& call, gpu::StreamHandle stream) const noexcept;
 
-    std::size_t workspace_bytes() const { return launch_.plan().workspace_bytes; }
-    std::size_t workspace_zero_bytes() const { return launch_.plan().workspace_zero_bytes; }
+    std::size_t workspace_bytes() const { return workspace_bytes_; }
+    std::size_t workspace_zero_bytes() const { return workspace_zero_bytes_; }
+    // The plan for calls in which a scalar is zero; nullptr if this one serves them too.
+    const Plan* when_zero() const { return when_zero_.get(); }
     autotune_origin origin() const { return origin_; }
     const std::string& candidate() const { return candidate_; }
-    bool is_deterministic() const { return launch_.plan().deterministic; }
+    bool is_deterministic() const { return launch_.plan().deterministic && (!when_zero_ || when_zero_->is_deterministic()); }
     double recorded_us() const { return recorded_us_; }
     double recorded_rival_us() const { return recorded_rival_us_; }
+    double expected_regret() const { return regret_; }
     // By the family's cost model, computed now; 0: it has no opinion.
     double predicted_us() const;
     std::size_t tensor_count() const { return tensor_count_; }
@@ -67,6 +74,9 @@ class Plan {
     autotune_status refuse_argument(const std::string& why) const noexcept;
 
   private:
+    void share_workspace();
+    const Plan& plan_for(const Call& call) const noexcept;
+    int enqueue(const Call& call, std::size_t workspace_offset, gpu::StreamHandle stream) const noexcept;
     bool is_fit(const Call& call) const noexcept;
     bool lies_partly_over_an_input(const Call& call) const noexcept;
     autotune_status refuse(const Call& call) const;
@@ -91,9 +101,13 @@ class Plan {
     std::size_t in_place_bytes_ = 0;  // of the output where it may be an input, else 0
     std::string op_;
     autotune_origin origin_;
-    double recorded_us_;
-    double recorded_rival_us_;
+    double recorded_us_, recorded_rival_us_, regret_;
     std::string candidate_;
+    std::shared_ptr<const Plan> when_zero_;
+    std::size_t zero_scalar_;
+    std::size_t workspace_bytes_ = 0, workspace_zero_bytes_ = 0;
+    // Where the workspaces of the two plans begin in the one that a call passes: their counters end at one place.
+    std::size_t own_offset_ = 0, zero_offset_ = 0;
     int fork_generation_;
 };
 

@@ -67,7 +67,7 @@ void fill(std::string& setting, const char* option, const std::string& from_vari
 
 void check_options(const autotune_options& options) {
     const int on_miss = static_cast<int>(options.on_miss);
-    if (on_miss < AUTOTUNE_ON_MISS_COMPILE || on_miss > AUTOTUNE_ON_MISS_NOT_PLANNED)
+    if (on_miss < AUTOTUNE_ON_MISS_COMPILE || on_miss > AUTOTUNE_ON_MISS_BACKGROUND)
         throw Failure(AUTOTUNE_INVALID_ARGUMENT,
                       "options.on_miss is " + std::to_string(on_miss) + ", no value of autotune_on_miss");
 }

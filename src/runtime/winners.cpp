@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <limits>
+#include <set>
 #include <sstream>
 
 #include "kernel_templates/legality.h"
+#include "kernel_templates/offers.h"
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "src/core/integer_math.h"
@@ -22,6 +25,9 @@ constexpr std::size_t kNearLimit = 8;        // looked at
 constexpr std::size_t kNearTried = 2;        // that are legal: whether one is takes as long as everything else
 constexpr std::size_t kMostDefaults = 4096;  // remembered, at about 1 KB each
 constexpr std::size_t kMissesPerWrite = 32;
+constexpr std::size_t kUntunedTried = 3;    // of those predicted fastest: the others are for kernels that will not compile
+constexpr std::int64_t kLeastPivot = 16;    // the narrowest tile
+constexpr std::int64_t kMostServed = 8192;  // first extents that one set of instances serves
 
 db::OpenOptions open_options(const Settings& settings, const std::string& path) {
     db::OpenOptions options;
@@ -44,6 +50,17 @@ std::int64_t rounded_up(std::int64_t value) {
 Problem rounded_up(Problem problem) {
     for (Extent& extent : problem.extents) extent.value = rounded_up(extent.value);
     return problem;
+}
+
+// The same problem with another first extent: not to be computed, only to be predicted and planned for.
+Problem with_first_extent(Problem problem, std::int64_t value) {
+    problem.extents.front().value = value;
+    return problem;
+}
+
+// Every value to 64, then eight steps to each doubling: what is chosen changes with waves of tiles.
+std::int64_t next_value(std::int64_t value) {
+    return value < 64 ? value + 1 : value + static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(value))) / 8;
 }
 
 struct RankedDefaults {
@@ -144,21 +161,38 @@ std::vector<Found> Winners::read(const Problem& problem, const Device& device, L
     if (open == nullptr) return found;
     StoredWinnerRule rule(identities_, problem, device);
     const auto take = [&](const db::Winner& winner, autotune_origin origin) {
-        if (rule.why_unusable(winner)) return;
-        const bool is_of_this_problem = origin != AUTOTUNE_ORIGIN_NEAR;
-        found.push_back({winner.candidate, origin, winner.provenance.nvrtc, is_of_this_problem ? winner.timing.median_us : 0,
-                         is_of_this_problem ? rival_us(winner) : 0});
+        if (!rule.why_unusable(winner))
+            found.push_back({winner.candidate, origin, winner.provenance.nvrtc, winner.timing.median_us, rival_us(winner), 0});
     };
     const std::vector<db::Winner> exact = open->find(problem, device.identity);
     for (const db::Winner& winner : exact)
         if (!winner.shipped) take(winner, AUTOTUNE_ORIGIN_EXACT);
     for (const db::Winner& winner : exact)
         if (winner.shipped) take(winner, AUTOTUNE_ORIGIN_SHIPPED);
-    if (!found.empty()) return found;
-    for (const db::Winner& winner : open->near(problem, device.identity, kNearLimit)) {
-        take(winner, AUTOTUNE_ORIGIN_NEAR);
-        if (found.size() == kNearTried) break;
+    return found;
+}
+
+// The nearest winners of other extents that may answer. A database that fails has none. Without a lock held by the caller.
+std::vector<Found> Winners::read_near(const Problem& problem, const Device& device, std::size_t count) {
+    std::vector<Found> found;
+    LateWarnings warnings(log_);
+    {
+        const std::lock_guard lock(mutex_);
+        try {
+            db::WinnerStore* const open = store(warnings);
+            if (open == nullptr) return found;
+            StoredWinnerRule rule(identities_, problem, device);
+            for (const db::Winner& winner : open->near(problem, device.identity, kNearLimit)) {
+                if (rule.why_unbelievable(winner)) continue;
+                found.push_back({winner.candidate, AUTOTUNE_ORIGIN_NEAR, winner.provenance.nvrtc});
+                if (found.size() == count) break;
+            }
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::database) throw;
+            warnings.add("read", std::string(error.what()) + "; treated as if nothing were stored");
+        }
     }
+    warnings.say();
     return found;
 }
 
@@ -179,6 +213,116 @@ std::vector<Found> Winners::stored(const Problem& problem, const Device& device)
     }
     warnings.say();
     return found;
+}
+
+const db::Portfolio* Winners::portfolio(const Problem& problem, const Device& device, LateWarnings& warnings) {
+    if (!portfolios_) {
+        const auto warn = [&](const std::string& text) { warnings.add(text, text); };
+        portfolios_ = settings_.shipped.empty() ? std::vector<db::Portfolio>{}
+                                                : db::read_portfolios(db::portfolio_path(settings_.shipped), warn);
+    }
+    return db::portfolio_for(*portfolios_, problem.class_key(), device.arch());
+}
+
+std::vector<Found> Winners::rank(const std::vector<Found>& offers, const Problem& problem, const Device& device,
+                                 std::size_t count) const {
+    std::vector<Candidate> candidates;
+    for (const Found& each : offers) candidates.push_back(each.candidate);
+    std::vector<Found> ranked;
+    for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, count)) {
+        Found found = offers[each.offer];
+        found.candidate = std::move(each.candidate);
+        ranked.push_back(std::move(found));
+    }
+    return ranked;
+}
+
+// The best offer for each pivot, each instance once.
+std::vector<Found> Winners::make_serving_set(const Problem& problem, const Device& device, std::vector<Found> offers,
+                                             const std::vector<std::int64_t>& pivots) const {
+    std::vector<Found> set;
+    std::set<std::string> instances;
+    for (const std::int64_t pivot : pivots) {
+        const Problem at = with_first_extent(problem, pivot);
+        for (Found& best : rank(offers, at, device, 1))
+            if (instances.insert(instance_key(catalogue_, at, device, best.candidate)).second) set.push_back(std::move(best));
+    }
+    return set;
+}
+
+// First extents for which the best is chosen: each doubles what an instance has to do, and to 8192 there are ten. A larger one
+// has only itself, rounded up.
+std::vector<std::int64_t> pivots_of(std::int64_t first_extent) {
+    std::vector<std::int64_t> pivots;
+    for (std::int64_t pivot = kLeastPivot; pivot <= kMostServed; pivot *= 2) pivots.push_back(pivot);
+    if (first_extent > kMostServed) pivots = {static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(first_extent)))};
+    return pivots;
+}
+
+std::vector<Found> Winners::serving_set(const Problem& problem, const Device& device) {
+    if (problem.extents.empty()) return {};
+    const std::vector<std::int64_t> pivots = pivots_of(problem.extents.front().value);
+    const std::string key = with_first_extent(problem, pivots.back()).key() + " on " + device.identity.key();
+    std::vector<Found> offers;
+    LateWarnings warnings(log_);
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto known = serving_sets_.find(key); known != serving_sets_.end()) return known->second;
+        if (const db::Portfolio* const known = portfolio(problem, device, warnings)) {
+            for (const Candidate& each : known->candidates)
+                offers.push_back({each, AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, known->regret_median});
+        }
+    }
+    warnings.say();
+    if (offers.empty()) return {};
+    std::set<std::string> known;
+    for (const std::int64_t pivot : pivots) {
+        const Problem at = with_first_extent(problem, pivot);
+        for (Found& near : read_near(at, device, kNearTried)) {
+            near.regret = offers.front().regret;
+            if (known.insert(near.candidate.to_string()).second) offers.push_back(std::move(near));
+        }
+    }
+    std::vector<Found> set = make_serving_set(problem, device, std::move(offers), pivots);
+    const std::lock_guard lock(mutex_);
+    if (serving_sets_.size() >= kMostDefaults) serving_sets_.clear();
+    serving_sets_.emplace(key, set);
+    return set;
+}
+
+std::vector<Found> Winners::untuned(const Problem& problem, const Device& device) {
+    if (const std::vector<Found> set = serving_set(problem, device); !set.empty()) {
+        if (std::vector<Found> ranked = rank(set, problem, device, kUntunedTried); !ranked.empty()) return ranked;
+    }
+    std::vector<Found> offers = read_near(problem, device, kNearTried);
+    for (Found& each : likely_default(problem, device)) offers.push_back(std::move(each));
+    return rank(offers, problem, device, kUntunedTried);
+}
+
+std::vector<Served> Winners::serving(const Problem& problem, const Device& device) {
+    std::vector<Served> all;
+    std::set<std::string> instances;
+    const std::int64_t most = problem.extents.empty() ? 0 : problem.extents.front().value;
+    const auto add = [&](std::vector<Found> found, const Problem& at) {
+        if (found.empty()) found = defaults(at, device);
+        if (instances.insert(instance_key(catalogue_, at, device, found.front().candidate)).second)
+            all.push_back({std::move(found.front()), at});
+    };
+    for (std::int64_t value = 1; value <= most; value = next_value(value)) {
+        const Problem at = with_first_extent(problem, value);
+        std::vector<Found> found = stored(at, device);
+        add(found.empty() ? untuned(at, device) : std::move(found), at);
+    }
+    return all;
+}
+
+void Winners::refresh() {
+    const std::lock_guard lock(mutex_);
+    store_.reset();
+    store_has_database_ = false;
+    portfolios_.reset();
+    likely_defaults_.clear();
+    serving_sets_.clear();
 }
 
 std::vector<Found> Winners::likely_default(const Problem& problem, const Device& device) {
@@ -238,12 +382,12 @@ bool Winners::is_pinned(const Problem& problem) const {
     return !settings_.pin.empty() && (op == problem.op || catalogue_.find_op(op) == nullptr);
 }
 
-void Winners::note_miss(const Problem& problem, const DeviceIdentity& device) {
+void Winners::note_miss(const Problem& problem, const DeviceIdentity& device, autotune_origin origin) {
     if (!settings_.record_misses || settings_.database.empty()) return;
     bool full = false;
     {
         const std::lock_guard lock(mutex_);
-        misses_.emplace_back(problem, device);
+        misses_.push_back({problem, device, origin});
         full = misses_.size() >= kMissesPerWrite;
     }
     if (full) flush_misses();
@@ -255,7 +399,7 @@ void Winners::write(const std::vector<Miss>& misses) const {
     options.create = true;
     options.shipped.clear();
     const std::unique_ptr<db::WinnerStore> writable = db::open_store(options);
-    for (const auto& [problem, device] : misses) writable->record_miss(problem, device);
+    for (const Miss& miss : misses) writable->record_miss(miss.problem, miss.device);
 }
 
 void Winners::flush_misses() {

@@ -4,19 +4,32 @@
 #include <functional>
 #include <thread>
 
-#include "src/runtime/status.h"
-
 namespace autotune::runtime {
 namespace {
 
-// CU_STREAM_PER_THREAD: one handle that is another stream on every thread.
-constexpr std::uintptr_t kPerThreadStream = 2;
+constexpr std::size_t kAlignment = 256;            // of a workspace and of the parts of one
+constexpr std::size_t kLeastCounterBytes = 16384;  // 4,096 tiles
+constexpr std::uintptr_t kPerThreadStream = 2;     // CU_STREAM_PER_THREAD: one handle that is another stream on every thread
+
+std::size_t rounded(std::size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Of a request, with the gap to where its scratch may begin.
+std::size_t counter_bytes(const Workspaces::Request& request) {
+    return rounded(request.zero_bytes);
+}
+
+std::size_t scratch_bytes(const Workspaces::Request& request) {
+    const std::size_t counters = counter_bytes(request);
+    return request.bytes > counters ? request.bytes - counters : 0;
+}
 
 }  // namespace
 
 std::size_t Workspaces::Key::hash() const noexcept {
     std::uint64_t hash = context_id * 0x9e3779b97f4a7c15U;
-    for (const std::uint64_t word : {std::uint64_t{stream}, std::uint64_t{owner}, std::uint64_t{thread}}) {
+    for (const std::uint64_t word : {std::uint64_t{stream}, std::uint64_t{thread}}) {
         hash ^= word;
         hash *= 0xff51afd7ed558ccdU;
         hash ^= hash >> 32;
@@ -27,28 +40,78 @@ std::size_t Workspaces::Key::hash() const noexcept {
 Workspaces::Key Workspaces::key_of(const Request& request) noexcept {
     const auto stream = reinterpret_cast<std::uintptr_t>(request.stream);
     const std::size_t thread = stream == kPerThreadStream ? std::hash<std::thread::id>{}(std::this_thread::get_id()) : 0;
-    const auto owner = request.zero_bytes == 0 ? 0 : reinterpret_cast<std::uintptr_t>(request.owner);
-    return {request.context_id, stream, owner, thread};
+    return {request.context_id, stream, thread};
+}
+
+bool Workspaces::Arena::holds(const Request& request) const {
+    return counter_bytes >= runtime::counter_bytes(request) && scratch_bytes >= runtime::scratch_bytes(request);
+}
+
+Workspace Workspaces::Arena::part_for(const Request& request) const {
+    const gpu::DeviceAddress address = split - runtime::counter_bytes(request);
+    return {reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), request.bytes};
+}
+
+Workspaces::Arena Workspaces::make(const Request& request, const Arena* outgrown) {
+    const auto grown = [&](std::size_t wanted, std::size_t before) {
+        return before >= wanted ? before : std::max(wanted, 2 * before);
+    };
+    Arena arena;
+    arena.counter_bytes = std::max(kLeastCounterBytes, grown(counter_bytes(request), outgrown ? outgrown->counter_bytes : 0));
+    arena.scratch_bytes = rounded(grown(scratch_bytes(request), outgrown ? outgrown->scratch_bytes : 0));
+    const gpu::RelaxedCapture relaxed(*driver_);
+    gpu::Buffer buffer(driver_, arena.counter_bytes + arena.scratch_bytes);
+    gpu::zero_beside(driver_, buffer.address(), arena.counter_bytes);
+    arena.split = buffer.address() + arena.counter_bytes;
+    buffers_.push_back(std::move(buffer));
+    return arena;
 }
 
 Workspace Workspaces::get(const Request& request) {
-    const Key key = key_of(request);
-    if (const Workspace* found = map_.find(key); found != nullptr && found->bytes >= request.bytes) return *found;
+    if (const auto capture = gpu::active_capture(*driver_, request.stream)) return of_capture(request, *capture);
+    return of_stream(request);
+}
 
+Workspace Workspaces::of_stream(const Request& request) {
+    const Key key = key_of(request);
+    if (const Arena* found = of_streams_.find(key); found != nullptr && found->holds(request)) return found->part_for(request);
     const std::lock_guard lock(mutex_);
-    const Workspace* found = map_.find(key);
-    if (found != nullptr && found->bytes >= request.bytes) return *found;
-    if (request.zero_bytes > 0 && gpu::is_capturing(*driver_, request.stream))
-        throw Failure(
-            AUTOTUNE_NOT_PLANNED,
-            "this problem's workspace must be zeroed, which cannot be done during a capture; run it once on the stream before");
-    const gpu::RelaxedCapture relaxed(*driver_);
-    // Twice the old size, so that a stream that meets ever larger problems keeps few outgrown blocks.
-    gpu::Buffer buffer(driver_, std::max(request.bytes, found == nullptr ? 0 : 2 * found->bytes));
-    if (request.zero_bytes > 0) buffer.fill_bytes(0);
-    const Workspace made{reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer.address())), buffer.bytes()};
-    buffers_.push_back(std::move(buffer));
-    return *map_.assign(key, made);
+    const Arena* found = of_streams_.find(key);
+    if (found == nullptr || !found->holds(request)) found = of_streams_.assign(key, make(request, found));
+    return found->part_for(request);
+}
+
+// One that no graph holds any more, else a new one. REQUIRES: mutex_ is held.
+Workspaces::GraphArena& Workspaces::free_graph_arena(const Request& request) {
+    for (GraphArena& each : of_graphs_)
+        if (each.is_free->load(std::memory_order_acquire) && each.key.context_id == request.context_id &&
+            each.arena.holds(request))
+            return each;
+    of_graphs_.push_back({make(request, nullptr), {}, 0, std::make_shared<std::atomic<bool>>(true)});
+    return of_graphs_.back();
+}
+
+Workspace Workspaces::of_capture(const Request& request, const gpu::ActiveCapture& capture) {
+    const Key key = key_of(request);
+    const std::lock_guard lock(mutex_);
+    for (const GraphArena& each : of_graphs_)
+        if (!each.is_free->load(std::memory_order_acquire) && each.capture_id == capture.id && each.key == key &&
+            each.arena.holds(request))
+            return each.arena.part_for(request);
+    GraphArena& chosen = free_graph_arena(request);
+    const std::shared_ptr<std::atomic<bool>> is_free = chosen.is_free;
+    gpu::call_when_destroyed(*driver_, capture, [is_free] { is_free->store(true, std::memory_order_release); });
+    is_free->store(false, std::memory_order_release);
+    chosen.key = key;
+    chosen.capture_id = capture.id;
+    return chosen.arena.part_for(request);
+}
+
+std::size_t Workspaces::bytes() const {
+    const std::lock_guard lock(mutex_);
+    std::size_t bytes = 0;
+    for (const gpu::Buffer& buffer : buffers_) bytes += buffer.bytes();
+    return bytes;
 }
 
 }  // namespace autotune::runtime

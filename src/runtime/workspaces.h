@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 
+#include "src/gpu/capture.h"
 #include "src/gpu/driver.h"
 #include "src/runtime/insert_only_map.h"
 
@@ -16,8 +18,13 @@ struct Workspace {
     std::size_t bytes = 0;
 };
 
-// Scratch memory by context and stream, so that two streams never share one. It grows on demand and is given back at destruction
-// alone: a graph that was captured with a block keeps using it. Thread-safe; finding a block that is large enough takes no lock.
+// Scratch memory: one arena a context and stream, so that two streams never share one, and one a captured graph and stream, so
+// that two graphs never do. All plans of a stream use its arena: they run one after another. An arena is as large as the largest
+// plan needs. Its counters, which plans find zero and leave zero, lie below the scratch of all plans. Thread-safe; finding an
+// arena that is large enough takes no lock outside captures.
+//
+// A stream's arena grows by taking another of twice the size, and all are given back at destruction alone: work that uses the
+// outgrown one may be pending. A graph's arena serves another capture once the graph and all that was made from it are destroyed.
 class Workspaces {
   public:
     explicit Workspaces(std::shared_ptr<const gpu::Driver> driver) : driver_(std::move(driver)) {}
@@ -25,28 +32,48 @@ class Workspaces {
     struct Request {
         std::uint64_t context_id = 0;
         gpu::StreamHandle stream = nullptr;
-        const void* owner = nullptr;  // a plan that needs zeroed bytes has a block of its own
         std::size_t bytes = 0;
-        std::size_t zero_bytes = 0;
+        std::size_t zero_bytes = 0;  // the leading ones, which are to be zero before the first use
     };
-    // REQUIRES: the context is current. Throws DriverError{out_of_memory}, and Failure{not planned} where zeroing would break a
-    // capture.
+    // REQUIRES: the context is current. Throws DriverError{out_of_memory}.
     Workspace get(const Request& request);
 
+    std::size_t bytes() const;  // of all arenas
+
   private:
+    // Counters lie before `split`, scratch begins there: a plan with `zero_bytes` of counters is given the address so far before.
+    struct Arena {
+        gpu::DeviceAddress split = 0;
+        std::size_t counter_bytes = 0;
+        std::size_t scratch_bytes = 0;
+
+        bool holds(const Request& request) const;
+        Workspace part_for(const Request& request) const;
+    };
     struct Key {
         std::uint64_t context_id = 0;
         std::uintptr_t stream = 0;
-        std::uintptr_t owner = 0;
-        std::size_t thread = 0;
+        std::size_t thread = 0;  // of the per-thread default stream
         bool operator==(const Key&) const = default;
         std::size_t hash() const noexcept;
     };
+    struct GraphArena {
+        Arena arena;
+        Key key;
+        std::uint64_t capture_id = 0;
+        std::shared_ptr<std::atomic<bool>> is_free;  // set by the driver when the graph is gone
+    };
     static Key key_of(const Request& request) noexcept;
+    // At least as large as the request wants and twice as large as `outgrown`. REQUIRES: mutex_ is held.
+    Arena make(const Request& request, const Arena* outgrown);
+    Workspace of_stream(const Request& request);
+    Workspace of_capture(const Request& request, const gpu::ActiveCapture& capture);
+    GraphArena& free_graph_arena(const Request& request);
 
     std::shared_ptr<const gpu::Driver> driver_;
-    InsertOnlyMap<Key, Workspace> map_;
-    std::mutex mutex_;
+    InsertOnlyMap<Key, Arena> of_streams_;
+    mutable std::mutex mutex_;
+    std::deque<GraphArena> of_graphs_;
     std::deque<gpu::Buffer> buffers_;
 };
 

@@ -41,6 +41,32 @@ TEST_F(WgmmaFamily, HasAtLeast500LegalConfigsAt4096CubedWithEitherSum) {
     for (const char* op : {"hgemm", "hgemm_f16acc"}) EXPECT_GE(space(problem(op, "4096x4096x4096")).count().legal, 500U) << op;
 }
 
+// A kernel that was tuned for one problem serves another with launch parameters of its own: legal where any are.
+TEST_F(WgmmaFamily, RelaunchesAKernelLegallyWhereItCanBe) {
+    const SearchSpace from = space(problem("bgemm", "4096x4096x4096", {{"layout", "nt"}}));
+    int legal = 0, illegal = 0;
+    for (const char* shape : {"1x4096x4096", "17x11008x4096", "128x512x8192", "300x4096x328", "2048x2048x2048", "8192x1000x64"}) {
+        const Problem other = problem("bgemm", shape, {{"layout", "nt"}});
+        const SearchSpace rules = family_.rules(other, device_);
+        const Relauncher relaunch = family_.relauncher(other, device_);
+        for (const SearchSpace& source : {from, space(other)}) {
+            for (const NamedConfig& each : source.named) {
+                const Relaunched given = relaunch(each.config);
+                EXPECT_EQ(rules.compile_part(given.config), rules.compile_part(each.config));
+                const bool can_be = !rules.enumerate(rules.compile_part(each.config), 1).empty();
+                const auto reason = rules.why_not(given.config);
+                EXPECT_EQ(!reason, can_be) << shape << " " << given.config.to_string() << ": " << reason.value_or("");
+                ++(can_be ? legal : illegal);
+                if (rules.contains(each.config)) {
+                    EXPECT_LE(*given.predicted_us, 1.1 * *family_.predict_us(other, each.config, device_)) << shape;
+                }
+            }
+        }
+    }
+    EXPECT_GT(legal, 100);
+    EXPECT_GT(illegal, 10);
+}
+
 TEST_F(WgmmaFamily, TakesSumsInF16OnHopperAlone) {
     const Problem p = problem("hgemm_f16acc", "512x512x512");
     EXPECT_EQ(family_.refuses(p, device_), std::nullopt);

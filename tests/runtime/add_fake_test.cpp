@@ -125,14 +125,14 @@ TEST(AddPlan, AWinnerOfAnotherLengthServesThisOneInFull) {
     Ready ready(add(100003));
     const Problem tuned = ready.session.catalogue.problem({"sadd", "4096", {}});
     const Device device = ready.session.driver->device(0);
-    const SearchSpace space = ready.session.catalogue.find_family("add/vector")->space(tuned, device);
     db::Winner winner =
         test::winner_of(ready.session.catalogue, ready.session.catalogue.problem({"hgemm", "64x64x64", {}}), device);
     winner.op = tuned.op;
     winner.class_key = tuned.class_key();
     winner.extents = tuned.extents;
-    winner.candidate = {"add/vector", space.named.front().config};
-    winner.template_identity = ready.session.catalogue.template_identity(*ready.session.catalogue.find_family("add/vector"));
+    winner.candidate = test::likely_candidate(ready.session.catalogue, tuned, device);
+    winner.template_identity =
+        ready.session.catalogue.template_identity(*ready.session.catalogue.find_family(winner.candidate.family));
     winner.evidence.finalists.clear();
     db::Store::open({.path = ready.session.database()}).put(winner);
 

@@ -236,6 +236,83 @@ TEST(Workspace, GrowsAndKeepsWhatAGraphHolds) {
     EXPECT_EQ(large_data.wrong(1, 0), 0);
 }
 
+constexpr const char* kDividesK = "gemm/mma block_k=32 split_k=2";
+
+// Many shapes of one stream share one arena: its few sizes are those that it grew through.
+TEST(Workspace, IsOneArenaForAllShapesOfAStream) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", kDividesK}}})) {
+        EXPECT_LE(sandbox.count_calls("cuMemAlloc"), 3 + 2);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const GemmData data(session.driver, gemm(128, 128, 256));
+    for (int m = 128; m > 64; m -= 8) {
+        for (int n = 128; n > 64; n -= 8) run_tuned(session, handle, gemm(m, n, 256), data);
+    }
+    run_tuned(session, handle, gemm(128, 128, 256), data);
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+TEST(Workspace, IsEachGraphsOwnAndServesAnotherWhenTheGraphIsGone) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", kDividesK}}})) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        EXPECT_EQ(sandbox.count_calls("cuMemAlloc"), 3 + 1 + 2);  // matrices, the stream's arena, those of two graphs at once
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 256);
+    const GemmData data(session.driver, problem);
+    run_tuned(session, handle, problem, data);
+    const auto capture = [&] {
+        return gpu::Graph::capture(session.driver, session.stream, [&] {
+            run_tuned(session, handle, problem, data);
+            run_tuned(session, handle, problem, data);
+        });
+    };
+    {
+        const gpu::Graph first = capture(), second = capture();
+        first.launch(session.stream.handle());
+        second.launch(session.stream.handle());
+        session.stream.synchronize();
+    }
+    for (int i = 0; i < 5; ++i) {
+        const gpu::Graph later = capture();
+        later.launch(session.stream.handle());
+        session.stream.synchronize();
+    }
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+// Counters that a kernel expects to be zero: a capture may be the first that needs them.
+TEST(Workspace, WithCountersMayBeMadeDuringACapture) {
+    Sandbox sandbox;
+    const std::string pin =
+        "gemm/wgmma split_k=2 reduce_kernel=0 block_m=64 block_n=64 block_k=64 math_groups=1 pingpong=0 cluster_m=1 stages=12";
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", pin}}})) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    autotune_gemm_problem problem = gemm(64, 64, 1024);
+    problem.beta = AUTOTUNE_BETA_ZERO;
+    const GemmData data(session.driver, problem);
+    const GemmPlan plan(handle, problem);
+    std::size_t zero = 0;
+    ASSERT_EQ(autotune_plan_workspace_zero(plan.get(), &zero), AUTOTUNE_OK);
+    ASSERT_GT(zero, 0U) << plan.candidate();
+    const gpu::Graph graph =
+        gpu::Graph::capture(session.driver, session.stream, [&] { run_tuned(session, handle, problem, data); });
+    graph.launch(session.stream.handle());
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
 TEST(Devices, HaveTheirOwnPlans) {
     Sandbox sandbox("device name=\"NVIDIA H200\"\ndevice name=\"NVIDIA A100\" cc=8.0 sms=108 l2_mib=40 smem_block=166912\n");
     if (!in_fake_process(sandbox)) {

@@ -65,6 +65,19 @@ inline db::Winner winner_of(const Catalogue& catalogue, const Problem& problem, 
     return winner;
 }
 
+// The default that is predicted fastest for a problem: what nothing predicts to be slow for its like.
+inline Candidate likely_candidate(const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    Candidate likely;
+    double least_us = 0;
+    for (const Family* family : catalogue.families_of(problem.op)) {
+        if (family->refuses(problem, device)) continue;
+        const Config config = family->default_config(problem, device);
+        const double us = family->predict_us(problem, config, device).value_or(1e9);
+        if (likely.family.empty() || us < least_us) likely = {std::string(family->name()), config}, least_us = us;
+    }
+    return likely;
+}
+
 // Hears what the library says.
 struct Listener {
     std::vector<std::string> warnings;

@@ -91,6 +91,29 @@ TEST(Threads, DoNotWaitForAnothersOtherKernel) {
     slow.join();
 }
 
+TEST(Threads, SixtyFourUseOneHandle) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    std::atomic<int> wrong{0};
+    on_threads(session, 64, [&](int i) {
+        const gpu::Stream stream(session.driver);
+        for (int round = 0; round < 4; ++round) {
+            const autotune_gemm_problem problem = gemm(16 + 8 * ((i + round) % 5), 32, 32);
+            const test::GemmData data(session.driver, problem);
+            tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
+            stream.synchronize();
+            wrong += data.wrong(1, 0);
+        }
+    });
+    EXPECT_EQ(autotune_finish(handle.get()), AUTOTUNE_OK);
+    EXPECT_EQ(wrong, 0);
+}
+
 TEST(Threads, CompileAKernelOnceThatDifferentProblemsNeed) {
     Sandbox sandbox("nvrtc delay_ms=300\n");
     if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/simt"}}})) {

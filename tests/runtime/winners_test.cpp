@@ -12,9 +12,11 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <set>
 
 #include "db/json_line.h"
 #include "db/store.h"
+#include "kernel_templates/offers.h"
 #include "src/runtime/status.h"
 #include "tests/db/killed_writer.h"
 #include "tests/runtime/sample.h"
@@ -42,8 +44,9 @@ class WinnersTest : public ::testing::Test {
     // The candidate that a plan is tried with first.
     Found first(Winners& winners, const Problem& wanted) const {
         if (winners.is_pinned(wanted)) return winners.pinned(wanted, device_);
-        const std::vector<Found> stored = winners.stored(wanted, device_);
-        return stored.empty() ? winners.defaults(wanted, device_).front() : stored.front();
+        std::vector<Found> found = winners.stored(wanted, device_);
+        if (found.empty()) found = winners.untuned(wanted, device_);
+        return found.empty() ? winners.defaults(wanted, device_).front() : found.front();
     }
     Found first(const Problem& wanted) {
         Log log(settings_);
@@ -150,8 +153,113 @@ TEST_F(WinnersTest, GiveALikelyDefaultThatIsNearlyTheBest) {
 }
 
 TEST_F(WinnersTest, OfOtherExtentsAreNear) {
-    put(winner_of(catalogue_, problem("1024x512x512"), device_));
+    db::Winner winner = winner_of(catalogue_, problem("512x512x520"), device_);
+    winner.candidate = test::likely_candidate(catalogue_, problem(), device_);
+    winner.template_identity = catalogue_.template_identity(*catalogue_.find_family(winner.candidate.family));
+    winner.evidence.finalists.front() = {.name = "", .candidate = winner.candidate, .timing = winner.timing};
+    put(winner);
     EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_NEAR);
+}
+
+TEST_F(WinnersTest, OfOtherExtentsGiveWayToWhatIsPredictedFaster) {
+    put(winner_of(catalogue_, problem("512x512x520"), device_));  // the first legal config of gemm/mma
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_DEFAULT);
+}
+
+// A class with a portfolio: of every tile that gemm/wgmma has a name for.
+class PortfolioTest : public WinnersTest {
+  protected:
+    PortfolioTest() {
+        const Problem any = problem("4096x4096x4096");
+        portfolio_ = {"gemm", "sm_90a", any.class_key()};
+        for (const char* name : {"gemm/wgmma", "gemm/wgmma_nonpersistent"}) {
+            const Family* family = catalogue_.find_family(name);
+            for (const char* shape : {"16x4096x4096", "512x512x512", "2048x1024x1024", "4096x4096x4096"}) {
+                const Problem at = problem(shape);
+                if (family->refuses(at, device_)) continue;
+                for (const NamedConfig& each : family->space(at, device_).named)
+                    if (portfolio_.candidates.size() < 60) portfolio_.candidates.push_back({name, each.config});
+            }
+        }
+        portfolio_.regret_median = 0.05;
+        settings_.shipped = shipped_ / ".";
+        std::filesystem::create_directory(shipped_ / "portfolio");
+        write(db::to_json_line(portfolio_));
+    }
+    void write(const std::string& line) const {
+        std::ofstream(db::portfolio_path(settings_.shipped), std::ios::app) << line << "\n";
+    }
+
+    TempFolder shipped_;
+    db::Portfolio portfolio_;
+};
+
+TEST_F(PortfolioTest, ServesWhatNobodyTunedByPrediction) {
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    for (const char* shape : {"3x4096x4096", "100x1000x328", "777x3000x1024", "8192x8192x8192"}) {
+        const Problem wanted = problem(shape);
+        const std::vector<Found> found = winners.untuned(wanted, device_);
+        ASSERT_FALSE(found.empty()) << shape;
+        EXPECT_EQ(found.front().origin, AUTOTUNE_ORIGIN_DEFAULT);
+        EXPECT_EQ(found.front().regret, 0.05);
+        const Family* family = catalogue_.find_family(found.front().candidate.family);
+        EXPECT_TRUE(family->rules(wanted, device_).contains(found.front().candidate.config)) << shape;
+        const double chosen = *family->predict_us(wanted, found.front().candidate.config, device_);
+        const Candidate likely = test::likely_candidate(catalogue_, wanted, device_);
+        const double standard = *catalogue_.find_family(likely.family)->predict_us(wanted, likely.config, device_);
+        EXPECT_LT(chosen, 1.6 * standard) << shape;
+    }
+}
+
+TEST_F(PortfolioTest, ServesAllRowsOfAWeightWithAtMostTwelveInstances) {
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    std::set<std::string> instances;
+    for (std::int64_t m = 1; m <= 8192; m += m < 256 ? 1 : 37) {
+        const Problem wanted = problem(std::to_string(m) + "x4096x4096");
+        const std::vector<Found> found = winners.untuned(wanted, device_);
+        ASSERT_FALSE(found.empty()) << m;
+        instances.insert(instance_key(catalogue_, wanted, device_, found.front().candidate));
+    }
+    EXPECT_LE(instances.size(), 12U);
+    EXPECT_GE(instances.size(), 3U);
+    std::set<std::string> warmed;
+    for (const Served& each : winners.serving(problem("8192x4096x4096"), device_))
+        warmed.insert(instance_key(catalogue_, each.problem, device_, each.found.candidate));
+    for (const std::string& each : instances) EXPECT_TRUE(warmed.contains(each)) << each;
+    EXPECT_LE(warmed.size(), 12U);
+}
+
+TEST_F(PortfolioTest, ChoosesAlikeWhateverWasAskedBefore) {
+    Log log(settings_);
+    Winners one(settings_, catalogue_, log), other(settings_, catalogue_, log);
+    const auto chosen = [&](Winners& winners, const char* shape) {
+        return winners.untuned(problem(shape), device_).front().candidate;
+    };
+    const Candidate before = chosen(one, "100x4096x4096");
+    chosen(other, "8000x4096x4096");
+    chosen(other, "7x4096x4096");
+    EXPECT_EQ(chosen(other, "100x4096x4096"), before);
+}
+
+TEST_F(PortfolioTest, OfTheMostSimilarClassServesAClassWithoutOne) {
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    const Problem other = catalogue_.problem({"bgemm", "512x512x512", {{"layout", "tn"}, {"beta", "any"}}});
+    EXPECT_EQ(winners.untuned(other, device_).front().regret, 0.05);
+    const Problem half_sums = catalogue_.problem({"hgemm_f16acc", "512x512x512", {}});
+    EXPECT_EQ(winners.untuned(half_sums, device_).front().regret, -1);  // another accumulator: nothing is said of it
+}
+
+TEST_F(PortfolioTest, WithALineThatIsNotValidIsAWarningAndTheOthers) {
+    write("{\"op\":\"gemm\",\"arch\":\"sm_90a\"}");
+    write("not json");
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    EXPECT_EQ(winners.untuned(problem(), device_).front().regret, 0.05);
+    ASSERT_EQ(listener_.warnings.size(), 2U);
+    EXPECT_THAT(listener_.warnings.front(), HasSubstr("portfolios.jsonl:2"));
 }
 
 TEST_F(WinnersTest, OfOtherBetaLayoutTypeOrAlignmentAreNone) {
@@ -242,10 +350,10 @@ TEST_F(WinnersTest, RefuseAPinThatNamesNothing) {
 
 TEST_F(WinnersTest, RecordMissesOnlyWhenAsked) {
     Log log(settings_);
-    { Winners(settings_, catalogue_, log).note_miss(problem(), device_.identity); }
+    { Winners(settings_, catalogue_, log).note_miss(problem(), device_.identity, AUTOTUNE_ORIGIN_DEFAULT); }
     EXPECT_FALSE(std::filesystem::exists(settings_.database));
     settings_.record_misses = true;
-    { Winners(settings_, catalogue_, log).note_miss(problem(), device_.identity); }
+    { Winners(settings_, catalogue_, log).note_miss(problem(), device_.identity, AUTOTUNE_ORIGIN_DEFAULT); }
     const auto misses = store().misses();
     ASSERT_EQ(misses.size(), 1U);
     EXPECT_EQ(misses[0].problem_key, problem().key());
@@ -255,9 +363,9 @@ TEST_F(WinnersTest, WriteMissesInBatchesBeforeTheEnd) {
     settings_.record_misses = true;
     Log log(settings_);
     Winners winners(settings_, catalogue_, log);
-    for (int i = 0; i < 31; ++i) winners.note_miss(problem(), device_.identity);
+    for (int i = 0; i < 31; ++i) winners.note_miss(problem(), device_.identity, AUTOTUNE_ORIGIN_DEFAULT);
     EXPECT_FALSE(std::filesystem::exists(settings_.database));
-    winners.note_miss(problem(), device_.identity);
+    winners.note_miss(problem(), device_.identity, AUTOTUNE_ORIGIN_DEFAULT);
     EXPECT_EQ(store().misses().at(0).count, 32);
 }
 

@@ -34,6 +34,7 @@ Command tune_command();
 Command sweep_command();
 Command bench_command();
 Command compile_command();
+Command warm_command();
 Command show_command();
 Command explain_command();
 Command report_command();

@@ -92,6 +92,8 @@ class Session {
 
     // ---- the database ----
     std::string database_path() const;
+    // Where winners that came with the product lie; at most one folder.
+    std::vector<std::string> shipped() const;
     // Opens it for writing, and makes it where it is missing. One that may not be written is opened for reading, with a warning.
     db::WinnerStore& open_store();
     // Opens it for reading. A default database that was never made is empty, with a warning; one that was named must exist.
@@ -113,7 +115,6 @@ class Session {
     tuner::TuneServices tune_services(const Gpu& gpu, db::WinnerStore* store, tuner::TuneObserver* observer);
 
   private:
-    std::vector<std::string> shipped() const;
     void warn_of_fallback();
     db::WinnerStore& open(db::OpenOptions options, bool expects_missing = false);
     void clear_progress();

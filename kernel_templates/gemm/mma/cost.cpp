@@ -93,12 +93,15 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     const double exposed = (800.0 + first_tile + epilogue) * (resident > 1 ? 1.0 + 0.3 * (rounds - 1) : rounds);
     const double compute_us = (rounds * loop + exposed) / cycles_per_us;
     const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
+    // What beta multiplies is read in pairs, one access after the other.
+    const double reads = g.reads_c && s.split_k == 1 ? 600.0 * area / 64.0 * rounds / cycles_per_us : 0.0;
     const double memory_us = (operand_traffic(g, s, device, sms * resident) + output) / (device.memory_gb_per_s * 0.85 * 1e3);
     // Panels that the model thinks as good as none, and rings deeper than the latency asks for, differ by chance; that they rank
     // behind leaves room for other tiles.
     const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.03 : 1.0;
     const double depth = 1.0 + 0.006 * static_cast<double>(std::max<int64_t>(0, s.stages - 4));
-    return 2.0 + panel * depth * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6) + side_us(g, s, device);
+    return 2.0 + reads + panel * depth * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6) +
+           side_us(g, s, device);
 }
 
 }  // namespace autotune::mma

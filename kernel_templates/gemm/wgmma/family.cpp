@@ -3,6 +3,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/wgmma/defaults.h"
 #include "kernel_templates/gemm/wgmma/launch.h"
+#include "kernel_templates/gemm/wgmma/relaunch.h"
 #include "kernel_templates/gemm/wgmma/rules.h"
 #include "kernel_templates/registry.h"
 
@@ -87,6 +88,9 @@ class Wgmma final : public Family {
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) { return wgmma::predict(g, Shape(config, g), device); };
+    }
+    Relauncher relauncher(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) { return wgmma::relaunched(config, g, device); };
     }
 };
 

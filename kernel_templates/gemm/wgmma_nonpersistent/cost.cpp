@@ -27,6 +27,12 @@ bool rows_straddle_lines(const Gemm& g) {
     return (g.trans_a ? g.m : g.k) % 64 != 0 || (g.trans_b ? g.k : g.n) % 64 != 0;
 }
 
+// What that costs: more where B is read along N than where TMA walks along K (700 and 260 trials).
+double straddling(const Gemm& g) {
+    if (!rows_straddle_lines(g)) return 1.0;
+    return !g.trans_a && !g.trans_b ? 1.9 : 1.25;
+}
+
 // Clocks of a K step of the `on_sm` blocks of an SM: what the tensor cores, shared memory, the path from L2, or a warpgroup's
 // barrier and issue take, whichever is most, or the time a stage of the ring takes to come back.
 double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_sms, double on_sm) {
@@ -36,17 +42,18 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_
     const bool x_k_major = s.swap_ab != 0 ? g.trans_b : !g.trans_a;
     const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
     const double bytes = tile_bytes(s, s.block_m, x_k_major, s.cluster_n) + tile_bytes(s, s.block_n, y_k_major, s.cluster_m);
-    const double l2 = on_sm * bytes * (rows_straddle_lines(g) ? 1.78 : 1.0) / std::min(64.0, 7200.0 / busy_sms);
+    const double l2 = on_sm * bytes * straddling(g) / std::min(64.0, 7200.0 / busy_sms);
     const double issue =
         (143.0 + 10.0 * slices / static_cast<double>(s.math_groups)) / static_cast<double>(std::min<int64_t>(s.k_groups, 2));
     const double latency = grid.steps_each > s.stages ? 2160.0 / static_cast<double>(s.stages - 1) : 0.0;
     return std::max({multiply, shared, l2, issue, latency});
 }
 
-// From the last multiplication to the last store.
-double end_clocks(const Shape& s) {
+// From the last multiplication to the last store. What beta multiplies is read in pairs, one after the other (13 problems).
+double end_clocks(const Gemm& g, const Shape& s) {
     const double units = static_cast<double>(s.units()) / static_cast<double>(s.parts());
-    return 33.0 + 281.0 * units + (s.cluster_k > 1 ? 6240.0 : 0.0) + (s.k_groups > 1 ? 905.0 : 0.0);
+    const double reads = g.reads_c ? 4.0 * 480.0 * units : 0.0;
+    return 33.0 + 281.0 * units + reads + (s.cluster_k > 1 ? 6240.0 : 0.0) + (s.k_groups > 1 ? 905.0 : 0.0);
 }
 
 }  // namespace
@@ -60,7 +67,7 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const double waves = std::ceil(blocks / (sms * on_sm));
     const double steps = static_cast<double>(grid.steps_each) * step_clocks(g, s, grid, std::min(blocks, sms), on_sm);
     const double start = 1630.0 + (s.cluster_blocks() > 1 ? 1120.0 : 0.0);  // to the first full stage
-    const double clocks = waves * (steps + end_clocks(s)) + start + (waves - 1.0) * 1480.0;
+    const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 1480.0;
     const double inside = clocks / (device.clock_mhz * 0.9);
     const double bytes = static_cast<double>((g.m * g.k + g.k * g.n + g.m * g.n) * g.batch * 2);
     const double memory = 1.59 + bytes / (device.memory_gb_per_s * 0.9 * 1e3);

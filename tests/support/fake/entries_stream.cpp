@@ -71,7 +71,9 @@ CUresult stream_begin_capture(CUstream stream, CUstreamCaptureMode mode) {
     if (const CUresult result = enter("cuStreamBeginCapture"); result != CUDA_SUCCESS) return result;
     if (stream == nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (is_capturing(stream)) return CUDA_ERROR_ILLEGAL_STATE;
+    static std::uint64_t captures = 0;
     stream->capture = std::make_unique<CUgraph_st>();
+    stream->capture->capture_id = ++captures;
     stream->mode = mode;
     stream->thread = thread_id();
     machine.capturing.push_back(stream);
@@ -88,6 +90,39 @@ CUresult stream_end_capture(CUstream stream, CUgraph* graph) {
     if (is_whole) *graph = stream->capture.release();
     forget_capture(stream);
     return is_whole ? CUDA_SUCCESS : entered != CUDA_SUCCESS ? entered : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+}
+
+CUresult stream_get_capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                                 const CUgraphNode**, std::size_t*) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = enter("cuStreamGetCaptureInfo"); result != CUDA_SUCCESS) return result;
+    *status = !is_capturing(stream) ? CU_STREAM_CAPTURE_STATUS_NONE
+              : stream->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
+    *id = stream->capture->capture_id;
+    *graph = stream->capture.get();
+    return CUDA_SUCCESS;
+}
+
+// A reference is handed to one graph at once, as the library does.
+CUresult user_object_create(CUuserObject* object, void* payload, CUhostFn destroy, unsigned, unsigned) {
+    if (const CUresult result = enter("cuUserObjectCreate"); result != CUDA_SUCCESS) return result;
+    *object = new CUuserObject_st{payload, destroy};
+    return CUDA_SUCCESS;
+}
+
+CUresult user_object_release(CUuserObject object, unsigned) {
+    const CUresult result = enter("cuUserObjectRelease");
+    delete object;
+    return result;
+}
+
+CUresult graph_retain_user_object(CUgraph graph, CUuserObject object, unsigned, unsigned) {
+    if (const CUresult result = enter("cuGraphRetainUserObject"); result != CUDA_SUCCESS) return result;
+    graph->objects.emplace_back(object);
+    return CUDA_SUCCESS;
 }
 
 CUresult event_create(CUevent* event, unsigned) {
@@ -133,7 +168,7 @@ CUresult event_elapsed_time(float* milliseconds, CUevent from, CUevent to) {
 CUresult graph_instantiate(CUgraphExec* executable, CUgraph graph, unsigned long long) {
     if (const CUresult result = enter("cuGraphInstantiate", std::to_string(graph->launches.size())); result != CUDA_SUCCESS)
         return result;
-    *executable = new CUgraphExec_st{graph->launches};
+    *executable = new CUgraphExec_st{graph->launches, graph->objects};
     prepare(**executable);
     return CUDA_SUCCESS;
 }
@@ -170,6 +205,10 @@ std::vector<Entry> stream_entries() {
     const PFN_cuThreadExchangeStreamCaptureMode_v10010 f_mode = Outside<exchange_capture_mode>::call;
     const PFN_cuStreamBeginCapture_v10010 f_begin = Outside<stream_begin_capture>::call;
     const PFN_cuStreamEndCapture_v10000 f_end = Outside<stream_end_capture>::call;
+    const PFN_cuStreamGetCaptureInfo_v11030 f_info = Outside<stream_get_capture_info>::call;
+    const PFN_cuUserObjectCreate_v11030 f_object = Outside<user_object_create>::call;
+    const PFN_cuUserObjectRelease_v11030 f_object_release = Outside<user_object_release>::call;
+    const PFN_cuGraphRetainUserObject_v11030 f_retain = Outside<graph_retain_user_object>::call;
     const PFN_cuEventCreate_v2000 f_event = Outside<event_create>::call;
     const PFN_cuEventDestroy_v4000 f_event_destroy = Outside<event_destroy>::call;
     const PFN_cuEventRecord_v2000 f_record = Outside<event_record>::call;
@@ -188,6 +227,10 @@ std::vector<Entry> stream_entries() {
             {"cuThreadExchangeStreamCaptureMode", 10010, reinterpret_cast<void*>(f_mode)},
             {"cuStreamBeginCapture", 10010, reinterpret_cast<void*>(f_begin)},
             {"cuStreamEndCapture", 10000, reinterpret_cast<void*>(f_end)},
+            {"cuStreamGetCaptureInfo", 11030, reinterpret_cast<void*>(f_info)},
+            {"cuUserObjectCreate", 11030, reinterpret_cast<void*>(f_object)},
+            {"cuUserObjectRelease", 11030, reinterpret_cast<void*>(f_object_release)},
+            {"cuGraphRetainUserObject", 11030, reinterpret_cast<void*>(f_retain)},
             {"cuEventCreate", 2000, reinterpret_cast<void*>(f_event)},
             {"cuEventDestroy", 4000, reinterpret_cast<void*>(f_event_destroy)},
             {"cuEventRecord", 2000, reinterpret_cast<void*>(f_record)},

@@ -79,11 +79,20 @@ struct Launch {
 
 }  // namespace autotune::fake
 
+// What graphs hold on to: gone when the last of its holders is.
+struct CUuserObject_st {
+    void* payload = nullptr;
+    CUhostFn destroy = nullptr;
+    ~CUuserObject_st() { destroy(payload); }
+};
 struct CUgraph_st {
     std::vector<autotune::fake::Launch> launches;
+    std::uint64_t capture_id = 0;
+    std::vector<std::shared_ptr<CUuserObject_st>> objects{};
 };
 struct CUgraphExec_st {
     std::vector<autotune::fake::Launch> launches;
+    std::vector<std::shared_ptr<CUuserObject_st>> objects{};
     double total_us = 0;       // by the model
     bool is_plain = true;      // no rule concerns any launch, and running it twice gives what running it once does
     std::uint64_t ran_at = 0;  // Pending's generation after the last run; 0: never ran

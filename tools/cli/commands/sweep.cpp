@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "src/core/error.h"
 #include "tools/cli/command.h"
@@ -194,8 +195,53 @@ ExitCode dry_run(Session& session, const std::vector<Problem>& problems, const t
     return ExitCode::done;
 }
 
+// The problem of a miss; nullopt if no op here knows it any more.
+std::optional<Problem> problem_of_miss(const Catalogue& catalogue, const db::MissRow& miss) {
+    ProblemRequest request{.op = miss.op, .shape = miss.shape, .options = {}};
+    std::istringstream words(miss.class_key);
+    std::string word;
+    words >> word;
+    while (words >> word) {
+        const std::size_t equals = word.find('=');
+        if (equals != std::string::npos) request.options[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+    try {
+        return catalogue.problem(request);
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+// What library calls had no winner for, most-called first; what was called as often: the latest first.
+std::vector<Problem> missed_problems(Session& session) {
+    std::vector<db::MissRow> misses = session.open_store_to_read().misses();
+    std::stable_sort(misses.begin(), misses.end(), [](const db::MissRow& a, const db::MissRow& b) {
+        return a.count != b.count ? a.count > b.count : a.date > b.date;
+    });
+    std::vector<Problem> problems;
+    for (const db::MissRow& miss : misses) {
+        const std::optional<Problem> problem = problem_of_miss(session.catalogue(), miss);
+        if (!problem) {
+            session.complain("the miss " + miss.class_key + " " + miss.shape + " is passed over: no op here knows it");
+            continue;
+        }
+        const bool is_known =
+            std::any_of(problems.begin(), problems.end(), [&](const Problem& known) { return known.key() == problem->key(); });
+        if (!is_known) problems.push_back(*problem);
+    }
+    return problems;
+}
+
 ExitCode run(Session& session, const Arguments& arguments) {
-    const std::vector<Problem> problems = sweep_problems_of(session);
+    const bool of_misses = arguments.has("misses");
+    if (of_misses && (arguments.has("shape") || arguments.has("shapes")))
+        throw Error(ErrorCode::usage, "--misses takes its problems from the database; leave out --shape and --shapes");
+    const std::vector<Problem> problems = of_misses ? missed_problems(session) : sweep_problems_of(session);
+    if (problems.empty()) {
+        if (session.json()) print_json(session, {{"items", Json::array()}, {"summary", Json::object()}, {"seconds", 0}});
+        if (session.plain()) session.out() << "no problem was asked for in vain\n";
+        return ExitCode::done;
+    }
     tuner::SweepOptions options;
     if (arguments.has("total-budget")) options.total_seconds = parse_seconds(arguments.text("total-budget"), "--total-budget");
     if (arguments.has("dry-run")) {
@@ -233,11 +279,14 @@ Command sweep_command() {
             .about = "tune many problems ahead of time; stopped or killed, the same command goes on",
             .examples = {"autotune sweep --op hgemm --shapes 1024:4096:1024x4096x2048",
                          "autotune sweep --op hgemm --shapes shapes.txt --budget 20s --total-budget 1h",
+                         "autotune sweep --misses --total-budget 10m     (what programs asked the library for in vain)",
                          "autotune sweep --shapes shapes.txt     (lines such as: 4096x4096x2048 op=hgemm layout=nt)"},
             .flags = problem_flags() +
-                     std::vector<Flag>{shapes_flag(),
-                                       {"total-budget", "TIME", "stop starting problems after this time: 30m, 2h", false, {}},
-                                       full_flag()} +
+                     std::vector<Flag>{
+                         shapes_flag(),
+                         {"misses", "", "the problems that library calls had no winner for, most-called first", false, {}},
+                         {"total-budget", "TIME", "stop starting problems after this time: 30m, 2h", false, {}},
+                         full_flag()} +
                      choice_flags() + search_flags() + device_flags() +
                      std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} + store_flags() + table_flags(),
             .takes_op_options = true,

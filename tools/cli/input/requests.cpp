@@ -134,18 +134,32 @@ std::string showcase_shape(const Op& op) {
     return shape;
 }
 
-std::vector<Problem> problems_of(Session& session) {
+namespace {
+
+// `star`: what stands for a first extent of "*"; empty: it is no extent.
+std::vector<Problem> read_problems(Session& session, const std::string& star) {
     const Op& op = op_named(session, session.arguments().text("op"));
     if (!session.arguments().has("shape")) {
         throw Error(ErrorCode::usage,
                     "--shape is missing; give " + std::string(op.shape_form()) + ", for example --shape " + showcase_shape(op));
     }
     std::vector<Problem> problems;
-    for (const std::string& shape : session.arguments().all("shape")) {
+    for (std::string shape : session.arguments().all("shape")) {
+        if (!star.empty() && shape.starts_with("*")) shape = star + shape.substr(1);
         append_problems(session, {.op = session.arguments().text("op"), .shape = shape, .options = op_options_of(session)},
                         problems);
     }
     return problems;
+}
+
+}  // namespace
+
+std::vector<Problem> problems_of(Session& session) {
+    return read_problems(session, "");
+}
+
+std::vector<Problem> problems_up_to(Session& session, std::int64_t most) {
+    return read_problems(session, std::to_string(most));
 }
 
 std::vector<Problem> sweep_problems_of(Session& session) {

@@ -1,0 +1,302 @@
+// Makes portfolios from trials, and says how far the cost models are off: see benchmarks/README.md.
+#include "db/portfolio.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+#include "kernel_templates/catalogue.h"
+#include "kernel_templates/offers.h"
+#include "kernel_templates/stored_winner.h"
+#include "src/core/error.h"
+#include "src/core/statistics.h"
+
+namespace autotune::portfolio {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kNearBest = 1.03;           // what a portfolio is to reach
+constexpr std::size_t kLeastTrials = 8;      // of a problem that counts
+constexpr std::size_t kLeastForRegret = 10;  // problems, of which a median says something
+constexpr std::size_t kOffersTried = 1000;
+constexpr std::size_t kFewProblems = 30;  // of a class: its portfolio is filled up with what serves all classes
+
+struct Options {
+    std::vector<std::string> databases, trials;
+    std::string out, dump, arch = "sm_90a";
+    std::size_t count = 48;
+};
+
+Options parse(int count, char** words) {
+    Options options;
+    const std::map<std::string, std::function<void(const char*)>> known = {
+        {"--database", [&](const char* word) { options.databases.emplace_back(word); }},
+        {"--trials", [&](const char* word) { options.trials.emplace_back(word); }},
+        {"--out", [&](const char* word) { options.out = word; }},
+        {"--dump", [&](const char* word) { options.dump = word; }},
+        {"--count", [&](const char* word) { options.count = std::strtoull(word, nullptr, 10); }}};
+    for (int i = 1; i < count; i += 2) {
+        const auto option = known.find(words[i]);
+        if (option == known.end() || i + 1 == count)
+            throw Error(ErrorCode::usage, std::string(words[i]) + " is no option with a value of portfolio");
+        option->second(words[i + 1]);
+    }
+    if (options.databases.empty() && options.trials.empty())
+        throw Error(ErrorCode::usage, "usage: portfolio --database FILE [...] --trials JSONL [...] [--count 48] [--out FILE]");
+    return options;
+}
+
+// A problem with the times that were measured for it.
+struct Measured {
+    Problem problem;
+    std::vector<std::pair<Candidate, double>> trials;
+    std::map<std::string, double> instances;           // the best time of each that was tried
+    std::map<std::string, std::vector<double>> exact;  // by candidate
+    double best_us = std::numeric_limits<double>::infinity();
+};
+
+Candidate candidate_of(const std::string& text) {
+    std::istringstream words(text);
+    Candidate candidate;
+    words >> candidate.family;
+    for (std::string word; words >> word;) {
+        const std::size_t equals = word.find('=');
+        candidate.config.set(word.substr(0, equals), std::strtoll(word.c_str() + equals + 1, nullptr, 10));
+    }
+    return candidate;
+}
+
+class Maker {
+  public:
+    explicit Maker(const Options& options) : options_(options), device_(*reference_device(options.arch)) {}
+    void run();
+
+  private:
+    void read_database(const std::string& path);
+    void read_trials(const std::string& path);
+    void add(const Problem& problem, const Candidate& candidate, double us);
+    void print_errors() const;
+    void dump() const;
+    std::vector<Candidate> choose(const std::vector<const Measured*>& problems) const;
+    // Of a class, with those that serve all classes where the class has few problems. `left_out` plays no part.
+    std::vector<Candidate> portfolio_of(const std::vector<const Measured*>& problems, const Measured* left_out) const;
+    double regret(const Measured& at, const std::vector<Candidate>& offers) const;
+    std::map<std::string, std::vector<const Measured*>> classes() const;
+
+    Options options_;
+    Device device_;
+    Catalogue catalogue_ = Catalogue::embedded();
+    std::map<std::string, Measured> measured_;  // by problem
+    std::map<std::string, Candidate> of_instance_;
+};
+
+void Maker::add(const Problem& problem, const Candidate& candidate, double us) {
+    const Family* family = catalogue_.find_family(candidate.family);
+    if (family == nullptr || family->refuses(problem, device_)) return;
+    Measured& at = measured_[problem.key()];
+    at.problem = problem;
+    const SearchSpace rules = family->rules(problem, device_);
+    const Candidate whole{candidate.family, rules.canonical(candidate.config)};
+    if (!rules.contains(whole.config)) return;  // of another state of the template
+    at.trials.emplace_back(whole, us);
+    const std::string instance = candidate.family + " " + rules.compile_part(whole.config).to_string();
+    const auto [entry, is_new] = at.instances.try_emplace(instance, us);
+    if (!is_new) entry->second = std::min(entry->second, us);
+    of_instance_.try_emplace(instance, whole);
+    at.exact[whole.to_string()].push_back(us);
+    at.best_us = std::min(at.best_us, us);
+}
+
+void Maker::read_database(const std::string& path) {
+    db::Store store = db::Store::open({.path = path, .read_only = true});
+    store.for_each({}, [&](const Winner& winner) {
+        const auto problem = problem_of(catalogue_, winner);
+        if (!problem) return true;
+        for (const StoredTrial& row : store.trials(*problem, winner.device))
+            if (row.trial.timing && row.trial.status == TrialStatus::ok && row.method.starts_with("stream"))
+                add(*problem, row.trial.candidate, row.trial.timing->median_us);
+        return true;
+    });
+}
+
+// Lines as random_gemms --json writes them.
+void Maker::read_trials(const std::string& path) {
+    std::ifstream file(path);
+    if (!file) throw Error(ErrorCode::usage, "cannot read " + path);
+    for (std::string line; std::getline(file, line);) {
+        const Json row = Json::parse(line);
+        const auto key = row.at("problem").get<std::string>();
+        const std::size_t space = key.rfind(' ');
+        ProblemRequest request{"gemm", key.substr(space + 1), {}};
+        std::istringstream words(key.substr(0, space));
+        std::string word;
+        words >> word;
+        while (words >> word) request.options[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+        const Problem problem = catalogue_.problem(request);
+        for (const Json& each : row.at("contestants"))
+            if (!each.at("us").is_null()) add(problem, candidate_of(each.at("candidate")), each.at("us"));
+    }
+}
+
+void Maker::print_errors() const {
+    std::map<std::string, std::vector<double>> logs;
+    for (const auto& [key, at] : measured_) {
+        const bool is_aligned = at.problem.class_key().ends_with("align=16,16,16");
+        const bool is_zero = at.problem.word("beta") == "zero";
+        for (const auto& [candidate, us] : at.trials) {
+            if (us > 2.5 * at.best_us) continue;  // nobody takes these
+            const auto predicted = catalogue_.find_family(candidate.family)->predict_us(at.problem, candidate.config, device_);
+            if (predicted)
+                logs[candidate.family + (is_aligned ? "" : ", unaligned") + (is_zero ? "" : ", beta any")].push_back(
+                    std::log(us / *predicted));
+        }
+    }
+    std::printf("%-44s %8s %10s %10s\n", "measured / predicted", "trials", "geomean", "deviation");
+    for (const auto& [name, values] : logs) {
+        double sum = 0, squares = 0;
+        for (const double value : values) sum += value;
+        const double mean = sum / static_cast<double>(values.size());
+        for (const double value : values) squares += (value - mean) * (value - mean);
+        std::printf("%-44s %8zu %10.3f %9.1f%%\n", name.c_str(), values.size(), std::exp(mean),
+                    100 * std::sqrt(squares / static_cast<double>(values.size())));
+    }
+}
+
+void Maker::dump() const {
+    std::ofstream file(options_.dump);
+    for (const auto& [key, at] : measured_) {
+        for (const auto& [candidate, us] : at.trials) {
+            const auto predicted = catalogue_.find_family(candidate.family)->predict_us(at.problem, candidate.config, device_);
+            file << Json{{"problem", key},
+                         {"candidate", candidate.to_string()},
+                         {"us", us},
+                         {"predicted_us", predicted.value_or(0)}}
+                        .dump()
+                 << "\n";
+        }
+    }
+}
+
+// Greedily: what brings most problems near their best, then what brings them nearest.
+std::vector<Candidate> Maker::choose(const std::vector<const Measured*>& problems) const {
+    std::vector<Candidate> chosen;
+    std::set<std::string> taken;
+    std::vector<double> reached(problems.size(), 3.0);  // of each problem's best, by what is chosen
+    while (chosen.size() < options_.count) {
+        std::map<std::string, double> gains;
+        for (std::size_t i = 0; i < problems.size(); ++i) {
+            for (const auto& [instance, us] : problems[i]->instances) {
+                const double ratio = us / problems[i]->best_us;
+                if (ratio >= reached[i] || taken.contains(instance)) continue;
+                const bool arrives = ratio <= kNearBest && reached[i] > kNearBest;
+                gains[instance] += std::log(reached[i] / ratio) + (arrives ? 0.1 : 0.0);
+            }
+        }
+        const auto best =
+            std::max_element(gains.begin(), gains.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+        if (best == gains.end() || best->second < 0.005) break;
+        taken.insert(best->first);
+        chosen.push_back(of_instance_.at(best->first));
+        for (std::size_t i = 0; i < problems.size(); ++i) {
+            const auto tried = problems[i]->instances.find(best->first);
+            if (tried != problems[i]->instances.end()) reached[i] = std::min(reached[i], tried->second / problems[i]->best_us);
+        }
+    }
+    return chosen;
+}
+
+// What the library's choice among the offers loses; the first of its ranking that was tried for the problem counts.
+double Maker::regret(const Measured& at, const std::vector<Candidate>& offers) const {
+    for (const auto& ranked : OfferRanking(catalogue_, at.problem, device_).best(offers, kOffersTried)) {
+        if (const auto exact = at.exact.find(ranked.candidate.to_string()); exact != at.exact.end())
+            return stats::median(exact->second) / at.best_us - 1;
+        const auto tried = at.instances.find(instance_key(catalogue_, at.problem, device_, ranked.candidate));
+        if (tried != at.instances.end()) return tried->second / at.best_us - 1;
+    }
+    return -1;
+}
+
+std::map<std::string, std::vector<const Measured*>> Maker::classes() const {
+    std::map<std::string, std::vector<const Measured*>> classes;
+    for (const auto& [key, at] : measured_)
+        if (at.trials.size() >= kLeastTrials) classes[at.problem.class_key()].push_back(&at);
+    return classes;
+}
+
+std::vector<Candidate> Maker::portfolio_of(const std::vector<const Measured*>& problems, const Measured* left_out) const {
+    const auto without = [&](std::vector<const Measured*> some) {
+        std::erase(some, left_out);
+        return some;
+    };
+    std::vector<Candidate> chosen = choose(without(problems));
+    if (problems.size() >= kFewProblems) return chosen;
+    std::vector<const Measured*> all;
+    for (const auto& [class_key, each] : classes()) all.insert(all.end(), each.begin(), each.end());
+    for (Candidate& each : choose(without(all))) {
+        if (chosen.size() == options_.count) break;
+        if (std::find(chosen.begin(), chosen.end(), each) == chosen.end()) chosen.push_back(std::move(each));
+    }
+    return chosen;
+}
+
+void Maker::run() {
+    for (const std::string& path : options_.databases) read_database(path);
+    for (const std::string& path : options_.trials) read_trials(path);
+    print_errors();
+    if (!options_.dump.empty()) dump();
+    std::printf("\n%-90s %8s %9s %8s %8s %8s\n", "class", "problems", "instances", "within3%", "regret%", "p90%");
+    std::ofstream out(options_.out);
+    for (const auto& [class_key, problems] : classes()) {
+        const std::vector<Candidate> chosen = portfolio_of(problems, nullptr);
+        std::vector<double> regrets;
+        int within = 0;
+        for (std::size_t left_out = 0; left_out < problems.size(); ++left_out) {
+            double nearest = 9;
+            for (const Candidate& each : chosen) {
+                const auto tried =
+                    problems[left_out]->instances.find(instance_key(catalogue_, problems[left_out]->problem, device_, each));
+                if (tried != problems[left_out]->instances.end())
+                    nearest = std::min(nearest, tried->second / problems[left_out]->best_us);
+            }
+            within += nearest <= kNearBest ? 1 : 0;
+            const double lost = regret(*problems[left_out], portfolio_of(problems, problems[left_out]));
+            if (lost >= 0) regrets.push_back(lost);
+        }
+        std::sort(regrets.begin(), regrets.end());
+        db::Portfolio made{"gemm", options_.arch, class_key, chosen};
+        made.problems = static_cast<int>(problems.size());
+        if (regrets.size() >= kLeastForRegret) {
+            made.regret_median = std::round(regrets[regrets.size() / 2] * 1e4) / 1e4;
+            made.regret_p90 = std::round(regrets[regrets.size() * 9 / 10] * 1e4) / 1e4;
+        }
+        std::printf("%-90s %8zu %9zu %8d %8.1f %8.1f\n", class_key.c_str(), problems.size(), chosen.size(), within,
+                    100 * made.regret_median, 100 * made.regret_p90);
+        if (out.is_open()) out << db::to_json_line(made) << "\n";
+    }
+}
+
+}  // namespace
+}  // namespace autotune::portfolio
+
+int main(int count, char** words) {
+    try {
+        autotune::portfolio::Maker(autotune::portfolio::parse(count, words)).run();
+        return 0;
+    } catch (const autotune::Error& error) {
+        std::fprintf(stderr, "portfolio: %s\n", error.what());
+        return error.code() == autotune::ErrorCode::usage ? 2 : 1;
+    }
+}

@@ -1,0 +1,520 @@
+// What the library gives for problems that nobody tuned, in a stream and beside cublasGemmEx: see benchmarks/README.md.
+#include <algorithm>
+#include <atomic>
+#include <autotune/autotune.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "db/store.h"
+#include "kernel_templates/catalogue.h"
+#include "kernel_templates/legality.h"
+#include "src/core/error.h"
+#include "src/core/statistics.h"
+#include "src/gpu/library_folders.h"
+#include "src/gpu/nvrtc.h"
+#include "src/jit/compiler.h"
+#include "tuner/fixture/workbench.h"
+#include "tuner/measure/meter.h"
+#include "tuner/measure/rival_runner.h"
+
+namespace autotune::random_gemms {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::json;
+using tuner::BenchGpu;
+using tuner::Runnable;
+using tuner::Workbench;
+
+constexpr int kSamples = 5;
+
+struct Options {
+    std::uint64_t seed = 1;
+    int problems = 200;
+    int threads = 12;
+    double seconds = 1e9;     // no problem is begun after
+    std::string instances;    // JSON lines {"family", "config"}: timed too, with launch parameters of their families' choice
+    bool any_launch = false;  // and with some others
+    bool trains = false;      // beta is zero, each layout has one type, and a third of the problems is not aligned
+    bool has_vendor = true;   // cuBLAS is timed
+    std::string database;     // trials are recorded there
+    std::string shipped;      // what the library is given; empty: nothing
+    std::string json;         // a line a problem
+};
+
+Options parse(int count, char** words) {
+    Options options;
+    const std::map<std::string, std::function<void(const char*)>> known = {
+        {"--seed", [&](const char* word) { options.seed = std::strtoull(word, nullptr, 10); }},
+        {"--problems", [&](const char* word) { options.problems = std::atoi(word); }},
+        {"--threads", [&](const char* word) { options.threads = std::atoi(word); }},
+        {"--seconds", [&](const char* word) { options.seconds = std::atof(word); }},
+        {"--instances", [&](const char* word) { options.instances = word; }},
+        {"--any-launch", [&](const char* word) { options.any_launch = std::strcmp(word, "1") == 0; }},
+        {"--trains", [&](const char* word) { options.trains = std::strcmp(word, "1") == 0; }},
+        {"--vendor", [&](const char* word) { options.has_vendor = std::strcmp(word, "0") != 0; }},
+        {"--database", [&](const char* word) { options.database = word; }},
+        {"--shipped", [&](const char* word) { options.shipped = word; }},
+        {"--json", [&](const char* word) { options.json = word; }}};
+    for (int i = 1; i < count; i += 2) {
+        const auto option = known.find(words[i]);
+        if (option == known.end() || i + 1 == count)
+            throw Error(ErrorCode::usage, std::string(words[i]) + " is no option with a value of random_gemms");
+        option->second(words[i + 1]);
+    }
+    if (options.problems < 1 || options.threads < 1) throw Error(ErrorCode::usage, "--problems and --threads are at least 1");
+    return options;
+}
+
+// ---- the problems ----
+
+struct Drawn {
+    Problem problem;
+    GemmProblem asked;  // the same for the library
+};
+
+// Log-uniform extents: M in 1..16384, N and K in 64..32768; half of them in multiples of 8, as rows of 16 bytes are.
+class Draw {
+  public:
+    Draw(const Catalogue& catalogue, const Options& options)
+        : catalogue_(catalogue), trains_(options.trains), random_(options.seed) {}
+
+    Drawn next() {
+        const bool is_aligned = chance() < (trains_ ? 0.67 : 0.5);
+        const std::int64_t m = extent(1, 16384, false), n = extent(64, 32768, is_aligned), k = extent(64, 32768, is_aligned);
+        const bool trans_a = chance() < 0.5, trans_b = chance() < 0.5;
+        const bool is_bf16 = trains_ ? trans_a != trans_b : chance() < 0.5;
+        const bool is_zero = trains_ || chance() < 0.5;
+        GemmProblem asked(trans_a && is_aligned ? (m + 7) / 8 * 8 : m, n, k);
+        asked.ab_type = asked.c_type = is_bf16 ? AUTOTUNE_BF16 : AUTOTUNE_F16;
+        asked.trans_a = trans_a ? 1 : 0;
+        asked.trans_b = trans_b ? 1 : 0;
+        asked.beta = is_zero ? AUTOTUNE_BETA_ZERO : AUTOTUNE_BETA_ANY;
+        const std::string shape = std::to_string(asked.m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+        const std::string layout = std::string(trans_a ? "t" : "n") + (trans_b ? "t" : "n");
+        return {
+            catalogue_.problem({is_bf16 ? "bgemm" : "hgemm", shape, {{"layout", layout}, {"beta", is_zero ? "zero" : "any"}}}),
+            asked};
+    }
+
+  private:
+    double chance() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+    std::int64_t extent(double low, double high, bool is_aligned) {
+        const auto value = static_cast<std::int64_t>(std::exp(std::log(low) + chance() * std::log(high / low)));
+        return is_aligned ? std::max<std::int64_t>(8, (value + 4) / 8 * 8) : value;
+    }
+
+    const Catalogue& catalogue_;
+    bool trains_;
+    std::mt19937_64 random_;
+};
+
+// ---- what is timed ----
+
+// "gemm/wgmma block_m=64 ...", as a plan names its candidate.
+Candidate candidate_of(const std::string& text) {
+    std::istringstream words(text);
+    Candidate candidate;
+    words >> candidate.family;
+    for (std::string word; words >> word;) {
+        const std::size_t equals = word.find('=');
+        candidate.config.set(word.substr(0, equals), std::strtoll(word.c_str() + equals + 1, nullptr, 10));
+    }
+    return candidate;
+}
+
+std::vector<Candidate> read_instances(const std::string& path) {
+    std::vector<Candidate> instances;
+    std::ifstream file(path);
+    if (!path.empty() && !file) throw Error(ErrorCode::usage, "cannot read " + path);
+    for (std::string line; std::getline(file, line);) {
+        const auto row = nlohmann::ordered_json::parse(line);
+        Candidate candidate{row.at("family").get<std::string>(), {}};
+        for (const auto& [name, value] : row.at("config").items()) candidate.config.set(name, value.get<std::int64_t>());
+        instances.push_back(std::move(candidate));
+    }
+    return instances;
+}
+
+struct Contestant {
+    Candidate candidate;
+    std::string compile_key;  // what its code follows from
+    std::optional<double> predicted_us, us;
+};
+
+struct Item {
+    Drawn drawn;
+    std::vector<Contestant> contestants;  // the first is the library's
+    std::string origin;
+    double plan_ms = 0;
+    std::optional<double> cublas_us;
+};
+
+// Some legal launch parameters beside those that the family chooses, for what a cost model is fitted to.
+std::vector<Config> other_launches(const Config& chosen, const SearchSpace& rules, std::mt19937_64& random) {
+    std::vector<Config> others;
+    for (int tries = 0; tries < 24 && others.size() < 2; ++tries) {
+        Config config = chosen;
+        for (const Parameter& parameter : rules.parameters) {
+            const bool matters = parameter.name == "split_k" || parameter.name == "group" || parameter.name == "raster";
+            if (parameter.kind == ParameterKind::launch && matters && random() % 2 == 0)
+                config.set(parameter.name, parameter.values[random() % parameter.values.size()]);
+        }
+        if (config != chosen && rules.contains(config)) others.push_back(std::move(config));
+    }
+    return others;
+}
+
+class Bench {
+  public:
+    explicit Bench(const Options& options)
+        : options_(options),
+          driver_(gpu::Driver::load()),
+          gpu_{driver_, gpu::Context(driver_, 0), gpu::Stream(driver_), driver_->device(0), gpu::library_folders(variable)} {
+        const char* path = variable("AUTOTUNE_NVRTC");
+        nvrtc_ = gpu::Nvrtc::load({path == nullptr ? "" : path, gpu_.library_folders, 0});
+        const auto rendered = jit::render_harness(catalogue_, target());
+        harness_library_ = load(compile(rendered));
+        harness_.emplace(driver_, harness_library_, gpu_.stream);
+        meter_.emplace(gpu_, harness_library_);
+        if (options_.has_vendor) vendor_.emplace(gpu_);
+    }
+    void run();
+
+  private:
+    static const char* variable(const char* name) { return std::getenv(name); }
+    jit::Target target() const { return {gpu_.device.arch(), nvrtc_->version()}; }
+    jit::Compiled compile(const jit::Rendered& rendered) const {
+        jit::CompileResult result = jit::compile(*nvrtc_, jit::CubinCache(""), rendered);
+        if (!result.compiled) throw Error(ErrorCode::compile_failed, result.failure);
+        return std::move(*result.compiled);
+    }
+    std::shared_ptr<const gpu::Library> load(const jit::Compiled& compiled) const {
+        return std::make_shared<const gpu::Library>(driver_, compiled.cubin);
+    }
+    // body(i) for each i, on `threads` threads with the context.
+    void on_threads(std::size_t count, const std::function<void(std::size_t)>& body) const {
+        std::atomic<std::size_t> next{0};
+        std::vector<std::thread> threads;
+        for (int t = 0; t < options_.threads; ++t) {
+            threads.emplace_back([&] {
+                gpu_.context.make_current();
+                for (std::size_t i = next++; i < count; i = next++) body(i);
+            });
+        }
+        for (std::thread& thread : threads) thread.join();
+    }
+
+    void plan_all();
+    void call_in_background();
+    void add_instances();
+    void compile_all();
+    void time_all();
+    void time_item(Item& item, db::Store* store);
+    void report() const;
+    double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
+
+    Clock::time_point begun_ = Clock::now();
+    Options options_;
+    std::shared_ptr<const gpu::Driver> driver_;
+    BenchGpu gpu_;
+    Catalogue catalogue_ = Catalogue::embedded();
+    std::shared_ptr<const gpu::Nvrtc> nvrtc_;
+    std::shared_ptr<const gpu::Library> harness_library_;
+    std::optional<tuner::Harness> harness_;
+    std::optional<tuner::Meter> meter_;
+    std::optional<tuner::RivalRunner> vendor_;
+    std::vector<Item> items_;
+    struct Code {
+        jit::Rendered rendered;
+        std::optional<Workbench::Code> code;
+    };
+    std::map<std::string, Code> codes_;  // by compile key
+};
+
+// The library makes all plans, on many threads at once, from a cold cache: what a server's first calls are.
+void Bench::plan_all() {
+    autotune::Options settings;
+    settings.database = "";
+    settings.cache_folder = "";
+    settings.shipped = options_.shipped.c_str();
+    const Handle handle(settings);
+    Draw draw(catalogue_, options_);
+    for (int i = 0; i < options_.problems; ++i) items_.push_back({draw.next(), {}, "", 0, {}});
+    const double begun = seconds();
+    on_threads(items_.size(), [&](std::size_t i) {
+        Item& item = items_[i];
+        const auto from = Clock::now();
+        const GemmPlan plan(handle, item.drawn.asked);
+        item.plan_ms = 1e3 * std::chrono::duration<double>(Clock::now() - from).count();
+        item.origin = autotune_origin_string(plan.origin());
+        item.contestants.push_back({candidate_of(plan.candidate()), "", {}, {}});
+    });
+    std::vector<double> ms;
+    for (const Item& item : items_) ms.push_back(item.plan_ms);
+    std::sort(ms.begin(), ms.end());
+    std::printf("%zu first plans on %d threads: %.1f s; one takes %.1f ms in the median, %.1f ms at most\n", ms.size(),
+                options_.threads, seconds() - begun, ms[ms.size() / 2], ms.back());
+    std::vector<double> again;
+    for (const Item& item : items_) {
+        const auto from = Clock::now();
+        const GemmPlan plan(handle, item.drawn.asked);
+        again.push_back(1e6 * std::chrono::duration<double>(Clock::now() - from).count());
+    }
+    std::printf("a plan that is known: %.2f us in the median\n", stats::median(again));
+}
+
+// First calls under on_miss = background: none waits for a compiler.
+void Bench::call_in_background() {
+    autotune::Options settings;
+    settings.database = "";
+    settings.cache_folder = "";
+    settings.shipped = options_.shipped.c_str();
+    settings.on_miss = AUTOTUNE_ON_MISS_BACKGROUND;
+    const double begun = seconds();
+    const Handle handle(settings);
+    const double created = seconds();
+    constexpr std::size_t kRoom = std::size_t{1} << 30;  // for A and B, and as much for C
+    const gpu::Buffer inputs(driver_, kRoom), output(driver_, kRoom);
+    const auto address = [](const gpu::Buffer& buffer, std::size_t offset) {
+        return reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer.address() + offset));
+    };
+    std::vector<double> us;
+    std::size_t refused = 0;
+    for (const Item& item : items_) {
+        const GemmProblem& asked = item.drawn.asked;
+        const auto bytes = [](std::int64_t rows, std::int64_t columns) { return static_cast<std::size_t>(rows * columns) * 2; };
+        const std::size_t of_a = bytes(asked.m, asked.k), of_b = bytes(asked.k, asked.n);
+        const std::size_t aligned = (of_a + 255) / 256 * 256;
+        if (aligned + of_b > kRoom || bytes(asked.m, asked.n) > kRoom) continue;
+        const float alpha = 1, beta = asked.beta == AUTOTUNE_BETA_ZERO ? 0.0F : 1.0F;
+        const auto from = Clock::now();
+        const autotune_status status =
+            autotune_tuned_gemm(handle.get(), &asked, &alpha, address(inputs, 0), address(inputs, aligned), &beta,
+                                address(output, 0), gpu_.stream.handle());
+        us.push_back(1e6 * std::chrono::duration<double>(Clock::now() - from).count());
+        refused += status == AUTOTUNE_NOT_PLANNED ? 1 : 0;
+        gpu_.stream.synchronize();
+    }
+    std::sort(us.begin(), us.end());
+    if (us.empty()) return;
+    std::printf(
+        "on_miss background: created in %.1f s; %zu first calls take %.0f us in the median, %.0f us at the 99th percentile, "
+        "%.0f us at most; %zu had no kernel yet\n",
+        created - begun, us.size(), us[us.size() / 2], us[us.size() * 99 / 100], us.back(), refused);
+}
+
+void Bench::add_instances() {
+    const std::vector<Candidate> instances = read_instances(options_.instances);
+    std::mutex mutex;
+    on_threads(items_.size(), [&](std::size_t i) {
+        Item& item = items_[i];
+        const Problem& problem = item.drawn.problem;
+        std::mt19937_64 random(options_.seed * 1000 + i);
+        std::map<std::string, SearchSpace> rules;
+        std::map<std::string, Relauncher> relaunch;
+        const auto add = [&](const std::string& family, const Config& config) {
+            Candidate candidate{family, rules.at(family).canonical(config)};
+            const bool is_new = std::none_of(item.contestants.begin(), item.contestants.end(),
+                                             [&](const Contestant& known) { return known.candidate == candidate; });
+            if (is_new && rules.at(family).contains(candidate.config)) item.contestants.push_back({candidate, "", {}, {}});
+        };
+        std::map<std::string, std::pair<double, Config>> defaults;
+        double least_us = std::numeric_limits<double>::infinity();
+        for (const Family* family : catalogue_.families_of(problem.op)) {
+            if (family->refuses(problem, gpu_.device)) continue;
+            const std::string name(family->name());
+            rules.emplace(name, family->rules(problem, gpu_.device));
+            relaunch.emplace(name, family->relauncher(problem, gpu_.device));
+            if (instances.empty()) continue;
+            const Config config = family->default_config(problem, gpu_.device);
+            const double us = family->predict_us(problem, config, gpu_.device).value_or(0);
+            least_us = std::min(least_us, us);
+            defaults.emplace(name, std::pair{us, config});
+        }
+        // Those that are predicted far behind take long, and teach nothing.
+        for (const auto& [name, each] : defaults)
+            if (each.first < 2.5 * least_us) add(name, each.second);
+        const bool is_aligned = item.drawn.problem.class_key().ends_with("align=16,16,16");
+        std::size_t position = 0;
+        for (const Candidate& instance : instances) {
+            ++position;
+            if (!rules.contains(instance.family)) continue;
+            if (!is_aligned && (position + i) % 6 != 0) continue;  // each takes a compile of its own
+            const Config chosen = relaunch.at(instance.family)(instance.config).config;
+            add(instance.family, chosen);
+            if (!options_.any_launch || !is_aligned) continue;
+            for (const Config& other : other_launches(chosen, rules.at(instance.family), random)) add(instance.family, other);
+        }
+        for (Contestant& contestant : item.contestants) {
+            const Family& family = *catalogue_.find_family(contestant.candidate.family);
+            contestant.predicted_us = family.predict_us(problem, contestant.candidate.config, gpu_.device);
+            const SearchSpace& space = rules.at(contestant.candidate.family);
+            jit::Rendered rendered = jit::render(catalogue_, family, problem, space, contestant.candidate.config, target());
+            contestant.compile_key = rendered.identity;
+            const std::lock_guard lock(mutex);
+            codes_.try_emplace(contestant.compile_key, Code{std::move(rendered), {}});
+        }
+    });
+}
+
+void Bench::compile_all() {
+    std::vector<Code*> all;
+    for (auto& [key, code] : codes_) all.push_back(&code);
+    const double begun = seconds();
+    std::atomic<int> failed{0};
+    on_threads(all.size(), [&](std::size_t i) {
+        try {
+            all[i]->code = Workbench::Code{load(compile(all[i]->rendered)), all[i]->rendered.symbol};
+        } catch (const Error& error) {
+            ++failed;
+        }
+        all[i]->rendered.source.clear();
+    });
+    std::printf("%zu kernels compiled in %.1f s, %d failed\n", all.size(), seconds() - begun, failed.load());
+}
+
+// All contestants twice, in turns, and the vendor with each turn: the lesser median counts.
+void Bench::time_item(Item& item, db::Store* store) {
+    Workbench bench(gpu_, *harness_, catalogue_.op_of(item.drawn.problem), item.drawn.problem, Workbench::Options{});
+    Runnable cublas;
+    const bool has_vendor = vendor_ && vendor_->prepare("cublas", bench, *meter_, cublas).empty();
+    std::vector<std::optional<Runnable>> runnables;
+    for (Contestant& contestant : item.contestants) {
+        runnables.emplace_back();
+        const Code& code = codes_.at(contestant.compile_key);
+        if (!code.code) continue;
+        const Family& family = *catalogue_.find_family(contestant.candidate.family);
+        try {
+            runnables.back().emplace(
+                bench.bind(*code.code, family.plan(item.drawn.problem, contestant.candidate.config, gpu_.device)));
+        } catch (const gpu::DriverError& error) {
+            if (error.severity() != gpu::Severity::refused) throw;
+        }
+    }
+    const auto time = [&](Runnable& runnable, std::optional<double>& best) {
+        const double us = stats::median(meter_->sample(bench, runnable, {.samples = kSamples}));
+        best = std::min(best.value_or(us), us);
+    };
+    for (int turn = 0; turn < 2; ++turn) {
+        if (has_vendor) time(cublas, item.cublas_us);
+        for (std::size_t i = 0; i < runnables.size(); ++i)
+            if (runnables[i]) time(*runnables[i], item.contestants[i].us);
+    }
+    if (store == nullptr) return;
+    for (const Contestant& contestant : item.contestants) {
+        if (!contestant.us) continue;
+        const Family& family = *catalogue_.find_family(contestant.candidate.family);
+        StoredTrial row;
+        row.trial.candidate = contestant.candidate;
+        row.trial.timing = Timing{*contestant.us, *contestant.us, *contestant.us, *contestant.us, 2 * kSamples};
+        row.template_identity = catalogue_.template_identity(family);
+        row.nvrtc = nvrtc_->version();
+        row.method = "stream-2 l2=cold data=normal";
+        store->record(item.drawn.problem, gpu_.device.identity, row);
+    }
+}
+
+void Bench::time_all() {
+    std::optional<db::Store> store;
+    if (!options_.database.empty()) store = db::Store::open({.path = options_.database});
+    std::ofstream json(options_.json);
+    for (Item& item : items_) {
+        if (seconds() > options_.seconds) break;
+        time_item(item, store ? &*store : nullptr);
+        Json line{{"problem", item.drawn.problem.key()}, {"origin", item.origin}, {"plan_ms", item.plan_ms}};
+        line["cublas_us"] = item.cublas_us ? Json(*item.cublas_us) : Json();
+        for (const Contestant& each : item.contestants) {
+            line["contestants"].push_back({{"candidate", each.candidate.to_string()},
+                                           {"predicted_us", each.predicted_us ? Json(*each.predicted_us) : Json()},
+                                           {"us", each.us ? Json(*each.us) : Json()}});
+        }
+        if (json.is_open()) json << line.dump() << std::endl;
+    }
+}
+
+struct Ratios {
+    std::vector<double> of_vendor, regrets;
+    std::string worst;
+    double worst_ratio = 1e9;
+
+    void add(const Item& item) {
+        if (!item.contestants.front().us || !item.cublas_us) return;
+        const double own = *item.contestants.front().us, ratio = *item.cublas_us / own;
+        of_vendor.push_back(ratio);
+        if (ratio < worst_ratio) worst_ratio = ratio, worst = item.drawn.problem.key();
+        double best = own;
+        for (const Contestant& each : item.contestants) best = std::min(best, each.us.value_or(own));
+        regrets.push_back(own / best - 1);
+    }
+    void print(const std::string& name) const {
+        if (of_vendor.empty()) return;
+        double logs = 0;
+        for (const double ratio : of_vendor) logs += std::log(ratio);
+        std::vector<double> sorted = of_vendor;
+        std::sort(sorted.begin(), sorted.end());
+        std::printf("%-24s %8zu %8.3f %8.3f %8.3f %8.1f %8.1f\n", name.c_str(), sorted.size(),
+                    std::exp(logs / static_cast<double>(sorted.size())), sorted.front(), sorted[sorted.size() / 10],
+                    100 * stats::median(regrets), 100 * *std::max_element(regrets.begin(), regrets.end()));
+    }
+};
+
+void Bench::report() const {
+    std::map<std::string, Ratios> groups;
+    Ratios all;
+    for (const Item& item : items_) {
+        const std::string key = item.drawn.problem.class_key();
+        const bool is_aligned = key.ends_with("align=16,16,16");
+        all.add(item);
+        groups[is_aligned ? "rows of 16 bytes" : "other rows"].add(item);
+        groups["origin " + item.origin].add(item);
+        groups["layout " + item.drawn.problem.word("layout")].add(item);
+        const std::int64_t m = item.drawn.problem.extent("m");
+        groups[m <= 64 ? "M to 64" : m <= 1024 ? "M to 1024" : "M above 1024"].add(item);
+    }
+    std::printf("\n%-24s %8s %8s %8s %8s %8s %8s\n", "cublasGemmEx / library", "problems", "geomean", "least", "p10", "regret%",
+                "most%");
+    for (const auto& [name, ratios] : groups) ratios.print(name);
+    all.print("all");
+    std::printf("least: %s; seed %llu, %.0f s\n", all.worst.c_str(), static_cast<unsigned long long>(options_.seed), seconds());
+}
+
+void Bench::run() {
+    plan_all();
+    call_in_background();
+    add_instances();
+    compile_all();
+    time_all();
+    report();
+}
+
+}  // namespace
+}  // namespace autotune::random_gemms
+
+int main(int count, char** words) {
+    try {
+        autotune::random_gemms::Bench(autotune::random_gemms::parse(count, words)).run();
+        return 0;
+    } catch (const autotune::Error& error) {
+        std::fprintf(stderr, "random_gemms: %s\n", error.what());
+        return error.code() == autotune::ErrorCode::usage ? 2 : error.code() == autotune::ErrorCode::no_gpu ? 3 : 1;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "random_gemms: %s\n", error.what());
+        return 1;
+    }
+}

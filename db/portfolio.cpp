@@ -1,0 +1,117 @@
+#include "db/portfolio.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "db/record_reader.h"
+#include "db/record_writer.h"
+
+namespace autotune::db {
+namespace {
+
+constexpr std::size_t kMostCandidates = 64;
+
+struct Entry {
+    Candidate candidate;
+};
+
+template <class Visitor>
+void visit_fields(Entry& entry, Visitor& fields) {
+    fields.candidate(entry.candidate);
+}
+template <class Visitor>
+void visit_fields(const Entry& entry, Visitor& fields) {
+    fields.candidate(entry.candidate);
+}
+
+template <class Self, class Entries, class Visitor>
+void visit_line(Self& portfolio, Entries& entries, Visitor& fields) {
+    fields.needed("op", portfolio.op);
+    fields.needed("arch", portfolio.arch);
+    fields.needed("class", portfolio.class_key);
+    fields.member("problems", portfolio.problems);
+    fields.member("regret_median", portfolio.regret_median);
+    fields.member("regret_p90", portfolio.regret_p90);
+    fields.list("candidates", entries);
+}
+
+Portfolio portfolio_of(std::string_view line) {
+    const JsonValue value = parse_line(line);
+    RecordReader fields(value, "", kInLines);
+    Portfolio portfolio;
+    std::vector<Entry> entries;
+    visit_line(portfolio, entries, fields);
+    fields.finish();
+    if (entries.empty() || entries.size() > kMostCandidates)
+        throw bad_record("\"candidates\" has to be an array of 1 to " + std::to_string(kMostCandidates));
+    for (Entry& entry : entries) portfolio.candidates.push_back(std::move(entry.candidate));
+    return portfolio;
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+    std::istringstream stream{std::string(text)};
+    std::vector<std::string> words;
+    for (std::string word; stream >> word;) words.push_back(word);
+    return words;
+}
+
+// "acc=f32": what one class's time says nothing about in another's. "" where there is none.
+std::string accumulator_of(const std::vector<std::string>& words) {
+    const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with("acc="); });
+    return found == words.end() ? "" : *found;
+}
+
+// How data lie changes which kernels are fast; which of two types of one size they have hardly does.
+std::size_t weight_of(const std::string& word) {
+    return word.starts_with("layout=") || word.starts_with("align=") ? 6 : 1;
+}
+
+}  // namespace
+
+std::string portfolio_path(const std::string& shipped_folder) {
+    return shipped_folder + "/portfolio/portfolios.jsonl";
+}
+
+std::vector<Portfolio> read_portfolios(const std::string& path, const std::function<void(const std::string&)>& warn) {
+    std::vector<Portfolio> portfolios;
+    std::ifstream file(path);
+    int number = 0;
+    for (std::string line; std::getline(file, line);) {
+        ++number;
+        if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+        try {
+            portfolios.push_back(portfolio_of(line));
+        } catch (const BadRecord& error) {
+            warn(path + ":" + std::to_string(number) + ": " + error.what());
+        }
+    }
+    return portfolios;
+}
+
+std::string to_json_line(const Portfolio& portfolio) {
+    std::vector<Entry> entries;
+    for (const Candidate& each : portfolio.candidates) entries.push_back({each});
+    RecordWriter fields(kInLines);
+    visit_line(portfolio, std::as_const(entries), fields);
+    return fields.take().dump();
+}
+
+const Portfolio* portfolio_for(std::span<const Portfolio> portfolios, std::string_view class_key, std::string_view arch) {
+    const std::vector<std::string> wanted = words_of(class_key);
+    const Portfolio* best = nullptr;
+    std::size_t most_shared = 0;
+    for (const Portfolio& each : portfolios) {
+        const std::vector<std::string> words = words_of(each.class_key);
+        if (wanted.empty() || each.op != wanted.front() || each.arch != arch) continue;
+        if (accumulator_of(words) != accumulator_of(wanted)) continue;
+        std::size_t shared = 0;
+        for (const std::string& word : wanted)
+            if (std::count(words.begin(), words.end(), word) > 0) shared += weight_of(word);
+        if (best == nullptr || shared > most_shared) best = &each, most_shared = shared;
+    }
+    return best;
+}
+
+}  // namespace autotune::db

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/trial.h"
+
+namespace autotune::db {
+
+// Instances of one class of problems that together are near the best for all extents (db/winners/README.md).
+struct Portfolio {
+    std::string op{};
+    std::string arch{};  // "sm_90a"
+    std::string class_key{};
+    std::vector<Candidate> candidates{};
+    // What the library's choice among them loses against the best known, of problems that were left out of its making: 0.04 is
+    // 4 %. Negative: not known.
+    double regret_median = -1, regret_p90 = -1;
+    int problems = 0;  // that these rest on
+};
+
+// Those of a file of JSON lines; none if there is no such file. A line that is not valid is passed over and told to `warn` with
+// file and line.
+std::vector<Portfolio> read_portfolios(const std::string& path, const std::function<void(const std::string&)>& warn);
+// Where a folder of shipped winners has them.
+std::string portfolio_path(const std::string& shipped_folder);
+std::string to_json_line(const Portfolio& portfolio);
+
+// That of the class, else of the class with most words in common (types, layout, beta, alignment) with the same accumulator;
+// nullptr if there is none for the op and architecture.
+const Portfolio* portfolio_for(std::span<const Portfolio> portfolios, std::string_view class_key, std::string_view arch);
+
+}  // namespace autotune::db

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/catalogue.h"
+#include "kernel_templates/legality.h"
+
+namespace autotune {
+
+// Candidates that were found for other problems than this one, as this one's: with launch parameters of its own, in the order of
+// their predicted times. Tuner, library and command ask here what serves a problem that nobody tuned. REQUIRES: what it is made
+// of outlives it.
+class OfferRanking {
+  public:
+    OfferRanking(const Catalogue& catalogue, const Problem& problem, const Device& device)
+        : catalogue_(catalogue), problem_(problem), device_(device), legality_(catalogue, problem, device) {}
+
+    struct Ranked {
+        std::size_t offer = 0;  // index of what was given
+        Candidate candidate{};
+        double predicted_us = 0;  // infinity: no opinion
+    };
+    // The first `count` that are legal, the one that is predicted fastest first; equals in the order given.
+    std::vector<Ranked> best(std::span<const Candidate> offers, std::size_t count);
+
+  private:
+    // The candidate as given where its family does not exist or refuses.
+    Ranked relaunched(std::size_t offer, const Candidate& candidate);
+
+    const Catalogue& catalogue_;
+    const Problem& problem_;
+    const Device& device_;
+    Legality legality_;
+    std::map<std::string, Relauncher> relaunchers_;  // by family; empty function: it cannot do the problem
+};
+
+// The candidate's family and compile parameters as text: what is equal here is one instance of a problem.
+std::string instance_key(const Catalogue& catalogue, const Problem& problem, const Device& device, const Candidate& candidate);
+
+}  // namespace autotune

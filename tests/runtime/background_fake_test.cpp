@@ -1,0 +1,223 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "src/runtime/background.h"
+#include "tests/runtime/session.h"
+#include "tests/support/fake/in_fake_process.h"
+
+namespace autotune::runtime {
+namespace {
+
+using autotune::test::in_fake_process;
+using fake::Sandbox;
+using test::gemm;
+using test::GemmData;
+using test::run_tuned;
+using test::Session;
+using test::status_of;
+using ::testing::HasSubstr;
+
+using Clock = std::chrono::steady_clock;
+
+void finish(const Handle& handle) {
+    ASSERT_EQ(autotune_finish(handle.get()), AUTOTUNE_OK);
+}
+
+TEST(BackgroundWork, IsDoneAndWaitedFor) {
+    std::atomic<int> done{0};
+    Background background(3);
+    for (int i = 0; i < 20; ++i) background.add([&] { ++done; });
+    background.add([] { throw std::runtime_error("dropped"); });
+    background.wait();
+    EXPECT_EQ(done, 20);
+}
+
+TEST(BackgroundWork, ThatHasNotBegunIsDroppedAtTheEnd) {
+    std::atomic<int> done{0};
+    {
+        Background background(1);
+        for (int i = 0; i < 50; ++i)
+            background.add([&] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                ++done;
+            });
+    }
+    EXPECT_LT(done, 50);
+}
+
+// A compiler that takes a second: the first call does not wait for it, and a later one has its kernel.
+TEST(OnMissBackground, ServesAtOnceAndBetterLater) {
+    Sandbox sandbox("rule on=compile reads_c=0 do=hang seconds=1\n");
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    session.remember("64x64x64");
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    const auto begun = Clock::now();
+    run_tuned(session, handle, problem, data);
+    run_tuned(session, handle, problem, data);
+    EXPECT_LT(Clock::now() - begun, std::chrono::milliseconds(800));
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+    finish(handle);
+    run_tuned(session, handle, problem, data);
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+    autotune_gemm_problem zero = problem;
+    zero.beta = AUTOTUNE_BETA_ZERO;
+    EXPECT_EQ(GemmPlan(handle, zero).origin(), AUTOTUNE_ORIGIN_EXACT);
+}
+
+TEST(OnMissBackground, HasAGeneralKernelForUnalignedAddresses) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    const autotune_gemm_problem problem = gemm(39, 31, 47);
+    const GemmData data(session.driver, problem);
+    run_tuned(session, handle, problem, data);
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+    finish(handle);
+}
+
+// No general kernel is for both operands transposed with f32.
+TEST(OnMissBackground, WithoutALegalKernelIsNotPlannedUntilItsOwnIsThere) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    autotune_gemm_problem problem = gemm(64, 64, 64);
+    problem.trans_a = problem.trans_b = 1;
+    const GemmData data(session.driver, problem);
+    const auto run = [&] { return status_of([&] { run_tuned(session, handle, problem, data); }); };
+    EXPECT_EQ(run(), AUTOTUNE_NOT_PLANNED);
+    EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("is being compiled"));
+    finish(handle);
+    EXPECT_EQ(run(), AUTOTUNE_OK);
+}
+
+TEST(OnMissBackground, ChangesNothingInAGraph) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        return;
+    }
+    Session session;
+    session.remember("64x64x64");
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    const gpu::Graph graph =
+        gpu::Graph::capture(session.driver, session.stream, [&] { run_tuned(session, handle, problem, data); });
+    run_tuned(session, handle, problem, data);  // outside: the better one is asked for
+    finish(handle);
+    graph.launch(session.stream.handle());
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+TEST(OnMissBackground, KeepsItsStandInWhereTheBetterKernelDoesNotCompile) {
+    Sandbox sandbox("rule on=compile reads_c=0 do=fail message=\"error: no\"\n");
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    for (int i = 0; i < 3; ++i) {
+        run_tuned(session, handle, problem, data);
+        finish(handle);
+    }
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+TEST(Refresh, LetsNewPlansFindAWinnerThatWasStoredSince) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    autotune_gemm_problem problem = gemm(64, 64, 64);
+    problem.beta = AUTOTUNE_BETA_ZERO;
+    const GemmPlan before(handle, problem);
+    EXPECT_EQ(before.origin(), AUTOTUNE_ORIGIN_DEFAULT);
+    session.remember("64x64x64");
+    EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_DEFAULT);
+    ASSERT_EQ(autotune_refresh(handle.get()), AUTOTUNE_OK);
+    EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_EXACT);
+    EXPECT_EQ(before.origin(), AUTOTUNE_ORIGIN_DEFAULT);  // what a caller holds stays
+}
+
+TEST(Refresh, MayComeAtAnyTimeFromAnyThread) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 6; ++t) {
+        threads.emplace_back([&, t] {
+            session.context.make_current();
+            const gpu::Stream stream(session.driver);
+            const autotune_gemm_problem problem = gemm(16 + 8 * (t % 2), 32, 32);
+            const GemmData data(session.driver, problem);
+            for (int i = 0; i < 30; ++i) {
+                if (t == 0) wrong += autotune_refresh(handle.get()) == AUTOTUNE_OK ? 0 : 1;
+                tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
+                stream.synchronize();
+            }
+            wrong += data.wrong(1, 0);
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+}
+
+// A plan for any beta has the winner for beta = 0 in it, as the one-call form would take it.
+TEST(PlanForAnyBeta, TakesTheWinnerOfBetaZeroByTheCall) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
+        return;
+    }
+    Session session;
+    session.remember("64x64x64");
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmPlan plan(handle, problem);
+    EXPECT_EQ(plan.origin(), AUTOTUNE_ORIGIN_DEFAULT);
+    autotune_plan_facts facts = {};
+    facts.struct_size = sizeof(facts);
+    ASSERT_EQ(autotune_plan_info(plan.get(), &facts), AUTOTUNE_OK);
+    EXPECT_EQ(facts.origin_when_zero, AUTOTUNE_ORIGIN_EXACT);
+    EXPECT_THAT(facts.candidate_when_zero, HasSubstr("gemm/mma"));
+    const gpu::Buffer scratch(session.driver, std::max<std::size_t>(plan.workspace_bytes(), 256));
+    for (const float beta : {0.0F, 2.0F, 0.0F, -1.0F}) {
+        const GemmData data(session.driver, problem);
+        plan.run({data.a(), data.b(), data.c(), 1, beta, reinterpret_cast<void*>(scratch.address()), scratch.bytes()},
+                 session.stream.handle());
+        session.stream.synchronize();
+        EXPECT_EQ(data.wrong(1, beta), 0) << beta;
+    }
+}
+
+TEST(Warm, LoadsEveryKernelThatServesFewerRows) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem most = gemm(128, 64, 64);
+    std::size_t kernels = 0;
+    ASSERT_EQ(autotune_gemm_warm(handle.get(), &most, &kernels), AUTOTUNE_OK);
+    EXPECT_GE(kernels, 1U);
+    for (int m = 1; m <= 128; m += 9) {
+        autotune_gemm_problem fewer = gemm(m, 64, 64);
+        const GemmPlan plan(handle, fewer);
+    }
+}
+
+}  // namespace
+}  // namespace autotune::runtime

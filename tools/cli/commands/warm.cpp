@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/runtime/winners.h"
+#include "tools/cli/command.h"
+#include "tools/cli/input/requests.h"
+#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/progress.h"
+#include "tools/cli/output/table.h"
+
+namespace autotune::cli {
+namespace {
+
+constexpr std::int64_t kMost = 8192;  // what "*" stands for: first extents from 1 on
+
+// What the library would take, by its own rules.
+class Library {
+  public:
+    explicit Library(Session& session) : log_(settings_), winners_(settings_of(session), session.catalogue(), log_) {}
+    std::vector<runtime::Served> serving(const Problem& problem, const Device& device) {
+        return winners_.serving(problem, device);
+    }
+
+  private:
+    const runtime::Settings& settings_of(Session& session) {
+        settings_.database = session.database_path();
+        if (const auto folders = session.shipped(); !folders.empty()) settings_.shipped = folders.front();
+        return settings_;
+    }
+
+    runtime::Settings settings_;
+    runtime::Log log_;
+    runtime::Winners winners_;
+};
+
+struct Warmed {
+    Problem problem;  // as it was asked for
+    runtime::Served served;
+    tuner::CompiledRow row;
+};
+
+// One instance in the pool of compile workers: every parameter is held.
+tuner::CompiledRow compile(Session& session, const runtime::Served& served, tuner::TuneServices& services) {
+    tuner::CompileOptions options;
+    options.choice.families = {served.found.candidate.family};
+    options.choice.pins = served.found.candidate.config;
+    options.count = 1;
+    std::vector<tuner::CompiledRow> rows = session.services().compile_ranked(served.problem, options, services);
+    if (!rows.empty()) return std::move(rows.front());
+    tuner::CompiledRow none;
+    none.status = TrialStatus::compile_failed;
+    none.detail = "the candidate is not in its family's space";
+    return none;
+}
+
+void print(Session& session, const std::vector<Warmed>& all) {
+    if (!session.plain()) {
+        Json rows = Json::array();
+        for (const Warmed& each : all) {
+            rows.push_back({{"problem", each.problem.key()},
+                            {"first_taken_for", each.served.problem.shape()},
+                            {"origin", autotune_origin_string(each.served.found.origin)},
+                            {"candidate", each.served.found.candidate.to_string()},
+                            {"status", to_string(each.row.status)}});
+        }
+        print_json(session, {{"instances", rows}});
+        return;
+    }
+    Table table({{"first taken for", Table::Align::left},
+                 {"origin", Table::Align::left},
+                 {"compiled", Table::Align::left},
+                 {"kernel", Table::Align::wrap}});
+    for (const Warmed& each : all) {
+        table.add({each.served.problem.shape(), autotune_origin_string(each.served.found.origin),
+                   each.row.status == TrialStatus::compile_failed ? each.row.detail : "yes",
+                   each.served.found.candidate.to_string()});
+    }
+    session.out() << table.to_string(session.text_columns())
+                  << fmt::format("\n{} kernels serve every first extent from 1 on; they are in the cubin cache\n", all.size());
+}
+
+ExitCode run(Session& session, const Arguments& arguments) {
+    const std::vector<Problem> problems = problems_up_to(session, arguments.integer("most", kMost, {.least = 1}));
+    const std::optional<Gpu> gpu = arguments.has("arch") ? std::nullopt : session.find_gpu();
+    const Device device = gpu ? gpu->device : devices_of_archs(arguments, {"sm_90a"}).front();
+    Library library(session);
+    ProgressLine progress(session);
+    tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
+    std::vector<Warmed> all;
+    for (const Problem& problem : problems)
+        for (const runtime::Served& served : library.serving(problem, device)) all.push_back({problem, served, {}});
+    for (Warmed& each : all) each.row = compile(session, each.served, services);
+    progress.clear();
+    print(session, all);
+    const auto failed =
+        std::count_if(all.begin(), all.end(), [](const Warmed& each) { return each.row.status == TrialStatus::compile_failed; });
+    return failed == 0 ? ExitCode::done : ExitCode::some_failed;
+}
+
+}  // namespace
+
+Command warm_command() {
+    return {.name = "warm",
+            .about = "compile the few kernels that the library takes for every first extent of a problem",
+            .examples = {"autotune warm --op bgemm --shape '*x4096x4096' --layout nt     (M from 1 to 8192)",
+                         "autotune warm --op hgemm --shape 512x1024x1024 --arch sm_90a   (M from 1 to 512)"},
+            .flags = problem_flags() +
+                     std::vector<Flag>{{"most", "N", "what * stands for; default 8192", false, {}}, arch_flag()} +
+                     device_flags() + std::vector<Flag>{templates_flag(), full_flag()} + store_flags() + output_flags(),
+            .takes_op_options = true,
+            .words = "",
+            .fewest_words = 0,
+            .run = run,
+            .saves_on_stop = true};
+}
+
+}  // namespace autotune::cli
