@@ -264,17 +264,26 @@ std::vector<Found> Winners::serving_set(const Problem& problem, const Device& de
     const std::vector<std::int64_t> pivots = pivots_of(problem.extents.front().value);
     const std::string key = with_first_extent(problem, pivots.back()).key() + " on " + device.identity.key();
     std::vector<Found> offers;
+    bool is_borrowed = false;
     LateWarnings warnings(log_);
     {
         const std::lock_guard lock(mutex_);
         if (const auto known = serving_sets_.find(key); known != serving_sets_.end()) return known->second;
         if (const db::Portfolio* const known = portfolio(problem, device, warnings)) {
+            is_borrowed = known->class_key != problem.class_key();
             for (const Candidate& each : known->candidates)
-                offers.push_back({each, AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, known->regret_median});
+                offers.push_back({each, AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, is_borrowed ? -1 : known->regret_median});
         }
     }
     warnings.say();
     if (offers.empty()) return {};
+    if (is_borrowed) {
+        // What another class was tuned for may be slow here: the families' own defaults stand beside it.
+        for (std::size_t i = 0; i < pivots.size(); i += 3) {
+            for (Found& each : ranked_defaults(catalogue_, with_first_extent(problem, pivots[i]), device).candidates)
+                offers.push_back(std::move(each));
+        }
+    }
     std::set<std::string> known;
     for (const std::int64_t pivot : pivots) {
         const Problem at = with_first_extent(problem, pivot);

@@ -247,8 +247,11 @@ TEST_F(PortfolioTest, OfTheMostSimilarClassServesAClassWithoutOne) {
     Log log(settings_);
     Winners winners(settings_, catalogue_, log);
     const Problem other = catalogue_.problem({"bgemm", "512x512x512", {{"layout", "tn"}, {"beta", "any"}}});
-    EXPECT_EQ(winners.untuned(other, device_).front().regret, 0.05);
+    const std::vector<db::Portfolio> all = {portfolio_};
+    EXPECT_EQ(db::portfolio_for(all, other.class_key(), "sm_90a"), &all.front());
+    EXPECT_EQ(winners.untuned(other, device_).front().regret, -1);  // known of its own class alone
     const Problem half_sums = catalogue_.problem({"hgemm_f16acc", "512x512x512", {}});
+    EXPECT_EQ(db::portfolio_for(all, half_sums.class_key(), "sm_90a"), nullptr);
     EXPECT_EQ(winners.untuned(half_sums, device_).front().regret, -1);  // another accumulator: nothing is said of it
 }
 

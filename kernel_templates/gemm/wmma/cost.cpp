@@ -67,7 +67,7 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     const double shape = s.wmma_m != 16 ? 1.01 : 1.0;
     // Elements that are copied one by one, and C that is read one after the other (20 random problems in a stream).
     const double unaligned = std::min(g.align_a, g.align_b) < 16 ? 1.4 : 1.0;
-    const double reads = g.reads_c ? 1.5 : 1.0;
+    const double reads = g.reads_c ? 3.0 : 1.0;
     return 2.0 + panel * shape * unaligned * reads * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6);
 }
 
