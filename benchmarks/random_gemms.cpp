@@ -28,7 +28,7 @@
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
-#include "tuner/fixture/workbench.h"
+#include "tuner/fixture/problem_fixture.h"
 #include "tuner/measure/meter.h"
 #include "tuner/measure/rival_runner.h"
 
@@ -37,9 +37,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
-using tuner::BenchGpu;
+using tuner::ProblemFixture;
 using tuner::Runnable;
-using tuner::Workbench;
+using tuner::WorkerGpu;
 
 constexpr int kSamples = 5;
 
@@ -232,7 +232,7 @@ class Bench {
     Clock::time_point begun_ = Clock::now();
     Options options_;
     std::shared_ptr<const gpu::Driver> driver_;
-    BenchGpu gpu_;
+    WorkerGpu gpu_;
     Catalogue catalogue_ = Catalogue::embedded();
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
     std::shared_ptr<const gpu::Library> harness_library_;
@@ -242,7 +242,7 @@ class Bench {
     std::vector<Item> items_;
     struct Code {
         jit::Rendered rendered;
-        std::optional<Workbench::Code> code;
+        std::optional<ProblemFixture::Code> code;
     };
     std::map<std::string, Code> codes_;  // by compile key
 };
@@ -380,7 +380,7 @@ void Bench::compile_all() {
     std::atomic<int> failed{0};
     on_threads(all.size(), [&](std::size_t i) {
         try {
-            all[i]->code = Workbench::Code{load(compile(all[i]->rendered)), all[i]->rendered.symbol};
+            all[i]->code = ProblemFixture::Code{load(compile(all[i]->rendered)), all[i]->rendered.symbol};
         } catch (const Error& error) {
             ++failed;
         }
@@ -391,7 +391,7 @@ void Bench::compile_all() {
 
 // All contestants twice, in turns, and the vendor with each turn: the lesser median counts.
 void Bench::time_item(Item& item, db::Store* store) {
-    Workbench bench(gpu_, *harness_, catalogue_.op_of(item.drawn.problem), item.drawn.problem, Workbench::Options{});
+    ProblemFixture bench(gpu_, *harness_, catalogue_.op_of(item.drawn.problem), item.drawn.problem, ProblemFixture::Options{});
     Runnable cublas;
     const bool has_vendor = vendor_ && vendor_->prepare("cublas", bench, *meter_, cublas).empty();
     std::vector<std::optional<Runnable>> runnables;
