@@ -74,6 +74,27 @@ Requests gemm_requests() {
     return all;
 }
 
+// The same for f32 operands in each of their compute types.
+Requests f32_gemm_requests() {
+    Requests all;
+    for (const std::string op : {"sgemm", "tf32gemm", "sgemm_tc"}) {
+        for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
+            all.push_back({op, "256x384x512", {{"layout", layout}}});
+            all.push_back({op, "264x136x1032", {{"layout", layout}, {"beta", "0.5"}, {"alpha", "0.75"}}});
+            all.push_back({op, "129x257x131", {{"layout", layout}}});
+            all.push_back({op, "66x70x34", {{"layout", layout}, {"align", "8"}, {"batch", "3"}, {"beta", "1"}}});
+        }
+        for (const std::string layout : {"nn", "nt"}) {
+            for (const std::string shape : {"1x1x1", "333x1x77", "17x65x9", "16x1024x4096", "64x64x8192"})
+                all.push_back({op, shape, {{"layout", layout}}});
+            all.push_back({op, "100x72x200", {{"layout", layout}, {"lda", "208"}, {"ldb", "216"}, {"ldc", "80"}}});
+            all.push_back({op, "65x67x69", {{"layout", layout}, {"lda", "71"}, {"ldb", "73"}, {"ldc", "75"}, {"beta", "1"}}});
+            all.push_back({op, "1024x768x512", {{"layout", layout}}});
+        }
+    }
+    return all;
+}
+
 // One element to several rounds of the whole GPU, ragged and round, every alignment, and operands that differ in it.
 Requests add_requests() {
     Requests all = {{"hadd", "16777219", {}}, {"sadd", "4096x1024", {}}};
@@ -163,7 +184,8 @@ Requests attention_bwd_requests() {
 
 Requests awkward_requests() {
     Requests all = gemm_requests();
-    for (const Requests& more : {add_requests(), softmax_requests(), attention_requests(), attention_bwd_requests()})
+    for (const Requests& more :
+         {f32_gemm_requests(), add_requests(), softmax_requests(), attention_requests(), attention_bwd_requests()})
         all.insert(all.end(), more.begin(), more.end());
     return all;
 }
@@ -181,6 +203,12 @@ Requests named_requests() {
     for (const std::string layout : {"nn", "tt"}) {
         for (const std::string shape : {"260x4100x180", "258x4098x178"})
             all.push_back(gemm(shape, {{"dtype", "f16"}, {"layout", layout}, {"beta", "0.5"}}));
+    }
+    for (const std::string op : {"sgemm", "tf32gemm", "sgemm_tc"}) {
+        for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
+            all.push_back({op, "260x4100x180", {{"layout", layout}}});
+            all.push_back({op, "259x4099x177", {{"layout", layout}, {"beta", "0.5"}}});
+        }
     }
     for (const std::string op : {"sadd", "hadd", "badd"}) {
         for (const std::string shape : {"1048576", "1048573"}) all.push_back({op, shape, {}});
@@ -204,6 +232,9 @@ Requests small_requests() {
     for (const std::string layout : {"nn", "tt"}) {
         for (const std::string shape : {"136x136x80", "131x133x77"})
             all.push_back(gemm(shape, {{"dtype", "f16"}, {"layout", layout}, {"beta", "1"}}));
+    }
+    for (const std::string op : {"sgemm", "tf32gemm", "sgemm_tc"}) {
+        for (const std::string layout : {"nn", "tt"}) all.push_back({op, "131x133x77", {{"layout", layout}, {"beta", "1"}}});
     }
     for (const std::string op : {"sadd", "hadd", "badd"}) {
         for (const std::string shape : {"20000", "19997"}) all.push_back({op, shape, {}});

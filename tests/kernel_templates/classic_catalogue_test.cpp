@@ -1,4 +1,5 @@
-// The variants of hgemm that people learn from and compare, row by row as they are told, and the named config that each is.
+// The variants of hgemm and sgemm that people learn from and compare, row by row as they are told, and the named config that each
+// is.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -78,7 +79,43 @@ std::vector<Row> mma_rows() {
             {"x2 in K, both", mma, staged(base + "x2_smem_swizzle_rbuf", orders)}};
 }
 
-std::vector<Row> rows() {
+// Those of f32, by the op whose problems they take.
+std::vector<Row> sgemm_rows() {
+    const std::string t8 = "t_8x8_sliced_k_f32x4", k16 = "t_8x8_sliced_k16_f32x4_bcf_dbuf";
+    const char* simt = "gemm/simt_f32";
+    return {{"naive", simt, {"naive"}},
+            {"sliced-K through shared memory", simt, {"sliced_k"}},
+            {"8x8 thread tile, f32x4", simt, {t8}},
+            {"bank-conflict-free layout", simt, {t8 + "_bcf", t8 + "_bcf_offset"}},
+            {"double buffer", simt, {t8 + "_bcf_dbuf"}},
+            {"K16, double buffer", simt, {k16, k16 + "_offset"}},
+            {"K16, double buffer, cp.async", simt, {k16 + "_async", k16 + "_offset_async"}},
+            {"warp tiles, 2 to 4 stages",
+             simt,
+             {"warp_128x128_t_8x8_k8_stage2", "warp_128x256_t_8x16_k8_stage3", "warp_128x256_t_8x16_k8_stage4"}}};
+}
+
+std::vector<Row> tf32_rows() {
+    const std::string base = "wmma_m16n16k8_mma4x2_warp2x4";
+    const std::vector<std::string> orders = {"", "_swizzle1024", "_dsmem", "_dsmem_swizzle1024", "_dsmem_swizzle2048"};
+    std::vector<std::string> stages;
+    for (const char* count : {"2", "3"}) {
+        for (const std::string& end : orders) stages.push_back(base + "_stage" + count + end);
+    }
+    const char* wmma = "gemm/wmma_tf32";
+    return {{"m16n16k8 naive", wmma, {"wmma_m16n16k8_naive"}},
+            {"mma4x2", wmma, {"wmma_m16n16k8_mma4x2"}},
+            {"mma4x2 + warp2x4", wmma, {base}},
+            {"2 and 3 stages, dsmem, swizzle", wmma, stages},
+            {"mma.sync m16n8k8, stages, dsmem, swizzle",
+             "gemm/mma_tf32",
+             {"mma_m16n8k8_128x128x32_warps2x4_stage2_dsmem", "mma_m16n8k8_128x128x32_warps2x4_stage3_dsmem_swizzle1024"}}};
+}
+
+std::vector<Row> rows_of(const std::string& op) {
+    if (op == "sgemm") return sgemm_rows();
+    if (op == "tf32gemm") return tf32_rows();
+
     std::vector<Row> all = cuda_core_rows();
     for (const Row& row : wmma_rows()) all.push_back(row);
     for (const Row& row : mma_rows()) all.push_back(row);
@@ -92,7 +129,7 @@ class ClassicCatalogue : public testing::TestWithParam<const char*> {
         const Problem problem = catalogue_.problem({op, "4096x4096x2048", {}});
         const Device device = reference_device(GetParam()).value();
         std::string lines;
-        for (const Row& row : rows()) {
+        for (const Row& row : rows_of(op)) {
             if (op == "hgemm" && !row.is_for_f32_sums) continue;
             const SearchSpace space = catalogue_.find_family(row.family)->space(problem, device);
             for (const std::string& name : row.names) {
@@ -114,6 +151,11 @@ TEST_P(ClassicCatalogue, EveryRowIsANamedConfigWithF32Accumulation) {
 
 TEST_P(ClassicCatalogue, EveryRowIsANamedConfigWithF16Accumulation) {
     EXPECT_EQ(missing("hgemm_f16acc"), "");
+}
+
+TEST_P(ClassicCatalogue, EveryRowOfF32IsANamedConfig) {
+    EXPECT_EQ(missing("sgemm"), "");
+    EXPECT_EQ(missing("tf32gemm"), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, ClassicCatalogue, testing::Values("sm_80", "sm_90a"));

@@ -515,6 +515,75 @@ std::vector<Mutant> attention_bwd_two_pass() {
     });
 }
 
+std::vector<Mutant> with_f32(const char* compute, std::vector<Mutant> list) {
+    for (Mutant& mutant : list) {
+        mutant.options["dtype"] = "f32";
+        mutant.options["compute"] = compute;
+    }
+    return list;
+}
+
+std::vector<Mutant> simt_f32() {
+    return with_f32("f32", of_family("gemm/simt_f32", "", {
+        {.name = "line_outside_read",
+         .find = "return across > 0 ? (k_is_contiguous ? in_k : in_lines) : 0;",
+         .replace = "return k_is_contiguous ? in_k : in_lines;",
+         .shape = "64x64x73"},
+        {.name = "next_tile_not_waited_for",
+         .find = "            ptx::cp_async_wait<ahead - 1>();\n            __syncthreads();\n        };",
+         .replace = "        };",
+         .shape = "256x256x1024", .races = true},
+        {.name = "part_of_k_counted_twice",
+         .find = "const int k_count = min(k - k_first, k_per_split);",
+         .replace = "const int k_count = k - k_first;",
+         .config = "split_k=2", .shape = "64x64x512"},
+        {.name = "a_part_not_added", .file = "gemm/add_parts.cuh",
+         .find = "for (int split = 1; split < split_k; ++split) {",
+         .replace = "for (int split = 2; split < split_k; ++split) {",
+         .config = "split_k=2", .shape = "64x64x512"}}));
+}
+
+std::vector<Mutant> tf32() {
+    std::vector<Mutant> list = with_f32("tf32x3", of_family("gemm/mma_tf32", "", {
+        {.name = "low_part_of_a_lost",
+         .find = "mma_m16n8k8_tf32(sums[i][j], low, high_b[j][0], high_b[j][1]);",
+         .replace = "mma_m16n8k8_tf32(sums[i][j], low, low_b[j][0], low_b[j][1]);",
+         .shape = "64x64x64"},
+        {.name = "low_part_of_b_lost",
+         .find = "mma_m16n8k8_tf32(sums[i][j], high, low_b[j][0], low_b[j][1]);",
+         .replace = "static_cast<void>(low_b[j]);",
+         .shape = "64x64x64"},
+        {.name = "rest_of_an_operand_cut", .file = "gemm/f32_split.cuh",
+         .find = "return {high, __float_as_uint(__uint_as_float(bits) - __uint_as_float(high))};",
+         .replace = "return {high, 0U};",
+         .shape = "64x64x64"},
+        {.name = "lower_rows_take_the_upper",
+         .find = "lane_r() + 8 * upper); }",
+         .replace = "lane_r()); }",
+         .shape = "64x64x64"}}));
+    const std::vector<Mutant> wgmma = with_f32("tf32", of_family("gemm/wgmma_tf32", "", {
+        {.name = "second_of_two_rows_lost",
+         .find = "at[i / 2][band][i % 2 * 2 + 1] = four[2 * band + 1];",
+         .replace = "at[i / 2][band][i % 2 * 2 + 1] = four[2 * band];",
+         .shape = "256x256x64"},
+        {.name = "copy_not_transposed",
+         .find = "transposes ? square[x][y + i] : square[y + i][x]",
+         .replace = "square[y + i][x]",
+         .shape = "256x256x64", .options = {{"layout", "tn"}}},
+        {.name = "last_k_step_skipped",
+         .find = "int steps() const { return (k + block_k - 1) / block_k; }",
+         .replace = "int steps() const { return k / block_k; }",
+         .shape = "256x256x80"}}));
+    const std::vector<Mutant> wmma = with_f32("tf32", of_family("gemm/wmma_tf32", "", {
+        {.name = "k_step_of_b_ignored",
+         .find = "j * 16 * CopyB::ld_tile + k : k * CopyB::ld_tile + j * 16;",
+         .replace = "j * 16 * CopyB::ld_tile + k : j * 16;",
+         .shape = "64x64x64"}}));
+    list.insert(list.end(), wgmma.begin(), wgmma.end());
+    list.insert(list.end(), wmma.begin(), wmma.end());
+    return list;
+}
+
 std::vector<Mutant> without_waits() {
     const std::string wait = "dependent_launch::wait_for_earlier_grids();\n";
     std::vector<Mutant> all;
@@ -564,7 +633,7 @@ const std::vector<Mutant>& mutants() {
     static const std::vector<Mutant> all = [] {
         std::vector<Mutant> list;
         for (const auto& part : {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8(), attention_mma(),
-                                 attention_split(), attention_bwd_two_pass()})
+                                 attention_split(), attention_bwd_two_pass(), simt_f32(), tf32()})
             list.insert(list.end(), part.begin(), part.end());
         return list;
     }();

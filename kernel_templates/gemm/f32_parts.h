@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/gemm/family_parts.h"
+#include "src/core/family.h"
+
+// What the families of gemm with f32 operands share on the host.
+namespace autotune::gemm {
+
+// Those of every family but the accumulator's type, which is f32.
+std::vector<Binding> f32_facts(const Problem& problem);
+
+// How many products of tf32 parts make one of f32: 1 for compute tf32, 3 for tf32x3; nullopt for what is neither.
+std::optional<int> tf32_terms(const Problem& problem);
+
+// Why a kernel that counts in 32 bits, with tiles of at least so many rows and columns, cannot do the problem.
+std::optional<std::string> refuses_large(const Gemm& g, std::int64_t least_rows, std::int64_t least_columns);
+
+// Bytes of the parts of split-K in the workspace, from its first byte on: rows padded to four elements, part after part. 0
+// without.
+std::size_t partial_sums_bytes(const Gemm& g, std::int64_t split_k);
+// The step that makes C of them (add_parts.cuh).
+LaunchStep add_parts_step(const Problem& problem, const Gemm& g, std::int64_t split_k);
+
+}  // namespace autotune::gemm

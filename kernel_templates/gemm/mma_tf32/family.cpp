@@ -1,0 +1,236 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernel_templates/gemm/f32_parts.h"
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/mma_tf32/geometry.h"
+
+namespace autotune {
+namespace {
+
+using namespace mma_tf32;
+using std::int64_t;
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    return {
+        {"block_m", {32, 64, 128, 256}, compile, "rows of C that a block computes"},
+        {"block_n", {32, 64, 128, 256}, compile, "columns of C that a block computes"},
+        {"warps_m", {1, 2, 4}, compile, "warps along the rows of a block's tile"},
+        {"warps_n", {1, 2, 4}, compile, "warps along its columns"},
+        {"block_k", {16, 32}, compile, "depth of a tile in shared memory"},
+        {"stages", {2, 3, 4, 5, 6}, compile, "tiles in the cp.async ring"},
+        {"promote_k", {8, 16, 32}, compile, "tf32x3: depth of the sums that tensor cores keep; the others are CUDA cores'"},
+        {"min_blocks", {1, 2, 3}, compile, "blocks that must fit an SM, which bounds registers"},
+        {"split_k", {1, 2, 3, 4, 6, 8, 16}, launch, "parts of K summed by different blocks, added in order by a second kernel"},
+        {"raster", {0, 1}, launch, "panels of the block order: 0 along M, blocks run across N; 1 the other way round"},
+        {"swizzle_stride", {0, 512, 1024, 2048, 4096}, launch, "width of a panel in elements of C; 0: the whole extent"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+Rule rule(std::function<bool(const Shape&)> holds) {
+    return [holds = std::move(holds)](const Config& c) { return holds(shape_of(c)); };
+}
+
+void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
+    const std::vector<std::string> tile = {"block_m", "block_n", "warps_m", "warps_n"};
+    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([=](const Shape& s) {
+                      return (s.block_m <= 64 || s.block_m < 2 * g.m) && (s.block_n <= 64 || s.block_n < 2 * g.n);
+                  })});
+    to.push_back({"a warp's tile is not a multiple of 32x32", tile,
+                  rule([](const Shape& s) { return s.block_m % (32 * s.warps_m) == 0 && s.block_n % (32 * s.warps_n) == 0; })});
+    to.push_back({"a warp's tile is more than 4 times as long as wide", tile,
+                  rule([](const Shape& s) { return s.warp_m() <= 4 * s.warp_n() && s.warp_n() <= 4 * s.warp_m(); })});
+    to.push_back({"fewer than 2 warps", {"warps_m", "warps_n"}, rule([](const Shape& s) { return s.warps() >= 2; })});
+}
+
+void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, int terms, const DeviceLimits& limits) {
+    to.push_back({"a tile does not divide evenly among the threads",
+                  {"block_m", "block_n", "warps_m", "warps_n", "block_k"},
+                  rule([=](const Shape& s) { return copies_evenly(g, s); })});
+    to.push_back({"the ring is deeper than K", {"block_k", "stages"}, rule([=](const Shape& s) {
+                      return s.stages == 2 || (s.stages - 1) * s.block_k <= gemm::round_up(g.k, s.block_k);
+                  })});
+    to.push_back({"there is nothing to promote with one product alone", {"promote_k"}, rule([=](const Shape& s) {
+                      return terms > 1 || s.promote_k == 8;
+                  })});
+    to.push_back({"sums are promoted within a tile", {"block_k", "promote_k"}, rule([](const Shape& s) {
+                      return s.promote_k <= s.block_k;
+                  })});
+    to.push_back({"tiles exceed shared memory", {"block_m", "block_n", "block_k", "stages"}, rule([=](const Shape& s) {
+                      return smem_bytes(s) <= limits.smem_per_block_bytes;
+                  })});
+    to.push_back({"sums and elements exceed the registers",
+                  {"block_m", "block_n", "warps_m", "warps_n", "promote_k", "min_blocks"},
+                  rule([=](const Shape& s) {
+                      return registers_needed(s, terms) <= gemm::registers_allowed(limits, s.threads(), s.min_blocks);
+                  })});
+    to.push_back({"min_blocks does not bind: so many blocks always have the registers",
+                  {"warps_m", "warps_n", "min_blocks"},
+                  rule([](const Shape& s) { return s.min_blocks == 1 || s.threads() * s.min_blocks > 256; })});
+    to.push_back({"min_blocks do not fit the SM's shared memory",
+                  {"block_m", "block_n", "block_k", "stages", "min_blocks"},
+                  rule([=](const Shape& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
+}
+
+void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) {
+    to.push_back({"a part of K would have fewer than 4 tiles, or none", {"block_k", "split_k"}, rule([=](const Shape& s) {
+                      return s.split_k == 1 || (g.k >= 4 * s.split_k * s.block_k && (s.split_k - 1) * k_per_split(g, s) < g.k);
+                  })});
+    to.push_back({"split-K only where it adds blocks to fewer than four per SM",
+                  {"block_m", "block_n", "split_k"},
+                  rule([=](const Shape& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
+    to.push_back({"a panel is narrower than two tiles, or no narrower than C",
+                  {"block_m", "block_n", "raster", "swizzle_stride"},
+                  rule([=](const Shape& s) { return order_of(s).is_proper(g); })});
+}
+
+// ---- well-known points ----
+
+struct Tile {
+    int64_t block_m, block_n, warps_m, warps_n, min_blocks;
+};
+constexpr std::array<Tile, 9> kTiles = {{{128, 256, 2, 4, 1},
+                                         {256, 128, 4, 2, 1},
+                                         {128, 128, 2, 2, 1},
+                                         {128, 128, 2, 4, 1},
+                                         {128, 128, 2, 4, 2},
+                                         {64, 128, 2, 2, 2},
+                                         {128, 64, 2, 2, 2},
+                                         {64, 64, 2, 2, 2},
+                                         {32, 64, 1, 2, 1}}};
+
+Shape shape_of(const Tile& tile, int64_t block_k, int64_t stages) {
+    return {.block_m = tile.block_m,
+            .block_n = tile.block_n,
+            .warps_m = tile.warps_m,
+            .warps_n = tile.warps_n,
+            .block_k = block_k,
+            .stages = stages,
+            .promote_k = 8,
+            .min_blocks = tile.min_blocks,
+            .split_k = 1,
+            .raster = 0,
+            .swizzle_stride = 0};
+}
+
+// By the block's tile in mma and warps, as the classic names have it.
+std::vector<NamedConfig> named_configs(int terms) {
+    std::vector<NamedConfig> named;
+    for (const Tile& tile : kTiles) {
+        for (const int64_t block_k : {16, 32}) {
+            for (const int64_t stages : {2, 3, 4}) {
+                Shape s = shape_of(tile, block_k, stages);
+                const std::string name = "mma_m16n8k8_" + std::to_string(tile.block_m) + "x" + std::to_string(tile.block_n) +
+                                         "x" + std::to_string(block_k) + "_warps" + std::to_string(tile.warps_m) + "x" +
+                                         std::to_string(tile.warps_n) + (tile.min_blocks > 1 ? "_2blocks" : "") + "_stage" +
+                                         std::to_string(stages) + "_dsmem";
+                named.push_back({name, config_of(s)});
+                Shape swizzled = s;
+                swizzled.swizzle_stride = 1024;
+                if (stages == 3) named.push_back({name + "_swizzle1024", config_of(swizzled)});
+                s.promote_k = 16;
+                if (terms > 1 && stages == 3) named.push_back({name + "_promote16", config_of(s)});
+            }
+        }
+    }
+    return named;
+}
+
+Config choose_default(const SearchSpace& space, const Gemm& g, int terms, const Device& device) {
+    gemm::DefaultChoice choice(space);
+    for (const Tile& tile : kTiles) {
+        for (const int64_t block_k : {32, 16}) {
+            for (const int64_t stages : {3, 2}) {
+                for (const int64_t split_k : {1, 2, 4, 8}) {
+                    Shape s = shape_of(tile, block_k, stages);
+                    s.split_k = split_k;
+                    const double us = mma_tf32::predict_us(g, s, terms, device);
+                    if (choice.wants(us)) choice.offer(config_of(s), us);
+                }
+            }
+        }
+    }
+    return choice.choose();
+}
+
+class MmaTf32 final : public Family {
+  public:
+    std::string_view name() const override { return "gemm/mma_tf32"; }
+    std::string_view about() const override {
+        return "f32 operands on mma.sync m16n8k8, as tf32 or as three products of tf32 parts, sm_80 and later";
+    }
+    int ladder_rung() const override { return 30; }
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
+        if (device.identity.cc() < 80) return "mma.sync of tf32 and cp.async need sm_80 or later";
+        const Gemm g(problem);
+        if (g.in != DType::f32 || !gemm::tf32_terms(problem)) return "it multiplies f32 operands as tf32 or tf32x3";
+        return gemm::refuses_large(g, 32, 32);
+    }
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space;
+        space.version = space_version();
+        space.parameters = parameters();
+        add_tile_rules(space.constraints, g);
+        add_pipeline_rules(space.constraints, g, terms_of(problem), device.limits);
+        add_launch_rules(space.constraints, g, device.identity.sm_count);
+        return space;
+    }
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return choose_default(rules(problem, device), Gemm(problem), terms_of(problem), device);
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        SearchSpace space = rules(problem, device);
+        space.default_config = choose_default(space, Gemm(problem), terms_of(problem), device);
+        for (NamedConfig& named : named_configs(terms_of(problem))) {
+            if (space.contains(named.config)) space.named.push_back(std::move(named));
+        }
+        return space;
+    }
+    std::vector<Binding> facts(const Problem& problem) const override {
+        std::vector<Binding> all = gemm::f32_facts(problem);
+        all.push_back({"terms", terms_of(problem)});
+        return all;
+    }
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), terms = terms_of(problem), device](const Config& c) {
+            return mma_tf32::predict_us(g, mma_tf32::shape_of(c), terms, device);
+        };
+    }
+
+  private:
+    static int terms_of(const Problem& problem) { return gemm::tf32_terms(problem).value_or(1); }
+};
+
+LaunchPlan MmaTf32::plan(const Problem& problem, const Config& config, const Device&) const {
+    const Gemm g(problem);
+    const Shape s = mma_tf32::shape_of(config);
+    LaunchPlan plan;
+    if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
+    plan.workspace_bytes = gemm::partial_sums_bytes(g, s.split_k);
+    LaunchStep step;
+    step.grid = gemm::one_dimension(tiles(g, s) * s.split_k);
+    step.block.x = static_cast<std::uint32_t>(s.threads());
+    step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(s));
+    step.arguments = gemm::arguments(problem);
+    for (const int64_t value : {s.raster, order_of(s).group(g), s.split_k, std::min(k_per_split(g, s), gemm::kMaxExtent)})
+        step.arguments.push_back(gemm::i32(value));
+    plan.steps.push_back(std::move(step));
+    if (s.split_k > 1) plan.steps.push_back(gemm::add_parts_step(problem, g, s.split_k));
+    return plan;
+}
+
+}  // namespace
+
+const Family& family_gemm_mma_tf32() {
+    static const MmaTf32 family;
+    return family;
+}
+
+}  // namespace autotune

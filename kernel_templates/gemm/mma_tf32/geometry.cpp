@@ -1,0 +1,71 @@
+#include "kernel_templates/gemm/mma_tf32/geometry.h"
+
+#include <algorithm>
+
+namespace autotune::mma_tf32 {
+
+using std::int64_t;
+
+Shape shape_of(const Config& config) {
+    gemm::ConfigReader reader(config);
+    const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
+    Shape s{};
+    s.block_m = get("block_m");
+    s.block_n = get("block_n");
+    s.warps_m = get("warps_m");
+    s.warps_n = get("warps_n");
+    s.block_k = get("block_k");
+    s.stages = get("stages");
+    s.promote_k = get("promote_k");
+    s.min_blocks = get("min_blocks");
+    s.split_k = get("split_k");
+    s.raster = get("raster");
+    s.swizzle_stride = get("swizzle_stride");
+    return s;
+}
+
+Config config_of(const Shape& s) {
+    return {{"block_m", s.block_m},
+            {"block_n", s.block_n},
+            {"warps_m", s.warps_m},
+            {"warps_n", s.warps_n},
+            {"block_k", s.block_k},
+            {"stages", s.stages},
+            {"promote_k", s.promote_k},
+            {"min_blocks", s.min_blocks},
+            {"split_k", s.split_k},
+            {"raster", s.raster},
+            {"swizzle_stride", s.swizzle_stride}};
+}
+
+gemm::BlockOrder order_of(const Shape& s) {
+    return {s.block_m, s.block_n, s.raster, s.swizzle_stride};
+}
+
+int64_t smem_bytes(const Shape& s) {
+    return s.stages * (s.block_m + s.block_n) * s.block_k * 4;
+}
+
+bool copies_evenly(const Gemm& g, const Shape& s) {
+    const auto is_even = [&](int64_t extent, bool k_contiguous) {
+        return s.threads() % ((k_contiguous ? s.block_k : extent) / 4) == 0;
+    };
+    return is_even(s.block_m, !g.trans_a) && is_even(s.block_n, g.trans_b);
+}
+
+// Sums; two steps' elements, or one's with the parts of B and the sums that wait for promotion; addresses.
+int64_t registers_needed(const Shape& s, int terms) {
+    const int64_t sums = s.warp_m() * s.warp_n() / 32;
+    const int64_t elements = (s.warp_m() + s.warp_n()) / 4;
+    if (terms == 1) return sums + 2 * elements + 44;
+    return sums + (s.promote_k > 8 ? sums : s.warp_n() / 2) + elements + s.warp_n() / 2 + 48;
+}
+
+int64_t tiles(const Gemm& g, const Shape& s) {
+    return ceil_div(g.m, s.block_m) * ceil_div(g.n, s.block_n) * g.batch;
+}
+int64_t k_per_split(const Gemm& g, const Shape& s) {
+    return gemm::round_up(ceil_div(g.k, s.split_k), s.block_k);
+}
+
+}  // namespace autotune::mma_tf32

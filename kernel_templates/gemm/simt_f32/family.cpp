@@ -1,0 +1,317 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernel_templates/gemm/f32_parts.h"
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/simt_f32/geometry.h"
+
+namespace autotune {
+namespace {
+
+using namespace simt_f32;
+using gemm::i32;
+using std::int64_t;
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    return {
+        {"smem", {0, 1}, compile, "tiles go through shared memory"},
+        {"block_m", {16, 32, 64, 128, 256}, compile, "rows of C a block"},
+        {"block_n", {16, 32, 64, 128, 256}, compile, "columns of C a block"},
+        {"thread_m", {1, 4, 8, 16}, compile, "rows of C a thread"},
+        {"thread_n", {1, 4, 8, 16}, compile, "columns of C a thread"},
+        {"lanes_m", {0, 2, 4, 8}, compile, "a warp computes a tile of its own, so many threads high; 0: threads go row by row"},
+        {"block_k", {8, 16, 32}, compile, "depth of a tile"},
+        {"vec", {1, 4}, compile, "neighbouring elements of one access, as far as alignment goes"},
+        {"bcf", {0, 1}, compile, "1: a thread's rows and columns are runs of four, so that banks do not conflict"},
+        {"smem_pad", {0, 4}, compile, "unused elements after each row of a tile, against bank conflicts"},
+        {"stages", {1, 2, 3, 4}, compile, "buffers for tiles in shared memory"},
+        {"cp_async",
+         {0, 1},
+         compile,
+         "1: tiles are copied by cp.async, which transposes element by element; 0: through registers"},
+        {"reg_buffers", {1, 2}, compile, "2: operands of the next k are read during this one's products"},
+        {"min_blocks", {1, 2, 3}, compile, "blocks that must fit an SM, which bounds registers"},
+        {"split_k", {1, 2, 3, 4, 6, 8, 16}, launch, "parts of K summed by different blocks, added in order by a second kernel"},
+        {"raster", {0, 1}, launch, "panels of the block order: 0 along M, blocks run across N; 1 the other way round"},
+        {"swizzle_stride", {0, 512, 1024, 2048}, launch, "width of a panel in elements of C; 0: the whole extent"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+Rule rule(std::function<bool(const Shape&)> holds) {
+    return [holds = std::move(holds)](const Config& c) { return holds(shape_of(c)); };
+}
+
+void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
+    to.push_back({"without shared memory a thread computes one element, and nothing is copied",
+                  {"smem", "thread_m", "thread_n", "lanes_m", "block_k", "vec", "bcf", "smem_pad", "stages", "cp_async",
+                   "reg_buffers", "min_blocks"},
+                  rule([](const Shape& s) {
+                      return s.smem == 1 || (s.thread_m == 1 && s.thread_n == 1 && s.lanes_m == 0 && s.block_k == 8 &&
+                                             s.vec == 1 && s.bcf == 0 && s.smem_pad == 0 && s.stages == 1 && s.cp_async == 0 &&
+                                             s.reg_buffers == 1 && s.min_blocks == 1);
+                  })});
+    to.push_back({"a thread's tile is more than 4 times as long as wide", {"thread_m", "thread_n"}, rule([](const Shape& s) {
+                      return s.thread_m <= 4 * s.thread_n && s.thread_n <= 4 * s.thread_m;
+                  })});
+    to.push_back({"a single element has no runs and no neighbours",
+                  {"thread_m", "thread_n", "bcf", "lanes_m", "reg_buffers", "min_blocks"},
+                  rule([](const Shape& s) {
+                      if (s.thread_m > 1 && s.thread_n > 1) return true;
+                      return s.thread_m == s.thread_n && s.bcf == 0 && s.lanes_m == 0 && s.reg_buffers == 1 && s.min_blocks == 1;
+                  })});
+    to.push_back({"a warp's tile has runs of four, and the block's is a multiple of it",
+                  {"block_m", "block_n", "thread_m", "thread_n", "lanes_m", "bcf"},
+                  rule([](const Shape& s) {
+                      if (s.lanes_m == 0) return true;
+                      return s.bcf == 1 && s.block_m % (s.lanes_m * s.thread_m) == 0 &&
+                             s.block_n % (s.lanes_n() * s.thread_n) == 0;
+                  })});
+    to.push_back(
+        {"a warp's tile is more than 4 times as long as wide", {"thread_m", "thread_n", "lanes_m"}, rule([](const Shape& s) {
+             const int64_t rows = s.lanes_m * s.thread_m, columns = s.lanes_n() * s.thread_n;
+             return s.lanes_m == 0 || (rows <= 4 * columns && columns <= 4 * rows);
+         })});
+    to.push_back({"the block needs whole warps and at most as many threads as the GPU allows",
+                  {"block_m", "block_n", "thread_m", "thread_n"},
+                  rule([=](const Shape& s) {
+                      return s.threads() % 32 == 0 && s.threads() >= 32 &&
+                             s.threads() <= std::min(limits.threads_per_block, 1024);
+                  })});
+    to.push_back({"a tile is at least twice as long or wide as C", {"smem", "block_m", "block_n"}, rule([=](const Shape& s) {
+                      return (s.block_m <= 64 || s.block_m < 2 * g.m) && (s.block_n <= 64 || s.block_n < 2 * g.n);
+                  })});
+}
+
+void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
+    const bool is_k_contiguous = !g.trans_a || g.trans_b;
+    to.push_back({"more than two buffers are filled by cp.async, and one through registers",
+                  {"stages", "cp_async"},
+                  rule([](const Shape& s) { return s.cp_async == 1 ? s.stages >= 2 : s.stages <= 2; })});
+    to.push_back({"operands of the next k come from the next buffer", {"stages", "reg_buffers"}, rule([](const Shape& s) {
+                      return s.reg_buffers == 1 || s.stages >= 2;
+                  })});
+    to.push_back({"rows are padded where an operand is contiguous along K: its elements are written across them",
+                  {"smem_pad"},
+                  rule([=](const Shape& s) { return s.smem_pad == 0 || is_k_contiguous; })});
+    to.push_back(
+        {"some threads would load nothing",
+         {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec"},
+         rule([](const Shape& s) { return s.smem == 0 || std::min(s.block_m, s.block_n) * s.block_k >= s.threads() * s.vec; })});
+    to.push_back({"chunks of a thread are not a constant step apart",
+                  {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec", "bcf", "cp_async"},
+                  rule([=](const Shape& s) {
+                      return s.smem == 0 || (copies_evenly(s, s.block_m, !g.trans_a) && copies_evenly(s, s.block_n, g.trans_b));
+                  })});
+    to.push_back({"tiles exceed shared memory",
+                  {"smem", "block_m", "block_n", "block_k", "smem_pad", "stages"},
+                  rule([=](const Shape& s) { return smem_bytes(s) <= limits.smem_per_block_bytes; })});
+    to.push_back({"sums and operands exceed the registers",
+                  {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "cp_async", "reg_buffers", "min_blocks"},
+                  rule([=](const Shape& s) {
+                      return registers_needed(s) <= gemm::registers_allowed(limits, s.threads(), s.min_blocks);
+                  })});
+    to.push_back({"min_blocks does not bind: so many blocks have the threads and the registers anyhow",
+                  {"block_m", "block_n", "thread_m", "thread_n", "min_blocks"},
+                  rule([=](const Shape& s) {
+                      return s.min_blocks == 1 || (s.threads() * s.min_blocks <= 1024 && s.threads() * s.min_blocks >= 256);
+                  })});
+    to.push_back({"min_blocks do not fit the SM's shared memory",
+                  {"smem", "block_m", "block_n", "block_k", "smem_pad", "stages", "min_blocks"},
+                  rule([=](const Shape& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
+}
+
+void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) {
+    to.push_back({"a part of K would have fewer than 4 tiles, or none", {"smem", "block_k", "split_k"}, rule([=](const Shape& s) {
+                      return s.split_k == 1 ||
+                             (s.smem == 1 && g.k >= 4 * s.split_k * s.block_k && (s.split_k - 1) * k_per_split(g, s) < g.k);
+                  })});
+    to.push_back({"split-K only where it adds blocks to fewer than four per SM",
+                  {"block_m", "block_n", "split_k"},
+                  rule([=](const Shape& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
+    to.push_back({"a panel is narrower than two tiles, or no narrower than C",
+                  {"block_m", "block_n", "raster", "swizzle_stride"},
+                  rule([=](const Shape& s) { return order_of(s).is_proper(g); })});
+}
+
+// ---- well-known points ----
+
+Shape tiled(int64_t block_m, int64_t block_n, int64_t thread_m, int64_t thread_n) {
+    return {.smem = 1,
+            .block_m = block_m,
+            .block_n = block_n,
+            .thread_m = thread_m,
+            .thread_n = thread_n,
+            .lanes_m = 0,
+            .block_k = 8,
+            .vec = 4,
+            .bcf = 0,
+            .smem_pad = 0,
+            .stages = 1,
+            .cp_async = 0,
+            .reg_buffers = 1,
+            .min_blocks = 1,
+            .split_k = 1,
+            .raster = 0,
+            .swizzle_stride = 0};
+}
+
+// The ladder that everybody climbs, in its order.
+std::vector<NamedConfig> classic_configs() {
+    Shape naive = tiled(16, 16, 1, 1);
+    naive.smem = 0;
+    naive.vec = 1;
+    Shape sliced = tiled(32, 32, 1, 1);
+    sliced.block_k = 32;
+    sliced.vec = 1;
+    Shape large = tiled(128, 128, 8, 8);
+    const std::string t8x8 = "t_8x8_sliced_k_f32x4", k16 = "t_8x8_sliced_k16_f32x4_bcf_dbuf";
+    std::vector<NamedConfig> named = {{"naive", config_of(naive)}, {"sliced_k", config_of(sliced)}, {t8x8, config_of(large)}};
+    large.bcf = 1;
+    named.push_back({t8x8 + "_bcf", config_of(large)});
+    large.smem_pad = 4;
+    named.push_back({t8x8 + "_bcf_offset", config_of(large)});
+    large.smem_pad = 0;
+    large.stages = 2;
+    named.push_back({t8x8 + "_bcf_dbuf", config_of(large)});
+    large.block_k = 16;
+    named.push_back({k16, config_of(large)});
+    large.smem_pad = 4;
+    named.push_back({k16 + "_offset", config_of(large)});
+    large.cp_async = 1;
+    named.push_back({k16 + "_offset_async", config_of(large)});
+    large.smem_pad = 0;
+    named.push_back({k16 + "_async", config_of(large)});
+    return named;
+}
+
+struct WarpTiled {
+    const char* name;
+    int64_t block_m, block_n, thread_m, thread_n, lanes_m, min_blocks;
+};
+constexpr std::array<WarpTiled, 8> kWarpTiles = {{{"warp_128x128_t_8x8", 128, 128, 8, 8, 4, 1},
+                                                  {"warp_128x128_t_8x16", 128, 128, 8, 16, 8, 2},
+                                                  {"warp_128x128_t_16x8", 128, 128, 16, 8, 4, 2},
+                                                  {"warp_128x256_t_8x16", 128, 256, 8, 16, 8, 1},
+                                                  {"warp_256x128_t_16x8", 256, 128, 16, 8, 4, 1},
+                                                  {"warp_64x128_t_8x8", 64, 128, 8, 8, 4, 3},
+                                                  {"warp_64x64_t_8x4", 64, 64, 8, 4, 4, 3},
+                                                  {"warp_32x64_t_4x4", 32, 64, 4, 4, 4, 3}}};
+
+Shape warp_tiled(const WarpTiled& tile, int64_t block_k, int64_t stages, const Gemm& g) {
+    Shape s = tiled(tile.block_m, tile.block_n, tile.thread_m, tile.thread_n);
+    s.lanes_m = tile.lanes_m;
+    s.block_k = block_k;
+    s.bcf = 1;
+    s.smem_pad = !g.trans_a || g.trans_b ? 4 : 0;
+    s.stages = stages;
+    s.cp_async = 1;
+    s.reg_buffers = 2;
+    s.min_blocks = tile.min_blocks;
+    return s;
+}
+
+std::vector<NamedConfig> warp_tiled_configs(const Gemm& g) {
+    std::vector<NamedConfig> named;
+    for (const WarpTiled& tile : kWarpTiles) {
+        for (const int64_t block_k : {8, 16}) {
+            for (const int64_t stages : {2, 3, 4}) {
+                const Shape s = warp_tiled(tile, block_k, stages, g);
+                const std::string suffix = "_k" + std::to_string(block_k) + "_stage" + std::to_string(stages);
+                named.push_back({tile.name + suffix, config_of(s)});
+                Shape swizzled = s;
+                swizzled.swizzle_stride = 1024;
+                if (stages == 3) named.push_back({tile.name + suffix + "_swizzle1024", config_of(swizzled)});
+            }
+        }
+    }
+    return named;
+}
+
+Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
+    gemm::DefaultChoice choice(space);
+    for (const WarpTiled& tile : kWarpTiles) {
+        for (const int64_t min_blocks : {tile.min_blocks, int64_t{1}}) {
+            for (const int64_t split_k : {1, 2, 4, 8}) {
+                Shape s = warp_tiled(tile, 8, 4, g);
+                s.min_blocks = min_blocks;
+                s.split_k = split_k;
+                const double us = simt_f32::predict_us(g, s, device);
+                if (choice.wants(us)) choice.offer(config_of(s), us);
+            }
+        }
+    }
+    return choice.choose();
+}
+
+class SimtF32 final : public Family {
+  public:
+    std::string_view name() const override { return "gemm/simt_f32"; }
+    std::string_view about() const override { return "f32 on CUDA cores: naive, and tiles through shared memory; any layout"; }
+    int ladder_rung() const override { return 10; }
+    std::optional<std::string> refuses(const Problem& problem, const Device&) const override {
+        const Gemm g(problem);
+        if (g.in != DType::f32 || problem.word("compute") != to_string(DType::f32)) return "it multiplies f32 by f32 in f32";
+        return gemm::refuses_large(g, 16, 16);
+    }
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space;
+        space.version = space_version();
+        space.parameters = parameters();
+        add_tile_rules(space.constraints, g, device.limits);
+        add_pipeline_rules(space.constraints, g, device.limits);
+        add_launch_rules(space.constraints, g, device.identity.sm_count);
+        return space;
+    }
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return choose_default(rules(problem, device), Gemm(problem), device);
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space = rules(problem, device);
+        space.default_config = choose_default(space, g, device);
+        for (const auto& named : {classic_configs(), warp_tiled_configs(g)}) {
+            for (const NamedConfig& each : named) {
+                if (space.contains(each.config)) space.named.push_back(each);
+            }
+        }
+        return space;
+    }
+    std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& c) { return simt_f32::predict_us(g, shape_of(c), device); };
+    }
+};
+
+LaunchPlan SimtF32::plan(const Problem& problem, const Config& config, const Device&) const {
+    const Gemm g(problem);
+    const Shape s = shape_of(config);
+    LaunchPlan plan;
+    if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
+    plan.workspace_bytes = gemm::partial_sums_bytes(g, s.split_k);
+    LaunchStep step;
+    step.grid = gemm::one_dimension(tiles(g, s) * s.split_k);
+    step.block.x = static_cast<std::uint32_t>(s.threads());
+    step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(s));
+    step.arguments = gemm::arguments(problem);
+    for (const int64_t value : {s.raster, order_of(s).group(g), s.split_k, std::min(k_per_split(g, s), gemm::kMaxExtent)})
+        step.arguments.push_back(i32(value));
+    plan.steps.push_back(std::move(step));
+    if (s.split_k > 1) plan.steps.push_back(gemm::add_parts_step(problem, g, s.split_k));
+    return plan;
+}
+
+}  // namespace
+
+const Family& family_gemm_simt_f32() {
+    static const SimtF32 family;
+    return family;
+}
+
+}  // namespace autotune

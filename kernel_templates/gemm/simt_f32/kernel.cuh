@@ -1,0 +1,383 @@
+// C = alpha A B + beta C in f32 on CUDA cores, every product and sum rounded once. smem = 0: one element a thread, straight from global
+// memory. smem = 1: tiles of A and B go through shared memory, sliced along K, and a thread keeps thread_m x thread_n sums in registers.
+#include "common/ptx.cuh"
+#include "common/types.cuh"
+// clang-format off
+#define AUTOTUNE_KERNEL ${symbol}
+using In = ${in_type};
+using Out = ${out_type};
+constexpr bool trans_a = ${trans_a};
+constexpr bool trans_b = ${trans_b};
+constexpr int align_a = ${align_a};
+constexpr int align_b = ${align_b};
+constexpr int align_c = ${align_c};
+constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
+constexpr bool smem = ${smem};
+constexpr int block_m = ${block_m};
+constexpr int block_n = ${block_n};
+constexpr int block_k = ${block_k};
+constexpr int thread_m = ${thread_m};
+constexpr int thread_n = ${thread_n};
+constexpr int lanes_m = ${lanes_m};     // lanes of a warp along M; 0: threads go through the block's tile row by row
+constexpr int vec = ${vec};             // elements of one access
+constexpr bool bcf = ${bcf};            // a thread's rows and columns are runs of four, apart from each other
+constexpr int smem_pad = ${smem_pad};
+constexpr int stages = ${stages};
+constexpr bool cp_async = ${cp_async};
+constexpr int reg_buffers = ${reg_buffers};  // 2: operands of the next k are read during this one's products
+constexpr int min_blocks = ${min_blocks};
+// clang-format on
+// ---- end of parameters ----
+static_assert(is_same<In, f32> && is_same<Out, f32>, "operands and results are f32");
+#include "gemm/block_order.cuh"
+#include "gemm/store_run.cuh"
+
+namespace {
+
+constexpr int threads_n = block_n / thread_n;
+constexpr int threads = block_m / thread_m * threads_n;
+static_assert(block_m % thread_m == 0 && block_n % thread_n == 0, "thread tiles fill the block tile");
+static_assert(threads >= 32 && threads <= 1024 && threads % 32 == 0, "whole warps, at most 1024 threads");
+static_assert(smem || (thread_m == 1 && thread_n == 1), "without shared memory a thread computes one element");
+static_assert(block_k % vec == 0 && block_m % vec == 0 && block_n % vec == 0 && smem_pad % 4 == 0, "accesses stay aligned");
+static_assert(stages >= 1 && (stages <= 2 || cp_async), "registers hold one tile ahead, cp.async several");
+
+constexpr int width_a = smaller(vec, align_a / 4);
+constexpr int width_b = smaller(vec, align_b / 4);
+
+// ---- which elements of C a thread has ----
+
+// Rows, or columns, of a warp, or of all threads without warp tiles.
+constexpr int lanes_n = lanes_m == 0 ? 0 : 32 / (lanes_m == 0 ? 1 : lanes_m);
+constexpr int span_m = lanes_m == 0 ? block_m : lanes_m * thread_m;
+constexpr int span_n = lanes_m == 0 ? block_n : lanes_n * thread_n;
+static_assert(block_m % span_m == 0 && block_n % span_n == 0, "warp tiles fill the block tile");
+constexpr int warps_n = block_n / span_n;
+
+// A thread's elements of a direction: runs of neighbours, evenly spread over the span.
+constexpr int run_m = bcf ? smaller(thread_m, 4) : thread_m;
+constexpr int run_n = bcf ? smaller(thread_n, 4) : thread_n;
+template <int run, int count, int span>
+__device__ __forceinline__ constexpr int spread(int i) {
+    return i / run * (span / (count / run)) + i % run;
+}
+__device__ __forceinline__ int thread_row() {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (lanes_m == 0) return thread / threads_n * run_m;
+    return thread / 32 / warps_n * span_m + thread % 32 / smaller(32, lanes_n > 0 ? lanes_n : 1) * run_m;
+}
+__device__ __forceinline__ int thread_col() {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (lanes_m == 0) return thread % threads_n * run_n;
+    return thread / 32 % warps_n * span_n + thread % 32 % (lanes_n > 0 ? lanes_n : 1) * run_n;
+}
+
+// ---- global memory to shared memory ----
+
+// Where an operand's tiles come from: lines are rows of A or columns of B.
+struct Source {
+    const f32* data;
+    i64 ld;
+    int first_line, lines, k;
+};
+
+template <int lines>
+using Tile = f32[block_k][lines + smem_pad];
+
+// Fills tile[k][line], tile after tile along K, between begin() and end(). The contiguous direction of the operand is k, or the lines.
+// cp.async transposes elements of four bytes by moving each alone: eight along k of four lines, which lie in different banks. A thread
+// goes from one of its chunks to the next by a constant step, so that a pointer is all it keeps.
+template <bool k_is_contiguous, int width, int lines>
+struct Filler {
+    static constexpr bool scatters = k_is_contiguous && cp_async;
+    static constexpr bool by_lines = k_is_contiguous && !cp_async && bcf && threads % lines == 0;  // neighbours write neighbouring words
+    static constexpr int chunk = scatters ? 1 : vec;
+    static constexpr int chunks = block_k * lines / chunk;
+    static constexpr int passes = (chunks + threads - 1) / threads;
+    static constexpr bool is_even = chunks % threads == 0;
+
+    struct Place {
+        int line, k;
+    };
+    static __device__ __forceinline__ constexpr Place place(int i) {
+        if (scatters) return {i / (4 * block_k) * 4 + i / 8 % 4, i % 8 + i / 32 % (block_k / 8) * 8};
+        if (!k_is_contiguous) return {i % (lines / chunk) * chunk, i / (lines / chunk)};
+        if (by_lines) return {i % lines, i / lines * chunk};
+        return {i / (block_k / chunk), i % (block_k / chunk) * chunk};
+    }
+    static constexpr int line_step = place(threads).line;
+    static constexpr int k_step = place(threads).k;
+    static_assert(threads % (scatters                             ? 4 * block_k
+                             : !k_is_contiguous                   ? lines / chunk
+                             : by_lines                           ? lines
+                                                                  : block_k / chunk) == 0,
+                  "chunks of a thread are a constant step apart");
+
+    const f32* from;     // this thread's chunk in the first pass
+    i64 pass_step;       // elements from pass to pass
+    i64 tile_step;       // and from tile to tile
+    int lines_left;      // from the chunk on
+    int k_left;
+    Place at;            // in the tile
+    f32 held[cp_async ? 1 : passes * chunk];
+
+    __device__ __forceinline__ explicit Filler(const Source& source) : at(place(static_cast<int>(threadIdx.x))) {
+        const i64 line = source.first_line + at.line;
+        from = source.data + (k_is_contiguous ? line * source.ld + at.k : at.k * source.ld + line);
+        pass_step = k_is_contiguous ? line_step * source.ld + k_step : k_step * source.ld + line_step;
+        tile_step = k_is_contiguous ? block_k : block_k * source.ld;
+        lines_left = source.lines - source.first_line - at.line;
+        k_left = source.k - at.k;
+    }
+
+    __device__ __forceinline__ static bool takes_part(int pass) {
+        return is_even || static_cast<int>(threadIdx.x) + pass * threads < chunks;
+    }
+    // Elements of the chunk that the operand has.
+    __device__ __forceinline__ int valid(int pass) const {
+        const int in_lines = lines_left - pass * line_step, in_k = k_left - pass * k_step;
+        const int across = k_is_contiguous ? in_lines : in_k;
+        return across > 0 ? (k_is_contiguous ? in_k : in_lines) : 0;
+    }
+
+    __device__ __forceinline__ void begin(Tile<lines>& tile) {
+        const f32* source = from;
+#pragma unroll
+        for (int pass = 0; pass < passes; ++pass) {
+            if (takes_part(pass)) {
+                if constexpr (cp_async) {
+                    start(&tile[at.k + pass * k_step][at.line + pass * line_step], source, valid(pass));
+                } else {
+                    fetch(&held[pass * chunk], source, valid(pass));
+                }
+            }
+            source += pass_step;
+        }
+        from += tile_step;
+        k_left -= block_k;
+    }
+
+    static __device__ __forceinline__ void start(f32* to, const f32* source, int count) {
+        constexpr int each = scatters ? 1 : width;
+#pragma unroll
+        for (int j = 0; j < chunk; j += each) {
+            const int bytes = smaller(each, count - j) * 4;
+            ptx::cp_async<each * 4>(ptx::shared_address(to + j), source + j, bytes > 0 ? bytes : 0);
+        }
+    }
+
+    static __device__ __forceinline__ void fetch(f32* to, const f32* source, int count) {
+        if (count >= chunk) {
+#pragma unroll
+            for (int i = 0; i < chunk; i += width) {
+                const Pack<f32, width> part = load_pack<f32, width>(source + i);
+#pragma unroll
+                for (int j = 0; j < width; ++j) to[i + j] = part.at[j];
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < chunk; ++i) to[i] = i < count ? source[i] : 0.0F;
+        }
+    }
+
+    __device__ __forceinline__ void end(Tile<lines>& tile) const {
+        if constexpr (cp_async) return;
+#pragma unroll
+        for (int pass = 0; pass < passes; ++pass) {
+            if (!takes_part(pass)) continue;
+            const int k = at.k + pass * k_step, line = at.line + pass * line_step;
+            if constexpr (k_is_contiguous) {
+#pragma unroll
+                for (int j = 0; j < chunk; ++j) tile[k + j][line] = held[pass * chunk + j];
+            } else {
+                Pack<f32, chunk> pack;
+#pragma unroll
+                for (int j = 0; j < chunk; ++j) pack.at[j] = held[pass * chunk + j];
+                store_pack<f32, chunk>(&tile[k][line], pack);
+            }
+        }
+    }
+};
+using FillerA = Filler<!trans_a, width_a, block_m>;
+using FillerB = Filler<trans_b, width_b, block_n>;
+
+// ---- sums ----
+
+struct Stage {
+    Tile<block_m> a;
+    Tile<block_n> b;
+};
+
+// A thread's rows and columns of one k.
+struct Operands {
+    f32 left[thread_m];
+    f32 right[thread_n];
+
+    template <int count, int run, int span>
+    static __device__ __forceinline__ void read(f32 (&to)[count], const f32* from) {
+        constexpr int step = smaller(run, 4);
+#pragma unroll
+        for (int i = 0; i < count; i += step) {
+            const Pack<f32, step> pack = load_pack<f32, step>(from + spread<run, count, span>(i));
+#pragma unroll
+            for (int j = 0; j < step; ++j) to[i + j] = pack.at[j];
+        }
+    }
+    __device__ __forceinline__ void load(const Stage& stage, int k, int row, int col) {
+        read<thread_m, run_m, span_m>(left, &stage.a[k][row]);
+        read<thread_n, run_n, span_n>(right, &stage.b[k][col]);
+    }
+};
+
+struct Sums {
+    f32 at[thread_m][thread_n];
+
+    __device__ __forceinline__ Sums() {
+#pragma unroll
+        for (int i = 0; i < thread_m * thread_n; ++i) at[i / thread_n][i % thread_n] = 0.0F;
+    }
+    // Columns to and fro, so that neighbouring instructions share an operand.
+    __device__ __forceinline__ void add(const Operands& operands) {
+#pragma unroll
+        for (int i = 0; i < thread_m; ++i) {
+#pragma unroll
+            for (int n = 0; n < thread_n; ++n) {
+                const int j = i % 2 == 0 ? n : thread_n - 1 - n;
+                at[i][j] = __fmaf_rn(operands.left[i], operands.right[j], at[i][j]);
+            }
+        }
+    }
+};
+
+// With one buffer a tile is read between two barriers, and the next comes after them. With two, and copies through registers, the next
+// one's values are on their way to registers meanwhile; by cp.async `stages` - 1 tiles are, and one barrier a tile does.
+__device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Source& b, Stage* ring) {
+    FillerA fill_a(a);
+    FillerB fill_b(b);
+    const int row = thread_row(), col = thread_col();
+    const int tiles = (a.k + block_k - 1) / block_k;
+    const auto begin = [&](Stage& stage) {
+        fill_a.begin(stage.a);
+        fill_b.begin(stage.b);
+        ptx::cp_async_commit();
+    };
+    const auto end = [&](Stage& stage) {
+        fill_a.end(stage.a);
+        fill_b.end(stage.b);
+    };
+    Operands operands[reg_buffers];
+    constexpr int ahead = cp_async && stages > 1 ? stages - 1 : 1;  // tiles that are on their way
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) begin(ring[i]);
+    if constexpr (!cp_async) end(ring[0]);
+    ptx::cp_async_wait<ahead - 1>();
+    __syncthreads();
+    if constexpr (reg_buffers == 2) operands[0].load(ring[0], 0, row, col);
+    int read = 0, write = ahead % stages;
+#pragma unroll 1
+    for (int tile = 1; tile <= tiles; ++tile) {
+        const bool is_last = tile == tiles;
+        // Copies past the end of K write zeros: they cost less than a branch.
+        if constexpr (stages > 1) begin(ring[write]);
+        const int next = stages == 1 ? 0 : read + 1 == stages ? 0 : read + 1;
+        const auto turn = [&] {
+            if constexpr (stages == 1) {
+                __syncthreads();
+                if (!is_last) begin(ring[0]);
+            }
+            if constexpr (!cp_async) {
+                if (stages > 1 || !is_last) end(ring[next]);
+            }
+            ptx::cp_async_wait<ahead - 1>();
+            __syncthreads();
+        };
+        if constexpr (reg_buffers == 2) {
+#pragma unroll
+            for (int k = 0; k < block_k; ++k) {
+                if (k + 1 == block_k) turn();
+                operands[(k + 1) % 2].load(ring[k + 1 == block_k ? next : read], (k + 1) % block_k, row, col);
+                sums.add(operands[k % 2]);
+            }
+        } else {
+#pragma unroll 4
+            for (int k = 0; k < block_k; ++k) {
+                operands[0].load(ring[read], k, row, col);
+                sums.add(operands[0]);
+            }
+            turn();
+        }
+        read = next;
+        if constexpr (stages > 1) write = write + 1 == stages ? 0 : write + 1;
+    }
+    ptx::cp_async_wait<0>();
+}
+
+__device__ __forceinline__ void sum_direct(Sums& sums, const Source& a, const Source& b) {
+    const i64 row = a.first_line + thread_row();
+    const i64 col = b.first_line + thread_col();
+    if (row >= a.lines || col >= b.lines) return;
+    const f32* left = a.data + (trans_a ? row : row * a.ld);
+    const f32* right = b.data + (trans_b ? col * b.ld : col);
+    const i64 step_a = trans_a ? a.ld : 1;
+    const i64 step_b = trans_b ? 1 : b.ld;
+    for (int k = 0; k < a.k; ++k) sums.at[0][0] = __fmaf_rn(left[k * step_a], right[k * step_b], sums.at[0][0]);
+}
+
+// ---- results ----
+
+struct Output {
+    f32* c;
+    i64 ldc;
+    f32 alpha, beta;
+    int rows, cols;  // of C, from the block's tile on
+};
+
+__device__ __forceinline__ void store(const Sums& sums, const Output& out) {
+    constexpr int width = smaller(smaller(vec, run_n), align_c / 4);
+    const int row0 = thread_row(), col0 = thread_col();
+#pragma unroll
+    for (int i = 0; i < thread_m; ++i) {
+        const int row = row0 + spread<run_m, thread_m, span_m>(i);
+        if (row >= out.rows) continue;
+#pragma unroll
+        for (int j = 0; j < thread_n; j += width) {
+            const int col = col0 + spread<run_n, thread_n, span_n>(j);
+            store_run<width>(sums.at[i] + j, out.c + row * out.ldc + col, out.alpha, out.beta, out.cols - col);
+        }
+    }
+}
+
+}  // namespace
+
+// With split_k > 1, block `split` sums k_per_split of K, and _reduce makes C of the parts.
+extern "C" __global__ void __launch_bounds__(threads, min_blocks)
+    AUTOTUNE_ENTRY()(const f32* a, const f32* b, f32* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
+                     int batch, i64 stride_a, i64 stride_b, i64 stride_c, f32* workspace, int raster, int group, int split_k,
+                     int k_per_split) {
+    if constexpr (!reads_c) beta = 0;
+    const BlockTile at = block_tile<block_m, block_n>(m, n, {raster, group});
+    const int split = at.slice % split_k, which = at.slice / split_k;
+    const int k_first = split * k_per_split;
+    const int k_count = min(k - k_first, k_per_split);
+    const i64 from_a = which * stride_a + (trans_a ? k_first * lda : k_first);
+    const i64 from_b = which * stride_b + (trans_b ? k_first : k_first * ldb);
+    const Source left = {a + from_a, lda, at.row, m, k_count};
+    const Source right = {b + from_b, ldb, at.col, n, k_count};
+    Sums sums;
+    if constexpr (smem) {
+        extern __shared__ uint4 shared[];
+        sum_tiled(sums, left, right, reinterpret_cast<Stage*>(shared));
+    } else {
+        sum_direct(sums, left, right);
+    }
+    if (split_k > 1) {
+        // Rows of the parts are whole and aligned, so that these stores are those of an aligned C.
+        const i64 ld = (n + 3) / 4 * 4;
+        f32* const part = workspace + (static_cast<i64>(split) * batch + which) * m * ld;
+        store(sums, {part + at.row * ld + at.col, ld, 1.0F, 0.0F, m - at.row, n - at.col});
+        return;
+    }
+    store(sums, {c + which * stride_c + at.row * ldc + at.col, ldc, alpha, beta, m - at.row, n - at.col});
+}
+
+#include "gemm/add_parts.cuh"

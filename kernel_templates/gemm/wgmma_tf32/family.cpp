@@ -1,0 +1,359 @@
+#include "src/core/family.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernel_templates/gemm/f32_parts.h"
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/wgmma_tf32/geometry.h"
+
+namespace autotune {
+namespace {
+
+using gemm::i32;
+using std::int64_t;
+using wgmma_tf32::ceil_div;
+using wgmma_tf32::Gemm;
+using wgmma_tf32::Grid;
+using wgmma_tf32::kBlockK;
+using wgmma_tf32::Shape;
+using wgmma_tf32::transposes_y;
+
+// ---- the space ----
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    const auto launch = ParameterKind::launch;
+    return {
+        {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
+        {"block_n", {32, 64, 96, 128, 160, 192, 224, 256}, compile, "columns of a tile, on wgmma's N side"},
+        {"math_groups", {1, 2}, compile, "warpgroups that multiply"},
+        {"pingpong", {0, 1}, compile, "0: math groups share a tile; 1: each has its own"},
+        {"cluster_m", {1, 2}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
+        {"cluster_n", {1, 2}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
+        {"swap_ab",
+         {0, 1},
+         compile,
+         "1: computes the transpose; what the layout asks for, or free where an operand is transposed"},
+        {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
+        {"store_buffers", {1, 2}, compile, "spans of C of a warp that may be on their way to memory by TMA"},
+        {"stages", {2, 3, 4, 5, 6, 7, 8}, launch, "stages of the ring, 32 deep each"},
+        {"raster", {0, 1}, launch, "tiles in sequence go along 0: M, 1: N"},
+        {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances"},
+        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+// Makes rules of what is asked of a config's shape on the problem.
+auto rules_on(const Gemm& g) {
+    return [g](std::function<bool(const Shape&)> holds) -> Rule {
+        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
+    };
+}
+
+// TMA stores whole chunks of 16 bytes: past the end of a row that is not a multiple of them.
+bool tma_can_store(const Gemm& g) {
+    return g.align_c == gemm::kChunkBytes && g.n * 4 % gemm::kChunkBytes == 0;
+}
+
+void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
+    const auto rule = rules_on(g);
+    to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
+                      return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() >= 1 && s.bands() <= 2;
+                  })});
+    to.push_back({"rows that go through registers are 128 for each math group",
+                  {"block_m", "math_groups", "pingpong"},
+                  rule([](const Shape& s) { return !s.x_in_registers || s.bands() == 2; })});
+    to.push_back({"ping-pong takes two math groups", {"math_groups", "pingpong"}, rule([](const Shape& s) {
+                      return s.pingpong == 0 || s.math_groups == 2;
+                  })});
+    to.push_back({"sums and X exceed the registers that setmaxnreg can give",
+                  {"block_m", "math_groups", "pingpong", "block_n"},
+                  rule([](const Shape& s) {
+                      // 160 sums beside 32 registers of X spill up to 200 bytes (NVRTC 13.0), 192 sums alone do not.
+                      return s.accumulators() + s.held() <= (s.math_groups == 1 ? 200 : s.x_in_registers ? 176 : 192);
+                  })});
+    to.push_back({"the layout says which operand lies along K, and so which is on wgmma's N side",
+                  {"swap_ab"},
+                  rule([=](const Shape& s) { return wgmma_tf32::may_swap(g, s.swap_ab != 0); })});
+    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const Shape& s) {
+                      const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+                      const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+                      return (s.block_m <= 128 || s.block_m < 2 * rows) && (s.block_n == 32 || s.block_n < columns + 64);
+                  })});
+    to.push_back({"TMA stores rows of a multiple of 16 bytes, and then always", {"tma_store"}, rule([=](const Shape& s) {
+                      return (s.tma_store != 0) == tma_can_store(g);
+                  })});
+    to.push_back({"nothing is staged", {"tma_store", "store_buffers"}, rule([](const Shape& s) {
+                      return s.tma_store == 1 || s.store_buffers == 1;
+                  })});
+}
+
+void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
+    const auto rule = rules_on(g);
+    to.push_back({"a block's share of a tile is not whole swizzle patterns",
+                  {"block_m", "block_n", "cluster_m", "cluster_n"},
+                  rule([](const Shape& s) {
+                      const int64_t unit = s.x_in_registers ? 32 : 8;
+                      return s.block_m % (unit * s.cluster_n) == 0 && s.block_n % (8 * s.cluster_m) == 0;
+                  })});
+    to.push_back({"more than half of a cluster's tiles lie outside of C",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+                      const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+                      return (s.cluster_m == 1 || rows > s.block_m * s.cluster_m / 2) &&
+                             (s.cluster_n == 1 || columns > s.block_n * s.cluster_n / 2);
+                  })});
+}
+
+void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+    const auto rule = rules_on(g);
+    const std::vector<std::string> tile = {"block_m", "block_n",   "math_groups",   "pingpong",
+                                           "swap_ab", "tma_store", "store_buffers", "stages"};
+    to.push_back({"the ring exceeds shared memory", tile,
+                  rule([=](const Shape& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
+    to.push_back({"a ring with two more stages fits: a short one only waits more", tile, rule([=](const Shape& s) {
+                      return s.stages + 2 > 8 || s.smem_bytes(s.stages + 2) > device.limits.smem_per_block_bytes;
+                  })});
+    const std::vector<std::string> order = {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"};
+    to.push_back({"tiles do not reach across a group", order, rule([=](const Shape& s) {
+                      const Grid at(g, s, device);
+                      return s.group == 1 || s.group <= (s.raster == 1 ? at.count_n : at.count_m);
+                  })});
+    to.push_back({"one direction has a single tile: the order is the same", order, rule([=](const Shape& s) {
+                      const Grid at(g, s, device);
+                      return (at.count_m > 1 && at.count_n > 1) || (s.raster == 0 && s.group == 1);
+                  })});
+}
+
+// ---- well-known points ----
+
+struct Tile {
+    const char* name;
+    int64_t block_m, block_n, math_groups, pingpong;
+};
+constexpr std::array<Tile, 14> kTiles = {{{"coop_128x256", 128, 256, 2, 0},
+                                          {"coop_128x224", 128, 224, 2, 0},
+                                          {"coop_128x192", 128, 192, 2, 0},
+                                          {"coop_256x128", 256, 128, 2, 0},
+                                          {"coop_256x160", 256, 160, 2, 0},
+                                          {"coop_256x96", 256, 96, 2, 0},
+                                          {"pingpong_128x160", 128, 160, 2, 1},
+                                          {"pingpong_128x128", 128, 128, 2, 1},
+                                          {"pingpong_128x96", 128, 96, 2, 1},
+                                          {"pingpong_64x256", 64, 256, 2, 1},
+                                          {"coop_128x128", 128, 128, 2, 0},
+                                          {"single_128x128", 128, 128, 1, 0},
+                                          {"single_128x64", 128, 64, 1, 0},
+                                          {"single_128x32", 128, 32, 1, 0}}};
+
+struct Corner {
+    int64_t cluster_m, swap_ab, store_buffers, group;
+};
+
+Config corner_config(const Tile& t, const Corner& corner, const Gemm& g, const Device& device) {
+    const int64_t tma_store = tma_can_store(g) ? 1 : 0;
+    Config config = {{"block_m", t.block_m},
+                     {"block_n", t.block_n},
+                     {"math_groups", t.math_groups},
+                     {"pingpong", t.pingpong},
+                     {"cluster_m", corner.cluster_m},
+                     {"cluster_n", 1},
+                     {"swap_ab", corner.swap_ab},
+                     {"tma_store", tma_store},
+                     {"store_buffers", tma_store != 0 ? corner.store_buffers : 1},
+                     {"stages", 2},
+                     {"raster", 0},
+                     {"group", corner.group},
+                     {"pdl", 1}};
+    const Shape shape(config, g);
+    for (const int64_t stages : {8, 7, 6, 5, 4, 3, 2}) {
+        if (shape.smem_bytes(stages) > device.limits.smem_per_block_bytes) continue;
+        config.set("stages", stages);
+        break;
+    }
+    return config;
+}
+
+Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
+    gemm::DefaultChoice choice(space);
+    for (const Tile& tile : kTiles) {
+        for (const int64_t swap_ab : {0, 1}) {
+            if (!wgmma_tf32::may_swap(g, swap_ab != 0)) continue;
+            for (const int64_t group : {8, 1}) {
+                const Config config = corner_config(tile, {1, swap_ab, 1, group}, g, device);
+                const double us = wgmma_tf32::predict_us(g, Shape(config, g), device);
+                if (choice.wants(us)) choice.offer(config, us);
+            }
+        }
+    }
+    return choice.choose();
+}
+
+void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
+    for (const Tile& tile : kTiles) {
+        for (const int64_t cluster : {1, 2}) {
+            for (const int64_t store_buffers : {1, 2}) {
+                for (const int64_t swap_ab : {0, 1}) {
+                    const std::string name = std::string("wgmma_m64k8_") + tile.name + (cluster == 2 ? "_cluster2x1" : "") +
+                                             (store_buffers == 2 ? "_2buffers" : "") +
+                                             (transposes_y(g) && swap_ab != 0 ? "_swapab" : "");
+                    const Grid grid(g, Shape(corner_config(tile, {cluster, swap_ab, store_buffers, 1}, g, device), g), device);
+                    const int64_t group = grid.count_m >= 8 && grid.count_n > 1 ? 8 : 1;
+                    const Config config = corner_config(tile, {cluster, swap_ab, store_buffers, group}, g, device);
+                    const bool is_new = store_buffers == 1 || tma_can_store(g);
+                    if (is_new && space.contains(config)) space.named.push_back({name, config});
+                }
+            }
+        }
+    }
+}
+
+// ---- the launch ----
+
+// An operand as the main kernel finds it: stored so, or copied to the workspace.
+struct Operand {
+    int tensor;
+    TypedMatrix stored;
+    bool transposes, is_copied;
+    std::size_t at = 0;
+
+    Operand(const Problem& problem, int index, bool transposed)
+        : tensor(index),
+          stored(matrix_view(problem.tensors[static_cast<std::size_t>(index)])),
+          transposes(transposed),
+          is_copied(transposed || stored.alignment_bytes < gemm::kChunkBytes) {}
+
+    int64_t rows() const { return transposes ? stored.cols : stored.rows; }
+    int64_t cols() const { return transposes ? stored.rows : stored.cols; }
+    int64_t ld() const { return is_copied ? gemm::round_up(cols(), 4) : stored.ld; }
+    int64_t batch_stride() const { return is_copied || stored.batch == 1 ? rows() * ld() : stored.batch_stride; }
+    int64_t bytes() const { return is_copied ? rows() * ld() * stored.batch * 4 : 0; }
+};
+
+TensorMapArg map_of(const Operand& o, std::array<int64_t, 2> box) {
+    TensorMapArg map;
+    map.tensor = o.is_copied ? -1 : o.tensor;
+    map.workspace_offset_bytes = o.at;
+    map.workspace_type = DType::f32;
+    map.rank = 3;
+    map.dims = {static_cast<std::uint64_t>(o.cols()), static_cast<std::uint64_t>(o.rows()),
+                static_cast<std::uint64_t>(o.stored.batch), 0, 0};
+    map.strides_bytes = {static_cast<std::uint64_t>(o.ld() * 4), static_cast<std::uint64_t>(o.batch_stride() * 4), 0, 0};
+    map.box = {static_cast<std::uint32_t>(box[0]), static_cast<std::uint32_t>(box[1]), 1, 0, 0};
+    map.tma_swizzle_bytes = 128;
+    return map;
+}
+
+LaunchStep arrange_step(const Operand& o) {
+    const int64_t squares = ceil_div(o.stored.rows, 32) * ceil_div(o.stored.cols, 32) * o.stored.batch;
+    LaunchStep step;
+    step.entry = "_arrange";
+    step.grid = gemm::one_dimension(std::clamp<int64_t>(squares, 1, 65535));
+    step.block = {256, 1, 1};
+    step.arguments = {TensorArg{o.tensor},      WorkspaceArg{o.at}, i32(o.stored.rows),  i32(o.stored.cols),
+                      I64Arg{o.stored.ld},      I64Arg{o.ld()},     i32(o.stored.batch), I64Arg{o.stored.batch_stride},
+                      i32(o.transposes ? 1 : 0)};
+    return step;
+}
+
+LaunchStep main_step(const Problem& problem, const Shape& s, const Operand& x, const Operand& y, const Device& device) {
+    const Gemm g(problem);
+    const Grid grid(g, s, device);
+    const Operand c(problem, gemm::kC, false);
+    const std::array<int64_t, 2> box_x = {32, s.x_in_registers ? kBlockK : s.block_m / s.cluster_n};
+    const TensorMapArg map_x = map_of(x, box_x);
+    LaunchStep step;
+    step.grid = gemm::one_dimension(grid.clusters * s.cluster_blocks());
+    step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
+    step.cluster = {static_cast<std::uint32_t>(s.cluster_blocks()), 1, 1};
+    step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
+    step.programmatic_dependent = s.pdl != 0;
+    step.arguments = {map_x,
+                      map_of(y, {kBlockK, s.block_n / s.cluster_m}),
+                      s.tma_store != 0 ? map_of(c, {32, s.buffer_rows()}) : map_x,  // not read without tma_store
+                      TensorArg{gemm::kC},
+                      ScalarArg{gemm::kAlpha},
+                      ScalarArg{gemm::kBeta},
+                      i32(g.m),
+                      i32(g.n),
+                      i32(g.k),
+                      I64Arg{c.stored.ld},
+                      i32(g.batch),
+                      I64Arg{c.stored.batch_stride},
+                      i32(s.stages),
+                      i32(grid.count_m),
+                      i32(grid.count_n),
+                      i32(s.group),
+                      i32(s.raster)};
+    return step;
+}
+
+class WgmmaTf32 final : public Family {
+  public:
+    std::string_view name() const override { return "gemm/wgmma_tf32"; }
+    std::string_view about() const override {
+        return "f32 operands as tf32 on wgmma, fed by TMA, warp-specialised and persistent, sm_90a alone";
+    }
+    int ladder_rung() const override { return 40; }
+
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
+        if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
+        const Gemm g(problem);
+        if (g.in != DType::f32 || problem.word("compute") != gemm::kTf32) return "it multiplies f32 operands as tf32";
+        return gemm::refuses_large(g, 64, 32);
+    }
+    SearchSpace rules(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        SearchSpace space;
+        space.version = space_version();
+        space.parameters = parameters();
+        add_tile_rules(space.constraints, g);
+        add_cluster_rules(space.constraints, g);
+        add_launch_rules(space.constraints, g, device);
+        return space;
+    }
+    Config default_config(const Problem& problem, const Device& device) const override {
+        return choose_default(rules(problem, device), Gemm(problem), device);
+    }
+    SearchSpace space(const Problem& problem, const Device& device) const override {
+        SearchSpace space = rules(problem, device);
+        space.default_config = choose_default(space, Gemm(problem), device);
+        add_named(space, Gemm(problem), device);
+        return space;
+    }
+    std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& c) { return wgmma_tf32::predict_us(g, Shape(c, g), device); };
+    }
+};
+
+LaunchPlan WgmmaTf32::plan(const Problem& problem, const Config& config, const Device& device) const {
+    const Gemm g(problem);
+    LaunchPlan plan;
+    if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
+    const Shape s(config, g);
+    Operand x(problem, s.swap_ab != 0 ? gemm::kB : gemm::kA, false);
+    Operand y(problem, s.swap_ab != 0 ? gemm::kA : gemm::kB, transposes_y(g));
+    gemm::WorkspaceLayout layout;
+    for (Operand* operand : {&x, &y}) {
+        if (!operand->is_copied) continue;
+        operand->at = layout.take(operand->bytes());
+        plan.steps.push_back(arrange_step(*operand));
+    }
+    plan.workspace_bytes = layout.bytes();
+    plan.steps.push_back(main_step(problem, s, x, y, device));
+    return plan;
+}
+
+}  // namespace
+
+const Family& family_gemm_wgmma_tf32() {
+    static const WgmmaTf32 family;
+    return family;
+}
+
+}  // namespace autotune

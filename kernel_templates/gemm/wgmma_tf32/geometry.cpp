@@ -1,0 +1,48 @@
+#include "kernel_templates/gemm/wgmma_tf32/geometry.h"
+
+#include <algorithm>
+
+namespace autotune::wgmma_tf32 {
+
+using std::int64_t;
+
+// Rules see configs in which not every parameter has a value yet, and read only those that they name.
+Shape::Shape(const Config& c, const Gemm& g) : x_in_registers(g.trans_a || !g.trans_b) {
+    gemm::ConfigReader reader(c);
+    const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
+    block_m = get("block_m");
+    block_n = get("block_n");
+    math_groups = get("math_groups");
+    pingpong = get("pingpong");
+    cluster_m = get("cluster_m");
+    cluster_n = get("cluster_n");
+    swap_ab = get("swap_ab");
+    tma_store = get("tma_store");
+    store_buffers = get("store_buffers");
+    stages = get("stages");
+    raster = get("raster");
+    group = get("group");
+    pdl = get("pdl");
+}
+
+bool transposes_y(const Gemm& g) {
+    return g.trans_a && !g.trans_b;
+}
+
+bool may_swap(const Gemm& g, bool swap_ab) {
+    if (transposes_y(g)) return true;
+    return swap_ab == (!g.trans_a && !g.trans_b);
+}
+
+Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
+    const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+    const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+    count_m = ceil_div(ceil_div(rows, s.block_m), s.cluster_m);
+    count_n = ceil_div(ceil_div(columns, s.block_n), s.cluster_n);
+    tiles = count_m * count_n * g.batch;
+    steps = ceil_div(g.k, kBlockK);
+    const int64_t unusable = s.cluster_blocks() <= 2 ? 0 : 12;  // SMs that clusters of four leave on an H200
+    clusters = std::min(std::max<int64_t>(1, (device.identity.sm_count - unusable) / s.cluster_blocks()), tiles);
+}
+
+}  // namespace autotune::wgmma_tf32

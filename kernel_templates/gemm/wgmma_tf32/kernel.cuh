@@ -1,0 +1,468 @@
+// C = alpha A B + beta C with f32 operands on Hopper, cut to tf32: TMA loads into an mbarrier ring, wgmma, one producer warp and
+// `math_groups` math warpgroups, persistent blocks. Cooperative: the math groups share a tile, each has a band of its rows. Ping-pong:
+// each has tiles of its own, so that one's epilogue runs under another's multiplications.
+// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T). wgmma takes tf32
+// from shared memory only as it lies along K. So Y is the operand that does, and X, if it does not, is read into registers, which any
+// layout can be; where neither does (A stored [K, M] and B [K, N]), _arrange first makes a transposed copy of Y in the workspace.
+// clang-format off
+#define AUTOTUNE_KERNEL ${symbol}
+#include "common/types.cuh"
+using In = ${in_type};
+using Out = ${out_type};
+constexpr int trans_a = ${trans_a};  // 1: A is stored [K, M]
+constexpr int trans_b = ${trans_b};  // 1: B is stored [N, K]
+constexpr int align_a = ${align_a};  // bytes; below 16 the operand is copied into the workspace first
+constexpr int align_b = ${align_b};
+constexpr int align_c = ${align_c};
+constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
+constexpr int swap_ab = ${swap_ab};
+constexpr int block_m = ${block_m};
+constexpr int block_n = ${block_n};
+constexpr int math_groups = ${math_groups};
+constexpr int pingpong = ${pingpong};
+constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
+constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
+constexpr int tma_store = ${tma_store};
+constexpr int store_buffers = ${store_buffers};  // of each math warp
+// clang-format on
+// ---- end of parameters ----
+#include "common/dependent_launch.cuh"
+#include "common/hopper.cuh"
+#include "common/wgmma_tf32.cuh"
+#include "gemm/store_run.cuh"
+
+namespace {
+
+using namespace hopper;
+
+static_assert(is_same<In, f32> && is_same<Out, f32>, "operands and results are f32");
+constexpr bool x_in_registers = trans_a || !trans_b;
+static_assert(x_in_registers || !swap_ab, "both operands lie along K: nothing to exchange");
+static_assert(trans_a || trans_b || swap_ab, "Y lies along K: with A plain and B plain it is A");
+static_assert(!trans_a || !trans_b || !swap_ab, "Y lies along K: with A and B transposed it is B");
+
+constexpr int block_k = 32;  // 128 bytes, a swizzle span
+constexpr int groups_per_tile = pingpong ? 1 : math_groups;
+constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per math group
+constexpr int group_rows = 64 * bands;
+constexpr int accumulators = block_n / 2;  // registers of one band
+constexpr int cluster_blocks = cluster_m * cluster_n;
+constexpr int notified_blocks = cluster_m + cluster_n - 1;  // in a block's row or column of the cluster: those that load for it
+constexpr int math_threads = 128 * math_groups;
+static_assert(block_m % (64 * groups_per_tile) == 0 && block_n % 32 == 0 && block_n <= 256);
+static_assert(!x_in_registers || bands == 2, "a warp reads rows from registers in slabs of 32");
+static_assert(!tma_store || align_c == 16, "a TMA store takes rows of a multiple of 16 bytes");
+
+constexpr u32 bytes_x = block_m * block_k * 4;
+constexpr u32 bytes_y = block_n * block_k * 4;
+constexpr u32 stage_bytes = bytes_x + bytes_y;
+constexpr u32 slab_bytes = 32 * 128;  // 32 rows of 32 elements
+
+using Sums = float[bands][accumulators];
+
+// ---- the order of work ----
+
+struct Shape {
+    int m, n, k, batch, tiles_m, tiles_n, group, raster;  // m and n as the multiplication sees them; tiles of a whole cluster
+    __device__ __forceinline__ int steps() const { return (k + block_k - 1) / block_k; }
+    __device__ __forceinline__ int tiles() const { return tiles_m * tiles_n * batch; }
+};
+
+// Where a block's part of a tile lies.
+struct Tile {
+    int m0, n0, batch;
+};
+
+// Panels of `group` tiles along one direction keep the operands of concurrent blocks in L2.
+__device__ __forceinline__ Tile tile_at(const Shape& s, int index, int rank) {
+    const int plane = s.tiles_m * s.tiles_n;
+    const int batch = index / plane, in_plane = index % plane;
+    const int across_count = s.raster != 0 ? s.tiles_n : s.tiles_m;
+    const int along_count = s.raster != 0 ? s.tiles_m : s.tiles_n;
+    const int panel = in_plane / (s.group * along_count);
+    const int within = in_plane - panel * s.group * along_count;
+    const int width = min(s.group, across_count - panel * s.group);
+    const int across = panel * s.group + within % width, along = within / width;
+    return {((s.raster != 0 ? along : across) * cluster_m + rank % cluster_m) * block_m,
+            ((s.raster != 0 ? across : along) * cluster_n + rank / cluster_m) * block_n, batch};
+}
+
+// A place in the ring: which stage, and the parity of the barrier phase there.
+struct Position {
+    int stage = 0;
+    u32 parity = 0;
+    __device__ __forceinline__ void next(int stages) {
+        if (++stage == stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    __device__ __forceinline__ void skip(int count, int stages) {
+        const int sum = stage + count;
+        const int laps = sum / stages;
+        stage = sum - laps * stages;
+        parity ^= laps & 1;
+    }
+};
+
+struct Ring {
+    u32 tiles, full, empty, order;
+    int stages;
+    __device__ __forceinline__ u32 x(int stage) const { return tiles + stage * stage_bytes; }
+    __device__ __forceinline__ u32 y(int stage) const { return tiles + stage * stage_bytes + bytes_x; }
+};
+
+// ---- the producer ----
+
+// One operand's part of a stage, of which each of `shares` blocks loads one for all: rows that lie along K, or slabs of 32 rows.
+template <bool k_major, int extent, int shares>
+__device__ __forceinline__ void load_operand(u32 to, const TensorMap* map, u32 barrier, int first, int k, int batch, int share,
+                                             unsigned mask) {
+    constexpr int boxes = k_major ? 1 : extent / 32 / shares;
+    static_assert(k_major || extent % (32 * shares) == 0, "a share is whole slabs");
+#pragma unroll
+    for (int box = 0; box < boxes; ++box) {
+        const int row = share * (extent / shares) + box * 32;  // slabs and rows alike take 128 bytes a row
+        const int x = k_major ? k : first + row, y = k_major ? first + row : k;
+        if constexpr (shares > 1)
+            load_box_multicast(to + row * 128, map, barrier, x, y, batch, policy_normal, static_cast<unsigned short>(mask));
+        else
+            load_box(to + row * 128, map, barrier, x, y, batch, policy_normal);
+    }
+}
+
+__device__ __forceinline__ void produce(const Ring& ring, const Shape& s, const TensorMap* x, const TensorMap* y, int rank) {
+    const int share_x = rank / cluster_m, share_y = rank % cluster_m;
+    unsigned mask_x = 0;
+#pragma unroll
+    for (int i = 0; i < cluster_n; ++i) mask_x |= 1u << (i * cluster_m + rank % cluster_m);
+    const unsigned mask_y = ((1u << cluster_m) - 1) << (rank / cluster_m * cluster_m);
+    const int clusters = static_cast<int>(gridDim.x) / cluster_blocks;
+    Position at;
+    dependent_launch::wait_for_earlier_grids();
+    dependent_launch::let_next_grid_start();
+#pragma unroll 1
+    for (int index = static_cast<int>(blockIdx.x) / cluster_blocks; index < s.tiles(); index += clusters) {
+        const Tile tile = tile_at(s, index, rank);
+#pragma unroll 1
+        for (int step = 0; step < s.steps(); ++step) {
+            const u32 full = ring.full + at.stage * 8;
+            barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
+            barrier_expect(full, stage_bytes);
+            load_operand<!x_in_registers, block_m, cluster_n>(ring.x(at.stage), x, full, tile.m0, step * block_k, tile.batch, share_x,
+                                                              mask_x);
+            load_operand<true, block_n, cluster_m>(ring.y(at.stage), y, full, tile.n0, step * block_k, tile.batch, share_y, mask_y);
+            at.next(ring.stages);
+        }
+    }
+    // A block must not leave while a peer may still arrive on its barriers: all have when its ring is empty.
+    if constexpr (cluster_blocks > 1) {
+        for (int stage = 0; stage < ring.stages; ++stage) {
+            barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
+            at.next(ring.stages);
+        }
+    }
+}
+
+// ---- multiplications ----
+
+// Lane 4 r + t of an m64k8 multiplication has rows r and r + 8 of its warp's 16, at k = t and t + 4. X from registers: the warp has 32
+// neighbouring rows for the two bands, of which the lane reads four, from 4 row_chunk(r) on; rows r and r + 8 of band b are numbers 2 b
+// and 2 b + 1 of them. Neighbouring r are 16 rows apart, so that eight lanes read from all banks.
+__device__ __forceinline__ int lane_r() { return static_cast<int>(threadIdx.x) % 32 / 4; }
+__device__ __forceinline__ int lane_t() { return static_cast<int>(threadIdx.x) % 4; }
+__device__ __forceinline__ int warp_in_group() { return static_cast<int>(threadIdx.x) / 32 % 4; }
+__device__ __forceinline__ int row_chunk(int r) { return r / 2 + r % 2 * 4; }
+
+// The first of a warp's rows in its group's, in a band; and how many follow each other.
+constexpr int warp_rows = x_in_registers ? 32 : 16;
+__device__ __forceinline__ int row_of(int band, int upper) {
+    return x_in_registers ? 4 * row_chunk(lane_r()) + 2 * band + upper : 8 * upper + lane_r();
+}
+__device__ __forceinline__ int first_row(int band) { return x_in_registers ? warp_in_group() * 32 : band * 64 + warp_in_group() * 16; }
+
+// One stage's X of a math group from slabs of 32 rows, which TMA stored k by k with chunks XORed by k.
+struct RegisterX {
+    u32 at[block_k / 8][2][4];  // by multiplication and band
+
+    __device__ __forceinline__ void load(u32 tile) {
+        const u32 row = tile + warp_in_group() * slab_bytes + lane_t() * 128;
+        const int chunk = row_chunk(lane_r()), t = lane_t();
+#pragma unroll
+        for (int i = 0; i < block_k / 4; ++i) {
+            u32 four[4];
+            asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(four[0]), "=r"(four[1]), "=r"(four[2]), "=r"(four[3])
+                         : "r"(row + i * 512 + (chunk ^ t ^ i % 2 * 4) * 16)
+                         : "memory");
+#pragma unroll
+            for (int band = 0; band < 2; ++band) {
+                at[i / 2][band][i % 2 * 2] = four[2 * band];
+                at[i / 2][band][i % 2 * 2 + 1] = four[2 * band + 1];
+            }
+        }
+    }
+};
+
+// The multiplications of one stage, issued and committed as one group.
+__device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, const RegisterX& x, u32 tile_y, bool fresh) {
+    wgmma_fence();
+#pragma unroll
+    for (int kk = 0; kk < block_k / 8; ++kk) {
+        const u64 desc_y = matrix_descriptor(tile_y + kk * 32, 16, 1024, 128);
+#pragma unroll
+        for (int band = 0; band < bands; ++band) {
+            const int keep = fresh && kk == 0 ? 0 : 1;
+            if constexpr (x_in_registers)
+                WgmmaTf32<block_n>::run(acc[band], x.at[kk][band], desc_y, keep);
+            else
+                WgmmaTf32<block_n>::run(acc[band], matrix_descriptor(tile_x + band * 64 * 128 + kk * 32, 16, 1024, 128), desc_y, keep);
+        }
+    }
+    wgmma_commit();
+}
+
+// ---- results ----
+
+struct Output {
+    f32* c;
+    const TensorMap* map;
+    float alpha, beta;
+    i64 ldc, stride_c;
+};
+
+// Column 8 j + 2 t + odd of the accumulators, in C's terms a row with swap_ab.
+__device__ __forceinline__ int col_of(int j, int odd) { return 8 * j + 2 * lane_t() + odd; }
+
+// Element by element, or where C's rows allow runs of two along the columns, or four along the rows that a lane has.
+__device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Tile& tile, int row0, const Sums& acc) {
+    f32* const c = out.c + tile.batch * out.stride_c;
+#pragma unroll
+    for (int j = 0; j < block_n / 8; ++j) {
+        if constexpr (swap_ab) {
+            constexpr int width = smaller(4, align_c / 4);
+            const int row = tile.m0 + row0 + first_row(0) + row_of(0, 0);
+#pragma unroll
+            for (int odd = 0; odd < 2; ++odd) {
+                const int col = tile.n0 + col_of(j, odd);
+                if (col >= s.n) continue;
+                const f32 values[4] = {acc[0][4 * j + odd], acc[0][4 * j + 2 + odd], acc[bands - 1][4 * j + odd],
+                                       acc[bands - 1][4 * j + 2 + odd]};
+#pragma unroll
+                for (int e = 0; e < 4; e += width)
+                    store_run<width>(values + e, c + col * out.ldc + row + e, out.alpha, out.beta, s.m - row - e);
+            }
+        } else {
+            constexpr int width = smaller(2, align_c / 4);
+#pragma unroll
+            for (int i = 0; i < 2 * bands; ++i) {
+                const int row = tile.m0 + row0 + first_row(i / 2) + row_of(i / 2, i % 2), col = tile.n0 + col_of(j, 0);
+                if (row >= s.m) continue;
+                const f32* const values = &acc[i / 2][4 * j + i % 2 * 2];
+#pragma unroll
+                for (int e = 0; e < 2; e += width)
+                    store_run<width>(values + e, c + row * out.ldc + col + e, out.alpha, out.beta, s.n - col - e);
+            }
+        }
+    }
+}
+
+// Rows of a buffer: 32 rows of C with swap_ab, which are columns here, and a warp's rows otherwise.
+constexpr int buffer_rows = swap_ab ? 32 : warp_rows;
+constexpr u32 buffer_bytes = buffer_rows * 128;
+constexpr u32 staging_bytes = tma_store ? 4 * math_groups * store_buffers * buffer_bytes : 0;
+
+__device__ __forceinline__ void write_buffer(u32 address, float a, float b) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(a), "f"(b) : "memory");
+}
+__device__ __forceinline__ void write_buffer(u32 address, float a, float b, float c, float d) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
+// Accumulators -> a warp's own buffers -> TMA stores of 32 columns, which run under what comes next.
+__device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, u32 staging, const Sums& acc) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    constexpr int parts_of_rows = swap_ab || x_in_registers ? 1 : bands;  // bands that share a buffer's rows are one part
+    constexpr int parts = block_n / 32 * parts_of_rows;
+#pragma unroll
+    for (int part = 0; part < parts; ++part) {
+        const int span = part / parts_of_rows, band0 = part % parts_of_rows;
+        const u32 buffer = staging + part % store_buffers * buffer_bytes;
+        // Only the thread that committed a store can wait for it.
+        if (lane == 0) store_wait_read<store_buffers - 1>();
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int j = span * 4 + i;
+            if constexpr (swap_ab) {
+#pragma unroll
+                for (int odd = 0; odd < 2; ++odd) {
+                    const int row = i * 8 + 2 * lane_t() + odd;
+                    write_buffer(buffer + row * 128 + (row_chunk(lane_r()) ^ row % 8) * 16, out.alpha * acc[0][4 * j + odd],
+                                 out.alpha * acc[0][4 * j + 2 + odd], out.alpha * acc[bands - 1][4 * j + odd],
+                                 out.alpha * acc[bands - 1][4 * j + 2 + odd]);
+                }
+            } else {
+#pragma unroll
+                for (int half = 0; half < 2 * (bands / parts_of_rows); ++half) {
+                    const int band = band0 + half / 2, row = row_of(band, half % 2);
+                    const int chunk = 2 * i + lane_t() / 2;
+                    write_buffer(buffer + row * 128 + (chunk ^ row % 8) * 16 + lane_t() % 2 * 8,
+                                 out.alpha * acc[band][4 * j + half % 2 * 2], out.alpha * acc[band][4 * j + half % 2 * 2 + 1]);
+                }
+            }
+        }
+        fence_async_proxy();
+        __syncwarp();
+        if (lane == 0) {
+            const int row = tile.m0 + row0 + first_row(band0), col = tile.n0 + span * 32;
+            store_box(out.map, buffer, swap_ab ? row : col, swap_ab ? col : row, tile.batch);
+            store_commit();
+        }
+    }
+    if (parts % store_buffers != 0 && lane == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
+}
+
+// ---- the math groups ----
+
+// Whether that block of the cluster loads tiles for this one, and this one for it.
+__device__ __forceinline__ bool shares_with(int block, int rank) {
+    return block < cluster_blocks && (block % cluster_m == rank % cluster_m || block / cluster_m == rank / cluster_m);
+}
+
+__device__ __forceinline__ void release(const Ring& ring, int stage, int lane, bool notifies) {
+    if constexpr (cluster_blocks > 1) {
+        if (notifies) barrier_arrive_remote(ring.empty + stage * 8, lane);
+    } else {
+        if (lane == 0) barrier_arrive(ring.empty + stage * 8);
+    }
+}
+
+__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, u32 staging, int group, int rank) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
+    const bool notifies = shares_with(lane, rank);
+    const int steps = s.steps();
+    Sums acc;
+    RegisterX x;
+    Position at;
+    int turn = 0;
+    u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+    const int clusters = static_cast<int>(gridDim.x) / cluster_blocks;
+#pragma unroll 1
+    for (int index = static_cast<int>(blockIdx.x) / cluster_blocks; index < s.tiles(); index += clusters) {
+        if (pingpong) {
+            const bool mine = turn == group;
+            turn = turn + 1 == math_groups ? 0 : turn + 1;
+            if (!mine) {
+                at.skip(steps, ring.stages);
+                continue;
+            }
+            // Turns in order: a group that ran ahead by a whole lap of the ring would take an old phase's parity for its own.
+            barrier_wait(ring.order + group * 8, order_parity);
+            order_parity ^= 1;
+        }
+        int previous = 0;
+#pragma unroll 1
+        for (int step = 0; step < steps; ++step) {
+            barrier_wait(ring.full + at.stage * 8, at.parity);
+            const u32 tile_x = ring.x(at.stage) + row0 * 128;  // rows and slabs alike take 128 bytes a row
+            if constexpr (x_in_registers) {
+                // The multiplications before must be over: their X is in the registers.
+                if (step > 0) {
+                    wgmma_wait<0>();
+                    release(ring, previous, lane, notifies);
+                }
+                x.load(tile_x);
+            }
+            multiply(acc, tile_x, x, ring.y(at.stage), step == 0);
+            if (!x_in_registers && step > 0) {
+                wgmma_wait<1>();
+                release(ring, previous, lane, notifies);
+            }
+            previous = at.stage;
+            at.next(ring.stages);
+        }
+        if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
+        const Tile tile = tile_at(s, index, rank);  // its divisions run under the last multiplications
+        wgmma_wait<0>();
+        release(ring, previous, lane, notifies);
+        if (tma_store && (!reads_c || out.beta == 0.0f))
+            store_staged(out, tile, row0, staging, acc);
+        else
+            store_direct(out, s, tile, row0, acc);
+    }
+    if (tma_store && lane == 0) store_wait_read<0>();
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
+    AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y,
+                    const __grid_constant__ TensorMap map_c, f32* c, float alpha, float beta, int m, int n, int k, i64 ldc, int batch,
+                    i64 stride_c, int stages, int tiles_m, int tiles_n, int group, int raster) {
+    extern __shared__ unsigned char shared[];
+    const u32 base = (smem_address(shared) + 1023) & ~1023u;
+    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, group, raster};
+    const u32 staging = base + stages * stage_bytes;
+    const u32 barriers = staging + staging_bytes;
+    const Ring ring{base, barriers, barriers + stages * 8, barriers + stages * 16, stages};
+    const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
+    if (threadIdx.x == 0) {
+        prefetch_map(&map_x);
+        prefetch_map(&map_y);
+        if constexpr (tma_store) prefetch_map(&map_c);
+        for (int stage = 0; stage < stages; ++stage) {
+            barrier_init(ring.full + stage * 8, 1);
+            barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * notified_blocks);  // one arrival per math warp
+        }
+        for (int i = 0; i < math_groups; ++i) barrier_init(ring.order + i * 8, 4);
+        fence_barrier_init();
+    }
+    if constexpr (cluster_blocks > 1)
+        cluster_sync();
+    else
+        __syncthreads();
+
+    constexpr bool reallocate = math_groups > 1;  // one math group has all the registers it needs
+    const int warpgroup = static_cast<int>(threadIdx.x) / 128;
+    if (warpgroup == 0) {
+        if constexpr (reallocate) give_registers<40>();
+        if (threadIdx.x == 0) produce(ring, shape, &map_x, &map_y, rank);
+    } else {
+        if constexpr (reallocate) take_registers<232>();
+        dependent_launch::wait_for_earlier_grids();
+        dependent_launch::let_next_grid_start();
+        const Output out{c, &map_c, alpha, beta, ldc, stride_c};
+        const int warp = static_cast<int>(threadIdx.x) / 32 - 4;
+        consume(ring, shape, out, staging + warp * store_buffers * buffer_bytes, warpgroup - 1, rank);
+    }
+}
+
+// A copy of an operand in the workspace with rows padded to 16 bytes: as it is stored, or transposed. Blocks of 32 x 8 threads take
+// squares of 32 elements.
+extern "C" __global__ void __launch_bounds__(256)
+    AUTOTUNE_ENTRY(_arrange)(const f32* from, f32* to, int rows, int cols, i64 ld, i64 ld_to, int batch, i64 stride, int transposes) {
+    __shared__ f32 square[32][33];
+    const i64 across = (cols + 31) / 32, squares = across * ((rows + 31) / 32);
+    const int x = static_cast<int>(threadIdx.x) % 32, y = static_cast<int>(threadIdx.x) / 32;
+    const i64 stride_to = static_cast<i64>(transposes ? cols : rows) * ld_to;
+    for (i64 at = blockIdx.x; at < squares * batch; at += gridDim.x) {
+        const f32* const source = from + at / squares * stride;
+        f32* const target = to + at / squares * stride_to;
+        const int row0 = static_cast<int>(at % squares / across) * 32, col0 = static_cast<int>(at % squares % across) * 32;
+#pragma unroll
+        for (int i = 0; i < 32; i += 8) {
+            const int row = row0 + y + i, col = col0 + x;
+            if (row < rows && col < cols) square[y + i][x] = source[row * ld + col];
+        }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < 32; i += 8) {
+            const int row = (transposes ? col0 : row0) + y + i, col = (transposes ? row0 : col0) + x;
+            if (row < (transposes ? cols : rows) && col < (transposes ? rows : cols))
+                target[row * ld_to + col] = transposes ? square[x][y + i] : square[y + i][x];
+        }
+        __syncthreads();
+    }
+}
