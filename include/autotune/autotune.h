@@ -140,10 +140,12 @@ AUTOTUNE_API const char* autotune_last_error(autotune_handle handle);
 AUTOTUNE_API autotune_status autotune_flush_misses(autotune_handle handle);
 
 /* Plans made before are looked up anew when they are asked for next, so that winners which were stored since then are used: by
- * autotune_OP_plan(), and by the one-call forms as on_miss says. Plans that a caller holds, and graphs, stay as they are. */
+ * autotune_OP_plan(), and by the one-call forms as on_miss says. Plans that a caller holds, and graphs, stay as they are.
+ * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_refresh(autotune_handle handle);
 
-/* Waits until the library's own threads have nothing to do (AUTOTUNE_ON_MISS_BACKGROUND). */
+/* Waits until the library's own threads have nothing to do (AUTOTUNE_ON_MISS_BACKGROUND).
+ * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_finish(autotune_handle handle);
 
 /* ---- gemm: C = alpha op(A) op(B) + beta C ---- */
@@ -206,7 +208,9 @@ AUTOTUNE_API const char* autotune_origin_string(autotune_origin origin);
 AUTOTUNE_API autotune_status autotune_gemm_plan(autotune_handle handle, const autotune_gemm_problem* problem, autotune_plan* out);
 
 /* Makes ready every kernel that plans of the problem take when its first extent (m) is anything from 1 to the problem's: a server
- * whose batches vary warms its weights so at start. Their number goes to `kernels`, which may be NULL. */
+ * whose batches vary warms its weights so at start. Their number goes to `kernels`, which may be NULL.
+ * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
+ * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_gemm_warm(autotune_handle handle, const autotune_gemm_problem* problem, size_t* kernels);
 
 /* Bytes of device memory that a call needs, 0 for most plans; aligned to 256. One workspace must not be used by two streams at
@@ -239,7 +243,9 @@ AUTOTUNE_API autotune_status autotune_gemm(autotune_plan plan, const void* alpha
  * which grows on demand and is given back by autotune_destroy(). Every captured graph has a workspace of its own, so that graphs
  * captured on one stream may run at the same time; it serves another graph when the first and all that was instantiated from it
  * are destroyed. Instances of one captured graph share it: they must not run at the same time. `problem->beta` and the aligns
- * are taken from the call. */
+ * are taken from the call.
+ * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR,
+ * FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_problem* problem, const void* alpha,
                                                  const void* a, const void* b, const void* beta, void* c,
                                                  struct CUstream_st* stream);
@@ -442,7 +448,9 @@ AUTOTUNE_API autotune_status autotune_problem_key(autotune_handle handle, const 
  * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_plan_create(autotune_handle handle, const autotune_problem* problem, autotune_plan* out);
 
-/* As autotune_gemm_warm(), for any op: the first extent of its shape varies. */
+/* As autotune_gemm_warm(), for any op: the first extent of its shape varies.
+ * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
+ * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_warm(autotune_handle handle, const autotune_problem* problem, size_t* kernels);
 
 /* What a plan is. Set struct_size before the call. */
