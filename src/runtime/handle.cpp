@@ -177,6 +177,7 @@ std::size_t Handle::warm(const Ask& ask) {
         workers.add([&] {
             try {
                 borrowed.make_current();
+                const gpu::RelaxedCapture relaxed_here(*driver_);  // a mode of each thread
                 const auto instance = instances_.make(each.found, each.problem, device);
                 bind({instance, each.found.origin}, each.problem, order);  // loads it into the context
                 const std::lock_guard lock(mutex);
