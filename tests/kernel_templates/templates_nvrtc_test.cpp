@@ -60,7 +60,7 @@ TEST_P(TemplatesTest, NamedConfigsCompileWithoutSpills) {
     for (const ProblemRequest& request : examples()) {
         const Problem problem = catalogue_.problem(request);
         if (family().refuses(problem, device)) continue;
-        const bool is_f32 = problem.has_attribute("compute") && problem.word("a") == "f32";
+        const bool is_f32 = problem.has_attribute("compute") && problem.has_attribute("a") && problem.word("a") == "f32";
         accepted[is_f32 ? problem.word("compute") : ""].push_back(problem);
     }
     if (accepted.empty()) GTEST_SKIP() << "not for " << arch();

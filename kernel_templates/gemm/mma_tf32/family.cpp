@@ -77,6 +77,19 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, int terms, c
                   rule([=](const Shape& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
 }
 
+// As found by compiling the named configs: the same text that fits on sm_89 and sm_90 spills 72 to 204 bytes on sm_80, sm_86 or
+// sm_120.
+void add_spill_rule(std::vector<Constraint>& to, int terms, const Device& device) {
+    const bool is_hopper = device.identity.cc_major == 9;
+    to.push_back({"outside sm_90 the compiler spills tiles of a warp as large as this",
+                  {"block_m", "block_n", "warps_m", "warps_n"},
+                  rule([=](const Shape& s) {
+                      if (is_hopper) return true;
+                      const int64_t tile = s.warp_m() * s.warp_n();
+                      return terms > 1 ? s.warp_m() < 64 || tile < 64 * 32 : tile < 64 * 64;
+                  })});
+}
+
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) {
     to.push_back({"a part of K would have fewer than 4 tiles, or none", {"block_k", "split_k"}, rule([=](const Shape& s) {
                       return s.split_k == 1 || (g.k >= 4 * s.split_k * s.block_k && (s.split_k - 1) * k_per_split(g, s) < g.k);
@@ -178,6 +191,7 @@ class MmaTf32 final : public Family {
         space.parameters = parameters();
         add_tile_rules(space.constraints, g);
         add_pipeline_rules(space.constraints, g, terms_of(problem), device.limits);
+        add_spill_rule(space.constraints, terms_of(problem), device);
         add_launch_rules(space.constraints, g, device.identity.sm_count);
         return space;
     }
