@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel_templates/attention/mask.cuh"
+#include "kernel_templates/named_configs.h"
 #include "src/core/family.h"
 #include "src/core/integer_math.h"
 #include "src/core/launch_plan.h"
@@ -144,11 +145,6 @@ std::vector<Binding> facts(const Problem& problem);
 // The arguments with which every attention kernel's list begins (attention/call.cuh): q, k, v, o, lse, scale, sizes, mask,
 // strides.
 std::vector<Argument> arguments(const Problem& problem);
-
-// The values of a config in declared order of `parameters`. REQUIRES: one each.
-Config config_of(const std::vector<Parameter>& parameters, std::initializer_list<std::int64_t> values);
-// Leaves out the names that the problem makes illegal.
-std::vector<NamedConfig> legal_ones(std::vector<NamedConfig> named, const SearchSpace& space);
 
 // Scores that a kernel computes if it works in tiles: those of every tile that a row of it sees a key of, over all heads.
 double computed_pairs(const View& view, std::int64_t block_q, std::int64_t block_k);

@@ -81,7 +81,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return attention::config_of(parameters(), values);
+    return autotune::config_of(parameters(), values);
 }
 
 // FlashAttention-2's tiles, narrower where there are fewer queries.
@@ -119,7 +119,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
         {"flash2_stage1", config_of({128, 64, 4, 1, wide, 1, 2, 1, 2, order})},
         {"warps8_stage2", config_of({128, 64, 8, 2, 1, 1, 2, 1, 1, order})},
     };
-    return attention::legal_ones(std::move(all), space);
+    return legal_ones(std::move(all), space);
 }
 
 class AttentionMma final : public Family {

@@ -30,7 +30,7 @@ std::int64_t out_columns(const View& view) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return attention::config_of(parameters(), values);
+    return autotune::config_of(parameters(), values);
 }
 
 Config usual_config(const View& view) {
@@ -73,7 +73,7 @@ SearchSpace AttentionNaive::space(const Problem& problem, const Device& device) 
                               return c["out_rows"] * columns <= most;
                           }}};
     space.default_config = usual_config(view);
-    space.named = attention::legal_ones({{"naive", usual_config(view)}}, space);
+    space.named = legal_ones({{"naive", usual_config(view)}}, space);
     return space;
 }
 

@@ -93,7 +93,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return attention::config_of(parameters(), values);
+    return autotune::config_of(parameters(), values);
 }
 
 Config usual_config(const View& view, const SearchSpace& rules) {
@@ -116,7 +116,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
         {"tiled_f32_longest_first", config_of({256, 16, 4, 4, 2, 1, 1, order})},
         {"tiled_f32_rows8", config_of({256, 16, 8, 4, 2, 2, 1, order})},
     };
-    return attention::legal_ones(std::move(all), space);
+    return legal_ones(std::move(all), space);
 }
 
 class AttentionSimt final : public Family {

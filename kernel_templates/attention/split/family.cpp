@@ -93,7 +93,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return attention::config_of(parameters(), values);
+    return autotune::config_of(parameters(), values);
 }
 
 // As many blocks as fill the device, each with eight tiles a warp or more.
@@ -159,11 +159,11 @@ SearchSpace AttentionSplit::space(const Problem& problem, const Device& device) 
     SearchSpace space = rules(problem, device);
     space.default_config = default_config(problem, device);
     const std::int64_t splits = usual_splits(view, device);
-    space.named = attention::legal_ones({{"decode_unsplit", config_of({4, 1, 0, 0, 1, 1, 0})},
-                                         {"decode_split", config_of({4, 1, 0, 0, 1, splits, 0})},
-                                         {"decode_split_resident2", config_of({4, 1, 1, 0, 2, splits, 0})},
-                                         {"decode_split_second_kernel", config_of({4, 1, 1, 1, 2, splits, 0})}},
-                                        space);
+    space.named = legal_ones({{"decode_unsplit", config_of({4, 1, 0, 0, 1, 1, 0})},
+                              {"decode_split", config_of({4, 1, 0, 0, 1, splits, 0})},
+                              {"decode_split_resident2", config_of({4, 1, 1, 0, 2, splits, 0})},
+                              {"decode_split_second_kernel", config_of({4, 1, 1, 1, 2, splits, 0})}},
+                             space);
     return space;
 }
 

@@ -224,7 +224,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
     s.overlap = 1;
     s.blocks_per_sm = 2;
     add("wgmma_blocks2");
-    return attention::legal_ones(std::move(all), space);
+    return legal_ones(std::move(all), space);
 }
 
 // ---- the launch ----

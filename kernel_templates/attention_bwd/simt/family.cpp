@@ -83,7 +83,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return attention::config_of(parameters(), values);
+    return autotune::config_of(parameters(), values);
 }
 
 Config usual_config(const View& view, const SearchSpace& rules) {
@@ -137,10 +137,10 @@ SearchSpace AttentionBwdSimt::space(const Problem& problem, const Device& device
     SearchSpace space = rules(problem, device);
     space.default_config = usual_config(view, space);
     const std::int64_t order = view.is_masked() ? 2 : 0;
-    space.named = attention::legal_ones({{"two_pass_f32", config_of({256, 16, 2, 2, 1, 1, 0})},
-                                         {"two_pass_f32_longest_first", config_of({256, 16, 2, 2, 1, 1, order})},
-                                         {"two_pass_f32_rows4", config_of({256, 16, 4, 4, 2, 1, order})}},
-                                        space);
+    space.named = legal_ones({{"two_pass_f32", config_of({256, 16, 2, 2, 1, 1, 0})},
+                              {"two_pass_f32_longest_first", config_of({256, 16, 2, 2, 1, 1, order})},
+                              {"two_pass_f32_rows4", config_of({256, 16, 4, 4, 2, 1, order})}},
+                             space);
     return space;
 }
 

@@ -110,7 +110,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return attention::config_of(parameters(), values);
+    return autotune::config_of(parameters(), values);
 }
 
 Config usual_config(const View& view, const SearchSpace& rules) {
@@ -164,11 +164,11 @@ SearchSpace AttentionBwdTwoPass::space(const Problem& problem, const Device& dev
     SearchSpace space = rules(problem, device);
     space.default_config = usual_config(view, space);
     const std::int64_t order = view.is_masked() ? 2 : 0;
-    space.named = attention::legal_ones({{"two_pass", config_of({4, 32, 4, 32, 2, 0, 1, 0})},
-                                         {"two_pass_swizzled", config_of({4, 32, 4, 32, 2, 1, 1, 0})},
-                                         {"two_pass_longest_first", config_of({4, 32, 4, 32, 2, 1, 1, order})},
-                                         {"two_pass_resident2", config_of({4, 64, 4, 32, 2, 1, 2, order})}},
-                                        space);
+    space.named = legal_ones({{"two_pass", config_of({4, 32, 4, 32, 2, 0, 1, 0})},
+                              {"two_pass_swizzled", config_of({4, 32, 4, 32, 2, 1, 1, 0})},
+                              {"two_pass_longest_first", config_of({4, 32, 4, 32, 2, 1, 1, order})},
+                              {"two_pass_resident2", config_of({4, 64, 4, 32, 2, 1, 2, order})}},
+                             space);
     return space;
 }
 
