@@ -9,10 +9,12 @@
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/common/fill.h"
 #include "src/core/error.h"
+#include "tests/support/refusal.h"
 
 namespace autotune {
 namespace {
 
+using test::refusal_of;
 using ::testing::HasSubstr;
 using Options = std::map<std::string, std::string>;
 using Tensors = std::vector<std::vector<double>>;
@@ -24,16 +26,6 @@ const Op& op_named(const char* name) {
 
 Problem parse(const std::string& shape, const Options& options = {}) {
     return op_named("attention_bwd").problem({"attention_bwd", shape, options});
-}
-
-std::string refusal(const std::function<void()>& ask) {
-    try {
-        ask();
-        return "";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::usage) << error.what();
-        return error.what();
-    }
 }
 
 TEST(AttentionBwdOp, AShapeGivesTheDocumentedKey) {
@@ -57,10 +49,10 @@ TEST(AttentionBwdOp, CountsFiveProductsOfVisiblePairs) {
 }
 
 TEST(AttentionBwdOp, RefusesWhatAttentionRefuses) {
-    EXPECT_THAT(refusal([] { parse("1x6x4x64", {{"kv-heads", "4"}}); }), HasSubstr("6 query heads"));
-    EXPECT_THAT(refusal([] { parse("1x1x4x100"); }), HasSubstr("d is 100"));
-    EXPECT_THAT(refusal([] { parse("1x1x4x64", {{"deterministic", "no"}}); }), HasSubstr("deterministic"));
-    EXPECT_THAT(refusal([] { parse("1x1x4x64", {{"align", "16,8"}}); }), HasSubstr("each of q, k, v, o, do, dq, dk, dv"));
+    EXPECT_THAT(refusal_of([] { parse("1x6x4x64", {{"kv-heads", "4"}}); }), HasSubstr("6 query heads"));
+    EXPECT_THAT(refusal_of([] { parse("1x1x4x100"); }), HasSubstr("d is 100"));
+    EXPECT_THAT(refusal_of([] { parse("1x1x4x64", {{"deterministic", "no"}}); }), HasSubstr("deterministic"));
+    EXPECT_THAT(refusal_of([] { parse("1x1x4x64", {{"align", "16,8"}}); }), HasSubstr("each of q, k, v, o, do, dq, dk, dv"));
 }
 
 TEST(AttentionBwdDescription, IsTheProblemThatWordsSay) {
@@ -72,7 +64,7 @@ TEST(AttentionBwdDescription, IsTheProblemThatWordsSay) {
     EXPECT_EQ(op_named("attention_bwd").described(given).problem.key(),
               parse("2x8x5x64", {{"kv-heads", "2"}, {"kv-len", "7"}, {"mask", "causal"}, {"order", "bshd"}}).key());
     given.tensors[3].dims[1].stride = 32;
-    EXPECT_THAT(refusal([&] { op_named("attention_bwd").described(given); }),
+    EXPECT_THAT(refusal_of([&] { op_named("attention_bwd").described(given); }),
                 HasSubstr("tensor dq: its strides let elements overlap"));
 }
 

@@ -10,10 +10,12 @@
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/common/fill.h"
 #include "src/core/error.h"
+#include "tests/support/refusal.h"
 
 namespace autotune {
 namespace {
 
+using test::refusal_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Options = std::map<std::string, std::string>;
@@ -27,16 +29,6 @@ const Op& attention_op() {
 
 Problem parse(const std::string& shape, const Options& options = {}) {
     return attention_op().problem({"attention", shape, options});
-}
-
-std::string refusal(const std::function<void()>& ask) {
-    try {
-        ask();
-        return "";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::usage) << error.what();
-        return error.what();
-    }
 }
 
 // ---- problems ----
@@ -84,7 +76,7 @@ class AttentionBadInput : public ::testing::TestWithParam<BadInput> {};
 
 TEST_P(AttentionBadInput, IsAUsageErrorThatNamesCulpritAndRemedy) {
     const BadInput& bad = GetParam();
-    EXPECT_THAT(refusal([&] { parse(bad.shape, bad.options); }), AllOf(HasSubstr(bad.culprit), HasSubstr(bad.remedy)));
+    EXPECT_THAT(refusal_of([&] { parse(bad.shape, bad.options); }), AllOf(HasSubstr(bad.culprit), HasSubstr(bad.remedy)));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -136,7 +128,7 @@ TEST(AttentionDescription, RefusesWhatItCannotRead) {
     const auto ask = [](const std::function<void(ProblemDescription&)>& change) {
         ProblemDescription given = description();
         change(given);
-        return refusal([&] { attention_op().described(given); });
+        return refusal_of([&] { attention_op().described(given); });
     };
     EXPECT_EQ(ask([](ProblemDescription&) {}), "");
     EXPECT_THAT(ask([](auto& given) { given.tensors[1].dims[3].stride = 2; }), HasSubstr("not contiguous"));
