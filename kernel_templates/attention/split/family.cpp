@@ -101,8 +101,10 @@ std::int64_t usual_splits(const View& view, const Device& device) {
     const std::int64_t room = std::max<std::int64_t>(2 * device.identity.sm_count / lines_of(view), 1);
     const std::int64_t useful = std::max<std::int64_t>(view.kv_len / 256, 1);
     std::int64_t splits = 1;
-    for (const std::int64_t value : parameters()[5].values)
-        if (value <= room && value <= useful) splits = value;
+    for (const Parameter& parameter : parameters())
+        if (parameter.name == "splits")
+            for (const std::int64_t value : parameter.values)
+                if (value <= room && value <= useful) splits = value;
     return splits;
 }
 
