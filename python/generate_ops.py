@@ -12,9 +12,10 @@ import textwrap
 
 HEAD = '''"""One function for each op, and their schemas. Written by python/generate_ops.py when the package is built."""
 
-from typing import Any, Optional
+from typing import Dict, Literal, Optional
 
 from ._schema import AttributeForm, OpSchema, ScalarForm, TensorForm, call
+from .arrays import DeviceArray, Stream
 from .handle import Handle
 
 '''
@@ -55,16 +56,29 @@ def argument_lines(op):
         yield f"{s['name']}: a number of each call, {s['type']}"
 
 
+def attribute_type(attribute):
+    """What a type checker allows: one of the words, or the number that the form describes."""
+    if attribute["allowed"]:
+        return f"Literal[{', '.join(json.dumps(word) for word in attribute['allowed'])}]"
+    for start, name in (("integer", "int"), ("number", "float")):
+        if attribute["form"].startswith(start):
+            return name
+    return "object"  # which `call` does not take: the type test fails, and wants the new form here
+
+
 DEFAULTS = {"alpha": " = 1.0", "beta": " = 0.0"}  # any other scalar has to be given
 
 
 def function_text(op):
     scalar_names = {s["name"] for s in op["scalars"]}
-    positional = [f"{t['name']}: Any" + (" = None" if t["optional"] else "") for t in sorted(op["tensors"], key=lambda t: t["optional"])]
+    positional = [
+        f"{t['name']}: " + ("Optional[DeviceArray] = None" if t["optional"] else "DeviceArray")
+        for t in sorted(op["tensors"], key=lambda t: t["optional"])
+    ]
     attributes = [a for a in op["attributes"] if a["name"] not in scalar_names]
-    named = [f"{a['name']}: Any = None" for a in attributes]
+    named = [f"{a['name']}: Optional[{attribute_type(a)}] = None" for a in attributes]
     named += [f"{s['name']}: {PYTHON_TYPES[s['type']]}{DEFAULTS.get(s['name'], '')}" for s in op["scalars"]]
-    named += ["stream: Any = None", "handle: Optional[Handle] = None"]
+    named += ["stream: Stream = None", "handle: Optional[Handle] = None"]
     lines = "".join(f"    {entry},\n" for entry in [*positional, "*", *named])
     doc = [f"{op['about']}.", "", *argument_lines(op)]
     doc += ["Arrays are device arrays (`__dlpack__`, `__cuda_array_interface__`, torch); strides are their own."]
@@ -80,7 +94,7 @@ def function_text(op):
 
 
 def text_of(ops):
-    schema = "SCHEMA = {\n" + "".join(schema_text(op) for op in ops) + "}\n"
+    schema = "SCHEMA: Dict[str, OpSchema] = {\n" + "".join(schema_text(op) for op in ops) + "}\n"
     names = ", ".join(f'"{op["name"]}"' for op in ops)
     return HEAD + schema + "\n\n" + "\n\n".join(function_text(op) for op in ops) + f"\n\n__all__ = [{names}]\n"
 

@@ -10,9 +10,9 @@
 own. docs/python.md and docs/pytorch.md are the manuals.
 """
 
-from . import errors, ops
+from . import arrays, command, errors, ops, tuning
 from ._library import version_string as _version_string
-from .arrays import ArrayView, stream_handle
+from .arrays import ArrayView, DeviceArray, Stream, stream_handle
 from .errors import (
     CommandError,
     CompileFailed,
@@ -30,10 +30,58 @@ from .errors import (
     Overlap,
     WorkspaceTooSmall,
 )
-from .handle import U64, Handle, Launch, Plan, PlanInfo, default_handle
+from .handle import U64, Handle, Launch, Plan, PlanInfo, Scalar, default_handle
 from .ops import *  # noqa: F403 - one function for each op
-from .problem import Problem, Tensor
+from .problem import Attribute, Problem, Tensor
 from .report import Report, report
-from .tuning import Progress, SweepItem, SweepResult, TuneResult, Winner, sweep, tune
+from .tuning import Finalist, Progress, SweepItem, SweepResult, TuneResult, Winner, sweep, tune
 
 __version__ = _version_string().decode()
+
+__all__ = [
+    "ArrayView",
+    "Attribute",
+    "CommandError",
+    "CompileFailed",
+    "DeviceArray",
+    "DriverError",
+    "Error",
+    "Finalist",
+    "Forked",
+    "Handle",
+    "InternalError",
+    "InvalidArgument",
+    "Launch",
+    "Misaligned",
+    "NoContext",
+    "NoGpu",
+    "NoKernel",
+    "NotPlanned",
+    "OutOfMemory",
+    "Overlap",
+    "Plan",
+    "PlanInfo",
+    "Problem",
+    "Progress",
+    "Report",
+    "Scalar",
+    "Stream",
+    "SweepItem",
+    "SweepResult",
+    "Tensor",
+    "TuneResult",
+    "U64",
+    "Winner",
+    "WorkspaceTooSmall",
+    "arrays",
+    "command",
+    "default_handle",
+    "errors",
+    "ops",
+    "report",
+    "stream_handle",
+    "sweep",
+    "tune",
+    "tuning",
+]
+__all__ += ops.__all__

@@ -2,11 +2,12 @@
 
 import os
 import sys
+from typing import NoReturn
 
 from .command import command_environment, command_path
 
 
-def main():
+def main() -> NoReturn:
     path = command_path()
     os.execve(path, ["autotune", *sys.argv[1:]], command_environment())
 

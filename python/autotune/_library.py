@@ -2,6 +2,7 @@
 
 import ctypes
 from pathlib import Path
+from typing import Any, Callable, Optional, Type
 
 from .errors import error_of
 
@@ -96,7 +97,7 @@ class FactsStruct(ctypes.Structure):
     ]
 
 
-def _load(kind):
+def _load(kind: Type[ctypes.CDLL]) -> ctypes.CDLL:
     path = FOLDER / "lib" / "libautotune.so"
     try:
         return kind(str(path))
@@ -107,11 +108,11 @@ def _load(kind):
         ) from None
 
 
-def _declare(library, name, result, *arguments):
+def _declare(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
     function = getattr(library, name)
     function.restype = result
     function.argtypes = arguments
-    return function
+    return function  # type: ignore[no-any-return]
 
 
 _library = _load(ctypes.CDLL)
@@ -138,7 +139,7 @@ run = _declare(_held, "autotune_run", ctypes.c_int, _p, _p, _p)
 gemm = _declare(_held, "autotune_gemm", ctypes.c_int, _p, _p, _p, _p, _p, _p, _p, ctypes.c_size_t, _p)
 
 
-def check(status):
+def check(status: int) -> None:
     """Raises the exception of a status other than success, with the library's sentence for it."""
     if status != 0:
         raise error_of(status, last_error(None).decode(errors="replace"))

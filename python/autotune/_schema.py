@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from .arrays import stream_handle, view
-from .handle import U64, Handle, default_handle
-from .problem import Problem, Tensor
+from .arrays import DeviceArray, Stream, stream_handle, view
+from .handle import U64, Handle, Scalar, default_handle
+from .problem import Attribute, Problem, Tensor
 
 
 MOST_PROBLEMS = 4096  # kept by `call`, at about 2 KB each
-_problems: Dict[tuple, Problem] = {}
+_problems: Dict[Tuple[Any, ...], Problem] = {}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ScalarForm:
     name: str
     type: str
 
-    def value(self, number):
+    def value(self, number: float) -> Scalar:
         return float(number) if self.type == "f32" else U64(number) if self.type == "u64" else int(number)
 
 
@@ -55,7 +55,7 @@ class OpSchema:
     scalars: Tuple[ScalarForm, ...]
     in_place: bool
 
-    def attributes_for(self, attributes: Mapping[str, Any], scalars: Mapping[str, Any]) -> Dict[str, Any]:
+    def attributes_for(self, attributes: Mapping[str, Optional[Attribute]], scalars: Mapping[str, float]) -> Dict[str, Attribute]:
         """Attributes as given. One that says whether a scalar of its name may be other than zero follows from that scalar."""
         known = {form.name: form for form in self.attributes}
         words = {name: value for name, value in attributes.items() if value is not None}
@@ -67,15 +67,15 @@ class OpSchema:
 
 def call(
     schema: OpSchema,
-    arrays: Mapping[str, Any],
-    attributes: Mapping[str, Any],
-    scalars: Mapping[str, Any],
-    stream: Any,
+    arrays: Mapping[str, Optional[DeviceArray]],
+    attributes: Mapping[str, Optional[Attribute]],
+    scalars: Mapping[str, float],
+    stream: Stream,
     handle: Optional[Handle],
 ) -> None:
     """One call of an op on device arrays, by the plan that the handle keeps for it."""
     on = stream_handle(stream)
-    views = [None if arrays[form.name] is None else view(arrays[form.name], on) for form in schema.tensors]
+    views = [None if array is None else view(array, on) for array in (arrays[form.name] for form in schema.tensors)]
     key = (
         schema.name,
         tuple(None if each is None else (each.dtype, each.shape, each.strides) for each in views),

@@ -1,11 +1,51 @@
 """Arrays and streams of other packages: address, type, extents and strides, without importing any of those packages."""
 
 import ctypes
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from .dtypes import BYTES, DLPACK, TYPESTR, dtype_word
 
 _CUDA, _CUDA_MANAGED = 2, 13
+
+
+class CudaArray(Protocol):
+    """An array that says where it lies by `__cuda_array_interface__`."""
+
+    @property
+    def __cuda_array_interface__(self) -> Mapping[str, Any]: ...
+
+
+class DLPackArray(Protocol):
+    """An array that says where it lies by DLPack; torch tensors too."""
+
+    def __dlpack__(self, *, stream: Any = ...) -> Any: ...
+
+    def __dlpack_device__(self) -> Tuple[Any, int]: ...
+
+
+class CudaStream(Protocol):
+    """A stream by cuda.core's protocol: its version, 0, and the CUstream."""
+
+    def __cuda_stream__(self) -> Tuple[int, int]: ...
+
+
+class TorchStream(Protocol):
+    """A torch.cuda.Stream."""
+
+    @property
+    def cuda_stream(self) -> int: ...
+
+
+class CupyStream(Protocol):
+    """A cupy.cuda.Stream."""
+
+    @property
+    def ptr(self) -> int: ...
+
+
+DeviceArray = Union[CudaArray, DLPackArray]
+Address = Union[DeviceArray, int, None]  # where an address is taken as it is, and None leaves an optional array out
+Stream = Union[int, CudaStream, TorchStream, CupyStream, None]
 
 
 class ArrayView(NamedTuple):
@@ -18,8 +58,8 @@ class ArrayView(NamedTuple):
     device: Optional[int]
 
 
-def dense_strides(shape):
-    strides = []
+def dense_strides(shape: Sequence[int]) -> Tuple[int, ...]:
+    strides: List[int] = []
     step = 1
     for extent in reversed(shape):
         strides.append(step)
@@ -47,21 +87,21 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-def _from_torch(array):
+def _from_torch(array: Any) -> ArrayView:
     if array.device.type != "cuda":
         raise TypeError(f"the tensor is on {array.device}; move it to a CUDA device first: tensor.cuda()")
-    if array.layout is not _strided_layout(array):
+    if array.layout is not _strided_layout():
         raise TypeError(f"the tensor has layout {array.layout}; autotune takes strided tensors: tensor.to_dense()")
     return ArrayView(array.data_ptr(), dtype_word(array.dtype), tuple(array.shape), tuple(array.stride()), array.device.index)
 
 
-def _strided_layout(array):
+def _strided_layout() -> Any:
     import sys
 
     return sys.modules["torch"].strided
 
 
-def _from_interface(interface):
+def _from_interface(interface: Mapping[str, Any]) -> ArrayView:
     shape = tuple(interface["shape"])
     word = TYPESTR.get(interface["typestr"])
     if word is None:
@@ -76,7 +116,7 @@ def _from_interface(interface):
     return ArrayView(interface["data"][0], word, shape, tuple(step // BYTES[word] for step in strides), None)
 
 
-def _from_dlpack(array, stream):
+def _from_dlpack(array: Any, stream: int) -> ArrayView:
     kind, ordinal = array.__dlpack_device__()
     if int(kind) not in (_CUDA, _CUDA_MANAGED):
         raise TypeError(f"the array is not on a CUDA device (DLPack device type {int(kind)}); move it to one first")
@@ -91,12 +131,12 @@ def _from_dlpack(array, stream):
     return ArrayView((tensor.data or 0) + tensor.byte_offset, word, shape, strides, ordinal)
 
 
-def _dlpack_stream(stream):
+def _dlpack_stream(stream: int) -> int:
     """DLPack's word for a stream: 1 is the legacy default stream, 2 the per-thread one."""
     return stream if stream else 1
 
 
-def view(array: Any, stream: int = 0) -> ArrayView:
+def view(array: DeviceArray, stream: int = 0) -> ArrayView:
     """What `array` is: a torch tensor, an object with `__cuda_array_interface__`, or one with `__dlpack__`.
 
     `stream`: the CUstream on which the array will be used; a producer by DLPack makes it wait for the array's content.
@@ -114,20 +154,21 @@ def view(array: Any, stream: int = 0) -> ArrayView:
     raise TypeError(f"{type(array).__name__} is no device array: it has neither __cuda_array_interface__ nor __dlpack__")
 
 
-def address(array: Any, stream: int = 0) -> int:
+def address(array: Address, stream: int = 0) -> int:
     """The device address of an array, or of None (0) or an int as it is."""
     if array is None:
         return 0
     if isinstance(array, int):
         return array
     if hasattr(array, "data_ptr") and hasattr(array, "layout"):
-        if not array.is_cuda:
-            raise TypeError(f"the tensor is on {array.device}; move it to a CUDA device first: tensor.cuda()")
-        return array.data_ptr()
+        tensor: Any = array  # torch's, without importing torch
+        if not tensor.is_cuda:
+            raise TypeError(f"the tensor is on {tensor.device}; move it to a CUDA device first: tensor.cuda()")
+        return int(tensor.data_ptr())
     return view(array, stream).address
 
 
-def stream_handle(stream: Any) -> int:
+def stream_handle(stream: Stream) -> int:
     """The CUstream of an int, of None (the legacy default stream), of an object with `__cuda_stream__`, or of a torch or CuPy stream."""
     if stream is None:
         return 0

@@ -5,11 +5,15 @@ import os
 import subprocess
 import sys
 import threading
-from typing import Callable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from ._library import FOLDER
 from ._nvrtc import nvrtc_of_this_python
 from .errors import CommandError
+
+
+LineFunction = Callable[[str], None]
+Document = Dict[str, Any]
 
 
 def command_path() -> str:
@@ -17,7 +21,7 @@ def command_path() -> str:
     return str(FOLDER / "bin" / "autotune")
 
 
-def command_environment() -> dict:
+def command_environment() -> Dict[str, str]:
     """This process's environment, with the compiler of this Python's packages where nothing else says which."""
     environment = dict(os.environ)
     compiler = nvrtc_of_this_python()
@@ -32,7 +36,7 @@ class Command:
     `on_line` hears each line of standard error. Ctrl-C stops the command as it does in a shell: what was measured is kept.
     """
 
-    def __init__(self, arguments: Sequence[str], on_line: Optional[Callable[[str], None]] = None):
+    def __init__(self, arguments: Sequence[str], on_line: Optional[LineFunction] = None):
         environment = command_environment()
         if on_line is not None:
             environment["AUTOTUNE_LOG"] = "info"
@@ -51,7 +55,8 @@ class Command:
         self._failure: Optional[BaseException] = None
         self._reader.start()
 
-    def _read_errors(self):
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
         for line in self._process.stderr:
             text = line.rstrip("\n")
             self._errors.append(text)
@@ -65,6 +70,7 @@ class Command:
 
     def lines(self) -> Iterator[str]:
         """Standard output, a line at a time, as it comes."""
+        assert self._process.stdout is not None
         try:
             yield from self._process.stdout
         except BaseException:
@@ -81,8 +87,9 @@ class Command:
             raise
         finally:
             self._reader.join()
-            self._process.stdout.close()
-            self._process.stderr.close()
+            for stream in (self._process.stdout, self._process.stderr):
+                if stream is not None:
+                    stream.close()
         if self._failure is not None:
             raise self._failure
         if code not in allowed:
@@ -92,7 +99,7 @@ class Command:
         return code
 
 
-def run_json(arguments: Sequence[str], on_line: Optional[Callable[[str], None]] = None, allowed: Sequence[int] = (0,)):
+def run_json(arguments: Sequence[str], on_line: Optional[LineFunction] = None, allowed: Sequence[int] = (0,)) -> Any:
     """The document that the command prints. Raises CommandError."""
     command = Command(arguments, on_line)
     text = "".join(command.lines())
@@ -100,10 +107,12 @@ def run_json(arguments: Sequence[str], on_line: Optional[Callable[[str], None]] 
     return json.loads(text) if text.strip() else None
 
 
-def run_json_items(arguments: Sequence[str], on_item: Callable[[dict], None], allowed: Sequence[int] = (0,), on_line=None) -> dict:
+def run_json_items(
+    arguments: Sequence[str], on_item: Callable[[Document], None], allowed: Sequence[int] = (0,), on_line: Optional[LineFunction] = None
+) -> Document:
     """As run_json for a document whose first member is a list; hears each element as it comes."""
     command = Command(arguments, on_line)
-    text = []
+    text: List[str] = []
     try:
         for line in command.lines():
             text.append(line)
@@ -113,7 +122,8 @@ def run_json_items(arguments: Sequence[str], on_item: Callable[[dict], None], al
         command.finish(range(-64, 256))
         raise
     command.finish(allowed)
-    return json.loads("".join(text))
+    document: Document = json.loads("".join(text))
+    return document
 
 
 if sys.platform != "linux":

@@ -1,5 +1,7 @@
 """Element types: their words, their numbers in the C interface, and what other packages call them."""
 
+from typing import Any
+
 CODES = {"f16": 0, "bf16": 1, "f32": 2, "f64": 3, "e4m3": 4, "e5m2": 5, "i32": 6, "i8": 7}
 BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8, "e4m3": 1, "e5m2": 1, "i32": 4, "i8": 1}
 
@@ -22,7 +24,7 @@ TYPESTR = {"<f2": "f16", "<f4": "f32", "<f8": "f64", "<i4": "i32", "|i1": "i8"}
 DLPACK = {(2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16", (0, 32): "i32", (0, 8): "i8", (10, 8): "e4m3", (12, 8): "e5m2"}
 
 
-def dtype_word(dtype):
+def dtype_word(dtype: Any) -> str:
     """ "f16", "bf16", "f32", "f64", "e4m3", "e5m2", "i32" or "i8" of such a word, of a NumPy or torch dtype, or of its name."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or str(dtype)
     name = name.rpartition(".")[2]

@@ -1,10 +1,12 @@
 """What goes wrong, as exceptions. Each has the library's own sentence, and `status`, the number of `autotune_status`."""
 
+from typing import Optional
+
 
 class Error(Exception):
     """Any failure of autotune."""
 
-    status = None
+    status: Optional[int] = None
 
 
 class InvalidArgument(Error, ValueError):
@@ -88,7 +90,7 @@ class Overlap(Error, ValueError):
 class CommandError(Error, RuntimeError):
     """The `autotune` command failed. `exit_code` is the command's (docs/commands.md lists them), `stderr` what it printed."""
 
-    def __init__(self, message, exit_code, stderr=""):
+    def __init__(self, message: str, exit_code: int, stderr: str = ""):
         super().__init__(message)
         self.exit_code = exit_code
         self.stderr = stderr
@@ -97,6 +99,6 @@ class CommandError(Error, RuntimeError):
 _BY_STATUS = {kind.status: kind for kind in Error.__subclasses__() if kind.status is not None}
 
 
-def error_of(status, message):
+def error_of(status: int, message: str) -> Error:
     """The exception of a status."""
     return _BY_STATUS.get(status, Error)(message or f"autotune failed with status {status}")

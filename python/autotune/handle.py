@@ -3,11 +3,12 @@
 import ctypes
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Sequence, Union
+from types import TracebackType
+from typing import Any, Callable, Optional, Sequence, Type, Union
 
 from . import _library
 from ._nvrtc import nvrtc_of_this_python
-from .arrays import address, stream_handle
+from .arrays import Address, Stream, address, stream_handle
 from .problem import Problem
 
 ON_MISS = {"compile": 0, "loaded_only": 1, "not_planned": 2, "background": 3}
@@ -56,7 +57,7 @@ class Call:
         )
         self.pointer = ctypes.addressof(self.struct)
 
-    def set(self, arrays: Sequence[Any], stream: int, workspace: Any = None, workspace_bytes: int = 0):
+    def set(self, arrays: Sequence[Address], stream: int, workspace: Address = None, workspace_bytes: int = 0) -> None:
         for i, array in enumerate(arrays):
             self.addresses[i] = address(array, stream)
         self.struct.workspace = address(workspace, stream)
@@ -75,7 +76,7 @@ class Launch:
         self._plan, self._call, self._arrays = plan, call, arrays
         self._plan_address, self._call_address = plan._address, call.pointer
 
-    def __call__(self, stream: int = 0):
+    def __call__(self, stream: int = 0) -> None:
         """Enqueues the kernels on a stream, given as an int (see `stream_handle`)."""
         status = _library.run(self._plan_address, self._call_address, stream)
         if status:
@@ -89,7 +90,8 @@ class Plan:
     """
 
     def __init__(self, handle: "Handle", problem: Problem, raw: int):
-        self._handle, self.problem, self._address = handle, problem, raw
+        self._handle, self.problem = handle, problem
+        self._address: Optional[int] = raw
         facts = _library.FactsStruct(ctypes.sizeof(_library.FactsStruct))
         _library.check(_library.plan_info(raw, ctypes.byref(facts)))
         self.info = PlanInfo(
@@ -103,10 +105,10 @@ class Plan:
             facts.recorded_rival_us,
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Plan({self.problem!r}, {self.info.origin}: {self.info.candidate})"
 
-    def __del__(self):
+    def __del__(self) -> None:
         raw, self._address = getattr(self, "_address", None), None
         if raw:
             _library.plan_destroy(raw)
@@ -131,7 +133,7 @@ class Plan:
         """Leading bytes of the workspace that must be zero before its first use with this plan; calls leave them zero."""
         return self.info.workspace_zero_bytes
 
-    def bind(self, *arrays: Any, scalars: Sequence[Scalar] = (), workspace: Any = None, stream: Any = None) -> Launch:
+    def bind(self, *arrays: Address, scalars: Sequence[Scalar] = (), workspace: Address = None, stream: Stream = None) -> Launch:
         """The plan with its arrays, in the op's documented order, None for an optional one that was left out.
 
         Arrays are device arrays or addresses; `workspace` likewise, needed where `workspace_bytes` is not 0 and never to be used by
@@ -139,13 +141,13 @@ class Plan:
         """
         return Launch(self, self._call(arrays, scalars, workspace, stream_handle(stream)), (arrays, workspace))
 
-    def run(self, *arrays: Any, scalars: Sequence[Scalar] = (), workspace: Any = None, stream: Any = None) -> None:
+    def run(self, *arrays: Address, scalars: Sequence[Scalar] = (), workspace: Address = None, stream: Stream = None) -> None:
         """Enqueues the plan's kernels on `stream`; arguments as in `bind`. Raises InvalidArgument, Misaligned, Overlap, ..."""
         on = stream_handle(stream)
         call = self._call(arrays, scalars, workspace, on)
         _library.check(_library.run(self._address, call.pointer, on))
 
-    def _call(self, arrays, scalars, workspace, stream):
+    def _call(self, arrays: Sequence[Address], scalars: Sequence[Scalar], workspace: Address, stream: int) -> Call:
         call = Call(len(arrays), scalars)
         call.set(arrays, stream, workspace, self.info.workspace_bytes if workspace is not None else 0)
         return call
@@ -173,7 +175,7 @@ class Handle:
         record_misses: bool = False,
         log: Optional[Callable[[str, str], None]] = None,
     ):
-        self._address = None
+        self._address: Optional[int] = None
         if on_miss not in ON_MISS:
             raise ValueError(f"on_miss is {on_miss!r}; it must be one of {', '.join(ON_MISS)}")
         options = _library.OptionsStruct(ctypes.sizeof(_library.OptionsStruct))
@@ -197,12 +199,13 @@ class Handle:
         if raw:
             _library.destroy(raw)
 
-    __enter__ = lambda self: self
+    def __enter__(self) -> "Handle":
+        return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.close()
 
-    def __del__(self):
+    def __del__(self) -> None:
         if getattr(self, "_address", None):
             self.close()
 
@@ -210,7 +213,7 @@ class Handle:
         """The problem's winner, looked up, loaded or compiled: up to a second or so, once. Raises NoContext, NoKernel, ..."""
         raw = ctypes.c_void_p()
         _library.check(_library.plan_create(self._open(), ctypes.byref(problem.struct), ctypes.byref(raw)))
-        return Plan(self, problem, raw.value)
+        return Plan(self, problem, raw.value or 0)
 
     def supports(self, problem: Problem) -> bool:
         """Whether a kernel family can do the problem on the current context's device. Raises InvalidArgument for what is none."""
@@ -222,7 +225,7 @@ class Handle:
             return False
         return True
 
-    def run(self, problem: Problem, *arrays: Any, scalars: Sequence[Scalar] = (), stream: Any = None) -> None:
+    def run(self, problem: Problem, *arrays: Address, scalars: Sequence[Scalar] = (), stream: Stream = None) -> None:
         """The one-call form: the plan that the handle keeps for the problem, or what `on_miss` says, enqueued on `stream`.
 
         Alignments are taken from the arrays. A workspace is the handle's own.
@@ -236,18 +239,18 @@ class Handle:
         """Writes misses that are noted but not yet in the database."""
         _library.check(_library.flush_misses(self._open()))
 
-    def _open(self):
+    def _open(self) -> int:
         if not self._address:
             raise ValueError("the handle is closed")
         return self._address
 
 
-def _text(value):
+def _text(value: Optional[str]) -> Optional[bytes]:
     return None if value is None else str(value).encode()
 
 
-def _listener(log):
-    def hear(_user, level, message):
+def _listener(log: Callable[[str, str], None]) -> Callable[[Any, int, bytes], None]:
+    def hear(_user: Any, level: int, message: bytes) -> None:
         log(LOG_LEVELS[level] if 0 <= level < len(LOG_LEVELS) else "warning", message.decode(errors="replace"))
 
     return hear
@@ -267,7 +270,7 @@ def default_handle() -> Handle:
     return _default
 
 
-def records_misses():
+def records_misses() -> bool:
     import os
 
     return os.environ.get("AUTOTUNE_RECORD", "") not in ("", "0")

@@ -2,16 +2,16 @@
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Mapping, NoReturn, Optional, Tuple, Union
 
 from . import _library
-from .arrays import dense_strides, view
+from .arrays import DeviceArray, dense_strides, view
 from .dtypes import CODES, dtype_word
 
 Attribute = Union[str, int, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Tensor:
     """One array of a problem, without its memory.
 
@@ -21,21 +21,21 @@ class Tensor:
 
     dtype: str
     shape: Tuple[int, ...]
-    strides: Optional[Tuple[int, ...]] = None
-    align: int = 16
+    strides: Tuple[int, ...]
+    align: int
 
-    def __post_init__(self):
-        object.__setattr__(self, "dtype", dtype_word(self.dtype))
-        object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
-        strides = dense_strides(self.shape) if self.strides is None else tuple(int(step) for step in self.strides)
-        object.__setattr__(self, "strides", strides)
-        if len(strides) != len(self.shape):
-            raise ValueError(f"{len(strides)} strides for {len(self.shape)} dimensions")
-        if len(self.shape) > _library.MAX_DIMS:
-            raise ValueError(f"{len(self.shape)} dimensions; at most {_library.MAX_DIMS}")
+    def __init__(self, dtype: Any, shape: Iterable[int], strides: Optional[Iterable[int]] = None, align: int = 16):
+        extents = tuple(int(extent) for extent in shape)
+        steps = dense_strides(extents) if strides is None else tuple(int(step) for step in strides)
+        if len(steps) != len(extents):
+            raise ValueError(f"{len(steps)} strides for {len(extents)} dimensions")
+        if len(extents) > _library.MAX_DIMS:
+            raise ValueError(f"{len(extents)} dimensions; at most {_library.MAX_DIMS}")
+        for name, value in (("dtype", dtype_word(dtype)), ("shape", extents), ("strides", steps), ("align", align)):
+            object.__setattr__(self, name, value)
 
     @staticmethod
-    def of(array: Any, stream: int = 0) -> "Tensor":
+    def of(array: Union["Tensor", DeviceArray], stream: int = 0) -> "Tensor":
         """That of a device array, with the alignment of its address."""
         if isinstance(array, Tensor):
             return array
@@ -56,8 +56,22 @@ class Problem:
 
     __slots__ = ("op", "tensors", "attributes", "_struct", "_keep", "_hash")
 
-    def __init__(self, op: str, tensors: Mapping[str, Any], attributes: Optional[Mapping[str, Attribute]] = None):
-        set_ = lambda name, value: object.__setattr__(self, name, value)
+    op: str
+    tensors: Dict[str, Tensor]
+    attributes: Dict[str, Attribute]
+    _struct: _library.ProblemStruct
+    _keep: Any
+    _hash: int
+
+    def __init__(
+        self,
+        op: str,
+        tensors: Mapping[str, Union[Tensor, DeviceArray, None]],
+        attributes: Optional[Mapping[str, Optional[Attribute]]] = None,
+    ):
+        def set_(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
         set_("op", op)
         set_("tensors", {name: Tensor.of(tensor) for name, tensor in tensors.items() if tensor is not None})
         set_("attributes", {name: value for name, value in (attributes or {}).items() if value is not None})
@@ -65,16 +79,18 @@ class Problem:
         set_("_keep", None)
         set_("_struct", self._make_struct())
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError("a problem does not change; make another")
 
-    def __eq__(self, other):
-        return isinstance(other, Problem) and (self.op, self.tensors, self.attributes) == (other.op, other.tensors, other.attributes)
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Problem):
+            return False
+        return (self.op, self.tensors, self.attributes) == (other.op, other.tensors, other.attributes)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return self._hash
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         tensors = ", ".join(
             f"{name} {tensor.dtype}[{'x'.join(map(str, tensor.shape))}]"
             + ("" if tensor.strides == dense_strides(tensor.shape) else f" strides {tensor.strides}")
@@ -94,11 +110,11 @@ class Problem:
                 return text.value.decode()
 
     @property
-    def struct(self):
+    def struct(self) -> _library.ProblemStruct:
         """The `autotune_problem` of the C interface; lives as long as this."""
         return self._struct
 
-    def _make_struct(self):
+    def _make_struct(self) -> _library.ProblemStruct:
         tensors = (_library.TensorStruct * max(len(self.tensors), 1))()
         for place, (name, tensor) in zip(tensors, self.tensors.items()):
             place.struct_size = ctypes.sizeof(place)
@@ -120,7 +136,7 @@ class Problem:
         )
 
 
-def _fill_attribute(place, name, value):
+def _fill_attribute(place: _library.AttributeStruct, name: str, value: Attribute) -> None:
     if isinstance(value, str):
         place.kind, place.word = 0, value.encode()
     elif isinstance(value, bool) or not isinstance(value, (int, float)):

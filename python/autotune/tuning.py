@@ -5,7 +5,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
-from .command import run_json, run_json_items
+from .command import LineFunction, run_json, run_json_items
 from .problem import Problem
 
 SOME_FAILED, INTERRUPTED = 7, 130
@@ -94,7 +94,7 @@ class SweepResult:
         """One flat dict an item: what pandas.DataFrame takes."""
         return [item.record() for item in self.items]
 
-    def to_pandas(self):
+    def to_pandas(self) -> Any:
         """A pandas.DataFrame of `records()`."""
         import pandas
 
@@ -114,8 +114,8 @@ class Progress:
 ProgressFunction = Callable[[Progress], None]
 
 
-def _record(op, shape, key, winner, **more):
-    row = {"op": op, "shape": shape, "key": key, **more}
+def _record(op: str, shape: str, key: str, winner: Optional[Winner], **more: Any) -> Dict[str, Any]:
+    row: Dict[str, Any] = {"op": op, "shape": shape, "key": key, **more}
     if winner is not None:
         row.update(family=winner.family, median_us=winner.median_us, low_us=winner.low_us, high_us=winner.high_us)
         row.update(rate=winner.rate, rate_unit=winner.rate_unit, config=winner.candidate.partition(" ")[2])
@@ -154,7 +154,7 @@ def words_of(problem: Problem) -> Dict[str, str]:
 
 def _flags(options: Mapping[str, Any]) -> List[str]:
     """ "total_budget": "1h" as "--total-budget 1h"; True is a flag alone, a list a flag for each; None and False are left out."""
-    flags = []
+    flags: List[str] = []
     for name, value in options.items():
         flag = "--" + (name if name.startswith("stride_") else name.replace("_", "-"))
         if value is None or value is False:
@@ -172,6 +172,11 @@ def _request(problem: Union[Problem, str], shape: Optional[str]) -> Dict[str, st
     if shape is None:
         raise TypeError(f'tune("{problem}", ...) wants a shape too, such as "4096x4096x2048"')
     return {"op": problem, "shape": shape}
+
+
+def _count_trials(progress: ProgressFunction) -> LineFunction:
+    count = itertools.count(1)
+    return lambda line: progress(Progress(next(count) if line.startswith("trial:") else 0, None, line))
 
 
 def tune(
@@ -197,10 +202,9 @@ def tune(
     """
     known = dict(budget=budget, trials=trials, retune=retune, seed=seed, device=device, db=database)
     arguments = ["tune", *_flags({**_request(problem, shape), **known, **options})]
-    heard = None
+    heard: Optional[LineFunction] = None
     if progress is not None:
-        count = itertools.count(1)
-        heard = lambda line: progress(Progress(next(count) if line.startswith("trial:") else 0, None, line))
+        heard = _count_trials(progress)
     document = run_json(arguments, heard, allowed=(0, INTERRUPTED))
     said = document["problem"]
     return TuneResult(
@@ -261,7 +265,7 @@ def sweep(
         total = len(run_json(["sweep", "--dry-run", *flags])["problems"]) if progress is not None else None
         items: List[SweepItem] = []
 
-        def hear(document):
+        def hear(document: Mapping[str, Any]) -> None:
             items.append(_item(document))
             if progress is not None:
                 last = items[-1]
@@ -277,7 +281,7 @@ def progress_bar() -> ProgressFunction:
 
     bar = tqdm(unit="problem")
 
-    def show(progress: Progress):
+    def show(progress: Progress) -> None:
         if progress.total is not None and bar.total != progress.total:
             bar.total = progress.total
         bar.n = progress.done

@@ -36,17 +36,19 @@ def make_environment(folder):
     return folder / "bin" / "python"
 
 
-def backend_of(tools):
-    """A python with the build backend, kept from one run to the next."""
-    python = tools / "bin" / "python"
-    if not (tools / ".complete").exists():
-        make_environment(tools)
+def tools_python(tools, requirement):
+    """A python that has `requirement`, in an environment of its own that is kept from one run to the next."""
+    folder = tools / requirement.partition("=")[0]
+    python = folder / "bin" / "python"
+    if not (folder / ".complete").exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_environment(folder)
         fetched = subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", BACKEND], capture_output=True, text=True
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement], capture_output=True, text=True
         )
         if fetched.returncode != 0:
-            skip(f"{BACKEND} cannot be fetched: {fetched.stderr.strip().splitlines()[-1]}")
-        (tools / ".complete").touch()
+            skip(f"{requirement} cannot be fetched: {fetched.stderr.strip().splitlines()[-1]}")
+        (folder / ".complete").touch()
     return python
 
 
@@ -80,7 +82,7 @@ def make_wheel(build, python, folder):
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    backend = backend_of(build / "python-tools")
+    backend = tools_python(build / "python-tools", BACKEND)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="autotune-wheel-"))
     try:
         wheel = make_wheel(build, backend, folder)

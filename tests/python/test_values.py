@@ -2,9 +2,11 @@
 
 import ctypes
 import unittest
+from typing import Literal, Optional, get_type_hints
 
 import autotune
 from autotune import arrays, ops
+from autotune.command import run_json
 from autotune.dtypes import dtype_word
 
 
@@ -118,6 +120,22 @@ class Schemas(unittest.TestCase):
             function = getattr(autotune, name)
             for tensor in schema.tensors:
                 self.assertIn(f"{tensor.name} [", function.__doc__)
+
+    def test_annotations_are_what_the_command_says_of_each_op(self):
+        kinds = {"f32": float, "i32": int, "u64": int}
+        for op in run_json(["families", "--op", "add"])["ops"]:
+            scalars = {scalar["name"]: kinds[scalar["type"]] for scalar in op["scalars"]}
+            hints = get_type_hints(getattr(autotune, op["name"]))
+            for tensor in op["tensors"]:
+                wanted = Optional[arrays.DeviceArray] if tensor["optional"] else arrays.DeviceArray
+                self.assertEqual(hints.pop(tensor["name"]), wanted, (op["name"], tensor["name"]))
+            for attribute in op["attributes"]:
+                if attribute["name"] not in scalars:
+                    number = int if attribute["form"].startswith("integer") else float
+                    wanted = Literal[tuple(attribute["allowed"])] if attribute["allowed"] else number
+                    self.assertEqual(hints.pop(attribute["name"]), Optional[wanted], (op["name"], attribute["name"]))
+            self.assertEqual({name: hints.pop(name) for name in scalars}, scalars)
+            self.assertEqual(set(hints), {"stream", "handle", "return"}, op["name"])
 
     def test_beta_says_whether_c_is_read(self):
         gemm = ops.SCHEMA["gemm"]
