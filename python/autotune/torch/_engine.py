@@ -249,3 +249,21 @@ def dense(matrix: torch.Tensor) -> torch.Tensor:
     turned = (row_step == 1 or rows == 1) and (col_step >= rows or cols == 1)
     batched = matrix.dim() < 3 or matrix.shape[0] == 1 or matrix.stride(0) > 0
     return matrix if (plain or turned) and batched else matrix.contiguous()
+
+
+def refuse_nondeterministic(name: str, plan: Described) -> None:
+    if not plan.deterministic and must_be_deterministic():
+        raise RuntimeError(
+            f"autotune.torch.{name}: the kernel on record is not deterministic, and deterministic algorithms are asked for; "
+            "use torch's own function there"
+        )
+
+
+def columns(tensor: torch.Tensor) -> torch.Tensor:
+    """The same where the last dimension is contiguous, else a copy."""
+    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
+
+
+def layout_key(*tensors: torch.Tensor) -> tuple:
+    """What of tensors a plan depends on."""
+    return tuple((each.shape, each.stride(), each.dtype, each.get_device(), each.data_ptr() & ALIGN_BITS) for each in tensors)

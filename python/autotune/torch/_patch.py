@@ -1,4 +1,4 @@
-"""`patch()`: aten's products and softmax go to a tuned kernel where a raced winner is on record for this device, else to aten as before."""
+"""`patch()`: aten's products, attention and softmax go to a tuned kernel where a raced winner is on record for this device, else to aten."""
 
 import threading
 import warnings
@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 import torch
 
-from . import _engine
+from . import _engine, _sdpa
 from ._engine import Described, Gemm, must_be_deterministic, tensor_of
 from ._ops import _key
 from ..command import run_json
@@ -53,6 +53,14 @@ class Records:
 _records = Records()
 
 
+def _kernel_of(name: str, overload: str) -> Any:
+    """aten's own kernel, which serves every call that is not taken over."""
+    try:
+        return torch.library.get_kernel(f"aten::{overload}", "CUDA")
+    except RuntimeError as error:
+        raise RuntimeError(f"torch {torch.__version__} has no CUDA kernel of aten::{overload}; patch({name}=False) goes without it") from error
+
+
 class Patch:
     """An active patch. `restore()` or the end of a `with` block takes it away."""
 
@@ -62,13 +70,12 @@ class Patch:
         self.least_gain = least_gain
         self._entries = _decisions.setdefault(least_gain, {})
         self._lock = threading.Lock()
+        overrides = [(overload, make, _kernel_of(name, overload)) for name in names for overload, make in _OVERRIDES[name].items()]
         self._library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")  # overriding is what was asked for
-            for name in names:
-                for overload, make in _OVERRIDES[name].items():
-                    original = torch.library.get_kernel(f"aten::{overload}", "CUDA")
-                    self._library.impl(overload, make(self, original.call_boxed), "CUDA", with_keyset=True, allow_override=True)
+            for overload, make, original in overrides:
+                self._library.impl(overload, make(self, original.call_boxed), "CUDA", with_keyset=True, allow_override=True)
         _active.append(self)
 
     def restore(self) -> None:
@@ -221,19 +228,23 @@ _OVERRIDES: Dict[str, Dict[str, Callable]] = {
     "bmm": {"bmm": _override_product("bmm"), "bmm.out": _override_product_out("bmm")},
     "addmm": {"addmm": _override_addmm},
     "softmax": {"_softmax": _override_softmax},
+    "attention": _sdpa.OVERRIDES,
 }
 
 
-def patch(*, mm: bool = True, bmm: bool = True, addmm: bool = True, softmax: bool = True, least_gain: float = 1.0) -> Patch:
-    """Gives torch.mm, matmul, linear, bmm, addmm and softmax our kernels, at once and until `restore()` or the end of a `with` block.
+def patch(
+    *, mm: bool = True, bmm: bool = True, addmm: bool = True, softmax: bool = True, attention: bool = True, least_gain: float = 1.0
+) -> Patch:
+    """Gives torch.mm, matmul, linear, bmm, addmm, softmax and scaled_dot_product_attention our kernels, until `restore()` or the end of a `with`.
 
     A call is taken over only where a winner for exactly this problem and device is on record (tuned here, or shipped) whose final rounds
-    it won against the vendor's library by at least `least_gain`; every other call, also one with a bias, goes to aten as before. `misses()` tells
+    it won against the vendor's library by at least `least_gain`; every other call, also one with a bias, an attention mask or dropout, goes to
+    aten as before. In the final rounds of softmax and attention no vendor library takes part: their winners are taken as they are. `misses()` tells
     which problems had no winner; `autotune.torch.tune` or `autotune.sweep(misses())` finds them. Code made by torch.compile calls the same
     functions, so it is patched too. Nothing is compiled during a graph capture. A call costs 3 us more on the host.
     Raises RuntimeError for a torch that lacks what this needs.
     """
-    wanted = dict(mm=mm, bmm=bmm, addmm=addmm, softmax=softmax)
+    wanted = dict(mm=mm, bmm=bmm, addmm=addmm, softmax=softmax, attention=attention)
     return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain)
 
 

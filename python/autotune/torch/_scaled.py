@@ -5,7 +5,7 @@ from typing import Dict, Optional
 import torch
 
 from . import _engine
-from ._engine import FP8, Described, must_be_deterministic, plan_of, tensor_of
+from ._engine import FP8, Described, plan_of, refuse_nondeterministic, tensor_of
 from ._ops import _is_plain, _library
 from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
@@ -75,10 +75,7 @@ def _scaled_cuda(
         attributes = {"beta": "zero", "acc": "f32fast" if use_fast_accum else "f32", "scale": scaling}
         plan = Described(plan_of(Problem("gemm", tensors, attributes), a.get_device()), a.get_device(), 5, (1.0, 0.0))
         _plans[key] = plan
-    if not plan.deterministic and must_be_deterministic():
-        raise RuntimeError(
-            "autotune.torch.scaled_mm: the kernel on record is not deterministic, and deterministic algorithms are asked for"
-        )
+    refuse_nondeterministic("scaled_mm", plan)
     c = a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
     plan.launch(a.data_ptr(), b.data_ptr(), c.data_ptr(), scale_a.data_ptr(), scale_b.data_ptr())
     return c

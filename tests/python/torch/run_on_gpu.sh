@@ -29,7 +29,7 @@ called=$(date +%s.%N)
 awk "BEGIN {printf \"pip install %.2f s, first product with imports %.2f s\n\", $installed - $start, $called - $installed}" | tee "$out/install.txt"
 cd "$here" || exit 1
 failed=0
-timeout "${TEST_SECONDS:-300}" "$python" -m unittest -v test_meta test_gpu >"$out/tests.txt" 2>&1 || failed=1
+timeout "${TEST_SECONDS:-300}" "$python" -m unittest -v test_meta test_attention test_gpu >"$out/tests.txt" 2>&1 || failed=1
 tail -n 4 "$out/tests.txt"
 timeout 60 "$python" "$examples/host_cost.py" --json >"$out/host_cost.json" || failed=1
 timeout "${LLAMA_SECONDS:-300}" "$python" "$examples/llama_block.py" --json "$out/llama.json" | tee "$out/llama.txt" || failed=1

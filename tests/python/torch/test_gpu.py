@@ -9,6 +9,7 @@ import warnings
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import autotune
 import autotune.torch as at
@@ -155,10 +156,36 @@ class Attention(Gpu):
                 for mine, exact in zip(ours, torch.autograd.grad(self.exact(*wide, mask), wide, grad.double())):
                     self.assertLess(error(mine, exact), 1.5e-2)
 
+    def test_gradients_are_attention_bwds(self):
+        for dtype in (torch.bfloat16, torch.float16, torch.float32):
+            with self.subTest(dtype=dtype):
+                q, k = matrix(1, 4, 128, 64, dtype=dtype, requires_grad=True), matrix(1, 2, 128, 64, dtype=dtype, seed=1)
+                at.attention(q, k, k, is_causal=True).sum().backward()
+                self.assertTrue(any(at._attention_bwd._plans.values()), "no family has a kernel")
+
+    def test_gradients_repeat_bit_for_bit(self):
+        torch.use_deterministic_algorithms(True)
+        self.addCleanup(torch.use_deterministic_algorithms, False)
+        q, k = matrix(2, 8, 300, 64, requires_grad=True), matrix(2, 2, 300, 64, seed=1, requires_grad=True)
+        grad = matrix(2, 8, 300, 64, seed=2)
+        first = torch.autograd.grad(at.attention(q, k, k, is_causal=True), (q, k), grad)
+        for _ in range(3):
+            for again, before in zip(torch.autograd.grad(at.attention(q, k, k, is_causal=True), (q, k), grad), first):
+                self.assertTrue(torch.equal(again, before))
+
+    def test_compiled_with_gradients(self):
+        q, k = matrix(1, 4, 128, 64, requires_grad=True), matrix(1, 2, 128, 64, seed=1, requires_grad=True)
+        run = torch.compile(lambda q, k: at.attention(q, k, k, is_causal=True) * 2, fullgraph=True)
+        expected = at.attention(q, k, k, is_causal=True) * 2
+        for ours, eager in zip(torch.autograd.grad(run(q, k).sum(), (q, k)), torch.autograd.grad(expected.sum(), (q, k))):
+            self.assertLess(error(ours, eager.double()), 1e-2)
+
     def test_opcheck(self):
         q = matrix(1, 4, 32, 64, dtype=torch.float16, requires_grad=True)
         k = matrix(1, 2, 32, 64, dtype=torch.float16)
         torch.library.opcheck(torch.ops.autotune.attention.default, (q, k, k, "causal", 0.125))
+        o, lse = at.attention(q.detach(), k, k, is_causal=True, return_lse=True)
+        torch.library.opcheck(torch.ops.autotune.attention_bwd.default, (o, q.detach(), k, k, o, lse, "causal", 0.125))
 
 
 class Gradients(Gpu):
@@ -419,6 +446,106 @@ class Patched(Gpu):
         with at.patch():
             F.linear(x, w).sum().backward()
         self.assertLess(error(w.grad, x.detach().double().sum(0).expand(n, k)), 6e-3)
+
+
+class PatchedAttention(Gpu):
+    """scaled_dot_product_attention under the patch, with winners that the tests tune: those of each kernel of aten, and of gradients."""
+
+    BACKENDS = (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION)
+
+    def inputs(self, requires_grad=False):
+        return [matrix(1, heads, 256, 64, seed=seed, requires_grad=requires_grad) for seed, heads in enumerate((8, 2, 2))]
+
+    def attend(self, q, k, v, **options):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True, **options)
+
+    def step(self):
+        tensors = self.inputs(requires_grad=True)
+        return torch.autograd.grad(self.attend(*tensors).sum(), tensors)
+
+    def tune(self):
+        """Winners for what the tests run: found as a user finds them, from the misses of a patched run."""
+        at.clear_misses()
+        with at.patch():
+            for backend in self.BACKENDS:
+                with sdpa_kernel(backend):
+                    self.attend(*self.inputs())
+                    self.step()
+        wanted = [problem for problem in at.misses() if problem.op.startswith("attention")]
+        if wanted:
+            swept = autotune.sweep(wanted, budget="5s,16t")
+            self.assertLessEqual({item.state for item in swept.items}, {"tuned", "fresh"}, swept.items)
+            at.refresh()
+        at.clear_misses()
+
+    def kernels(self, function):
+        function()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            function()
+            torch.cuda.synchronize()
+        return [event.name for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+
+    def is_ours(self, function):
+        return any(name.startswith("attention_") for name in self.kernels(function))
+
+    def exact(self, q, k, v):
+        wide = [each.double().repeat_interleave(4, 1) for each in (k, v)]
+        return F.scaled_dot_product_attention(q.double(), *wide, is_causal=True)
+
+    def test_a_winner_is_taken_and_nothing_else(self):
+        self.tune()
+        q, k, v = self.inputs()
+        for backend in self.BACKENDS:
+            with self.subTest(backend=backend), sdpa_kernel(backend):
+                theirs = self.attend(q, k, v)
+                self.assertFalse(self.is_ours(lambda: self.attend(q, k, v)))
+                with at.patch():
+                    self.assertTrue(self.is_ours(lambda: self.attend(q, k, v)))
+                    ours = self.attend(q, k, v)
+                    shorter = [each[:, :, :200] for each in (q, k, v)]
+                    self.assertFalse(self.is_ours(lambda: self.attend(*shorter)))
+                with at.patch(attention=False):
+                    self.assertFalse(self.is_ours(lambda: self.attend(q, k, v)))
+                self.assertEqual(ours.stride(), theirs.stride())
+                self.assert_as_good(ours, theirs, self.exact(q, k, v), 1.2)
+
+    def test_masks_and_dropout_are_atens(self):
+        self.tune()
+        q, k, v = self.inputs()
+        mask = torch.zeros(256, 256, device="cuda", dtype=torch.bfloat16)
+        wide = [each.repeat_interleave(4, 1) for each in (k, v)]
+        with at.patch():
+            self.assertFalse(self.is_ours(lambda: F.scaled_dot_product_attention(q, *wide, attn_mask=mask)))
+            self.assertFalse(self.is_ours(lambda: F.scaled_dot_product_attention(q, *wide, dropout_p=0.5)))
+
+    def test_gradients_are_ours(self):
+        self.tune()
+        wide = [each.detach().double().requires_grad_() for each in self.inputs()]
+        exact = torch.autograd.grad(self.exact(*wide).sum(), wide)
+        for backend in self.BACKENDS:
+            with self.subTest(backend=backend), sdpa_kernel(backend):
+                theirs = self.step()
+                with at.patch():
+                    self.assertTrue(any(name.startswith("attention_bwd_") for name in self.kernels(self.step)))
+                    ours = self.step()
+                for mine, other, right in zip(ours, theirs, exact):
+                    self.assertEqual(mine.stride(), other.stride())
+                    self.assert_as_good(mine, other, right, 1.5)
+
+    def test_compiled_and_captured(self):
+        self.tune()
+        q, k, v = self.inputs()
+        compiled = torch.compile(lambda *tensors: self.attend(*tensors) * 2, fullgraph=True)
+        with torch.no_grad(), at.patch():
+            self.assertTrue(self.is_ours(lambda: compiled(q, k, v)))
+            self.attend(q, k, v)
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                out = self.attend(q, k, v)
+            q.copy_(matrix(1, 8, 256, 64, seed=9))
+            graph.replay()
+            self.assertTrue(torch.equal(out, self.attend(q, k, v)))
 
 
 class Tuning(Gpu):

@@ -1,12 +1,14 @@
 """What torch sees of the operators without a GPU: shapes, strides, gradients' graphs, compilation on fake tensors, refusals."""
 
 import unittest
+from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import autotune.torch as at
+from autotune.torch._patch import _OVERRIDES
 
 
 class Fake(unittest.TestCase):
@@ -92,7 +94,7 @@ class Traced(unittest.TestCase):
 
 class Recomputed(unittest.TestCase):
     def test_gradients_of_attention_are_autograds(self):
-        from autotune.torch._attention import _recomputed_backward
+        from autotune.torch._attention_bwd import recomputed_backward
 
         for mask, offset in (("none", 99), ("causal", 0), ("causal_bottom_right", 4)):
             with self.subTest(mask=mask):
@@ -101,8 +103,40 @@ class Recomputed(unittest.TestCase):
                 wide = [each.repeat_interleave(2, 1) for each in (k, v)]
                 seen = torch.ones(6, 10, dtype=torch.bool).tril(offset)
                 out = torch.nn.functional.scaled_dot_product_attention(q, *wide, attn_mask=seen, scale=0.3)
-                for mine, exact in zip(_recomputed_backward(grad, (q, k, v), mask, 0.3), torch.autograd.grad(out, (q, k, v), grad)):
+                for mine, exact in zip(recomputed_backward(grad, (q, k, v), mask, 0.3), torch.autograd.grad(out, (q, k, v), grad)):
                     torch.testing.assert_close(mine, exact, atol=1e-5, rtol=1e-4)
+
+
+class Registration(unittest.TestCase):
+    def overridden(self):
+        """The operators of aten whose CUDA kernel is written in Python."""
+        names = [f"aten::{overload}" for overloads in _OVERRIDES.values() for overload in overloads]
+        return [name for name in names if "CUDA: registered at" in torch._C._dispatch_dump(name) and "autotune" in torch._C._dispatch_dump(name)]
+
+    def test_a_patch_takes_every_operator_over_and_gives_it_back(self):
+        self.assertEqual(self.overridden(), [])
+        with at.patch():
+            self.assertEqual(len(self.overridden()), sum(map(len, _OVERRIDES.values())))
+            with at.patch(attention=False):
+                pass
+        self.assertEqual(self.overridden(), [])
+
+    def test_a_torch_without_an_operator(self):
+        with (
+            mock.patch.dict(_OVERRIDES["attention"], {"_scaled_dot_product_quantum_attention": None}),
+            self.assertRaisesRegex(RuntimeError, r"has no CUDA kernel of aten::_scaled_dot_product_quantum_attention; patch\(attention=False\)"),
+        ):
+            at.patch()
+        self.assertEqual(self.overridden(), [])
+
+    def test_attention_is_compiled_as_before_within_a_patch(self):
+        def attend(q, k, v):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+        with FakeTensorMode(), at.patch():
+            q, k = (torch.empty(2, heads, 96, 64, dtype=torch.bfloat16, device="cuda") for heads in (8, 2))
+            out = torch.compile(attend, backend="aot_eager", fullgraph=True)(q, k, k)
+        self.assertEqual((out.shape, out.stride()), (q.shape, q.stride()))
 
 
 class Refusals(unittest.TestCase):
@@ -125,7 +159,6 @@ class Refusals(unittest.TestCase):
 
     def test_inductor_without_its_setting(self):
         import torch._inductor.config as config
-        from unittest import mock
 
         with (
             mock.patch.object(config, "external_matmul", None),
@@ -139,8 +172,6 @@ class Refusals(unittest.TestCase):
         self.assertEqual(config.external_matmul, [])
 
     def test_patch_without_get_kernel(self):
-        from unittest import mock
-
         with mock.patch.object(torch.library, "get_kernel", create=True):
             del torch.library.get_kernel
             with self.assertRaisesRegex(RuntimeError, "needs torch.library.get_kernel"):

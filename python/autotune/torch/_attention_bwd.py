@@ -1,0 +1,131 @@
+"""autotune::attention_bwd: the gradients of attention by the tuned kernel, or by aten and plain products where there is none."""
+
+import math
+from typing import Dict, Optional, Tuple
+
+import torch
+
+from . import _engine
+from ._engine import Described, columns, layout_key, plan_of, refuse_nondeterministic, tensor_of
+from ._ops import _library, _refuse_host
+from ..errors import NoKernel
+from ..problem import Problem, Tensor
+
+Three = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Two = Tuple[torch.Tensor, torch.Tensor]
+
+_plans: Dict[tuple, Optional[Described]] = {}  # None: no family has a kernel for it
+_engine.on_refresh(_plans.clear)
+
+
+def gradients_like(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Three:
+    """Memory for dQ, dK and dV, which lie as what they are gradients of."""
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+
+
+def backward_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, grad: torch.Tensor, mask: str) -> Problem:
+    """The same input always gives the same bits: no family is faster for a problem of any order."""
+    inputs = {name: tensor_of(each) for name, each in (("q", q), ("k", k), ("v", v), ("o", o))}
+    lse = {"lse": Tensor("f32", tuple(o.shape[:3])), "do": tensor_of(grad)}
+    outputs = {name: tensor_of(each, 16) for name, each in zip(("dq", "dk", "dv"), gradients_like(q, k, v))}
+    attributes = {"mask": mask, "deterministic": "yes"}
+    if q.dtype is torch.float32:
+        attributes["compute"] = _engine.f32_compute()
+    return Problem("attention_bwd", {**inputs, **lse, **outputs}, attributes)
+
+
+def launch_backward(plan: Described, grad: torch.Tensor, inputs: Three, outputs: Two) -> Three:
+    gradients = gradients_like(*inputs)
+    plan.launch(*(each.data_ptr() for each in (*inputs, *outputs, grad, *gradients)))
+    return gradients
+
+
+def _plan(grad: torch.Tensor, inputs: Three, o: torch.Tensor, mask: str, scale: float) -> Optional[Described]:
+    key = (layout_key(*inputs, o, grad), mask, scale, _engine.f32_compute() if grad.dtype is torch.float32 else "")
+    if key not in _plans:
+        index = grad.get_device()
+        try:
+            _plans[key] = Described(plan_of(backward_problem(*inputs, o, grad, mask), index), index, 9, (scale,))
+        except NoKernel:
+            _plans[key] = None
+    return _plans[key]
+
+
+def _attention_bwd_cuda(grad, q, k, v, o, lse, mask, scale) -> Three:
+    if lse.numel() == 0 and q.numel() != 0:  # the forward was asked for no logarithms
+        return _in_place_of(q, k, v, recomputed_backward(grad, (q, k, v), mask, scale))
+    grad, o, lse = columns(grad), columns(o), lse.contiguous()
+    inputs = columns(q), columns(k), columns(v)
+    plan = _plan(grad, inputs, o, mask, scale)
+    if plan is not None:
+        refuse_nondeterministic("attention", plan)
+        gradients = launch_backward(plan, grad, inputs, (o, lse))
+    elif _flash_can(q, k, v, mask):
+        gradients = _flash_backward(grad, inputs, (o, lse), mask == "causal", scale)
+    else:
+        gradients = recomputed_backward(grad, inputs, mask, scale)
+    return _in_place_of(q, k, v, gradients)
+
+
+def _in_place_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gradients: Three) -> Three:
+    """Gradients with the strides that the fake implementation promises."""
+    wanted = gradients_like(q, k, v)
+    first, second, third = (
+        made if made.stride() == place.stride() and made.dtype == place.dtype else place.copy_(made) for place, made in zip(wanted, gradients)
+    )
+    return first, second, third
+
+
+def _attention_bwd_fake(grad, q, k, v, o, lse, mask, scale) -> Three:
+    torch._check(grad.shape == o.shape, lambda: f"the gradient has shape {grad.shape}, the result {o.shape}")
+    return gradients_like(q, k, v)
+
+
+def _flash_can(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str) -> bool:
+    is_square = q.shape[2] == k.shape[2]
+    return q.is_cuda and q.dtype in (torch.float16, torch.bfloat16) and q.shape[3] == v.shape[3] and (mask == "none" or is_square)
+
+
+def _flash_backward(grad: torch.Tensor, inputs: Three, outputs: Two, is_causal: bool, scale: float) -> Three:
+    """aten's: it needs what ours gives, the result and the logarithm of each row's sum. Heads of keys are repeated, their gradients summed."""
+    q, k, v = inputs
+    o, lse = outputs
+    group = q.shape[1] // k.shape[1]
+    wide_k, wide_v = (each if group == 1 else each.repeat_interleave(group, dim=1) for each in (k, v))
+    none = torch.empty(0, dtype=torch.int64, device=q.device)
+    seed = torch.zeros(2, dtype=torch.uint64, device=q.device)
+    dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_backward(
+        grad, q, wide_k, wide_v, o, lse, None, None, q.shape[2], k.shape[2], 0.0, is_causal, seed, none, scale=scale
+    )
+    if group > 1:
+        dk, dv = (each.unflatten(1, (k.shape[1], group)).sum(2) for each in (dk, dv))
+    return dq, dk, dv
+
+
+def recomputed_backward(grad: torch.Tensor, inputs: Three, mask: str, scale: float) -> Three:
+    """Any mask and type, by the scores themselves: needs memory for all of them."""
+    q, k, v = inputs
+    group = q.shape[1] // k.shape[1]
+    wide_k, wide_v = (each.repeat_interleave(group, dim=1).float() for each in (k, v))
+    grad, q32 = grad.float(), q.float()
+    scores = (q32 @ wide_k.mT) * scale
+    if mask != "none":
+        offset = k.shape[2] - q.shape[2] if mask == "causal_bottom_right" else 0
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril(offset)
+        scores = scores.masked_fill(~seen, -math.inf)
+    weights = torch.softmax(scores, -1).nan_to_num(0.0)
+    of_weights = grad @ wide_v.mT
+    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * scale
+    dq, dk, dv = of_scores @ wide_k, of_scores.mT @ q32, weights.mT @ grad
+    if group > 1:
+        dk, dv = (each.unflatten(1, (k.shape[1], group)).sum(2) for each in (dk, dv))
+    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+
+
+_library.define(
+    "attention_bwd(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, str mask, float scale) -> (Tensor, Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+_library.impl("attention_bwd", _attention_bwd_cuda, "CUDA")
+_library.impl("attention_bwd", _refuse_host("attention_bwd"), "CPU")
+torch.library.register_fake("autotune::attention_bwd", _attention_bwd_fake, lib=_library)

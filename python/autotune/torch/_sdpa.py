@@ -1,0 +1,175 @@
+"""scaled_dot_product_attention under `patch()`: the fused kernels that aten chooses among on CUDA, and their gradients.
+
+aten's function picks one of three operators; each is taken over where a winner of exactly that problem is on record. They are overridden and
+not the function itself, because autograd and code made by torch.compile call them too.
+"""
+
+import math
+from typing import Any, Callable, Dict, Optional, Tuple
+
+import torch
+
+from . import _engine
+from ._attention import attention_problem
+from ._attention_bwd import Three, backward_problem, launch_backward
+from ._engine import Described, layout_key
+
+Original = Callable[..., Any]
+
+
+def _fits(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
+    """Whether attention of ours may take these: aten repeats or copies what it must for others."""
+    first = q.dtype, q.device
+    return (
+        q.dtype in _engine.WORDS
+        and all((each.dtype, each.device) == first and each.dim() == 4 and each.stride(3) == 1 and each.numel() > 0 for each in (q, k, v))
+        and q.shape[0] == k.shape[0]
+        and q.shape[3] == k.shape[3]
+        and k.shape[:3] == v.shape[:3]
+        and q.shape[1] % k.shape[1] == 0
+    )
+
+
+def _scale_of(q: torch.Tensor, scale: Optional[float]) -> float:
+    return 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
+
+
+def _key(name: str, tensors: Tuple[torch.Tensor, ...], is_causal: bool, scale: float, *more: Any) -> tuple:
+    compute = _engine.f32_compute() if tensors[0].dtype is torch.float32 else ""
+    return (name, layout_key(*tensors), is_causal, scale, compute, *more)
+
+
+def _mask(is_causal: bool) -> str:
+    """aten's is_causal is aligned at the top left: query i sees the keys up to i."""
+    return "causal" if is_causal else "none"
+
+
+def _forward_entry(patch, tensors: Three, o: torch.Tensor, is_causal: bool, scale: float, with_lse: bool) -> Optional[Described]:
+    if not _fits(*tensors) or not scale > 0:
+        return None
+    plan = patch.plan(attention_problem(*tensors, o, _mask(is_causal), with_lse), tensors[0].get_device(), needs_rival=False)
+    return None if plan is None else Described(plan, tensors[0].get_device(), 5, (scale,))
+
+
+def _forward(patch, tensors: Three, is_causal: bool, scale: Optional[float], outputs: Callable[..., Tuple[torch.Tensor, torch.Tensor, bool]]):
+    """(o, lse) by our kernel, or None where aten's has to run. `outputs` makes both as aten's operator does, and says whether lse is filled."""
+    q, k, v = tensors
+    factor = _scale_of(q, scale)
+    key = _key("attention", tensors, is_causal, factor, outputs)
+    entry = patch.entry(key, lambda: _forward_entry(patch, tensors, outputs(q, v)[0], is_causal, factor, outputs(q, v)[2]))
+    if entry is None:
+        return None
+    o, lse, with_lse = outputs(q, v)
+    entry.launch(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), lse.data_ptr() if with_lse else 0)
+    return o, lse
+
+
+def flash_outputs(q: torch.Tensor, v: torch.Tensor):
+    return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32), True
+
+
+def _like(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """q's shape with v's columns, its dimensions in memory in the order of q's."""
+    shape = (*q.shape[:3], v.shape[3])
+    if tuple(q.shape) == shape:
+        return torch.empty_like(q)
+    order = sorted(range(4), key=lambda i: q.stride(i), reverse=True)
+    return q.new_empty([shape[i] for i in order]).permute([order.index(i) for i in range(4)])
+
+
+def cudnn_outputs(q: torch.Tensor, v: torch.Tensor):
+    return _like(q, v), q.new_empty((*q.shape[:3], 1), dtype=torch.float32), True
+
+
+def cudnn_outputs_without_lse(q: torch.Tensor, v: torch.Tensor):
+    return (*cudnn_outputs(q, v)[:2], False)
+
+
+def efficient_outputs(q: torch.Tensor, v: torch.Tensor):
+    o = q.new_empty((q.shape[0], q.shape[2], q.shape[1], v.shape[3])).transpose(1, 2)
+    return o, q.new_empty((*q.shape[:2], 0), dtype=torch.float32), False
+
+
+def _override_flash(patch, original: Original):
+    def run(keyset, q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
+        # This operator aligns the mask of unequal lengths at the bottom right, and attention's function never asks it for one.
+        is_ours = dropout_p == 0 and not return_debug_mask and q.shape[3] == v.shape[3] and not (is_causal and q.shape[2] != k.shape[2])
+        made = _forward(patch, (q, k, v), is_causal, scale, flash_outputs) if is_ours else None
+        if made is None:
+            return original(keyset, q, k, v, dropout_p, is_causal, return_debug_mask, scale=scale)
+        state = q.new_empty((2,), dtype=torch.uint64), q.new_empty((), dtype=torch.uint64)
+        return (*made, None, None, q.shape[2], k.shape[2], *state, q.new_empty(0))
+
+    return run
+
+
+def _override_cudnn(patch, original: Original):
+    def run(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
+        is_ours = dropout_p == 0 and not return_debug_mask and attn_bias is None
+        outputs = cudnn_outputs if compute_log_sumexp else cudnn_outputs_without_lse
+        made = _forward(patch, (q, k, v), is_causal, scale, outputs) if is_ours else None
+        if made is None:
+            return original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, return_debug_mask, scale=scale)
+        state = q.new_empty((), dtype=torch.long), q.new_empty((), dtype=torch.long)
+        return (*made, None, None, q.shape[2], k.shape[2], *state, None)
+
+    return run
+
+
+def _override_efficient(patch, original: Original):
+    def run(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
+        # Logarithms are padded to 32 rows there, which ours are not.
+        is_ours = dropout_p == 0 and attn_bias is None and not compute_log_sumexp
+        made = _forward(patch, (q, k, v), is_causal, scale, efficient_outputs) if is_ours else None
+        if made is None:
+            return original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, scale=scale)
+        return (*made, q.new_empty((), dtype=torch.long), q.new_empty((), dtype=torch.long))
+
+    return run
+
+
+# ---- gradients ----
+
+
+def _backward(
+    patch, grad: torch.Tensor, inputs: Three, o: torch.Tensor, lse: torch.Tensor, is_causal: bool, scale: float
+) -> Optional[Three]:
+    is_ours = _fits(*inputs) and lse.is_contiguous() and o.stride(3) == grad.stride(3) == 1 and scale > 0
+    if not is_ours:
+        return None
+
+    def make() -> Optional[Described]:
+        plan = patch.plan(backward_problem(*inputs, o, grad, _mask(is_causal)), grad.get_device(), needs_rival=False)
+        return None if plan is None else Described(plan, grad.get_device(), 9, (scale,))
+
+    entry = patch.entry(_key("attention_bwd", (*inputs, o, grad), is_causal, scale), make)
+    return None if entry is None else launch_backward(entry, grad, inputs, (o, lse))
+
+
+def _override_flash_backward(patch, original: Original):
+    def run(keyset, grad, q, k, v, o, lse, *rest, scale=None):
+        cum_q, _, _, _, dropout_p, is_causal, _, _ = rest
+        is_ours = dropout_p == 0 and cum_q is None and not (is_causal and q.shape[2] != k.shape[2])
+        made = _backward(patch, grad, (q, k, v), o, lse, is_causal, _scale_of(q, scale)) if is_ours else None
+        return original(keyset, grad, q, k, v, o, lse, *rest, scale=scale) if made is None else made
+
+    return run
+
+
+def _override_cudnn_backward(patch, original: Original):
+    def run(keyset, grad, q, k, v, o, lse, *rest, scale=None):
+        _, _, bias, cum_q, _, _, _, dropout_p, is_causal = rest
+        is_ours = dropout_p == 0 and cum_q is None and bias is None
+        made = _backward(patch, grad, (q, k, v), o, lse, is_causal, _scale_of(q, scale)) if is_ours else None
+        return original(keyset, grad, q, k, v, o, lse, *rest, scale=scale) if made is None else made
+
+    return run
+
+
+OVERRIDES: Dict[str, Callable] = {
+    "_scaled_dot_product_flash_attention": _override_flash,
+    "_scaled_dot_product_cudnn_attention": _override_cudnn,
+    "_scaled_dot_product_efficient_attention": _override_efficient,
+    "_scaled_dot_product_flash_attention_backward": _override_flash_backward,
+    "_scaled_dot_product_cudnn_attention_backward": _override_cudnn_backward,
+}
