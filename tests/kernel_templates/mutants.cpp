@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -426,10 +427,59 @@ std::vector<Mutant> of_attention(const std::string& family, std::vector<Mutant> 
         std::replace(prefix.begin(), prefix.end(), '/', '_');
         mutant.name = prefix + "_" + mutant.name;
         mutant.family = family;
-        if (mutant.shape.empty()) mutant.shape = "1x2x200x64";
+        if (mutant.shape.empty()) mutant.shape = "1x1x150x64";
         mutant.options.emplace("mask", "causal");
     }
     return list;
+}
+
+std::vector<Mutant> attention_naive() {
+    return of_attention("attention/naive", {
+        {.name = "scores_without_scale",
+         .find = "        score *= scale;\n", .replace = ""},
+        {.name = "weights_not_divided_by_their_sum",
+         .find = "x[i] *= inverse;", .replace = "x[i] *= 1.0F;"},
+        {.name = "logarithm_without_the_peak",
+         .find = "attention::log_sum_exp(peak, sum, 1.0F)", .replace = "attention::log_sum_exp(0.0F, sum, 1.0F)",
+         .options = {{"lse", "yes"}}},
+        {.name = "a_key_of_the_softmax_is_lost",
+         .find = "for (int key = 0; key < kv_len; ++key) sum", .replace = "for (int key = 0; key + 1 < kv_len; ++key) sum"},
+        {.name = "sum_of_a_block_before_its_parts",
+         .find = "    shared[threadIdx.x] = mine;\n    __syncthreads();\n", .replace = "    shared[threadIdx.x] = mine;\n", .races = true},
+    });
+}
+
+std::vector<Mutant> attention_simt() {
+    return of_attention("attention/simt", {
+        {.name = "sums_keep_the_old_peak",
+         .find = "sums[i][run][c] *= factor;", .replace = "sums[i][run][c] *= 1.0F;"},
+        {.name = "row_sum_keeps_the_old_peak",
+         .find = "state.sum[i] = __fmaf_rn(state.sum[i], factor, sum);", .replace = "state.sum[i] += sum;"},
+        {.name = "peak_of_half_a_row",
+         .find = "step < threads_x; step *= 2) mine = fmaxf", .replace = "2 * step < threads_x; step *= 2) mine = fmaxf"},
+        {.name = "sum_of_half_a_row",
+         .find = "step < threads_x; step *= 2) mine +=", .replace = "2 * step < threads_x; step *= 2) mine +="},
+        {.name = "tail_keys_not_masked",
+         .find = "if (masking != 2 || tile < begin_full || tile >= end_full)", .replace = "if (masking != 2)",
+         .options = {{"mask", "none"}}},
+        {.name = "begin_of_the_window_ignored",
+         .find = "(!has_low || j * threads_x >= begin) && j * threads_x < end", .replace = "j * threads_x < end",
+         .options = {{"mask", "window"}, {"left", "40"}}},
+        {.name = "logarithm_without_its_unit",
+         .find = "attention::log_sum_exp(state.peak[i], sum, attention::ln_2)",
+         .replace = "attention::log_sum_exp(state.peak[i], sum, 1.0F)", .options = {{"lse", "yes"}}},
+        {.name = "values_of_another_head",
+         .find = "v + call.v_strides.of_head(at.b, at.head / group)", .replace = "v + call.v_strides.of_head(at.b, 0)",
+         .shape = "1x4x100x64", .options = {{"kv-heads", "2"}}},
+        {.name = "rows_without_a_key_are_divided", .file = "attention/call.cuh",
+         .find = "return sum == 0.0F ? 0.0F : 1.0F / sum;", .replace = "return 1.0F / sum;",
+         .options = {{"mask", "causal_bottom_right"}, {"kv-len", "100"}}},
+        {.name = "values_not_waited_for",
+         .find = "        __syncthreads();  // values are there, keys are read\n", .replace = "", .races = true},
+        {.name = "values_overwritten_early",
+         .find = "        __syncthreads();  // keys are there, and values and weights of the tile before are read\n", .replace = "",
+         .races = true},
+    });
 }
 
 std::vector<Mutant> attention_mma() {
@@ -463,10 +513,20 @@ std::vector<Mutant> attention_mma() {
          .find = "const f32 slope = scale * attention::log2_e;", .replace = "const f32 slope = scale;"},
         {.name = "keys_of_another_head",
          .find = "k + call.k_strides.of_head(at.b, at.head / group)", .replace = "k + call.k_strides.of_head(at.b, at.head % (q_heads / group))",
-         .shape = "1x4x200x64", .options = {{"kv-heads", "2"}}},
+         .shape = "1x4x100x64", .options = {{"kv-heads", "2"}}},
         {.name = "rows_of_two_bands_swapped",
          .find = "const int row = first + band * 16 + half * 8 + lane.id / 4;", .replace = "const int row = first + (bands - 1 - band) * 16 + half * 8 + lane.id / 4;",
          .config = "block_q=128 warps=4"},
+        {.name = "causal_mask_aligned_at_the_other_end", .file = "attention/call.cuh",
+         .find = "return {mask_low, mask_high, kv_len};", .replace = "return {mask_low, 0, kv_len};",
+         .options = {{"mask", "causal_bottom_right"}, {"kv-len", "100"}}},
+        {.name = "tile_not_waited_for",
+         .find = "ptx::cp_async_wait<stages == 1 ? 0 : stages - 2>();", .replace = "ptx::cp_async_wait<stages == 1 ? 0 : stages - 1>();",
+         .config = "stages=2", .races = true},
+        {.name = "tile_overwritten_early",
+         .find = "        __syncthreads();\n        if constexpr (stages == 1) {\n            ring.fetch_values(tile, 0);",
+         .replace = "        if constexpr (stages == 1) {\n            ring.fetch_values(tile, 0);",
+         .config = "stages=2", .races = true},
         {.name = "values_of_the_tile_before",
          .find = "ring.v + slot * v_bytes", .replace = "ring.v + (slot + stages - 1) % stages * v_bytes", .config = "stages=2"},
     });
@@ -483,6 +543,16 @@ std::vector<Mutant> attention_split() {
          .find = "for (int warp = 0; warp < warps; ++warp) {\n            const float4 values",
          .replace = "for (int warp = 1; warp < warps; ++warp) {\n            const float4 values",
          .config = "splits=1", .shape = "1x4x1x64", .options = decode},
+        {.name = "part_not_brought_to_the_common_peak",
+         .find = "const f32 factor = meeting.factor[warp][row];", .replace = "const f32 factor = 1.0F;", .config = "splits=1",
+         .shape = "1x4x1x64", .options = decode},
+        {.name = "counter_not_reset",
+         .find = "if (meeting.is_last != 0) counters[place.line] = 0;", .replace = "", .config = "splits=4 second_kernel=0",
+         .shape = "1x4x1x64", .options = decode},
+        {.name = "warps_not_waited_for",
+         .find = "store_part(meeting.parts[warp], state, lane);\n    __syncthreads();\n",
+         .replace = "store_part(meeting.parts[warp], state, lane);\n", .config = "splits=1", .shape = "1x4x1x64", .options = decode,
+         .races = true},
         {.name = "key_pairs_swapped",
          .find = "high ? 0x7632 : 0x5410", .replace = "high ? 0x3276 : 0x1054", .config = "splits=1", .shape = "1x4x1x64", .options = decode},
         {.name = "tail_key_counts_more_than_once",
@@ -504,14 +574,55 @@ std::vector<Mutant> attention_bwd_two_pass() {
          .find = "of_keys, scale, shared_k, lane)", .replace = "of_keys, 1.0F, shared_k, lane)"},
         {.name = "a_head_of_the_group_is_lost",
          .find = "turns = tiles * group;", .replace = "turns = tiles * (group - 1);",
-         .shape = "1x4x200x64", .options = {{"kv-heads", "2"}}},
+         .shape = "1x4x100x64", .options = {{"kv-heads", "2"}}},
         {.name = "rows_without_weight_weigh",
          .find = "const bool has_weight = value != attention::minus_infinity();", .replace = "const bool has_weight = true;"},
         {.name = "keys_pass_not_masked",
          .find = "apply_mask(scores, seen, first_row, tile * k_tile, lane);", .replace = "(void)seen;"},
+        {.name = "delta_of_the_row_beside",
+         .find = "rows[n * 8 + i % 2].delta", .replace = "rows[n * 8].delta"},
+        {.name = "weights_relative_to_another_row",
+         .find = "-rows[n * 8 + i % 2].lse", .replace = "-rows[n * 8].lse"},
+        {.name = "gradient_of_values_without_the_last_tile",
+         .find = "turns = tiles * group;", .replace = "turns = (tiles - 1) * group;"},
+        {.name = "keys_of_another_head",
+         .find = "k + call.forward.k_strides.of_head(at.b, at.head / group);", .replace = "k + call.forward.k_strides.of_head(at.b, 0);",
+         .shape = "1x4x100x64", .options = {{"kv-heads", "2"}}},
+        {.name = "tile_not_waited_for",
+         .find = "ptx::cp_async_wait<stages - 2>();\n        __syncthreads();\n        fetch(tile + stages - 1);",
+         .replace = "ptx::cp_async_wait<stages - 1>();\n        __syncthreads();\n        fetch(tile + stages - 1);", .races = true},
+        {.name = "tile_read_before_others_have_copied",
+         .find = "        __syncthreads();\n        fetch(turn + stages - 1);", .replace = "        fetch(turn + stages - 1);",
+         .races = true},
         {.name = "bounds_seen_from_keys_swapped", .file = "attention/mask.cuh",
          .find = "return {-mask.high, -mask.low, q_len};", .replace = "return {-mask.low, -mask.high, q_len};",
          .options = {{"mask", "window"}, {"left", "40"}, {"right", "3"}}},
+    });
+}
+
+std::vector<Mutant> attention_bwd_simt() {
+    return of_attention("attention_bwd/simt", {
+        {.name = "delta_forgotten",
+         .find = "has_weight ? sum : 0.0F", .replace = "0.0F"},
+        {.name = "dq_without_scale",
+         .find = "q_len - first, sums, scale, place)", .replace = "q_len - first, sums, 1.0F, place)"},
+        {.name = "dk_without_scale",
+         .find = "kv_len - first, of_keys, scale, place)", .replace = "kv_len - first, of_keys, 1.0F, place)"},
+        {.name = "dv_with_scale",
+         .find = "kv_len - first, of_values, 1.0F, place)", .replace = "kv_len - first, of_values, scale, place)"},
+        {.name = "a_head_of_the_group_is_lost",
+         .find = "head < (at.head + 1) * group; ++head", .replace = "head + 1 < (at.head + 1) * group; ++head",
+         .shape = "1x4x100x64", .options = {{"kv-heads", "2"}}},
+        {.name = "keys_pass_not_masked",
+         .find = "apply_mask(scores, seen, first, first_other, place);", .replace = "(void)seen;"},
+        {.name = "weights_without_log2e",
+         .find = "has_weight ? value * attention::log2_e :", .replace = "has_weight ? value :"},
+        {.name = "tile_overwritten_early",
+         .find = "        const int left = kv_len - tile * tile_rows;\n        __syncthreads();  // the tile before is read\n",
+         .replace = "        const int left = kv_len - tile * tile_rows;\n", .races = true},
+        {.name = "tile_not_waited_for",
+         .find = "        ptx::cp_async_wait<0>();\n        __syncthreads();\n        Scores",
+         .replace = "        __syncthreads();\n        Scores", .options = {{"dtype", "f32"}}, .races = true},
     });
 }
 
@@ -632,12 +743,19 @@ const std::vector<Mutant>& overlap_mutants() {
 const std::vector<Mutant>& mutants() {
     static const std::vector<Mutant> all = [] {
         std::vector<Mutant> list;
-        for (const auto& part : {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8(), attention_mma(),
-                                 attention_split(), attention_bwd_two_pass(), simt_f32(), tf32()})
+        for (const auto& part :
+             {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8(), attention_naive(), attention_simt(),
+              attention_mma(), attention_split(), attention_bwd_two_pass(), attention_bwd_simt(), simt_f32(), tf32()})
             list.insert(list.end(), part.begin(), part.end());
         return list;
     }();
     return all;
+}
+
+bool runs_on_host(const Mutant& mutant) {
+    constexpr std::array families = {"attention/naive", "attention/simt",         "attention/mma",
+                                     "attention/split", "attention_bwd/two_pass", "attention_bwd/simt"};
+    return std::find(families.begin(), families.end(), mutant.family) != families.end();
 }
 
 std::string text_of_template(const Catalogue& catalogue, const std::string& path) {

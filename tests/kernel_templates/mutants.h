@@ -29,6 +29,8 @@ inline void PrintTo(const Mutant& mutant, std::ostream* out) {
 }
 
 const std::vector<Mutant>& mutants();
+// Whether its family is one that tests/support/host_cuda can run: mutants_host_test has all of these rejected.
+bool runs_on_host(const Mutant& mutant);
 // Kernels that do not wait for the one in front of them: right alone, wrong in a chain (tests/conformance/overlap_gpu_test.cpp).
 // Two waits have no mutant, since no result can show it: those of the math groups of gemm/wgmma and gemm/wgmma_nonpersistent,
 // which touch memory only after tiles have come that were asked for behind the producer's wait.

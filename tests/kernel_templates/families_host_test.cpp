@@ -1,0 +1,146 @@
+// Families that need neither TMA nor wgmma, run on the host as they are rendered and judged by the tests of their op: every mask,
+// grouped heads, queries and keys of different lengths, tails, rows that see no key, types, alignments.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/host_cuda/candidate.h"
+
+namespace autotune::test {
+namespace {
+
+using Options = std::map<std::string, std::string>;
+
+struct Request {
+    std::string shape;
+    Options options = {};
+};
+
+// Problems of one text: they differ in lengths, heads and strides alone.
+struct HostCase {
+    std::string name;
+    std::string family;
+    std::string config;  // "stages=3": what differs from the default
+    Options options;     // of all problems
+    std::vector<Request> problems;
+};
+
+void PrintTo(const HostCase& each, std::ostream* out) {
+    *out << each.name;
+}
+
+// ---- attention, of head size `d` ----
+
+std::vector<Request> unmasked(const std::string& d) {
+    return {{"1x4x70x" + d, {{"kv-len", "45"}, {"kv-heads", "2"}}},
+            {"2x2x17x" + d, {{"kv-len", "81"}, {"order", "bshd"}}},
+            {"1x1x1x" + d, {{"kv-len", "1"}}}};
+}
+std::vector<Request> causal(const std::string& d) {
+    return {{"1x1x83x" + d, {{"mask", "causal"}}},
+            {"1x2x33x" + d, {{"mask", "causal_bottom_right"}, {"kv-len", "66"}, {"kv-heads", "1"}}},
+            {"2x1x50x" + d, {{"mask", "causal_bottom_right"}, {"kv-len", "20"}, {"order", "bshd"}}},  // 30 rows see no key
+            {"1x1x1x" + d, {{"mask", "causal"}, {"kv-len", "5"}}}};
+}
+std::vector<Request> window(const std::string& d) {
+    return {{"1x1x85x" + d, {{"mask", "window"}, {"left", "20"}, {"right", "7"}}},
+            {"1x2x40x" + d, {{"mask", "window_bottom_right"}, {"left", "10"}, {"kv-len", "75"}, {"kv-heads", "1"}}},
+            {"1x1x60x" + d, {{"mask", "window_bottom_right"}, {"left", "0"}, {"kv-len", "30"}}},
+            {"1x1x40x" + d, {{"mask", "window"}, {"left", "3"}, {"kv-len", "12"}}}};  // the last 25 rows see no key
+}
+
+HostCase forward(const std::string& name, const std::string& family, const std::string& dtype, std::vector<Request> problems,
+                 const std::string& config = "", Options options = {}) {
+    options.emplace("dtype", dtype);
+    options.emplace("lse", "yes");
+    problems.push_back(problems.back());
+    problems.back().options["lse"] = "no";
+    return {name + "_" + dtype, "attention/" + family, config, options, std::move(problems)};
+}
+
+HostCase backward(const std::string& name, const std::string& family, const std::string& dtype, std::vector<Request> problems,
+                  const std::string& config = "", Options options = {}) {
+    options.emplace("dtype", dtype);
+    return {name + "_" + dtype, "attention_bwd/" + family, config, options, std::move(problems)};
+}
+
+// Few queries, many keys.
+std::vector<Request> decoding(const std::string& d, const Options& mask) {
+    std::vector<Request> all = {{"1x4x1x" + d, {{"kv-heads", "2"}, {"kv-len", "300"}}},
+                                {"2x6x3x" + d, {{"kv-heads", "2"}, {"kv-len", "131"}, {"order", "bshd"}}},
+                                {"1x20x2x" + d, {{"kv-heads", "1"}, {"kv-len", "70"}}}};  // three bands of rows
+    for (Request& each : all) each.options.insert(mask.begin(), mask.end());
+    return all;
+}
+
+// clang-format off
+std::vector<HostCase> cases() {
+    const Options narrow = {{"dv", "24"}};
+    return {
+        forward("naive_unmasked", "naive", "f32", unmasked("32")),
+        forward("naive_causal", "naive", "bf16", causal("32")),
+        forward("naive_window", "naive", "f16", window("40"), "block_q=4 block_k=16 row_threads=32 out_rows=1", narrow),
+
+        forward("simt_window", "simt", "f32", window("64")),
+        forward("simt_causal", "simt", "bf16", causal("64"), "masking=1 order=3"),
+        forward("simt_causal_rows8", "simt", "f32", causal("32"), "threads=64 threads_x=16 thread_q=8 thread_k=2 masking=0 order=1"),
+        forward("simt_unaligned", "simt", "f32", unmasked("40"), "", {{"dv", "24"}, {"align", "4"}}),
+        forward("simt_unaligned", "simt", "f16", unmasked("40"), "", {{"dv", "24"}, {"align", "2"}}),
+
+        forward("mma_unmasked", "mma", "bf16", unmasked("64")),
+        forward("mma_causal", "mma", "bf16", causal("64"), "block_q=32 warps=2 block_k=16 stages=3 q_in_registers=1 order=2"),
+        forward("mma_window", "mma", "bf16", window("64"), "block_q=16 warps=1 block_k=48 stages=2 smem_swizzle=0 order=1"),
+        forward("mma_causal_all_tiles", "mma", "f16", causal("64"), "block_q=64 warps=2 block_k=32 stages=1 masking=0 lazy_rescale=0 order=3"),
+        forward("mma_unaligned", "mma", "f16", unmasked("40"), "block_q=16 warps=1 block_k=32", {{"dv", "72"}, {"align", "2"}}),
+        forward("mma_window_skipped", "mma", "bf16", window("64"), "block_q=32 warps=2 block_k=32 stages=1 masking=1", {{"dv", "128"}, {"align", "8"}}),
+
+        forward("split_one", "split", "bf16", decoding("64", {}), "warps=2 splits=1"),
+        forward("split_last_block", "split", "bf16", decoding("64", {{"mask", "causal_bottom_right"}}), "warps=2 splits=3"),
+        forward("split_second_kernel", "split", "f16", decoding("128", {{"mask", "window_bottom_right"}, {"left", "60"}}), "warps=1 key_steps=2 splits=2 second_kernel=1", {{"dv", "64"}}),
+
+        backward("two_pass_unmasked", "two_pass", "bf16", unmasked("64")),
+        backward("two_pass_causal", "two_pass", "bf16", causal("64"), "q_warps=2 q_tile=32 k_warps=1 k_tile=16 order=2"),
+        backward("two_pass_window", "two_pass", "bf16", window("64"), "q_warps=1 q_tile=48 k_warps=2 k_tile=32 stages=3 smem_swizzle=0"),
+        backward("two_pass_causal", "two_pass", "f16", causal("64"), "q_warps=4 q_tile=16 k_warps=4 k_tile=48 order=0", {{"dv", "128"}}),
+        backward("two_pass_unaligned", "two_pass", "f16", unmasked("40"), "q_warps=1 k_warps=1", {{"dv", "24"}, {"align", "2"}}),
+
+        backward("simt_unmasked", "simt", "f32", unmasked("64")),
+        backward("simt_causal", "simt", "f32", causal("32")),
+        backward("simt_window", "simt", "f32", window("32"), "order=0"),
+        backward("simt_causal", "simt", "bf16", causal("64")),
+        backward("simt_unaligned", "simt", "f16", unmasked("40"), "", {{"dv", "24"}, {"align", "2"}}),
+    };
+}
+// clang-format on
+
+Problem problem_of(const Catalogue& catalogue, const HostCase& each, const Request& request) {
+    Options options = request.options;
+    options.insert(each.options.begin(), each.options.end());
+    return catalogue.problem({each.family.substr(0, each.family.find('/')), request.shape, options});
+}
+
+class FamilyOnHost : public ::testing::TestWithParam<HostCase> {};
+
+TEST_P(FamilyOnHost, PassesTheTestsOfItsOp) {
+    const HostCase& each = GetParam();
+    const Catalogue catalogue = Catalogue::embedded();
+    const Family& family = *catalogue.find_family(each.family);
+    const Problem first = problem_of(catalogue, each, each.problems.front());
+    host_cuda::HostCandidate candidate(catalogue, family, first, host_cuda::config_with(family, first, each.config));
+    for (const Request& request : each.problems) {
+        const Problem problem = problem_of(catalogue, each, request);
+        EXPECT_EQ(candidate.examine(problem), "") << problem.key();
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, FamilyOnHost, ::testing::ValuesIn(cases()), [](const auto& entry) {
+    std::string name = entry.param.family + "_" + entry.param.name;
+    std::replace(name.begin(), name.end(), '/', '_');
+    return name;
+});
+
+}  // namespace
+}  // namespace autotune::test

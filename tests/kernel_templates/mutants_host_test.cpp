@@ -1,0 +1,60 @@
+// The mutants of families that run on the host, where the tests of their op must reject each of them, in the judge's own bounds;
+// those that race too, because the host's two orders of threads and of copies are the extremes. The sound text with the same
+// config passes, so that it is the fault that is found.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "tests/kernel_templates/mutants.h"
+#include "tests/support/host_cuda/candidate.h"
+
+namespace autotune::test {
+namespace {
+
+std::string findings(const Mutant& mutant, const Catalogue& catalogue) {
+    const Family& family = *catalogue.find_family(mutant.family);
+    const Problem problem = problem_of(mutant, catalogue);
+    return host_cuda::HostCandidate(catalogue, family, problem, host_cuda::config_with(family, problem, mutant.config))
+        .examine(problem);
+}
+
+std::vector<Mutant> on_host() {
+    std::vector<Mutant> all = mutants();
+    std::erase_if(all, [](const Mutant& each) { return !runs_on_host(each); });
+    return all;
+}
+
+// One for each text and problem that the mutants above change.
+std::vector<Mutant> distinct_problems() {
+    std::vector<Mutant> all;
+    std::set<std::string> seen;
+    for (const Mutant& mutant : on_host()) {
+        std::string key = mutant.family + " " + mutant.config + " " + mutant.shape;
+        for (const auto& [name, value] : mutant.options) key += " " + name + "=" + value;
+        if (seen.insert(key).second) all.push_back(mutant);
+    }
+    return all;
+}
+
+class MutantOnHost : public ::testing::TestWithParam<Mutant> {};
+
+TEST_P(MutantOnHost, IsRejected) {
+    const std::string found = findings(GetParam(), mutated(GetParam()));
+    EXPECT_FALSE(found.empty()) << "a wrong kernel passes";
+    std::printf("%s\n", found.c_str());
+}
+
+class SoundOnHost : public ::testing::TestWithParam<Mutant> {};
+
+TEST_P(SoundOnHost, PassesWithoutTheFault) {
+    EXPECT_EQ(findings(GetParam(), Catalogue::embedded()), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, MutantOnHost, ::testing::ValuesIn(on_host()), [](const auto& entry) { return entry.param.name; });
+INSTANTIATE_TEST_SUITE_P(Each, SoundOnHost, ::testing::ValuesIn(distinct_problems()),
+                         [](const auto& entry) { return entry.param.name; });
+
+}  // namespace
+}  // namespace autotune::test

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "kernel_templates/catalogue.h"
+#include "tests/support/host_cuda/kernel.h"
+
+namespace autotune::test::host_cuda {
+
+// The family's default for a problem with `changes`: "stages=2 warps=4". Throws Error{usage} if that is not legal.
+Config config_with(const Family& family, const Problem& problem, const std::string& changes);
+
+// One config of a family, compiled for the host.
+class HostCandidate {
+  public:
+    // Throws Error for a problem that the family refuses, a config that is not legal, and a text that does not compile.
+    // REQUIRES: the catalogue outlives this.
+    HostCandidate(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config);
+
+    // The tests that the op has for a problem, by its own judge on the host and within its own bounds, in two schedules each.
+    // Beyond the answers: nothing but the outputs' elements is written, nothing outside a tensor is read, workspace that was zero
+    // is zero again, and every schedule gives the same bits of the typical test. Empty if all is well; else what was wrong first.
+    // REQUIRES: the problem has the facts of the one that this was made for (throws Error{internal} otherwise).
+    std::string examine(const Problem& problem);
+
+  private:
+    const Catalogue& catalogue_;
+    const Family& family_;
+    Config config_;
+    std::string facts_;
+    HostKernel kernel_;
+};
+
+}  // namespace autotune::test::host_cuda

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <csetjmp>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace autotune::test::host_cuda {
+
+// Threads of control on stacks of their own, of which one runs at a time. They survive the body that they run and wait for the
+// next one. Linux with glibc: contexts begin by makecontext and change by _longjmp, which costs no system call.
+class FiberPool {
+  public:
+    FiberPool();
+    ~FiberPool();
+    FiberPool(const FiberPool&) = delete;
+    FiberPool& operator=(const FiberPool&) = delete;
+
+    // Fibers 0 to count - 1 begin `body` when they are resumed next, wherever they were before.
+    void begin(std::size_t count, std::function<void(int)> body);
+
+    // Runs a fiber until it yields; behind its body it yields for ever. REQUIRES: it has not come to that.
+    void resume(int number);
+    // Within a fiber: back to whoever resumed it.
+    void yield();
+
+    // Calls `work`, which resumes fibers. nullptr, or the address of an access to protected memory that a fiber made, which ends
+    // `work` in the middle.
+    static const void* guarded(const std::function<void()>& work);
+
+  private:
+    struct Fiber;
+    static void enter(unsigned high, unsigned low);
+
+    std::vector<std::unique_ptr<Fiber>> fibers_;
+    std::function<void(int)> body_;
+    jmp_buf outside_;
+    int running_ = -1;
+};
+
+}  // namespace autotune::test::host_cuda

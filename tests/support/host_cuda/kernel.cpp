@@ -1,0 +1,123 @@
+#include "tests/support/host_cuda/kernel.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "src/core/error.h"
+#include "tests/support/host_cuda/translate.h"
+
+namespace autotune::test::host_cuda {
+namespace {
+
+constexpr std::size_t kSharedBytes = 256 << 10;  // of device/cuda.h
+constexpr unsigned char kPoison = 0xFF;          // NaN in every type, so that what was never written shows
+constexpr std::size_t kSharedMargin = 4096;      // behind the dynamic part, watched for writes
+
+// A folder that is removed with all that is in it.
+class ScratchFolder {
+  public:
+    ScratchFolder() {
+        std::string name = (std::filesystem::temp_directory_path() / "host_cuda_XXXXXX").string();
+        check(::mkdtemp(name.data()) != nullptr, "no temporary folder can be made: " + name);
+        path_ = name;
+    }
+    ~ScratchFolder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    ScratchFolder(const ScratchFolder&) = delete;
+    ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+    void write(const std::string& name, const std::string& text) const {
+        std::filesystem::create_directories((path_ / name).parent_path());
+        std::ofstream(path_ / name, std::ios::binary) << text;
+    }
+    std::string read(const std::string& name) const {
+        std::ostringstream text;
+        text << std::ifstream(path_ / name, std::ios::binary).rdbuf();
+        return text.str();
+    }
+    // Runs a command in the folder; throws with what it said if it fails.
+    void run(const std::string& command) const {
+        const int status = std::system(("cd '" + path_.string() + "' && " + command + " > said 2>&1").c_str());
+        if (status != 0) throw Error(ErrorCode::usage, command + " failed:\n" + read("said"));
+    }
+    std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+  private:
+    std::filesystem::path path_;
+};
+
+// Names in the folder are the same each time, so that a compiler cache knows a text again.
+void build(const jit::Rendered& rendered, const std::vector<std::string>& entries, const ScratchFolder& folder) {
+    for (const auto& [name, text] : rendered.headers) folder.write(name, text);
+    std::string source = "#include \"cuda.h\"\n" + rendered.source + "\n";
+    for (const std::string& entry : entries) source += "HOST_CUDA_ENTRY(" + rendered.symbol + entry + ")\n";
+    folder.write("kernel.cu", source);
+    folder.run(std::string(HOST_CUDA_COMPILER " -E -P -x c++ -std=c++17 -D__CUDACC__ -D__CUDA_ARCH__=800 -I. -I'") +
+               HOST_CUDA_DEVICE_FOLDER + "' kernel.cu -o kernel.ii");
+    folder.write("kernel.cpp", translated(folder.read("kernel.ii")));
+    // Aliasing as nvcc has it; no warnings: the text is written for another compiler.
+    folder.run(HOST_CUDA_LAUNCHER " " HOST_CUDA_COMPILER
+                                  " -c -std=c++17 -O1 -fPIC -w -fno-strict-aliasing -ffp-contract=off kernel.cpp -o kernel.o");
+    folder.run(HOST_CUDA_COMPILER " -shared kernel.o -lm -o kernel.so");
+}
+
+}  // namespace
+
+HostKernel::HostKernel(const jit::Rendered& rendered, const std::vector<std::string>& entries) : symbol_(rendered.symbol) {
+    const ScratchFolder folder;
+    build(rendered, entries, folder);
+    library_ = ::dlopen(folder.file("kernel.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    check(library_ != nullptr, "a kernel's library cannot be loaded: " + std::string(library_ == nullptr ? ::dlerror() : ""));
+}
+
+HostKernel::~HostKernel() {
+    if (library_ != nullptr) ::dlclose(library_);
+}
+
+void* HostKernel::find(const std::string& name) const {
+    void* const found = ::dlsym(library_, name.c_str());
+    check(found != nullptr, "a kernel's library has no " + name);
+    return found;
+}
+
+void HostKernel::poison_shared(const LaunchStep& step) const {
+    auto* const shared = static_cast<unsigned char*>(find("host_cuda_shared"));
+    std::fill_n(shared, std::min(step.dynamic_smem_bytes + kSharedMargin, kSharedBytes), kPoison);
+    const auto place = [&](const char* name) { return reinterpret_cast<unsigned char* (*)()>(find(name))(); };
+    std::fill(place("host_cuda_static_begin"), place("host_cuda_static_end"), kPoison);
+}
+
+void HostKernel::launch(const LaunchStep& step, std::vector<u64> words, Schedule schedule) {
+    const std::string name = symbol_ + step.entry;
+    const int count = reinterpret_cast<int (*)()>(find(name + "_count"))();
+    if (static_cast<int>(words.size()) != count)
+        throw KernelFault("the plan gives " + std::to_string(words.size()) + " parameters to a kernel of " +
+                          std::to_string(count));
+    const auto call = reinterpret_cast<void (*)(u64*)>(find(name + "_call"));
+    const auto* const shared = static_cast<const unsigned char*>(find("host_cuda_shared"));
+    *static_cast<::host_cuda::Machine**>(find("host_cuda_machine")) = &machine_;
+    machine_.block_extent = {step.block.x, step.block.y, step.block.z};
+    machine_.grid_extent = {step.grid.x, step.grid.y, step.grid.z};
+    for (u32 number = 0; number < step.grid.x * step.grid.y * step.grid.z; ++number) {
+        machine_.block = {number % step.grid.x, number / step.grid.x % step.grid.y, number / step.grid.x / step.grid.y};
+        poison_shared(step);
+        try {
+            machine_.run(schedule, [&] { call(words.data()); });
+        } catch (const KernelFault& fault) {
+            throw KernelFault("block " + std::to_string(number) + " of " + name + ": " + fault.what(), fault.address);
+        }
+        const auto* const end = shared + std::min(step.dynamic_smem_bytes + kSharedMargin, kSharedBytes);
+        if (std::any_of(shared + step.dynamic_smem_bytes, end, [](unsigned char each) { return each != kPoison; }))
+            throw KernelFault("block " + std::to_string(number) + " of " + name + " writes behind its dynamic shared memory");
+    }
+}
+
+}  // namespace autotune::test::host_cuda

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/core/launch_plan.h"
+#include "src/jit/render.h"
+#include "tests/support/host_cuda/block_machine.h"
+
+namespace autotune::test::host_cuda {
+
+// The architecture that texts are rendered for: what later ones have beside it does not run here.
+inline constexpr const char* kArch = "sm_80";
+
+// A rendered text as a library of this process. Throws Error{usage} with the compiler's words if g++ cannot compile it.
+class HostKernel {
+  public:
+    // `entries`: what is appended to the symbol, as LaunchStep::entry.
+    HostKernel(const jit::Rendered& rendered, const std::vector<std::string>& entries);
+    ~HostKernel();
+    HostKernel(const HostKernel&) = delete;
+    HostKernel& operator=(const HostKernel&) = delete;
+
+    // Runs all blocks, one after the other. `words`: the parameters, one each. Throws KernelFault.
+    void launch(const LaunchStep& step, std::vector<u64> words, Schedule schedule);
+
+  private:
+    void* find(const std::string& name) const;
+    void poison_shared(const LaunchStep& step) const;
+
+    std::string symbol_;
+    void* library_ = nullptr;
+    BlockMachine machine_;
+};
+
+}  // namespace autotune::test::host_cuda
