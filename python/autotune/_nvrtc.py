@@ -1,21 +1,12 @@
 """The compiler that pip installed for this Python, which the library's own search finds only where the environment is activated."""
 
-import ctypes
 import os
 import re
 import sys
 from pathlib import Path
 from typing import Iterable, Optional, Tuple
 
-
-def _driver_major() -> Optional[int]:
-    """The CUDA major version that the driver supports; None without a driver."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-        version = ctypes.c_int()
-        return version.value // 1000 if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
-    except (OSError, AttributeError):
-        return None
+from ._driver import driver_major
 
 
 def _candidates(folders: Iterable[str]) -> Iterable[Tuple[int, int, str]]:
@@ -31,6 +22,6 @@ def nvrtc_of_this_python() -> Optional[str]:
     """The newest libnvrtc among this Python's packages that the driver can use; None where the user or a toolkit says which."""
     if os.environ.get("AUTOTUNE_NVRTC") or os.environ.get("CUDA_PATH") or os.environ.get("CUDA_HOME"):
         return None
-    most = _driver_major()
+    most = driver_major()
     usable = [found for found in _candidates(sys.path) if most is None or found[0] <= most]
     return max(usable)[2] if usable else None

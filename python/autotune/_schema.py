@@ -1,9 +1,11 @@
 """What the ops say of themselves, and the call that every function of `autotune.ops` makes."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
-from .arrays import DeviceArray, Stream, stream_handle, view
+from ._driver import current_device
+from .arrays import ArrayView, DeviceArray, Stream, stream_handle, view
+from .errors import InvalidArgument
 from .handle import U64, Handle, Scalar, default_handle
 from .problem import Attribute, Problem, Tensor
 
@@ -65,6 +67,16 @@ class OpSchema:
         return words
 
 
+def _check_devices(views: Sequence[Optional[ArrayView]]) -> None:
+    """Raises for arrays of several devices, or of another than the current context's. Asked where a problem is first met."""
+    devices = {each.device for each in views if each is not None and each.device is not None}
+    if len(devices) > 1:
+        raise InvalidArgument(f"arrays are on devices {', '.join(map(str, sorted(devices)))}; move them to one")
+    current = current_device()
+    if devices and current is not None and current not in devices:
+        raise InvalidArgument(f"arrays are on device {devices.pop()} and the current context is of device {current}; make the arrays' device current")
+
+
 def call(
     schema: OpSchema,
     arrays: Mapping[str, Optional[DeviceArray]],
@@ -78,12 +90,13 @@ def call(
     views = [None if array is None else view(array, on) for array in (arrays[form.name] for form in schema.tensors)]
     key = (
         schema.name,
-        tuple(None if each is None else (each.dtype, each.shape, each.strides) for each in views),
+        tuple(None if each is None else (each.dtype, each.shape, each.strides, each.device) for each in views),
         tuple(attributes.values()),
         tuple(value == 0 for value in scalars.values()),
     )
     problem = _problems.get(key)
     if problem is None:
+        _check_devices(views)
         # Alignments are the addresses' at each call: Handle.run looks at them.
         tensors = {form.name: Tensor(each.dtype, each.shape, each.strides) for form, each in zip(schema.tensors, views) if each is not None}
         problem = Problem(schema.name, tensors, schema.attributes_for(attributes, scalars))

@@ -96,9 +96,14 @@ class CommandError(Error, RuntimeError):
         self.stderr = stderr
 
 
+# What a user of Python can do about a state of the machine, which the library's sentence only tells.
+_ADVICE = {
+    NoGpu.status: "`python -m autotune doctor` tells what this machine lacks; a container needs its GPUs passed in (docker run --gpus all)",
+}
 _BY_STATUS = {kind.status: kind for kind in Error.__subclasses__() if kind.status is not None}
 
 
 def error_of(status: int, message: str) -> Error:
     """The exception of a status."""
-    return _BY_STATUS.get(status, Error)(message or f"autotune failed with status {status}")
+    sentence = message or f"autotune failed with status {status}"
+    return _BY_STATUS.get(status, Error)(f"{sentence}; {_ADVICE[status]}" if status in _ADVICE else sentence)

@@ -1,11 +1,13 @@
 """Handles, plans and launches on the scripted driver, whose products of small matrices are right."""
 
+import ctypes
 import gc
 import os
 import threading
 import unittest
 
 import autotune
+from autotune import arrays
 from machine import Array, Driver, MachineTest, integers, product
 
 M, N, K = 48, 40, 32
@@ -155,6 +157,24 @@ class Run(MachineTest):
         self.assertTrue(any(level == "warning" and "bad.db" in message for level, message in heard), heard)
 
 
+class OnDevice:
+    """An array that says by DLPack on which device it is."""
+
+    def __init__(self, array, device):
+        self.array, self.device = array, device
+        extents = (ctypes.c_int64 * len(array.shape))(*array.shape)
+        self.raw = arrays._DLTensor(array.address, 2, device, len(array.shape), 2, 16, 1, extents, None, 0)
+        self.raw.keep = extents
+
+    def __dlpack_device__(self):
+        return 2, self.device
+
+    def __dlpack__(self, *, stream=None):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.raw), b"dltensor", None)
+
+
 class Refusals(MachineTest):
     """Bad input is one exception that says what is wrong."""
 
@@ -171,6 +191,22 @@ class Refusals(MachineTest):
     def test_mixed_extents(self):
         with self.assertRaisesRegex(ValueError, "columns of a and the rows of b"):
             autotune.gemm(Array((4, 8)), Array((9, 4)), Array((4, 4)), handle=self.handle)
+
+    def test_mixed_dtypes(self):
+        with self.assertRaisesRegex(autotune.InvalidArgument, "b is f32 but a is f16; gemm wants one type for all"):
+            autotune.gemm(Array((4, 8)), Array((8, 4), typestr="<f4"), Array((4, 4)), handle=self.handle)
+
+    def test_rows_of_a_result_that_overlap(self):
+        with self.assertRaisesRegex(autotune.InvalidArgument, "a row of c as stored has 4 elements; give that or more"):
+            autotune.gemm(Array((4, 8)), Array((8, 4)), Array((4, 4), strides=(2, 2)), handle=self.handle)
+
+    def test_arrays_of_another_device(self):
+        here, there = OnDevice(Array((8, 8)), 0), OnDevice(Array((8, 8)), 1)
+        with self.assertRaisesRegex(autotune.InvalidArgument, "on devices 0, 1; move them to one"):
+            autotune.gemm(here, there, here, handle=self.handle)
+        with self.assertRaisesRegex(autotune.InvalidArgument, "on device 1 and the current context is of device 0; make"):
+            autotune.gemm(there, there, there, handle=self.handle)
+        autotune.gemm(here, here, OnDevice(Array((8, 8)), 0), handle=self.handle)
 
     def test_wrong_count_of_arrays(self):
         with self.assertRaisesRegex(autotune.InvalidArgument, "2 tensors"):
@@ -220,7 +256,7 @@ class Refusals(MachineTest):
         driver = Driver.only()
         driver.make_current(False)
         self.addCleanup(driver.make_current)
-        with self.assertRaises(autotune.NoContext):
+        with self.assertRaisesRegex(autotune.NoContext, "make one current"):
             self.handle.plan(gemm_problem())
 
     def test_no_device(self):
@@ -229,6 +265,17 @@ class Refusals(MachineTest):
         )
         self.assertEqual(code, 0, said)
         self.assertIn("NoGpu:", said)
+
+    def test_no_driver(self):
+        code, said, _ = self.run_python(
+            "import ctypes, autotune\ntry: ctypes.CDLL('libcuda.so.1'); print('a driver')\nexcept OSError: pass\n"
+            "try: autotune.Handle()\nexcept autotune.NoGpu as e: print('NoGpu:', e)",
+            LD_LIBRARY_PATH="",
+        )
+        if "a driver" in said:
+            self.skipTest("this machine has a driver")
+        self.assertEqual(code, 0, said)
+        self.assertRegex(said, "NoGpu: .*no NVIDIA driver: .*; `python -m autotune doctor` tells what this machine lacks")
 
     def test_a_compiler_that_refuses(self):
         code, said, _ = self.run_python(

@@ -1,5 +1,8 @@
 """tune, sweep and report: the command's processes on the scripted driver."""
 
+import contextlib
+import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +11,7 @@ import autotune
 from autotune.tuning import _flags
 from machine import Driver, MachineTest
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 QUICK = dict(trials=3, family="simt")
 
 
@@ -86,11 +90,22 @@ class Sweep(MachineTest):
         self.assertGreater(row["median_us"], 0)
 
     def test_the_example_prints_a_table(self):
-        example = Path(__file__).resolve().parents[2] / "examples" / "python" / "tune_shapes.py"
-        ended = subprocess.run([sys.executable, str(example), "2t"], capture_output=True, text=True, timeout=120)
+        ended = subprocess.run([sys.executable, str(EXAMPLES / "tune_shapes.py"), "2t"], capture_output=True, text=True, timeout=120)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual([line.split()[:2] for line in ended.stdout.splitlines()], [[f"{m}x4096x4096", "tuned"] for m in (1, 16, 64)])
         self.assertIn("3/3", ended.stderr)
+
+    def test_the_notebooks_cells_run_one_after_another(self):
+        notebook = json.loads((EXAMPLES / "tuning.ipynb").read_text())
+        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        self.assertEqual([(cell["outputs"], cell["execution_count"]) for cell in cells], [([], None)] * len(cells))
+        names = {}
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            for cell in cells:
+                source = "".join(cell["source"]).replace('"5s"', '"2t"').replace("4096, 4096", "64, 64")
+                exec(compile(source, "tuning.ipynb", "exec"), names)
+        self.assertEqual([item.shape for item in names["swept"].items], [f"{m}x64x64" for m in (1, 16, 64)])
+        self.assertIn(names["result"].winner.candidate, said.getvalue())
 
     def test_nothing_is_swept_at_once(self):
         self.assertEqual(autotune.sweep([]).items, [])

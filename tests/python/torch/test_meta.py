@@ -8,6 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import autotune.torch as at
+from autotune.torch._engine import refuse_inputs
 from autotune.torch._patch import _OVERRIDES
 
 
@@ -148,6 +149,12 @@ class Refusals(unittest.TestCase):
         ):
             with self.assertRaisesRegex(TypeError, r"a tensor is on cpu; move it to a GPU: \.cuda\(\)"):
                 call()
+
+    def test_tensors_of_two_devices(self):
+        with FakeTensorMode():
+            tensors = torch.empty(2, 2, device="cuda:0"), torch.empty(2, 2, device="cuda:1")
+        with self.assertRaisesRegex(TypeError, "tensors are on cuda:0 and cuda:1; move them to one device"):
+            refuse_inputs("mm", *tensors)
 
     def test_an_old_torch(self):
         import subprocess
