@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the package's types by `mypy --strict`: the package itself, a program that uses it, and one whose mistakes must be found.
 
-usage: check_types.py BUILD      BUILD: a build folder with the target autotune_python; mypy is kept in its python-tools
+usage: check_types.py BUILD [PYTHON]      BUILD: a build folder with the target autotune_python; mypy is kept in its python-tools
+                                          PYTHON: one that has torch, with which autotune.torch is checked too
 Exit code 77, skipped: mypy cannot be fetched; 1 with AUTOTUNE_REQUIRE_WHEEL=1.
 """
 
@@ -43,7 +44,8 @@ def main():
         shutil.copy(build / "package" / "python" / "ops.py", folder / "autotune")
         for program in (HERE / "types").glob("*.py"):
             shutil.copy(program, folder)
-        code, said = mypy(python, folder, "-m", "autotune", "-m", "autotune.__main__", "-m", "program")
+        with_torch = ["--python-executable", sys.argv[2], "-m", "autotune.torch"] if len(sys.argv) > 2 else []
+        code, said = mypy(python, folder, *with_torch, "-m", "autotune", "-m", "autotune.__main__", "-m", "program")
         if code != 0:
             sys.exit(said)
         _, said = mypy(python, folder, "-m", "mistakes")

@@ -1,19 +1,19 @@
 """autotune::attention: the operator and the function users call. Its gradients are autotune::attention_bwd."""
 
 import math
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Literal, Optional, Tuple, Union, overload
 
 import torch
 
 from . import _engine
-from ._engine import Described, columns, layout_key, plan_of, refuse_inputs, refuse_nondeterministic, tensor_of
+from ._engine import Described, Key, columns, layout_key, plan_of, refuse_inputs, refuse_nondeterministic, tensor_of
 from ._ops import _autocast, _is_plain, _library, _refuse_host
 from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
 
 MASKS = ("none", "causal", "causal_bottom_right")
 
-_plans: Dict[tuple, Described] = {}
+_plans: Dict[Key, Described] = {}
 _engine.on_refresh(_plans.clear)
 
 
@@ -61,19 +61,21 @@ def _outputs(q: torch.Tensor, v: torch.Tensor, with_lse: bool) -> Tuple[torch.Te
     return o, q.new_empty((*q.shape[:2], q.shape[2] if with_lse else 0), dtype=torch.float32)
 
 
-def _attention_fake(q, k, v, mask, scale, with_lse=True):
+def _attention_fake(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str, scale: float, with_lse: bool = True
+) -> Tuple[torch.Tensor, torch.Tensor]:
     torch._check(q.dim() == 4 and k.dim() == 4 and v.dim() == 4, lambda: "autotune::attention takes four dimensions")
     torch._check(q.shape[-1] == k.shape[-1] and k.shape[:3] == v.shape[:3], lambda: f"shapes {q.shape}, {k.shape} and {v.shape} do not fit")
     return _outputs(columns(q), v, with_lse)
 
 
-def _save(ctx, inputs, output):
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
     q, k, v, ctx.mask, ctx.scale, _ = inputs
     ctx.save_for_backward(q, k, v, *output)
     ctx.mark_non_differentiable(output[1])
 
 
-def _backward(ctx, grad, _grad_of_lse):
+def _backward(ctx: Any, grad: torch.Tensor, _grad_of_lse: Any) -> Tuple[Any, ...]:
     q, k, v, o, lse = ctx.saved_tensors
     return (*torch.ops.autotune.attention_bwd(grad, q, k, v, o, lse, ctx.mask, ctx.scale), None, None, None)
 
@@ -89,6 +91,32 @@ torch.library.register_fake("autotune::attention", _attention_fake, lib=_library
 torch.library.register_autograd("autotune::attention", _backward, setup_context=_save, lib=_library)
 
 
+@overload
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    mask: str = ...,
+    is_causal: bool = ...,
+    scale: Optional[float] = ...,
+    return_lse: Literal[False] = ...,
+) -> torch.Tensor: ...
+
+
+@overload
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    mask: str = ...,
+    is_causal: bool = ...,
+    scale: Optional[float] = ...,
+    return_lse: Literal[True],
+) -> Tuple[torch.Tensor, torch.Tensor]: ...
+
+
 def attention(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -98,7 +126,7 @@ def attention(
     is_causal: bool = False,
     scale: Optional[float] = None,
     return_lse: bool = False,
-):
+) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
     """softmax(scale q k^T) v for each head, by the tuned kernel.
 
     q [batch, heads, queries, size], k [batch, key heads, keys, size], v [batch, key heads, keys, value size]; heads are a multiple of key

@@ -6,7 +6,7 @@ from typing import Dict, Optional, Tuple
 import torch
 
 from . import _engine
-from ._engine import Described, columns, layout_key, plan_of, refuse_nondeterministic, tensor_of
+from ._engine import Described, Key, columns, layout_key, plan_of, refuse_nondeterministic, tensor_of
 from ._ops import _library, _refuse_host
 from ..errors import NoKernel
 from ..problem import Problem, Tensor
@@ -14,7 +14,7 @@ from ..problem import Problem, Tensor
 Three = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Two = Tuple[torch.Tensor, torch.Tensor]
 
-_plans: Dict[tuple, Optional[Described]] = {}  # None: no family has a kernel for it
+_plans: Dict[Key, Optional[Described]] = {}  # None: no family has a kernel for it
 _engine.on_refresh(_plans.clear)
 
 
@@ -51,7 +51,16 @@ def _plan(grad: torch.Tensor, inputs: Three, o: torch.Tensor, mask: str, scale: 
     return _plans[key]
 
 
-def _attention_bwd_cuda(grad, q, k, v, o, lse, mask, scale) -> Three:
+def _attention_bwd_cuda(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    mask: str,
+    scale: float,
+) -> Three:
     if lse.numel() == 0 and q.numel() != 0:  # the forward was asked for no logarithms
         return _in_place_of(q, k, v, recomputed_backward(grad, (q, k, v), mask, scale))
     grad, o, lse = columns(grad), columns(o), lse.contiguous()
@@ -76,7 +85,16 @@ def _in_place_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gradients: T
     return first, second, third
 
 
-def _attention_bwd_fake(grad, q, k, v, o, lse, mask, scale) -> Three:
+def _attention_bwd_fake(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    mask: str,
+    scale: float,
+) -> Three:
     torch._check(grad.shape == o.shape, lambda: f"the gradient has shape {grad.shape}, the result {o.shape}")
     return gradients_like(q, k, v)
 

@@ -2,14 +2,16 @@
 
 import ctypes
 import threading
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
 from .. import _library
 from ..errors import DriverError, NoContext, NotPlanned
-from ..handle import Call, Handle, records_misses
+from ..handle import Call, Handle, Plan, records_misses
 from ..problem import Problem, Tensor
+
+Key = Tuple[Any, ...]  # of a cache of plans
 
 WORDS = {
     torch.float16: "f16",
@@ -78,7 +80,7 @@ def is_capturing() -> bool:
     return torch.cuda.is_current_stream_capturing()
 
 
-def plan_of(problem: Problem, index: int):
+def plan_of(problem: Problem, index: int) -> Plan:
     """The plan, made in the context of device `index`. Raises NotPlanned during a capture: nothing may be compiled there."""
     if is_capturing():
         raise NotPlanned(
@@ -96,11 +98,11 @@ class Workspace:
     graph gets memory of its own pool and clears it at every replay.
     """
 
-    def __init__(self, plan, index: int):
+    def __init__(self, plan: Plan, index: int):
         self.bytes, self.zero_bytes, self.index = plan.workspace_bytes, plan.workspace_zero_bytes, index
         self.of_stream: Dict[int, torch.Tensor] = {}
         self.of_capture: Dict[Tuple[int, int], torch.Tensor] = {}
-        self.spare = self._make()
+        self.spare: Optional[torch.Tensor] = self._make()
 
     def _make(self) -> torch.Tensor:
         memory = torch.empty(self.bytes, dtype=torch.uint8, device=torch.device("cuda", self.index))
@@ -135,11 +137,11 @@ def capture_id(stream: int) -> int:
     return number.value
 
 
-_driver_library = None
+_driver_library: Optional[ctypes.CDLL] = None
 _contexts: Dict[int, ctypes.c_void_p] = {}
 
 
-def _driver():
+def _driver() -> ctypes.CDLL:
     global _driver_library
     if _driver_library is None:
         _driver_library = ctypes.CDLL("libcuda.so.1")
@@ -166,7 +168,7 @@ class Gemm:
 
     __slots__ = ("plan", "address", "index", "shape", "strides", "deterministic", "workspace", "alpha", "beta", "keep")
 
-    def __init__(self, plan, index: int, alpha: float = 1.0, beta: float = 0.0):
+    def __init__(self, plan: Plan, index: int, alpha: float = 1.0, beta: float = 0.0):
         self.plan, self.address, self.index = plan, plan._address, index
         self.shape = plan.problem.tensors["c"].shape
         self.strides = plan.problem.tensors["c"].strides
@@ -185,7 +187,7 @@ class Gemm:
         if status:
             self._again(status, (a, b, c), stream)
 
-    def _again(self, status, addresses, stream):
+    def _again(self, status: int, addresses: Tuple[int, int, int], stream: int) -> None:
         try:
             _library.check(status)
         except (NoContext, DriverError):
@@ -200,7 +202,7 @@ class Described:
 
     __slots__ = ("plan", "index", "deterministic", "workspace", "_call", "_lock")
 
-    def __init__(self, plan, index: int, tensor_count: int, scalars: Tuple[float, ...] = ()):
+    def __init__(self, plan: Plan, index: int, tensor_count: int, scalars: Tuple[float, ...] = ()):
         self.plan, self.index, self.deterministic = plan, index, plan.info.deterministic
         self.workspace = Workspace(plan, index) if plan.workspace_bytes else None
         self._call = Call(tensor_count, scalars)
@@ -214,7 +216,7 @@ class Described:
             for i, address in enumerate(addresses):
                 call.addresses[i] = address
             if memory is not None:
-                call.struct.workspace, call.struct.workspace_bytes = memory.data_ptr(), self.workspace.bytes
+                call.struct.workspace, call.struct.workspace_bytes = memory.data_ptr(), memory.numel()
             status = _library.run(self.plan._address, call.pointer, stream)
             if status:
                 make_context_current(self.index)
@@ -264,6 +266,6 @@ def columns(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
 
 
-def layout_key(*tensors: torch.Tensor) -> tuple:
+def layout_key(*tensors: torch.Tensor) -> Key:
     """What of tensors a plan depends on."""
     return tuple((each.shape, each.stride(), each.dtype, each.get_device(), each.data_ptr() & ALIGN_BITS) for each in tensors)

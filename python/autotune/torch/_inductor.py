@@ -1,16 +1,18 @@
 """`enable_inductor()`: our product is one of the choices that max-autotune races for each mm."""
 
+from typing import Any, Dict, List
+
 import torch
 
 from . import _engine
-from ._engine import Gemm, gemm_problem, plan_of, tensor_of
+from ._engine import Gemm, Key, gemm_problem, plan_of, tensor_of
 from ._ops import _key
 
 _NEEDS = (
     "this torch ({}) has no torch._inductor.config.external_matmul, by which a product of another library takes part in max-autotune; "
     "torch 2.5 to 2.11 have it. autotune.torch.patch() works without"
 )
-_outs = {}
+_outs: Dict[Key, Gemm] = {}
 _engine.on_refresh(_outs.clear)
 
 
@@ -38,13 +40,15 @@ def enable_inductor() -> None:
 
     if not isinstance(getattr(config, "external_matmul", None), list):
         raise RuntimeError(_NEEDS.format(torch.__version__))
-    if autotune_mm not in config.external_matmul:
-        config.external_matmul.append(autotune_mm)
+    choices: List[Any] = config.external_matmul
+    if autotune_mm not in choices:
+        choices.append(autotune_mm)
 
 
 def disable_inductor() -> None:
     """Takes it away again; code that was compiled with it keeps it."""
     import torch._inductor.config as config
 
-    if autotune_mm in getattr(config, "external_matmul", []):
-        config.external_matmul.remove(autotune_mm)
+    choices: List[Any] = getattr(config, "external_matmul", [])
+    if autotune_mm in choices:
+        choices.remove(autotune_mm)

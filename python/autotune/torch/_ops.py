@@ -4,21 +4,23 @@ Each function of this module calls the operator only where torch has to see it (
 straight to the plan, because an operator that is written in Python costs several microseconds on the host.
 """
 
-from typing import Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 
 from . import _engine
-from ._engine import Described, Gemm, dense, gemm_problem, must_be_deterministic, plan_of, refuse_inputs, tensor_of
+from ._engine import Described, Gemm, Key, dense, gemm_problem, must_be_deterministic, plan_of, refuse_inputs, tensor_of
 from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
 
 _library = torch.library.Library("autotune", "DEF")
+Function = Callable[..., Any]
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
-_products: Dict[tuple, Gemm] = {}
-_softmaxes: Dict[tuple, Described] = {}
-_engine.on_refresh(lambda: (_products.clear(), _softmaxes.clear()))
+_products: Dict[Key, Gemm] = {}
+_softmaxes: Dict[Key, Described] = {}
+_engine.on_refresh(_products.clear)
+_engine.on_refresh(_softmaxes.clear)
 
 _grad_enabled = torch.is_grad_enabled
 _is_compiling = torch.compiler.is_compiling
@@ -46,7 +48,7 @@ def _is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
 # ---- products ----
 
 
-def _key(a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) -> tuple:
+def _key(a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) -> Key:
     return a.shape, b.shape, a.stride(), b.stride(), a.dtype, b.dtype, a.get_device(), b.get_device(), (pa & 15) << 4 | (pb & 15)
 
 
@@ -68,6 +70,11 @@ def _make_product(name: str, a: torch.Tensor, b: torch.Tensor) -> Optional[Gemm]
     return Gemm(plan_of(gemm_problem(tensor_of(a), tensor_of(b), c), a.get_device()), a.get_device())
 
 
+def _torchs(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = getattr(torch, name)(a, b)
+    return result
+
+
 def _product(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     try:
         pa, pb = a.data_ptr(), b.data_ptr()
@@ -86,10 +93,10 @@ def _product(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         if product is None:
             product = _make_product(name, a, b)
             if product is None:
-                return getattr(torch, name)(a, b)
+                return _torchs(name, a, b)
             _products[key] = product
     if not product.deterministic and must_be_deterministic():
-        return getattr(torch, name)(a, b)
+        return _torchs(name, a, b)
     c = a.new_empty_strided(product.shape, product.strides)
     product.launch(pa, pb, c.data_ptr())
     return c
@@ -117,8 +124,8 @@ def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _product("bmm", a, b) if _is_plain(a, b) else torch.ops.autotune.bmm(a, b)
 
 
-def _product_gradients(product):
-    def backward(context, gradient):
+def _product_gradients(product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Function:
+    def backward(context: Any, gradient: torch.Tensor) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
         a, b = context.saved_tensors
         of_a = product(gradient, b.mT) if context.needs_input_grad[0] else None
         of_b = product(a.mT, gradient) if context.needs_input_grad[1] else None
@@ -127,26 +134,26 @@ def _product_gradients(product):
     return backward
 
 
-def _save_inputs(ctx, inputs, output):
+def _save_inputs(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs)
 
 
-def _mm_fake(a, b):
+def _mm_fake(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     torch._check(a.dim() == 2 and b.dim() == 2, lambda: "autotune::mm takes matrices")
     torch._check(a.shape[1] == b.shape[0], lambda: f"shapes {a.shape} and {b.shape} cannot be multiplied")
     torch._check(a.dtype == b.dtype, lambda: f"dtypes are {a.dtype} and {b.dtype}")
     return a.new_empty((a.shape[0], b.shape[1]))
 
 
-def _bmm_fake(a, b):
+def _bmm_fake(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     torch._check(a.dim() == 3 and b.dim() == 3, lambda: "autotune::bmm takes batches of matrices")
     torch._check(a.shape[2] == b.shape[1] and a.shape[0] == b.shape[0], lambda: f"shapes {a.shape} and {b.shape} cannot be multiplied")
     torch._check(a.dtype == b.dtype, lambda: f"dtypes are {a.dtype} and {b.dtype}")
     return a.new_empty((a.shape[0], a.shape[1], b.shape[2]))
 
 
-def _autocast(operator):
-    def cast(*arguments):
+def _autocast(operator: Function) -> Function:
+    def cast(*arguments: Any) -> Any:
         dtype = torch.get_autocast_dtype("cuda")
         with torch.autocast("cuda", enabled=False):
             return operator(
@@ -183,7 +190,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] =
     return out if x.dim() == 2 else out.view(*x.shape[:-1], weight.shape[0])
 
 
-def _addmm_composite(input, a, b, beta=1.0, alpha=1.0):
+def _addmm_composite(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float = 1.0, alpha: float = 1.0) -> torch.Tensor:
     return addmm(input, a, b, beta=beta, alpha=alpha)
 
 
@@ -208,17 +215,17 @@ def _softmax_cuda(x: torch.Tensor, scale: float) -> torch.Tensor:
     return y
 
 
-def _softmax_fake(x, scale):
+def _softmax_fake(x: torch.Tensor, scale: float) -> torch.Tensor:
     torch._check(x.dim() >= 1, lambda: "autotune::softmax takes at least one dimension")
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _softmax_save(ctx, inputs, output):
+def _softmax_save(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(output)
     ctx.scale = inputs[1]
 
 
-def _softmax_backward(ctx, gradient):
+def _softmax_backward(ctx: Any, gradient: torch.Tensor) -> Tuple[torch.Tensor, None]:
     (y,) = ctx.saved_tensors
     return torch._softmax_backward_data(gradient.contiguous(), y, -1, y.dtype) * ctx.scale, None
 
@@ -236,7 +243,7 @@ def softmax(x: torch.Tensor, dim: int = -1, *, scale: float = 1.0) -> torch.Tens
 # ---- registration ----
 
 
-def _register(name: str, schema: str, cuda, fake, backward, save) -> None:
+def _register(name: str, schema: str, cuda: Function, fake: Function, backward: Function, save: Function) -> None:
     _library.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
     _library.impl(name, cuda, "CUDA")
     operator = f"autotune::{name}"
@@ -246,8 +253,8 @@ def _register(name: str, schema: str, cuda, fake, backward, save) -> None:
     _library.impl(name, _refuse_host(name), "CPU")
 
 
-def _refuse_host(name):
-    def refuse(*arguments):
+def _refuse_host(name: str) -> Function:
+    def refuse(*arguments: Any) -> None:
         refuse_inputs(name, *(each for each in arguments if isinstance(each, torch.Tensor)))
 
     return refuse

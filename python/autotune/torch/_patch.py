@@ -3,22 +3,24 @@
 import threading
 import warnings
 from collections import Counter
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
 import torch
 
 from . import _engine, _sdpa
-from ._engine import Described, Gemm, must_be_deterministic, tensor_of
-from ._ops import _key
+from ._engine import Described, Gemm, Key, must_be_deterministic, tensor_of
+from ._ops import Function, _key
 from ..command import run_json
 from ..errors import Error
+from ..handle import Plan
 from ..problem import Problem, Tensor
 
+Override = Callable[["Patch", Function], Function]  # of a patch and aten's own kernel, the one that is called instead
 _UNKNOWN = object()
 _NEEDS = "autotune.torch.patch() needs torch.library.get_kernel, which torch has from 2.9 on; this is torch {}"
 
-_misses: Counter = Counter()
-_decisions: Dict[float, Dict[tuple, Any]] = {}  # by least gain: a patch that is made again knows what the one before decided
+_misses: Counter[Problem] = Counter()
+_decisions: Dict[float, Dict[Key, Any]] = {}  # by least gain: a patch that is made again knows what the one before decided
 _active: List["Patch"] = []
 
 
@@ -34,8 +36,8 @@ def clear_misses() -> None:
 class Records:
     """Which problems have a winner, by key. Read once from the command: asking the library would compile a kernel for each that has none."""
 
-    def __init__(self):
-        self._keys: Optional[set] = None
+    def __init__(self) -> None:
+        self._keys: Optional[Set[str]] = None
         self._lock = threading.Lock()
 
     def has(self, problem: Problem) -> bool:
@@ -71,7 +73,7 @@ class Patch:
         self._entries = _decisions.setdefault(least_gain, {})
         self._lock = threading.Lock()
         overrides = [(overload, make, _kernel_of(name, overload)) for name in names for overload, make in _OVERRIDES[name].items()]
-        self._library = torch.library.Library("aten", "IMPL")
+        self._library: Optional[torch.library.Library] = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")  # overriding is what was asked for
             for overload, make, original in overrides:
@@ -90,10 +92,10 @@ class Patch:
     def __enter__(self) -> "Patch":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: Any) -> None:
         self.restore()
 
-    def entry(self, key: tuple, make: Callable[[], Optional[Any]]):
+    def entry(self, key: Key, make: Callable[[], Optional[Any]]) -> Any:
         """What serves a call: an entry of the engine, or None for aten."""
         found = self._entries.get(key, _UNKNOWN)
         if found is _UNKNOWN:
@@ -107,7 +109,7 @@ class Patch:
             return None
         return found
 
-    def plan(self, problem: Problem, index: int, needs_rival: bool = True):
+    def plan(self, problem: Problem, index: int, needs_rival: bool = True) -> Optional[Plan]:
         """The problem's plan where a winner is on record that beat its rivals; None otherwise."""
         try:
             if not _records.has(problem):
@@ -148,14 +150,14 @@ class Patch:
         return None if plan is None else Gemm(plan, a.get_device())
 
 
-def _product_key(name: str, a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) -> tuple:
+def _product_key(name: str, a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) -> Key:
     key = (name, *_key(a, b, pa, pb))
     return key if a.dtype is not torch.float32 else (*key, _engine.f32_compute())
 
 
-def _override_product(name: str):
-    def make(patch: Patch, original):
-        def run(keyset, a, b):
+def _override_product(name: str) -> Override:
+    def make(patch: Patch, original: Function) -> Function:
+        def run(keyset: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
             pa, pb = a.data_ptr(), b.data_ptr()
             entry = patch.entry(_product_key(name, a, b, pa, pb), lambda: patch.product(a, b))
             if entry is None:
@@ -169,9 +171,9 @@ def _override_product(name: str):
     return make
 
 
-def _override_product_out(name: str):
-    def make(patch: Patch, original):
-        def run(keyset, a, b, *, out):
+def _override_product_out(name: str) -> Override:
+    def make(patch: Patch, original: Function) -> Function:
+        def run(keyset: Any, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> Any:
             pa, pb, pc = a.data_ptr(), b.data_ptr(), out.data_ptr()
             key = _product_key(name, a, b, pa, pb), out.shape, out.stride(), out.dtype, pc & 15
             entry = patch.entry(key, lambda: patch.product(a, b, out))
@@ -185,10 +187,10 @@ def _override_product_out(name: str):
     return make
 
 
-def _override_addmm(patch: Patch, original):
-    product = _override_product("mm")(patch, None)
+def _override_addmm(patch: Patch, original: Function) -> Function:
+    product = _override_product("mm")(patch, original)
 
-    def run(keyset, input, a, b, *, beta=1, alpha=1):
+    def run(keyset: Any, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
         # A bias is aten's: its kernel adds it on the way out, ours would need a kernel more.
         if (
             beta != 0
@@ -201,8 +203,8 @@ def _override_addmm(patch: Patch, original):
     return run
 
 
-def _override_softmax(patch: Patch, original):
-    def run(keyset, x, dim, half_to_float):
+def _override_softmax(patch: Patch, original: Function) -> Function:
+    def run(keyset: Any, x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
         if half_to_float or dim not in (-1, x.dim() - 1) or x.dtype not in _engine.WORDS or not x.is_contiguous() or x.numel() == 0:
             return original(keyset, x, dim, half_to_float)
         key = "softmax", x.shape, x.dtype, x.get_device(), x.data_ptr() & 15
@@ -223,7 +225,7 @@ def _softmax_entry(patch: Patch, x: torch.Tensor) -> Optional[Described]:
     return None if plan is None else Described(plan, x.get_device(), 3)
 
 
-_OVERRIDES: Dict[str, Dict[str, Callable]] = {
+_OVERRIDES: Dict[str, Dict[str, Override]] = {
     "mm": {"mm": _override_product("mm"), "mm.out": _override_product_out("mm")},
     "bmm": {"bmm": _override_product("bmm"), "bmm.out": _override_product_out("bmm")},
     "addmm": {"addmm": _override_addmm},

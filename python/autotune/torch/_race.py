@@ -31,7 +31,7 @@ def time_us(run: Callable[[], object]) -> float:
     run()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) * 1000
+    return float(start.elapsed_time(end)) * 1000
 
 
 def race(

@@ -5,18 +5,18 @@ from typing import Dict, Optional
 import torch
 
 from . import _engine
-from ._engine import FP8, Described, plan_of, refuse_nondeterministic, tensor_of
+from ._engine import FP8, Described, Key, plan_of, refuse_nondeterministic, tensor_of
 from ._ops import _is_plain, _library
 from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
 
 OUT = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 
-_plans: Dict[tuple, Described] = {}
+_plans: Dict[Key, Described] = {}
 _engine.on_refresh(_plans.clear)
 
 
-def _check(a, b, scale_a, scale_b, out_dtype):
+def _check(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, out_dtype: torch.dtype) -> None:
     for tensor in (a, b, scale_a, scale_b):
         if tensor.device.type != "cuda" or tensor.device != a.device:
             raise TypeError(f"autotune.torch.scaled_mm: tensors are on {a.device} and {tensor.device}; move all to one GPU: .cuda()")
@@ -30,7 +30,7 @@ def _check(a, b, scale_a, scale_b, out_dtype):
         raise TypeError(f"autotune.torch.scaled_mm: scales are {scale_a.dtype} and {scale_b.dtype}; they must be torch.float32")
 
 
-def _scaling(a, b, scale_a, scale_b) -> str:
+def _scaling(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str:
     if scale_a.numel() == scale_b.numel() == 1:
         return "tensor"
     if scale_a.numel() == a.shape[0] and scale_b.numel() == b.shape[1]:
@@ -81,12 +81,26 @@ def _scaled_cuda(
     return c
 
 
-def _scaled_fake(a, b, scale_a, scale_b, out_dtype, use_fast_accum):
+def _scaled_fake(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    out_dtype: torch.dtype,
+    use_fast_accum: bool,
+) -> torch.Tensor:
     torch._check(a.dim() == 2 and b.dim() == 2 and a.shape[1] == b.shape[0], lambda: f"shapes {a.shape} and {b.shape} cannot be multiplied")
     return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
 
 
-def _scaled_cpu(a, b, scale_a, scale_b, out_dtype, use_fast_accum):
+def _scaled_cpu(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    out_dtype: torch.dtype,
+    use_fast_accum: bool,
+) -> None:
     _check(a, b, scale_a, scale_b, out_dtype)
 
 

@@ -5,16 +5,20 @@ not the function itself, because autograd and code made by torch.compile call th
 """
 
 import math
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 import torch
 
 from . import _engine
 from ._attention import attention_problem
 from ._attention_bwd import Three, backward_problem, launch_backward
-from ._engine import Described, layout_key
+from ._engine import Described, Key, layout_key
+from ._ops import Function
 
-Original = Callable[..., Any]
+if TYPE_CHECKING:
+    from ._patch import Patch
+
+Outputs = Callable[[torch.Tensor, torch.Tensor], Tuple[torch.Tensor, torch.Tensor, bool]]  # of queries and values
 
 
 def _fits(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
@@ -34,7 +38,7 @@ def _scale_of(q: torch.Tensor, scale: Optional[float]) -> float:
     return 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
 
 
-def _key(name: str, tensors: Tuple[torch.Tensor, ...], is_causal: bool, scale: float, *more: Any) -> tuple:
+def _key(name: str, tensors: Tuple[torch.Tensor, ...], is_causal: bool, scale: float, *more: Any) -> Key:
     compute = _engine.f32_compute() if tensors[0].dtype is torch.float32 else ""
     return (name, layout_key(*tensors), is_causal, scale, compute, *more)
 
@@ -44,14 +48,18 @@ def _mask(is_causal: bool) -> str:
     return "causal" if is_causal else "none"
 
 
-def _forward_entry(patch, tensors: Three, o: torch.Tensor, is_causal: bool, scale: float, with_lse: bool) -> Optional[Described]:
+def _forward_entry(
+    patch: "Patch", tensors: Three, o: torch.Tensor, is_causal: bool, scale: float, with_lse: bool
+) -> Optional[Described]:
     if not _fits(*tensors) or not scale > 0:
         return None
     plan = patch.plan(attention_problem(*tensors, o, _mask(is_causal), with_lse), tensors[0].get_device(), needs_rival=False)
     return None if plan is None else Described(plan, tensors[0].get_device(), 5, (scale,))
 
 
-def _forward(patch, tensors: Three, is_causal: bool, scale: Optional[float], outputs: Callable[..., Tuple[torch.Tensor, torch.Tensor, bool]]):
+def _forward(
+    patch: "Patch", tensors: Three, is_causal: bool, scale: Optional[float], outputs: Outputs
+) -> Optional[Tuple[torch.Tensor, torch.Tensor]]:
     """(o, lse) by our kernel, or None where aten's has to run. `outputs` makes both as aten's operator does, and says whether lse is filled."""
     q, k, v = tensors
     factor = _scale_of(q, scale)
@@ -64,7 +72,7 @@ def _forward(patch, tensors: Three, is_causal: bool, scale: Optional[float], out
     return o, lse
 
 
-def flash_outputs(q: torch.Tensor, v: torch.Tensor):
+def flash_outputs(q: torch.Tensor, v: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, bool]:
     return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32), True
 
 
@@ -77,21 +85,31 @@ def _like(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return q.new_empty([shape[i] for i in order]).permute([order.index(i) for i in range(4)])
 
 
-def cudnn_outputs(q: torch.Tensor, v: torch.Tensor):
+def cudnn_outputs(q: torch.Tensor, v: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, bool]:
     return _like(q, v), q.new_empty((*q.shape[:3], 1), dtype=torch.float32), True
 
 
-def cudnn_outputs_without_lse(q: torch.Tensor, v: torch.Tensor):
+def cudnn_outputs_without_lse(q: torch.Tensor, v: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, bool]:
     return (*cudnn_outputs(q, v)[:2], False)
 
 
-def efficient_outputs(q: torch.Tensor, v: torch.Tensor):
+def efficient_outputs(q: torch.Tensor, v: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, bool]:
     o = q.new_empty((q.shape[0], q.shape[2], q.shape[1], v.shape[3])).transpose(1, 2)
     return o, q.new_empty((*q.shape[:2], 0), dtype=torch.float32), False
 
 
-def _override_flash(patch, original: Original):
-    def run(keyset, q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
+def _override_flash(patch: "Patch", original: Function) -> Function:
+    def run(
+        keyset: Any,
+        q: Any,
+        k: Any,
+        v: Any,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        return_debug_mask: bool = False,
+        *,
+        scale: Optional[float] = None,
+    ) -> Any:
         # This operator aligns the mask of unequal lengths at the bottom right, and attention's function never asks it for one.
         is_ours = dropout_p == 0 and not return_debug_mask and q.shape[3] == v.shape[3] and not (is_causal and q.shape[2] != k.shape[2])
         made = _forward(patch, (q, k, v), is_causal, scale, flash_outputs) if is_ours else None
@@ -103,8 +121,20 @@ def _override_flash(patch, original: Original):
     return run
 
 
-def _override_cudnn(patch, original: Original):
-    def run(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
+def _override_cudnn(patch: "Patch", original: Function) -> Function:
+    def run(
+        keyset: Any,
+        q: Any,
+        k: Any,
+        v: Any,
+        attn_bias: Any,
+        compute_log_sumexp: bool,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        return_debug_mask: bool = False,
+        *,
+        scale: Optional[float] = None,
+    ) -> Any:
         is_ours = dropout_p == 0 and not return_debug_mask and attn_bias is None
         outputs = cudnn_outputs if compute_log_sumexp else cudnn_outputs_without_lse
         made = _forward(patch, (q, k, v), is_causal, scale, outputs) if is_ours else None
@@ -116,8 +146,19 @@ def _override_cudnn(patch, original: Original):
     return run
 
 
-def _override_efficient(patch, original: Original):
-    def run(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
+def _override_efficient(patch: "Patch", original: Function) -> Function:
+    def run(
+        keyset: Any,
+        q: Any,
+        k: Any,
+        v: Any,
+        attn_bias: Any,
+        compute_log_sumexp: bool,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: Optional[float] = None,
+    ) -> Any:
         # Logarithms are padded to 32 rows there, which ours are not.
         is_ours = dropout_p == 0 and attn_bias is None and not compute_log_sumexp
         made = _forward(patch, (q, k, v), is_causal, scale, efficient_outputs) if is_ours else None
@@ -132,7 +173,7 @@ def _override_efficient(patch, original: Original):
 
 
 def _backward(
-    patch, grad: torch.Tensor, inputs: Three, o: torch.Tensor, lse: torch.Tensor, is_causal: bool, scale: float
+    patch: "Patch", grad: torch.Tensor, inputs: Three, o: torch.Tensor, lse: torch.Tensor, is_causal: bool, scale: float
 ) -> Optional[Three]:
     is_ours = _fits(*inputs) and lse.is_contiguous() and o.stride(3) == grad.stride(3) == 1 and scale > 0
     if not is_ours:
@@ -146,8 +187,8 @@ def _backward(
     return None if entry is None else launch_backward(entry, grad, inputs, (o, lse))
 
 
-def _override_flash_backward(patch, original: Original):
-    def run(keyset, grad, q, k, v, o, lse, *rest, scale=None):
+def _override_flash_backward(patch: "Patch", original: Function) -> Function:
+    def run(keyset: Any, grad: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *rest: Any, scale: Optional[float] = None) -> Any:
         cum_q, _, _, _, dropout_p, is_causal, _, _ = rest
         is_ours = dropout_p == 0 and cum_q is None and not (is_causal and q.shape[2] != k.shape[2])
         made = _backward(patch, grad, (q, k, v), o, lse, is_causal, _scale_of(q, scale)) if is_ours else None
@@ -156,8 +197,8 @@ def _override_flash_backward(patch, original: Original):
     return run
 
 
-def _override_cudnn_backward(patch, original: Original):
-    def run(keyset, grad, q, k, v, o, lse, *rest, scale=None):
+def _override_cudnn_backward(patch: "Patch", original: Function) -> Function:
+    def run(keyset: Any, grad: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *rest: Any, scale: Optional[float] = None) -> Any:
         _, _, bias, cum_q, _, _, _, dropout_p, is_causal = rest
         is_ours = dropout_p == 0 and cum_q is None and bias is None
         made = _backward(patch, grad, (q, k, v), o, lse, is_causal, _scale_of(q, scale)) if is_ours else None
@@ -166,7 +207,7 @@ def _override_cudnn_backward(patch, original: Original):
     return run
 
 
-OVERRIDES: Dict[str, Callable] = {
+OVERRIDES: Dict[str, Callable[["Patch", Function], Function]] = {
     "_scaled_dot_product_flash_attention": _override_flash,
     "_scaled_dot_product_cudnn_attention": _override_cudnn,
     "_scaled_dot_product_efficient_attention": _override_efficient,

@@ -3,7 +3,7 @@
 import statistics
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -22,11 +22,11 @@ _OURS = ("autotune::mm", "autotune::bmm")
 class Collector(TorchDispatchMode):
     """Counts the products that run inside it, of forward and backward passes: `problems`."""
 
-    def __init__(self):
-        super().__init__()
-        self.problems: Counter = Counter()
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.problems: Counter[Problem] = Counter()
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function in _PRODUCTS or function.name() in _OURS:
             self._count(args[0], args[1])
         return function(*args, **(kwargs or {}))
@@ -85,13 +85,13 @@ class ModelReport:
     def records(self) -> List[Dict[str, Any]]:
         return [each.record() for each in self.problems]
 
-    def to_pandas(self):
+    def to_pandas(self) -> Any:
         import pandas
 
         return pandas.DataFrame(self.records())
 
     def __str__(self) -> str:
-        rows = [("calls", "torch us", "before us", "after us", "gain us", "problem")]
+        rows: List[Tuple[str, ...]] = [("calls", "torch us", "before us", "after us", "gain us", "problem")]
         for each in sorted(self.problems, key=lambda each: -each.gain_us):
             times = (each.torch_us, each.before_us, each.after_us, each.gain_us)
             rows.append((str(each.calls), *(f"{time:.1f}" for time in times), each.problem.key))
@@ -146,7 +146,7 @@ def tune(
     anew, so that `patch()` and the operators use the winners. Models are called as they are: without torch.compile.
     """
 
-    def step():
+    def step() -> None:
         result = model(*example_inputs)
         if backward:
             first = result[0] if isinstance(result, (tuple, list)) else result
