@@ -27,7 +27,7 @@ void visit_fields(const Entry& entry, Visitor& fields) {
 }
 
 template <class Self, class Entries, class Visitor>
-void visit_line(Self& portfolio, Entries& entries, Visitor& fields) {
+void visit_portfolio(Self& portfolio, Entries& entries, Visitor& fields) {
     fields.needed("op", portfolio.op);
     fields.needed("arch", portfolio.arch);
     fields.needed("class", portfolio.class_key);
@@ -42,7 +42,7 @@ Portfolio portfolio_of(std::string_view line) {
     RecordReader fields(value, "", kInLines);
     Portfolio portfolio;
     std::vector<Entry> entries;
-    visit_line(portfolio, entries, fields);
+    visit_portfolio(portfolio, entries, fields);
     fields.finish();
     if (entries.empty() || entries.size() > kMostCandidates)
         throw bad_record("\"candidates\" has to be an array of 1 to " + std::to_string(kMostCandidates));
@@ -94,7 +94,7 @@ std::string to_json_line(const Portfolio& portfolio) {
     std::vector<Entry> entries;
     for (const Candidate& each : portfolio.candidates) entries.push_back({each});
     RecordWriter fields(kInLines);
-    visit_line(portfolio, std::as_const(entries), fields);
+    visit_portfolio(portfolio, std::as_const(entries), fields);
     return fields.take().dump();
 }
 

@@ -5,7 +5,7 @@
 namespace autotune::db {
 namespace {
 
-constexpr std::size_t kBatchRows = 64;
+constexpr std::size_t kBatchTrials = 64;
 constexpr std::chrono::milliseconds kBatchTime{250};
 // Trials are committed one by one as long as commits take less than a fiftieth of the time: 1 ms each on a local disk, with
 // trials of 100 ms, is one.
@@ -19,7 +19,7 @@ constexpr std::size_t kMostWaiting = 100'000;
 
 bool TrialQueue::is_due() const {
     const auto pause = std::min<Clock::duration>(kBatchTime, commit_cost_ * kCommitShare);
-    return waiting_.size() >= kBatchRows || Clock::now() - last_commit_ >= pause;
+    return waiting_.size() >= kBatchTrials || Clock::now() - last_commit_ >= pause;
 }
 
 void TrialQueue::add(PendingTrial trial) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 #include "src/runtime/fork.h"
 
 namespace autotune::runtime {
@@ -11,8 +12,8 @@ namespace {
 // What cuMemAlloc gives, and what kernels may assume of their workspace.
 constexpr std::uintptr_t kWorkspaceMisalignedBits = 255;
 
-std::size_t round_up(std::size_t bytes) {
-    return (bytes + kWorkspaceMisalignedBits) & ~kWorkspaceMisalignedBits;
+std::size_t aligned(std::size_t bytes) {
+    return static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), kWorkspaceMisalignedBits + 1));
 }
 
 std::uintptr_t bits_of(const void* address) {
@@ -99,8 +100,8 @@ void Plan::share_workspace() {
     workspace_bytes_ = own.workspace_bytes;
     workspace_zero_bytes_ = own.workspace_zero_bytes;
     if (!when_zero_ || when_zero_->workspace_bytes() == 0) return;
-    const std::size_t own_counters = round_up(own.workspace_zero_bytes);
-    const std::size_t zero_counters = round_up(when_zero_->workspace_zero_bytes());
+    const std::size_t own_counters = aligned(own.workspace_zero_bytes);
+    const std::size_t zero_counters = aligned(when_zero_->workspace_zero_bytes());
     const auto scratch = [](std::size_t bytes, std::size_t counters) { return bytes > counters ? bytes - counters : 0; };
     const std::size_t counters = std::max(own_counters, zero_counters);
     own_offset_ = counters - own_counters;

@@ -1,10 +1,10 @@
 #include "tuner/measure/meter.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
+#include "src/core/clock.h"
 #include "src/core/statistics.h"
 
 namespace autotune::tuner {
@@ -17,10 +17,6 @@ constexpr double kLeast_us = 0.01;            // a launch that vanishes under it
 constexpr std::size_t kLongestChain = 32;     // samples enqueued before the host waits
 constexpr double kChain_us = 50'000;
 constexpr double kStretch_us = 10'000;  // of a block, between two waits
-
-double seconds_since(std::chrono::steady_clock::time_point from) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-}
 
 }  // namespace
 

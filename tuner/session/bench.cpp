@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "src/core/clock.h"
 #include "src/core/error.h"
 #include "src/core/statistics.h"
 #include "tuner/session/bench_entries.h"
@@ -12,7 +13,6 @@
 namespace autotune::tuner {
 namespace {
 
-using std::chrono::duration;
 using std::chrono::milliseconds;
 
 constexpr double kPatience = 1000;  // times the floor: a naive kernel takes some 300 times as long as tensor cores would
@@ -20,10 +20,6 @@ constexpr double kSurvey_us = 20'000;
 constexpr double kSlow_us = 50'000;      // one launch of such a kernel is enough for a survey
 constexpr std::size_t kShortlisted = 3;  // of each family, by best_of_family
 constexpr const char* kLeftOut = "not measured: the survey's time was used up";
-
-double seconds_since(Clock::time_point from) {
-    return duration<double>(Clock::now() - from).count();
-}
 
 // One problem's table on the run's shared processes.
 class Table {

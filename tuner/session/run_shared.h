@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "src/core/clock.h"
 #include "tuner/session/gpu_worker_session.h"
 #include "tuner/worker/journal.h"
 

@@ -7,15 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "src/core/clock.h"
 #include "src/core/file_descriptor.h"
 #include "tuner/worker/protocol.h"
 
 namespace autotune::tuner {
-
-using Clock = std::chrono::steady_clock;
-inline double seconds_since(Clock::time_point from) {
-    return std::chrono::duration<double>(Clock::now() - from).count();
-}
 
 // A child process that speaks frames over its standard input and output. Ends with its owner: the destructor kills and reaps.
 class WorkerProcess {

@@ -22,19 +22,19 @@ Outcome run(const Sandbox& machine, const std::vector<std::string>& words) {
 }
 
 // Pinned to few configs: what is proved does not depend on their number.
-const std::vector<std::string> kTune = {
+const std::vector<std::string> kTuneSoftmax = {
     "--op",    "softmax",     "--shape", "16384x2048",         "--dtype",  "f16",    "--lse", "yes", "--family", "softmax/rows",
     "--param", "threads=128", "--param", "threads_per_row=32", "--budget", "10s,6t", "--json"};
 
 TEST(SoftmaxProduct, IsTunedVerifiedAndAnsweredFromTheDatabase) {
     const Sandbox machine;
-    const Outcome tuned = run(machine, kTune);
+    const Outcome tuned = run(machine, kTuneSoftmax);
     ASSERT_EQ(tuned.exit_code, 0) << tuned.err << tuned.out;
     const json first = json::parse(tuned.out);
     EXPECT_TRUE(first.at("tuned"));
     EXPECT_EQ(first.at("winner").at("family"), "softmax/rows");
     EXPECT_EQ(first.at("winner").at("config").at("threads_per_row"), 32);
-    const Outcome again = run(machine, kTune);
+    const Outcome again = run(machine, kTuneSoftmax);
     ASSERT_EQ(again.exit_code, 0) << again.err;
     EXPECT_FALSE(json::parse(again.out).at("tuned"));
     EXPECT_EQ(json::parse(again.out).at("winner").at("config"), first.at("winner").at("config"));

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-const std::vector<std::string> kTune = {"--op", "hgemm", "--shape", "512x512x512"};
+const std::vector<std::string> kTuned = {"--op", "hgemm", "--shape", "512x512x512"};
 
 // ---- messages ----
 
@@ -75,7 +75,7 @@ TEST(Messages, FileNamesInResultsAreEscapedToo) {
 
 TEST(Export, ThatCannotWriteLeavesTheFileBeforeWhole) {
     CliBench autotune;
-    autotune(kTune);
+    autotune(kTuned);
     const std::string path = autotune.file("rows.jsonl", "an earlier export");
     std::filesystem::create_directory(path + ".part");
     EXPECT_EQ(autotune({"export", "--out", path}).code, ExitCode::usage);
@@ -90,7 +90,7 @@ TEST(Export, ThatCannotWriteLeavesTheFileBeforeWhole) {
 
 TEST(Json, EveryCommandPrintsOneDocument) {
     CliBench autotune;
-    autotune(kTune);
+    autotune(kTuned);
     const std::string rows = autotune.file("rows.jsonl", autotune({"export"}).out);
     const std::vector<std::vector<std::string>> lines = {
         {"tune", "--op", "hgemm", "--shape", "8,16x8x8", "--dry-run"},
@@ -123,7 +123,7 @@ TEST(Json, EveryCommandPrintsOneDocument) {
 
 TEST(Json, VerifyOfTheDatabaseAloneSaysWhatItFound) {
     CliBench autotune;
-    autotune(kTune);
+    autotune(kTuned);
     const auto json = autotune({"verify", "--database-only", "--json"}).json();
     EXPECT_EQ(json["winners"], 1);
     EXPECT_EQ(json["unusable"], 0);
@@ -269,7 +269,7 @@ Said without_reader(CliBench& autotune, const std::vector<std::string>& words) {
 
 TEST(Output, WithoutAReaderTheCommandEndsQuietly) {
     CliBench autotune;
-    autotune(kTune);
+    autotune(kTuned);
     for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
              {"show"}, {"show", "--json"}, {"export"}, {"export", "--json"}, {"families"}, {"--help"}, {"completion", "bash"}}) {
         const Said said = without_reader(autotune, words);

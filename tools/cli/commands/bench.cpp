@@ -151,7 +151,7 @@ void check_plot(const Arguments& arguments, const std::vector<Problem>& problems
     if (!are_of_one_op(problems)) throw Error(ErrorCode::usage, "--plot shows problems of one op; split them over several runs");
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_bench(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = arguments.has("shapes") ? sweep_problems_of(session) : problems_of(session);
     rivals_of(arguments);
     if (arguments.has("dry-run")) {
@@ -208,7 +208,7 @@ Command bench_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run,
+            .run = run_bench,
             .saves_on_stop = true};
 }
 

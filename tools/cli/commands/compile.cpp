@@ -5,7 +5,7 @@
 namespace autotune::cli {
 namespace {
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_compile(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = arguments.has("shapes") ? sweep_problems_of(session) : problems_of(session);
     const std::vector<Device> devices = devices_of_archs(arguments, {"sm_90a"});
     if (!arguments.has("dry-run")) return compile_for(session, devices, problems);
@@ -35,7 +35,7 @@ Command compile_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run,
+            .run = run_compile,
             .saves_on_stop = true};
 }
 

@@ -10,7 +10,7 @@
 namespace autotune::cli {
 namespace {
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_completion(Session& session, const Arguments& arguments) {
     const std::string& shell = arguments.words().front();
     if (shell != "bash" && shell != "zsh") throw Error(ErrorCode::usage, "completion knows bash and zsh, not '" + shell + "'");
     const std::string script = shell == "bash" ? bash_completion() : zsh_completion();
@@ -32,7 +32,7 @@ Command completion_command() {
             .takes_op_options = false,
             .words = "bash|zsh",
             .fewest_words = 1,
-            .run = run};
+            .run = run_completion};
 }
 
 }  // namespace autotune::cli

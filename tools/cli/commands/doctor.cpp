@@ -172,7 +172,7 @@ std::vector<Finding> look_at_everything(Session& session) {
     return findings;
 }
 
-ExitCode run(Session& session, const Arguments&) {
+ExitCode run_doctor(Session& session, const Arguments&) {
     const std::vector<Finding> findings = look_at_everything(session);
     ExitCode code = ExitCode::done;
     Json checks = Json::array();
@@ -204,7 +204,7 @@ Command doctor_command() {
         .takes_op_options = false,
         .words = "",
         .fewest_words = 0,
-        .run = run};
+        .run = run_doctor};
 }
 
 }  // namespace autotune::cli

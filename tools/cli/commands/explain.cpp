@@ -173,7 +173,7 @@ std::vector<Subject> subjects_of(Session& session) {
     return subjects;
 }
 
-ExitCode run(Session& session, const Arguments&) {
+ExitCode run_explain(Session& session, const Arguments&) {
     const std::vector<Problem> problems = problems_of(session);
     const db::WinnerStore& store = session.open_store_to_read();
     const std::vector<Subject> subjects = subjects_of(session);
@@ -196,7 +196,7 @@ Command explain_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run};
+            .run = run_explain};
 }
 
 }  // namespace autotune::cli

@@ -87,7 +87,7 @@ ExitCode write_file(Session& session, const db::WinnerStore& store, const RowFil
     return ExitCode::done;
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_export(Session& session, const Arguments& arguments) {
     const RowFilter filter = row_filter_of(session);
     const db::WinnerStore& store = session.open_store_to_read();
     if (arguments.has("out")) return write_file(session, store, filter, arguments.text("out"));
@@ -108,7 +108,7 @@ Command export_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run};
+            .run = run_export};
 }
 
 }  // namespace autotune::cli

@@ -150,7 +150,7 @@ void print_ops(Session& session) {
     session.out() << "\n";
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_families(Session& session, const Arguments& arguments) {
     const std::vector<Device> devices = devices_of_archs(arguments, known_archs());
     if (!session.json() && !arguments.has("op")) print_ops(session);
     Json list = Json::array();
@@ -185,7 +185,7 @@ Command families_command() {
         .takes_op_options = true,
         .words = "",
         .fewest_words = 0,
-        .run = run};
+        .run = run_families};
 }
 
 }  // namespace autotune::cli

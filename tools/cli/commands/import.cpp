@@ -7,7 +7,7 @@
 namespace autotune::cli {
 namespace {
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_import(Session& session, const Arguments& arguments) {
     db::WinnerStore& store = session.open_store();
     std::vector<std::pair<std::string, db::TakeReport>> taken;
     for (const std::string& path : arguments.words()) {
@@ -29,7 +29,7 @@ Command import_command() {
             .takes_op_options = false,
             .words = "FILE...",
             .fewest_words = 1,
-            .run = run,
+            .run = run_import,
             .saves_on_stop = true};
 }
 

@@ -9,7 +9,7 @@
 namespace autotune::cli {
 namespace {
 
-ExitCode run(Session& session, const Arguments&) {
+ExitCode run_manual(Session& session, const Arguments&) {
     const std::string page = manual_page(all_commands(), session.catalogue().ops(), session.program().version);
     if (session.json()) {
         print_json(session, {{"page", page}});
@@ -29,7 +29,7 @@ Command manual_command() {
             .takes_op_options = false,
             .words = "",
             .fewest_words = 0,
-            .run = run};
+            .run = run_manual};
 }
 
 }  // namespace autotune::cli

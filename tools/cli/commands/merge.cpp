@@ -6,7 +6,7 @@
 namespace autotune::cli {
 namespace {
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_merge(Session& session, const Arguments& arguments) {
     db::WinnerStore& store = session.open_store();
     std::vector<std::pair<std::string, db::TakeReport>> taken;
     for (const std::string& path : arguments.words()) {
@@ -26,7 +26,7 @@ Command merge_command() {
             .takes_op_options = false,
             .words = "DATABASE...",
             .fewest_words = 1,
-            .run = run,
+            .run = run_merge,
             .saves_on_stop = true};
 }
 

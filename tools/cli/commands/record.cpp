@@ -29,7 +29,7 @@ tuner::RecordOptions record_options_of(Session& session, const Problem& problem,
     return options;
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_record(Session& session, const Arguments& arguments) {
     if (!arguments.has("out")) throw Error(ErrorCode::usage, "--out is missing: where to write the space");
     require_writable(arguments.text("out"), "out");
     const Problem problem = only_problem(session);
@@ -72,7 +72,7 @@ Command record_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run,
+            .run = run_record,
             .saves_on_stop = true};
 }
 

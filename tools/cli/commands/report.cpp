@@ -17,7 +17,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::int64_t kShownByDefault = 40;
+constexpr std::int64_t kProblemsByDefault = 40;
 
 // The GPU at hand, if it can be asked; a report needs none.
 std::optional<Gpu> gpu_if_any(Session& session) {
@@ -57,7 +57,7 @@ std::optional<ReportedProblem> reported(Session& session, const db::WinnerStore&
 }
 
 Report report_of(Session& session, const db::WinnerStore& store) {
-    const auto limit = session.arguments().integer("limit", kShownByDefault, {.least = 0});
+    const auto limit = session.arguments().integer("limit", kProblemsByDefault, {.least = 0});
     const MatchingRows rows =
         matching_rows(store, row_filter_of(session), limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit));
     const std::optional<Gpu> gpu = gpu_if_any(session);
@@ -100,7 +100,7 @@ std::string overview_svg(const Report& report, const Catalogue& catalogue) {
     return problems_svg(benched, first.device, catalogue.op_of(first.problem));
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_report(Session& session, const Arguments& arguments) {
     const std::vector<std::string> kinds = {"html", "plot"};
     std::vector<std::string> files;
     for (const std::string& kind : kinds) {
@@ -142,7 +142,7 @@ Command report_command() {
         .takes_op_options = true,
         .words = "",
         .fewest_words = 0,
-        .run = run};
+        .run = run_report};
 }
 
 }  // namespace autotune::cli

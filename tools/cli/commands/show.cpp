@@ -19,7 +19,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::int64_t kShownByDefault = 50;
+constexpr std::int64_t kRowsByDefault = 50;
 
 Json row_json(Session& session, const db::Winner& winner) {
     const auto problem = problem_of(session.catalogue(), winner);
@@ -165,8 +165,8 @@ class Listing {
     std::uint64_t shown_ = 0;
 };
 
-ExitCode run(Session& session, const Arguments& arguments) {
-    const auto limit = arguments.integer("limit", kShownByDefault, {.least = 0});
+ExitCode run_show(Session& session, const Arguments& arguments) {
+    const auto limit = arguments.integer("limit", kRowsByDefault, {.least = 0});
     const RowFilter filter = row_filter_of(session);
     const db::WinnerStore& store = session.open_store_to_read();
     if (arguments.has("misses")) return show_misses(session, store);
@@ -197,7 +197,7 @@ Command show_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run};
+            .run = run_show};
 }
 
 }  // namespace autotune::cli

@@ -102,7 +102,7 @@ void add_csv_rows(const tuner::Simulation& simulation, std::vector<Json>& rows) 
     }
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_simulate(Session& session, const Arguments& arguments) {
     tuner::SimulateOptions options;
     options.strategy = arguments.text("strategy", "all");
     options.runs = static_cast<int>(arguments.integer("runs", options.runs, {.least = 1, .most = 100'000}));
@@ -143,7 +143,7 @@ Command simulate_command() {
             .takes_op_options = false,
             .words = "FILE...",
             .fewest_words = 1,
-            .run = run};
+            .run = run_simulate};
 }
 
 }  // namespace autotune::cli

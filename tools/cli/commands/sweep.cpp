@@ -232,7 +232,7 @@ std::vector<Problem> missed_problems(Session& session) {
     return problems;
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_sweep(Session& session, const Arguments& arguments) {
     const bool of_misses = arguments.has("misses");
     if (of_misses && (arguments.has("shape") || arguments.has("shapes")))
         throw Error(ErrorCode::usage, "--misses takes its problems from the database; leave out --shape and --shapes");
@@ -292,7 +292,7 @@ Command sweep_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run,
+            .run = run_sweep,
             .saves_on_stop = true};
 }
 

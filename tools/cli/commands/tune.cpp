@@ -107,7 +107,7 @@ void check_arch_is_the_gpus(const Arguments& arguments, const Gpu& gpu) {
     }
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_tune(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = problems_of(session);
     std::optional<Gpu> gpu = session.find_gpu();
     if (!gpu) {
@@ -137,7 +137,7 @@ Command tune_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run,
+            .run = run_tune,
             .saves_on_stop = true};
 }
 

@@ -172,7 +172,7 @@ ExitCode Verification::check_kernels(const Gpu& gpu, db::WinnerStore& store, con
     return wrong ? ExitCode::verification : failed ? ExitCode::some_failed : ExitCode::done;
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_verify(Session& session, const Arguments& arguments) {
     if (arguments.has("race") && arguments.has("no-race"))
         throw Error(ErrorCode::usage, "--race and --no-race exclude each other; give one of them");
     RowFilter filter = row_filter_of(session);
@@ -209,7 +209,7 @@ Command verify_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run,
+            .run = run_verify,
             .saves_on_stop = true};
 }
 

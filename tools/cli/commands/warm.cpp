@@ -81,7 +81,7 @@ void print(Session& session, const std::vector<Warmed>& all) {
                   << fmt::format("\n{} kernels serve every first extent from 1 on; they are in the cubin cache\n", all.size());
 }
 
-ExitCode run(Session& session, const Arguments& arguments) {
+ExitCode run_warm(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = problems_up_to(session, arguments.integer("most", kMost, {.least = 1}));
     const std::optional<Gpu> gpu = arguments.has("arch") ? std::nullopt : session.find_gpu();
     const Device device = gpu ? gpu->device : devices_of_archs(arguments, {"sm_90a"}).front();
@@ -112,7 +112,7 @@ Command warm_command() {
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
-            .run = run,
+            .run = run_warm,
             .saves_on_stop = true};
 }
 

@@ -13,7 +13,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::size_t kFewestPlotted = 2;
+constexpr std::size_t kFewestMembers = 2;
 
 struct Member {
     const ReportedProblem* reported = nullptr;
@@ -66,7 +66,7 @@ std::string group_html(const std::vector<Member>& members, const Op& op) {
     const std::string shared = attributes_text(shared_attributes(problems));
     if (!shared.empty()) html += html_paragraph((members.size() > 1 ? "All with " : "With ") + shared + ".", "quiet");
     html += table_html(members, problems, op);
-    if (members.size() >= kFewestPlotted)
+    if (members.size() >= kFewestMembers)
         html += html_charts(problem_charts(benched, first.device, op, chart_width(members.size())));
     return html;
 }

@@ -5,7 +5,7 @@
 namespace autotune::plot {
 namespace {
 
-constexpr double kLeft = 16;
+constexpr double kMargin = 16;
 constexpr double kLine = 18;
 constexpr double kSubtitle_px = 11;  // its letters are narrower than the legend's and the bars' on average
 constexpr double kUnderLegend = 20;  // so that a mark at the top of the plot is not taken for a key
@@ -13,10 +13,10 @@ constexpr double kUnderLegend = 20;  // so that a mark at the top of the plot is
 // Where each entry of the legend stands, line by line.
 std::vector<Point> legend_places(double width, double top, const std::vector<LegendEntry>& legend) {
     std::vector<Point> places;
-    Point at{kLeft, top};
+    Point at{kMargin, top};
     for (const LegendEntry& entry : legend) {
         const double needed = 24 + text_width(entry.name);
-        if (at.x > kLeft && at.x + needed > width - kLeft) at = {kLeft, at.y + kLine};
+        if (at.x > kMargin && at.x + needed > width - kMargin) at = {kMargin, at.y + kLine};
         places.push_back(at);
         at.x += needed + 14;
     }
@@ -28,7 +28,7 @@ std::vector<std::string> subtitle_lines(double width, const std::string& subtitl
     std::vector<std::string> lines;
     std::istringstream words(subtitle);
     for (std::string word; words >> word;) {
-        if (lines.empty() || text_width(lines.back() + " " + word, kSubtitle_px) > width - 2 * kLeft) {
+        if (lines.empty() || text_width(lines.back() + " " + word, kSubtitle_px) > width - 2 * kMargin) {
             lines.push_back(word);
         } else {
             lines.back() += " " + word;
@@ -64,10 +64,10 @@ double heading_height(double width, const Heading& heading, const std::vector<Le
 }
 
 double draw_heading(Svg& svg, const Heading& heading, const std::vector<LegendEntry>& legend) {
-    svg.text({kLeft, 22}, heading.title, "words title");
+    svg.text({kMargin, 22}, heading.title, "words title");
     double line = 22;
     for (const std::string& words : subtitle_lines(svg.width(), heading.subtitle))
-        svg.text({kLeft, line += kLine}, words, "muted");
+        svg.text({kMargin, line += kLine}, words, "muted");
     const std::vector<Point> places = legend_places(svg.width(), heading_lines(svg.width(), heading) + kLine, legend);
     for (std::size_t i = 0; i < legend.size(); ++i) draw_key(svg, legend[i], places[i]);
     return heading_height(svg.width(), heading, legend);
