@@ -1,5 +1,6 @@
-// Families that need neither TMA nor wgmma, run on the host as they are rendered and judged by the tests of their op: every mask,
-// grouped heads, queries and keys of different lengths, tails, rows that see no key, types, alignments.
+// Families that need neither TMA nor wgmma, run on the host as they are rendered and judged by the tests of their op. Of
+// attention: every mask, grouped heads, queries and keys of different lengths, tails, rows that see no key, types, alignments. Of
+// gemm: mutants_host_test.cpp runs the sound templates too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -112,6 +113,11 @@ std::vector<HostCase> cases() {
         backward("simt_window", "simt", "f32", window("32"), "order=0"),
         backward("simt_causal", "simt", "bf16", causal("64")),
         backward("simt_unaligned", "simt", "f16", unmasked("40"), "", {{"dv", "24"}, {"align", "2"}}),
+
+        {"held", "softmax/rows", "", {{"dtype", "bf16"}, {"lse", "yes"}}, {{"33x296"}, {"1x8"}, {"5x1000"}}},
+        {"long", "softmax/rows", "threads=64 threads_per_row=64 held=1 rows_per_thread=1 hold_weights=0", {{"dtype", "f32"}, {"scale", "-3"}}, {{"3x2000"}, {"70x4"}}},
+        {"packed", "add/vector", "vec=8 access_bytes=16 grid_stride=0 waves=0", {{"dtype", "f16"}}, {{"5003"}, {"1"}, {"64"}}},
+        {"narrow", "add/vector", "", {{"dtype", "bf16"}, {"align", "2"}}, {{"777"}}},
     };
 }
 // clang-format on

@@ -753,8 +753,9 @@ const std::vector<Mutant>& mutants() {
 }
 
 bool runs_on_host(const Mutant& mutant) {
-    constexpr std::array families = {"attention/naive", "attention/simt",         "attention/mma",
-                                     "attention/split", "attention_bwd/two_pass", "attention_bwd/simt"};
+    constexpr std::array families = {
+        "attention/naive",    "attention/simt", "attention/mma", "attention/split", "attention_bwd/two_pass",
+        "attention_bwd/simt", "gemm/mma",       "gemm/mma_tf32", "gemm/simt",       "gemm/simt_f32"};
     return std::find(families.begin(), families.end(), mutant.family) != families.end();
 }
 

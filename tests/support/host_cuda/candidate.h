@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "kernel_templates/catalogue.h"
 #include "tests/support/host_cuda/kernel.h"
@@ -28,6 +29,22 @@ class HostCandidate {
     const Family& family_;
     Config config_;
     std::string facts_;
+    HostKernel kernel_;
+};
+
+// The judge of an op as it runs on a device, compiled for the host.
+class HostReference {
+  public:
+    // Throws Error for a text that does not compile. REQUIRES: the catalogue outlives this.
+    HostReference(const Catalogue& catalogue, const Problem& problem)
+        : op_(catalogue.op_of(problem)), kernel_(jit::render_reference(catalogue, op_, problem, {kArch, "13.0"})) {}
+
+    // What it says of each output of a test. Throws KernelFault. REQUIRES: the problem has the facts of the one that this was
+    // made for.
+    std::vector<Expected> compute(const Problem& problem, const OpTest& test);
+
+  private:
+    const Op& op_;
     HostKernel kernel_;
 };
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "src/core/error.h"
@@ -54,26 +55,50 @@ class ScratchFolder {
     std::filesystem::path path_;
 };
 
+// Fused multiplications of the processor, where it has them, in place of calls of fmaf.
+const char* processor_option() {
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("fma") != 0) return " -mfma";
+#endif
+    return "";
+}
+
+// The kernels of a preprocessed text: functions of C whose names begin with the symbol.
+std::set<std::string> kernels_in(const std::string& text, const std::string& symbol) {
+    std::set<std::string> names;
+    const std::string linkage = "extern \"C\"";
+    for (std::size_t at = text.find(linkage); at != std::string::npos; at = text.find(linkage, at + 1)) {
+        const std::string declaration = text.substr(at, text.find('(', at) - at);
+        const std::string name = declaration.substr(declaration.find_last_of(" \n*") + 1);
+        if (name.starts_with(symbol)) names.insert(name);
+    }
+    return names;
+}
+
 // Names in the folder are the same each time, so that a compiler cache knows a text again.
-void build(const jit::Rendered& rendered, const std::vector<std::string>& entries, const ScratchFolder& folder) {
+void build(const jit::Rendered& rendered, const ScratchFolder& folder) {
     for (const auto& [name, text] : rendered.headers) folder.write(name, text);
-    std::string source = "#include \"cuda.h\"\n" + rendered.source + "\n";
-    for (const std::string& entry : entries) source += "HOST_CUDA_ENTRY(" + rendered.symbol + entry + ")\n";
-    folder.write("kernel.cu", source);
+    folder.write("kernel.cu", "#include \"cuda.h\"\n" + rendered.source);
     folder.run(std::string(HOST_CUDA_COMPILER " -E -P -x c++ -std=c++17 -D__CUDACC__ -D__CUDA_ARCH__=800 -I. -I'") +
                HOST_CUDA_DEVICE_FOLDER + "' kernel.cu -o kernel.ii");
-    folder.write("kernel.cpp", translated(folder.read("kernel.ii")));
+    const std::string text = folder.read("kernel.ii");
+    std::string source = translated(text);
+    for (const std::string& name : kernels_in(text, rendered.symbol)) {
+        source += "extern \"C\" int " + name + "_count() { return decltype(host_cuda::call(" + name + "))::count; }\n";
+        source += "extern \"C\" void " + name + "_call(unsigned long long* words) { host_cuda::call(" + name + ")(words); }\n";
+    }
+    folder.write("kernel.cpp", source);
     // Aliasing as nvcc has it; no warnings: the text is written for another compiler.
-    folder.run(HOST_CUDA_LAUNCHER " " HOST_CUDA_COMPILER
-                                  " -c -std=c++17 -O1 -fPIC -w -fno-strict-aliasing -ffp-contract=off kernel.cpp -o kernel.o");
+    folder.run(std::string(HOST_CUDA_LAUNCHER " " HOST_CUDA_COMPILER " -c -std=c++17 -O1 -fPIC -w -fno-strict-aliasing") +
+               " -ffp-contract=off" + processor_option() + " kernel.cpp -o kernel.o");
     folder.run(HOST_CUDA_COMPILER " -shared kernel.o -lm -o kernel.so");
 }
 
 }  // namespace
 
-HostKernel::HostKernel(const jit::Rendered& rendered, const std::vector<std::string>& entries) : symbol_(rendered.symbol) {
+HostKernel::HostKernel(const jit::Rendered& rendered) : symbol_(rendered.symbol) {
     const ScratchFolder folder;
-    build(rendered, entries, folder);
+    build(rendered, folder);
     library_ = ::dlopen(folder.file("kernel.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     check(library_ != nullptr, "a kernel's library cannot be loaded: " + std::string(library_ == nullptr ? ::dlerror() : ""));
 }

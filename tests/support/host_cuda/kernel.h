@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,8 +15,7 @@ inline constexpr const char* kArch = "sm_80";
 // A rendered text as a library of this process. Throws Error{usage} with the compiler's words if g++ cannot compile it.
 class HostKernel {
   public:
-    // `entries`: what is appended to the symbol, as LaunchStep::entry.
-    HostKernel(const jit::Rendered& rendered, const std::vector<std::string>& entries);
+    explicit HostKernel(const jit::Rendered& rendered);
     ~HostKernel();
     HostKernel(const HostKernel&) = delete;
     HostKernel& operator=(const HostKernel&) = delete;

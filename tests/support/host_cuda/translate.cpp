@@ -108,7 +108,7 @@ std::string translated_asm(Cursor& cursor) {
     return translated_ptx(ptx, operands);
 }
 
-// Behind `extern __shared__`: the dynamic part, `alignas(16) unsigned char memory[]`.
+// Behind `extern __shared__`: the dynamic part, `__attribute__((aligned(16))) unsigned char memory[]`.
 std::string translated_dynamic(Cursor& cursor) {
     const std::string declaration = cursor.until(";");
     const std::size_t bracket = declaration.rfind('[');
@@ -116,7 +116,7 @@ std::string translated_dynamic(Cursor& cursor) {
     while (begin > 0 && is_word(declaration[begin - 1])) --begin;
     const std::string name = declaration.substr(begin, bracket - begin);
     std::string type = declaration.substr(0, begin);
-    if (const std::size_t align = type.find("alignas"); align != std::string::npos) type.erase(0, type.find(')', align) + 1);
+    if (const std::size_t end = type.rfind("))"); end != std::string::npos) type.erase(0, end + 2);
     return type + "* const " + name + " = reinterpret_cast<" + type + "*>(host_cuda_shared)";
 }
 

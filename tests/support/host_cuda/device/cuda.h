@@ -10,7 +10,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __grid_constant__
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 
 #define threadIdx (host_cuda_machine->thread)
 #define blockIdx (host_cuda_machine->block)
@@ -36,13 +36,16 @@ float expf(float) noexcept;
 float exp2f(float) noexcept;
 float logf(float) noexcept;
 float log2f(float) noexcept;
-float fmaf(float, float, float) noexcept;
 float fmaxf(float, float) noexcept;
 float fminf(float, float) noexcept;
 float fabsf(float) noexcept;
 double exp(double) noexcept;
 double log(double) noexcept;
 double fabs(double) noexcept;
+double fmax(double, double) noexcept;
+double fmin(double, double) noexcept;
+double fma(double, double, double) noexcept;
+float fmaf(float, float, float) noexcept;
 }
 
 struct alignas(8) uint2 {
@@ -113,7 +116,7 @@ inline long long __double_as_longlong(double value) {
 }
 
 inline float __fmaf_rn(float a, float b, float c) {
-    return fmaf(a, b, c);
+    return __builtin_fmaf(a, b, c);
 }
 inline float __fmul_rn(float a, float b) {
     return a * b;
@@ -184,7 +187,7 @@ inline int lane() {
     return static_cast<int>(host_cuda_machine->thread.x % 32);
 }
 
-// Calls a kernel with parameters that lie in words, one each.
+// A kernel as the tests call it: with parameters that lie in words, one each.
 template <class... Parameters>
 struct Call {
     void (*kernel)(Parameters...);
@@ -213,15 +216,6 @@ Call<Parameters...> call(void (*kernel)(Parameters...)) {
 }
 
 }  // namespace host_cuda
-
-// What the tests find a kernel by: how many parameters it has, and a function that calls it.
-#define HOST_CUDA_ENTRY(name)                                \
-    extern "C" int name##_count() {                          \
-        return decltype(host_cuda::call(name))::count;       \
-    }                                                        \
-    extern "C" void name##_call(unsigned long long* words) { \
-        host_cuda::call(name)(words);                        \
-    }
 
 inline void __syncwarp(unsigned mask = 0xffffffffU) {
     host_cuda::Lanes<int>(mask, "__syncwarp", 0);

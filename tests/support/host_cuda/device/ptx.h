@@ -22,6 +22,9 @@ inline void lg2_approx_ftz_f32(float& to, float x) {
 inline void rcp_approx_ftz_f32(float& to, float x) {
     to = flushed(1.0F / flushed(x));
 }
+inline void sqrt_approx_f32(float& to, float x) {
+    to = __builtin_sqrtf(x);
+}
 inline void cvt_f32_f16(float& to, u16 from) {
     to = host_cuda_machine->from_half(from);
 }
@@ -48,6 +51,22 @@ inline void fma_rn_f16(u16& to, u16 a, u16 b, u16 c) {
     const auto value = [](u16 bits) { return static_cast<double>(host_cuda_machine->from_half(bits)); };
     to = host_cuda_machine->to_half(value(a) * value(b) + value(c));
 }
+inline void fma_rn_f16x2(u32& to, u32 a, u32 b, u32 c) {
+    u16 low, high;
+    fma_rn_f16(low, static_cast<u16>(a), static_cast<u16>(b), static_cast<u16>(c));
+    fma_rn_f16(high, static_cast<u16>(a >> 16), static_cast<u16>(b >> 16), static_cast<u16>(c >> 16));
+    to = pair_of(high, low);
+}
+inline void add_rn_f16x2(u32& to, u32 left, u32 right) {
+    fma_rn_f16x2(to, left, 0x3C003C00U, right);  // times 1
+}
+inline u16 fma_of_bfloats(u32 a, u32 b, u32 c) {
+    const auto value = [](u32 bits) { return static_cast<double>(host_cuda_bits<float>(bits << 16)); };
+    return host_cuda_machine->to_bfloat(value(a) * value(b) + value(c));
+}
+inline void fma_rn_bf16x2(u32& to, u32 a, u32 b, u32 c) {
+    to = pair_of(fma_of_bfloats(a >> 16, b >> 16, c >> 16), fma_of_bfloats(a & 0xFFFF, b & 0xFFFF, c & 0xFFFF));
+}
 inline void mov_b32(u16& low, u16& high, u32 from) {
     low = static_cast<u16>(from);
     high = static_cast<u16>(from >> 16);
@@ -67,6 +86,13 @@ inline void st_shared_v4_b32(u32 at, u32 x, u32 y, u32 z, u32 w) {
 inline void ld_shared_v4_b32(u32& x, u32& y, u32& z, u32& w, u32 at) {
     const uint4 four = *reinterpret_cast<const uint4*>(shared(at));
     x = four.x, y = four.y, z = four.z, w = four.w;
+}
+inline void ld_shared_v2_u32(u32& x, u32& y, u32 at) {
+    const uint2 two = *reinterpret_cast<const uint2*>(shared(at));
+    x = two.x, y = two.y;
+}
+inline void ld_shared_u32(u32& to, u32 at) {
+    to = *reinterpret_cast<const u32*>(shared(at));
 }
 inline void st_shared_b32(u32 at, u32 word) {
     *reinterpret_cast<u32*>(shared(at)) = word;

@@ -1,0 +1,91 @@
+// Many configs of every family that runs on the host, drawn at random from its legal ones, on a problem with tails.
+// AUTOTUNE_HOST_CONFIGS says how many a problem.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/host_cuda/candidate.h"
+
+namespace autotune::test {
+namespace {
+
+struct Swept {
+    std::string family;
+    std::string shape;
+    std::map<std::string, std::string> options;
+};
+
+void PrintTo(const Swept& each, std::ostream* out) {
+    *out << each.family << " " << each.shape;
+}
+
+// clang-format off
+std::vector<Swept> swept() {
+    std::vector<Swept> all;
+    const std::map<std::string, std::string> forward = {{"lse", "yes"}}, backward;
+    for (const auto& [family, dtype] : std::vector<std::pair<std::string, std::string>>{
+             {"attention/naive", "f16"}, {"attention/simt", "f32"}, {"attention/simt", "bf16"}, {"attention/mma", "bf16"},
+             {"attention_bwd/two_pass", "bf16"}, {"attention_bwd/simt", "f32"}}) {
+        const bool is_forward = family.starts_with("attention/");
+        for (auto options : std::vector<std::map<std::string, std::string>>{
+                 {{"mask", "none"}, {"kv-len", "77"}, {"kv-heads", "1"}}, {{"mask", "causal_bottom_right"}, {"kv-len", "60"}},
+                 {{"mask", "window"}, {"left", "9"}, {"right", "30"}, {"dv", "128"}}}) {
+            options["dtype"] = dtype;
+            if (is_forward) options["lse"] = "yes";
+            all.push_back({family, "1x2x90x64", options});
+        }
+    }
+    all.push_back({"attention/split", "1x6x3x64", {{"dtype", "bf16"}, {"kv-heads", "1"}, {"kv-len", "333"}, {"lse", "yes"}}});
+    all.push_back({"attention/split", "2x4x5x128", {{"dtype", "f16"}, {"kv-heads", "2"}, {"kv-len", "150"}, {"mask", "causal_bottom_right"}}});
+    all.push_back({"gemm/mma", "65x72x90", {{"dtype", "f16"}}});
+    all.push_back({"gemm/simt", "65x72x90", {{"dtype", "bf16"}}});
+    all.push_back({"gemm/simt_f32", "65x72x90", {{"dtype", "f32"}, {"compute", "f32"}}});
+    all.push_back({"gemm/mma_tf32", "65x72x90", {{"dtype", "f32"}, {"compute", "tf32"}}});
+    all.push_back({"softmax/rows", "37x1000", {{"dtype", "bf16"}, {"lse", "yes"}}});
+    all.push_back({"add/vector", "5003", {{"dtype", "f16"}}});
+    return all;
+}
+// clang-format on
+
+// A legal config; nullopt where none was found in many tries.
+std::optional<Config> drawn(const SearchSpace& rules, std::mt19937& random) {
+    for (int attempt = 0; attempt < 20000; ++attempt) {
+        Config config;
+        for (const Parameter& parameter : rules.parameters)
+            config.set(parameter.name, parameter.values[random() % parameter.values.size()]);
+        if (rules.contains(config)) return config;
+    }
+    return std::nullopt;
+}
+
+class Sweep : public ::testing::TestWithParam<Swept> {};
+
+TEST_P(Sweep, EveryConfigPassesTheTestsOfItsOp) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Family& family = *catalogue.find_family(GetParam().family);
+    const std::string op = GetParam().family.substr(0, GetParam().family.find('/'));
+    const Problem problem = catalogue.problem({op, GetParam().shape, GetParam().options});
+    const SearchSpace rules = family.rules(problem, reference_device(host_cuda::kArch).value());
+    const char* const wanted = std::getenv("AUTOTUNE_HOST_CONFIGS");
+    std::mt19937 random(7);
+    for (int left = wanted == nullptr ? 10 : std::atoi(wanted); left > 0; --left) {
+        const std::optional<Config> config = drawn(rules, random);
+        ASSERT_TRUE(config) << "no legal config was found";
+        EXPECT_EQ(host_cuda::HostCandidate(catalogue, family, problem, *config).examine(problem), "")
+            << family.name() << " " << config->to_string() << " for " << problem.key();
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Sweep, ::testing::ValuesIn(swept()), [](const auto& entry) {
+    std::string name = entry.param.family + "_" + std::to_string(entry.index);
+    std::replace(name.begin(), name.end(), '/', '_');
+    return name;
+});
+
+}  // namespace
+}  // namespace autotune::test
