@@ -11,6 +11,7 @@
 #include "kernel_templates/common/fill.h"
 #include "src/core/error.h"
 #include "tests/support/refusal.h"
+#include "tests/support/sanitizer.h"
 
 namespace autotune {
 namespace {
@@ -232,8 +233,9 @@ TEST_P(AttentionMask, AgreesWithItsDefinitionForLengthsTo300) {
     const MaskCase mask = GetParam();
     TileFaults faults;
     int wrong_rows = 0;
-    for (int q_len = 1; q_len <= 300; q_len += q_len < 8 ? 1 : 29) {
-        for (int kv_len = 1; kv_len <= 300; kv_len += kv_len < 8 ? 1 : 13) {
+    const int q_step = test::kIsSanitized ? 145 : 29, kv_step = test::kIsSanitized ? 97 : 13;
+    for (int q_len = 1; q_len <= 300; q_len += q_len < 8 ? 1 : q_step) {
+        for (int kv_len = 1; kv_len <= 300; kv_len += kv_len < 8 ? 1 : kv_step) {
             const attention::View view = view_of(mask, q_len, kv_len);
             std::vector<std::pair<int, int>> seen;
             double pairs = 0;
@@ -399,7 +401,7 @@ TEST_P(AttentionVerifier, PassesASoundKernelAndFindsFaults) {
 
 // The scores of a scale that is no power of two are not exact, and keys that do not match weigh nothing even together.
 TEST(AttentionVerifier, PassesASoundKernelOnOneHotKeysOfAnyHeadSize) {
-    for (const char* shape : {"1x1x100x128", "1x1x100x256", "1x1x100x40"}) {
+    for (const char* shape : {"1x1x20x128", "1x1x20x256", "1x1x20x40"}) {
         for (const char* dtype : {"bf16", "f16", "f32"}) {
             const Solved made = solved(shape, {{"dtype", dtype}, {"kv-len", "3000"}}, "needle");
             EXPECT_TRUE(passes(made, "needle", simulated(made, -1, 0))) << shape << " " << dtype;

@@ -31,19 +31,21 @@ std::vector<Problem> problems_of(const Catalogue& catalogue, const Family& famil
     return problems;
 }
 
+// Every problem on every device; under a sanitizer, which looks at the code and not at the facts, one problem of each device.
 std::vector<Subject> subjects(const Catalogue& catalogue, const Family& family) {
     std::vector<Subject> found;
     for (const std::string& arch : known_archs()) {
         const Device device = reference_device(arch).value();
         for (const Problem& problem : problems_of(catalogue, family)) {
-            if (!family.refuses(problem, device)) found.push_back({&family, problem, device});
+            if (family.refuses(problem, device)) continue;
+            found.push_back({&family, problem, device});
+            if (test::kIsSanitized) break;
         }
     }
     return found;
 }
 
-// Every problem on one device each, in turn: for facts that cost an enumeration. Under a sanitizer, which looks at the code and
-// not at the facts, one of them will do.
+// Every problem on one device each, in turn: for facts that cost an enumeration. Under a sanitizer one of them.
 std::vector<Subject> few_subjects(const Catalogue& catalogue, const Family& family) {
     const std::vector<std::string> archs = known_archs();
     std::vector<Subject> found;
@@ -85,8 +87,8 @@ std::string test_name(std::string name) {
     return name;
 }
 
-// About 20 configs spread over the legal ones, the default first. Remembered: enumerating is what these tests spend their time
-// on.
+// About 20 configs spread over the legal ones, 4 under a sanitizer, the default first. Remembered: enumerating is what these
+// tests spend their time on.
 const std::vector<Config>& sample(const Subject& subject) {
     static std::map<std::string, std::vector<Config>> samples;
     std::vector<Config>& picked = samples[subject.describe()];
@@ -94,7 +96,8 @@ const std::vector<Config>& sample(const Subject& subject) {
     const SearchSpace space = subject.family->space(subject.problem, subject.device);
     const std::vector<Config> all = space.enumerate();
     picked.push_back(space.default_config);
-    for (std::size_t i = 0; i < all.size(); i += all.size() / 20 + 1) picked.push_back(all[i]);
+    const std::size_t wanted = test::kIsSanitized ? 3 : 20;
+    for (std::size_t i = 0; i < all.size(); i += all.size() / wanted + 1) picked.push_back(all[i]);
     return picked;
 }
 

@@ -55,8 +55,8 @@ class TemplatesTest : public ::testing::TestWithParam<std::tuple<std::string, st
 const std::vector<std::string> kDealt = {"sm_86", "sm_89", "sm_120"};
 
 // Of the first example that the family accepts on this architecture, and of the first of each other way to multiply f32, which
-// have registers of their own; layouts of those are dealt over the architectures. Every config is compiled for sm_80 and sm_90a and for
-// one of the others.
+// have registers of their own; layouts of those are dealt over the architectures. Every config is compiled for sm_80 and sm_90a
+// and for one of the others.
 TEST_P(TemplatesTest, NamedConfigsCompileWithoutSpills) {
     const Device device = reference_device(arch()).value();
     const auto turn = static_cast<std::size_t>(std::find(kArchs.begin(), kArchs.end(), arch()) - kArchs.begin());
@@ -73,7 +73,8 @@ TEST_P(TemplatesTest, NamedConfigsCompileWithoutSpills) {
         const Problem& problem = compute.empty() ? problems.front() : problems[2 * turn % problems.size()];
         const SearchSpace space = family().space(problem, device);
         for (std::size_t i = 0; i < space.named.size(); ++i)
-            if (dealt == kDealt.end() || kDealt[i % kDealt.size()] == *dealt) expect_compiles(problem, space, space.named[i].config);
+            if (dealt == kDealt.end() || kDealt[i % kDealt.size()] == *dealt)
+                expect_compiles(problem, space, space.named[i].config);
     }
 }
 
