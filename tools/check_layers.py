@@ -33,6 +33,16 @@ ARROWS = {
     "tools/cli": ["tuner/session", "src/runtime", "include/autotune", "tools/cli/plot"],
     "tools/cli/plot": ["src/core"],
 }
+# Rooms of the command, and which others each may include beside what all commands share (files of tools/cli itself), which knows all rooms
+# but the commands. These arrows are not followed further: the shared session holds parts of several rooms.
+COMMAND_ROOMS = {
+    "tools/cli/commands": ["input", "output", "help", "plot"],
+    "tools/cli/help": ["input", "output"],
+    "tools/cli/output": ["input", "plot"],
+    "tools/cli/input": [],
+    "tools/cli/plot": [],
+    "tools/cli": ["input", "output", "help"],
+}
 # Folders of rooms: a file of theirs that lies in no room is a breach.
 ROOMS_ONLY = ["src", "tuner", "tools"]
 # Headers of dependencies that only some boxes may see. Tests see everything.
@@ -79,6 +89,18 @@ def box_of(path):
     return max((box for box in ARROWS if fnmatch.fnmatch(path, box + "/*")), key=len, default=None)
 
 
+def command_room(path):
+    """The room of the command that a path lies in, or None."""
+    folder = path.rpartition("/")[0]
+    return folder if folder in COMMAND_ROOMS else None
+
+
+def breaches_of_command_rooms(name, target):
+    room, other = command_room(name), command_room(target)
+    if room and other and other not in (room, "tools/cli") and other.rpartition("/")[2] not in COMMAND_ROOMS[room]:
+        yield f"{room} may not include {target}"
+
+
 def breaches_of_include(box, bracket, target):
     # Installed headers are included as <autotune/...>.
     other = box_of("include/" + target) if target.startswith("autotune/") else box_of(target) if bracket == '"' else None
@@ -122,6 +144,7 @@ def breaches_of_file(name, text, ops):
         include = INCLUDE.match(line)
         if include:
             yield from ((number, why) for why in breaches_of_include(box, *include.groups()))
+            yield from ((number, why) for why in breaches_of_command_rooms(name, include.group(2)))
         elif PRINTS.search(line) and box not in MAY_PRINT:
             yield number, f"{box} prints; only tools/cli does"
         elif READS_ENVIRONMENT.search(line) and box not in MAY_READ_ENVIRONMENT and name not in ENVIRONMENT_EXCEPTIONS:

@@ -35,6 +35,9 @@ BREACHES = [
     ("tuner/measure/a.cpp", '#include "tuner/verify/verifier.h"\n', "tuner/measure may not include tuner/verify/verifier.h"),
     ("tuner/worker/a.cpp", '#include "tuner/session/tune.h"\n', "tuner/worker may not include tuner/session/tune.h"),
     ("tools/cli/plot/a.cpp", '#include "tools/cli/cli.h"\n', "tools/cli/plot may not include tools/cli/cli.h"),
+    ("tools/cli/input/a.cpp", '#include "tools/cli/output/table.h"\n', "tools/cli/input may not include tools/cli/output/table.h"),
+    ("tools/cli/output/a.cpp", '#include "tools/cli/help/help.h"\n', "tools/cli/output may not include tools/cli/help/help.h"),
+    ("tools/cli/a.cpp", '#include "tools/cli/commands/tune.h"\n', "tools/cli may not include tools/cli/commands/tune.h"),
 ]
 # Ops that the tree has.
 OPS = [("kernel_templates/gemm/op.cpp", ""), ("kernel_templates/add/op.cpp", "")]
@@ -43,6 +46,7 @@ CLEAN = [
     ("tuner/session/a.cpp", '#include "src/core/problem.h"\n// std::cout << x, getenv("x")\nvoid f() { std::snprintf(t, 1, "x"); }\n'),
     ("src/gpu/a.cpp", "#include <cuda.h>\n"),
     ("kernel_templates/gemm/rivals/a.cpp", '#include "kernel_templates/gemm/gemm_problem.h"\n#include "src/gpu/blas.h"\n'),
+    ("tools/cli/commands/a.cpp", '#include "tools/cli/output/table.h"\n#include "tools/cli/session.h"\n'),
     ("tools/cli/b.cpp", 'auto f() { return help("autotune --op gemm --family gemm/mma"); }  // "gemm"\n'),
     ("src/runtime/b.cpp", 'auto f() { return "gemm"; }\n'),
     ("src/runtime/c.cpp", 'auto f() { return ::secure_getenv("HOME"); }\n'),
