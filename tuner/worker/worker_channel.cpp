@@ -25,11 +25,10 @@ void set_limit(__rlimit_resource resource, rlim_t value) {
 }  // namespace
 
 WorkerChannel::WorkerChannel() {
-    in_ = ::fcntl(0, F_DUPFD_CLOEXEC, 3);
-    out_ = ::fcntl(1, F_DUPFD_CLOEXEC, 3);
-    const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (nothing >= 0) ::dup2(nothing, 0);
-    if (nothing > 2) ::close(nothing);
+    in_ = FileDescriptor(::fcntl(0, F_DUPFD_CLOEXEC, 3));
+    out_ = FileDescriptor(::fcntl(1, F_DUPFD_CLOEXEC, 3));
+    const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // 3 or more: what it replaces is open
+    if (nothing.open()) ::dup2(nothing.get(), 0);
     ::dup2(2, 1);
 }
 
@@ -38,7 +37,7 @@ std::optional<Message> WorkerChannel::receive() {
     while (true) {
         if (auto message = decoder_.next()) return message;
         if (!decoder_.broken().empty()) return std::nullopt;
-        const ssize_t count = ::read(in_, chunk.data(), chunk.size());
+        const ssize_t count = ::read(in_.get(), chunk.data(), chunk.size());
         if (count > 0) decoder_.feed(std::span(chunk).first(static_cast<std::size_t>(count)));
         if (count == 0 || (count < 0 && errno != EINTR)) return std::nullopt;
     }
@@ -48,7 +47,7 @@ void WorkerChannel::send(const Message& message) {
     const std::vector<std::byte> frame = encode(message);
     std::size_t sent = 0;
     while (sent < frame.size()) {
-        const ssize_t count = ::write(out_, frame.data() + sent, frame.size() - sent);
+        const ssize_t count = ::write(out_.get(), frame.data() + sent, frame.size() - sent);
         if (count > 0) sent += static_cast<std::size_t>(count);
         if (count < 0 && errno != EINTR) ::_exit(1);
     }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/core/file_descriptor.h"
 #include "tuner/worker/protocol.h"
 
 namespace autotune::tuner {
@@ -18,8 +19,8 @@ class WorkerChannel {
     void send(const Message& message);
 
   private:
-    int in_ = -1;
-    int out_ = -1;
+    FileDescriptor in_;
+    FileDescriptor out_;
     Decoder decoder_;
 };
 

@@ -23,16 +23,12 @@ constexpr int kAskEvery_ms = 100;  // a signal between the question and the wait
 
 // O_NONBLOCK: a pipe that nobody writes to is opened at once, and waited for where a stop is noticed.
 InputFile::InputFile(const std::string& path, std::function<bool()> stopped)
-    : path_(path), stopped_(std::move(stopped)), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (descriptor_ < 0) refuse(path_, errno);
-}
-
-InputFile::~InputFile() {
-    ::close(descriptor_);
+    : path_(path), stopped_(std::move(stopped)), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (!file_.open()) refuse(path_, errno);
 }
 
 bool InputFile::wait_for_more() const {
-    pollfd file{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    pollfd file{.fd = file_.get(), .events = POLLIN, .revents = 0};
     while (!stopped_()) {
         if (::poll(&file, 1, kAskEvery_ms) > 0) return true;
     }
@@ -41,7 +37,7 @@ bool InputFile::wait_for_more() const {
 
 InputFile::int_type InputFile::underflow() {
     while (wait_for_more()) {
-        const ssize_t got = ::read(descriptor_, letters_.data(), letters_.size());
+        const ssize_t got = ::read(file_.get(), letters_.data(), letters_.size());
         if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (got < 0) refuse(path_, errno);
         setg(letters_.data(), letters_.data(), letters_.data() + got);

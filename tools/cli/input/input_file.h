@@ -5,6 +5,8 @@
 #include <streambuf>
 #include <string>
 
+#include "src/core/file_descriptor.h"
+
 namespace autotune::cli {
 
 // A file, a pipe or a terminal to read from that ends when the user asks to stop, also while nothing comes.
@@ -12,9 +14,6 @@ class InputFile : public std::streambuf {
   public:
     // Throws Error{usage} naming the file where it cannot be read. `stopped` is asked whenever more is read.
     InputFile(const std::string& path, std::function<bool()> stopped);
-    ~InputFile() override;
-    InputFile(const InputFile&) = delete;
-    InputFile& operator=(const InputFile&) = delete;
 
   protected:
     int_type underflow() override;
@@ -25,7 +24,7 @@ class InputFile : public std::streambuf {
     std::array<char, 1 << 16> letters_;
     std::string path_;
     std::function<bool()> stopped_;
-    int descriptor_ = -1;
+    FileDescriptor file_;
 };
 
 }  // namespace autotune::cli
