@@ -46,6 +46,28 @@ std::string text_of(const EmbeddedFile& file, const std::string& directory) {
     return read_file(path);
 }
 
+// The names of the .cuh files below a folder.
+std::vector<std::string> device_files_below(const std::string& directory) {
+    std::vector<std::string> names;
+    std::error_code unreadable;
+    for (fs::recursive_directory_iterator at(directory, unreadable), end; !unreadable && at != end; at.increment(unreadable))
+        if (at->path().extension() == ".cuh") names.push_back(at->path().lexically_relative(directory).generic_string());
+    return names;
+}
+
+bool is_embedded(const std::string& file) {
+    const auto& files = registry().files;
+    return std::any_of(files.begin(), files.end(), [&](const EmbeddedFile& known) { return known.name == file; });
+}
+
+// Adds the headers that the folder has beside the embedded ones: an older text of a template may include some that are gone.
+void add_headers_of(const std::string& directory, std::vector<TemplateHeader>& to) {
+    for (const std::string& name : device_files_below(directory))
+        if (is_header(name) && !is_embedded(name)) to.push_back({name, read_file(fs::path(directory) / name)});
+    // Identities depend on the order of headers, which is that of their names.
+    std::sort(to.begin(), to.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+}
+
 bool has_alias(const Op& op, std::string_view name) {
     const std::vector<OpAlias> aliases = op.aliases();
     return std::any_of(aliases.begin(), aliases.end(), [&](const OpAlias& alias) { return alias.name == name; });
@@ -118,6 +140,7 @@ Catalogue::Catalogue(const std::string& directory) {
             texts_.emplace_back(file.name, text);
         }
     }
+    if (!directory.empty()) add_headers_of(directory, headers_);
 }
 
 void Catalogue::add(FamilyDefinition definition) {

@@ -27,7 +27,7 @@ class Catalogue {
     // What is embedded in the binary.
     static Catalogue embedded();
     // The same, with each file that exists under `directory` (<op>/<family>/kernel.cuh, <op>/reference.cuh, common/*.cuh) in
-    // place of its embedded text. Throws Error{usage} if the directory cannot be read.
+    // place of its embedded text, and headers that it alone has. Throws Error{usage} if the directory cannot be read.
     static Catalogue from_directory(const std::string& directory);
 
     const std::vector<const Op*>& ops() const { return ops_; }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -99,6 +100,27 @@ TEST(Catalogue, AChangedHeaderChangesTheIdentityOfThoseWhoIncludeIt) {
     const Catalogue replaced = Catalogue::from_directory(folder.path());
     for (const Family* family : embedded.families()) {
         EXPECT_NE(replaced.template_identity(*family), embedded.template_identity(*family));
+    }
+}
+
+TEST(Catalogue, AHeaderThatOnlyTheDirectoryHasIsPartOfWhatIncludesIt) {
+    const Family& family = *Catalogue::embedded().families().front();
+    const TemplatesFolder folder;
+    folder.write(std::string(family.name()) + "/kernel.cuh", "#include \"common/gone.cuh\"\n");
+    folder.write("common/gone.cuh", "// one text\n");
+    const Catalogue one = Catalogue::from_directory(folder.path());
+    EXPECT_TRUE(std::any_of(one.headers().begin(), one.headers().end(),
+                            [](const TemplateHeader& header) { return header.name == "common/gone.cuh"; }));
+    folder.write("common/gone.cuh", "// another text\n");
+    EXPECT_NE(Catalogue::from_directory(folder.path()).template_identity(family), one.template_identity(family));
+}
+
+TEST(Catalogue, HeadersAreInNameOrderEmbeddedAndFromADirectory) {
+    const TemplatesFolder folder;
+    folder.write("add/aside.cuh", "// between others\n");
+    for (const Catalogue& catalogue : {Catalogue::embedded(), Catalogue::from_directory(folder.path())}) {
+        const auto& headers = catalogue.headers();
+        EXPECT_TRUE(std::is_sorted(headers.begin(), headers.end(), [](const auto& a, const auto& b) { return a.name < b.name; }));
     }
 }
 

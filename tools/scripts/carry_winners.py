@@ -2,80 +2,163 @@
 """Gives winners the identity of the present template where it compiles to the same machine code as the one they were measured with, so
 that a change which leaves their instances alone does not cost their measurements. Rewrites the files; prints the lines that stay behind.
 
-    tools/scripts/carry_winners.py AUTOTUNE OLD_TEMPLATES IDENTITY FILE.jsonl...
+    tools/scripts/carry_winners.py AUTOTUNE OLD_TEMPLATES FILE.jsonl...
 
 AUTOTUNE: the command with the present templates embedded. OLD_TEMPLATES: a kernel_templates folder of the commit that the winners are
-of (git worktree). IDENTITY: the present template's, from any tune with it. Winners of other families than IDENTITY's are left alone.
-Exit 1 if a line stays behind. The cubins are compared whole, but for names that are made of a hash of the source.
+of (git worktree). Winners of neither text are left alone. Exit 1 if a line stays behind.
+
+Compared is what a GPU is given of each kernel: its code, constant banks, shared memory, registers, stack and launch attributes. Left out
+are symbols and constants at namespace scope, whose values are in the code; an instruction that reads their addresses is an error.
 """
 import argparse
 import json
 import os
 import re
+import struct
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 # The symbol ends in a hash of the source, and names of what is local to it carry one more.
 HASHES = re.compile(rb"_[0-9a-f]{16}|_cu_[0-9a-f]{8}")
+COMPARED = (b".text.", b".nv.info", b".nv.constant0.", b".nv.constant2", b".nv.constant3", b".nv.shared.")
+SYMBOL_TABLE, NO_BITS = 2, 8          # section types of ELF
+PARAMETER_BANK = 0x0A                 # attribute of .nv.info.KERNEL that begins with the index of a symbol
+CONSTANT_FORMS, ADDRESSES = (3, 5), 4  # forms of an instruction that reads a constant bank, and the bank of variables' addresses
 
 
-def shape_of(extents):
-    batch = "" if extents["batch"] == 1 else f"{extents['batch']}*"
-    return f"{batch}{extents['m']}x{extents['n']}x{extents['k']}"
+class Cubin:
+    """The sections of a cubin: (name without hashes, header, bytes) each."""
+
+    def __init__(self, image):
+        at, = struct.unpack_from("<Q", image, 0x28)
+        count, names = struct.unpack_from("<HH", image, 0x3C)
+        headers = [struct.unpack_from("<IIQQQQIIQQ", image, at + 64 * i) for i in range(count)]
+        contents = [b"" if h[1] == NO_BITS else image[h[4]:h[4] + h[5]] for h in headers]
+        self.sections = [(text_at(contents[names], h[0]), h, bits) for h, bits in zip(headers, contents)]
+        _, header, bits = next(section for section in self.sections if section[1][1] == SYMBOL_TABLE)
+        self.symbols = [text_at(contents[header[6]], struct.unpack_from("<I", bits, i)[0]) for i in range(0, len(bits), 24)]
+
+    def code(self):
+        """What is compared, by section."""
+        compared = {}
+        for name, header, bits in self.sections:
+            if not name.startswith(COMPARED):
+                continue
+            if name.startswith(b".text.") and reads_addresses(bits):
+                raise SystemExit(f"carry_winners.py: {name.decode()} reads addresses of variables, which are not compared")
+            value = self.attributes(bits, name == b".nv.info") if name.startswith(b".nv.info") else bits
+            compared[name] = (header[5], value)
+        return compared
+
+    def attributes(self, bits, of_symbols):
+        """Records of an .nv.info section, without the indices of symbols."""
+        records, at = [], 0
+        while at < len(bits):
+            form, attribute, value = struct.unpack_from("<BBH", bits, at)
+            at += 4
+            if form != 4:
+                records.append((attribute, value))
+                continue
+            payload = bits[at:at + value]
+            at += value
+            if of_symbols:
+                payload = self.symbols[struct.unpack_from("<I", payload)[0]] + payload[4:]
+            elif attribute == PARAMETER_BANK:
+                payload = payload[4:]
+            records.append((attribute, payload))
+        return sorted(records, key=str) if of_symbols else records
 
 
-def cubin_of(autotune, winner, templates):
-    """The winner's instance as `autotune compile` makes it, without its name; templates None: the embedded ones."""
-    words = winner["problem"]["class"].split()
-    with tempfile.TemporaryDirectory() as folder:
-        kept = os.path.join(folder, "kept")
-        os.mkdir(kept)
-        command = [autotune, "compile", "--op", words[0], "--shape", shape_of(winner["problem"]["extents"]), "--family", winner["family"],
-                   "--arch", winner["arch"], "--count", "1", "--keep", kept]
-        for word in words[1:]:
-            command += ["--" + word.split("=")[0], word.split("=")[1]]
-        for name, value in winner["config"].items():
-            command += ["--param", f"{name}={value}"]
-        if templates:
-            command += ["--templates", templates]
-        environment = dict(os.environ, AUTOTUNE_CACHE_DIR=os.path.join(folder, "cache"), XDG_DATA_HOME=folder)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        cubins = [name for name in os.listdir(kept) if name.endswith(".cubin")]
-        if done.returncode != 0 or len(cubins) != 1:
+def text_at(table, offset):
+    return HASHES.sub(b"", table[offset:table.index(b"\0", offset)])
+
+
+def reads_addresses(code):
+    words = (struct.unpack_from("<Q", code, at)[0] for at in range(0, len(code), 16))
+    return any(word >> 9 & 7 in CONSTANT_FORMS and word >> 54 & 31 == ADDRESSES for word in words)
+
+
+def words_of(extents):
+    """As the command takes them: --shape with the batch before a star and the others in the op's order, and options."""
+    options = {"--" + name.replace("_", "-"): str(extents[name]) for name in ("kv_heads", "kv_len") if name in extents}
+    shape = "x".join(str(value) for name, value in extents.items() if name not in ("batch", "kv_heads", "kv_len"))
+    batch = extents.get("batch", 1)
+    return ["--shape", shape if batch == 1 else f"{batch}*{shape}"] + [word for pair in options.items() for word in pair]
+
+
+class Tool:
+    """The command with one text of the templates."""
+
+    def __init__(self, autotune, templates, folder):
+        self.command = [autotune]
+        self.templates = ["--templates", templates] if templates else []
+        self.environment = dict(os.environ, AUTOTUNE_CACHE_DIR=os.path.join(folder, "cache"), XDG_DATA_HOME=folder)
+
+    def run(self, *words):
+        command = self.command + list(words) + self.templates
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        if done.returncode != 0:
             raise SystemExit(f"carry_winners.py: {' '.join(command)}\n{done.stdout}{done.stderr}")
-        with open(os.path.join(kept, cubins[0]), "rb") as file:
-            return HASHES.sub(b"", file.read())
+        return done.stdout
+
+    def identities(self, ops):
+        documents = [json.loads(self.run("families", "--op", op, "--json")) for op in sorted(ops)]
+        return {family["name"]: family["template_identity"] for document in documents for family in document["families"]}
+
+    def code_of(self, winner):
+        """Of the winner's instance."""
+        op, *options = winner["problem"]["class"].split()
+        with tempfile.TemporaryDirectory() as kept:
+            words = ["compile", "--op", op, *words_of(winner["problem"]["extents"]), "--family", winner["family"], "--arch",
+                     winner["arch"], "--count", "1", "--keep", kept]
+            for option in options:
+                words += ["--" + option.split("=")[0], option.split("=")[1]]
+            for name, value in winner["config"].items():
+                words += ["--param", f"{name}={value}"]
+            said = self.run(*words)
+            cubins = [name for name in os.listdir(kept) if name.endswith(".cubin")]
+            if len(cubins) != 1:
+                raise SystemExit(f"carry_winners.py: one kernel was expected of {' '.join(words)}\n{said}")
+            with open(os.path.join(kept, cubins[0]), "rb") as file:
+                return Cubin(file.read()).code()
+
+
+class Carrier:
+    def __init__(self, now, before, ops):
+        self.now, self.before = now, before
+        self.identities_now, self.identities_before = now.identities(ops), before.identities(ops)
+
+    def carried(self, line):
+        """The line as it is to be, and its problem if it stays behind."""
+        winner = json.loads(line)
+        identity = self.identities_now[winner["family"]]
+        if winner["template"] == identity or winner["template"] != self.identities_before[winner["family"]]:
+            return line, None
+        if self.now.code_of(winner) != self.before.code_of(winner):
+            return line, " ".join([winner["family"], *words_of(winner["problem"]["extents"]), winner["problem"]["class"]])
+        return line.replace(f'"template":"{winner["template"]}"', f'"template":"{identity}"'), None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("autotune")
     parser.add_argument("old_templates")
-    parser.add_argument("identity")
     parser.add_argument("files", nargs="+")
-    parser.add_argument("--family", default="gemm/wgmma")
     options = parser.parse_args()
-
-    def carried(line):
-        winner = json.loads(line)
-        if winner["family"] != options.family or winner["template"] == options.identity:
-            return line, None
-        now, before = (cubin_of(options.autotune, winner, templates) for templates in (None, options.old_templates))
-        if now != before:
-            return line, f"{shape_of(winner['problem']['extents'])} {winner['problem']['class']}"
-        return line.replace(f'"template":"{winner["template"]}"', f'"template":"{options.identity}"'), None
-
-    behind = 0
+    lines = {}
     for path in options.files:
         with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            results = list(pool.map(carried, lines))
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(line + "\n" for line, _ in results)
-        for _, problem in results:
-            if problem:
+            lines[path] = [line for line in file.read().splitlines() if line]
+    ops = {json.loads(line)["op"] for of_file in lines.values() for line in of_file}
+    behind = 0
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        carrier = Carrier(Tool(options.autotune, None, folder), Tool(options.autotune, options.old_templates, folder), ops)
+        for path, of_file in lines.items():
+            results = list(pool.map(carrier.carried, of_file))
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(line + "\n" for line, _ in results)
+            for problem in (problem for _, problem in results if problem):
                 behind += 1
                 print(problem, flush=True)
     raise SystemExit(1 if behind else 0)

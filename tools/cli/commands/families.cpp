@@ -38,7 +38,7 @@ FamilyFacts facts_of(const Family& family, const Problem& problem, const std::ve
     return facts;
 }
 
-Json family_json(const FamilyFacts& facts, const Problem& problem) {
+Json family_json(const FamilyFacts& facts, const Problem& problem, const std::string& template_identity) {
     Json parameters = Json::array(), named = Json::array(), legal = Json::object();
     if (facts.space) {
         for (const Parameter& parameter : facts.space->parameters) {
@@ -53,6 +53,7 @@ Json family_json(const FamilyFacts& facts, const Problem& problem) {
     for (const auto& [arch, count] : facts.legal) legal[arch] = count.value_or(0);
     Json json{{"name", facts.family->name()}, {"op", problem.op}, {"about", facts.family->about()}, {"parameters", parameters},
               {"named_configs", named},       {"legal", legal},   {"problem", problem.key()}};
+    json["template_identity"] = template_identity;
     if (facts.space) json["default_config"] = config_json(facts.space->default_config);
     if (!facts.space) json["refused"] = facts.refusal;
     return json;
@@ -162,7 +163,7 @@ ExitCode run_families(Session& session, const Arguments& arguments) {
             if (!chosen) continue;
             const FamilyFacts facts = facts_of(*family, problem, devices);
             if (session.json()) {
-                list.push_back(family_json(facts, problem));
+                list.push_back(family_json(facts, problem, session.catalogue().template_identity(*family)));
             } else {
                 print_family(session, facts, problem);
             }
