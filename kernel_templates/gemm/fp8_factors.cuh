@@ -1,4 +1,4 @@
-// Scales of fp8 products as the warpgroups that multiply with wgmma apply them. REQUIRES gemm/fp8_scales.cuh, gemm/fp8_store.cuh,
+// Scales of fp8 products as the warpgroups that multiply with wgmma apply them. REQUIRES gemm/fp8_scales.cuh, gemm/pair_store.cuh,
 // common/hopper.cuh and, before the include: swap_ab, block_m, block_n, bands, accumulators, Sums, cluster_k, owner_of.
 #pragma once
 
@@ -230,8 +230,8 @@ __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, 
             if (cluster_k > 1 && owner_of(band, j) != rank) continue;
             const int col = tile.n0 + j * 8 + lane % 4 * 2;
             const Pair columns = factors.of_columns(j);
-            store_pair(out, s, tile, row, col, factors.applied(band, 0, columns, pair_of(acc[band], 2 * j)));
-            store_pair(out, s, tile, row + 8, col, factors.applied(band, 1, columns, pair_of(acc[band], 2 * j + 1)));
+            store_pair<true>(out, s, tile, row, col, factors.applied(band, 0, columns, pair_of(acc[band], 2 * j)));
+            store_pair<true>(out, s, tile, row + 8, col, factors.applied(band, 1, columns, pair_of(acc[band], 2 * j + 1)));
         }
     }
 }

@@ -1,4 +1,4 @@
-// Scales of fp8 products, in device memory. X and Y are the operands on the multiplication's M and N side. REQUIRES gemm/fp8_output.cuh,
+// Scales of fp8 products, in device memory. X and Y are the operands on the multiplication's M and N side. REQUIRES gemm/pairs.cuh,
 // gemm/hopper_schedule.cuh and, before the include: scale_mode (0: none, 1: of tensors, 2: of rows of A and columns of B, 3: of 128 k of
 // those, for 128 columns of B at once).
 #pragma once

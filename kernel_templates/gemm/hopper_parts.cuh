@@ -1,7 +1,6 @@
 // Adding the parts into which a tile's K is cut: within a cluster through its shared memory, by the part that finishes last, or by a
-// second kernel. REQUIRES gemm/hopper_ring.cuh and, before the include: Register (f32, or u32 of two f16), Sums, Pair, pair_of, pack2, the
-// constants sums_each, quad_registers, quads, quads_each, received_bytes, bands, accumulators, groups_per_tile, math_threads, pingpong, and
-// Output with `partial` and `counters`.
+// second kernel. REQUIRES gemm/hopper_tile.cuh, gemm/hopper_schedule.cuh, gemm/pair_store.cuh, common/dependent_launch.cuh and, as a constant
+// before the include: counters_wrap (1: a counter of finished parts resets itself; 0: the last part resets it).
 #pragma once
 
 namespace {
@@ -93,6 +92,14 @@ __device__ __forceinline__ void add_parts(const Output& out, const Schedule& sch
     for (int i = 0; i < count; ++i) round_to(to[i], &sum[i * sums_each]);
 }
 
+// Counts a part of `parts` as finished: whether it is the last. The counter is 0 again then.
+__device__ __forceinline__ bool is_last_part(u32* counter, u32 parts) {
+    if constexpr (counters_wrap) return atomicInc(counter, parts - 1) == parts - 1;  // 0 whatever it held before: it cannot stick
+    const bool is_last = atomicAdd(counter, 1u) + 1 == parts;
+    if (is_last) *counter = 0;
+    return is_last;
+}
+
 // Leaves this part in the workspace. True in the group that finds all parts there: its `acc` is then their sum, in order.
 __device__ __forceinline__ bool combine(const Output& out, const Schedule& schedule, const Work& work, int number, int group, u32 flag,
                                         Sums& acc) {
@@ -106,9 +113,7 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     named_barrier(1 + group, 128);
     if (thread == 0) {
         u32* counter = out.counters + number * groups_per_tile + group_in_tile;
-        const u32 before = atomicAdd(counter, 1u);
-        const bool last = before + 1 == static_cast<u32>(work.parts);
-        if (last) *counter = 0;
+        const bool last = is_last_part(counter, static_cast<u32>(work.parts));
         __threadfence();
         asm volatile("st.shared.u32 [%0], %1;" ::"r"(flag), "r"(last ? 1u : 0u) : "memory");
     }
@@ -125,6 +130,40 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
             add_parts<at_once>(out, schedule, work, mine + first * 128, &acc[first / accumulators][first % accumulators]);
     }
     return true;
+}
+
+// Two quads of a math group's thread, which lie side by side in a tile: what a thread of the second kernel adds.
+struct TwoQuads {
+    Tile tile;
+    int row, col;          // of C as the multiplication sees it: the first sum of the first quad
+    const Register* first_part;
+};
+// For a grid with a block of 128 threads for each pair of quads of each math group.
+__device__ __forceinline__ TwoQuads quads_of_thread(const Register* partial, const Shape& shape) {
+    const int pair = static_cast<int>(blockIdx.x) % (quads / 2);
+    const int group_of_all = static_cast<int>(blockIdx.x) / (quads / 2);
+    const int number = group_of_all / groups_per_tile, group_in_tile = group_of_all % groups_per_tile;
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+    const Schedule schedule(shape, number % sharing_blocks);
+    Work work{};
+    work.index = number / sharing_blocks;
+    const Tile tile = schedule.tile(work);
+    const int row = tile.m0 + group_in_tile * group_rows + 2 * pair / (block_n / 8) * 64 + warp * 16 + lane / 4;
+    const int col = tile.n0 + 2 * pair % (block_n / 8) * 8 + lane % 4 * 2;
+    return {tile, row, col, partial + schedule.slot(work, 0) * slot_registers + quad_in_slot(group_in_tile, 2 * pair, thread)};
+}
+// Adds the parts of two quads, one slot after another, to `sums`, eight of them.
+__device__ __forceinline__ void add_quads(const Register* first_part, int split_k, float* sums) {
+#pragma unroll 4
+    for (int part = 0; part < split_k; ++part) {
+        Register quad[2][quad_registers];
+#pragma unroll
+        for (int q = 0; q < 2; ++q) {
+            load_quad(first_part + part * static_cast<long long>(slot_registers) + q * (128 * quad_registers), quad[q]);
+#pragma unroll
+            for (int i = 0; i < quad_registers; ++i) add_to(&sums[q * 4 + i * sums_each], quad[q][i]);
+        }
+    }
 }
 
 }  // namespace

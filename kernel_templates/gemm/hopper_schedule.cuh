@@ -134,22 +134,4 @@ class Schedule {
     int streamed_ = 0;
 };
 
-// A place in the ring: which stage, and the parity of the barrier phase there.
-struct Position {
-    int stage = 0;
-    u32 parity = 0;
-    __device__ __forceinline__ void next(int stages) {
-        if (++stage == stages) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-    __device__ __forceinline__ void skip(int count, int stages) {
-        const int sum = stage + count;
-        const int laps = sum / stages;
-        stage = sum - laps * stages;
-        parity ^= laps & 1;
-    }
-};
-
 }  // namespace

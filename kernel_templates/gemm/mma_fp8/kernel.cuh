@@ -33,15 +33,16 @@ constexpr int swap_ab = 0, cluster_m = 1, cluster_n = 1, cluster_k = 1, sharing_
 constexpr int threads = 32 * warps_m * warps_n;
 constexpr int tiles_m = block_m / warps_m / 16, tiles_n = block_n / warps_n / 8;  // of a warp: m16n8 multiplications
 constexpr int bytes_a = block_m * block_k, stage_bytes = (block_m + block_n) * block_k;
+constexpr bool converts_pairs = true;
 using Register = float;
 using Sums = float[tiles_m][tiles_n][4];
 
 }  // namespace
 
-#include "gemm/fp8_output.cuh"
+#include "gemm/pairs.cuh"
 #include "gemm/hopper_schedule.cuh"
+#include "gemm/pair_store.cuh"
 #include "gemm/fp8_scales.cuh"
-#include "gemm/fp8_store.cuh"
 
 namespace {
 
@@ -191,7 +192,7 @@ __device__ __forceinline__ void store_tile(const Output& out, const Scales& scal
 #pragma unroll
             for (int j = 0; j < tiles_n; ++j) {
                 const int column = tile.n0 + warp.column + j * 8 + warp.lane % 4 * 2;
-                store_pair(out, s, tile, row, column, scales.applied(s, tile, row, column, out.alpha, pair_of(sums[i][j], half)));
+                store_pair<true>(out, s, tile, row, column, scales.applied(s, tile, row, column, out.alpha, pair_of(sums[i][j], half)));
             }
         }
     }
@@ -208,7 +209,7 @@ extern "C" __global__ void __launch_bounds__(threads)
     dependent_launch::wait_for_earlier_grids();
     dependent_launch::let_next_grid_start();
     const Scales scales{scale_a, scale_b, {scale_a_batch, scale_a_line, scale_a_k}, {scale_b_batch, scale_b_line, scale_b_k}};
-    const Output out{c, nullptr, 0, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
+    const Output out{c, nullptr, hopper::policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
     const Shape shape{m, n, k, batch, count_m, count_n, count_m * count_n * batch, 1, group, raster};
     const int warp = threadIdx.x / 32;
     const WarpPlace place_of_warp{warp % warps_m * (block_m / warps_m), warp / warps_m * (block_n / warps_n), static_cast<int>(threadIdx.x % 32)};

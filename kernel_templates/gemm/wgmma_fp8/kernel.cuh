@@ -50,70 +50,33 @@ struct Choose<false, One, Other> {
 using X = Choose<swap_ab == 0, A, B>::Type;
 using Y = Choose<swap_ab == 0, B, A>::Type;
 
-static_assert(!tma_store || align_c == 16, "a TMA store takes rows of a multiple of 16 bytes");
 static_assert(!tma_store || sizeof(Out) == 2 || !swap_ab, "exchanged sums in f32 are stored directly");
-static_assert(block_k % tma_swizzle == 0 && block_n % 16 == 0 && block_n <= 256);
-static_assert(block_m % (pingpong ? 64 : 64 * math_groups) == 0 && block_m <= 256);
 static_assert(!promotes || block_k == 128, "products of 128 k are promoted");
 static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of promoted products");
 
-constexpr bool reduce_kernel = AUTOTUNE_REDUCE_KERNEL != 0;  // a kernel of its own adds the parts of K
-constexpr int groups_per_tile = pingpong ? 1 : math_groups;
-constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per math group
-constexpr int group_rows = 64 * bands;
-static_assert(product_sets == 1 || (promotes && bands == 1), "two sets of products are for one band that is promoted");
-constexpr int sums_each = 1;                // in a register
-constexpr int accumulators = block_n / 2;   // registers of one band
-constexpr int sharing_blocks = cluster_m * cluster_n;
-constexpr int notified_blocks = cluster_m + cluster_n - 1;  // in a block's row or column of the cluster: those that load for it
-constexpr int cluster_blocks = sharing_blocks * cluster_k;
-constexpr int math_threads = 128 * math_groups;
-static_assert(cluster_k == 1 || (sharing_blocks == 1 && !pingpong), "blocks either share tiles or divide the K of one");
-static_assert(cluster_k == 1 || !reduce_kernel, "blocks that divide K in a cluster add it there");
-
-// Operand tiles, in slabs of rows along K, one swizzle span wide.
+using Acc = f32;
 constexpr int element_bytes = 1;
 constexpr int x_mn_major = 0, y_k_major = 1;
-constexpr int span_x = tma_swizzle, span_y = tma_swizzle;
-constexpr u32 bytes_x = block_m * block_k;
-constexpr u32 bytes_y = block_n * block_k;
-constexpr u32 stage_bytes = bytes_x + bytes_y;
-static_assert(stage_bytes % 1024 == 0, "swizzled tiles start at multiples of 1024 bytes");
-
-// Output tiles go to memory through staging buffers of each math group, at most 128 bytes of columns at a time.
-constexpr int widest_span_c = 128 / sizeof(Out);
-constexpr int span_c = block_n % widest_span_c == 0 ? widest_span_c : block_n % 32 == 0 ? 32 : 16;
-constexpr u32 row_bytes_c = span_c * sizeof(Out);
-constexpr u32 staging_bytes = tma_store ? group_rows * row_bytes_c : 0;
+// As the shipped winners were measured.
+constexpr bool counters_wrap = false, converts_pairs = true;
 // The scales of a tile's columns, of each math group.
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 
-// With cluster_k, a tile's accumulators are divided among the blocks in quads, a thread's four sums of eight columns, and each block
-// receives its peers'.
-constexpr int quad_registers = 4;
-constexpr int quads = bands * block_n / 8;
-constexpr int quads_each = quads / cluster_k;
-constexpr u32 received_bytes = (cluster_k - 1) * quads_each * math_threads * quad_registers * 4;
-static_assert(quads % cluster_k == 0);
-static_assert(cluster_k == 1 || !tma_store || (bands == 1 && block_n / span_c % cluster_k == 0), "a block stores whole spans");
-// The block of the cluster that adds and stores the accumulators of column group j of a band.
-__device__ __forceinline__ constexpr int owner_of(int band, int j) { return (band * (block_n / 8) + j) / quads_each; }
-
-using Register = float;
-using Sums = float[bands][accumulators];
-
 }  // namespace
 
-#include "gemm/fp8_output.cuh"
+#include "gemm/hopper_tile.cuh"
 #include "gemm/hopper_schedule.cuh"
 #include "gemm/hopper_ring.cuh"
+#include "gemm/hopper_producer.cuh"
+#include "gemm/pair_store.cuh"
 #include "gemm/hopper_parts.cuh"
 #include "gemm/fp8_pack.cuh"
 #include "gemm/fp8_scales.cuh"
-#include "gemm/fp8_store.cuh"
 #include "gemm/fp8_factors.cuh"
 
 namespace {
+
+static_assert(product_sets == 1 || (promotes && bands == 1), "two sets of products are for one band that is promoted");
 
 // The multiplications of 32 bytes of K each, of one band, into `sums`.
 __device__ __forceinline__ void multiply_band(float* sums, u32 tile_x, u32 tile_y, int row, int kk, bool fresh) {
@@ -444,25 +407,13 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     const Scales scales = swap_ab ? Scales{scale_b, scale_a, strides_b, strides_a} : Scales{scale_a, scale_b, strides_a, strides_b};
     const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
     if (threadIdx.x == 0) {
-        prefetch_map(&map_x);
-        prefetch_map(&map_y);
-        if constexpr (tma_store) prefetch_map(&map_c);
-        for (int stage = 0; stage < stages; ++stage) {
-            barrier_init(ring.full + stage * 8, scale_mode == 3 ? 33 : 1);
-            barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * notified_blocks);  // one arrival per math warp
-        }
-        barrier_init(exchanged, 1);
-        for (int i = 0; i < math_groups; ++i) barrier_init(ring.order + i * 8, 4);
-        asm volatile("st.volatile.shared.u32 [%0], 0;" ::"r"(turn) : "memory");
-        fence_barrier_init();
+        constexpr int fillers = scale_mode == 3 ? 33 : 1;
+        if constexpr (tma_store)
+            prepare(ring, fillers, exchanged, turn, &map_x, &map_y, &map_c);
+        else
+            prepare(ring, fillers, exchanged, turn, &map_x, &map_y);
     }
-    if constexpr (cluster_blocks > 1)
-        cluster_sync();
-    else
-        __syncthreads();
-
-    // What the groups hold may not exceed what the block was given: 3 x 168 or 4 x 128 registers for each of 128 threads.
-    constexpr bool reallocate = math_groups > 1;  // one math group has all the registers it needs
+    meet();
     const int warpgroup = threadIdx.x / 128;
     if (warpgroup == 0) {
         // By a warp that has nothing else to do, until the turn comes; before the warpgroup keeps but 40 registers, beside which it spills.
@@ -474,7 +425,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
                 fetch_for_all(fetch, shape, &map_x, &map_y);
         }
         __syncwarp();
-        if constexpr (reallocate) give_registers<math_groups == 2 ? 40 : 56>();
+        give_to_math_groups();
         if (threadIdx.x == 0) {
             const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
             const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
@@ -483,7 +434,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
             feed_scales(ring, Schedule(shape, rank), shape, scales, block_scales);
         }
     } else {
-        if constexpr (reallocate) take_registers<math_groups == 2 ? 232 : 152>();
+        take_from_producer();
         begin_turn();
         const Output out{c, &map_c, store_hint != 0 ? policy_evict_first : policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
@@ -502,38 +453,21 @@ extern "C" __global__ void __launch_bounds__(128)
                             i64 scale_b_k) {
     dependent_launch::let_next_grid_start();
     const Shape shape{swap_ab ? n : m, swap_ab ? m : n, 0, batch, tiles_m, tiles_n, 0, split_k, group, raster};
-    const int pair = static_cast<int>(blockIdx.x) % (quads / 2);
-    const int group_of_all = static_cast<int>(blockIdx.x) / (quads / 2);
-    const int number = group_of_all / groups_per_tile, group_in_tile = group_of_all % groups_per_tile;
-    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-    const Schedule schedule(shape, number % sharing_blocks);
-    Work work{};
-    work.index = number / sharing_blocks;
-    const Tile tile = schedule.tile(work);
-    const int row = tile.m0 + group_in_tile * group_rows + 2 * pair / (block_n / 8) * 64 + warp * 16 + lane / 4;
-    const int col = tile.n0 + 2 * pair % (block_n / 8) * 8 + lane % 4 * 2;
-    const Register* from = partial + schedule.slot(work, 0) * slot_registers + quad_in_slot(group_in_tile, 2 * pair, thread);
+    const TwoQuads at = quads_of_thread(partial, shape);
     float sums[8] = {};
     dependent_launch::wait_for_earlier_grids();
     const ScaleStrides strides_a{scale_a_batch, scale_a_line, scale_a_k}, strides_b{scale_b_batch, scale_b_line, scale_b_k};
     const Scales scales = swap_ab ? Scales{scale_b, scale_a, strides_b, strides_a} : Scales{scale_a, scale_b, strides_a, strides_b};
-#pragma unroll 4
-    for (int part = 0; part < split_k; ++part) {
-        Register quad[2][quad_registers];
-#pragma unroll
-        for (int q = 0; q < 2; ++q) {
-            load_quad(from + part * static_cast<long long>(slot_registers) + q * (128 * quad_registers), quad[q]);
-#pragma unroll
-            for (int i = 0; i < quad_registers; ++i) add_to(&sums[q * 4 + i * sums_each], quad[q][i]);
-        }
-    }
-    const Output out{c, nullptr, 0, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
+    add_quads(at.first_part, split_k, sums);
+    const Output out{c, nullptr, policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
 #pragma unroll
     for (int q = 0; q < 2; ++q) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
-            store_pair(out, shape, tile, row + half * 8, col + q * 8,
-                       scales.applied(shape, tile, row + half * 8, col + q * 8, out.alpha, pair_of(&sums[q * 4], half)));
+        for (int half = 0; half < 2; ++half) {
+            const int row = at.row + half * 8, col = at.col + q * 8;
+            store_pair<true>(out, shape, at.tile, row, col,
+                       scales.applied(shape, at.tile, row, col, out.alpha, pair_of(&sums[q * 4], half)));
+        }
     }
 }
 #endif

@@ -41,16 +41,17 @@ constexpr u32 bytes_a = block_m * block_k, stage_bytes = (block_m + block_n) * b
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 constexpr int ahead = stages - 2;  // stages on their way beside the one that is multiplied and the one that may still be
 
+constexpr bool converts_pairs = true;
 using Register = float;
 using Sums = float[bands][accumulators];
 __device__ __forceinline__ constexpr int owner_of(int, int) { return 0; }
 
 }  // namespace
 
-#include "gemm/fp8_output.cuh"
+#include "gemm/pairs.cuh"
 #include "gemm/hopper_schedule.cuh"
+#include "gemm/pair_store.cuh"
 #include "gemm/fp8_scales.cuh"
-#include "gemm/fp8_store.cuh"
 #include "gemm/fp8_factors.cuh"
 
 namespace {
@@ -170,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     __syncthreads();
 
     const Scales scales{scale_a, scale_b, {scale_a_batch, scale_a_line, scale_a_k}, {scale_b_batch, scale_b_line, scale_b_k}};
-    const Output out{c, nullptr, 0, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
+    const Output out{c, nullptr, hopper::policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
     const Lines lines_a{&map_a, a, lda, stride_a, m, k}, lines_b{&map_b, b, ldb, stride_b, n, k};
     Schedule schedule(shape, 0);
     Work work;

@@ -33,6 +33,7 @@ namespace {
 
 using namespace hopper;
 
+constexpr bool converts_pairs = false;
 constexpr int x_mn_major = swap_ab ? 1 - trans_b : trans_a;
 constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
 
@@ -62,15 +63,12 @@ constexpr u32 bytes_y = block_n * block_k * 2;
 constexpr u32 stage_bytes = bytes_x + bytes_y;
 static_assert(stage_bytes % 1024 == 0 && bytes_x % 1024 == 0, "swizzled tiles start at multiples of 1024 bytes");
 
-// A register of sums: an f32, or the f16 of two neighbouring columns.
-template <typename Sum>
-struct RegisterOf {
-    using Type = float;
-};
-template <>
-struct RegisterOf<f16> {
-    using Type = u32;
-};
+}  // namespace
+
+#include "gemm/pairs.cuh"
+
+namespace {
+
 using Register = RegisterOf<Acc>::Type;
 using Sums = Register[bands][accumulators];
 
@@ -211,18 +209,6 @@ __device__ __forceinline__ void clear(Sums& acc) {
 
 // ---- adding the parts of K ----
 
-// Two neighbouring columns: pair `i` of a run of registers.
-struct Pair {
-    float low, high;
-};
-__device__ __forceinline__ Pair pair_of(const float* registers, int i) { return {registers[2 * i], registers[2 * i + 1]}; }
-__device__ __forceinline__ Pair pair_of(const u32* registers, int i) {
-    return {to_f32(f16{static_cast<u16>(registers[i])}), to_f32(f16{static_cast<u16>(registers[i] >> 16)})};
-}
-template <typename To>
-__device__ __forceinline__ u32 pack2(float low, float high) {
-    return static_cast<u32>(from_f32<To>(low).bits) | static_cast<u32>(from_f32<To>(high).bits) << 16;
-}
 __device__ __forceinline__ void store_shared(u32 address, const float* r) {
     asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(r[0]), "f"(r[1]), "f"(r[2]), "f"(r[3]) : "memory");
 }

@@ -46,7 +46,7 @@ constexpr int groups_per_tile = pingpong ? 1 : math_groups;
 constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per math group
 constexpr int group_rows = 64 * bands;
 constexpr int accumulators = block_n / 2;  // registers of one band
-constexpr int cluster_blocks = cluster_m * cluster_n;
+constexpr int sharing_blocks = cluster_m * cluster_n, cluster_blocks = sharing_blocks;
 constexpr int notified_blocks = cluster_m + cluster_n - 1;  // in a block's row or column of the cluster: those that load for it
 constexpr int math_threads = 128 * math_groups;
 static_assert(block_m % (64 * groups_per_tile) == 0 && block_n % 32 == 0 && block_n <= 256);
@@ -57,6 +57,12 @@ constexpr u32 bytes_x = block_m * block_k * 4;
 constexpr u32 bytes_y = block_n * block_k * 4;
 constexpr u32 stage_bytes = bytes_x + bytes_y;
 constexpr u32 slab_bytes = 32 * 128;  // 32 rows of 32 elements
+
+}  // namespace
+
+#include "gemm/hopper_ring.cuh"
+
+namespace {
 
 using Sums = float[bands][accumulators];
 
@@ -87,31 +93,6 @@ __device__ __forceinline__ Tile tile_at(const Shape& s, int index, int rank) {
             ((s.raster != 0 ? across : along) * cluster_n + rank / cluster_m) * block_n, batch};
 }
 
-// A place in the ring: which stage, and the parity of the barrier phase there.
-struct Position {
-    int stage = 0;
-    u32 parity = 0;
-    __device__ __forceinline__ void next(int stages) {
-        if (++stage == stages) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-    __device__ __forceinline__ void skip(int count, int stages) {
-        const int sum = stage + count;
-        const int laps = sum / stages;
-        stage = sum - laps * stages;
-        parity ^= laps & 1;
-    }
-};
-
-struct Ring {
-    u32 tiles, full, empty, order;
-    int stages;
-    __device__ __forceinline__ u32 x(int stage) const { return tiles + stage * stage_bytes; }
-    __device__ __forceinline__ u32 y(int stage) const { return tiles + stage * stage_bytes + bytes_x; }
-};
-
 // ---- the producer ----
 
 // One operand's part of a stage, of which each of `shares` blocks loads one for all: rows that lie along K, or slabs of 32 rows.
@@ -139,8 +120,7 @@ __device__ __forceinline__ void produce(const Ring& ring, const Shape& s, const 
     const unsigned mask_y = ((1u << cluster_m) - 1) << (rank / cluster_m * cluster_m);
     const int clusters = static_cast<int>(gridDim.x) / cluster_blocks;
     Position at;
-    dependent_launch::wait_for_earlier_grids();
-    dependent_launch::let_next_grid_start();
+    begin_turn();
 #pragma unroll 1
     for (int index = static_cast<int>(blockIdx.x) / cluster_blocks; index < s.tiles(); index += clusters) {
         const Tile tile = tile_at(s, index, rank);
@@ -325,19 +305,6 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
 
 // ---- the math groups ----
 
-// Whether that block of the cluster loads tiles for this one, and this one for it.
-__device__ __forceinline__ bool shares_with(int block, int rank) {
-    return block < cluster_blocks && (block % cluster_m == rank % cluster_m || block / cluster_m == rank / cluster_m);
-}
-
-__device__ __forceinline__ void release(const Ring& ring, int stage, int lane, bool notifies) {
-    if constexpr (cluster_blocks > 1) {
-        if (notifies) barrier_arrive_remote(ring.empty + stage * 8, lane);
-    } else {
-        if (lane == 0) barrier_arrive(ring.empty + stage * 8);
-    }
-}
-
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, u32 staging, int group, int rank) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
@@ -412,27 +379,18 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         prefetch_map(&map_x);
         prefetch_map(&map_y);
         if constexpr (tma_store) prefetch_map(&map_c);
-        for (int stage = 0; stage < stages; ++stage) {
-            barrier_init(ring.full + stage * 8, 1);
-            barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * notified_blocks);  // one arrival per math warp
-        }
-        for (int i = 0; i < math_groups; ++i) barrier_init(ring.order + i * 8, 4);
+        make_stage_barriers(ring, 1);
+        make_pingpong_barriers(ring);
         fence_barrier_init();
     }
-    if constexpr (cluster_blocks > 1)
-        cluster_sync();
-    else
-        __syncthreads();
-
-    constexpr bool reallocate = math_groups > 1;  // one math group has all the registers it needs
+    meet();
     const int warpgroup = static_cast<int>(threadIdx.x) / 128;
     if (warpgroup == 0) {
-        if constexpr (reallocate) give_registers<40>();
+        give_to_math_groups();
         if (threadIdx.x == 0) produce(ring, shape, &map_x, &map_y, rank);
     } else {
-        if constexpr (reallocate) take_registers<232>();
-        dependent_launch::wait_for_earlier_grids();
-        dependent_launch::let_next_grid_start();
+        take_from_producer();
+        begin_turn();
         const Output out{c, &map_c, alpha, beta, ldc, stride_c};
         const int warp = static_cast<int>(threadIdx.x) / 32 - 4;
         consume(ring, shape, out, staging + warp * store_buffers * buffer_bytes, warpgroup - 1, rank);
