@@ -1,18 +1,15 @@
-#include "src/core/family.h"
-
 #include <algorithm>
-#include <cmath>
 
 #include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/attention/simt_rules.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
 
 using attention::ceil_div;
-using attention::round_up;
 using attention::View;
 
-constexpr std::int64_t kMostRegisters = 255;
 constexpr std::int64_t kGroupBytes = 32 << 20;  // keys and values of the heads that run together: half of a large L2
 
 std::vector<Parameter> parameters() {
@@ -58,38 +55,26 @@ struct Geometry {
         const std::int64_t of_values = 4 * thread_q + 16;
         return thread_q * columns + std::max(of_keys, of_values) + kOther;
     }
+    attention::Resources resources() const { return {smem_bytes(), registers()}; }
 };
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {
-    const DeviceLimits limits = device.limits;
     const std::vector<std::string> shape = {"threads", "threads_x", "thread_q", "thread_k", "resident_blocks"};
     const bool is_masked = view.is_masked();
-    return {
+    std::vector<Constraint> all = {
         {"half of the rows of a block lie behind the last query",
          {"threads", "threads_x", "thread_q", "thread_k"},
          [=](const Config& c) {
              const std::int64_t block_q = Geometry(c, view).block_q;
              return block_q <= 8 || block_q < 2 * view.q_len;
          }},
-        {"a tile has 16 to 128 keys",
-         {"threads_x", "thread_k"},
-         [](const Config& c) { return c["threads_x"] * c["thread_k"] >= 16 && c["threads_x"] * c["thread_k"] <= 128; }},
+        attention::tile_rule("a tile has 16 to 128 keys", "thread_k"),
         {"there is nothing to skip without a mask", {"masking"}, [=](const Config& c) { return is_masked || c["masking"] != 1; }},
-        {"all tiles take equally long without a mask: their order is that of the heads",
-         {"order"},
-         [=](const Config& c) { return is_masked || c["order"] == 0; }},
-        {"tiles exceed shared memory", shape,
-         [=](const Config& c) {
-             const std::int64_t bytes = Geometry(c, view).smem_bytes();
-             return bytes <= limits.smem_per_block_bytes && (bytes + 1024) * c["resident_blocks"] <= limits.smem_per_sm_bytes;
-         }},
-        {"a thread has too few registers for its sums and scores", shape,
-         [=](const Config& c) {
-             const std::int64_t most =
-                 std::min<std::int64_t>(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
-             return Geometry(c, view).registers() <= most;
-         }},
+        attention::order_rule(view),
     };
+    const auto resources = [=](const Config& c) { return Geometry(c, view).resources(); };
+    for (Constraint& rule : attention::resource_rules(shape, resources, device.limits)) all.push_back(std::move(rule));
+    return all;
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
@@ -107,19 +92,18 @@ Config usual_config(const View& view, const SearchSpace& rules) {
     return config_of({64, 16, 1, 1, 2, 1, 1, 0});
 }
 
-std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
+std::vector<NamedConfig> named_configs(const View& view) {
     const std::int64_t order = view.is_masked() ? 2 : 0;
-    std::vector<NamedConfig> all = {
+    return {
         {"tiled_f32", config_of({256, 16, 4, 4, 0, 1, 1, 0})},
         {"tiled_f32_skipping", config_of({256, 16, 4, 4, 1, 1, 1, 0})},
         {"tiled_f32_diagonal", config_of({256, 16, 4, 4, 2, 1, 1, 0})},
         {"tiled_f32_longest_first", config_of({256, 16, 4, 4, 2, 1, 1, order})},
         {"tiled_f32_rows8", config_of({256, 16, 8, 4, 2, 2, 1, order})},
     };
-    return legal_ones(std::move(all), space);
 }
 
-class AttentionSimt final : public Family {
+class AttentionSimt final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention/simt"; }
     std::string_view about() const override {
@@ -127,34 +111,25 @@ class AttentionSimt final : public Family {
     }
     int ladder_rung() const override { return 0; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return usual_config(View(problem), rules(problem, device));
-    }
     std::vector<Binding> facts(const Problem& problem) const override { return attention::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override;
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(View(problem), device);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device&) const override {
+        return autotune::usual_config(View(problem), rules);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        return autotune::named_configs(View(problem));
+    }
 };
 
 std::optional<std::string> AttentionSimt::refuses(const Problem& problem, const Device&) const {
     return attention::refuses_grid(View(problem), 2);
-}
-
-SearchSpace AttentionSimt::rules(const Problem& problem, const Device& device) const {
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    space.constraints = constraints(View(problem), device);
-    return space;
-}
-
-SearchSpace AttentionSimt::space(const Problem& problem, const Device& device) const {
-    const View view(problem);
-    SearchSpace space = rules(problem, device);
-    space.default_config = usual_config(view, space);
-    space.named = named_configs(view, space);
-    return space;
 }
 
 LaunchPlan AttentionSimt::plan(const Problem& problem, const Config& config, const Device&) const {
@@ -192,10 +167,7 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     const double smem = scores * real(view.d) / 4 / 32 * (keys_wave / real(g.thread_q) + queries_wave / real(g.thread_k)) +
                         scores * columns / 4 / 32 * (keys_wave / real(g.thread_q) + queries_wave / real(g.columns)) + scores / 32;
     const double exp = scores / kExpPerClock;
-    const double by_smem = real(device.limits.smem_per_sm_bytes / (g.smem_bytes() + 1024));
-    const double by_registers = std::max(
-        std::floor(device.limits.registers_per_sm / real(g.threads * round_up(g.registers(), 8))), real(c["resident_blocks"]));
-    const double resident = std::max(1.0, std::min(by_smem, by_registers));
+    const double resident = attention::resident_blocks(c, g.resources(), device.limits);
     const double overlap = std::min(0.9, resident * real(g.threads) / 32 / 16 + 0.2 * (c["unroll"] > 1 ? 1 : 0));
     const double bound = std::max({issue, smem, exp}), sum = issue + 0.7 * smem + exp;
     const double a_tile = overlap * bound + (1 - overlap) * sum + 260 / resident;

@@ -25,15 +25,13 @@ constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
 #include "attention/block_order.cuh"
+#include "attention/simt_parts.cuh"
 
 namespace {
 
-constexpr int threads_y = threads / threads_x;
 constexpr int block_q = threads_y * thread_q;
 constexpr int block_k = threads_x * thread_k;
-constexpr int vec = 4;
 constexpr int runs = (dv + threads_x * vec - 1) / (threads_x * vec);  // of four columns, of a thread
-static_assert(threads % 32 == 0 && 32 % threads_x == 0, "the threads of a row are of one warp");
 static_assert(block_k % vec == 0, "weights are read four keys at a time");
 
 // Rows are four elements longer than they need be, so that neighbouring ones begin in other banks.
@@ -47,106 +45,6 @@ struct Shared {
     __device__ __forceinline__ explicit Shared(f32* memory)
         : q(memory), k(q + block_q * ld_q), v(k + block_k * ld_q), p(v + block_k * ld_v) {}
 };
-
-// Rows of `columns` elements to shared memory; those from `count` on are zeros. f32 is copied asynchronously, other types are
-// turned into it on the way.
-template <int rows, int columns, int ld, int align>
-__device__ __forceinline__ void copy_rows(f32* to, const Element* from, i64 row_elements, int count) {
-    constexpr int chunk = 4;
-    constexpr int chunks = columns / chunk;
-    for (int at = threadIdx.x; at < rows * chunks; at += threads) {
-        const int row = at / chunks, column = at % chunks * chunk;
-        const Element* const source = from + row * row_elements + column;
-        f32* const target = to + row * ld + column;
-        if constexpr (is_same<Element, f32>) {
-            constexpr int bytes = align < 16 ? align : 16;
-#pragma unroll
-            for (int i = 0; i < 16; i += bytes)
-                ptx::cp_async<bytes>(ptx::shared_address(target) + i, reinterpret_cast<const char*>(source) + i,
-                                     row < count ? bytes : 0);
-        } else {
-            constexpr int step = align >= 8 ? 4 : align / 2;
-            float4 value = make_float4(0, 0, 0, 0);
-            if (row < count) {
-                f32 parts[chunk];
-#pragma unroll
-                for (int i = 0; i < chunk; i += step) {
-                    const Pack<Element, step> pack = load_pack<Element, step>(source + i);
-#pragma unroll
-                    for (int j = 0; j < step; ++j) parts[i + j] = to_f32(pack.at[j]);
-                }
-                value = make_float4(parts[0], parts[1], parts[2], parts[3]);
-            }
-            *reinterpret_cast<float4*>(target) = value;
-        }
-    }
-}
-
-__device__ __forceinline__ float4 load4(const f32* from) {
-    return *reinterpret_cast<const float4*>(from);
-}
-
-__device__ __forceinline__ f32 dot4(float4 left, float4 right, f32 sum) {
-    sum = __fmaf_rn(left.x, right.x, sum);
-    sum = __fmaf_rn(left.y, right.y, sum);
-    sum = __fmaf_rn(left.z, right.z, sum);
-    return __fmaf_rn(left.w, right.w, sum);
-}
-
-__device__ __forceinline__ void add_scaled(f32 (&sums)[vec], f32 weight, float4 values) {
-    sums[0] = __fmaf_rn(weight, values.x, sums[0]);
-    sums[1] = __fmaf_rn(weight, values.y, sums[1]);
-    sums[2] = __fmaf_rn(weight, values.z, sums[2]);
-    sums[3] = __fmaf_rn(weight, values.w, sums[3]);
-}
-
-struct Place {
-    int x, y;
-    __device__ __forceinline__ Place() : x(threadIdx.x % threads_x), y(threadIdx.x / threads_x) {}
-    // Neighbouring threads have neighbouring rows and keys.
-    __device__ __forceinline__ int row(int i) const { return i * threads_y + y; }
-    __device__ __forceinline__ int key(int i) const { return i * threads_x + x; }
-};
-
-__device__ __forceinline__ void multiply_keys(f32 (&scores)[thread_q][thread_k], const Shared& shared, const Place& place) {
-#pragma unroll
-    for (int i = 0; i < thread_q; ++i)
-#pragma unroll
-        for (int j = 0; j < thread_k; ++j) scores[i][j] = 0;
-#pragma unroll unroll
-    for (int at = 0; at < d; at += vec) {
-        float4 queries[thread_q], keys[thread_k];
-#pragma unroll
-        for (int i = 0; i < thread_q; ++i) queries[i] = load4(shared.q + place.row(i) * ld_q + at);
-#pragma unroll
-        for (int j = 0; j < thread_k; ++j) keys[j] = load4(shared.k + place.key(j) * ld_q + at);
-#pragma unroll
-        for (int i = 0; i < thread_q; ++i)
-#pragma unroll
-            for (int j = 0; j < thread_k; ++j) scores[i][j] = dot4(queries[i], keys[j], scores[i][j]);
-    }
-}
-
-__device__ __forceinline__ void multiply_values(f32 (&sums)[thread_q][runs][vec], const Shared& shared, const Place& place) {
-#pragma unroll unroll
-    for (int key = 0; key < block_k; key += vec) {
-        float4 weights[thread_q];
-#pragma unroll
-        for (int i = 0; i < thread_q; ++i) weights[i] = load4(shared.p + place.row(i) * ld_p + key);
-#pragma unroll
-        for (int run = 0; run < runs; ++run) {
-            const f32* const from = shared.v + key * ld_v + (run * threads_x + place.x) * vec;
-            const float4 values[vec] = {load4(from), load4(from + ld_v), load4(from + 2 * ld_v), load4(from + 3 * ld_v)};
-#pragma unroll
-            for (int i = 0; i < thread_q; ++i) {
-                add_scaled(sums[i][run], weights[i].x, values[0]);
-                add_scaled(sums[i][run], weights[i].y, values[1]);
-                add_scaled(sums[i][run], weights[i].z, values[2]);
-                add_scaled(sums[i][run], weights[i].w, values[3]);
-            }
-        }
-    }
-}
 
 __device__ __forceinline__ f32 largest_of_row(f32 mine) {
 #pragma unroll
@@ -183,7 +81,7 @@ __device__ __forceinline__ void weigh(f32 (&scores)[thread_q][thread_k], f32 (&s
         for (int j = 0; j < thread_k; ++j) {
             const f32 weight = attention::exp2_approx(__fmaf_rn(scores[i][j], slope, -origin));
             sum += weight;
-            shared.p[place.row(i) * ld_p + place.key(j)] = weight;
+            shared.p[place.own(i) * ld_p + place.other(j)] = weight;
         }
         state.sum[i] = __fmaf_rn(state.sum[i], factor, sum);
 #pragma unroll
@@ -198,7 +96,7 @@ __device__ __forceinline__ void apply_mask(f32 (&scores)[thread_q][thread_k], co
                                            const Place& place) {
 #pragma unroll
     for (int i = 0; i < thread_q; ++i) {
-        const int row = first_row + place.row(i);
+        const int row = first_row + place.own(i);
         const int begin = mask.first_key(row) - first_key - place.x, end = mask.end_key(row) - first_key - place.x;
 #pragma unroll
         for (int j = 0; j < thread_k; ++j) {
@@ -270,13 +168,13 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
                                               kv_len - tile * block_k);
         ptx::cp_async_commit();
         f32 scores[thread_q][thread_k];
-        multiply_keys(scores, shared, place);
+        multiply_rows<d, ld_q>(scores, shared.q, shared.k, place);
         if (masking != 2 || tile < begin_full || tile >= end_full) apply_mask(scores, mask, first_row, tile * block_k, place);
         weigh(scores, sums, state, shared, place, slope);
         ptx::cp_async_wait<0>();
         __syncthreads();  // values are there, keys are read
         if (tile + 1 < end) fetch_keys(tile + 1);
-        multiply_values(sums, shared, place);
+        add_product<block_k, ld_p, ld_v>(sums, shared.p, shared.v, place);
     }
     ptx::cp_async_wait<0>();
     Element* const to = o + call.o_strides.of_head(at.b, at.head);
@@ -284,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
 #pragma unroll
     for (int i = 0; i < thread_q; ++i) {
         const f32 sum = sum_of_row(state.sum[i]);
-        const int row = first_row + place.row(i);
+        const int row = first_row + place.own(i);
         if (row >= q_len) continue;
         store_row(to + row * o_row, sums[i], attention::inverse_of(sum), place);
         if (lse != nullptr && place.x == 0) lse[line + row] = attention::log_sum_exp(state.peak[i], sum, attention::ln_2);

@@ -1,9 +1,8 @@
-#include "src/core/family.h"
-
 #include <algorithm>
-#include <cmath>
 
+#include "kernel_templates/attention/simt_rules.h"
 #include "kernel_templates/attention_bwd/bwd_problem.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -12,7 +11,6 @@ using attention_bwd::ceil_div;
 using attention_bwd::round_up;
 using attention_bwd::View;
 
-constexpr std::int64_t kMostRegisters = 255;
 constexpr std::int64_t kDeltaWarps = 8;
 
 std::vector<Parameter> parameters() {
@@ -48,38 +46,25 @@ struct Geometry {
         constexpr std::int64_t kOther = 44;
         return own * (columns_d + columns_v) / threads_x + 2 * own * other + std::max(4 * (own + other), 4 * own + 16) + kOther;
     }
+    attention::Resources resources() const { return {smem_bytes(), registers()}; }
 };
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {
-    const DeviceLimits limits = device.limits;
     const std::vector<std::string> shape = {"threads", "threads_x", "thread_own", "thread_other"};
     std::vector<std::string> with_resident = shape;
     with_resident.push_back("resident_blocks");
-    const bool is_masked = view.is_masked();
-    return {
+    std::vector<Constraint> all = {
         {"half of the rows of a block lie behind the last query, or the last key", shape,
          [=](const Config& c) {
              const std::int64_t block = Geometry(c, view).block;
              return block <= 8 || block < 2 * std::min(view.q_len, view.kv_len);
          }},
-        {"a tile has 16 to 128 rows",
-         {"threads_x", "thread_other"},
-         [](const Config& c) { return c["threads_x"] * c["thread_other"] >= 16 && c["threads_x"] * c["thread_other"] <= 128; }},
-        {"all tiles take equally long without a mask: their order is that of the heads",
-         {"order"},
-         [=](const Config& c) { return is_masked || c["order"] == 0; }},
-        {"tiles exceed shared memory", with_resident,
-         [=](const Config& c) {
-             const std::int64_t bytes = Geometry(c, view).smem_bytes();
-             return bytes <= limits.smem_per_block_bytes && (bytes + 1024) * c["resident_blocks"] <= limits.smem_per_sm_bytes;
-         }},
-        {"a thread has too few registers for its sums and scores", with_resident,
-         [=](const Config& c) {
-             const std::int64_t most =
-                 std::min<std::int64_t>(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
-             return Geometry(c, view).registers() <= most;
-         }},
+        attention::tile_rule("a tile has 16 to 128 rows", "thread_other"),
+        attention::order_rule(view),
     };
+    const auto resources = [=](const Config& c) { return Geometry(c, view).resources(); };
+    for (Constraint& rule : attention::resource_rules(with_resident, resources, device.limits)) all.push_back(std::move(rule));
+    return all;
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
@@ -97,7 +82,7 @@ Config usual_config(const View& view, const SearchSpace& rules) {
     return config_of({64, 32, 1, 1, 1, 1, 0});
 }
 
-class AttentionBwdSimt final : public Family {
+class AttentionBwdSimt final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention_bwd/simt"; }
     std::string_view about() const override {
@@ -105,14 +90,24 @@ class AttentionBwdSimt final : public Family {
     }
     int ladder_rung() const override { return 0; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return usual_config(View(problem), rules(problem, device));
-    }
     std::vector<Binding> facts(const Problem& problem) const override { return attention_bwd::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override;
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(View(problem), device);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device&) const override {
+        return autotune::usual_config(View(problem), rules);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        const std::int64_t order = View(problem).is_masked() ? 2 : 0;
+        return {{"two_pass_f32", config_of({256, 16, 2, 2, 1, 1, 0})},
+                {"two_pass_f32_longest_first", config_of({256, 16, 2, 2, 1, 1, order})},
+                {"two_pass_f32_rows4", config_of({256, 16, 4, 4, 2, 1, order})}};
+    }
 };
 
 std::optional<std::string> AttentionBwdSimt::refuses(const Problem& problem, const Device&) const {
@@ -122,26 +117,6 @@ std::optional<std::string> AttentionBwdSimt::refuses(const Problem& problem, con
     if (view.b * view.kv_heads > kMostBlocks / ceil_div(view.kv_len, 2))
         return "the keys have more than 2^31 - 1 tiles of 2 rows";
     return std::nullopt;
-}
-
-SearchSpace AttentionBwdSimt::rules(const Problem& problem, const Device& device) const {
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    space.constraints = constraints(View(problem), device);
-    return space;
-}
-
-SearchSpace AttentionBwdSimt::space(const Problem& problem, const Device& device) const {
-    const View view(problem);
-    SearchSpace space = rules(problem, device);
-    space.default_config = usual_config(view, space);
-    const std::int64_t order = view.is_masked() ? 2 : 0;
-    space.named = legal_ones({{"two_pass_f32", config_of({256, 16, 2, 2, 1, 1, 0})},
-                              {"two_pass_f32_longest_first", config_of({256, 16, 2, 2, 1, 1, order})},
-                              {"two_pass_f32_rows4", config_of({256, 16, 4, 4, 2, 1, order})}},
-                             space);
-    return space;
 }
 
 LaunchPlan AttentionBwdSimt::plan(const Problem& problem, const Config& config, const Device&) const {
@@ -185,10 +160,7 @@ Predictor AttentionBwdSimt::predictor(const Problem& problem, const Device& devi
                 32;
             return std::pair{issue, smem + 1 / kExpPerClock};
         };
-        const double resident =
-            std::max({1.0, real(c["resident_blocks"]),
-                      std::min(std::floor(real(device.limits.smem_per_sm_bytes) / real(g.smem_bytes() + 1024)),
-                               std::floor(device.limits.registers_per_sm / real(g.threads * round_up(g.registers(), 8))))});
+        const double resident = attention::resident_blocks(c, g.resources(), device.limits);
         const double overlap = std::min(0.9, resident * real(g.threads) / 32 / 14 + (c["unroll"] > 1 ? 0.1 : 0));
         double total = 0;
         for (const bool by_keys : {false, true}) {

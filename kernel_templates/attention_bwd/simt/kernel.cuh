@@ -28,16 +28,14 @@ constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
 #include "attention/block_order.cuh"
+#include "attention/simt_parts.cuh"
 
 namespace {
 
-constexpr int threads_y = threads / threads_x;
 constexpr int block = threads_y * thread_own;
 constexpr int tile_rows = threads_x * thread_other;
-constexpr int vec = 4;
 constexpr int runs_d = (d + threads_x * vec - 1) / (threads_x * vec);  // of four columns, of a thread
 constexpr int runs_v = (dv + threads_x * vec - 1) / (threads_x * vec);
-static_assert(threads % 32 == 0 && 32 % threads_x == 0, "the threads of a row are of one warp");
 static_assert(tile_rows % vec == 0, "weights are read four at a time");
 
 // Rows are four elements longer than they need be, so that neighbouring ones begin in other banks, and cover whole runs.
@@ -62,106 +60,7 @@ struct Shared {
           facts(reinterpret_cast<RowFacts*>(weights + block * ld_w)) {}
 };
 
-// Rows to shared memory as f32; those from `count` on are zeros.
-template <int rows, int columns, int ld, int align>
-__device__ __forceinline__ void copy_rows(f32* to, const Element* from, i64 row_elements, int count) {
-    constexpr int chunks = columns / vec;
-    for (int at = threadIdx.x; at < rows * chunks; at += threads) {
-        const int row = at / chunks, column = at % chunks * vec;
-        const Element* const source = from + row * row_elements + column;
-        f32* const target = to + row * ld + column;
-        if constexpr (is_same<Element, f32>) {
-            constexpr int bytes = align < 16 ? align : 16;
-#pragma unroll
-            for (int i = 0; i < 16; i += bytes)
-                ptx::cp_async<bytes>(ptx::shared_address(target) + i, reinterpret_cast<const char*>(source) + i,
-                                     row < count ? bytes : 0);
-        } else {
-            constexpr int step = align >= 8 ? 4 : align / 2;
-            f32 parts[vec] = {0, 0, 0, 0};
-            if (row < count) {
-#pragma unroll
-                for (int i = 0; i < vec; i += step) {
-                    const Pack<Element, step> pack = load_pack<Element, step>(source + i);
-#pragma unroll
-                    for (int j = 0; j < step; ++j) parts[i + j] = to_f32(pack.at[j]);
-                }
-            }
-            *reinterpret_cast<float4*>(target) = make_float4(parts[0], parts[1], parts[2], parts[3]);
-        }
-    }
-}
-
-__device__ __forceinline__ float4 load4(const f32* from) {
-    return *reinterpret_cast<const float4*>(from);
-}
-
-__device__ __forceinline__ f32 dot4(float4 left, float4 right, f32 sum) {
-    sum = __fmaf_rn(left.x, right.x, sum);
-    sum = __fmaf_rn(left.y, right.y, sum);
-    sum = __fmaf_rn(left.z, right.z, sum);
-    return __fmaf_rn(left.w, right.w, sum);
-}
-
-__device__ __forceinline__ void add_scaled(f32 (&sums)[vec], f32 weight, float4 values) {
-    sums[0] = __fmaf_rn(weight, values.x, sums[0]);
-    sums[1] = __fmaf_rn(weight, values.y, sums[1]);
-    sums[2] = __fmaf_rn(weight, values.z, sums[2]);
-    sums[3] = __fmaf_rn(weight, values.w, sums[3]);
-}
-
-struct Place {
-    int x, y;
-    __device__ __forceinline__ Place() : x(threadIdx.x % threads_x), y(threadIdx.x / threads_x) {}
-    // Neighbouring threads have neighbouring rows.
-    __device__ __forceinline__ int own(int i) const { return i * threads_y + y; }
-    __device__ __forceinline__ int other(int i) const { return i * threads_x + x; }
-};
-
 using Scores = f32[thread_own][thread_other];
-
-template <int columns, int ld>
-__device__ __forceinline__ void multiply_rows(Scores& result, const f32* own, const f32* other, const Place& place) {
-#pragma unroll
-    for (int i = 0; i < thread_own; ++i)
-#pragma unroll
-        for (int j = 0; j < thread_other; ++j) result[i][j] = 0;
-#pragma unroll unroll
-    for (int at = 0; at < columns; at += vec) {
-        float4 a[thread_own], b[thread_other];
-#pragma unroll
-        for (int i = 0; i < thread_own; ++i) a[i] = load4(own + place.own(i) * ld + at);
-#pragma unroll
-        for (int j = 0; j < thread_other; ++j) b[j] = load4(other + place.other(j) * ld + at);
-#pragma unroll
-        for (int i = 0; i < thread_own; ++i)
-#pragma unroll
-            for (int j = 0; j < thread_other; ++j) result[i][j] = dot4(a[i], b[j], result[i][j]);
-    }
-}
-
-template <int runs, int ld>
-__device__ __forceinline__ void add_product(f32 (&sums)[thread_own][runs][vec], const f32* weights, const f32* other,
-                                            const Place& place) {
-#pragma unroll unroll
-    for (int row = 0; row < tile_rows; row += vec) {
-        float4 weight[thread_own];
-#pragma unroll
-        for (int i = 0; i < thread_own; ++i) weight[i] = load4(weights + place.own(i) * ld_w + row);
-#pragma unroll
-        for (int run = 0; run < runs; ++run) {
-            const f32* const from = other + row * ld + (run * threads_x + place.x) * vec;
-            const float4 values[vec] = {load4(from), load4(from + ld), load4(from + 2 * ld), load4(from + 3 * ld)};
-#pragma unroll
-            for (int i = 0; i < thread_own; ++i) {
-                add_scaled(sums[i][run], weight[i].x, values[0]);
-                add_scaled(sums[i][run], weight[i].y, values[1]);
-                add_scaled(sums[i][run], weight[i].z, values[2]);
-                add_scaled(sums[i][run], weight[i].w, values[3]);
-            }
-        }
-    }
-}
 
 template <int runs>
 __device__ __forceinline__ void clear(f32 (&sums)[thread_own][runs][vec]) {
@@ -293,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
             }
         }
         share_weights(shared.weights, scores, place);
-        add_product<runs_d, ld_d>(sums, shared.weights, shared.left, place);
+        add_product<tile_rows, ld_w, ld_d>(sums, shared.weights, shared.left, place);
     }
     ptx::cp_async_wait<0>();
     store_rows<d, align_dq>(d_q + call.dq_strides.of_head(at.b, at.head) + static_cast<i64>(first) * dq_row, dq_row,
@@ -352,14 +251,14 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
                 for (int j = 0; j < thread_other; ++j)
                     scores[i][j] = attention::exp2_approx(__fmaf_rn(scores[i][j], slope, -shared.facts[place.other(j)].lse));
             share_weights(shared.weights, scores, place);
-            add_product<runs_v, ld_v>(of_values, shared.weights, shared.right, place);
+            add_product<tile_rows, ld_w, ld_v>(of_values, shared.weights, shared.right, place);
             multiply_rows<dv, ld_v>(products, shared.own_right, shared.right, place);
 #pragma unroll
             for (int i = 0; i < thread_own; ++i)
 #pragma unroll
                 for (int j = 0; j < thread_other; ++j) scores[i][j] *= products[i][j] - shared.facts[place.other(j)].delta;
             share_weights(shared.weights, scores, place);
-            add_product<runs_d, ld_d>(of_keys, shared.weights, shared.left, place);
+            add_product<tile_rows, ld_w, ld_d>(of_keys, shared.weights, shared.left, place);
         }
     }
     ptx::cp_async_wait<0>();

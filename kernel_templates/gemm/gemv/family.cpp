@@ -5,6 +5,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/gemv/geometry.h"
 #include "kernel_templates/registry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -198,18 +199,18 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     return choice.choose();
 }
 
-void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
+std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
+    std::vector<NamedConfig> all;
     for (const Point& point : kPoints) {
-        for (const int64_t x_smem : {0, 1}) {
-            const Config config = config_at(point, x_smem, g, device);
-            if (space.contains(config)) space.named.push_back({point.name + std::string(x_smem != 0 ? "_smem" : ""), config});
-        }
+        for (const int64_t x_smem : {0, 1})
+            all.push_back({point.name + std::string(x_smem != 0 ? "_smem" : ""), config_at(point, x_smem, g, device)});
     }
+    return all;
 }
 
 // ---- the family ----
 
-class Gemv final : public Family {
+class Gemv final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/gemv"; }
     std::string_view about() const override {
@@ -217,11 +218,6 @@ class Gemv final : public Family {
     }
     int ladder_rung() const override { return 5; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return choose_default(rules(problem, device), Gemm(problem), device);
-    }
     std::vector<Binding> facts(const Problem& problem) const override;
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
@@ -229,6 +225,23 @@ class Gemv final : public Family {
             const Shape s(config);
             return gemv::predict(Streams(g, s.swap_ab != 0), s, device);
         };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        std::vector<Constraint> all;
+        add_tile_rules(all, g);
+        add_depth_rules(all, g, device);
+        add_split_rules(all, g, device);
+        return all;
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return choose_default(rules, Gemm(problem), device);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
+        return all_named(Gemm(problem), device);
     }
 };
 
@@ -240,25 +253,6 @@ std::optional<std::string> Gemv::refuses(const Problem& problem, const Device& d
     if (std::min(g.m, g.n) > kSkinny) return "C has more than 144 rows and columns: reading an operand once is not what it costs";
     if (g.batch > 65535) return "a grid has at most 65,535 blocks along its third direction, one for each product";
     return std::nullopt;
-}
-
-SearchSpace Gemv::rules(const Problem& problem, const Device& device) const {
-    const Gemm g(problem);
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    add_tile_rules(space.constraints, g);
-    add_depth_rules(space.constraints, g, device);
-    add_split_rules(space.constraints, g, device);
-    return space;
-}
-
-SearchSpace Gemv::space(const Problem& problem, const Device& device) const {
-    const Gemm g(problem);
-    SearchSpace space = rules(problem, device);
-    space.default_config = choose_default(space, g, device);
-    add_named(space, g, device);
-    return space;
 }
 
 std::vector<Binding> Gemv::facts(const Problem& problem) const {

@@ -1,10 +1,9 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/mma/geometry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -272,7 +271,7 @@ LaunchStep reduce_step(const Problem& problem, const Gemm& g, const Shape& s, co
                           i32(g.batch), I64Arg{c.batch_stride}, i32(s.split_k)}};
 }
 
-class Mma final : public Family {
+class Mma final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/mma"; }
     std::string_view about() const override { return "mma.sync m16n8k16 fed by a cp.async ring and ldmatrix, sm_80 and later"; }
@@ -286,29 +285,6 @@ class Mma final : public Family {
         return std::nullopt;
     }
     int ladder_rung() const override { return 30; }
-
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space;
-        space.parameters = parameters();
-        add_tile_rules(space.constraints, g);
-        add_pipeline_rules(space.constraints, g);
-        add_resource_rules(space.constraints, g, device.limits);
-        add_launch_rules(space.constraints, g, device.identity.sm_count);
-        return space;
-    }
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return choose_default(rules(problem, device), Gemm(problem), device);
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space = rules(problem, device);
-        space.default_config = choose_default(space, g, device);
-        for (NamedConfig& named : named_configs()) {
-            if (space.contains(named.config)) space.named.push_back(std::move(named));
-        }
-        return space;
-    }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 
@@ -329,6 +305,22 @@ class Mma final : public Family {
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) { return mma::predict_us(g, shape_of(config), device); };
     }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        std::vector<Constraint> all;
+        add_tile_rules(all, g);
+        add_pipeline_rules(all, g);
+        add_resource_rules(all, g, device.limits);
+        add_launch_rules(all, g, device.identity.sm_count);
+        return all;
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return choose_default(rules, Gemm(problem), device);
+    }
+    std::vector<NamedConfig> named_configs(const Problem&, const Device&) const override { return autotune::named_configs(); }
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/registry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -113,7 +114,7 @@ constexpr std::array<Tile, 6> kTiles = {{{"mma_fp8_128x128", 128, 128, 2, 4},
                                          {"mma_fp8_32x64", 32, 64, 1, 4},
                                          {"mma_fp8_16x64", 16, 64, 1, 2}}};
 
-class MmaFp8 final : public Family {
+class MmaFp8 final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/mma_fp8"; }
     std::string_view about() const override { return "fp8 by mma.sync m16n8k32 fed by cp.async, any alignment, sm_89 and later"; }
@@ -128,25 +129,6 @@ class MmaFp8 final : public Family {
         return std::nullopt;
     }
     int ladder_rung() const override { return 45; }
-
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        SearchSpace space;
-        space.parameters = parameters();
-        space.constraints = constraints(Gemm(problem), device);
-        return space;
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space = rules(problem, device);
-        gemm::DefaultChoice choice(space);
-        for (const Tile& tile : kTiles) {
-            const Config config = config_of(tile, g);
-            choice.offer(config, predict(g, Shape(config), device));
-            if (space.contains(config)) space.named.push_back({tile.name, config});
-        }
-        space.default_config = choice.choose();
-        return space;
-    }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::fp8_facts(problem); }
 
@@ -170,6 +152,26 @@ class MmaFp8 final : public Family {
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) { return predict(g, Shape(config), device); };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(Gemm(problem), device);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        gemm::DefaultChoice choice(rules);
+        for (const Tile& tile : kTiles) {
+            const Config config = config_of(tile, g);
+            choice.offer(config, predict(g, Shape(config), device));
+        }
+        return choice.choose();
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        std::vector<NamedConfig> all;
+        for (const Tile& tile : kTiles) all.push_back({tile.name, config_of(tile, Gemm(problem))});
+        return all;
     }
 
   private:

@@ -1,11 +1,10 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 #include <array>
 
 #include "kernel_templates/gemm/f32_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/mma_tf32/geometry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -171,7 +170,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, int terms, const 
     return choice.choose();
 }
 
-class MmaTf32 final : public Family {
+class MmaTf32 final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/mma_tf32"; }
     std::string_view about() const override {
@@ -184,28 +183,6 @@ class MmaTf32 final : public Family {
         if (g.in != DType::f32 || !gemm::tf32_terms(problem)) return "it multiplies f32 operands as tf32 or tf32x3";
         return gemm::refuses_large(g, 32, 32);
     }
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space;
-        space.version = space_version();
-        space.parameters = parameters();
-        add_tile_rules(space.constraints, g);
-        add_pipeline_rules(space.constraints, g, terms_of(problem), device.limits);
-        add_spill_rule(space.constraints, terms_of(problem), device);
-        add_launch_rules(space.constraints, g, device.identity.sm_count);
-        return space;
-    }
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return choose_default(rules(problem, device), Gemm(problem), terms_of(problem), device);
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        SearchSpace space = rules(problem, device);
-        space.default_config = choose_default(space, Gemm(problem), terms_of(problem), device);
-        for (NamedConfig& named : named_configs(terms_of(problem))) {
-            if (space.contains(named.config)) space.named.push_back(std::move(named));
-        }
-        return space;
-    }
     std::vector<Binding> facts(const Problem& problem) const override {
         std::vector<Binding> all = gemm::f32_facts(problem);
         all.push_back({"terms", terms_of(problem)});
@@ -216,6 +193,24 @@ class MmaTf32 final : public Family {
         return [g = Gemm(problem), terms = terms_of(problem), device](const Config& c) {
             return mma_tf32::predict_us(g, mma_tf32::shape_of(c), terms, device);
         };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        std::vector<Constraint> all;
+        add_tile_rules(all, g);
+        add_pipeline_rules(all, g, terms_of(problem), device.limits);
+        add_spill_rule(all, terms_of(problem), device);
+        add_launch_rules(all, g, device.identity.sm_count);
+        return all;
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return choose_default(rules, Gemm(problem), terms_of(problem), device);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        return autotune::named_configs(terms_of(problem));
     }
 
   private:

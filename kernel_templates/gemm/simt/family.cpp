@@ -1,11 +1,10 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 #include <array>
 
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/simt/geometry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -135,7 +134,7 @@ std::vector<NamedConfig> named_configs() {
     return named;
 }
 
-class GemmSimt final : public Family {
+class GemmSimt final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/simt"; }
     std::string_view about() const override {
@@ -143,16 +142,22 @@ class GemmSimt final : public Family {
     }
     int ladder_rung() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem&, const Device&) const override {
-        return config_of({64, 64, 4, 4}, {16, 4, 1, 1, 8, 2, 0});
-    }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [problem, device](const Config& config) { return simt::predict_us(View(problem), config, device); };
     }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(View(problem), device);
+    }
+    Config usual_config(const SearchSpace&, const Problem&, const Device&) const override {
+        return config_of({64, 64, 4, 4}, {16, 4, 1, 1, 8, 2, 0});
+    }
+    // cp.async variants do not exist for two operands that are both contiguous along K, nor 16x8 sums of f32 on every device.
+    std::vector<NamedConfig> named_configs(const Problem&, const Device&) const override { return autotune::named_configs(); }
 };
 
 std::optional<std::string> GemmSimt::refuses(const Problem& problem, const Device&) const {
@@ -161,25 +166,6 @@ std::optional<std::string> GemmSimt::refuses(const Problem& problem, const Devic
     if (!is_half || view.in != view.out) return "gemm/simt computes in f16 or bf16, with C of the same type";
     if (view.acc == DType::f16 && view.in != DType::f16) return "gemm/simt accumulates in f16 only for f16 operands";
     return std::nullopt;
-}
-
-SearchSpace GemmSimt::rules(const Problem& problem, const Device& device) const {
-    const View view(problem);
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    space.constraints = constraints(view, device);
-    return space;
-}
-
-SearchSpace GemmSimt::space(const Problem& problem, const Device& device) const {
-    SearchSpace space = rules(problem, device);
-    space.default_config = default_config(problem, device);
-    // cp.async variants do not exist for two operands that are both contiguous along K, nor 16x8 sums of f32 on every device.
-    for (const NamedConfig& named : named_configs()) {
-        if (space.contains(named.config)) space.named.push_back(named);
-    }
-    return space;
 }
 
 LaunchPlan GemmSimt::plan(const Problem& problem, const Config& config, const Device&) const {

@@ -1,11 +1,10 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 #include <array>
 
 #include "kernel_templates/gemm/f32_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/simt_f32/geometry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -248,7 +247,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     return choice.choose();
 }
 
-class SimtF32 final : public Family {
+class SimtF32 final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/simt_f32"; }
     std::string_view about() const override { return "f32 on CUDA cores: naive, and tiles through shared memory; any layout"; }
@@ -258,34 +257,29 @@ class SimtF32 final : public Family {
         if (g.in != DType::f32 || problem.word("compute") != to_string(DType::f32)) return "it multiplies f32 by f32 in f32";
         return gemm::refuses_large(g, 16, 16);
     }
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space;
-        space.version = space_version();
-        space.parameters = parameters();
-        add_tile_rules(space.constraints, g, device.limits);
-        add_pipeline_rules(space.constraints, g, device.limits);
-        add_launch_rules(space.constraints, g, device.identity.sm_count);
-        return space;
-    }
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return choose_default(rules(problem, device), Gemm(problem), device);
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space = rules(problem, device);
-        space.default_config = choose_default(space, g, device);
-        for (const auto& named : {classic_configs(), warp_tiled_configs(g)}) {
-            for (const NamedConfig& each : named) {
-                if (space.contains(each.config)) space.named.push_back(each);
-            }
-        }
-        return space;
-    }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& c) { return simt_f32::predict_us(g, shape_of(c), device); };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        std::vector<Constraint> all;
+        add_tile_rules(all, g, device.limits);
+        add_pipeline_rules(all, g, device.limits);
+        add_launch_rules(all, g, device.identity.sm_count);
+        return all;
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return choose_default(rules, Gemm(problem), device);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        std::vector<NamedConfig> all = classic_configs();
+        for (NamedConfig& named : warp_tiled_configs(Gemm(problem))) all.push_back(std::move(named));
+        return all;
     }
 };
 

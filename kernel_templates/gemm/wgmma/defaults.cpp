@@ -88,17 +88,19 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
     return space.contains(early) ? early : chosen;
 }
 
-void add_named(SearchSpace& space, const std::string& prefix, const Candidates& from) {
+std::vector<NamedConfig> named_configs(const std::string& prefix, const Candidates& from) {
     const int64_t tma_store = tma_can_store(from.g) ? 1 : 0;
+    std::vector<NamedConfig> all;
     for (const Tile& tile : from.tiles) {
         for (const int64_t cluster : {1, 2}) {
             const std::string name = prefix + tile.name + (cluster == 2 ? "_cluster2x1" : "");
             for (const int64_t swap_ab : {0, 1}) {
-                const Config config = corner_config(tile, {cluster, 1, swap_ab, tma_store, 1, 0, swap_ab != 0 ? 1 : 8}, from);
-                if (space.contains(config)) space.named.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config});
+                const Corner corner{cluster, 1, swap_ab, tma_store, 1, 0, swap_ab != 0 ? 1 : 8};
+                all.push_back({name + (swap_ab != 0 ? "_swapab" : ""), corner_config(tile, corner, from)});
             }
         }
     }
+    return all;
 }
 
 }  // namespace autotune::wgmma

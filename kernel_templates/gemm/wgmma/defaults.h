@@ -24,7 +24,7 @@ struct Candidates {
 
 // The legal one of least predicted time among the tiles, clusters along K, parts of K and orders worth trying.
 Config choose_default(const SearchSpace& space, const Candidates& from);
-// Each tile under its name, alone and with clusters of two, plain and with operands exchanged, where that is legal.
-void add_named(SearchSpace& space, const std::string& prefix, const Candidates& from);
+// Each tile under its name, alone and with clusters of two, plain and with operands exchanged, legal or not.
+std::vector<NamedConfig> named_configs(const std::string& prefix, const Candidates& from);
 
 }  // namespace autotune::wgmma

@@ -6,6 +6,7 @@
 #include "kernel_templates/gemm/wgmma/relaunch.h"
 #include "kernel_templates/gemm/wgmma/rules.h"
 #include "kernel_templates/registry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -44,7 +45,7 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     return {g, device, tiles, {}};
 }
 
-class Wgmma final : public Family {
+class Wgmma final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/wgmma"; }
     std::string_view about() const override { return "wgmma fed by TMA, warp-specialised and persistent, sm_90a alone"; }
@@ -61,25 +62,6 @@ class Wgmma final : public Family {
     }
     int ladder_rung() const override { return 40; }
 
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space;
-        space.parameters = wgmma::parameters({32, 64, 128}, {32, 64, 128});
-        space.constraints = wgmma::rules(g, device);
-        return space;
-    }
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return wgmma::choose_default(rules(problem, device), candidates(Gemm(problem), device));
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space = rules(problem, device);
-        const wgmma::Candidates from = candidates(g, device);
-        space.default_config = wgmma::choose_default(space, from);
-        wgmma::add_named(space, "wgmma_", from);
-        return space;
-    }
-
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
@@ -91,6 +73,18 @@ class Wgmma final : public Family {
     }
     Relauncher relauncher(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) { return wgmma::relaunched(config, g, device); };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return wgmma::parameters({32, 64, 128}, {32, 64, 128}); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return wgmma::rules(Gemm(problem), device);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return wgmma::choose_default(rules, candidates(Gemm(problem), device));
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
+        return wgmma::named_configs("wgmma_", candidates(Gemm(problem), device));
     }
 };
 

@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <numeric>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma/defaults.h"
 #include "kernel_templates/gemm/wgmma/launch.h"
 #include "kernel_templates/gemm/wgmma/rules.h"
 #include "kernel_templates/registry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -23,40 +24,15 @@ using wgmma::Tile;
 std::vector<Parameter> parameters() {
     const auto compile = ParameterKind::compile;
     const auto launch = ParameterKind::launch;
-    std::vector<int64_t> widths;
-    for (int64_t n = 16; n <= 256; n += 16) widths.push_back(n);
-    return {
-        {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
-        {"block_n", widths, compile, "columns of a tile, on wgmma's N side"},
-        {"block_k", {64, 128, 256}, compile, "depth of a stage"},
-        {"math_groups", {1, 2, 3}, compile, "warpgroups that multiply"},
-        {"pingpong", {0, 1}, compile, "0: math groups share a tile; 1: each has its own"},
-        {"cluster_m", {1, 2, 4}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
-        {"cluster_n", {1, 2, 4}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
-        {"cluster_k", {1, 2, 4, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
-        {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
-        {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
-        {"store_buffers", {1, 2, 3, 4}, compile, "spans of C that may be on their way to memory by TMA"},
-        {"tma_swizzle", {64, 128}, compile, "bytes of an operand's row that a swizzle pattern spans"},
-        {"reduce_kernel", {0, 1}, compile, "who adds the parts of split-K: 0: the last block of a tile, 1: a second kernel"},
-        {"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 12}, launch, "stages of the ring"},
-        {"split_k", {0, 1, 2, 3, 4, 6, 8, 12, 16}, launch, "parts of K; 0: stream-K"},
-        {"raster", {0, 1, 2}, launch, "tiles in sequence go along 0: M, 1: N, 2: a Hilbert curve in squares"},
-        {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances, or a square's side"},
-        {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
-        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
-        {"prefetch_steps", {0, 8, 16, 32}, launch, "first K steps that are fetched into L2 before the kernel's turn"},
-        {"prefetch_all", {0, 1}, launch, "who does: 0: each block for its first tile, 1: those on idle SMs for all tiles"},
-        {"persistent", {0, 1}, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles"},
-        {"product_sets",
-         {1, 2},
-         compile,
-         "sets of registers for promoted products; 2: additions run under the next multiplications"},
-        {"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"},
-    };
+    std::vector<Parameter> all = wgmma::parameters({64, 128, 256}, {64, 128});
+    all.push_back({"persistent", {0, 1}, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles"});
+    all.push_back({"product_sets",
+                   {1, 2},
+                   compile,
+                   "sets of registers for promoted products; 2: additions run under the next multiplications"});
+    all.push_back({"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"});
+    return all;
 }
-
-using Rule = std::function<bool(const Config&)>;
 
 // Whether operands stay in L2 only if C does not: worth 1 to 5 % (H200, 8192x8192x1024 and x128).
 bool stores_with_hint(const Gemm& g, const Device& device) {
@@ -64,9 +40,7 @@ bool stores_with_hint(const Gemm& g, const Device& device) {
 }
 
 std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
-    const auto rule = [g](std::function<bool(const Shape&)> holds) -> Rule {
-        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
-    };
+    const auto rule = gemm::rules_on<Shape>(g);
     const std::vector<std::string> grid = {"block_m",   "block_n", "block_k", "cluster_m", "cluster_n",
                                            "cluster_k", "swap_ab", "split_k", "persistent"};
     std::vector<Constraint> all;
@@ -139,7 +113,20 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
             {{"persistent", 1}, {"product_sets", 1}, {"store_hint", stores_with_hint(g, device) ? 1 : 0}}};
 }
 
-class WgmmaFp8 final : public Family {
+// The upper rungs of the ladder that people compare: the same tile with blocks that end with it and with blocks that stay.
+std::vector<NamedConfig> ladder(const wgmma::Candidates& from) {
+    std::vector<NamedConfig> all;
+    for (const int64_t persistent : {0, 1}) {
+        wgmma::Candidates one = from;
+        one.tiles = {{persistent != 0 ? "tma_persistent_ws" : "tma_ws", 128, 128, 128, 2, 0}};
+        one.extras.set("persistent", persistent);
+        for (NamedConfig& named : wgmma::named_configs("", one)) all.push_back(std::move(named));
+    }
+    std::erase_if(all, [](const NamedConfig& each) { return each.name.find("_cluster") != std::string::npos; });
+    return all;
+}
+
+class WgmmaFp8 final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/wgmma_fp8"; }
     std::string_view about() const override {
@@ -156,27 +143,6 @@ class WgmmaFp8 final : public Family {
         return std::nullopt;
     }
     int ladder_rung() const override { return 60; }
-
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space;
-        space.parameters = parameters();
-        space.constraints = wgmma::rules(g, device);
-        for (Constraint& rule : own_rules(g, device)) space.constraints.push_back(std::move(rule));
-        return space;
-    }
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return wgmma::choose_default(rules(problem, device), candidates(Gemm(problem), device));
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space = rules(problem, device);
-        const wgmma::Candidates from = candidates(g, device);
-        space.default_config = wgmma::choose_default(space, from);
-        add_ladder(space, from);
-        wgmma::add_named(space, "wgmma_fp8_", from);
-        return space;
-    }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::fp8_facts(problem); }
 
@@ -195,16 +161,22 @@ class WgmmaFp8 final : public Family {
         return [g = Gemm(problem), device](const Config& config) { return wgmma::predict(g, Shape(config, g), device); };
     }
 
-  private:
-    // The upper rungs of the ladder that people compare: the same tile with blocks that end with it and with blocks that stay.
-    static void add_ladder(SearchSpace& space, const wgmma::Candidates& from) {
-        for (const int64_t persistent : {0, 1}) {
-            wgmma::Candidates one = from;
-            one.tiles = {{persistent != 0 ? "tma_persistent_ws" : "tma_ws", 128, 128, 128, 2, 0}};
-            one.extras.set("persistent", persistent);
-            wgmma::add_named(space, "", one);
-        }
-        std::erase_if(space.named, [](const NamedConfig& each) { return each.name.find("_cluster") != std::string::npos; });
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        std::vector<Constraint> all = wgmma::rules(g, device);
+        for (Constraint& rule : own_rules(g, device)) all.push_back(std::move(rule));
+        return all;
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return wgmma::choose_default(rules, candidates(Gemm(problem), device));
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
+        const wgmma::Candidates from = candidates(Gemm(problem), device);
+        std::vector<NamedConfig> all = ladder(from);
+        for (NamedConfig& named : wgmma::named_configs("wgmma_fp8_", from)) all.push_back(std::move(named));
+        return all;
     }
 };
 

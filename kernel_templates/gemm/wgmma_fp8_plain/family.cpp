@@ -8,6 +8,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/registry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -107,7 +108,7 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     return 3.5 + std::max(rounds * (steps * step + end) / device.clock_mhz, bytes / (device.memory_gb_per_s * 0.8 * 1e3));
 }
 
-class WgmmaFp8Plain final : public Family {
+class WgmmaFp8Plain final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/wgmma_fp8_plain"; }
     std::string_view about() const override {
@@ -125,32 +126,6 @@ class WgmmaFp8Plain final : public Family {
         return std::nullopt;
     }
     int ladder_rung() const override { return 50; }
-
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        SearchSpace space;
-        space.parameters = parameters();
-        space.constraints = constraints(Gemm(problem), device);
-        return space;
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space = rules(problem, device);
-        gemm::DefaultChoice choice(space);
-        for (const int64_t block_m : {128, 64}) {
-            for (const int64_t block_n : {128, 64, 32}) {
-                const Config config = config_of(1, block_m, block_n, 0, g);
-                choice.offer(config, predict(g, Shape(config), device));
-            }
-        }
-        space.default_config = choice.choose();
-        const std::array<std::pair<const char*, std::array<int64_t, 2>>, 4> ladder = {
-            {{"plain", {0, 0}}, {"persistent", {0, 1}}, {"tma", {1, 0}}, {"tma_persistent", {1, 1}}}};
-        for (const auto& [name, step] : ladder) {
-            const Config config = config_of(step[0], 128, 128, step[1], g);
-            if (space.contains(config)) space.named.push_back({name, config});
-        }
-        return space;
-    }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::fp8_facts(problem); }
 
@@ -178,6 +153,30 @@ class WgmmaFp8Plain final : public Family {
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) { return predict(g, Shape(config), device); };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(Gemm(problem), device);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        gemm::DefaultChoice choice(rules);
+        for (const int64_t block_m : {128, 64}) {
+            for (const int64_t block_n : {128, 64, 32}) {
+                const Config config = config_of(1, block_m, block_n, 0, g);
+                choice.offer(config, predict(g, Shape(config), device));
+            }
+        }
+        return choice.choose();
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        const Gemm g(problem);
+        return {{"plain", config_of(0, 128, 128, 0, g)},
+                {"persistent", config_of(0, 128, 128, 1, g)},
+                {"tma", config_of(1, 128, 128, 0, g)},
+                {"tma_persistent", config_of(1, 128, 128, 1, g)}};
     }
 
   private:

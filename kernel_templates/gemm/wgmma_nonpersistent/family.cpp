@@ -6,6 +6,7 @@
 #include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma_nonpersistent/geometry.h"
 #include "kernel_templates/registry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -191,17 +192,18 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     return choice.choose();
 }
 
-void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
+std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
+    std::vector<NamedConfig> all;
     for (const Tile& tile : kTiles) {
         for (const int64_t cluster_k : {1, 2}) {
             const std::string name = std::string("wgmma_nonpersistent_") + tile.name + (cluster_k == 2 ? "_clusterk2" : "");
             for (const int64_t swap_ab : {0, 1}) {
                 const Shape s = corner_shape(shape_of(tile, g), 1, cluster_k, swap_ab, 1, g, device);
-                const Config config = corner_config(tile, s);
-                if (space.contains(config)) space.named.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config});
+                all.push_back({name + (swap_ab != 0 ? "_swapab" : ""), corner_config(tile, s)});
             }
         }
     }
+    return all;
 }
 
 // ---- the launch ----
@@ -239,7 +241,7 @@ LaunchStep step_of(const Problem& problem, const Gemm& g, const Shape& s, const 
     return step;
 }
 
-class WgmmaNonpersistent final : public Family {
+class WgmmaNonpersistent final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/wgmma_nonpersistent"; }
     std::string_view about() const override { return "wgmma fed by TMA, a tile of C a block, for small products, sm_90a alone"; }
@@ -256,27 +258,6 @@ class WgmmaNonpersistent final : public Family {
     }
     int ladder_rung() const override { return 40; }
 
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space;
-        space.parameters = parameters();
-        add_tile_rules(space.constraints, g, device);
-        add_division_rules(space.constraints, g, device);
-        add_cluster_rules(space.constraints, g);
-        add_launch_rules(space.constraints, g, device);
-        return space;
-    }
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return choose_default(rules(problem, device), Gemm(problem), device);
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space = rules(problem, device);
-        space.default_config = choose_default(space, g, device);
-        add_named(space, g, device);
-        return space;
-    }
-
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
@@ -291,6 +272,24 @@ class WgmmaNonpersistent final : public Family {
         return [g = Gemm(problem), device](const Config& config) {
             return wgmma_nonpersistent::predict(g, Shape(config, g), device);
         };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        std::vector<Constraint> all;
+        add_tile_rules(all, g, device);
+        add_division_rules(all, g, device);
+        add_cluster_rules(all, g);
+        add_launch_rules(all, g, device);
+        return all;
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return choose_default(rules, Gemm(problem), device);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
+        return all_named(Gemm(problem), device);
     }
 };
 

@@ -1,11 +1,10 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 #include <array>
 
 #include "kernel_templates/gemm/f32_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -192,7 +191,8 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     return choice.choose();
 }
 
-void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
+std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
+    std::vector<NamedConfig> all;
     for (const Tile& tile : kTiles) {
         for (const int64_t cluster : {1, 2}) {
             for (const int64_t store_buffers : {1, 2}) {
@@ -202,13 +202,13 @@ void add_named(SearchSpace& space, const Gemm& g, const Device& device) {
                                              (transposes_y(g) && swap_ab != 0 ? "_swapab" : "");
                     const Grid grid(g, Shape(corner_config(tile, {cluster, swap_ab, store_buffers, 1}, g, device), g), device);
                     const int64_t group = grid.count_m >= 8 && grid.count_n > 1 ? 8 : 1;
-                    const Config config = corner_config(tile, {cluster, swap_ab, store_buffers, group}, g, device);
                     const bool is_new = store_buffers == 1 || tma_can_store(g);
-                    if (is_new && space.contains(config)) space.named.push_back({name, config});
+                    if (is_new) all.push_back({name, corner_config(tile, {cluster, swap_ab, store_buffers, group}, g, device)});
                 }
             }
         }
     }
+    return all;
 }
 
 // ---- the launch ----
@@ -291,7 +291,7 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Operand& x, c
     return step;
 }
 
-class WgmmaTf32 final : public Family {
+class WgmmaTf32 final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/wgmma_tf32"; }
     std::string_view about() const override {
@@ -305,29 +305,27 @@ class WgmmaTf32 final : public Family {
         if (g.in != DType::f32 || problem.word("compute") != gemm::kTf32) return "it multiplies f32 operands as tf32";
         return gemm::refuses_large(g, 64, 32);
     }
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space;
-        space.version = space_version();
-        space.parameters = parameters();
-        add_tile_rules(space.constraints, g);
-        add_cluster_rules(space.constraints, g);
-        add_launch_rules(space.constraints, g, device);
-        return space;
-    }
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return choose_default(rules(problem, device), Gemm(problem), device);
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        SearchSpace space = rules(problem, device);
-        space.default_config = choose_default(space, Gemm(problem), device);
-        add_named(space, Gemm(problem), device);
-        return space;
-    }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& c) { return wgmma_tf32::predict_us(g, Shape(c, g), device); };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        std::vector<Constraint> all;
+        add_tile_rules(all, g);
+        add_cluster_rules(all, g);
+        add_launch_rules(all, g, device);
+        return all;
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return choose_default(rules, Gemm(problem), device);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
+        return all_named(Gemm(problem), device);
     }
 };
 

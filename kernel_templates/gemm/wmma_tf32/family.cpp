@@ -1,11 +1,10 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 #include <array>
 
 #include "kernel_templates/gemm/f32_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/wmma_tf32/geometry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -139,7 +138,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     return choice.choose();
 }
 
-class WmmaTf32 final : public Family {
+class WmmaTf32 final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/wmma_tf32"; }
     std::string_view about() const override {
@@ -151,26 +150,6 @@ class WmmaTf32 final : public Family {
         const Gemm g(problem);
         if (g.in != DType::f32 || problem.word("compute") != gemm::kTf32) return "it multiplies f32 operands as tf32";
         return gemm::refuses_large(g, 16, 16);
-    }
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        SearchSpace space;
-        space.version = space_version();
-        space.parameters = parameters();
-        add_tile_rules(space.constraints, g);
-        add_resource_rules(space.constraints, g, device.limits);
-        return space;
-    }
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return choose_default(rules(problem, device), Gemm(problem), device);
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        SearchSpace space = rules(problem, device);
-        space.default_config = choose_default(space, Gemm(problem), device);
-        for (NamedConfig& named : named_configs()) {
-            if (space.contains(named.config)) space.named.push_back(std::move(named));
-        }
-        return space;
     }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
@@ -191,6 +170,20 @@ class WmmaTf32 final : public Family {
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& c) { return wmma_tf32::predict_us(g, shape_of(c), device); };
     }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        const Gemm g(problem);
+        std::vector<Constraint> all;
+        add_tile_rules(all, g);
+        add_resource_rules(all, g, device.limits);
+        return all;
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return choose_default(rules, Gemm(problem), device);
+    }
+    std::vector<NamedConfig> named_configs(const Problem&, const Device&) const override { return autotune::named_configs(); }
 };
 
 }  // namespace

@@ -1,0 +1,115 @@
+// Tiles of rows in shared memory as f32, and the products that threads_x threads of a row make of them on the ordinary cores: what
+// attention/simt and attention_bwd/simt share. REQUIRES common/ptx.cuh and, before the include: Element, threads, threads_x (threads that
+// share a row), unroll (of steps of four elements).
+#pragma once
+
+namespace {
+
+constexpr int threads_y = threads / threads_x;
+constexpr int vec = 4;
+static_assert(threads % 32 == 0 && 32 % threads_x == 0, "the threads of a row are of one warp");
+
+// Rows to shared memory; those from `count` on are zeros. f32 is copied asynchronously, other types are turned into it on the way.
+template <int rows, int columns, int ld, int align>
+__device__ __forceinline__ void copy_rows(f32* to, const Element* from, i64 row_elements, int count) {
+    constexpr int chunks = columns / vec;
+    for (int at = threadIdx.x; at < rows * chunks; at += threads) {
+        const int row = at / chunks, column = at % chunks * vec;
+        const Element* const source = from + row * row_elements + column;
+        f32* const target = to + row * ld + column;
+        if constexpr (is_same<Element, f32>) {
+            constexpr int bytes = align < 16 ? align : 16;
+#pragma unroll
+            for (int i = 0; i < 16; i += bytes)
+                ptx::cp_async<bytes>(ptx::shared_address(target) + i, reinterpret_cast<const char*>(source) + i,
+                                     row < count ? bytes : 0);
+        } else {
+            constexpr int step = align >= 8 ? 4 : align / 2;
+            float4 value = {};
+            if (row < count) {
+                f32 parts[vec];
+#pragma unroll
+                for (int i = 0; i < vec; i += step) {
+                    const Pack<Element, step> pack = load_pack<Element, step>(source + i);
+#pragma unroll
+                    for (int j = 0; j < step; ++j) parts[i + j] = to_f32(pack.at[j]);
+                }
+                value = make_float4(parts[0], parts[1], parts[2], parts[3]);
+            }
+            *reinterpret_cast<float4*>(target) = value;
+        }
+    }
+}
+
+__device__ __forceinline__ float4 load4(const f32* from) {
+    return *reinterpret_cast<const float4*>(from);
+}
+
+__device__ __forceinline__ f32 dot4(float4 left, float4 right, f32 sum) {
+    sum = __fmaf_rn(left.x, right.x, sum);
+    sum = __fmaf_rn(left.y, right.y, sum);
+    sum = __fmaf_rn(left.z, right.z, sum);
+    return __fmaf_rn(left.w, right.w, sum);
+}
+
+__device__ __forceinline__ void add_scaled(f32 (&sums)[vec], f32 weight, float4 values) {
+    sums[0] = __fmaf_rn(weight, values.x, sums[0]);
+    sums[1] = __fmaf_rn(weight, values.y, sums[1]);
+    sums[2] = __fmaf_rn(weight, values.z, sums[2]);
+    sums[3] = __fmaf_rn(weight, values.w, sums[3]);
+}
+
+struct Place {
+    int x, y;
+    __device__ __forceinline__ Place() : x(threadIdx.x % threads_x), y(threadIdx.x / threads_x) {}
+    // Neighbouring threads have neighbouring rows: of the block's own, and of a tile's.
+    __device__ __forceinline__ int own(int i) const { return i * threads_y + y; }
+    __device__ __forceinline__ int other(int i) const { return i * threads_x + x; }
+};
+
+// Products of own rows and a tile's, `columns` elements long.
+template <int columns, int ld, int thread_own, int thread_other>
+__device__ __forceinline__ void multiply_rows(f32 (&result)[thread_own][thread_other], const f32* own, const f32* other, const Place& place) {
+#pragma unroll
+    for (int i = 0; i < thread_own; ++i)
+#pragma unroll
+        for (int j = 0; j < thread_other; ++j) result[i][j] = 0;
+#pragma unroll unroll
+    for (int at = 0; at < columns; at += vec) {
+        float4 a[thread_own], b[thread_other];
+#pragma unroll
+        for (int i = 0; i < thread_own; ++i) a[i] = load4(own + place.own(i) * ld + at);
+#pragma unroll
+        for (int j = 0; j < thread_other; ++j) b[j] = load4(other + place.other(j) * ld + at);
+#pragma unroll
+        for (int i = 0; i < thread_own; ++i)
+#pragma unroll
+            for (int j = 0; j < thread_other; ++j) result[i][j] = dot4(a[i], b[j], result[i][j]);
+    }
+}
+
+// Adds the products of weights, rows of ld_w elements, and the rows of a tile.
+template <int tile_rows, int ld_w, int ld, int thread_own, int runs>
+__device__ __forceinline__ void add_product(f32 (&sums)[thread_own][runs][vec], const f32* weights, const f32* other,
+                                            const Place& place) {
+#pragma unroll unroll
+    for (int row = 0; row < tile_rows; row += vec) {
+        float4 weight[thread_own];
+#pragma unroll
+        for (int i = 0; i < thread_own; ++i) weight[i] = load4(weights + place.own(i) * ld_w + row);
+#pragma unroll
+        for (int run = 0; run < runs; ++run) {
+            const f32* const from = other + row * ld + (run * threads_x + place.x) * vec;
+            const float4 values[vec] = {load4(from), load4(from + ld), load4(from + 2 * ld), load4(from + 3 * ld)};
+#pragma unroll
+            for (int i = 0; i < thread_own; ++i) {
+                add_scaled(sums[i][run], weight[i].x, values[0]);
+                add_scaled(sums[i][run], weight[i].y, values[1]);
+                add_scaled(sums[i][run], weight[i].z, values[2]);
+                add_scaled(sums[i][run], weight[i].w, values[3]);
+            }
+        }
+    }
+}
+
+}  // namespace

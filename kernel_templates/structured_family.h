@@ -1,0 +1,26 @@
+#pragma once
+
+#include <vector>
+
+#include "src/core/family.h"
+
+namespace autotune {
+
+// A family that says its space in parts, from which rules(), default_config() and space() follow.
+class StructuredFamily : public Family {
+  public:
+    SearchSpace rules(const Problem& problem, const Device& device) const final;
+    Config default_config(const Problem& problem, const Device& device) const final;
+    SearchSpace space(const Problem& problem, const Device& device) const final;
+
+  protected:
+    // REQUIRES for all below: !refuses(problem, device).
+    virtual std::vector<Parameter> parameters() const = 0;
+    virtual std::vector<Constraint> constraints(const Problem& problem, const Device& device) const = 0;
+    // A config of the space, of which `rules` is given.
+    virtual Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const = 0;
+    // Those that the space does not have are left out.
+    virtual std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const = 0;
+};
+
+}  // namespace autotune
