@@ -124,11 +124,19 @@ def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _product("bmm", a, b) if _is_plain(a, b) else torch.ops.autotune.bmm(a, b)
 
 
+def _is_turned(matrix: torch.Tensor) -> bool:
+    """Whether it is stored transposed, as linear's weight is: a gradient that lies otherwise would be copied by autograd."""
+    return matrix.stride(-2) == 1 and matrix.stride(-1) > 1
+
+
 def _product_gradients(product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Function:
     def backward(context: Any, gradient: torch.Tensor) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
         a, b = context.saved_tensors
-        of_a = product(gradient, b.mT) if context.needs_input_grad[0] else None
-        of_b = product(a.mT, gradient) if context.needs_input_grad[1] else None
+        of_a = of_b = None
+        if context.needs_input_grad[0]:
+            of_a = product(b, gradient.mT).mT if _is_turned(a) else product(gradient, b.mT)
+        if context.needs_input_grad[1]:
+            of_b = product(gradient.mT, a).mT if _is_turned(b) else product(a.mT, gradient)
         return of_a, of_b
 
     return backward

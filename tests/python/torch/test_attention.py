@@ -267,5 +267,39 @@ class Patched(OnHost):
         self.assertEqual([problem.op for problem in self.patch.missed], ["attention_bwd"])
 
 
+class Dispatched(OnHost):
+    """The overrides as kernels for tensors of the host, called by torch's dispatcher and by aten's own formulas of gradients."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch = Taken()
+        self.replace(_sdpa, "Described", lambda *arguments: self.patch.made(*arguments))
+        library = torch.library.Library("aten", "IMPL")
+        self.addCleanup(library._destroy)
+        for name, make in _sdpa.OVERRIDES.items():
+            library.impl(name, make(self.patch, mock.Mock(side_effect=AssertionError("not taken over"))), "CPU", with_keyset=True)
+
+    def test_gradients_by_atens_formulas(self):
+        tensors = inputs(requires_grad=True)
+        grad = torch.randn(2, 4, 6, 8)
+        for name, arguments in (("flash", ()), ("cudnn", (None, True))):
+            for is_causal, mask in ((False, "none"), (True, "causal")):
+                with self.subTest(name=name, mask=mask):
+                    out = getattr(torch.ops.aten, f"_scaled_dot_product_{name}_attention")(*tensors, *arguments, is_causal=is_causal)
+                    self.assertEqual(out[4:6], (6, 6))
+                    expected = exact(*tensors, mask)
+                    close(out[0], expected)
+                    for mine, theirs in zip(torch.autograd.grad(out[0], tensors, grad), torch.autograd.grad(expected, tensors, grad)):
+                        close(mine, theirs)
+        self.assertEqual({plan.problem.op for plan in self.patch.plans}, {"attention", "attention_bwd"})
+
+    def test_inference_by_each_kernel(self):
+        q, k, v = inputs()
+        for name, arguments in (("flash", ()), ("cudnn", (None, False)), ("efficient", (None, False))):
+            with torch.inference_mode(), self.subTest(name=name):
+                out = getattr(torch.ops.aten, f"_scaled_dot_product_{name}_attention")(q, k, v, *arguments, scale=0.3)
+                close(out[0], exact(q, k, v, scale=0.3))
+
+
 if __name__ == "__main__":
     unittest.main()

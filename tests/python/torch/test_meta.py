@@ -54,6 +54,16 @@ class Fake(unittest.TestCase):
         at.linear(x, w, bias).sum().backward()
         self.assertEqual((x.grad.shape, w.grad.shape, bias.grad.shape), (x.shape, w.shape, bias.shape))
 
+    def test_gradients_of_products_lie_as_their_inputs(self):
+        stored = [torch.empty(*shape, device="meta", requires_grad=True) for shape in ((4, 8), (16, 8), (2, 4, 8), (2, 16, 8))]
+        x, w, batch, weights = stored
+        total = at.linear(x, w).sum() + at.mm(x, w.t()).sum() + at.mm(w, x.t()).sum() + at.bmm(batch, weights.mT).sum()
+        seen = []
+        for each in stored:
+            each.register_hook(lambda gradient: seen.append(gradient.is_contiguous()))
+        total.backward()
+        self.assertEqual(seen, [True] * len(stored))
+
     def test_shapes_that_do_not_fit(self):
         with self.assertRaisesRegex(Exception, "cannot be multiplied"):
             at.mm(self.cuda(4, 8), self.cuda(9, 4))
@@ -73,6 +83,12 @@ class Traced(unittest.TestCase):
         graph = make_fx(step)(x, w)
         targets = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
         self.assertEqual(targets.count("autotune.mm.default"), 3, targets)
+        layouts = [
+            "".join("t" if operand.meta["val"].stride(0) == 1 else "n" for operand in node.args)
+            for node in graph.graph.nodes
+            if str(node.target) == "autotune.mm.default"
+        ]
+        self.assertEqual(sorted(layouts), ["nn", "nt", "tn"])
         self.assertFalse([target for target in targets if target.startswith("aten.mm")])
 
     def test_compile_finds_no_graph_break(self):
