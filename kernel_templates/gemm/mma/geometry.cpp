@@ -1,12 +1,31 @@
 #include "kernel_templates/gemm/mma/geometry.h"
 
 #include <algorithm>
+#include <array>
+
+#include "kernel_templates/gemm/shape_members.h"
 
 namespace autotune::mma {
 
 using std::int64_t;
 
 namespace {
+
+// In the order of the parameters.
+constexpr std::array<gemm::Member<Shape>, 14> kMembers = {{{"block_m", &Shape::block_m},
+                                                           {"block_n", &Shape::block_n},
+                                                           {"warps_m", &Shape::warps_m},
+                                                           {"warps_n", &Shape::warps_n},
+                                                           {"block_k", &Shape::block_k},
+                                                           {"stages", &Shape::stages},
+                                                           {"smem_swizzle", &Shape::smem_swizzle},
+                                                           {"reg_buffers", &Shape::reg_buffers},
+                                                           {"split_barrier", &Shape::split_barrier},
+                                                           {"min_blocks", &Shape::min_blocks},
+                                                           {"pack", &Shape::pack},
+                                                           {"split_k", &Shape::split_k},
+                                                           {"raster", &Shape::raster},
+                                                           {"swizzle_stride", &Shape::swizzle_stride}}};
 
 int64_t tile_bytes(const Shape& s, int64_t extent, bool k_contiguous) {
     const int64_t rows = k_contiguous ? extent : s.block_k;
@@ -32,27 +51,11 @@ bool tile_copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
 }  // namespace
 
 Shape shape_of(const Config& config) {
-    const auto get = [&config](std::string_view name) { return config.find(name).value_or(1); };
-    return {get("block_m"), get("block_n"),      get("block_k"),     get("warps_m"),       get("warps_n"),
-            get("stages"),  get("smem_swizzle"), get("reg_buffers"), get("split_barrier"), get("min_blocks"),
-            get("pack"),    get("split_k"),      get("raster"),      get("swizzle_stride")};
+    return gemm::shape_from(config, kMembers);
 }
 
 Config config_of(const Shape& s) {
-    return {{"block_m", s.block_m},
-            {"block_n", s.block_n},
-            {"warps_m", s.warps_m},
-            {"warps_n", s.warps_n},
-            {"block_k", s.block_k},
-            {"stages", s.stages},
-            {"smem_swizzle", s.smem_swizzle},
-            {"reg_buffers", s.reg_buffers},
-            {"split_barrier", s.split_barrier},
-            {"min_blocks", s.min_blocks},
-            {"pack", s.pack},
-            {"split_k", s.split_k},
-            {"raster", s.raster},
-            {"swizzle_stride", s.swizzle_stride}};
+    return gemm::config_from(s, kMembers);
 }
 
 gemm::BlockOrder order_of(const Shape& s) {

@@ -1,41 +1,37 @@
 #include "kernel_templates/gemm/mma_tf32/geometry.h"
 
 #include <algorithm>
+#include <array>
+
+#include "kernel_templates/gemm/shape_members.h"
 
 namespace autotune::mma_tf32 {
 
 using std::int64_t;
 
+namespace {
+
+// In the order of the parameters.
+constexpr std::array<gemm::Member<Shape>, 11> kMembers = {{{"block_m", &Shape::block_m},
+                                                           {"block_n", &Shape::block_n},
+                                                           {"warps_m", &Shape::warps_m},
+                                                           {"warps_n", &Shape::warps_n},
+                                                           {"block_k", &Shape::block_k},
+                                                           {"stages", &Shape::stages},
+                                                           {"promote_k", &Shape::promote_k},
+                                                           {"min_blocks", &Shape::min_blocks},
+                                                           {"split_k", &Shape::split_k},
+                                                           {"raster", &Shape::raster},
+                                                           {"swizzle_stride", &Shape::swizzle_stride}}};
+
+}  // namespace
+
 Shape shape_of(const Config& config) {
-    gemm::ConfigReader reader(config);
-    const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
-    Shape s{};
-    s.block_m = get("block_m");
-    s.block_n = get("block_n");
-    s.warps_m = get("warps_m");
-    s.warps_n = get("warps_n");
-    s.block_k = get("block_k");
-    s.stages = get("stages");
-    s.promote_k = get("promote_k");
-    s.min_blocks = get("min_blocks");
-    s.split_k = get("split_k");
-    s.raster = get("raster");
-    s.swizzle_stride = get("swizzle_stride");
-    return s;
+    return gemm::shape_from(config, kMembers);
 }
 
 Config config_of(const Shape& s) {
-    return {{"block_m", s.block_m},
-            {"block_n", s.block_n},
-            {"warps_m", s.warps_m},
-            {"warps_n", s.warps_n},
-            {"block_k", s.block_k},
-            {"stages", s.stages},
-            {"promote_k", s.promote_k},
-            {"min_blocks", s.min_blocks},
-            {"split_k", s.split_k},
-            {"raster", s.raster},
-            {"swizzle_stride", s.swizzle_stride}};
+    return gemm::config_from(s, kMembers);
 }
 
 gemm::BlockOrder order_of(const Shape& s) {

@@ -1,53 +1,43 @@
 #include "kernel_templates/gemm/simt_f32/geometry.h"
 
 #include <algorithm>
+#include <array>
+
+#include "kernel_templates/gemm/shape_members.h"
 
 namespace autotune::simt_f32 {
 
 using std::int64_t;
 
+namespace {
+
+// In the order of the parameters.
+constexpr std::array<gemm::Member<Shape>, 17> kMembers = {{{"smem", &Shape::smem},
+                                                           {"block_m", &Shape::block_m},
+                                                           {"block_n", &Shape::block_n},
+                                                           {"thread_m", &Shape::thread_m},
+                                                           {"thread_n", &Shape::thread_n},
+                                                           {"lanes_m", &Shape::lanes_m},
+                                                           {"block_k", &Shape::block_k},
+                                                           {"vec", &Shape::vec},
+                                                           {"bcf", &Shape::bcf},
+                                                           {"smem_pad", &Shape::smem_pad},
+                                                           {"stages", &Shape::stages},
+                                                           {"cp_async", &Shape::cp_async},
+                                                           {"reg_buffers", &Shape::reg_buffers},
+                                                           {"min_blocks", &Shape::min_blocks},
+                                                           {"split_k", &Shape::split_k},
+                                                           {"raster", &Shape::raster},
+                                                           {"swizzle_stride", &Shape::swizzle_stride}}};
+
+}  // namespace
+
 Shape shape_of(const Config& config) {
-    gemm::ConfigReader reader(config);
-    const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
-    Shape s{};
-    s.smem = get("smem");
-    s.block_m = get("block_m");
-    s.block_n = get("block_n");
-    s.thread_m = get("thread_m");
-    s.thread_n = get("thread_n");
-    s.lanes_m = get("lanes_m");
-    s.block_k = get("block_k");
-    s.vec = get("vec");
-    s.bcf = get("bcf");
-    s.smem_pad = get("smem_pad");
-    s.stages = get("stages");
-    s.cp_async = get("cp_async");
-    s.reg_buffers = get("reg_buffers");
-    s.min_blocks = get("min_blocks");
-    s.split_k = get("split_k");
-    s.raster = get("raster");
-    s.swizzle_stride = get("swizzle_stride");
-    return s;
+    return gemm::shape_from(config, kMembers);
 }
 
 Config config_of(const Shape& s) {
-    return {{"smem", s.smem},
-            {"block_m", s.block_m},
-            {"block_n", s.block_n},
-            {"thread_m", s.thread_m},
-            {"thread_n", s.thread_n},
-            {"lanes_m", s.lanes_m},
-            {"block_k", s.block_k},
-            {"vec", s.vec},
-            {"bcf", s.bcf},
-            {"smem_pad", s.smem_pad},
-            {"stages", s.stages},
-            {"cp_async", s.cp_async},
-            {"reg_buffers", s.reg_buffers},
-            {"min_blocks", s.min_blocks},
-            {"split_k", s.split_k},
-            {"raster", s.raster},
-            {"swizzle_stride", s.swizzle_stride}};
+    return gemm::config_from(s, kMembers);
 }
 
 gemm::BlockOrder order_of(const Shape& s) {

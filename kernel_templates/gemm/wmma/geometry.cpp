@@ -1,12 +1,30 @@
 #include "kernel_templates/gemm/wmma/geometry.h"
 
 #include <algorithm>
+#include <array>
+
+#include "kernel_templates/gemm/shape_members.h"
 
 namespace autotune::wmma {
 
 using std::int64_t;
 
 namespace {
+
+// In the order of the parameters.
+constexpr std::array<gemm::Member<Shape>, 13> kMembers = {{{"wmma_m", &Shape::wmma_m},
+                                                           {"block_m", &Shape::block_m},
+                                                           {"block_n", &Shape::block_n},
+                                                           {"warps_m", &Shape::warps_m},
+                                                           {"warps_n", &Shape::warps_n},
+                                                           {"block_k", &Shape::block_k},
+                                                           {"cp_async", &Shape::cp_async},
+                                                           {"stages", &Shape::stages},
+                                                           {"smem_pad", &Shape::smem_pad},
+                                                           {"dsmem", &Shape::dsmem},
+                                                           {"min_blocks", &Shape::min_blocks},
+                                                           {"raster", &Shape::raster},
+                                                           {"swizzle_stride", &Shape::swizzle_stride}}};
 
 int64_t tile_bytes(const Shape& s, int64_t extent, bool k_contiguous) {
     const int64_t rows = k_contiguous ? extent : s.block_k;
@@ -22,26 +40,11 @@ int64_t chunks_held(const Shape& s) {
 }  // namespace
 
 Shape shape_of(const Config& config) {
-    const auto get = [&config](std::string_view name) { return config.find(name).value_or(1); };
-    return {get("wmma_m"),     get("block_m"),  get("block_n"),       get("block_k"),  get("warps_m"),
-            get("warps_n"),    get("cp_async"), get("stages"),        get("smem_pad"), get("dsmem"),
-            get("min_blocks"), get("raster"),   get("swizzle_stride")};
+    return gemm::shape_from(config, kMembers);
 }
 
 Config config_of(const Shape& s) {
-    return {{"wmma_m", s.wmma_m},
-            {"block_m", s.block_m},
-            {"block_n", s.block_n},
-            {"warps_m", s.warps_m},
-            {"warps_n", s.warps_n},
-            {"block_k", s.block_k},
-            {"cp_async", s.cp_async},
-            {"stages", s.stages},
-            {"smem_pad", s.smem_pad},
-            {"dsmem", s.dsmem},
-            {"min_blocks", s.min_blocks},
-            {"raster", s.raster},
-            {"swizzle_stride", s.swizzle_stride}};
+    return gemm::config_from(s, kMembers);
 }
 
 gemm::BlockOrder order_of(const Shape& s) {
