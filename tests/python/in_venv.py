@@ -5,6 +5,7 @@ usage: in_venv.py BUILD [TEST...]      TEST: as unittest takes it; none: all
 Exit code 77, skipped: the environment lacks scikit-build-core and it cannot be fetched; 1 with AUTOTUNE_REQUIRE_WHEEL=1.
 """
 
+import fcntl
 import os
 import pathlib
 import shutil
@@ -40,16 +41,22 @@ def tools_python(tools, requirement):
     """A python that has `requirement`, in an environment of its own that is kept from one run to the next."""
     folder = tools / requirement.partition("=")[0]
     python = folder / "bin" / "python"
-    if not (folder / ".complete").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        make_environment(folder)
-        fetched = subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement], capture_output=True, text=True
-        )
-        if fetched.returncode != 0:
-            skip(f"{requirement} cannot be fetched: {fetched.stderr.strip().splitlines()[-1]}")
-        (folder / ".complete").touch()
+    tools.mkdir(parents=True, exist_ok=True)
+    with open(tools / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that need the same run side by side
+        if not (folder / ".complete").exists():
+            make_environment(folder)
+            fetch(python, requirement)
+            (folder / ".complete").touch()
     return python
+
+
+def fetch(python, requirement):
+    fetched = subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement], capture_output=True, text=True
+    )
+    if fetched.returncode != 0:
+        skip(f"{requirement} cannot be fetched: {fetched.stderr.strip().splitlines()[-1]}")
 
 
 def make_wheel(build, python, folder):
