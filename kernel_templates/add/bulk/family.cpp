@@ -1,9 +1,8 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 
 #include "kernel_templates/add/add_problem.h"
 #include "kernel_templates/named_configs.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -87,7 +86,7 @@ double predicted_us(const View& view, const Config& config, const Device& device
     return add::predict_us(view, traffic, device) + kHandOver_us;
 }
 
-class AddBulk final : public Family {
+class AddBulk final : public StructuredFamily {
   public:
     std::string_view name() const override { return "add/bulk"; }
     std::string_view about() const override {
@@ -95,13 +94,22 @@ class AddBulk final : public Family {
     }
     int ladder_rung() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem&, const Device&) const override { return config_of({8192, 2, 256, 0, 0, 0, 1, 1}); }
     std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [view = View(problem), device](const Config& config) { return predicted_us(view, config, device); };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem&, const Device& device) const override {
+        return autotune::constraints(device);
+    }
+    Config usual_config(const SearchSpace&, const Problem&, const Device&) const override {
+        return config_of({8192, 2, 256, 0, 0, 0, 1, 1});
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        return autotune::named_configs(View(problem).type);
     }
 };
 
@@ -110,21 +118,6 @@ std::optional<std::string> AddBulk::refuses(const Problem& problem, const Device
     if (View(problem).narrowest_align() < kAccessBytes)
         return "add/bulk copies units of 16 bytes; operands must be aligned to that";
     return std::nullopt;
-}
-
-SearchSpace AddBulk::rules(const Problem&, const Device& device) const {
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    space.constraints = constraints(device);
-    return space;
-}
-
-SearchSpace AddBulk::space(const Problem& problem, const Device& device) const {
-    SearchSpace space = rules(problem, device);
-    space.default_config = default_config(problem, device);
-    space.named = named_configs(View(problem).type);
-    return space;
 }
 
 LaunchPlan AddBulk::plan(const Problem& problem, const Config& config, const Device& device) const {

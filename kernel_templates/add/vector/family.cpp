@@ -1,9 +1,8 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 
 #include "kernel_templates/add/add_problem.h"
 #include "kernel_templates/named_configs.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -129,46 +128,35 @@ double predicted_us(const View& view, const Config& config, const Device& device
     return add::predict_us(view, traffic, device);
 }
 
-class AddVector final : public Family {
+class AddVector final : public StructuredFamily {
   public:
     std::string_view name() const override { return "add/vector"; }
     std::string_view about() const override {
         return "loads and stores of registers, from one element to 16 bytes; any alignment";
     }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return choose_default(View(problem), device);
-    }
     std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [view = View(problem), device](const Config& config) { return predicted_us(view, config, device); };
     }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(View(problem), device);
+    }
+    Config usual_config(const SearchSpace&, const Problem& problem, const Device& device) const override {
+        return choose_default(View(problem), device);
+    }
+    // A variant that is named after its wide accesses does not exist for operands that forbid them.
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        return autotune::named_configs(View(problem).type);
+    }
 };
 
 std::optional<std::string> AddVector::refuses(const Problem&, const Device&) const {
     return std::nullopt;
-}
-
-SearchSpace AddVector::rules(const Problem& problem, const Device& device) const {
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    space.constraints = constraints(View(problem), device);
-    return space;
-}
-
-SearchSpace AddVector::space(const Problem& problem, const Device& device) const {
-    const View view(problem);
-    SearchSpace space = rules(problem, device);
-    space.default_config = choose_default(view, device);
-    // A variant that is named after its wide accesses does not exist for operands that forbid them.
-    for (const NamedConfig& named : named_configs(view.type)) {
-        if (space.contains(named.config)) space.named.push_back(named);
-    }
-    return space;
 }
 
 LaunchPlan AddVector::plan(const Problem& problem, const Config& config, const Device& device) const {

@@ -1,8 +1,7 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 
 #include "kernel_templates/softmax/softmax_problem.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -108,7 +107,7 @@ Config usual_config(const View& view) {
     return config_of({threads, per_row, cluster, 0, 1, 0, 0, 0, 1, 0, 0});
 }
 
-std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
+std::vector<NamedConfig> named_configs(const View& view) {
     Config rings = usual_config(view);
     rings.set("stages", 2);
     rings.set("waves", 1);
@@ -118,9 +117,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
     clusters.set("cluster_blocks", 4);
     clusters.set("threads", 256);
     clusters.set("threads_per_row", 256);
-    std::vector<NamedConfig> all = {
-        {"bulk", usual_config(view)}, {"bulk_stage2", rings}, {"bulk_stage2_store", stored}, {"bulk_cluster4", clusters}};
-    return legal_ones(std::move(all), space);
+    return {{"bulk", usual_config(view)}, {"bulk_stage2", rings}, {"bulk_stage2_store", stored}, {"bulk_cluster4", clusters}};
 }
 
 std::int64_t resident_blocks(const Config& c, const View& view, const Device& device) {
@@ -150,7 +147,7 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     return softmax::predict_us(view, traffic, device);
 }
 
-class SoftmaxBulk final : public Family {
+class SoftmaxBulk final : public StructuredFamily {
   public:
     std::string_view name() const override { return "softmax/bulk"; }
     std::string_view about() const override {
@@ -158,13 +155,22 @@ class SoftmaxBulk final : public Family {
     }
     int ladder_rung() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem& problem, const Device&) const override { return usual_config(View(problem)); }
     std::vector<Binding> facts(const Problem& problem) const override { return softmax::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [view = View(problem), device](const Config& config) { return predicted_us(view, config, device); };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(View(problem), device);
+    }
+    Config usual_config(const SearchSpace&, const Problem& problem, const Device&) const override {
+        return autotune::usual_config(View(problem));
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        return autotune::named_configs(View(problem));
     }
 };
 
@@ -173,25 +179,9 @@ std::optional<std::string> SoftmaxBulk::refuses(const Problem& problem, const De
     if (device.identity.cc() < kLeastCc) return "softmax/bulk needs bulk copies, which GPUs have from sm_90 on";
     if (std::min(view.align_x, view.align_y) < kAccessBytes)
         return "softmax/bulk copies units of 16 bytes; rows must be aligned to that, and as long";
-    if (!rules(problem, device).contains(usual_config(view)))
+    if (!rules(problem, device).contains(autotune::usual_config(view)))
         return "softmax/bulk keeps a row in the shared memory of a cluster of eight blocks; this one is too long";
     return std::nullopt;
-}
-
-SearchSpace SoftmaxBulk::rules(const Problem& problem, const Device& device) const {
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    space.constraints = constraints(View(problem), device);
-    return space;
-}
-
-SearchSpace SoftmaxBulk::space(const Problem& problem, const Device& device) const {
-    const View view(problem);
-    SearchSpace space = rules(problem, device);
-    space.default_config = usual_config(view);
-    space.named = named_configs(view, space);
-    return space;
 }
 
 LaunchPlan SoftmaxBulk::plan(const Problem& problem, const Config& config, const Device& device) const {

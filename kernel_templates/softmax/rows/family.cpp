@@ -1,8 +1,7 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 
 #include "kernel_templates/softmax/softmax_problem.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -136,14 +135,14 @@ Config usual_config(const View& view) {
 }
 
 // The ladder that people know: each step changes one thing. Steps that a problem's length makes illegal are left out.
-std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
+std::vector<NamedConfig> named_configs(const View& view) {
     const Widths widths(view);
     const std::int64_t element = view.element_bytes;
     const std::int64_t lanes = std::min<std::int64_t>(32, power_from(view.cols, 32));
     const std::int64_t of_warp = power_from(softmax::ceil_div(widths.accesses, 32), 16);
     const std::int64_t of_block = power_from(softmax::ceil_div(widths.accesses, 256), 8);
     //                                  thr   tpr  rpt cl access          held  unr on hw res ld st wav pdl
-    std::vector<NamedConfig> all = {
+    return {
         {"naive", config_of({64, 1, 1, 1, element, 0, 1, 0, 0, 1, 0, 0, 0, 0})},
         {"online", config_of({64, 1, 1, 1, element, 0, 1, 1, 0, 1, 0, 0, 0, 0})},
         {"warp_shuffle", config_of({128, lanes, 1, 1, element, 0, 1, 1, 0, 1, 0, 0, 0, 0})},
@@ -156,7 +155,6 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
         {"cluster4_registers", config_of({256, 256, 1, 4, widths.access, power_from(softmax::ceil_div(widths.accesses, 1024), 8),
                                           1, 1, 0, 1, 0, 0, 0, 0})},
     };
-    return legal_ones(std::move(all), space);
 }
 
 std::int64_t resident_blocks(const Config& c, std::int64_t element_bytes, const Device& device) {
@@ -188,38 +186,31 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     return softmax::predict_us(view, traffic, device);
 }
 
-class SoftmaxRows final : public Family {
+class SoftmaxRows final : public StructuredFamily {
   public:
     std::string_view name() const override { return "softmax/rows"; }
     std::string_view about() const override {
         return "part of a warp, a warp, a block or a cluster a row; the row in registers as far as it fits";
     }
     std::optional<std::string> refuses(const Problem&, const Device&) const override { return std::nullopt; }
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem& problem, const Device&) const override { return usual_config(View(problem)); }
     std::vector<Binding> facts(const Problem& problem) const override { return softmax::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [view = View(problem), device](const Config& config) { return predicted_us(view, config, device); };
     }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(View(problem), device);
+    }
+    Config usual_config(const SearchSpace&, const Problem& problem, const Device&) const override {
+        return autotune::usual_config(View(problem));
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        return autotune::named_configs(View(problem));
+    }
 };
-
-SearchSpace SoftmaxRows::rules(const Problem& problem, const Device& device) const {
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    space.constraints = constraints(View(problem), device);
-    return space;
-}
-
-SearchSpace SoftmaxRows::space(const Problem& problem, const Device& device) const {
-    const View view(problem);
-    SearchSpace space = rules(problem, device);
-    space.default_config = usual_config(view);
-    space.named = named_configs(view, space);
-    return space;
-}
 
 LaunchPlan SoftmaxRows::plan(const Problem& problem, const Config& config, const Device& device) const {
     const View view(problem);
