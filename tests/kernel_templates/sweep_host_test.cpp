@@ -1,5 +1,5 @@
-// Many configs of every family that runs on the host, drawn at random from its legal ones, on a problem with tails.
-// AUTOTUNE_HOST_CONFIGS says how many a problem.
+// Many configs of every family that runs on the host, drawn at random from its legal ones, on a problem with tails; the last also
+// on the problems on which winners are verified. AUTOTUNE_HOST_CONFIGS says how many a problem.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,6 @@ void PrintTo(const Swept& each, std::ostream* out) {
 // clang-format off
 std::vector<Swept> swept() {
     std::vector<Swept> all;
-    const std::map<std::string, std::string> forward = {{"lse", "yes"}}, backward;
     for (const auto& [family, dtype] : std::vector<std::pair<std::string, std::string>>{
              {"attention/naive", "f16"}, {"attention/simt", "f32"}, {"attention/simt", "bf16"}, {"attention/mma", "bf16"},
              {"attention_bwd/two_pass", "bf16"}, {"attention_bwd/simt", "f32"}}) {
@@ -40,6 +39,14 @@ std::vector<Swept> swept() {
             all.push_back({family, "1x2x90x64", options});
         }
     }
+    // Wide heads.
+    all.push_back({"attention/simt", "1x1x70x256", {{"dtype", "f32"}, {"mask", "causal"}}});
+    all.push_back({"attention/mma", "1x1x70x256", {{"dtype", "bf16"}, {"mask", "causal"}}});
+    all.push_back({"attention/mma", "1x2x70x192", {{"dtype", "f16"}, {"dv", "128"}, {"mask", "causal"}, {"lse", "yes"}}});
+    all.push_back({"attention/mma", "1x1x70x96", {{"dtype", "bf16"}, {"mask", "window"}, {"left", "0"}}});
+    all.push_back({"attention_bwd/two_pass", "1x2x70x128", {{"dtype", "f16"}, {"kv-heads", "1"}, {"mask", "causal"}}});
+    all.push_back({"attention_bwd/two_pass", "1x1x70x96", {{"dtype", "bf16"}, {"mask", "window_bottom_right"}, {"left", "30"}}});
+    all.push_back({"attention_bwd/simt", "1x1x70x256", {{"dtype", "bf16"}, {"mask", "causal"}}});
     all.push_back({"attention/split", "1x6x3x64", {{"dtype", "bf16"}, {"kv-heads", "1"}, {"kv-len", "333"}, {"lse", "yes"}}});
     all.push_back({"attention/split", "2x4x5x128", {{"dtype", "f16"}, {"kv-heads", "2"}, {"kv-len", "150"}, {"mask", "causal_bottom_right"}}});
     all.push_back({"gemm/mma", "65x72x90", {{"dtype", "f16"}}});
@@ -76,8 +83,14 @@ TEST_P(Sweep, EveryConfigPassesTheTestsOfItsOp) {
     for (int left = wanted == nullptr ? 10 : std::atoi(wanted); left > 0; --left) {
         const std::optional<Config> config = drawn(rules, random);
         ASSERT_TRUE(config) << "no legal config was found";
-        EXPECT_EQ(host_cuda::HostCandidate(catalogue, family, problem, *config).examine(problem), "")
-            << family.name() << " " << config->to_string() << " for " << problem.key();
+        host_cuda::HostCandidate candidate(catalogue, family, problem, *config);
+        std::vector<Problem> problems = {problem};
+        if (left == 1) {
+            const std::vector<Problem> more = catalogue.op_of(problem).awkward_neighbours(problem, *config);
+            problems.insert(problems.end(), more.begin(), more.end());
+        }
+        for (const Problem& each : problems)
+            EXPECT_EQ(candidate.examine(each), "") << family.name() << " " << config->to_string() << " for " << each.key();
     }
 }
 

@@ -32,8 +32,10 @@ void BlockMachine::begin(const std::function<void()>& body) {
 void BlockMachine::run(Schedule schedule, const std::function<void()>& body) {
     schedule_ = schedule;
     begin(body);
-    if (const void* const at = FiberPool::guarded([&] { run_threads(); }))
-        throw KernelFault("thread " + std::to_string(running_) + " accesses memory that is not its own", at);
+    const StopReport report = FiberPool::guarded([&] { run_threads(); });
+    const std::string who = "thread " + std::to_string(running_);
+    if (report.stop == Stop::protected_memory) throw KernelFault(who + " accesses memory that is not its own", report.address);
+    if (report.stop == Stop::trap) throw KernelFault(who + " accesses an address that is not aligned to its access");
     if (!failure_.empty()) throw KernelFault(failure_);
 }
 

@@ -15,20 +15,23 @@ namespace {
 constexpr std::size_t kStackBytes = 128 << 10;
 constexpr std::size_t kPageBytes = 4096;
 
-// Where a fiber's illegal access ends up. One pool runs at a time.
+// Where a fiber that is stopped ends up. One pool runs at a time.
 sigjmp_buf* fault_exit = nullptr;
-const void* fault_address = nullptr;
+StopReport report;
+
+constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP};
 
 void on_fault(int signal_number, siginfo_t* info, void*) {
     if (fault_exit == nullptr) {
         ::signal(signal_number, SIG_DFL);
         return;
     }
-    fault_address = info->si_addr;
+    const bool is_access = signal_number == SIGSEGV || signal_number == SIGBUS;
+    report = is_access ? StopReport{Stop::protected_memory, info->si_addr} : StopReport{Stop::trap, nullptr};
     siglongjmp(*fault_exit, 1);
 }
 
-// While it lives, accesses to protected memory go to `exit`. The handler has a stack of its own: a fiber's may be what is full.
+// While it lives, what stops a fiber goes to `exit`. The handler has a stack of its own: a fiber's may be what is full.
 class FaultGuard {
   public:
     explicit FaultGuard(sigjmp_buf& exit) {
@@ -38,21 +41,19 @@ class FaultGuard {
         struct sigaction action = {};
         action.sa_sigaction = on_fault;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-        ::sigaction(SIGSEGV, &action, &segv_before_);
-        ::sigaction(SIGBUS, &action, &bus_before_);
+        for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
         fault_exit = &exit;
     }
     ~FaultGuard() {
         fault_exit = nullptr;
-        ::sigaction(SIGSEGV, &segv_before_, nullptr);
-        ::sigaction(SIGBUS, &bus_before_, nullptr);
+        for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
         ::sigaltstack(&stack_before_, nullptr);
     }
     FaultGuard(const FaultGuard&) = delete;
     FaultGuard& operator=(const FaultGuard&) = delete;
 
   private:
-    struct sigaction segv_before_ = {}, bus_before_ = {};
+    std::array<struct sigaction, kSignals.size()> before_ = {};
     stack_t stack_before_ = {};
 };
 
@@ -119,12 +120,12 @@ void FiberPool::yield() {
     if (_setjmp(fibers_[static_cast<std::size_t>(running_)]->inside) == 0) _longjmp(outside_, 1);
 }
 
-const void* FiberPool::guarded(const std::function<void()>& work) {
+StopReport FiberPool::guarded(const std::function<void()>& work) {
     sigjmp_buf exit;
     const FaultGuard guard(exit);
-    if (sigsetjmp(exit, 1) != 0) return fault_address;
+    if (sigsetjmp(exit, 1) != 0) return report;
     work();
-    return nullptr;
+    return {};
 }
 
 }  // namespace autotune::test::host_cuda

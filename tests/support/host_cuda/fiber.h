@@ -7,6 +7,13 @@
 
 namespace autotune::test::host_cuda {
 
+// What stopped a fiber.
+enum class Stop { nothing, protected_memory, trap };
+struct StopReport {
+    Stop stop = Stop::nothing;
+    const void* address = nullptr;  // of the access to protected memory
+};
+
 // Threads of control on stacks of their own, of which one runs at a time. They survive the body that they run and wait for the
 // next one. Linux with glibc: contexts begin by makecontext and change by _longjmp, which costs no system call.
 class FiberPool {
@@ -24,9 +31,9 @@ class FiberPool {
     // Within a fiber: back to whoever resumed it.
     void yield();
 
-    // Calls `work`, which resumes fibers. nullptr, or the address of an access to protected memory that a fiber made, which ends
-    // `work` in the middle.
-    static const void* guarded(const std::function<void()>& work);
+    // Calls `work`, which resumes fibers. An access to protected memory and a compiler's trap, which a failed check of its is,
+    // end `work` in the middle.
+    static StopReport guarded(const std::function<void()>& work);
 
   private:
     struct Fiber;

@@ -61,6 +61,7 @@ extern "C" __global__ void k_early_end(int* out) {
     out[threadIdx.x] = 1;
 }
 extern "C" __global__ void k_read(const float* from, float* to, int at) { to[threadIdx.x] = from[at]; }
+extern "C" __global__ void k_read_four(const float* from, float4* to) { *to = *reinterpret_cast<const float4*>(from); }
 extern "C" __global__ void k_behind_shared() {
     extern __shared__ __align__(16) unsigned char memory[];
     memory[64] = 0;
@@ -155,6 +156,13 @@ TEST(HostCuda, AnAccessBehindAnArrayIsAFaultWithItsPlace) {
     const GuardedArray other(100, 4, GuardedArray::Side::begin);
     EXPECT_THAT(fault_of("_read", 1, {word(other.bytes().data()), word(&to), static_cast<u32>(-1)}), HasSubstr("not its own"));
     launch("_read", 1, {word(other.bytes().data()), word(&to), 24});  // a machine that had a fault goes on
+}
+
+TEST(HostCuda, AnAccessThatIsNotAlignedIsAFault) {
+    alignas(16) std::array<float, 8> from{};
+    alignas(16) std::array<float, 4> to{};
+    launch("_read_four", 1, {word(&from[4]), word(to.data())});
+    EXPECT_THAT(fault_of("_read_four", 1, {word(&from[1]), word(to.data())}), HasSubstr("is not aligned to its access"));
 }
 
 TEST(HostCuda, AWriteIntoTheMarginOfAnArrayIsSeen) {
