@@ -19,13 +19,14 @@ if tuple(int(part) for part in _torch.__version__.split("+")[0].split(".")[:2]) 
     raise ImportError(f"autotune.torch needs PyTorch {_LEAST[0]}.{_LEAST[1]} or newer; this is {_torch.__version__}")
 
 from ._attention import attention
+from ._collect import collect
 from ._engine import handle, refresh
 from ._inductor import autotune_mm, disable_inductor, enable_inductor
 from ._ops import OPERATORS, addmm, bmm, linear, mm, softmax
 from ._patch import Patch, clear_misses, misses, patch
 from ._race import graph_of, race, race_runs, ratio, time_us
 from ._scaled import scaled_mm
-from ._tune import ModelReport, TunedProblem, collect, tune
+from ._tune import ModelReport, TunedProblem, tune
 
 __all__ = [
     "ModelReport",

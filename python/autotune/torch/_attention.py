@@ -36,6 +36,11 @@ def attention_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torc
     return Problem("attention", tensors, attributes)
 
 
+def problem_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str, with_lse: bool) -> Problem:
+    """That of the operator, whose result lies as q does."""
+    return attention_problem(q, k, v, _outputs(q, v, False)[0], mask, with_lse)
+
+
 def _attention_cuda(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str, scale: float, with_lse: bool = True
 ) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -47,8 +52,7 @@ def _attention_cuda(
     plan = _plans.get(key)
     if plan is None:
         _check(q, k, v, mask)
-        problem = attention_problem(q, k, v, _outputs(q, v, False)[0], mask, with_lse)
-        plan = _plans[key] = Described(plan_of(problem, q.get_device()), q.get_device(), 5, (scale,))
+        plan = _plans[key] = Described(plan_of(problem_of(q, k, v, mask, with_lse), q.get_device()), q.get_device(), 5, (scale,))
     refuse_nondeterministic("attention", plan)
     o, lse = _outputs(q, v, with_lse)
     plan.launch(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), lse.data_ptr() if with_lse else 0)

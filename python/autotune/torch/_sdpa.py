@@ -12,7 +12,7 @@ import torch
 from . import _engine
 from ._attention import attention_problem
 from ._attention_bwd import Three, backward_problem, launch_backward
-from ._engine import Described, Key, layout_key
+from ._engine import Described, Key, columns, layout_key
 from ._ops import Function
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ def _override_efficient(patch: "Patch", original: Function) -> Function:
 def _backward(
     patch: "Patch", grad: torch.Tensor, inputs: Three, o: torch.Tensor, lse: torch.Tensor, is_causal: bool, scale: float
 ) -> Optional[Three]:
-    is_ours = _fits(*inputs) and lse.is_contiguous() and o.stride(3) == grad.stride(3) == 1 and scale > 0
+    grad = columns(grad)
+    is_ours = _fits(*inputs) and lse.is_contiguous() and o.stride(3) == 1 and grad.dtype == o.dtype == inputs[0].dtype and scale > 0
     if not is_ours:
         return None
 

@@ -1,52 +1,22 @@
 """`tune(model, inputs)`: finds the problems that a model runs, tunes them, and tells what changed."""
 
 import statistics
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import _engine
-from ._engine import Gemm, gemm_problem, plan_of, refresh, tensor_of
+from ._collect import collect
+from ._contenders import contenders
+from ._engine import refresh
 from ._race import race, ratio
-from ..errors import Error
-from ..problem import Problem, Tensor
+from ..problem import Problem
 from ..tuning import ProgressFunction, SweepResult, sweep
-
-_PRODUCTS = {torch.ops.aten.mm.default: 0, torch.ops.aten.bmm.default: 0, torch.ops.aten.mm.out: 0, torch.ops.aten.bmm.out: 0}
-_OURS = ("autotune::mm", "autotune::bmm")
-
-
-class Collector(TorchDispatchMode):
-    """Counts the products that run inside it, of forward and backward passes: `problems`."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.problems: Counter[Problem] = Counter()
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function in _PRODUCTS or function.name() in _OURS:
-            self._count(args[0], args[1])
-        return function(*args, **(kwargs or {}))
-
-    def _count(self, a: torch.Tensor, b: torch.Tensor) -> None:
-        usable = a.is_cuda and b.is_cuda and a.dtype == b.dtype and a.dtype in _engine.WORDS and a.numel() and b.numel()
-        if not usable:
-            return
-        c = Tensor(_engine.WORDS[a.dtype], (*a.shape[:-1], b.shape[-1]))
-        try:
-            problem = gemm_problem(tensor_of(_engine.dense(a)), tensor_of(_engine.dense(b)), c)
-            if _engine.handle().supports(problem):
-                self.problems[problem] += 1
-        except Error:
-            pass  # no problem of ours: aten runs it as before
 
 
 @dataclass(frozen=True)
 class TunedProblem:
-    """A product of the model. Times are microseconds of one call in a CUDA graph, ours and torch's in the same rounds."""
+    """A product or an attention of the model. Times are microseconds of one call in a CUDA graph, ours and torch's in the same rounds."""
 
     problem: Problem
     calls: int
@@ -56,7 +26,7 @@ class TunedProblem:
 
     @property
     def gain_us(self) -> float:
-        """What a step of the model saves if `patch()` takes this product over; 0 where torch is faster."""
+        """What a step of the model saves if `patch()` takes this problem over; 0 where torch is faster."""
         return max(self.torch_us - self.after_us, 0.0) * self.calls
 
     def record(self) -> Dict[str, Any]:
@@ -100,30 +70,8 @@ class ModelReport:
         return "\n".join([*lines, f"expected gain of a step: {self.gain_us:.1f} us"])
 
 
-def collect(step: Callable[[], Any]) -> Dict[Problem, int]:
-    """The products that `step` runs on this device, and how often each."""
-    with Collector() as collector:
-        step()
-    torch.cuda.synchronize()
-    return dict(collector.problems)
-
-
-def _memory(tensor: Tensor) -> torch.Tensor:
-    dtype = {word: dtype for dtype, word in _engine.WORDS.items()}[tensor.dtype]
-    extent = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.strides))
-    # A view at the alignment that the model's tensor has.
-    shift = 0 if tensor.align >= 16 else tensor.align // torch.empty(0, dtype=dtype).element_size()
-    return torch.randn(extent + shift, device="cuda").to(dtype)[shift:].as_strided(tensor.shape, tensor.strides)
-
-
 def _times(problem: Problem, rounds: int) -> Dict[str, float]:
-    a, b = (_memory(problem.tensors[name]) for name in "ab")
-    product = Gemm(plan_of(problem, torch.cuda.current_device()), torch.cuda.current_device())
-    c = torch.empty(product.shape, dtype=a.dtype, device="cuda")
-    multiply = torch.mm if a.dim() == 2 else torch.bmm
-    times = race(
-        {"torch": lambda: multiply(a, b, out=c), "ours": lambda: product.launch(a.data_ptr(), b.data_ptr(), c.data_ptr())}, rounds=rounds
-    )
+    times = race(contenders(problem, torch.device("cuda", torch.cuda.current_device())), rounds=rounds)
     torch_us = statistics.median(times["torch"])
     return {"torch": torch_us, "ours": torch_us / ratio(times, "torch", "ours")}
 
@@ -139,9 +87,9 @@ def tune(
     rounds: int = 9,
     **options: Any,
 ) -> ModelReport:
-    """Runs `model(*example_inputs)` once, tunes the products that it runs, and reports each one's time before and after beside torch's.
+    """Runs `model(*example_inputs)` once, tunes the products and attentions that it runs, and reports each one's time before and after beside torch's.
 
-    backward: runs `.sum().backward()` of the (first) result too, and tunes its products. budget, total_budget, progress and options are
+    backward: runs `.sum().backward()` of the (first) result too, and tunes what that runs. budget, total_budget, progress and options are
     `autotune.sweep`'s; the search runs in processes of its own and needs part of the GPU's memory for itself. Afterwards every plan is looked up
     anew, so that `patch()` and the operators use the winners. Models are called as they are: without torch.compile.
     """

@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import autotune.torch as at
-from autotune.torch import _attention, _attention_bwd, _engine, _patch, _sdpa
+from autotune.torch import _attention, _attention_bwd, _contenders, _engine, _patch, _sdpa
+from autotune.torch._collect import Collector
 from host_plans import HostPlan
 
 
@@ -110,6 +111,17 @@ class Operator(OnHost):
             close(mine, theirs)
         for gradient, tensor in zip(ours, tensors):
             self.assertEqual(gradient.stride(), tensor.stride())
+
+    def test_a_collector_counts_the_operators(self):
+        self.replace(_engine, "handle", lambda: mock.Mock(supports=lambda problem: True))
+        tensors = inputs(dtype=torch.bfloat16, requires_grad=True)
+        with Collector() as collector:
+            at.attention(*tensors, is_causal=True).sum().backward()
+            with torch.no_grad():
+                at.attention(*tensors)
+        counted = [(problem.op, problem.attributes["mask"], "lse" in problem.tensors) for problem in collector.problems]
+        self.assertEqual(counted, [("attention", "causal", True), ("attention_bwd", "causal", True), ("attention", "none", False)])
+        self.assertEqual(set(collector.problems), {plan.problem for plan in self.plans})
 
     def test_opcheck(self):
         q, k, v = inputs(requires_grad=True)
@@ -292,6 +304,30 @@ class Dispatched(OnHost):
                     for mine, theirs in zip(torch.autograd.grad(out[0], tensors, grad), torch.autograd.grad(expected, tensors, grad)):
                         close(mine, theirs)
         self.assertEqual({plan.problem.op for plan in self.patch.plans}, {"attention", "attention_bwd"})
+
+    def test_a_collector_counts_what_runs(self):
+        self.replace(_engine, "handle", lambda: mock.Mock(supports=lambda problem: True))
+        tensors = inputs(dtype=torch.bfloat16, requires_grad=True)
+        with Collector() as collector:
+            for _ in range(2):
+                torch.ops.aten._scaled_dot_product_flash_attention(*tensors)[0].sum().backward()
+        self.assertEqual([(problem.op, count) for problem, count in collector.problems.items()], [("attention", 2), ("attention_bwd", 2)])
+        self.assertEqual(set(collector.problems), {plan.problem for plan in self.patch.plans})
+
+    def test_torchs_function_and_ours_run_the_same_problem(self):
+        self.replace(_contenders, "plan_of", lambda problem, index: problem)
+        self.replace(_contenders, "Described", lambda *arguments: self.patch.made(*arguments))
+        for mask in ("none", "causal", "causal_bottom_right"):
+            for with_lse in (False, True):
+                with self.subTest(mask=mask, with_lse=with_lse):
+                    runs = _contenders.contenders(_attention.problem_of(*inputs(kv_len=10), mask, with_lse), torch.device("cpu"))
+                    close(runs["ours"](), runs["torch"]())
+        q, k, v = inputs(dtype=torch.bfloat16)
+        problem = _attention_bwd.backward_problem(q, k, v, q, q, "causal")
+        self.assertTrue(_contenders.has_rival(problem))
+        runs = _contenders.contenders(problem, torch.device("cpu"))
+        for ours, theirs in zip(runs["ours"](), runs["torch"]()):
+            self.assertTrue(torch.equal(ours, theirs))
 
     def test_inference_by_each_kernel(self):
         q, k, v = inputs()

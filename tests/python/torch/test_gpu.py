@@ -565,6 +565,16 @@ class Tuning(Gpu):
             self.assertEqual(at.handle().plan(each.problem).origin, "exact")
 
 
+    def test_a_models_attention_is_found_and_tuned(self):
+        q, k = matrix(1, 8, 256, 64, requires_grad=True), matrix(1, 2, 256, 64, seed=1, requires_grad=True)
+        step = lambda: F.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True)
+        report = at.tune(step, backward=True, budget="5s,12t", rounds=3)
+        self.assertEqual(sorted(each.problem.op for each in report.problems), ["attention", "attention_bwd"])
+        self.assertLessEqual({item.state for item in report.sweep.items}, {"tuned", "fresh"})
+        for each in report.problems:
+            self.assertGreater(min(each.torch_us, each.before_us, each.after_us), 0)
+
+
 class Fresh(unittest.TestCase):
     @unittest.skipUnless(torch.cuda.is_available(), "no GPU")
     def test_a_backward_thread_and_a_new_thread_have_contexts(self):

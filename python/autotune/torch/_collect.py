@@ -1,0 +1,74 @@
+"""Which problems a model runs: products and attention, forward and backward."""
+
+from collections import Counter
+from typing import Any, Callable, Dict
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import _engine, _sdpa
+from ._attention import problem_of
+from ._attention_bwd import backward_problem
+from ._contenders import has_rival
+from ._engine import columns, gemm_problem, tensor_of
+from ..errors import Error
+from ..problem import Problem, Tensor
+
+_PRODUCTS = ("aten::mm", "aten::bmm", "aten::mm.out", "aten::bmm.out", "autotune::mm", "autotune::bmm")
+_ATTENTION = {f"aten::{name}": override for name, override in _sdpa.OVERRIDES.items()}
+
+
+class _Listener:
+    """Stands for a patch: hears which problem it is asked for, and takes nothing over."""
+
+    def __init__(self, hear: Callable[[Problem], None]):
+        self._hear = hear
+
+    def entry(self, key: Any, make: Callable[[], Any]) -> None:
+        make()
+
+    def plan(self, problem: Problem, index: int, needs_rival: bool = True) -> None:
+        self._hear(problem)
+
+
+class Collector(TorchDispatchMode):
+    """Counts the problems that run inside it, of forward and backward passes: `problems`."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.problems: Counter[Problem] = Counter()
+        self._listener: Any = _Listener(self._count)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, options = function.name(), kwargs or {}
+        if name in _ATTENTION:
+            return _ATTENTION[name](self._listener, lambda _keys, *given, **named: function(*given, **named))(None, *args, **options)
+        if name in _PRODUCTS:
+            self._count_product(args[0], args[1])
+        elif name == "autotune::attention":
+            q, k, v, mask, _, *with_lse = args
+            self._count(problem_of(columns(q), columns(k), columns(v), mask, with_lse != [False]))
+        elif name == "autotune::attention_bwd":
+            grad, q, k, v, o, _, mask, _ = args
+            self._count(backward_problem(columns(q), columns(k), columns(v), columns(o), columns(grad), mask))
+        return function(*args, **options)
+
+    def _count_product(self, a: torch.Tensor, b: torch.Tensor) -> None:
+        if a.is_cuda and b.is_cuda and a.dtype == b.dtype and a.dtype in _engine.WORDS and a.numel() and b.numel():
+            c = Tensor(_engine.WORDS[a.dtype], (*a.shape[:-1], b.shape[-1]))
+            self._count(gemm_problem(tensor_of(_engine.dense(a)), tensor_of(_engine.dense(b)), c))
+
+    def _count(self, problem: Problem) -> None:
+        try:
+            if has_rival(problem) and _engine.handle().supports(problem):
+                self.problems[problem] += 1
+        except Error:
+            pass  # no problem of ours: aten runs it as before
+
+
+def collect(step: Callable[[], Any]) -> Dict[Problem, int]:
+    """The products and attentions that `step` runs on this device, and how often each."""
+    with Collector() as collector:
+        step()
+    torch.cuda.synchronize()
+    return dict(collector.problems)
