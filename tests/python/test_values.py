@@ -1,6 +1,8 @@
 """Values that need no driver: tensors, problems, schemas, arrays by their protocols."""
 
 import ctypes
+import subprocess
+import sys
 import unittest
 from typing import Literal, Optional, get_type_hints
 
@@ -148,9 +150,15 @@ class Package(unittest.TestCase):
         self.assertRegex(autotune.__version__, r"^\d+\.\d+\.\d+$")
 
     def test_torch_is_not_imported(self):
-        import sys
-
         self.assertNotIn("torch", sys.modules)
+
+    def test_torch_is_asked_for_where_it_is_used(self):
+        # From another folder: this one has a folder called torch.
+        code = "try: import autotune.torch; print('torch is here')\nexcept ImportError as e: print(e)"
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/").stdout.strip()
+        if said == "torch is here":
+            self.skipTest(said)
+        self.assertEqual(said, "autotune.torch needs PyTorch 2.8 or newer: pip install torch")
 
     def test_every_status_has_its_exception(self):
         from autotune.errors import error_of

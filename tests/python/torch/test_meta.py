@@ -162,6 +162,9 @@ class Refusals(unittest.TestCase):
             lambda: at.mm(torch.ones(2, 2), torch.ones(2, 2)),
             lambda: at.softmax(torch.ones(2, 2)),
             lambda: at.linear(torch.ones(2, 2), torch.ones(2, 2)),
+            lambda: at.bmm(torch.ones(2, 2, 2), torch.ones(2, 2, 2)),
+            lambda: at.addmm(torch.ones(2), torch.ones(2, 2), torch.ones(2, 2)),
+            lambda: at.attention(*[torch.ones(1, 2, 8, 8)] * 3),
         ):
             with self.assertRaisesRegex(TypeError, r"a tensor is on cpu; move it to a GPU: \.cuda\(\)"):
                 call()
