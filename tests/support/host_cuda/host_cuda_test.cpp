@@ -62,6 +62,11 @@ extern "C" __global__ void k_early_end(int* out) {
 }
 extern "C" __global__ void k_read(const float* from, float* to, int at) { to[threadIdx.x] = from[at]; }
 extern "C" __global__ void k_read_four(const float* from, float4* to) { *to = *reinterpret_cast<const float4*>(from); }
+extern "C" __global__ void k_register(float* out, int at) {
+    float both[2];
+    both[0] = 1;
+    out[0] = both[at];
+}
 extern "C" __global__ void k_behind_shared() {
     extern __shared__ __align__(16) unsigned char memory[];
     memory[64] = 0;
@@ -163,6 +168,14 @@ TEST(HostCuda, AnAccessThatIsNotAlignedIsAFault) {
     alignas(16) std::array<float, 4> to{};
     launch("_read_four", 1, {word(&from[4]), word(to.data())});
     EXPECT_THAT(fault_of("_read_four", 1, {word(&from[1]), word(to.data())}), HasSubstr("is not aligned to its access"));
+}
+
+TEST(HostCuda, ARegisterThatWasNeverWrittenHoldsALargeNumber) {
+    float out = 0;
+    launch("_register", 1, {word(&out), 0});
+    EXPECT_EQ(out, 1);
+    launch("_register", 1, {word(&out), 1});
+    EXPECT_LT(out, -1e38F);
 }
 
 TEST(HostCuda, AWriteIntoTheMarginOfAnArrayIsSeen) {
