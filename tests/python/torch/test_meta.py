@@ -4,6 +4,8 @@ import unittest
 from unittest import mock
 
 import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -107,6 +109,21 @@ class Traced(unittest.TestCase):
             out = torch.compile(layer, backend=backend, fullgraph=True)(x, w)
         self.assertEqual(tuple(out.shape), (4, 16))
         self.assertEqual(len(seen), 1)
+
+
+    def test_attention_is_one_operator_forward_and_one_backward(self):
+        graphs = []
+
+        def keep(graph, inputs):
+            graphs.append([str(node.target) for node in graph.graph.nodes if str(node.target).startswith("autotune.")])
+            return make_boxed_func(graph.forward)
+
+        q, k = (torch.empty(2, heads, 96, 64, dtype=torch.bfloat16, device="meta", requires_grad=True) for heads in (8, 2))
+        backend = aot_autograd(fw_compiler=keep, bw_compiler=keep)
+        out = torch.compile(lambda q, k: at.attention(q, k, k, is_causal=True), backend=backend, fullgraph=True)(q, k)
+        out.sum().backward()
+        self.assertEqual((q.grad.stride(), k.grad.stride()), (q.stride(), k.stride()))
+        self.assertEqual(graphs, [["autotune.attention.default"], ["autotune.attention_bwd.default"]])
 
 
 class Recomputed(unittest.TestCase):
