@@ -60,6 +60,13 @@ extern "C" __global__ void k_early_end(int* out) {
     __syncthreads();
     out[threadIdx.x] = 1;
 }
+extern "C" __global__ void k_halves(int* out) {
+    __shared__ int all[64];
+    const int half = threadIdx.x / 32;
+    all[threadIdx.x] = static_cast<int>(threadIdx.x);
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + half), "r"(32) : "memory");
+    if (half == 0) out[threadIdx.x] = all[31 - threadIdx.x];
+}
 extern "C" __global__ void k_read(const float* from, float* to, int at) { to[threadIdx.x] = from[at]; }
 extern "C" __global__ void k_read_four(const float* from, float4* to) { *to = *reinterpret_cast<const float4*>(from); }
 extern "C" __global__ void k_register(float* out, int at) {
@@ -146,6 +153,14 @@ TEST(HostCuda, ThreadsThatHaveEndedAreNotWaitedFor) {
     std::array<int, 32> out{};
     launch("_early_end", 96, {word(out.data())});
     EXPECT_THAT(out, ::testing::Each(1));
+}
+
+TEST(HostCuda, ANamedBarrierWaitsForAsManyThreadsAsItIsTold) {
+    for (const bool last_first : {false, true}) {
+        std::array<int, 32> out{};
+        launch("_halves", 64, {word(out.data())}, {.last_thread_first = last_first});
+        for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], static_cast<int>(31 - i));
+    }
 }
 
 TEST(HostCuda, AnAccessBehindAnArrayIsAFaultWithItsPlace) {

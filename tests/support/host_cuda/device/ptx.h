@@ -148,6 +148,10 @@ inline void cp_async_wait_group(int pending) {
     host_cuda_machine->wait_for_copies(pending);
 }
 
+inline void bar_sync(int id, int threads) {
+    host_cuda_machine->barrier(id, threads);
+}
+
 // ---- mbarrier: arrivals that are expected, arrivals to come, and the number of the phase ----
 
 struct MBarrier {
