@@ -117,6 +117,7 @@ std::vector<HostCase> cases() {
         {"held", "softmax/rows", "", {{"dtype", "bf16"}, {"lse", "yes"}}, {{"33x296"}, {"1x8"}, {"5x1000"}}},
         {"long", "softmax/rows", "threads=64 threads_per_row=64 held=1 rows_per_thread=1 hold_weights=0", {{"dtype", "f32"}, {"scale", "-3"}}, {{"3x2000"}, {"70x4"}}},
         {"packed", "add/vector", "vec=8 access_bytes=16 grid_stride=0 waves=0", {{"dtype", "f16"}}, {{"5003"}, {"1"}, {"64"}}},
+        {"one_row", "gemm/gemv", "", {{"dtype", "f16"}, {"layout", "nt"}}, {{"1x200x304"}}},
         {"narrow", "add/vector", "", {{"dtype", "bf16"}, {"align", "2"}}, {{"777"}}},
     };
 }

@@ -33,13 +33,17 @@ TEST(HostCudaText, RegistersAreVariablesOfAScope) {
               "do { {unsigned short ptx_low, ptx_high;::host_cuda::ptx::mov_b32(ptx_low, ptx_high, pair);} } while (0)");
 }
 
+TEST(HostCudaText, APredicateIsACondition) {
+    EXPECT_EQ(translated_ptx("@p mov.b32 %0, 1.0;", {"x"}), "do { if (ptx_p) ::host_cuda::ptx::mov_b32(x, 1.0); } while (0)");
+}
+
 TEST(HostCudaText, MacrosMayCutALiteralAnywhere) {
     EXPECT_EQ(translated("asm(\"st.global\" \".cs\" \".u16 [%0], %1;\" ::\"l\"(to), \"h\"(value) : \"memory\")"),
               "do { ::host_cuda::ptx::st_global_cs_u16((to), (value)); } while (0)");
 }
 
 TEST(HostCudaText, AnInstructionThatIsMissingIsNamed) {
-    EXPECT_THAT(refusal_of([] { translated_ptx("@p bra L;", {}); }), HasSubstr("a predicated instruction: @p bra L"));
+    EXPECT_THAT(refusal_of([] { translated_ptx("@!p bra L;", {}); }), HasSubstr("a predicate of another form: @!p bra L"));
     const jit::Rendered text{"k", "", "extern \"C\" __global__ void k() { asm(\"wgmma.fence.sync.aligned;\"); }", {}, {}, ""};
     EXPECT_THAT(refusal_of([&] { HostKernel{text}; }), HasSubstr("wgmma_fence_sync_aligned"));
 }

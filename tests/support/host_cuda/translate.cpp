@@ -142,8 +142,9 @@ std::string operand(Cursor& cursor, const std::vector<std::string>& operands, co
         if (!is_number || std::stoul(number) >= operands.size()) refuse("an operand that is not given", statement);
         return operands[std::stoul(number)];
     }
-    const std::string word = cursor.word();
+    std::string word = cursor.word();
     if (word.empty()) refuse("an operand of another form", statement);
+    if (cursor.take('.')) word += "." + cursor.word();  // 1.0
     return std::isdigit(static_cast<unsigned char>(word.front())) != 0 ? word : kRegister + word;
 }
 
@@ -164,6 +165,14 @@ std::string instruction(const std::string& statement, const std::vector<std::str
         is_first = false;
     }
     return call + ");";
+}
+
+// `@p ld.global ...`: only where the predicate holds.
+std::string predicated(const std::string& statement, const std::vector<std::string>& operands) {
+    if (statement.front() != '@') return instruction(statement, operands);
+    const std::size_t blank = statement.find(' ');
+    if (statement[1] == '!' || blank == std::string::npos) refuse("a predicate of another form", statement);
+    return "if (" + kRegister + statement.substr(1, blank - 1) + ") " + instruction(statement.substr(blank + 1), operands);
 }
 
 // `.reg .b16 low, high` as a declaration.
@@ -197,8 +206,7 @@ std::string translated_ptx(const std::string& ptx, const std::vector<std::string
         }
         const std::string statement = cursor.until(";");
         cursor.take(';');
-        if (statement.front() == '@') refuse("a predicated instruction", statement);
-        result += statement.starts_with(".reg") ? registers(statement) : instruction(statement, operands);
+        result += statement.starts_with(".reg") ? registers(statement) : predicated(statement, operands);
     }
     return result + " } while (0)";
 }

@@ -74,6 +74,15 @@ inline void mov_b32(u16& low, u16& high, u32 from) {
 inline void mov_b32(u32& to, u16 low, u16 high) {
     to = pair_of(high, low);
 }
+inline void mov_b32(u32& to, u32 from) {
+    to = from;
+}
+inline void setp_eq_b32(bool& to, u32 left, u32 right) {
+    to = left == right;
+}
+inline void setp_ne_b32(bool& to, u32 left, u32 right) {
+    to = left != right;
+}
 inline void selp_u32(u32& to, u32 yes, u32 no, bool condition) {
     to = condition ? yes : no;
 }
@@ -133,6 +142,16 @@ HOST_CUDA_LOADS(ld_global_L1_no_allocate_L2_256B)
 HOST_CUDA_STORES(st_global)
 HOST_CUDA_STORES(st_global_cs)
 #undef HOST_CUDA_LOADS
+inline void ld_global_L1_no_allocate_L2_128B_v4_b32(u32& x, u32& y, u32& z, u32& w, const void* from) {
+    ld_global_v4_u32(x, y, z, w, from);
+}
+inline void ld_global_L1_no_allocate_L2_cache_hint_L2_128B_v4_b32(u32& x, u32& y, u32& z, u32& w, const void* from, u64) {
+    ld_global_v4_u32(x, y, z, w, from);
+}
+inline void createpolicy_fractional_L2_evict_first_b64(u64& policy, double) {
+    policy = 0;
+}
+inline void prefetch_global_L2(const void*) {}
 #undef HOST_CUDA_STORES
 
 inline void cp_async_cg_shared_global_L2_128B(u32 to, const void* from, int bytes, int valid) {
@@ -140,6 +159,9 @@ inline void cp_async_cg_shared_global_L2_128B(u32 to, const void* from, int byte
 }
 inline void cp_async_ca_shared_global_L2_128B(u32 to, const void* from, int bytes, int valid) {
     host_cuda_machine->copy_async(shared(to), from, bytes, valid);
+}
+inline void cp_async_cg_shared_global_L2_128B(u32 to, const void* from, int bytes, bool ignores) {
+    host_cuda_machine->copy_async(shared(to), from, bytes, ignores ? 0 : bytes);
 }
 inline void cp_async_commit_group() {
     host_cuda_machine->commit_copies();
