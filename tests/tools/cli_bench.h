@@ -37,6 +37,7 @@ class FakeServices : public Services {
     tuner::CompileOptions compile_options;
     tuner::SweepOptions sweep_options;
     tuner::SimulateOptions simulate_options;
+    std::vector<std::string> simulated = {"random"};  // strategies
     tuner::RecordOptions record_options;
     tuner::RecordedSpace recorded;
     std::vector<std::string> compiled_archs;
@@ -229,10 +230,13 @@ class FakeServices : public Services {
         simulate_options = options;
         tuner::Simulation simulation;
         simulation.space = path;
-        simulation.strategies.resize(1);
-        simulation.strategies[0].name = "random";
-        for (std::size_t i = 0; i < 3; ++i) simulation.strategies[0].within[i].percent = i == 0 ? 10 : i == 1 ? 5 : 1;
-        for (std::size_t i = 0; i < 3; ++i) simulation.strategies[0].after[i].evaluations = i == 0 ? 50 : i == 1 ? 100 : 220;
+        for (const std::string& name : simulated) {
+            tuner::SimulatedStrategy& strategy = simulation.strategies.emplace_back();
+            strategy.name = name;
+            for (const double percent : {10.0, 5.0, 1.0})
+                strategy.within.push_back({.percent = percent, .median_evaluations = 1});
+            for (const std::size_t evaluations : {50u, 100u, 220u}) strategy.after.push_back({.evaluations = evaluations});
+        }
         return simulation;
     }
 };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <unordered_set>
 
 #include "src/core/error.h"
@@ -46,17 +47,17 @@ struct Run {
 
 class Replay {
   public:
-    Replay(const RecordedSpace& space, const Domain& domain, double best_us)
-        : space_(space), domain_(domain), best_us_(best_us) {}
+    Replay(const RecordedSpace& space, const Domain& domain, double enough_us)
+        : space_(space), domain_(domain), enough_us_(enough_us) {}
 
-    // Ends when the optimum itself is found: nothing that is reported can change after that.
+    // Ends when a time of `enough_us` is found: for the optimum's, nothing that is reported can change after that.
     Run run(std::string_view strategy_name, std::uint64_t seed, std::size_t most, std::size_t batch) const {
         const std::unique_ptr<Strategy> strategy = make_strategy(strategy_name, domain_, seed);
         Run run;
         std::unordered_set<std::size_t> instances;
         std::size_t evaluations = 0;
         double found_us = std::numeric_limits<double>::infinity();
-        while (evaluations < most && !strategy->exhausted() && found_us > best_us_) {
+        while (evaluations < most && !strategy->exhausted() && found_us > enough_us_) {
             const auto start = std::chrono::steady_clock::now();
             const std::vector<std::size_t> points = strategy->ask(std::min(batch, most - evaluations));
             const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
@@ -79,7 +80,7 @@ class Replay {
   private:
     const RecordedSpace& space_;
     const Domain& domain_;
-    double best_us_;
+    double enough_us_;
 };
 
 SimulatedStrategy::Reach reach(const std::vector<Run>& runs, double percent, double best_us, std::size_t most) {
@@ -92,6 +93,9 @@ SimulatedStrategy::Reach reach(const std::vector<Run>& runs, double percent, dou
         instances.push_back(static_cast<double>(step ? step->instances : most));
     }
     result.median_evaluations = stats::median(evaluations);
+    const stats::Interval interval = stats::median_interval(evaluations);
+    result.median_low = interval.low;
+    result.median_high = interval.high;
     result.p90_evaluations = stats::quantile(evaluations, 0.9);
     result.most_evaluations = *std::max_element(evaluations.begin(), evaluations.end());
     result.median_instances = stats::median(instances);
@@ -104,20 +108,36 @@ std::vector<double> percents_after(const std::vector<Run>& runs, std::size_t eva
     return percents;
 }
 
-SimulatedStrategy summarize(std::string name, const std::vector<Run>& runs, double best_us, std::size_t most) {
+std::vector<SimulatedStrategy::After> afters(const std::vector<Run>& runs, double best_us) {
+    std::vector<SimulatedStrategy::After> result;
+    for (const std::size_t evaluations : kAfterEvaluations) {
+        const std::vector<double> percents = percents_after(runs, evaluations, best_us);
+        result.push_back({.evaluations = evaluations,
+                          .median_percent = stats::median(percents),
+                          .worst_percent = *std::min_element(percents.begin(), percents.end())});
+    }
+    return result;
+}
+
+std::vector<double> curve(const std::vector<Run>& runs, std::size_t most, double best_us) {
+    std::vector<double> percents;
+    for (std::size_t n = 1; n <= std::min(most, kCurvePoints); ++n) {
+        percents.push_back(stats::median(percents_after(runs, n, best_us)));
+    }
+    return percents;
+}
+
+// What runs that end within `until_percent` cannot tell is left out.
+SimulatedStrategy summarize(std::string name, const std::vector<Run>& runs, const Simulation& space, double until_percent) {
     SimulatedStrategy result{
         .name = std::move(name), .runs = static_cast<int>(runs.size()), .within = {}, .after = {}, .curve_percent = {}};
-    for (std::size_t i = 0; i < kWithinPercent.size(); ++i) result.within[i] = reach(runs, kWithinPercent[i], best_us, most);
-    for (std::size_t i = 0; i < kAfterEvaluations.size(); ++i) {
-        const std::vector<double> percents = percents_after(runs, kAfterEvaluations[i], best_us);
-        result.after[i] = {.evaluations = kAfterEvaluations[i],
-                           .median_percent = stats::median(percents),
-                           .worst_percent = *std::min_element(percents.begin(), percents.end())};
+    for (const double percent : kWithinPercent) {
+        if (percent >= until_percent) result.within.push_back(reach(runs, percent, space.best_us, space.most_evaluations));
     }
     for (const Run& run : runs) result.ask_ms_worst = std::max(result.ask_ms_worst, run.ask_ms_worst);
-    for (std::size_t n = 1; n <= std::min(most, kCurvePoints); ++n) {
-        result.curve_percent.push_back(stats::median(percents_after(runs, n, best_us)));
-    }
+    if (until_percent > 0) return result;
+    result.after = afters(runs, space.best_us);
+    result.curve_percent = curve(runs, space.most_evaluations, space.best_us);
     return result;
 }
 
@@ -140,13 +160,32 @@ Simulation describe(const RecordedSpace& space, const Domain& domain) {
 
 }  // namespace
 
+std::vector<BestOther> against_best_other(const Simulation& simulation) {
+    std::vector<BestOther> result;
+    if (simulation.strategies.empty()) return result;
+    const SimulatedStrategy& first = simulation.strategies.front();
+    for (std::size_t i = 0; i < first.within.size(); ++i) {
+        const SimulatedStrategy* best = nullptr;
+        for (const SimulatedStrategy& other : std::span(simulation.strategies).subspan(1)) {
+            // Its evaluations are where the file happens to list a good point.
+            if (other.name == "exhaustive") continue;
+            if (2 * other.within[i].runs_solved < other.runs) continue;
+            if (!best || other.within[i].median_evaluations < best->within[i].median_evaluations) best = &other;
+        }
+        if (!best) continue;
+        const double ratio = first.within[i].median_evaluations / best->within[i].median_evaluations;
+        result.push_back({.percent = first.within[i].percent, .name = best->name, .ratio = ratio});
+    }
+    return result;
+}
+
 Simulation simulate(const RecordedSpace& space, const SimulateOptions& options) {
     check(options.runs > 0 && options.batch > 0, "a simulation without runs");
     const Domain domain = make_domain(space);
     Simulation result = describe(space, domain);
     result.most_evaluations =
         options.most_evaluations == 0 ? space.rows.size() : std::min(options.most_evaluations, space.rows.size());
-    const Replay replay(space, domain, result.best_us);
+    const Replay replay(space, domain, result.best_us * (1 + options.until_percent / 100));
     const std::vector<std::string> names = options.strategy == "all" ? strategy_names() : std::vector{options.strategy};
     for (const std::string& name : names) {
         std::vector<Run> runs;
@@ -154,7 +193,7 @@ Simulation simulate(const RecordedSpace& space, const SimulateOptions& options) 
             runs.push_back(
                 replay.run(name, options.seed + static_cast<std::uint64_t>(r), result.most_evaluations, options.batch));
         }
-        result.strategies.push_back(summarize(name, runs, result.best_us, result.most_evaluations));
+        result.strategies.push_back(summarize(name, runs, result, options.until_percent));
     }
     return result;
 }

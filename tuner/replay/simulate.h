@@ -16,6 +16,7 @@ struct SimulateOptions {
     int runs = 30;
     std::uint64_t seed = 1;            // run r uses seed + r
     std::size_t most_evaluations = 0;  // of one run; 0: all points
+    double until_percent = 0;          // a run ends when it is within this of the optimum
     std::size_t batch = 1;             // points asked for at a time: how many compile at once
 };
 
@@ -27,20 +28,21 @@ struct SimulatedStrategy {
     struct Reach {
         double percent = 0;  // within this of the optimum
         double median_evaluations = 0;
+        double median_low = 0, median_high = 0;  // 95 % interval of the median
         double p90_evaluations = 0;
         double most_evaluations = 0;  // of the unluckiest run
         double median_instances = 0;  // different compiled instances among them
         int runs_solved = 0;
     };
-    std::array<Reach, 3> within;  // 10, 5, 1 %
+    std::vector<Reach> within;  // 10, 5, 1 %, but for those closer than runs go
     struct After {
         std::size_t evaluations = 0;
         double median_percent = 0;  // optimum's time over the best time found, in percent
         double worst_percent = 0;
     };
-    std::array<After, 3> after;         // 50, 100, 220
+    std::vector<After> after;           // 50, 100, 220; none where runs end before the optimum
     double ask_ms_worst = 0;            // longest single ask
-    std::vector<double> curve_percent;  // median percent of optimum after 1, 2, ... evaluations, for a plot (at most 1000)
+    std::vector<double> curve_percent;  // median percent of optimum after 1, 2, ... evaluations (at most 1000); empty as `after`
 };
 
 struct Simulation {
@@ -51,6 +53,16 @@ struct Simulation {
     std::size_t most_evaluations = 0;
     std::vector<SimulatedStrategy> strategies;  // the default first
 };
+
+// The first strategy of a simulation, which is the default where all ran, beside the best of the others but exhaustive.
+struct BestOther {
+    double percent = 0;  // within this of the optimum
+    std::string name;    // the strategy that takes the fewest evaluations, as a median
+    double ratio = 0;    // the first strategy's median over its median
+};
+
+// By SimulatedStrategy::within; nothing of a percentage that no other strategy reaches in half of its runs.
+std::vector<BestOther> against_best_other(const Simulation& simulation);
 
 // Throws Error{usage} if every point of the space failed or a strategy is unknown.
 Simulation simulate(const RecordedSpace& space, const SimulateOptions& options);

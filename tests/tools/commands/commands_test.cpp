@@ -562,6 +562,19 @@ TEST(Csv, ShowSweepAndSimulatePrintRowsWithTheNamesOfTheirJson) {
                 AllOf(testing::StartsWith("space,name,runs,"), HasSubstr("median_evaluations_to_5pct"), Not(HasSubstr("curve"))));
 }
 
+TEST(Simulate, RunsMayEndBeforeTheOptimum) {
+    CliBench autotune;
+    autotune({"simulate", "space.json", "--until", "5"});
+    EXPECT_EQ(autotune.services.simulate_options.until_percent, 5);
+}
+
+TEST(Simulate, ComparesTheFirstStrategyWithTheBestOther) {
+    CliBench autotune;
+    autotune.services.simulated = {"model", "greedy"};
+    EXPECT_THAT(autotune({"simulate", "space.json"}).out, HasSubstr("model / best other"));
+    EXPECT_EQ(autotune({"simulate", "space.json", "--json"}).json()["best_other"][0]["name"], "greedy");
+}
+
 TEST(Simulate, APlotHasACurveForEachStrategy) {
     CliBench autotune;
     const std::string path = autotune.folder + "/curves.svg";

@@ -86,6 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"ReportIntoNowhere", {"report", "--html", "/nonexistent/r.html"}, {"/nonexistent/r.html", "--html"}},
         Mistake{"RaceAndNoRace", {"verify", "--race", "--no-race"}, {"--race", "--no-race"}},
         Mistake{"PlotIntoNowhere", {"simulate", "x.json", "--plot", "/nonexistent/x.svg"}, {"/nonexistent/x.svg", "--plot"}},
+        Mistake{"PlotOfRunsThatEndEarly", {"simulate", "x.json", "--until", "5", "--plot", "x.svg"}, {"--plot", "--until"}},
         Mistake{"UnknownArch", {"compile", "--op", "hgemm", "--shape", "1x1x1", "--arch", "sm_70"}, {"sm_70", "sm_80"}},
         Mistake{"UnknownTemplates", {"families", "--templates", "/nonexistent"}, {"/nonexistent"}},
         Mistake{"SweepWithoutShapes", {"sweep", "--op", "hgemm"}, {"--shapes"}},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 #include "src/core/error.h"
 #include "tuner/search/search.h"
@@ -73,6 +74,62 @@ TEST_P(OwnSpace, IsSolvedInFortyCandidates) {
 
 INSTANTIATE_TEST_SUITE_P(Simulate, OwnSpace,
                          testing::Values("gemm_wgmma_h200.json", "gemm_mma_h200.json", "gemm_wmma_h200.json"));
+
+TEST(Simulate, RunsThatEndEarlyTellTheSameOfWhatTheyReached) {
+    const SimulateOptions whole{.strategy = "greedy", .runs = 5};
+    SimulateOptions early = whole;
+    early.until_percent = 5;
+    const SimulatedStrategy until_optimum = simulate(excerpt(), whole).strategies[0];
+    const SimulatedStrategy until_five = simulate(excerpt(), early).strategies[0];
+    ASSERT_EQ(until_five.within.size(), 2u);
+    EXPECT_EQ(until_five.within[1].percent, 5);
+    EXPECT_EQ(until_five.within[1].median_evaluations, until_optimum.within[1].median_evaluations);
+    EXPECT_TRUE(until_five.after.empty());
+    EXPECT_TRUE(until_five.curve_percent.empty());
+}
+
+TEST(Simulate, TheMedianLiesInItsInterval) {
+    const Simulation simulation = simulate(excerpt(), {.strategy = "greedy", .runs = 20});
+    for (const SimulatedStrategy::Reach& reach : simulation.strategies[0].within) {
+        EXPECT_LE(reach.median_low, reach.median_evaluations);
+        EXPECT_GE(reach.median_high, reach.median_evaluations);
+        EXPECT_LT(reach.median_low, reach.median_high);
+        EXPECT_LE(reach.median_high, reach.most_evaluations);
+    }
+}
+
+// A simulation of three strategies: medians to each percentage, and how many of ten runs got there.
+Simulation with_medians(double first, double second, double third, int solved_by_third) {
+    Simulation simulation;
+    for (const auto& [name, median, solved] :
+         {std::tuple{"model", first, 10}, std::tuple{"greedy", second, 10}, std::tuple{"random", third, solved_by_third}}) {
+        SimulatedStrategy& strategy = simulation.strategies.emplace_back();
+        strategy.name = name;
+        strategy.runs = 10;
+        for (const double percent : {10.0, 5.0, 1.0})
+            strategy.within.push_back({.percent = percent, .median_evaluations = median, .runs_solved = solved});
+    }
+    return simulation;
+}
+
+TEST(Simulate, ComparesTheFirstStrategyWithTheFastestOther) {
+    const std::vector<BestOther> others = against_best_other(with_medians(30, 40, 20, 10));
+    ASSERT_EQ(others.size(), 3u);
+    EXPECT_EQ(others[1].percent, 5);
+    EXPECT_EQ(others[1].name, "random");
+    EXPECT_DOUBLE_EQ(others[1].ratio, 1.5);
+}
+
+TEST(Simulate, ExhaustiveIsNoRivalSinceItsOrderIsTheFiles) {
+    Simulation simulation = with_medians(30, 40, 20, 10);
+    simulation.strategies[2].name = "exhaustive";
+    EXPECT_EQ(against_best_other(simulation).at(1).name, "greedy");
+}
+
+TEST(Simulate, AStrategyThatGetsThereInAFewRunsIsNoRival) {
+    EXPECT_EQ(against_best_other(with_medians(30, 40, 20, 4)).at(1).name, "greedy");
+    EXPECT_TRUE(against_best_other(simulate(excerpt(), {.strategy = "model", .runs = 1})).empty());
+}
 
 TEST(Simulate, RefusesASpaceWhereNothingWorks) {
     RecordedSpace space = excerpt();

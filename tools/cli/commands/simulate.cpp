@@ -22,6 +22,8 @@ Json strategy_json(const tuner::SimulatedStrategy& strategy) {
     for (const auto& reach : strategy.within) {
         const std::string name = percent_name(reach.percent);
         json["median_evaluations_to_" + name] = reach.median_evaluations;
+        json["median_low_evaluations_to_" + name] = reach.median_low;
+        json["median_high_evaluations_to_" + name] = reach.median_high;
         json["p90_evaluations_to_" + name] = reach.p90_evaluations;
         json["most_evaluations_to_" + name] = reach.most_evaluations;
         json["median_instances_to_" + name] = reach.median_instances;
@@ -36,6 +38,20 @@ Json strategy_json(const tuner::SimulatedStrategy& strategy) {
     return json;
 }
 
+// How the first strategy compares, as a row below those of all strategies.
+std::vector<std::string> comparison_row(const tuner::Simulation& simulation) {
+    const std::vector<tuner::BestOther> others = tuner::against_best_other(simulation);
+    if (others.empty()) return {};
+    std::vector<std::string> cells = {simulation.strategies.front().name + " / best other", ""};
+    for (const auto& reach : simulation.strategies.front().within) {
+        const auto of_percent = [&](const tuner::BestOther& other) { return other.percent == reach.percent; };
+        const auto found = std::find_if(others.begin(), others.end(), of_percent);
+        cells.push_back(found == others.end() ? "-" : fmt::format("{:.2f} {}", found->ratio, found->name));
+    }
+    cells.resize(cells.size() + simulation.strategies.front().after.size());
+    return cells;
+}
+
 void print_table(Session& session, const tuner::Simulation& simulation) {
     std::vector<Table::Column> columns = {{"strategy", Table::Align::left}, {"runs"}};
     if (!simulation.strategies.empty()) {
@@ -48,14 +64,17 @@ void print_table(Session& session, const tuner::Simulation& simulation) {
     for (const auto& strategy : simulation.strategies) {
         std::vector<std::string> cells = {strategy.name, std::to_string(strategy.runs)};
         for (const auto& reach : strategy.within)
-            cells.push_back(fmt::format("{:.0f} ({})", reach.median_evaluations, reach.runs_solved));
+            cells.push_back(fmt::format("{:.0f} ({:.0f} .. {:.0f}) {}", reach.median_evaluations, reach.median_low,
+                                        reach.median_high, reach.runs_solved));
         for (const auto& after : strategy.after) cells.push_back(fmt::format("{:.1f}", after.median_percent));
         table.add(std::move(cells));
     }
+    if (std::vector<std::string> comparison = comparison_row(simulation); !comparison.empty()) table.add(std::move(comparison));
     session.out() << fmt::format("{}: {} points, {} failed, {} instances, best {} us\n\n", simulation.space,
                                  count_text(simulation.points), count_text(simulation.failed_points),
                                  count_text(simulation.instances), us_text(simulation.best_us))
-                  << table.to_string() << "\nmedian evaluations (runs that got there); median percent of the optimum's speed\n";
+                  << table.to_string()
+                  << "\nmedian evaluations (95 % interval) runs that got there; median percent of the optimum's speed\n";
 }
 
 // Median percent of the optimum's speed after so many evaluations; the first ones matter most, hence the logarithm.
@@ -81,6 +100,9 @@ plot::Svg curves(const tuner::Simulation& simulation) {
 Json simulation_json(const tuner::Simulation& simulation, const std::string& path) {
     Json strategies = Json::array();
     for (const auto& strategy : simulation.strategies) strategies.push_back(strategy_json(strategy));
+    Json others = Json::array();
+    for (const auto& other : tuner::against_best_other(simulation))
+        others.push_back({{"percent", other.percent}, {"name", other.name}, {"ratio", other.ratio}});
     return {{"space", simulation.space},
             {"file", path},
             {"points", simulation.points},
@@ -89,7 +111,8 @@ Json simulation_json(const tuner::Simulation& simulation, const std::string& pat
             {"best_us", simulation.best_us},
             {"points_within", simulation.points_within},
             {"most_evaluations", simulation.most_evaluations},
-            {"strategies", strategies}};
+            {"strategies", strategies},
+            {"best_other", others}};
 }
 
 // A strategy a line; its curve is for plots.
@@ -108,7 +131,10 @@ ExitCode run_simulate(Session& session, const Arguments& arguments) {
     options.runs = static_cast<int>(arguments.integer("runs", options.runs, {.least = 1, .most = 100'000}));
     options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
     options.most_evaluations = static_cast<std::size_t>(arguments.integer("evaluations", 0, {.least = 0}));
+    options.until_percent = static_cast<double>(arguments.integer("until", 0, {.least = 0, .most = 10}));
     options.batch = static_cast<std::size_t>(arguments.integer("batch", 1, {.least = 1, .most = 4096}));
+    if (arguments.has("plot") && options.until_percent > 0)
+        throw Error(ErrorCode::usage, "--plot draws runs to the optimum: leave --until out");
     if (arguments.has("plot")) require_writable(arguments.text("plot"), "plot");
     std::vector<Json> rows;
     std::vector<plot::Svg> plots;
@@ -130,20 +156,22 @@ ExitCode run_simulate(Session& session, const Arguments& arguments) {
 Command simulate_command() {
     std::vector<std::string> strategies = tuner::strategy_names();
     strategies.insert(strategies.begin(), "all");
-    return {.name = "simulate",
-            .about = "replay a recorded space on search strategies, without a GPU",
-            .examples = {"autotune simulate space.json.gz --runs 30 --seed 1 --plot curves.svg"},
-            .flags = std::vector<Flag>{{"strategy", "NAME", "a strategy; default all", false, strategies},
-                                       {"runs", "N", "runs of each strategy; default 30", false, {}},
-                                       {"seed", "N", "run r uses seed + r", false, {}},
-                                       {"evaluations", "N", "evaluations of a run at most; 0: all points", false, {}},
-                                       {"batch", "N", "points asked for at a time; default 1", false, {}},
-                                       {"plot", "FILE", "SVG: how near the optimum after how many evaluations", false, {}}} +
-                     table_flags(),
-            .takes_op_options = false,
-            .words = "FILE...",
-            .fewest_words = 1,
-            .run = run_simulate};
+    return {
+        .name = "simulate",
+        .about = "replay a recorded space on search strategies, without a GPU",
+        .examples = {"autotune simulate space.json.gz --runs 30 --seed 1 --plot curves.svg"},
+        .flags = std::vector<Flag>{{"strategy", "NAME", "a strategy; default all", false, strategies},
+                                   {"runs", "N", "runs of each strategy; default 30", false, {}},
+                                   {"seed", "N", "run r uses seed + r", false, {}},
+                                   {"evaluations", "N", "evaluations of a run at most; 0: all points", false, {}},
+                                   {"until", "PERCENT", "end a run within this of the optimum: 0 to 10; default 0", false, {}},
+                                   {"batch", "N", "points asked for at a time; default 1", false, {}},
+                                   {"plot", "FILE", "SVG: how near the optimum after how many evaluations", false, {}}} +
+                 table_flags(),
+        .takes_op_options = false,
+        .words = "FILE...",
+        .fewest_words = 1,
+        .run = run_simulate};
 }
 
 }  // namespace autotune::cli
