@@ -143,6 +143,18 @@ class Flags(Space):
         return 100 * math.exp(switches + 0.5 * (point[8] / 4 - 0.7) ** 2 + 0.6 * (point[9] / 4 - 0.3) ** 2 + 0.2 * abs(point[10] - 1))
 
 
+class Switch(Space):
+    """Through shared memory everything works and most of it is alike; without, it is faster where the block size is a power of two alone."""
+    extents = (16, 5, 4, 4, 2, 2, 2)  # block_x, block_y, tile_x, tile_y, shared memory, two flags that hardly matter
+
+    def time(self, point):
+        block_x = point[0] + 1
+        without_shared = 1 if block_x & (block_x - 1) == 0 else 3
+        read = 1.25 + 0.01 * abs(block_x - 5) if point[4] else without_shared
+        tile = (1 + 0.15 * abs(point[1] - 1)) * (1 + 0.05 * abs(point[2] - 1)) * (1 + 0.35 * (3 - point[3]))
+        return 100 * read * tile * (1 + 0.004 * point[5] + 0.003 * point[6])
+
+
 class Deceptive(Space):
     """A broad basin, and a narrow deeper one far from it."""
     extents = (10, 10, 10, 5)
@@ -161,7 +173,7 @@ class Small(Space):
         return 100 * math.exp(((a - 4) / 5) ** 2 + ((b - 1) / 4) ** 2 + 0.3 * ((c - 2) / 4) ** 2 + 0.2 * d)
 
 
-SPACES = (Bowl, Gemm, ShuffledGemm, Rugged, Pairwise, Needle, Cliff, Flags, Deceptive, Small)
+SPACES = (Bowl, Gemm, ShuffledGemm, Rugged, Pairwise, Needle, Cliff, Flags, Switch, Deceptive, Small)
 
 
 def space(kind):
