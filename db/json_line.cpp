@@ -38,6 +38,7 @@ void visit_line(Self& winner, Arch& arch, Visitor& fields) {
     fields.object("provenance", winner.provenance);
     fields.object("evidence", winner.evidence);
     fields.text_if_any("doubt", winner.doubt);
+    fields.text_if_any("restricted_to", winner.restricted_to);
 }
 
 void require_arch(const std::string& arch, const DeviceIdentity& device) {

@@ -49,27 +49,28 @@ std::int64_t make_device(Connection& connection, const DeviceIdentity& device) {
     return connection.last_insert_id();
 }
 
-void remove_same_key(Connection& connection, const Place& place, std::int64_t template_id) {
+void remove_same_key(Connection& connection, const Place& place, std::int64_t template_id, const std::string& restricted_to) {
     Query query = connection.query(
         "DELETE FROM winner WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 AND e3 = ?6 AND e4 = ?7 "
-        "AND e5 = ?8 AND e6 = ?9 AND e7 = ?10 AND template_id = ?11");
+        "AND e5 = ?8 AND e6 = ?9 AND e7 = ?10 AND template_id = ?11 AND restricted_to = ?12");
     bind_place(query, place);
-    query.bind(template_id).run();
+    query.bind_all(template_id, restricted_to).run();
 }
 
 std::int64_t insert_winner(Connection& connection, const Winner& winner) {
     const Place place = make_place(connection, subject_of(winner));
     const std::int64_t template_id = make_template(connection, winner.candidate.family, winner.template_identity);
-    remove_same_key(connection, place, template_id);
+    remove_same_key(connection, place, template_id, winner.restricted_to);
     Query query = connection.query(
         "INSERT INTO winner(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, template_id, config, median_us, low_us, "
         "high_us, "
         "min_us, samples, registers, spill_bytes, static_smem_bytes, wgmma_serialised, setmaxnreg_ignored, compile_ms, "
         "cubin_bytes, "
-        "driver, nvrtc, device_name, power_limit_w, method, tool_version, date, doubt) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
+        "driver, nvrtc, device_name, power_limit_w, method, tool_version, date, doubt, restricted_to) VALUES(?1, ?2, ?3, ?4, ?5, "
+        "?6, ?7, ?8, "
         "?9, ?10, "
         "?11, "
-        "?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)");
+        "?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)");
     bind_place(query, place);
     query.bind_all(template_id, pairs_to_text(winner.candidate.config.values()));
     bind_timing(query, winner.timing);
@@ -78,7 +79,7 @@ std::int64_t insert_winner(Connection& connection, const Winner& winner) {
     const std::string& device_name = from.device_name.empty() ? winner.device.name : from.device_name;
     query
         .bind_all(from.driver, from.nvrtc, device_name, from.power_limit_w, from.method, from.tool_version, from.date,
-                  winner.doubt)
+                  winner.doubt, winner.restricted_to)
         .run();
     return connection.last_insert_id();
 }
@@ -315,7 +316,8 @@ std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Deta
         "d.l2_mib, d.memory_gib, d.bus_bits, t.identity, t.family, w.config, w.median_us, w.low_us, w.high_us, w.min_us, "
         "w.samples, "
         "w.registers, w.spill_bytes, w.static_smem_bytes, w.wgmma_serialised, w.setmaxnreg_ignored, w.compile_ms, w.cubin_bytes, "
-        "w.driver, w.nvrtc, w.device_name, w.power_limit_w, w.method, w.tool_version, w.date, w.doubt, v.rounds, v.decided_by, "
+        "w.driver, w.nvrtc, w.device_name, w.power_limit_w, w.method, w.tool_version, w.date, w.doubt, w.restricted_to, "
+        "v.rounds, v.decided_by, "
         "v.max_error, v.accumulation_error, "
         "v.space_legal, v.tried, v.failed, v.seconds, v.compile_seconds, v.verify_seconds, v.measure_seconds, v.stopped_by, "
         "v.seed, "
@@ -337,6 +339,7 @@ std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Deta
     winner.compile = read_compile(query);
     winner.provenance = read_provenance(query);
     winner.doubt = query.text();
+    winner.restricted_to = query.text();
     winner.device.name = winner.provenance.device_name;
     const std::string failures = read_evidence(query, winner.evidence);
     if (detail == Detail::full) {

@@ -111,15 +111,25 @@ ALTER TABLE evidence ADD COLUMN accumulation_error REAL;
 ALTER TABLE trial ADD COLUMN method TEXT NOT NULL DEFAULT '';
 )sql";
 
+// Schema 5: what served a problem without a winner, and winners of a narrowed search beside those of the whole: a row of its own,
+// since neither may push out the other.
+constexpr const char* kStep5 = R"sql(
+ALTER TABLE miss ADD COLUMN origin TEXT NOT NULL DEFAULT '';
+ALTER TABLE winner ADD COLUMN restricted_to TEXT NOT NULL DEFAULT '';
+DROP INDEX winner_key;
+CREATE UNIQUE INDEX winner_key ON winner(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, template_id, restricted_to);
+)sql";
+
 // A new file runs all of them too, so a migrated file and a new one cannot differ.
 struct Step {
     const char* sql;
     const char* stamp;  // a pragma takes no parameter
 };
-constexpr std::array<Step, 4> kSteps = {{{kStep1, "PRAGMA user_version = 1"},
+constexpr std::array<Step, 5> kSteps = {{{kStep1, "PRAGMA user_version = 1"},
                                          {kStep2, "PRAGMA user_version = 2"},
                                          {kStep3, "PRAGMA user_version = 3"},
-                                         {kStep4, "PRAGMA user_version = 4"}}};
+                                         {kStep4, "PRAGMA user_version = 4"},
+                                         {kStep5, "PRAGMA user_version = 5"}}};
 constexpr const char* kStampApplication = "PRAGMA application_id = 1096045902";
 static_assert(kApplicationId == 1096045902);
 

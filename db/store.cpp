@@ -239,7 +239,8 @@ void Store::for_each_oldest_first(const Filter& filter, const std::function<bool
 std::optional<Winner> Store::same_key(const Winner& winner) const {
     for (Winner& ours : impl_->load_all(subject_of(winner))) {
         const bool same_family = ours.candidate.family == winner.candidate.family;
-        if (same_family && ours.template_identity == winner.template_identity) return std::move(ours);
+        const bool same_search = ours.restricted_to == winner.restricted_to;
+        if (same_family && same_search && ours.template_identity == winner.template_identity) return std::move(ours);
     }
     return std::nullopt;
 }
@@ -280,9 +281,10 @@ std::vector<StoredTrial> Store::trials(const Problem& problem, const DeviceIdent
     return found;
 }
 
-void Store::record_miss(const Problem& problem, const DeviceIdentity& device) {
-    const Subject subject = subject_of(problem, device);
-    impl_->write([&](Connection& connection) { count_miss(connection, subject, problem.shape()); });
+void Store::record_misses(std::span<const Miss> misses) {
+    impl_->write([&](Connection& connection) {
+        for (const Miss& miss : misses) count_miss(connection, miss);
+    });
 }
 
 std::vector<MissRow> Store::misses() const {

@@ -39,7 +39,7 @@ class Store final : public WinnerStore {
     void record(const Problem& problem, const DeviceIdentity& device, const StoredTrial& trial) override;
     bool flush() override;
     std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const override;
-    void record_miss(const Problem& problem, const DeviceIdentity& device) override;
+    void record_misses(std::span<const Miss> misses) override;
     std::vector<MissRow> misses() const override;
     const std::string& path() const override;
     std::string describe() const override;

@@ -15,8 +15,8 @@ constexpr std::size_t kBatchRows = 512;
 constexpr std::size_t kMaxRefusals = 20;
 
 std::string key_of(const Winner& winner) {
-    std::string key =
-        winner.class_key + '\n' + winner.device.key() + '\n' + winner.candidate.family + '\n' + winner.template_identity;
+    std::string key = winner.class_key + '\n' + winner.device.key() + '\n' + winner.candidate.family + '\n' +
+                      winner.template_identity + '\n' + winner.restricted_to;
     for (const Extent& extent : winner.extents)
         key.append("\n").append(extent.name).append("=").append(std::to_string(extent.value));
     return key;

@@ -95,24 +95,25 @@ std::vector<StoredTrial> read_trials(Connection& connection, const Subject& subj
     return trials;
 }
 
-void count_miss(Connection& connection, const Subject& subject, const std::string& shape) {
-    const Place place = make_place(connection, subject);
+void count_miss(Connection& connection, const Miss& miss) {
+    const Place place = make_place(connection, subject_of(miss.problem, miss.device));
     Query query = connection.query(
-        "INSERT INTO miss(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, shape, date, count) VALUES(?1, ?2, ?3, ?4, ?5, "
-        "?6, ?7, ?8, "
-        "?9, ?10, ?11, ?12, 1) ON CONFLICT DO UPDATE SET count = count + 1, date = excluded.date");
+        "INSERT INTO miss(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, shape, date, count, origin) VALUES(?1, ?2, ?3, "
+        "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO UPDATE SET count = count + excluded.count, "
+        "date = excluded.date, origin = excluded.origin");
     bind_place(query, place);
-    query.bind_all(cleaned(shape), utc_now()).run();
+    query.bind_all(cleaned(miss.problem.shape()), utc_now(), miss.count, cleaned(miss.origin)).run();
 }
 
 std::vector<MissRow> read_misses(Connection& connection) {
     Query query = connection.query(
-        "SELECT c.op, c.class_key, m.shape, d.key, m.date, m.count FROM miss m JOIN problem_class c ON c.id = m.class_id "
+        "SELECT c.op, c.class_key, m.shape, d.key, m.date, m.origin, m.count FROM miss m JOIN problem_class c ON c.id = "
+        "m.class_id "
         "JOIN device d ON d.id = m.device_id ORDER BY m.count DESC, m.id");
     std::vector<MissRow> rows;
     while (query.next()) {
         MissRow& row = rows.emplace_back();
-        for (std::string* text : {&row.op, &row.class_key, &row.shape, &row.device_key, &row.date})
+        for (std::string* text : {&row.op, &row.class_key, &row.shape, &row.device_key, &row.date, &row.origin})
             *text = cleaned(query.text(), kMaxClassKey);
         row.count = query.integer();
         row.problem_key = row.class_key + " " + row.shape;

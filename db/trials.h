@@ -24,7 +24,7 @@ void write_trial(Connection& connection, const PendingTrial& pending);
 std::vector<StoredTrial> read_trials(Connection& connection, const Subject& subject, int& skipped);
 
 // REQUIRES: in a transaction.
-void count_miss(Connection& connection, const Subject& subject, const std::string& shape);
+void count_miss(Connection& connection, const Miss& miss);
 std::vector<MissRow> read_misses(Connection& connection);
 
 // Now, in UTC: "2026-11-21T01:30:00Z".

@@ -251,6 +251,7 @@ std::optional<std::string> why_invalid(const Winner& winner) {
     if (auto why = flaw_of(winner.compile)) return why;
     if (auto why = flaw_of(winner.provenance)) return why;
     if (!is_text(winner.doubt)) return "doubt is not a short line of text";
+    if (!is_text(winner.restricted_to)) return "restricted_to is not a short line of text";
     return flaw_of(winner.evidence);
 }
 
@@ -261,6 +262,7 @@ Winner tidied(Winner winner) {
         *text = cleaned(*text);
     }
     winner.doubt = cleaned(winner.doubt);
+    winner.restricted_to = cleaned(winner.restricted_to);
     Evidence& evidence = winner.evidence;
     evidence.decided_by = cleaned(evidence.decided_by);
     evidence.stopped_by = cleaned(evidence.stopped_by);

@@ -29,8 +29,17 @@ struct Filter {
     std::vector<Extent> extents{};  // empty: all; else in the order of the problem
 };
 
+// A problem that a library call had no winner for.
+struct Miss {
+    Problem problem;
+    DeviceIdentity device;
+    std::string origin{};    // what served it: "portfolio", "near", "default" or "fallback"
+    std::int64_t count = 1;  // calls
+};
+
 struct MissRow {
-    std::string problem_key{}, op{}, class_key{}, shape{}, device_key{}, date{};
+    std::string problem_key{}, op{}, class_key{}, shape{}, device_key{}, date{};  // date: of the last call that was recorded
+    std::string origin{};                                                         // of the last; empty: older than the column
     std::int64_t count = 0;
 };
 
@@ -112,8 +121,9 @@ class WinnerStore {
     // In the order in which they were last recorded.
     virtual std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const = 0;
 
-    // A problem that a library call had no winner for; counts up.
-    virtual void record_miss(const Problem& problem, const DeviceIdentity& device) = 0;
+    // Counts up, all in one transaction.
+    virtual void record_misses(std::span<const Miss> misses) = 0;
+    // Most-called first.
     virtual std::vector<MissRow> misses() const = 0;
 
     virtual const std::string& path() const = 0;

@@ -88,8 +88,9 @@ typedef enum autotune_on_miss {
     AUTOTUNE_ON_MISS_BACKGROUND = 3,         /* run the best legal kernel that is loaded now, without waiting, and make the plan
                                               * on a thread of the library: later calls take it as soon as it is there. What is
                                               * captured in a graph stays. autotune_create() compiles small general kernels for
-                                              * the usual types and layouts of gemm, so that one is loaded; where none can do
-                                              * the problem, AUTOTUNE_NOT_PLANNED until the plan is there */
+                                              * the usual types and layouts of gemm, so that one is loaded, and loads them into
+                                              * the context that is current, if one is; where none can do the problem,
+                                              * AUTOTUNE_NOT_PLANNED until the plan is there */
     AUTOTUNE_ON_MISS_RANGE = -0x7fffffff - 1 /* no policy: lets a wrong number arrive and be refused, in C++ too */
 } autotune_on_miss;
 
@@ -110,8 +111,9 @@ typedef struct autotune_options {
      * autotune_create() alone, and not at all in a program that runs with more rights than its caller (set-user-ID). */
     int read_environment;
 
-    /* Non-zero: problems without a winner are noted in the database, for a later `autotune sweep`. Written in batches while plans
-     * are made and in autotune_destroy(), never by a launch. */
+    /* Non-zero: problems whose plan found no winner are noted in the database for `autotune sweep --misses`, with what served
+     * them, how often they were called (plans and launches; those of a captured graph once) and when last. Written in batches
+     * while plans are made and in autotune_destroy(), never by a launch. */
     int record_misses;
 
     autotune_log_function log; /* NULL: nobody listens */
@@ -119,9 +121,9 @@ typedef struct autotune_options {
 } autotune_options;
 
 /* Makes a handle. `options` NULL: all zero but read_environment = 1, that is the set-up of the `autotune` command.
- * Opens the driver (AUTOTUNE_NO_GPU without one), makes no context and compiles nothing. A database that is missing, broken,
- * locked, foreign or newer is one warning and no winners, never a failure.
- * Errors: INVALID_ARGUMENT, NO_GPU, OUT_OF_MEMORY, DRIVER_ERROR, INTERNAL_ERROR. Capture: safe. */
+ * Opens the driver (AUTOTUNE_NO_GPU without one), makes no context and compiles nothing but for ON_MISS_BACKGROUND. A database
+ * that is missing, broken, locked, foreign or newer is one warning and no winners, never a failure. Errors: INVALID_ARGUMENT,
+ * NO_GPU, OUT_OF_MEMORY, DRIVER_ERROR, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_create(autotune_handle* out, const autotune_options* options);
 
 /* Plans made from the handle stay valid. Workspaces of autotune_tuned_gemm() are freed: no work that uses them may be pending,
@@ -468,8 +470,9 @@ typedef struct autotune_plan_facts {
      * plan's own origin where it has not. */
     const char* candidate_when_zero;
     autotune_origin origin_when_zero;
-    /* How much slower than the best kernel known such a choice is in the median of problems that were left out of its making:
-     * 0.04 is 4 %. 0 for a winner of this very problem; negative: not known. */
+    /* How much slower than the best kernel known such a choice is in the median of problems that were left out, of its
+     * portfolio's making or of the winners stored for the class: 0.04 is 4 %. 0 for a winner of this very problem; negative: not
+     * known. */
     double expected_regret;
 } autotune_plan_facts;
 /* Fills `facts`. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. Capture: safe. */

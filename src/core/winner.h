@@ -71,6 +71,9 @@ struct Winner {
     Evidence evidence{};
     // Why an imported row's evidence is implausible. Such a row answers nothing until it is raced here. Empty: it is believed.
     std::string doubt{};
+    // What the search was narrowed to: "family=gemm/simt stages=3". Such a row answers those who ask for the same; it is no
+    // winner of the problem, for it was not compared with the rest. Empty: every family and config was open.
+    std::string restricted_to{};
     bool shipped = false;  // from the read-only layer
 };
 

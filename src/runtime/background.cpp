@@ -17,6 +17,15 @@ Background::~Background() {
     for (std::thread& thread : threads_) thread.join();
 }
 
+void Background::start() {
+    const std::lock_guard lock(mutex_);
+    try {
+        while (threads_.size() < most_threads_) start_thread();
+    } catch (const std::system_error&) {
+        // add() tries again where there is none at all.
+    }
+}
+
 void Background::add(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));

@@ -18,6 +18,8 @@ class Background {
     Background(const Background&) = delete;
     Background& operator=(const Background&) = delete;
 
+    // Starts every thread now, so that no add() does. Fewer where the system refuses.
+    void start();
     // What `work` throws is dropped. Throws std::system_error if there is no thread and none can be made.
     void add(std::function<void()> work);
     // Until nothing is left to do.

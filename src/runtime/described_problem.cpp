@@ -180,6 +180,22 @@ std::optional<Problem> DescribedAsk::with_word(const Catalogue& catalogue, const
     return op.described(description).problem;
 }
 
+std::vector<Problem> DescribedAsk::wider_problems(const Catalogue& catalogue) const {
+    const Op& op = op_named(catalogue, given_.op());
+    ProblemDescription description = whole_description(op);
+    const Problem own = op.described(description).problem;
+    std::vector<Problem> wider;
+    for (const Scalar& scalar : own.scalars) {
+        if (!own.has_attribute(scalar.name) || own.attribute(scalar.name) != AttributeValue("zero")) continue;
+        std::erase_if(description.attributes, [&](const Attribute& given) { return given.name == scalar.name; });
+        description.attributes.push_back({scalar.name, std::string("any")});
+        wider.push_back(op.described(description).problem);
+    }
+    for (TensorDescription& tensor : description.tensors) tensor.alignment_bytes = static_cast<int>(size_bytes(tensor.dtype));
+    wider.push_back(op.described(description).problem);
+    return wider;
+}
+
 Problem DescribedAsk::problem(const Catalogue& catalogue) const {
     const Op& op = op_named(catalogue, given_.op());
     const ProblemDescription description = whole_description(op);

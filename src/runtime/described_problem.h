@@ -44,6 +44,8 @@ class DescribedAsk final : public Ask {
     Problem problem(const Catalogue& catalogue) const override;
     std::optional<Problem> with_word(const Catalogue& catalogue, const std::string& attribute,
                                      const std::string& word) const override;
+    // Where a scalar is fixed at zero one that leaves it open, and then one whose tensors are aligned to their elements alone.
+    std::vector<Problem> wider_problems(const Catalogue& catalogue) const override;
 
   private:
     ProblemDescription whole_description(const Op& op) const;

@@ -184,7 +184,7 @@ std::vector<GeneralKernel> general_gemms() {
         kernels.push_back({"gemm/simt", {op, "64x64x64", {{"layout", "tn"}, {"beta", "any"}, {"align", "2"}}}});
     }
     for (const char* layout : {"nn", "nt"})
-        kernels.push_back({"gemm/simt", {"sgemm", "64x64x64", {{"layout", layout}, {"beta", "any"}, {"align", "4"}}}});
+        kernels.push_back({"gemm/simt_f32", {"sgemm", "64x64x64", {{"layout", layout}, {"beta", "any"}, {"align", "4"}}}});
     return kernels;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <system_error>
 #include <thread>
 
 #include "src/core/error.h"
@@ -31,7 +30,9 @@ Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
       fork_generation_(fork_generation()),
       background_(std::clamp(std::thread::hardware_concurrency() / 2, 1U, 8U)) {
     if (!settings_.warning.empty()) log_.warn(settings_.warning);
-    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND) load_general_kernels(general);
+    if (settings_.on_miss != AUTOTUNE_ON_MISS_BACKGROUND) return;
+    load_general_kernels(general);
+    background_.start();  // a thread takes longer to make than a call may take
 }
 
 bool Handle::is_foreign() const noexcept {
@@ -74,17 +75,17 @@ Handle::Order Handle::order_of(const Wanted& wanted) const {
     return order;
 }
 
-Handle::Shared Handle::bind(const Chosen& chosen, const Problem& problem, const Order& order) {
+std::shared_ptr<Plan> Handle::bind(const Chosen& chosen, const Problem& problem, const Order& order) {
     const std::string& name = chosen.instance->candidate.family;
     const Family* family = catalogue_.find_family(name);
     check(family != nullptr, "no family " + name);
-    return std::make_shared<const Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(order.context.ordinal),
-                                                    order.context.id, chosen.origin, chosen.recorded_us, chosen.recorded_rival_us,
-                                                    chosen.regret, order.form, errors_, chosen.when_zero, order.zero_scalar});
+    return std::make_shared<Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(order.context.ordinal),
+                                              order.context.id, chosen.origin, chosen.recorded_us, chosen.recorded_rival_us,
+                                              chosen.regret, order.form, errors_, chosen.when_zero, order.zero_scalar});
 }
 
 // A stored winner that will not compile or load any more is a warning, and the next candidate's turn.
-Handle::Shared Handle::first_that_works(const std::vector<Found>& candidates, Attempt& attempt) {
+std::shared_ptr<Plan> Handle::first_that_works(const std::vector<Found>& candidates, Attempt& attempt) {
     const Device& device = device_of(attempt.order.context.ordinal);
     const auto warn = [&](const Found& found, const char* why) {
         if (!attempt.failure) attempt.failure = std::current_exception();
@@ -92,9 +93,11 @@ Handle::Shared Handle::first_that_works(const std::vector<Found>& candidates, At
     };
     for (const Found& found : candidates) {
         try {
-            return bind({instances_.make(found, attempt.problem, device), found.origin, found.recorded_us,
-                         found.recorded_rival_us, found.regret, attempt.when_zero},
-                        attempt.problem, attempt.order);
+            auto plan = bind({instances_.make(found, attempt.problem, device), found.origin, found.recorded_us,
+                              found.recorded_rival_us, found.regret, attempt.when_zero},
+                             attempt.problem, attempt.order);
+            attempt.source = found.source;
+            return plan;
         } catch (const Error& error) {
             if (is_final(error)) throw;
             warn(found, error.what());
@@ -116,7 +119,7 @@ Handle::Shared Handle::best_when_zero(const Order& order) {
 Handle::Shared Handle::best(const Order& order) {
     const Device& device = device_of(order.context.ordinal);
     Attempt attempt{order.problem, order, best_when_zero(order), nullptr};
-    Shared plan;
+    std::shared_ptr<Plan> plan;
     if (winners_.is_pinned(order.problem)) {
         plan = first_that_works({winners_.pinned(order.problem, device)}, attempt);
     } else {
@@ -125,8 +128,9 @@ Handle::Shared Handle::best(const Order& order) {
         if (!plan) plan = first_that_works(winners_.defaults(order.problem, device), attempt);
     }
     if (!plan) std::rethrow_exception(attempt.failure);
-    if (plan->origin() == AUTOTUNE_ORIGIN_NEAR || plan->origin() == AUTOTUNE_ORIGIN_DEFAULT)
-        winners_.note_miss(order.problem, device.identity, plan->origin());
+    if (attempt.source == Source::none) return plan;
+    const bool is_fallback = attempt.failure && attempt.source == Source::family_default;
+    plan->count_calls(winners_.note_miss(order.problem, device.identity, is_fallback ? Source::fallback : attempt.source));
     return plan;
 }
 
@@ -171,8 +175,8 @@ std::size_t Handle::warm(const Ask& ask) {
     std::mutex mutex;
     std::exception_ptr failure;
     std::set<std::string> loaded;
-    Background workers(std::max(1U, std::thread::hardware_concurrency()));
     const gpu::BorrowedContext borrowed(driver_);
+    Background workers(std::max(1U, std::thread::hardware_concurrency()));  // ends before what its threads use
     for (const Served& each : served) {
         workers.add([&] {
             try {
@@ -194,8 +198,7 @@ std::size_t Handle::warm(const Ask& ask) {
 }
 
 // A kernel that was compiled for a wider problem serves this one too, with code that it does not need.
-Handle::Shared Handle::any_loaded(const Wanted& wanted, const char* because) {
-    const Order order = order_of(wanted);
+Handle::Shared Handle::any_loaded(const Wanted& wanted, const Order& order, const char* because) {
     if (Shared plan = loaded_plan(order, order.problem)) return plan;
     for (const Problem& wider : wanted.ask.wider_problems(catalogue_))
         if (Shared plan = loaded_plan(order, wider)) return plan;
@@ -221,10 +224,11 @@ Handle::Shared Handle::loaded_plan(const Order& order, const Problem& problem) {
 
 // The best kernel is made on a thread of the library, whether or not another can stand in for it until then.
 Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept) {
-    const auto work = [this, order = order_of(wanted), context = gpu::BorrowedContext(driver_)] {
+    const auto order = std::make_shared<const Order>(order_of(wanted));
+    const auto work = [this, order, context = gpu::BorrowedContext(driver_)] {
         try {
             context.make_current();
-            make(order);
+            make(*order);
         } catch (...) {
             log_.warn("in the background: " + describe_current_exception().message);
         }
@@ -235,16 +239,17 @@ Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept) {
             if (const Kept* general = plans_.find(*wider)) plan = general->plan;
     }
     std::exception_ptr failure;
+    const auto is_awaited = std::make_shared<std::atomic<bool>>(false);
     try {
-        if (!plan) plan = any_loaded(wanted, "its own is being compiled");
-        plans_.assign(wanted.key, {plan, generation_, Kept::Kind::awaited_stand_in});
+        if (!plan) plan = any_loaded(wanted, *order, "its own is being compiled");
+        plans_.assign(wanted.key, {plan, generation_, Kept::Kind::stand_in, is_awaited});
     } catch (const Failure&) {
         failure = std::current_exception();
     }
     try {
         background_.add(work);
-    } catch (const std::system_error&) {  // no thread: a later call tries again
-        if (plan) plans_.assign(wanted.key, {plan, generation_, Kept::Kind::stand_in});
+        is_awaited->store(true, std::memory_order_relaxed);
+    } catch (const std::exception&) {  // no thread or no memory for it: a later call tries again
     }
     if (failure) std::rethrow_exception(failure);
     return plan;
@@ -264,13 +269,13 @@ Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* kept, gpu::Stre
         throw Failure(AUTOTUNE_NOT_PLANNED,
                       "there is no plan for " + problem.key() + "; make it before with autotune_" + problem.op + "_plan()");
     }
-    return any_loaded(wanted, capturing ? "the stream is being captured" : "options.on_miss allows no other");
+    return any_loaded(wanted, order_of(wanted), capturing ? "the stream is being captured" : "options.on_miss allows no other");
 }
 
 // Whether a call may run what is kept without asking what else there is.
 bool Handle::may_serve(const Kept& kept) const noexcept {
     if (kept.generation != generation_.load(std::memory_order_relaxed)) return false;
-    if (kept.kind != Kept::Kind::stand_in) return true;
+    if (kept.kind == Kept::Kind::made || (kept.is_awaited && kept.is_awaited->load(std::memory_order_relaxed))) return true;
     return settings_.on_miss == AUTOTUNE_ON_MISS_LOADED_ONLY || settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED;
 }
 
@@ -282,28 +287,43 @@ const Plan& Handle::find_or_make(const Wanted& wanted, gpu::StreamHandle stream,
     return *made;
 }
 
-// Of every device's architecture. What does not compile is a warning: other kernels may do.
+// What does not compile is a warning: other kernels may do. The driver loads a kernel into a context at its first use there,
+// which takes longer than a call may take: `into_context`, into the one that is current.
+void Handle::load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context) {
+    const Problem problem = catalogue_.problem(general.request);
+    const Family& family = *catalogue_.find_family(general.family);
+    if (family.refuses(problem, device)) return;
+    try {
+        const gpu::RelaxedCapture relaxed(*driver_);  // a mode of each thread
+        const Candidate candidate{general.family, family.default_config(problem, device)};
+        const auto instance = instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
+        if (into_context)
+            jit::BoundLaunch(driver_, instance->library, instance->symbol, problem,
+                             family.plan(problem, candidate.config, device));
+    } catch (...) {
+        log_.warn("a general kernel for " + problem.class_key() + ": " + describe_current_exception().message);
+    }
+}
+
+// For every device's architecture, and into the context that is current, if one is.
 void Handle::load_general_kernels(const std::vector<GeneralKernel>& kernels) {
-    const gpu::RelaxedCapture relaxed(*driver_);
-    Background workers(std::max(1U, std::thread::hardware_concurrency()));
+    const auto current = gpu::current_context(*driver_);
+    const auto borrowed = current ? std::optional<gpu::BorrowedContext>(driver_) : std::nullopt;
     std::set<std::string> archs;
-    for (int ordinal = 0; ordinal < driver_->device_count(); ++ordinal) {
+    Background workers(std::max(1U, std::thread::hardware_concurrency()));
+    const auto load_on = [&](int ordinal) {
         const Device& device = device_of(ordinal);
-        if (!archs.insert(device.arch()).second) continue;
+        if (!archs.insert(device.arch()).second) return;
+        const bool into_context = current && current->ordinal == ordinal;
         for (const GeneralKernel& general : kernels) {
-            workers.add([this, &device, general] {
-                const Problem problem = catalogue_.problem(general.request);
-                const Family& family = *catalogue_.find_family(general.family);
-                if (family.refuses(problem, device)) return;
-                try {
-                    const Candidate candidate{general.family, family.default_config(problem, device)};
-                    instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
-                } catch (...) {
-                    log_.warn("a general kernel for " + problem.class_key() + ": " + describe_current_exception().message);
-                }
+            workers.add([this, &device, &borrowed, general, into_context] {
+                if (into_context) borrowed->make_current();
+                load_general_kernel(general, device, into_context);
             });
         }
-    }
+    };
+    if (current) load_on(current->ordinal);
+    for (int ordinal = 0; ordinal < driver_->device_count(); ++ordinal) load_on(ordinal);
     workers.wait();
 }
 

@@ -77,13 +77,13 @@ class Handle {
     // What is kept for a key.
     struct Kept {
         enum class Kind : std::uint8_t {
-            made,             // the best there is
-            stand_in,         // a kernel that was loaded
-            awaited_stand_in  // the same, while the best is made in the background
+            made,     // the best there is
+            stand_in  // a kernel that was loaded
         };
         Shared plan;
         std::uint64_t generation = 0;  // of refresh()
         Kind kind = Kind::made;
+        std::shared_ptr<std::atomic<bool>> is_awaited = nullptr;  // of a stand-in: the best is being made in the background
     };
 
     gpu::CurrentContext current_context() const;
@@ -99,7 +99,7 @@ class Handle {
         double regret = -1;
         Shared when_zero = nullptr;
     };
-    Shared bind(const Chosen& chosen, const Problem& problem, const Order& order);
+    std::shared_ptr<Plan> bind(const Chosen& chosen, const Problem& problem, const Order& order);
     // A plan that was made for the key since the last refresh, nullptr if there is none or a stand-in.
     const Shared* made(const PlanKey& key) const;
     bool may_serve(const Kept& kept) const noexcept;
@@ -109,16 +109,18 @@ class Handle {
         const Problem& problem;
         const Order& order;
         Shared when_zero;
-        std::exception_ptr failure;  // the first
+        std::exception_ptr failure;    // the first
+        Source source = Source::none;  // of the one that works
     };
     // nullptr if none of them does.
-    Shared first_that_works(const std::vector<Found>& candidates, Attempt& attempt);
+    std::shared_ptr<Plan> first_that_works(const std::vector<Found>& candidates, Attempt& attempt);
     // The best legal kernel among those loaded, kept as a stand-in. Throws Failure{not planned} if there is none.
-    Shared any_loaded(const Wanted& wanted, const char* because);
+    Shared any_loaded(const Wanted& wanted, const Order& order, const char* because);
     Shared loaded_plan(const Order& order, const Problem& problem);
     Shared on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream);
     Shared in_background(const Wanted& wanted, const Kept* kept);
     void load_general_kernels(const std::vector<GeneralKernel>& kernels);
+    void load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context);
     const Plan& find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Shared& made);
     // With a workspace of the handle's where the plan needs one.
     autotune_status run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream);

@@ -79,10 +79,14 @@ Instances::Shared Instances::load(const Order& order, const std::string& nvrtc, 
     auto library = std::make_shared<const gpu::Library>(driver_, compiled.cubin);
     auto instance = std::make_shared<const Instance>(
         Instance{order.candidate, order.device.arch(), nvrtc, order.source, compiled.symbol, std::move(library)});
-    const std::string facts = facts_of(family_of(order.candidate), order.problem, order.device);
+    const Family& family = family_of(order.candidate);
+    const std::string facts = facts_of(family, order.problem, order.device);
     const std::lock_guard lock(mutex_);
+    families_.insert(&family);
+    std::vector<Shared>& alike = by_facts_[facts];
+    alike.reserve(alike.size() + 1);  // what may throw is done before the instance is there
     const auto [entry, is_new] = instances_.try_emplace(order.source, instance);
-    if (is_new) by_facts_[facts].push_back(std::move(instance));
+    if (is_new) alike.push_back(std::move(instance));
     return entry->second;
 }
 
@@ -148,8 +152,14 @@ Instances::Shared Instances::make(const Found& found, const Problem& problem, co
 
 std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, const Device& device) const {
     constexpr std::size_t kMost = 4;
+    std::vector<const Family*> families;  // to say a family's facts takes longer than everything else here
+    {
+        const std::lock_guard lock(mutex_);
+        for (const Family* family : catalogue_.families_of(problem.op))
+            if (families_.contains(family)) families.push_back(family);
+    }
     std::vector<Shared> all;
-    for (const Family* family : catalogue_.families_of(problem.op)) {
+    for (const Family* family : families) {
         const std::string facts = facts_of(*family, problem, device);
         const std::lock_guard lock(mutex_);
         if (const auto found = by_facts_.find(facts); found != by_facts_.end())

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -78,6 +79,7 @@ class Instances {
     mutable std::mutex mutex_;                                                              // held for moments only
     std::unordered_map<std::string, Shared> instances_;                                     // by source
     std::unordered_map<std::string, std::vector<Shared>> by_facts_;                         // the same, by facts_of()
+    std::set<const Family*> families_;                                                      // of these
     mutable std::unordered_map<std::string, std::vector<std::string>> compile_parameters_;  // by family; never erased
 };
 

@@ -210,6 +210,7 @@ autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noex
         if (!is_fit(call)) return refuse(call);
 
         const Plan& chosen = plan_for(call);
+        if (chosen.calls_) chosen.calls_->fetch_add(1, std::memory_order_relaxed);
         const int code = chosen.enqueue(call, &chosen == this ? own_offset_ : zero_offset_, stream);
         if (code == 0) return AUTOTUNE_OK;
         gpu::throw_if_failed(*driver_, code, "cuLaunchKernelEx");

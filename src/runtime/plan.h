@@ -1,10 +1,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/jit/kernel.h"
@@ -14,8 +16,8 @@
 
 namespace autotune::runtime {
 
-// A candidate bound to one problem in one context, ready to be enqueued. Immutable; shared by threads. A plan may hold another,
-// for calls in which one of its scalars is zero: each call takes the one that its scalars allow.
+// A candidate bound to one problem in one context, ready to be enqueued. Immutable once it is shared by threads. A plan may hold
+// another, for calls in which one of its scalars is zero: each call takes the one that its scalars allow.
 class Plan {
   public:
     static constexpr std::size_t kMostTensors = CallForm::kMostTensors;
@@ -47,6 +49,9 @@ class Plan {
 
     // REQUIRES: the context is current. Throws DriverError.
     explicit Plan(const Parts& parts);
+
+    // Every launch of this plan raises it; those of when_zero() do not. REQUIRES: nobody else has the plan yet.
+    void count_calls(std::shared_ptr<std::atomic<std::int64_t>> calls) { calls_ = std::move(calls); }
 
     // Checks the call and enqueues it. Nothing but the launch happens unless it fails.
     autotune_status run(const Call& call, gpu::StreamHandle stream) const noexcept;
@@ -104,6 +109,7 @@ class Plan {
     double recorded_us_, recorded_rival_us_, regret_;
     std::string candidate_;
     std::shared_ptr<const Plan> when_zero_;
+    std::shared_ptr<std::atomic<std::int64_t>> calls_;  // of a plan that a winner would better
     std::size_t zero_scalar_;
     std::size_t workspace_bytes_ = 0, workspace_zero_bytes_ = 0;
     // Where the workspaces of the two plans begin in the one that a call passes: their counters end at one place.

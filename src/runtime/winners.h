@@ -1,9 +1,12 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -20,6 +23,16 @@
 
 namespace autotune::runtime {
 
+// Where a candidate comes from that serves a problem which nobody tuned, as misses say it.
+enum class Source : std::uint8_t {
+    none,            // the problem was tuned, or its kernel pinned
+    portfolio,       // of the problem's class, or of the class most like it
+    near,            // a winner of other extents
+    family_default,  // "default"
+    fallback         // a default, after what was predicted faster did not compile or load
+};
+std::string_view to_string(Source source);
+
 // A candidate that may serve a problem. `nvrtc` is the compiler version of the stored winner, empty if none is stored.
 struct Found {
     Candidate candidate;
@@ -28,6 +41,13 @@ struct Found {
     double recorded_us = 0;        // by a stored winner of this very problem; 0: none
     double recorded_rival_us = 0;  // by the fastest rival in the same rounds; 0: none
     double regret = -1;            // how much slower than the best known it is expected to be, 0.04 for 4 %; negative: not known
+    Source source = Source::none;
+};
+
+// By how much a choice is slower than the best kernel known, 0.04 for 4 %, over problems for which both times are known.
+struct ExpectedRegret {
+    double median = -1, p90 = -1;  // negative: not known
+    int problems = 0;
 };
 
 // A candidate with a problem that it is legal for.
@@ -57,8 +77,12 @@ class Winners {
     std::vector<Found> stored(const Problem& problem, const Device& device);
     // What serves a problem that nobody tuned, the one that is predicted fastest first: winners of other extents, the class's
     // portfolio and defaults, with launch parameters chosen for these extents. Empty if none of them is legal here. Where the
-    // class has a portfolio at most 10 instances serve all first extents up to 8192.
-    std::vector<Found> untuned(const Problem& problem, const Device& device);
+    // class has a portfolio at most 12 instances serve all first extents up to 8192.
+    enum class Own : std::uint8_t { is_none, left_out };  // winners of the problem itself: there are none, or they do not count
+    std::vector<Found> untuned(const Problem& problem, const Device& device, Own own = Own::is_none);
+    // What such a choice loses against the best known: as the class's portfolio says it of problems that were left out of its
+    // making, else by leaving out each stored winner of the class whose trials are on record. Remembered.
+    ExpectedRegret expected_regret(const Problem& problem, const Device& device);
     // What untuned() gives, or an exact winner, for all first extents from 1 to the problem's: one entry an instance.
     std::vector<Served> serving(const Problem& problem, const Device& device);
     // The default that is predicted fastest for the problem with its extents rounded up to four binary digits, at most an eighth
@@ -68,8 +92,10 @@ class Winners {
     // there are none.
     std::vector<Found> defaults(const Problem& problem, const Device& device) const;
 
-    // Notes a problem that no winner answered, and what did, if the settings ask for it.
-    void note_miss(const Problem& problem, const DeviceIdentity& device, autotune_origin origin);
+    // Notes a problem that no winner answered, and what did, if the settings ask for it: once for the plan that was made.
+    // Launches of that plan are counted by whoever holds the result; nullptr if nothing is noted.
+    using Calls = std::shared_ptr<std::atomic<std::int64_t>>;
+    Calls note_miss(const Problem& problem, const DeviceIdentity& device, Source source);
     // Writes what was noted. A database that cannot be written is one warning; throws std::bad_alloc alone, with the misses kept.
     void flush_misses();
     // Forgets what was read: shipped winners and portfolios, and what was chosen for problems that nobody tuned.
@@ -79,21 +105,32 @@ class Winners {
     struct Miss {
         Problem problem;
         DeviceIdentity device;
-        autotune_origin origin;
+        Source source;
+        Calls calls;  // and the plan itself, since they were last written
     };
 
     std::vector<Found> read(const Problem& problem, const Device& device, LateWarnings& warnings);
-    std::vector<Found> read_near(const Problem& problem, const Device& device, std::size_t count);
+    // `left_out`: a problem whose own winners do not count; may be nullptr.
+    std::vector<Found> read_near(const Problem& problem, const Device& device, const Problem* left_out = nullptr);
     // The portfolio of the problem's class, and what it says of itself; nullptr if there is none. REQUIRES: mutex_ is held.
     const db::Portfolio* portfolio(const Problem& problem, const Device& device, LateWarnings& warnings);
-    // What serves the problem and others that differ from it in the first extent; empty without a portfolio. Remembered.
-    std::vector<Found> serving_set(const Problem& problem, const Device& device);
+    std::vector<Found> portfolio_offers(const Problem& problem, const Device& device, bool& is_borrowed);
+    // What serves the problem and others that differ from it in the first extent; empty without a portfolio. Remembered, unless
+    // something is left out.
+    std::vector<Found> serving_set(const Problem& problem, const Device& device, const Problem* left_out);
+    // Stored winners of the problem's class with the times of what else was tried for their problems.
+    struct Tried {
+        Problem problem;
+        std::vector<std::pair<Candidate, double>> times_us;
+    };
+    std::vector<Tried> tried_of_class(const Problem& problem, const Device& device);
+    std::optional<double> regret_of(const Tried& at, const Device& device);
     std::vector<Found> make_serving_set(const Problem& problem, const Device& device, std::vector<Found> offers,
                                         const std::vector<std::int64_t>& pivots) const;
     std::vector<Found> rank(const std::vector<Found>& offers, const Problem& problem, const Device& device,
                             std::size_t count) const;
     db::WinnerStore* store(LateWarnings& warnings);
-    void write(const std::vector<Miss>& misses) const;
+    void write(const std::vector<db::Miss>& misses) const;
 
     const Settings& settings_;
     const Catalogue& catalogue_;
@@ -104,8 +141,10 @@ class Winners {
     std::optional<std::vector<db::Portfolio>> portfolios_;              // once they were looked for
     std::unordered_map<std::string, Candidate> likely_defaults_;        // by class, device and rounded extents
     std::unordered_map<std::string, std::vector<Found>> serving_sets_;  // by class, device, extents but the first, and its range
+    std::unordered_map<std::string, ExpectedRegret> regrets_;           // by class and device
     TemplateIdentities identities_;
-    std::vector<Miss> misses_;
+    std::vector<Miss> misses_;         // one a plan
+    std::size_t unwritten_plans_ = 0;  // of those
 };
 
 }  // namespace autotune::runtime

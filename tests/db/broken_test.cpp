@@ -190,7 +190,7 @@ TEST(BrokenFile, AWinnerThatAnotherProgramDeletedIsTunedAgain) {
     fresh.evidence.finalists.resize(1);
     store.put(fresh);  // SQLite gives it the number 41, whose evidence is still there
     EXPECT_THAT(store.find(sample_problem(900), sample_device()).at(0).evidence.finalists, SizeIs(1));
-    store.record_miss(sample_problem(901), sample_device());
+    store.record_misses(std::vector<Miss>{{sample_problem(901), sample_device()}});
 }
 
 TEST(BrokenFile, WinnersOfADeletedTemplateDoNotBecomeAnotherOnes) {

@@ -106,7 +106,7 @@ TEST(Fuzz, AScribbledFileIsUsedOrRefusedWithADatabaseError) {
         for (std::int64_t m = 1; m <= 20; ++m) {
             store.put(sample_winner(sample_problem(m)));
             store.record(sample_problem(m), sample_device(), sample_trial(m));
-            store.record_miss(sample_problem(m), sample_device());
+            store.record_misses(std::vector<Miss>{{sample_problem(m), sample_device()}});
         }
     }
     const std::string sound = read_file(folder / "sound.db");

@@ -59,9 +59,15 @@ TEST(Migration, KeepsTheRowsOfSchema2AndDropsItsOrphans) {
     EXPECT_EQ(found[0].timing.median_us, 101.5);
     EXPECT_EQ(found[0].template_identity, "3f2a00ff");
     EXPECT_EQ(found[0].doubt, "");
+    EXPECT_EQ(found[0].restricted_to, "");  // what was stored before schema 5 counts as the winner of the problem, as it did
     EXPECT_THAT(found[0].evidence.finalists, SizeIs(1));
     EXPECT_THAT(store.trials(sample_problem(), sample_device()), SizeIs(1));
-    EXPECT_THAT(store.misses(), SizeIs(1));
+    ASSERT_THAT(store.misses(), SizeIs(1));
+    EXPECT_EQ(store.misses()[0].origin, "");
+    Winner narrowed = found[0];  // the key that schema 5 made has room for both
+    narrowed.restricted_to = "family=gemm/mma";
+    store.put(narrowed);
+    EXPECT_THAT(store.find(sample_problem(), sample_device()), SizeIs(2));
     EXPECT_TRUE(store.check().is_sound());
     Connection backup({.path = folder / "old.db.schema2.backup", .read_only = true});
     Query rows = backup.query("SELECT count(*) FROM evidence");

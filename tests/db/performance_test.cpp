@@ -71,7 +71,8 @@ class LargeStore : public ::testing::Test {
             "low_us, "
             "high_us, min_us, samples, registers, spill_bytes, static_smem_bytes, wgmma_serialised, setmaxnreg_ignored, "
             "compile_ms, "
-            "cubin_bytes, driver, nvrtc, device_name, method, tool_version, date, power_limit_w, doubt FROM n, sample; "
+            "cubin_bytes, driver, nvrtc, device_name, method, tool_version, date, power_limit_w, doubt, restricted_to FROM n, "
+            "sample; "
             "INSERT INTO evidence SELECT w.id, v.rounds, v.decided_by, v.max_error, v.space_legal, v.tried, v.failed, v.seconds, "
             "v.compile_seconds, v.verify_seconds, v.measure_seconds, v.stopped_by, v.seed, v.sm_clock_mhz, v.power_w, "
             "v.temperature_c, "
@@ -191,13 +192,14 @@ TEST(SpreadStore, FindsNearWinnersAmongAllExtents) {
     const std::string path = folder / "spread.db";
     Store::open({.path = path}).put(sample_winner(sample_problem(1, 1, 1)));
     Connection({.path = path})
-        .run(("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < " + rows +
-              ") INSERT OR IGNORE INTO winner SELECT NULL, class_id, device_id, 1 + i * 2654435761 % 16384, 64 * (1 + i * 40503 "
-              "% 509), "
-              "64 * (1 + i * 12289 % 251), e3, e4, e5, e6, e7, template_id, config, median_us, low_us, high_us, min_us, samples, "
-              "registers, spill_bytes, static_smem_bytes, wgmma_serialised, setmaxnreg_ignored, compile_ms, cubin_bytes, driver, "
-              "nvrtc, device_name, method, tool_version, date, power_limit_w, doubt FROM n, (SELECT * FROM winner)")
-                 .c_str());
+        .run(
+            ("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < " + rows +
+             ") INSERT OR IGNORE INTO winner SELECT NULL, class_id, device_id, 1 + i * 2654435761 % 16384, 64 * (1 + i * 40503 "
+             "% 509), "
+             "64 * (1 + i * 12289 % 251), e3, e4, e5, e6, e7, template_id, config, median_us, low_us, high_us, min_us, samples, "
+             "registers, spill_bytes, static_smem_bytes, wgmma_serialised, setmaxnreg_ignored, compile_ms, cubin_bytes, driver, "
+             "nvrtc, device_name, method, tool_version, date, power_limit_w, doubt, restricted_to FROM n, (SELECT * FROM winner)")
+                .c_str());
     const Store store = Store::open({.path = path, .read_only = true});
     double most_ms = 0;
     for (const std::int64_t m : {1, 17, 300, 5000, 15000, 1'000'000}) {

@@ -231,14 +231,37 @@ TEST_P(AnyStore, KeepsALongCompilersLogShort) {
     EXPECT_THAT(store.trials(sample_problem(), sample_device()).at(0).trial.detail, SizeIs(4000));
 }
 
+// Both rows are of one family and template: neither search pushes out the other's winner.
+TEST_P(AnyStore, KeepsTheWinnerOfANarrowedSearchBesideThatOfTheWhole) {
+    WinnerStore& store = *store_;
+    const Winner whole = sample_winner();
+    Winner narrowed = whole;
+    narrowed.restricted_to = "family=gemm/mma stages=3";
+    narrowed.timing.median_us = 2 * whole.timing.median_us;
+    store.put(whole);
+    store.put(narrowed);
+    narrowed.timing.median_us *= 2;
+    store.put(narrowed);
+    const auto rows = store.find(sample_problem(), sample_device());
+    ASSERT_THAT(rows, SizeIs(2));
+    EXPECT_EQ(rows[0].restricted_to, narrowed.restricted_to);
+    EXPECT_EQ(rows[0].timing.median_us, narrowed.timing.median_us);
+    EXPECT_EQ(rows[1].restricted_to, "");
+    EXPECT_EQ(rows[1].timing.median_us, whole.timing.median_us);
+    EXPECT_EQ(store.same_key(narrowed)->restricted_to, narrowed.restricted_to);
+    EXPECT_EQ(store.same_key(whole)->restricted_to, "");
+}
+
 TEST_P(AnyStore, CountsMisses) {
     WinnerStore& store = *store_;
-    store.record_miss(sample_problem(7), sample_device());
-    store.record_miss(sample_problem(8), sample_device());
-    store.record_miss(sample_problem(8), sample_device());
+    store.record_misses(
+        std::vector<Miss>{{sample_problem(7), sample_device(), "near"}, {sample_problem(8), sample_device(), "near"}});
+    store.record_misses(std::vector<Miss>{{sample_problem(8), sample_device(), "portfolio", 40}});
     const auto misses = store.misses();
     ASSERT_THAT(misses, SizeIs(2));
-    EXPECT_EQ(misses[0].count, 2);
+    EXPECT_EQ(misses[0].count, 41);
+    EXPECT_EQ(misses[0].origin, "portfolio");  // the latest
+    EXPECT_EQ(misses[1].origin, "near");
     EXPECT_EQ(misses[0].shape, sample_problem(8).shape());
     EXPECT_EQ(misses[0].problem_key, sample_problem(8).key());
     EXPECT_EQ(misses[0].device_key, sample_device().key());

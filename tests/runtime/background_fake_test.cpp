@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
+#include <thread>
 
 #include "src/runtime/background.h"
 #include "tests/runtime/session.h"
@@ -45,6 +47,32 @@ TEST(BackgroundWork, ThatHasNotBegunIsDroppedAtTheEnd) {
             });
     }
     EXPECT_LT(done, 50);
+}
+
+TEST(BackgroundWork, TakesTheThreadsThatWereStarted) {
+    Background background(3);
+    background.start();
+    const auto threads = [] {
+        const std::filesystem::directory_iterator all("/proc/self/task");
+        return std::distance(begin(all), end(all));
+    };
+    const auto before = threads();
+    EXPECT_GE(before, 1 + 3);
+    for (int i = 0; i < 20; ++i) background.add([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+    EXPECT_EQ(threads(), before);
+    background.wait();
+}
+
+// What takes long is done when the handle is made: the general kernels are loaded into the caller's context, whose first use of
+// a kernel loads it otherwise, and the threads are started.
+TEST(OnMissBackground, IsMadeReadyBeforeTheFirstCall) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 12);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
 }
 
 // A compiler that takes a second: the first call does not wait for it, and a later one has its kernel.

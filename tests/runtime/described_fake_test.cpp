@@ -237,6 +237,25 @@ TEST(Described, SupportSaysYesOrWhyNotAndCompilesNothing) {
     EXPECT_EQ(autotune_supports(handle.get(), nullptr), AUTOTUNE_INVALID_ARGUMENT);
 }
 
+// A description says beta = 0 where it says nothing, and the general kernels are for any beta.
+TEST(Described, ACallInTheBackgroundIsServedByAGeneralKernel) {
+    Sandbox sandbox("rule on=compile reads_c=0 do=hang seconds=1\n");
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    for (const std::int64_t columns : {64, 47}) {  // aligned, and not
+        const Described described = product(64, columns, 64);
+        const autotune_problem problem = described.problem();
+        const GemmData data(session.driver, test::gemm(64, columns, 64));
+        const Call arguments = call_of(data, 1, 0);
+        const autotune_call call = arguments.call();
+        EXPECT_EQ(autotune_tuned(handle.get(), &problem, &call, session.stream.handle()), AUTOTUNE_OK)
+            << autotune_last_error(nullptr);
+        session.stream.synchronize();
+        EXPECT_EQ(data.wrong(1, 0), 0);
+    }
+}
+
 TEST(Described, AKeyIsTheCommandsWordsWithAHandleAndWithout) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox)) return;

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "db/store.h"
 #include "tests/runtime/session.h"
 #include "tests/support/fake/in_fake_process.h"
 
@@ -208,21 +207,26 @@ TEST(Database, ThatIsForeignIsOneWarningAndADefault) {
     EXPECT_EQ(session.listener.warnings.size(), 1U);
 }
 
-TEST(Misses, AreRecordedForALaterSweep) {
+// A home that nobody can write, the superuser neither: kernels are compiled anew and nothing is noted, with a warning each.
+TEST(Home, ThatCannotBeWrittenCostsWarningsAlone) {
     Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
+    if (!in_fake_process(sandbox, {.environment = {{"HOME", "/proc/home"}, {"XDG_DATA_HOME", ""}, {"XDG_CACHE_HOME", ""}}}))
+        return;
     Session session;
-    {
-        Options options;
-        options.record_misses = 1;
-        const Handle handle(options);
-        const GemmPlan plan(handle, gemm(64, 64, 64));
-        const GemmPlan same(handle, gemm(64, 64, 64));
-    }
-    const auto misses = db::Store::open({.path = session.database()}).misses();
-    ASSERT_EQ(misses.size(), 1U);
-    EXPECT_EQ(misses[0].shape, "64x64x64");
-    EXPECT_EQ(misses[0].count, 1);
+    Options options;
+    options.record_misses = 1;
+    options.log = &test::Listener::hear;
+    options.log_user = &session.listener;
+    const Handle handle(options);
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(status_of([&] { run_tuned(session, handle, problem, data); }), AUTOTUNE_OK);
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
+    ASSERT_EQ(session.listener.warnings.size(), 2U);
+    EXPECT_THAT(session.listener.warnings[0], HasSubstr("kernels are compiled anew in every process"));
+    EXPECT_THAT(session.listener.warnings[1], HasSubstr("misses are not recorded"));
 }
 
 }  // namespace

@@ -54,6 +54,16 @@ Refusals refuse_every_allocation(const std::function<std::function<autotune_stat
     }
 }
 
+// A step by which about `tries` of a call's allocations are refused: a call that allocates 50,000 times would take minutes.
+long step_for(const std::function<std::function<autotune_status()>()>& prepare, long tries) {
+    const std::function<autotune_status()> call = prepare();
+    autotune::test::start_counting();
+    EXPECT_EQ(call(), AUTOTUNE_OK);
+    const long allocations = autotune::test::stop_counting().allocations;
+    std::printf("%ld allocations\n", allocations);
+    return (allocations / tries) | 1;
+}
+
 void expect_only_out_of_memory(const Refusals& seen, int at_least) {
     EXPECT_GE(seen.out_of_memory, at_least);
     EXPECT_EQ(seen.other, 0);
@@ -85,19 +95,18 @@ TEST(OutOfMemory, OfTheFirstPlanIsAStatus) {
     const autotune_gemm_problem problem = gemm(64, 64, 64);
     std::optional<Handle> handle;
     autotune_plan plan = nullptr;
-    expect_only_out_of_memory(refuse_every_allocation(
-                                  [&] {
-                                      autotune_plan_destroy(plan);
-                                      handle.emplace(session.open());
-                                      return [&] { return autotune_gemm_plan(handle->get(), &problem, &plan); };
-                                  },
-                                  23),
-                              50);
+    const auto prepare = [&] {
+        autotune_plan_destroy(plan);
+        plan = nullptr;
+        handle.emplace(session.open());
+        return [&] { return autotune_gemm_plan(handle->get(), &problem, &plan); };
+    };
+    expect_only_out_of_memory(refuse_every_allocation(prepare, step_for(prepare, 300)), 200);
     autotune_plan_destroy(plan);
 }
 
-// After each failure the same handle, with memory again, finds the row that it was looking for. Every 31st allocation: tests/db
-// refuses each.
+// After each failure the same handle, with memory again, finds the row that it was looking for; tests/db
+// refuses each allocation of reading a row.
 TEST(OutOfMemory, OfReadingShippedRowsIsAStatus) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
     Sandbox sandbox;
@@ -127,14 +136,12 @@ TEST(OutOfMemory, OfReadingShippedRowsIsAStatus) {
         autotune_plan_destroy(plan);
         plan = nullptr;
     };
-    expect_only_out_of_memory(refuse_every_allocation(
-                                  [&] {
-                                      if (handle) expect_shipped();
-                                      handle.emplace(options);
-                                      return [&] { return autotune_gemm_plan(handle->get(), &problem, &plan); };
-                                  },
-                                  31),
-                              50);
+    const auto prepare = [&] {
+        if (handle) expect_shipped();
+        handle.emplace(options);
+        return [&] { return autotune_gemm_plan(handle->get(), &problem, &plan); };
+    };
+    expect_only_out_of_memory(refuse_every_allocation(prepare, step_for(prepare, 100)), 50);
     expect_shipped();
 }
 
@@ -179,6 +186,89 @@ TEST(OutOfMemory, OfTheOneCallFormIsAStatus) {
                                   };
                               }),
                               100);
+}
+
+TEST(OutOfMemory, OfABackgroundCallLeavesItsStandInAndTriesAgain) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, preloaded(""))) return;
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    autotune_gemm_problem problem = gemm(8, 64, 64);
+    const GemmData data(session.driver, gemm(8192, 64, 64));
+    const float alpha = 1, beta = 0;
+    const auto call = [&] {
+        return autotune_tuned_gemm(handle.get(), &problem, &alpha, data.a(), data.b(), &beta, data.c(), session.stream.handle());
+    };
+    expect_only_out_of_memory(refuse_every_allocation([&] {
+                                  problem.m += 8;  // each call is a first one
+                                  return call;
+                              }),
+                              10);
+    for (problem.m = 16; problem.m <= 512; problem.m += 8) ASSERT_EQ(call(), AUTOTUNE_OK);
+    ASSERT_EQ(autotune_finish(handle.get()), AUTOTUNE_OK);
+    for (problem.m = 16; problem.m <= 512; problem.m += 8) {  // none waits for ever for what nobody makes
+        autotune_plan plan = nullptr;
+        ASSERT_EQ(autotune_gemm_plan(handle.get(), &problem, &plan), AUTOTUNE_OK);
+        autotune_plan_destroy(plan);
+    }
+}
+
+TEST(OutOfMemory, OfARefreshLeavesTheHandleUsable) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, preloaded(""))) return;
+    Session session;
+    session.remember("64x64x64", "any");
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const auto expect_winner = [&] { EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_EXACT); };
+    expect_winner();
+    expect_only_out_of_memory(refuse_every_allocation([&] { return [&] { return autotune_refresh(handle.get()); }; }), 0);
+    expect_winner();
+}
+
+// The kernels are made on other threads; this one looks up what serves.
+TEST(OutOfMemory, OfAWarmIsAStatus) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, preloaded(""))) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(3, 64, 64);
+    std::size_t kernels = 0;
+    const auto prepare = [&] {
+        autotune_refresh(handle.get());
+        return [&] { return autotune_gemm_warm(handle.get(), &problem, &kernels); };
+    };
+    expect_only_out_of_memory(refuse_every_allocation(prepare, step_for(prepare, 60)), 40);
+    EXPECT_GE(kernels, 1U);
+}
+
+TEST(OutOfMemory, OfALaunchCannotBe) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, preloaded())) return;
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    const GemmPlan plan(handle, problem);
+    const float alpha = 1, beta = 0;
+    const auto launch = [&](const void* a) {
+        return autotune_gemm(plan.get(), &alpha, a, data.b(), &beta, data.c(), nullptr, 0, session.stream.handle());
+    };
+    autotune::test::fail_from(0);
+    const autotune_status launched = launch(data.a());
+    const autotune_status refused = launch(static_cast<const char*>(data.a()) + 1);
+    autotune::test::stop_failing();
+    EXPECT_EQ(launched, AUTOTUNE_OK);
+    EXPECT_TRUE(refused == AUTOTUNE_MISALIGNED || refused == AUTOTUNE_OUT_OF_MEMORY) << refused;
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
 TEST(OutOfMemory, OfFlushedMissesKeepsThem) {

@@ -267,6 +267,37 @@ TEST(Plan, OfTheParentIsRefusedInAForkedChild) {
     EXPECT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
 }
 
+// Forked while the library's own threads are at work: the child has neither them nor the locks that they hold.
+TEST(Handle, OfTheParentIsRefusedByEveryCallOfAForkedChild) {
+    Sandbox sandbox("rule on=compile reads_c=0 do=hang seconds=1\n");
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    session.remember("64x64x64");
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    run_tuned(session, handle, problem, data);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const float alpha = 1, beta = 0;
+        int refused = 0;
+        for (const autotune_status status :
+             {autotune_tuned_gemm(handle.get(), &problem, &alpha, data.a(), data.b(), &beta, data.c(), nullptr),
+              autotune_gemm_warm(handle.get(), &problem, nullptr), autotune_refresh(handle.get()), autotune_finish(handle.get()),
+              autotune_flush_misses(handle.get())})
+            refused += status == AUTOTUNE_FORKED ? 1 : 0;
+        autotune_destroy(handle.get());
+        ::_exit(refused);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(WEXITSTATUS(status), 5);
+    ASSERT_EQ(autotune_finish(handle.get()), AUTOTUNE_OK);
+    run_tuned(session, handle, problem, data);
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
 TEST(Plan, IsSharedByManyThreads) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox)) return;

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
 
 #include "src/core/error.h"
@@ -168,6 +169,36 @@ TEST(Capture, OnAnotherThreadIsNotDisturbedByAPlan) {
             autotune_gemm_problem other = gemm(64, 64, 64);
             other.trans_b = 1;
             const GemmPlan plan(handle, other);
+        }).join();
+        run_tuned(session, handle, problem, data);
+    });
+    graph.launch(session.stream.handle());
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+TEST(Capture, OnAnotherThreadIsNotDisturbedByTheLibrarysOwnThreads) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        return;
+    }
+    Session session;
+    session.remember("64x64x64");
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    run_tuned(session, handle, problem, data);
+    const gpu::Stream stream(session.driver);
+    std::optional<Handle> other;
+    const gpu::Graph graph = gpu::Graph::capture(session.driver, session.stream, [&] {
+        run_tuned(session, handle, problem, data);
+        std::thread([&] {
+            session.context.make_current();
+            other.emplace(session.open(AUTOTUNE_ON_MISS_BACKGROUND));  // compiles general kernels on threads of its own
+            tuned_gemm(*other, problem, {data.a(), data.b(), data.c()}, stream.handle());
+            EXPECT_EQ(autotune_gemm_warm(other->get(), &problem, nullptr), AUTOTUNE_OK);
+            EXPECT_EQ(autotune_finish(other->get()), AUTOTUNE_OK);
         }).join();
         run_tuned(session, handle, problem, data);
     });

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
+#include "db/store.h"
 #include "tests/runtime/session.h"
 #include "tests/support/fake/in_fake_process.h"
 
@@ -89,6 +91,58 @@ TEST(Threads, DoNotWaitForAnothersOtherKernel) {
     });
     EXPECT_FALSE(slow_is_done);
     slow.join();
+}
+
+// A winner for each of `count` problems, and each winner another kernel.
+std::vector<autotune_gemm_problem> remember_different_kernels(Session& session, std::size_t count) {
+    const Device device = session.driver->device(0);
+    const Family& family = *session.catalogue.find_family("gemm/mma");
+    std::vector<autotune_gemm_problem> problems;
+    std::vector<db::Winner> winners;
+    std::set<std::string> kernels;
+    const auto shape = [&](std::size_t at) { return std::to_string(64 + 8 * at) + "x64x64"; };
+    const Problem first = session.catalogue.problem({"hgemm", shape(0), {{"beta", "zero"}}});
+    const SearchSpace space = family.space(first, device);
+    for (const Config& config : space.enumerate({}, 20'000)) {
+        if (winners.size() == count) break;
+        if (!kernels.insert(space.compile_part(config).to_string()).second) continue;
+        const Problem problem = session.catalogue.problem({"hgemm", shape(problems.size()), {{"beta", "zero"}}});
+        winners.push_back(test::winner_of(session.catalogue, problem, device));
+        winners.back().candidate.config = config;
+        winners.back().evidence.finalists.clear();
+        problems.push_back(gemm(problem.extents[0].value, 64, 64));
+        problems.back().beta = AUTOTUNE_BETA_ZERO;
+    }
+    db::Store::open({.path = session.database()}).put_all(winners);
+    return problems;
+}
+
+// A cold cache, 400 first calls of as many kernels, 12 threads: 12 s of compiling take about a second where nobody waits for
+// another's kernel, and 12 s where one lock is held through the compiler. A quarter of that tells the two apart on a busy
+// machine.
+TEST(Threads, ShareFourHundredFirstCalls) {
+    constexpr int kCalls = 400, kThreads = 12;
+    Sandbox sandbox("nvrtc delay_ms=30\n");
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), kCalls);
+        EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), kCalls);
+        return;
+    }
+    Session session;
+    const std::vector<autotune_gemm_problem> problems = remember_different_kernels(session, kCalls);
+    ASSERT_EQ(problems.size(), static_cast<std::size_t>(kCalls));
+    const Handle handle = session.open();
+    std::atomic<std::size_t> next{0};
+    std::atomic<int> found{0};
+    const auto start = std::chrono::steady_clock::now();
+    on_threads(session, kThreads, [&](int) {
+        for (std::size_t i = next++; i < problems.size(); i = next++)
+            found += GemmPlan(handle, problems[i]).origin() == AUTOTUNE_ORIGIN_EXACT ? 1 : 0;
+    });
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    std::printf("%.2f s\n", took.count());
+    EXPECT_EQ(found, kCalls);
+    EXPECT_LT(took.count(), 3);
 }
 
 TEST(Threads, SixtyFourUseOneHandle) {

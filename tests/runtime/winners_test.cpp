@@ -353,23 +353,62 @@ TEST_F(WinnersTest, RefuseAPinThatNamesNothing) {
 
 TEST_F(WinnersTest, RecordMissesOnlyWhenAsked) {
     Log log(settings_);
-    { Winners(settings_, catalogue_, log).note_miss(problem(), device_.identity, AUTOTUNE_ORIGIN_DEFAULT); }
+    { Winners(settings_, catalogue_, log).note_miss(problem(), device_.identity, Source::portfolio); }
     EXPECT_FALSE(std::filesystem::exists(settings_.database));
     settings_.record_misses = true;
-    { Winners(settings_, catalogue_, log).note_miss(problem(), device_.identity, AUTOTUNE_ORIGIN_DEFAULT); }
+    { Winners(settings_, catalogue_, log).note_miss(problem(), device_.identity, Source::portfolio); }
     const auto misses = store().misses();
     ASSERT_EQ(misses.size(), 1U);
     EXPECT_EQ(misses[0].problem_key, problem().key());
+    EXPECT_EQ(misses[0].origin, "portfolio");
+}
+
+// Calls of a plan are counted on after what was counted is written, and belong to nobody else when the plan is gone.
+TEST_F(WinnersTest, RecordTheCallsOfAMiss) {
+    settings_.record_misses = true;
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    Winners::Calls calls = winners.note_miss(problem(), device_.identity, Source::near);
+    ASSERT_NE(calls, nullptr);
+    *calls += 9;
+    winners.flush_misses();
+    EXPECT_EQ(store().misses().at(0).count, 10);
+    winners.flush_misses();
+    EXPECT_EQ(store().misses().at(0).count, 10);
+    *calls += 5;
+    calls.reset();
+    winners.flush_misses();
+    EXPECT_EQ(store().misses().at(0).count, 15);
+}
+
+TEST_F(WinnersTest, OfANarrowedSearchAreNone) {
+    db::Winner winner = winner_of(catalogue_, problem(), device_);
+    winner.restricted_to = "family=gemm/mma";
+    put(winner);
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_DEFAULT);
+    settings_.pin = winner.candidate.to_string();  // whoever wants it says so
+    EXPECT_EQ(first(problem()).candidate, winner.candidate);
+}
+
+// A weight's few rows: no tile kernel of a borrowed portfolio reads it as fast as a kernel that is made for them.
+TEST_F(PortfolioTest, OfAnotherClassLeavesASingleRowToGemv) {
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    const Problem wanted = catalogue_.problem({"hgemm", "1x9691x261", {{"align", "2"}}});
+    ASSERT_NE(wanted.class_key(), portfolio_.class_key);
+    const std::vector<Found> found = winners.untuned(wanted, device_);
+    ASSERT_FALSE(found.empty());
+    EXPECT_EQ(found.front().candidate.family, "gemm/gemv");
 }
 
 TEST_F(WinnersTest, WriteMissesInBatchesBeforeTheEnd) {
     settings_.record_misses = true;
     Log log(settings_);
     Winners winners(settings_, catalogue_, log);
-    for (int i = 0; i < 31; ++i) winners.note_miss(problem(), device_.identity, AUTOTUNE_ORIGIN_DEFAULT);
+    for (int i = 0; i < 127; ++i) winners.note_miss(problem(), device_.identity, Source::portfolio);
     EXPECT_FALSE(std::filesystem::exists(settings_.database));
-    winners.note_miss(problem(), device_.identity, AUTOTUNE_ORIGIN_DEFAULT);
-    EXPECT_EQ(store().misses().at(0).count, 32);
+    winners.note_miss(problem(), device_.identity, Source::portfolio);
+    EXPECT_EQ(store().misses().at(0).count, 128);
 }
 
 TEST_F(WinnersTest, AnswerInTimeWhileSomebodyHoldsTheDatabase) {

@@ -103,16 +103,20 @@ class MemoryStore final : public db::WinnerStore {
         return found;
     }
 
-    void record_miss(const Problem& problem, const DeviceIdentity& device) override {
-        const auto known = std::find_if(misses_.begin(), misses_.end(), [&](const db::MissRow& each) {
-            return each.problem_key == problem.key() && each.device_key == device.key();
-        });
-        db::MissRow miss{problem.key(), problem.op, problem.class_key(), problem.shape(), device.key(), "", 1};
-        if (known != misses_.end()) {
-            miss.count += known->count;
-            misses_.erase(known);
+    void record_misses(std::span<const db::Miss> misses) override {
+        for (const auto& [problem, device, origin, count] : misses) {
+            const auto known = std::find_if(misses_.begin(), misses_.end(), [&](const db::MissRow& each) {
+                return each.problem_key == problem.key() && each.device_key == device.key();
+            });
+            db::MissRow miss{problem.key(), problem.op, problem.class_key(), problem.shape(), device.key(), "", origin, count};
+            if (known != misses_.end()) {
+                miss.count += known->count;
+                misses_.erase(known);
+            }
+            misses_.push_back(miss);
         }
-        misses_.push_front(miss);
+        std::stable_sort(misses_.begin(), misses_.end(),
+                         [](const db::MissRow& a, const db::MissRow& b) { return a.count > b.count; });
     }
     std::vector<db::MissRow> misses() const override { return {misses_.begin(), misses_.end()}; }
 
@@ -138,7 +142,8 @@ class MemoryStore final : public db::WinnerStore {
     }
     static bool has_key_of(const Winner& a, const Winner& b) {
         return a.class_key == b.class_key && a.extents == b.extents && a.device.key() == b.device.key() &&
-               a.candidate.family == b.candidate.family && a.template_identity == b.template_identity;
+               a.candidate.family == b.candidate.family && a.template_identity == b.template_identity &&
+               a.restricted_to == b.restricted_to;
     }
     db::DatabaseError refused(const std::string& why) const {
         return {db::DatabaseFault::other, "the store in memory cannot take a row (" + why + ")"};

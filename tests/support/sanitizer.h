@@ -2,8 +2,8 @@
 
 namespace autotune::test {
 
-// Built with AddressSanitizer: times mean nothing, and an enumeration takes ten times as long.
-#ifdef __SANITIZE_ADDRESS__
+// Built with a sanitizer: times mean nothing, and an enumeration takes ten times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kIsSanitized = true;
 #else
 inline constexpr bool kIsSanitized = false;

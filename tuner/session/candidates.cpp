@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <future>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "src/core/error.h"
@@ -229,6 +231,26 @@ Domain Candidates::domain(std::vector<std::size_t> seeds) const {
 
 bool is_open(const Choice& choice) {
     return choice.families.empty() && choice.pins.empty() && choice.named.empty();
+}
+
+std::string restriction_of(const Choice& choice, const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    std::vector<std::string> words;
+    const auto is_left_out = [&](const Family* family) {
+        const bool is_named = std::find(choice.families.begin(), choice.families.end(), family->name()) != choice.families.end();
+        return !is_named && !family->refuses(problem, device);
+    };
+    const std::vector<const Family*> all = catalogue.families_of(problem.op);
+    if (!choice.families.empty() && std::any_of(all.begin(), all.end(), is_left_out)) {
+        for (const std::string& family : std::set<std::string>(choice.families.begin(), choice.families.end()))
+            words.push_back("family=" + family);
+    }
+    if (!choice.named.empty()) words.push_back("config=" + choice.named);
+    for (const auto& [name, value] :
+         std::map<std::string, std::int64_t>(choice.pins.values().begin(), choice.pins.values().end()))
+        words.push_back(name + "=" + std::to_string(value));
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+    return text;
 }
 
 bool allows(const Choice& choice, const Candidate& candidate) {

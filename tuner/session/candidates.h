@@ -58,6 +58,9 @@ class Candidates {
 
 // Whether a choice leaves everything open.
 bool is_open(const Choice& choice);
+// What a choice narrows a search of the problem to: "family=gemm/mma stages=3", as Winner::restricted_to has it. Empty if it
+// leaves every config of every family that accepts the problem.
+std::string restriction_of(const Choice& choice, const Catalogue& catalogue, const Problem& problem, const Device& device);
 // Whether a candidate is among those that a choice allows.
 bool allows(const Choice& choice, const Candidate& candidate);
 

@@ -22,10 +22,14 @@ db::Filter on_any_device(const Problem& problem) {
 
 }  // namespace
 
-EarlierRuns::EarlierRuns(const Problem& problem, const Candidates& candidates, const TuneServices& services) {
+EarlierRuns::EarlierRuns(const Problem& problem, const Candidates& candidates, const TuneServices& services,
+                         const Choice& choice) {
     if (services.store == nullptr) return;
     const DeviceIdentity& device = services.device.identity;
     previous_ = valid_winner(problem, services);
+    if (!previous_ || !candidates.find(previous_->candidate)) {  // a narrowed search keeps to its own
+        if (auto own = valid_winner(problem, services, choice)) previous_ = std::move(own);
+    }
     if (previous_) add_seed(candidates, previous_->candidate);
     for (const db::Winner& winner : services.store->find(problem, device)) add_seed(candidates, winner.candidate);
     std::vector<std::pair<double, std::size_t>> timed;

@@ -18,7 +18,7 @@ class EarlierRuns {
     // Nothing is known.
     EarlierRuns() = default;
     // Reads it. Without a store nothing is known.
-    EarlierRuns(const Problem& problem, const Candidates& candidates, const TuneServices& services);
+    EarlierRuns(const Problem& problem, const Candidates& candidates, const TuneServices& services, const Choice& choice = {});
 
     // The valid winner, maybe stale.
     const std::optional<db::Winner>& previous() const { return previous_; }

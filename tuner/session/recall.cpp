@@ -1,6 +1,7 @@
 #include "tuner/session/recall.h"
 
 #include "kernel_templates/stored_winner.h"
+#include "tuner/session/candidates.h"
 #include "tuner/session/run_shared.h"
 
 namespace autotune::tuner {
@@ -32,10 +33,16 @@ std::string why_stale(const db::Provenance& stored, const db::Provenance& today)
     return differences;
 }
 
-std::optional<db::Winner> valid_winner(const Problem& problem, const TuneServices& services) {
+std::optional<db::Winner> valid_winner(const Problem& problem, const TuneServices& services, const Choice& choice) {
     if (services.store == nullptr) return std::nullopt;
+    const std::string restriction = restriction_of(choice, services.catalogue, problem, services.device);
+    const auto answers = [&](const db::Winner& winner) {
+        if (!winner.restricted_to.empty()) return winner.restricted_to == restriction;
+        return is_open(choice) || allows(choice, winner.candidate);
+    };
     std::optional<db::Winner> stale;
     for (db::Winner& winner : services.store->find(problem, services.device.identity)) {
+        if (!answers(winner)) continue;
         if (why_unusable(services.catalogue, winner, problem, services.device)) continue;
         if (why_stale(winner.provenance, services.provenance).empty()) return std::move(winner);
         if (!stale) stale = std::move(winner);
@@ -43,8 +50,8 @@ std::optional<db::Winner> valid_winner(const Problem& problem, const TuneService
     return stale;
 }
 
-std::optional<TuneResult> recall(const Problem& problem, const TuneServices& services) {
-    auto winner = valid_winner(problem, services);
+std::optional<TuneResult> recall(const Problem& problem, const TuneServices& services, const Choice& choice) {
+    auto winner = valid_winner(problem, services, choice);
     if (!winner) return std::nullopt;
     TuneResult result;
     result.origin = winner->shipped ? Origin::shipped : Origin::exact;

@@ -57,7 +57,7 @@ void Sweep::sort_out(const std::vector<Problem>& problems) {
         item.problem = problem;
         bool settled = false;
         if (!options_.each.retune) {
-            item.result = recall(problem, services_);
+            item.result = recall(problem, services_, options_.each.choice);
             settled = item.result && !item.result->stale;
             if (!settled) item.result.reset();
         }

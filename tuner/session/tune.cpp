@@ -8,8 +8,9 @@ namespace autotune::tuner {
 
 TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices& services) {
     if (!options.retune) {
-        auto known = recall(problem, services);
-        if (known && (is_open(options.choice) || allows(options.choice, known->winner.candidate))) return std::move(*known);
+        // Which config a name stands for depends on the problem: that is looked up anew.
+        auto known = options.choice.named.empty() ? recall(problem, services, options.choice) : std::nullopt;
+        if (known) return std::move(*known);
     }
     Engine engine(services);
     GpuWorkerHost host(engine);

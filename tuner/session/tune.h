@@ -111,8 +111,9 @@ struct TuneResult {
 };
 
 // The valid winner the store has for this problem on this device: hard key equal and template identity that of the catalogue.
-// Compiles nothing, starts no process, creates no context.
-std::optional<TuneResult> recall(const Problem& problem, const TuneServices& services);
+// With a choice: one that it allows, or that won a search narrowed to the same. Compiles nothing, starts no process, creates no
+// context.
+std::optional<TuneResult> recall(const Problem& problem, const TuneServices& services, const Choice& choice = {});
 
 // Finds, verifies and stores the winner. A store that cannot take it costs no answer: TuneResult::not_stored says why. Throws
 // Error: no_valid_config if no family accepts or every candidate failed (with counts by reason), gpu_unhealthy, database,
@@ -148,6 +149,7 @@ struct BenchOptions {
     Choice choice;
     bool named = false;                // every named config of the chosen families
     bool best_of_family = false;       // of those only each family's best
+    std::optional<Candidate> untuned;  // a row of this name, in place of the defaults: what a library would take without a winner
     std::vector<std::string> against;  // names of rivals (src/rivals/rival.h)
     int rounds = 30;
     std::size_t racers = 8;     // candidates that go on from the survey to the rounds, at most

@@ -223,6 +223,7 @@ db::Winner TuneRun::blank_winner(std::size_t point) const {
     winner.evidence.stopped_by = stopped_by_;
     winner.evidence.seed = options_.seed;
     winner.evidence.failures = book_.failures();
+    winner.restricted_to = restriction();
     return winner;
 }
 
@@ -237,14 +238,19 @@ db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) c
     return winner;
 }
 
-// The winner of a narrowed search does not push out a better one that it was not compared with.
+// What the winner's search was narrowed to. Nothing if the problem's winner so far was tried too: then it was raced, and whatever
+// came out is the problem's winner.
+std::string TuneRun::restriction() const {
+    const std::optional<db::Winner>& previous = earlier_.previous();
+    const auto point = previous && previous->restricted_to.empty() ? candidates_.find(previous->candidate) : std::nullopt;
+    if (point && book_.trials().contains(*point)) return "";
+    return restriction_of(options_.choice, services().catalogue, problem_, services().device);
+}
+
 std::string TuneRun::store(const db::Winner& winner) {
     if (services().store == nullptr) return "";
-    const std::optional<db::Winner>& previous = earlier_.previous();
-    const bool compared = !previous || candidates_.find(previous->candidate).has_value();
-    const bool better = !previous || winner.timing.median_us < previous->timing.median_us;
     try {
-        if (compared || better) services().store->put(winner);
+        services().store->put(winner);
         recorder_->flush(true);
     } catch (const db::DatabaseError& error) {
         return error.what();

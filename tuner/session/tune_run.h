@@ -69,6 +69,7 @@ class TuneRun {
     db::Winner blank_winner(std::size_t point) const;
     TuneResult interrupted_result();
     // Why it could not be stored; empty: nothing went wrong.
+    std::string restriction() const;
     std::string store(const db::Winner& winner);
     [[noreturn]] void throw_all_failed() const;
 

@@ -54,7 +54,7 @@ TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& o
       listed_(std::move(candidates)),
       book_({.finalists = options.finalists}) {
     require_strategy(options_.strategy);
-    earlier_ = EarlierRuns(problem_, candidates_, services());
+    earlier_ = EarlierRuns(problem_, candidates_, services(), options_.choice);
     seeds_ = candidates_.all_seeds(earlier_.seeds());
     strategy_.emplace([this] { return make_strategy(options_.strategy, candidates_.domain(seeds_), options_.seed); });
     shared_.engine.watch(strategy_->ready_fd());

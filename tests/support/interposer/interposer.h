@@ -30,7 +30,7 @@ struct RawCounts {
 };
 
 // A sanitizer brings its own malloc, which no other may replace: tests that count are skipped in such a build.
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kCanCount = false;
 #else
 constexpr bool kCanCount = true;

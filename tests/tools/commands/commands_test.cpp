@@ -289,6 +289,22 @@ TEST(Bench, SaysAfterWhatALaunchWasTimedAndWhatABlockConsumed) {
     EXPECT_THAT(table.out, AllOf(HasSubstr("stream time"), HasSubstr("sustained us"), HasSubstr("0.07")));
 }
 
+TEST(Bench, UntunedIsWhatTheLibraryTakesAndSaysWhatItLost) {
+    CliBench autotune;
+    tuner::BenchRow winner = FakeServices::timed_row("winner", 100), untuned = FakeServices::timed_row("untuned", 125);
+    winner.candidate = untuned.candidate = Candidate{"gemm/mma", Config({{"block_m", 128}})};
+    untuned.ratio_to_first = untuned.ratio_low = untuned.ratio_high = 1.25;
+    autotune.services.bench_rows = {winner, untuned};
+    const auto json = autotune(on("bench", {"--untuned", "--json"})).json();
+    ASSERT_TRUE(autotune.services.bench_options.untuned);
+    EXPECT_EQ(json["untuned"]["family"], autotune.services.bench_options.untuned->family);
+    EXPECT_THAT(json["untuned"]["source"].get<std::string>(), testing::AnyOf("portfolio", "near", "default"));
+    EXPECT_EQ(json["untuned"]["regret"], 0.25);
+    EXPECT_THAT(autotune(on("bench", {"--untuned"})).out, HasSubstr("Here it is 25.0 % slower than the winner."));
+    EXPECT_TRUE(autotune(on("bench", {"--json"})).json()["untuned"].is_null());
+    EXPECT_FALSE(autotune.services.bench_options.untuned);
+}
+
 TEST(Bench, SeveralShapesShareOneRun) {
     CliBench autotune;
     const std::string path = autotune.file("shapes.txt", "8x8x8\n16x16x16 op=bgemm\n");

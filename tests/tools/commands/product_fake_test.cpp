@@ -228,9 +228,41 @@ TEST(Product, BenchPutsTheWinnerBesideANamedConfig) {
     EXPECT_TRUE(rows[0].contains("tflops"));
 }
 
+TEST(Product, BenchUntunedPutsTheLibrarysChoiceBesideTheWinnerAndARival) {
+    Sandbox machine;
+    ASSERT_EQ(run(machine, plus(kSmallAsk, {"--budget", "8s,3t"})).exit_code, 0);
+    const Outcome said = run(
+        machine, plus({"bench", "--untuned", "--against", "cublas"}, plus(kSmallAsk, {"--json", "--rounds", "3", "--burst"})));
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    const json table = json::parse(said.out);
+    ASSERT_EQ(table["rows"].size(), 3u);
+    EXPECT_EQ(table["rows"][0]["name"], "winner");
+    EXPECT_EQ(table["rows"][1]["name"], "untuned");
+    EXPECT_EQ(table["rows"][2]["name"], "cublas");
+    EXPECT_EQ(table["untuned"]["config"], table["rows"][1]["config"]);
+    EXPECT_TRUE(table["untuned"]["regret"].is_number());
+}
+
+// One family's best is no winner of the problem: it is stored beside it, and answers those who ask for that family.
+TEST(Product, ANarrowedTuneLeavesTheWinnerOfTheProblemAlone) {
+    Sandbox machine;
+    const json narrowed = json::parse(run(machine, plus(kSmallTune, {"--json"})).out);
+    EXPECT_EQ(narrowed["winner"]["restricted_to"], "family=gemm/simt");
+    const json again = json::parse(run(machine, plus(kSmallTune, {"--json"})).out);
+    EXPECT_EQ(again["tuned"], false);
+    EXPECT_EQ(again["winner"]["restricted_to"], "family=gemm/simt");
+    const json whole = json::parse(run(machine, plus(kSmallAsk, {"--budget", "8s,3t", "--json"})).out);
+    EXPECT_EQ(whole["tuned"], true);
+    EXPECT_TRUE(whole["winner"]["restricted_to"].is_null());
+    EXPECT_EQ(winners_in(machine), 2);
+    const json told = json::parse(run(machine, plus({"explain", "--json"}, kSmallAsk)).out);
+    EXPECT_TRUE(told["winner"]["restricted_to"].is_null());
+    EXPECT_EQ(told["winner"]["config"], whole["winner"]["config"]);
+}
+
 TEST(Product, BenchNamedGoesFromThePlainestFamilyToTheWinnerAndTheRivals) {
     Sandbox machine;
-    ASSERT_EQ(run(machine, kTune).exit_code, 0);
+    ASSERT_EQ(run(machine, plus(kTune, {"--family", "mma"})).exit_code, 0);
     const Outcome said =
         run(machine, plus({"bench", "--named", "--racers", "2", "--against", "cublas"},
                           plus(kAsk, {"--family", "simt", "--family", "mma", "--json", "--rounds", "3", "--burst"})));

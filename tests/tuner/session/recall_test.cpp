@@ -4,6 +4,7 @@
 
 #include "tests/runtime/sample.h"
 #include "tests/support/memory_store.h"
+#include "tuner/session/candidates.h"
 
 namespace autotune::tuner {
 namespace {
@@ -70,6 +71,36 @@ TEST_F(Recall, ARowOfAnotherTemplateAnswersNothing) {
     other.template_identity = "0123456789abcdef";
     store_.put(other);
     EXPECT_FALSE(recall(problem_, services()));
+}
+
+// What `--family gemm/mma` found is no winner of the problem, and is one for whoever asks for that family again.
+TEST_F(Recall, AWinnerOfANarrowedSearchAnswersThoseWhoAskForTheSame) {
+    const Choice same{.families = {"gemm/mma"}, .pins = {}, .named = ""},
+        other{.families = {"gemm/wmma"}, .pins = {}, .named = ""};
+    Winner narrowed = today();
+    narrowed.restricted_to = restriction_of(same, catalogue_, problem_, device_);
+    EXPECT_EQ(narrowed.restricted_to, "family=gemm/mma");
+    store_.put(narrowed);
+    EXPECT_FALSE(recall(problem_, services()));
+    EXPECT_FALSE(recall(problem_, services(), other));
+    ASSERT_TRUE(recall(problem_, services(), same));
+    store_.put(today());  // of all families
+    EXPECT_EQ(recall(problem_, services())->winner.restricted_to, "");
+    EXPECT_FALSE(recall(problem_, services(), other));
+}
+
+TEST_F(Recall, ARestrictionNamesWhatWasLeftOutAlone) {
+    std::vector<std::string> all;
+    for (const Family* family : catalogue_.families_of("gemm"))
+        if (!family->refuses(problem_, device_)) all.emplace_back(family->name());
+    Config pins;
+    pins.set("stages", 3);
+    const auto of = [&](const Choice& choice) { return restriction_of(choice, catalogue_, problem_, device_); };
+    EXPECT_EQ(of({}), "");
+    EXPECT_EQ(of({.families = all, .pins = {}, .named = ""}), "");
+    EXPECT_EQ(of({.families = {"gemm/wmma", "gemm/mma"}, .pins = pins, .named = ""}),
+              "family=gemm/mma family=gemm/wmma stages=3");
+    EXPECT_EQ(of({.families = {}, .pins = {}, .named = "mma_best"}), "config=mma_best");
 }
 
 TEST_F(Recall, ARowInDoubtAnswersNothing) {

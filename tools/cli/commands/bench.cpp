@@ -10,6 +10,7 @@
 #include "tools/cli/each_problem.h"
 #include "tools/cli/input/budget.h"
 #include "tools/cli/input/requests.h"
+#include "tools/cli/library_choice.h"
 #include "tools/cli/output/bench_format.h"
 #include "tools/cli/output/bench_plots.h"
 #include "tools/cli/output/csv.h"
@@ -82,6 +83,7 @@ class BenchPrinter {
     BenchPrinter(Session& session, const Gpu& gpu, db::WinnerStore& store)
         : session_(session),
           gpu_(gpu),
+          library_(session),
           progress_(session),
           services_(session.tune_services(gpu, &store, &progress_)),
           run_(session.services().start_bench(services_)) {
@@ -97,6 +99,7 @@ class BenchPrinter {
 
     Session& session_;
     const Gpu& gpu_;
+    LibraryChoice library_;
     ProgressLine progress_;
     tuner::TuneServices services_;
     std::unique_ptr<tuner::BenchRun> run_;
@@ -104,8 +107,11 @@ class BenchPrinter {
 };
 
 ExitCode BenchPrinter::bench(const Problem& problem) {
-    const tuner::BenchOptions options = bench_options_of(session_, problem, gpu_.device);
-    done_.push_back({problem, run_->table(problem, options)});
+    tuner::BenchOptions options = bench_options_of(session_, problem, gpu_.device);
+    std::optional<UntunedChoice> untuned;
+    if (session_.arguments().has("untuned")) untuned = library_.untuned(problem, gpu_.device);
+    if (untuned) options.untuned = untuned->candidate;
+    done_.push_back({problem, run_->table(problem, options), std::move(untuned)});
     progress_.clear();
     print(done_.back());
     if (session_.stopped()) return ExitCode::interrupted;
@@ -175,41 +181,44 @@ ExitCode run_bench(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Command bench_command() {
-    return {.name = "bench",
-            .about = "time the winner, named configs and the vendor library side by side",
-            .examples = {"autotune bench --op hgemm --shape 4096x4096x2048 --against cublas,cublaslt",
-                         "autotune bench --op hgemm --shape 4096x4096x2048 --named --against cublas,cublaslt --plot ladder.svg",
-                         "autotune bench --op hgemm --shapes shapes.txt --best-of-family --against cublaslt --csv",
-                         "autotune bench --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=4"},
-            .flags =
-                problem_flags() +
-                std::vector<Flag>{shapes_flag(),
-                                  {"against", "LIST", "rivals to time beside ours", true, rival_names()},
-                                  {"named", "", "every named config of the families, from naive to best", false, {}},
-                                  {"best-of-family", "", "of the named configs only each family's best", false, {}},
-                                  {"racers", "N", "named configs that go on from the survey to the rounds; default 8", false, {}},
-                                  {"budget", "TIME", "per problem: end the survey of named configs after 30s, 5m", false, {}},
-                                  {"plot", "FILE", "SVG: one problem as a ladder of bars, several under the roofline", false, {}},
-                                  {"rounds", "N", "interleaved rounds; default 30", false, {}},
-                                  {"warm", "SECONDS", "load before the rounds; default 1", false, {}},
-                                  {"burst", "", "no load before the rounds: what a cold card does", false, {}},
-                                  {"after",
-                                   "KERNEL",
-                                   "what stands before each launch: filler (default), a small kernel; itself; trigger, a small "
-                                   "kernel that lets it start early",
-                                   false,
-                                   {"filler", "itself", "trigger"}},
-                                  {"no-pdl", "", "candidates without programmatic dependent launch: nothing overlaps", false, {}},
-                                  {"blocks", "N", "after the rounds N blocks of 1 s a row: sustained time and joules", false, {}},
-                                  {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
-                                  {"seed", "N", "seed of data and order", false, {}}} +
-                choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} +
-                store_flags() + table_flags(),
-            .takes_op_options = true,
-            .words = "",
-            .fewest_words = 0,
-            .run = run_bench,
-            .saves_on_stop = true};
+    return {
+        .name = "bench",
+        .about = "time the winner, named configs and the vendor library side by side",
+        .examples = {"autotune bench --op hgemm --shape 4096x4096x2048 --against cublas,cublaslt",
+                     "autotune bench --op hgemm --shape 4096x4096x2048 --named --against cublas,cublaslt --plot ladder.svg",
+                     "autotune bench --op hgemm --shapes shapes.txt --best-of-family --against cublaslt --csv",
+                     "autotune bench --op hgemm --shape 1000x3000x2048 --untuned --against cublas     (beside a winner, if any)",
+                     "autotune bench --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=4"},
+        .flags =
+            problem_flags() +
+            std::vector<Flag>{shapes_flag(),
+                              {"against", "LIST", "rivals to time beside ours", true, rival_names()},
+                              {"named", "", "every named config of the families, from naive to best", false, {}},
+                              {"best-of-family", "", "of the named configs only each family's best", false, {}},
+                              {"untuned", "", "what the library takes where nobody tuned, in place of the defaults", false, {}},
+                              {"racers", "N", "named configs that go on from the survey to the rounds; default 8", false, {}},
+                              {"budget", "TIME", "per problem: end the survey of named configs after 30s, 5m", false, {}},
+                              {"plot", "FILE", "SVG: one problem as a ladder of bars, several under the roofline", false, {}},
+                              {"rounds", "N", "interleaved rounds; default 30", false, {}},
+                              {"warm", "SECONDS", "load before the rounds; default 1", false, {}},
+                              {"burst", "", "no load before the rounds: what a cold card does", false, {}},
+                              {"after",
+                               "KERNEL",
+                               "what stands before each launch: filler (default), a small kernel; itself; trigger, a small "
+                               "kernel that lets it start early",
+                               false,
+                               {"filler", "itself", "trigger"}},
+                              {"no-pdl", "", "candidates without programmatic dependent launch: nothing overlaps", false, {}},
+                              {"blocks", "N", "after the rounds N blocks of 1 s a row: sustained time and joules", false, {}},
+                              {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
+                              {"seed", "N", "seed of data and order", false, {}}} +
+            choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} +
+            store_flags() + table_flags(),
+        .takes_op_options = true,
+        .words = "",
+        .fewest_words = 0,
+        .run = run_bench,
+        .saves_on_stop = true};
 }
 
 }  // namespace autotune::cli

@@ -6,6 +6,7 @@
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
+#include "tools/cli/library_choice.h"
 #include "tools/cli/output/evidence_text.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/text_format.h"
@@ -19,11 +20,15 @@ std::optional<db::Winner> find_winner(const db::WinnerStore& store, const Proble
     std::optional<db::Winner> best;
     for (const db::Winner& row : store.list({.op = problem.op, .class_key = problem.class_key(), .extents = problem.extents})) {
         if (is_this_gpu ? row.device.key() != device.identity.key() : arch_or_empty(row.device) != device.arch()) continue;
-        if (!best || row.provenance.date > best->provenance.date) best = row;
+        const bool is_wider = best && row.restricted_to.empty() && !best->restricted_to.empty();
+        const bool is_as_wide = best && row.restricted_to.empty() == best->restricted_to.empty();
+        if (!best || is_wider || (is_as_wide && row.provenance.date > best->provenance.date)) best = row;
     }
     if (!best) return best;
     for (db::Winner& full : store.find(problem, best->device)) {
-        if (full.candidate == best->candidate && full.template_identity == best->template_identity) return std::move(full);
+        if (full.candidate == best->candidate && full.template_identity == best->template_identity &&
+            full.restricted_to == best->restricted_to)
+            return std::move(full);
     }
     return best;
 }
@@ -43,6 +48,9 @@ void explain_winner(Session& session, const db::Winner& winner, const Freshness&
     const auto line = [&](const std::string& text) { out << wrapped("", text, session.text_columns()); };
     out << session.bold(wrapped("", winner.candidate.to_string(), session.text_columns()));
     line(wins_text(winner, op, problem));
+    if (!winner.restricted_to.empty())
+        line("It is the best of " + winner.restricted_to + " alone. The library takes it only if it is pinned; " +
+             "a tune without these flags finds the winner of the problem.");
     line(decided_text(evidence));
     if (const std::string rivals = rivals_text(evidence); !rivals.empty()) line(rivals);
     if (const std::string contexts = contexts_text(evidence); !contexts.empty()) line(contexts);
@@ -135,6 +143,16 @@ struct Subject {
     std::optional<db::Provenance> today;
 };
 
+// What the library takes where this problem's winner is not on record; --full and --json say it for a tuned problem too.
+void explain_untuned(Session& session, const Subject& subject, const Problem& problem, Json& json) {
+    const bool is_asked = session.json() || session.full() || json["winner"].is_null();
+    const auto choice = is_asked ? LibraryChoice(session).untuned(problem, subject.device) : std::nullopt;
+    json["untuned"] = choice ? untuned_json(*choice) : Json(nullptr);
+    if (!choice || session.json()) return;
+    session.out() << wrapped("untuned    ", choice->candidate.to_string(), session.text_columns())
+                  << wrapped("           ", untuned_text(*choice), session.text_columns());
+}
+
 void explain_one(Session& session, const db::WinnerStore& store, const Subject& subject, const Problem& problem) {
     const Op& op = session.catalogue().op_of(problem);
     const tuner::Choice choice = choice_of(session, problem, subject.device);
@@ -151,6 +169,7 @@ void explain_one(Session& session, const db::WinnerStore& store, const Subject& 
         session.out() << "No winner is on record; `autotune --op " << problem.op << " --shape " << problem.shape()
                       << " ...` finds one.\n";
     }
+    explain_untuned(session, subject, problem, json);
     if (!session.json()) session.out() << "\n";
     explain_spaces(session, problem, subject.device, choice, json);
     if (!session.json() && !session.full())

@@ -41,7 +41,8 @@ class Sources {
         const Family* family = catalogue_.find_family(winner.candidate.family);
         const auto [known, is_new] = identities_.try_emplace(winner.candidate.family);
         if (is_new && family != nullptr) known->second = catalogue_.template_identity(*family);
-        const std::string from = winner.shipped ? "shipped" : winner.doubt.empty() ? "tuned" : "imported, in doubt";
+        std::string from = winner.shipped ? "shipped" : winner.doubt.empty() ? "tuned" : "imported, in doubt";
+        if (!winner.restricted_to.empty()) from += ", of " + winner.restricted_to + " alone";
         return known->second == winner.template_identity ? from : from + ", another text";
     }
 
@@ -86,7 +87,8 @@ ExitCode show_misses(Session& session, const db::WinnerStore& store) {
                             {"shape", miss.shape},
                             {"device_key", miss.device_key},
                             {"count", miss.count},
-                            {"date", miss.date}});
+                            {"date", miss.date},
+                            {"origin", miss.origin}});
         }
         if (session.csv()) session.out() << csv_of(rows);
         if (session.json()) print_json(session, {{"database", store.path()}, {"misses", rows}});
@@ -95,10 +97,13 @@ ExitCode show_misses(Session& session, const db::WinnerStore& store) {
     Table table({{"shape", Table::Align::left},
                  {"class", Table::Align::wrap},
                  {"device", Table::Align::wrap},
-                 {"asked"},
-                 {"last", Table::Align::left}});
-    for (const auto& miss : misses)
-        table.add({miss.shape, miss.class_key, miss.device_key, count_text(static_cast<std::uint64_t>(miss.count)), miss.date});
+                 {"calls"},
+                 {"last", Table::Align::left},
+                 {"served by", Table::Align::left}});
+    for (const auto& miss : misses) {
+        table.add({miss.shape, miss.class_key, miss.device_key, count_text(static_cast<std::uint64_t>(miss.count)), miss.date,
+                   miss.origin});
+    }
     session.out() << (misses.empty() ? "no problem was asked for in vain\n" : table.to_string(session.text_columns()));
     return ExitCode::done;
 }

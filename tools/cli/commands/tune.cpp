@@ -61,7 +61,11 @@ void print_result(Session& session, const Gpu& gpu, const Problem& problem, cons
     out << fmt::format("time       {} us ({}), {} {}\n", session.bold(us_text(winner.timing.median_us)),
                        interval_text(winner.timing), session.bold(rate_text(op, problem, winner.timing.median_us)),
                        rate_title(op));
-    out << verdict_text(result) << evidence_text(winner.evidence);
+    out << verdict_text(result);
+    if (!winner.restricted_to.empty())
+        out << wrapped("scope      ", "the best of " + winner.restricted_to + "; the library takes it only if it is pinned",
+                       session.text_columns());
+    out << evidence_text(winner.evidence);
     if (!winner.evidence.finalists.empty()) out << "\n" << finalists_table(winner.evidence, op, problem, session.full());
     out << "\n";
 }

@@ -146,7 +146,8 @@ ExitCode Verification::check_row(const Gpu& gpu, db::WinnerStore& store, const d
         row.doubt.empty() ? tuner::why_stale(row.provenance, gpu.provenance) : "it was in doubt: " + row.doubt;
     const bool races = session_.arguments().has("race") || (!stale.empty() && !session_.arguments().has("no-race"));
     if (!races) return check_answer(*problem, row, services);
-    if (const auto served = tuner::valid_winner(*problem, services); served && served->candidate != row.candidate) {
+    const auto served = row.restricted_to.empty() ? tuner::valid_winner(*problem, services) : std::nullopt;
+    if (served && served->candidate != row.candidate) {
         report(row, "superseded", "the answer is " + served->candidate.to_string());
         return ExitCode::done;
     }

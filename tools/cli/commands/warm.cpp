@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/runtime/winners.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
+#include "tools/cli/library_choice.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/progress.h"
 #include "tools/cli/output/table.h"
@@ -14,26 +14,6 @@ namespace autotune::cli {
 namespace {
 
 constexpr std::int64_t kMost = 8192;  // what "*" stands for: first extents from 1 on
-
-// What the library would take, by its own rules.
-class Library {
-  public:
-    explicit Library(Session& session) : log_(settings_), winners_(settings_of(session), session.catalogue(), log_) {}
-    std::vector<runtime::Served> serving(const Problem& problem, const Device& device) {
-        return winners_.serving(problem, device);
-    }
-
-  private:
-    const runtime::Settings& settings_of(Session& session) {
-        settings_.database = session.database_path();
-        if (const auto folders = session.shipped(); !folders.empty()) settings_.shipped = folders.front();
-        return settings_;
-    }
-
-    runtime::Settings settings_;
-    runtime::Log log_;
-    runtime::Winners winners_;
-};
 
 struct Warmed {
     Problem problem;  // as it was asked for
@@ -85,7 +65,7 @@ ExitCode run_warm(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = problems_up_to(session, arguments.integer("most", kMost, {.least = 1}));
     const std::optional<Gpu> gpu = arguments.has("arch") ? std::nullopt : session.find_gpu();
     const Device device = gpu ? gpu->device : devices_of_archs(arguments, {"sm_90a"}).front();
-    Library library(session);
+    LibraryChoice library(session);
     ProgressLine progress(session);
     tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
     std::vector<Warmed> all;

@@ -10,6 +10,8 @@
 namespace autotune::cli {
 namespace {
 
+constexpr std::string_view kUntuned = "untuned";  // the row
+
 // A word of the house for the order of thread blocks; classic tables have a column for it.
 constexpr const char* kSwizzleStride = "swizzle_stride";
 
@@ -27,14 +29,15 @@ std::string ratio_text(const tuner::BenchRow& row) {
     return fmt::format("{:.3f} ({:.3f} .. {:.3f})", row.ratio_to_first, row.ratio_low, row.ratio_high);
 }
 
-bool is_winner(const tuner::BenchRow& row) {
-    return row.name == "winner" && row.candidate;
+// Its config is told below the table.
+bool has_own_line(const tuner::BenchRow& row) {
+    return row.candidate && (row.name == "winner" || row.name == kUntuned);
 }
 
 // What a name does not say: why there is no time, or which config the winner is.
 std::string note_text(const tuner::BenchRow& row, bool full) {
     if (!row.timing) return row.status == TrialStatus::ok ? row.detail : std::string(to_string(row.status)) + ": " + row.detail;
-    return full && is_winner(row) ? row.candidate->to_string() : row.detail;
+    return full && has_own_line(row) ? row.candidate->to_string() : row.detail;
 }
 
 // Sustained time and joules a launch.
@@ -95,7 +98,28 @@ std::vector<Json> row_jsons(const Benched& benched, const Op& op) {
     return rows;
 }
 
+// Where the untuned row comes from, what it was expected to lose and what it lost.
+std::string untuned_lines(const Benched& benched) {
+    std::string text = wrapped("", untuned_text(*benched.untuned));
+    if (const auto regret = measured_regret(benched))
+        text += fmt::format("Here it is {:.1f} % slower than the winner.\n", 100 * *regret);
+    return text;
+}
+
+const tuner::BenchRow* raced_row(const Benched& benched, std::string_view name) {
+    for (const tuner::BenchRow& row : benched.result.rows)
+        if (row.name == name && row.candidate && row.interleaved) return &row;
+    return nullptr;
+}
+
 }  // namespace
+
+std::optional<double> measured_regret(const Benched& benched) {
+    const tuner::BenchRow* const winner = raced_row(benched, "winner");
+    const tuner::BenchRow* const untuned = raced_row(benched, kUntuned);
+    if (winner == nullptr || untuned == nullptr) return std::nullopt;
+    return untuned->ratio_to_first / winner->ratio_to_first - 1;
+}
 
 Benched benched_of(const Problem& problem, const db::Winner& winner) {
     Benched benched{.problem = problem, .result = {}};
@@ -181,13 +205,16 @@ std::string bench_table(const Benched& benched, const Op& op, bool full) {
     }
     std::string text = table.to_string(full ? SIZE_MAX : kTextColumns);
     for (const tuner::BenchRow& row : rows) {
-        if (!full && is_winner(row)) text += "\n" + wrapped("winner: ", row.candidate->to_string());
+        if (!full && has_own_line(row)) text += "\n" + wrapped(row.name + ": ", row.candidate->to_string());
     }
-    return text;
+    return benched.untuned ? text + untuned_lines(benched) : text;
 }
 
 Json bench_json(const Benched& benched, const tuner::TuneServices& services, const Op& op) {
     const tuner::BenchResult& result = benched.result;
+    Json untuned = benched.untuned ? untuned_json(*benched.untuned) : Json(nullptr);
+    const std::optional<double> regret = measured_regret(benched);
+    if (benched.untuned) untuned["regret"] = regret ? Json(*regret) : Json(nullptr);
     return {{"problem", problem_json(benched.problem)},
             {"device", device_json(services.device)},
             {"rounds", result.rounds},
@@ -199,6 +226,7 @@ Json bench_json(const Benched& benched, const tuner::TuneServices& services, con
             {"seconds", result.seconds},
             {"conditions", conditions_json(result.conditions)},
             {"provenance", provenance_json(services.provenance)},
+            {"untuned", untuned},
             {"rows", row_jsons(benched, op)}};
 }
 

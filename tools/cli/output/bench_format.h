@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/library_choice.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/services.h"
 
@@ -13,7 +14,11 @@ namespace autotune::cli {
 struct Benched {
     Problem problem;
     tuner::BenchResult result;
+    std::optional<UntunedChoice> untuned{};  // of its row, where it was asked for
 };
+
+// How much slower the untuned choice was than the winner in the same rounds, 0.04 for 4 %; nullopt if one of them did not race.
+std::optional<double> measured_regret(const Benched& benched);
 
 // A stored winner and the rivals of its final rounds, which came after load. `winner` has its evidence.
 Benched benched_of(const Problem& problem, const db::Winner& winner);

@@ -103,6 +103,7 @@ Json winner_json(const db::Winner& winner, const Op* op, const Problem* problem)
     json["template_identity"] = winner.template_identity;
     json["shipped"] = winner.shipped;
     json["doubt"] = winner.doubt.empty() ? Json(nullptr) : Json(winner.doubt);
+    json["restricted_to"] = winner.restricted_to.empty() ? Json(nullptr) : Json(winner.restricted_to);
     return json;
 }
 

@@ -1,0 +1,337 @@
+// What serves a problem that nobody tuned: winners of other extents, portfolios, defaults, and what such a choice loses.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <set>
+
+#include "kernel_templates/legality.h"
+#include "kernel_templates/offers.h"
+#include "kernel_templates/stored_winner.h"
+#include "src/core/error.h"
+#include "src/core/integer_math.h"
+#include "src/runtime/status.h"
+#include "src/runtime/winners.h"
+
+namespace autotune::runtime {
+namespace {
+
+constexpr std::size_t kNearLimit = 8;        // looked at
+constexpr std::size_t kNearTried = 2;        // that are legal: whether one is takes as long as everything else
+constexpr std::size_t kMostDefaults = 4096;  // remembered, at about 1 KB each
+constexpr std::size_t kUntunedTried = 3;     // of those predicted fastest: the others are for kernels that will not compile
+constexpr std::size_t kRegretProblems = 12;  // of a class, left out one after the other: some milliseconds each
+constexpr std::size_t kLeastForRegret = 5;   // of which a median says something
+constexpr std::size_t kLeastTrials = 8;      // of a problem whose best is believed to be known
+// First extents for which the best is chosen: from the narrowest tile on each doubles what an instance has to do, and below it a
+// kernel for few rows may be the best. Twelve instances serve what is not above the last.
+constexpr std::array<std::int64_t, 12> kPivots = {1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+constexpr std::size_t kDefaultsEvery = 3;  // pivots whose defaults are offered where the portfolio is borrowed
+
+// The next number of four binary digits and zeros: 129 becomes 144.
+std::int64_t rounded_up(std::int64_t value) {
+    std::int64_t unit = 1;
+    while (value / unit >= 16) unit *= 2;
+    return round_up(value, unit);
+}
+
+// The same problem with its extents rounded up: not to be computed, only to be predicted.
+Problem rounded_up(Problem problem) {
+    for (Extent& extent : problem.extents) extent.value = rounded_up(extent.value);
+    return problem;
+}
+
+// The same problem with another first extent: not to be computed, only to be predicted and planned for.
+Problem with_first_extent(Problem problem, std::int64_t value) {
+    problem.extents.front().value = value;
+    return problem;
+}
+
+// Every value to 64, then eight steps to each doubling: what is chosen changes with waves of tiles.
+std::int64_t next_value(std::int64_t value) {
+    return value < 64 ? value + 1 : value + static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(value))) / 8;
+}
+
+struct RankedDefaults {
+    std::vector<Found> candidates;  // the one that is predicted fastest first
+    std::string refusals;           // "; FAMILY: REASON" of each family that refuses
+};
+
+RankedDefaults ranked_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    RankedDefaults defaults;
+    std::vector<std::pair<double, Found>> ranked;
+    for (const Family* family : catalogue.families_of(problem.op)) {
+        if (const auto reason = family->refuses(problem, device)) {
+            defaults.refusals += "; " + std::string(family->name()) + ": " + *reason;
+            continue;
+        }
+        const Config config = family->default_config(problem, device);
+        const double us = family->predict_us(problem, config, device).value_or(std::numeric_limits<double>::infinity());
+        ranked.push_back(
+            {us, {{std::string(family->name()), config}, AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, -1, Source::family_default}});
+    }
+    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [us, each] : ranked) defaults.candidates.push_back(std::move(each));
+    return defaults;
+}
+
+// A larger first extent than all has only itself, rounded up.
+std::vector<std::int64_t> pivots_of(std::int64_t first_extent) {
+    if (first_extent <= kPivots.back()) return {kPivots.begin(), kPivots.end()};
+    return {static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(first_extent)))};
+}
+
+}  // namespace
+
+// The nearest winners of other extents that may answer. A database that fails has none. Without a lock held by the caller.
+std::vector<Found> Winners::read_near(const Problem& problem, const Device& device, const Problem* left_out) {
+    std::vector<Found> found;
+    LateWarnings warnings(log_);
+    {
+        const std::lock_guard lock(mutex_);
+        try {
+            db::WinnerStore* const open = store(warnings);
+            if (open == nullptr) return found;
+            StoredWinnerRule rule(identities_, problem, device);
+            for (const db::Winner& winner : open->near(problem, device.identity, kNearLimit)) {
+                if (left_out != nullptr && winner.extents == left_out->extents) continue;
+                if (rule.why_unbelievable(winner)) continue;
+                found.push_back({winner.candidate, AUTOTUNE_ORIGIN_NEAR, winner.provenance.nvrtc, 0, 0, -1, Source::near});
+                if (found.size() == kNearTried) break;
+            }
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::database) throw;
+            warnings.add("read", std::string(error.what()) + "; treated as if nothing were stored");
+        }
+    }
+    warnings.say();
+    return found;
+}
+
+const db::Portfolio* Winners::portfolio(const Problem& problem, const Device& device, LateWarnings& warnings) {
+    if (!portfolios_) {
+        const auto warn = [&](const std::string& text) { warnings.add(text, text); };
+        portfolios_ = settings_.shipped.empty() ? std::vector<db::Portfolio>{}
+                                                : db::read_portfolios(db::portfolio_path(settings_.shipped), warn);
+    }
+    return db::portfolio_for(*portfolios_, problem.class_key(), device.arch());
+}
+
+std::vector<Found> Winners::rank(const std::vector<Found>& offers, const Problem& problem, const Device& device,
+                                 std::size_t count) const {
+    std::vector<Candidate> candidates;
+    for (const Found& each : offers) candidates.push_back(each.candidate);
+    std::vector<Found> ranked;
+    for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, count)) {
+        Found found = offers[each.offer];
+        found.candidate = std::move(each.candidate);
+        ranked.push_back(std::move(found));
+    }
+    return ranked;
+}
+
+// The portfolio that serves the problem; `is_borrowed`: it is that of another class, and says nothing of this one's regret.
+std::vector<Found> Winners::portfolio_offers(const Problem& problem, const Device& device, bool& is_borrowed) {
+    std::vector<Found> offers;
+    LateWarnings warnings(log_);
+    {
+        const std::lock_guard lock(mutex_);
+        if (const db::Portfolio* const known = portfolio(problem, device, warnings)) {
+            is_borrowed = known->class_key != problem.class_key();
+            const double regret = is_borrowed ? -1 : known->regret_median;
+            for (const Candidate& each : known->candidates)
+                offers.push_back({each, AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, regret, Source::portfolio});
+        }
+    }
+    warnings.say();
+    return offers;
+}
+
+// The best offer for each pivot, each instance once.
+std::vector<Found> Winners::make_serving_set(const Problem& problem, const Device& device, std::vector<Found> offers,
+                                             const std::vector<std::int64_t>& pivots) const {
+    std::vector<Found> set;
+    std::set<std::string> instances;
+    for (const std::int64_t pivot : pivots) {
+        const Problem at = with_first_extent(problem, pivot);
+        for (Found& best : rank(offers, at, device, 1))
+            if (instances.insert(instance_key(catalogue_, at, device, best.candidate)).second) set.push_back(std::move(best));
+    }
+    return set;
+}
+
+std::vector<Found> Winners::serving_set(const Problem& problem, const Device& device, const Problem* left_out) {
+    if (problem.extents.empty()) return {};
+    const std::vector<std::int64_t> pivots = pivots_of(problem.extents.front().value);
+    const std::string key = with_first_extent(problem, pivots.back()).key() + " on " + device.identity.key();
+    {
+        const std::lock_guard lock(mutex_);
+        const auto known = serving_sets_.find(key);
+        if (left_out == nullptr && known != serving_sets_.end()) return known->second;
+    }
+    bool is_borrowed = false;
+    std::vector<Found> offers = portfolio_offers(problem, device, is_borrowed);
+    if (offers.empty()) return {};
+    if (is_borrowed) {
+        // What another class was tuned for may be slow here: the families' own defaults stand beside it.
+        for (std::size_t i = 0; i < pivots.size(); i += kDefaultsEvery) {
+            for (Found& each : ranked_defaults(catalogue_, with_first_extent(problem, pivots[i]), device).candidates)
+                offers.push_back(std::move(each));
+        }
+    }
+    std::set<std::string> known;
+    for (const std::int64_t pivot : pivots) {
+        for (Found& near : read_near(with_first_extent(problem, pivot), device, left_out)) {
+            near.regret = offers.front().regret;
+            if (known.insert(near.candidate.to_string()).second) offers.push_back(std::move(near));
+        }
+    }
+    std::vector<Found> set = make_serving_set(problem, device, std::move(offers), pivots);
+    if (left_out != nullptr) return set;
+    const std::lock_guard lock(mutex_);
+    if (serving_sets_.size() >= kMostDefaults) serving_sets_.clear();
+    serving_sets_.emplace(key, set);
+    return set;
+}
+
+std::vector<Found> Winners::untuned(const Problem& problem, const Device& device, Own own) {
+    const Problem* const left_out = own == Own::left_out ? &problem : nullptr;
+    std::vector<Found> ranked = rank(serving_set(problem, device, left_out), problem, device, kUntunedTried);
+    if (ranked.empty()) {
+        std::vector<Found> offers = read_near(problem, device, left_out);
+        for (Found& each : likely_default(problem, device)) offers.push_back(std::move(each));
+        ranked = rank(offers, problem, device, kUntunedTried);
+    }
+    for (Found& each : ranked)
+        if (each.regret < 0) each.regret = expected_regret(problem, device).median;
+    return ranked;
+}
+
+std::vector<Winners::Tried> Winners::tried_of_class(const Problem& problem, const Device& device) {
+    std::vector<Tried> all;
+    LateWarnings warnings(log_);
+    {
+        const std::lock_guard lock(mutex_);
+        try {
+            db::WinnerStore* const open = store(warnings);
+            if (open == nullptr) return all;
+            for (const db::Winner& winner : open->near(problem, device.identity, kRegretProblems)) {
+                const auto at = problem_of(catalogue_, winner);
+                if (!at) continue;
+                Tried tried{*at, {}};
+                for (const StoredTrial& row : open->trials(*at, device.identity)) {
+                    const Family* family = catalogue_.find_family(row.trial.candidate.family);
+                    const bool is_todays = family != nullptr && identities_.of(*family) == row.template_identity;
+                    if (is_todays && row.trial.status == TrialStatus::ok && row.trial.timing)
+                        tried.times_us.emplace_back(row.trial.candidate, row.trial.timing->median_us);
+                }
+                if (tried.times_us.size() >= kLeastTrials) all.push_back(std::move(tried));
+            }
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::database) throw;
+            warnings.add("read", std::string(error.what()) + "; treated as if nothing were stored");
+        }
+    }
+    warnings.say();
+    return all;
+}
+
+// Of the choice that would have been made for a problem without its own winners: the first of the ranking that was tried counts.
+std::optional<double> Winners::regret_of(const Tried& at, const Device& device) {
+    bool is_borrowed = false;
+    std::vector<Found> offers = read_near(at.problem, device, &at.problem);
+    for (Found& each : portfolio_offers(at.problem, device, is_borrowed)) offers.push_back(std::move(each));
+    for (Found& each : likely_default(at.problem, device)) offers.push_back(std::move(each));
+    double best_us = std::numeric_limits<double>::infinity();
+    for (const auto& [candidate, us] : at.times_us) best_us = std::min(best_us, us);
+    const auto instance = [&](const Candidate& candidate) { return instance_key(catalogue_, at.problem, device, candidate); };
+    for (const Found& choice : rank(offers, at.problem, device, offers.size())) {
+        double chosen_us = std::numeric_limits<double>::infinity();
+        for (const auto& [candidate, us] : at.times_us) {
+            if (candidate == choice.candidate) return us / best_us - 1;
+            if (instance(candidate) == instance(choice.candidate)) chosen_us = std::min(chosen_us, us);
+        }
+        if (chosen_us < std::numeric_limits<double>::infinity()) return chosen_us / best_us - 1;
+    }
+    return std::nullopt;
+}
+
+ExpectedRegret Winners::expected_regret(const Problem& problem, const Device& device) {
+    const std::string key = problem.class_key() + " on " + device.identity.key();
+    LateWarnings warnings(log_);
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto known = regrets_.find(key); known != regrets_.end()) return known->second;
+        const db::Portfolio* const own = portfolio(problem, device, warnings);
+        if (own != nullptr && own->class_key == problem.class_key() && own->regret_median >= 0)
+            return regrets_[key] = {own->regret_median, own->regret_p90, own->problems};
+    }
+    warnings.say();
+    std::vector<double> regrets;
+    for (const Tried& at : tried_of_class(problem, device))
+        if (const auto regret = regret_of(at, device)) regrets.push_back(*regret);
+    ExpectedRegret expected;
+    std::sort(regrets.begin(), regrets.end());
+    expected.problems = static_cast<int>(regrets.size());
+    if (regrets.size() >= kLeastForRegret) {
+        expected.median = regrets[regrets.size() / 2];
+        expected.p90 = regrets[regrets.size() * 9 / 10];
+    }
+    const std::lock_guard lock(mutex_);
+    return regrets_[key] = expected;
+}
+
+std::vector<Served> Winners::serving(const Problem& problem, const Device& device) {
+    std::vector<Served> all;
+    std::set<std::string> instances;
+    const std::int64_t most = problem.extents.empty() ? 0 : problem.extents.front().value;
+    const auto add = [&](std::vector<Found> found, const Problem& at) {
+        if (found.empty()) found = defaults(at, device);
+        if (instances.insert(instance_key(catalogue_, at, device, found.front().candidate)).second)
+            all.push_back({std::move(found.front()), at});
+    };
+    for (std::int64_t value = 1; value <= most; value = next_value(value)) {
+        const Problem at = with_first_extent(problem, value);
+        std::vector<Found> found = stored(at, device);
+        add(found.empty() ? untuned(at, device) : std::move(found), at);
+    }
+    return all;
+}
+
+std::vector<Found> Winners::likely_default(const Problem& problem, const Device& device) {
+    const Problem rounded = rounded_up(problem);
+    const std::string key = rounded.key() + " on " + device.identity.key();
+    std::optional<Candidate> likely;
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto known = likely_defaults_.find(key); known != likely_defaults_.end()) likely = known->second;
+    }
+    if (!likely) {
+        const RankedDefaults ranked = ranked_defaults(catalogue_, rounded, device);
+        if (ranked.candidates.empty()) return {};
+        likely = ranked.candidates.front().candidate;
+        const std::lock_guard lock(mutex_);
+        if (likely_defaults_.size() >= kMostDefaults) likely_defaults_.clear();
+        likely_defaults_.emplace(key, *likely);
+    }
+    if (!Legality(catalogue_, problem, device).allows(*likely)) return {};
+    return {{std::move(*likely), AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, -1, Source::family_default}};
+}
+
+void check_supported(const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    std::string refusals;
+    for (const Family* family : catalogue.families_of(problem.op)) {
+        const auto reason = family->refuses(problem, device);
+        if (!reason) return;
+        refusals += "; " + std::string(family->name()) + ": " + *reason;
+    }
+    throw Failure(AUTOTUNE_NO_KERNEL, "no family can do " + problem.key() + refusals);
+}
+
+std::vector<Found> Winners::defaults(const Problem& problem, const Device& device) const {
+    RankedDefaults ranked = ranked_defaults(catalogue_, problem, device);
+    if (ranked.candidates.empty()) throw Failure(AUTOTUNE_NO_KERNEL, "no family can do " + problem.key() + ranked.refusals);
+    return std::move(ranked.candidates);
+}
+
+}  // namespace autotune::runtime

@@ -1,0 +1,76 @@
+#include "tools/cli/library_choice.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "src/runtime/status.h"
+#include "tools/cli/output/text_format.h"
+
+namespace autotune::cli {
+namespace {
+
+runtime::Settings settings_of(Session& session) {
+    runtime::Settings settings;
+    settings.database = session.database_path();
+    if (const auto folders = session.shipped(); !folders.empty()) settings.shipped = folders.front();
+    return settings;
+}
+
+std::string source_text(runtime::Source source) {
+    switch (source) {
+        case runtime::Source::portfolio:
+            return "from a portfolio";
+        case runtime::Source::near:
+            return "the winner of other extents";
+        default:
+            return "a family's default";
+    }
+}
+
+std::string regret_text(const runtime::ExpectedRegret& regret) {
+    if (regret.median < 0) return "how much slower than the best it is expected to be is not known";
+    return fmt::format(
+        "expected to be {:.1f} % slower than the best known in the median ({:.1f} % at the 90th percentile, {} problems)",
+        100 * regret.median, 100 * regret.p90, regret.problems);
+}
+
+}  // namespace
+
+LibraryChoice::LibraryChoice(Session& session)
+    : catalogue_(session.catalogue()),
+      settings_(settings_of(session)),
+      log_(settings_),
+      winners_(settings_, session.catalogue(), log_) {}
+
+std::optional<UntunedChoice> LibraryChoice::untuned(const Problem& problem, const Device& device) {
+    std::vector<runtime::Found> found = winners_.untuned(problem, device, runtime::Winners::Own::left_out);
+    try {
+        if (found.empty()) found = winners_.defaults(problem, device);
+    } catch (const runtime::Failure&) {  // no kernel
+        return std::nullopt;
+    }
+    const Family* family = catalogue_.find_family(found.front().candidate.family);
+    UntunedChoice choice{std::move(found.front().candidate), found.front().source, std::nullopt, {}};
+    if (family != nullptr) choice.predicted_us = family->predict_us(problem, choice.candidate.config, device);
+    if (found.front().regret >= 0) choice.regret = winners_.expected_regret(problem, device);
+    return choice;
+}
+
+Json untuned_json(const UntunedChoice& choice) {
+    const auto known = [](double share) { return share < 0 ? Json(nullptr) : Json(share); };
+    Json json{{"family", choice.candidate.family}, {"config", config_json(choice.candidate.config)}};
+    json["source"] = to_string(choice.source);
+    json["predicted_us"] = choice.predicted_us ? Json(*choice.predicted_us) : Json(nullptr);
+    json["expected_regret"] = known(choice.regret.median);
+    json["expected_regret_p90"] = known(choice.regret.p90);
+    json["regret_problems"] = choice.regret.problems;
+    return json;
+}
+
+std::string untuned_text(const UntunedChoice& choice) {
+    const std::string predicted = choice.predicted_us ? ", predicted " + us_text(*choice.predicted_us) + " us" : "";
+    return source_text(choice.source) + predicted + "; " + regret_text(choice.regret);
+}
+
+}  // namespace autotune::cli
