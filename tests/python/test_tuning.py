@@ -24,10 +24,10 @@ def problem(m):
 class Tune(MachineTest):
     def test_a_problem_is_tuned_and_then_planned(self):
         trials = []
-        result = autotune.tune(problem(64), progress=trials.append, **QUICK)
+        result = autotune.tune(problem(64), progress=trials.append, trials=3)
         self.assertEqual((result.op, result.shape, result.key), ("gemm", "64x32x64", problem(64).key))
         self.assertTrue(result.tuned and result.timed)
-        self.assertEqual(result.winner.family, "gemm/simt")
+        self.assertRegex(result.winner.family, "^gemm/")
         self.assertLessEqual(result.winner.low_us, result.winner.high_us)
         self.assertEqual(result.winner.rate_unit, "tflops")
         self.assertTrue(trials)
@@ -35,6 +35,11 @@ class Tune(MachineTest):
         plan = autotune.Handle().plan(problem(64))
         self.assertEqual((plan.origin, plan.candidate), ("exact", result.winner.candidate))
         self.assertAlmostEqual(plan.info.recorded_us, result.winner.median_us)
+
+    def test_the_best_of_one_family_is_not_what_a_plan_takes(self):
+        autotune.tune(problem(72), **QUICK)
+        Driver.only().make_current()
+        self.assertIn(autotune.Handle().plan(problem(72)).origin, ("default", "near"))
 
     def test_words_and_options(self):
         result = autotune.tune("hgemm", "64x32x64", layout="nt", **QUICK)

@@ -86,7 +86,7 @@ TEST(Product, TunesVerifiesAndRemembers) {
 
 TEST(Product, AnswersTheSecondTimeWithoutContextOrCompiler) {
     Sandbox machine;
-    ASSERT_EQ(run(machine, kTune).exit_code, 0);
+    ASSERT_EQ(run(machine, plus(kAsk, {"--budget", "8s,3t"})).exit_code, 0);
     machine.clear_calls();
     const Outcome second = run(machine, plus(kAsk, {"--json"}));
     ASSERT_EQ(second.exit_code, 0) << second.err;
@@ -219,7 +219,7 @@ TEST(Product, ASweepThatIsKilledGoesOnWithoutTuningTwice) {
 
 TEST(Product, BenchPutsTheWinnerBesideANamedConfig) {
     Sandbox machine;
-    ASSERT_EQ(run(machine, kTune).exit_code, 0);
+    ASSERT_EQ(run(machine, plus(kAsk, {"--budget", "8s,3t"})).exit_code, 0);
     const Outcome said = run(machine, plus({"bench"}, plus(kAsk, {"--json", "--rounds", "5", "--burst"})));
     ASSERT_EQ(said.exit_code, 0) << said.err;
     const json rows = json::parse(said.out)["rows"];
