@@ -14,6 +14,7 @@
 #include "db/store.h"
 #include "tests/runtime/session.h"
 #include "tests/support/fake/in_fake_process.h"
+#include "tests/support/sanitizer.h"
 
 namespace autotune::runtime {
 namespace {
@@ -142,7 +143,9 @@ TEST(Threads, ShareFourHundredFirstCalls) {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     std::printf("%.2f s\n", took.count());
     EXPECT_EQ(found, kCalls);
-    EXPECT_LT(took.count(), 3);
+    if (!autotune::test::kIsSanitized) {
+        EXPECT_LT(took.count(), 3);
+    }
 }
 
 TEST(Threads, SixtyFourUseOneHandle) {
