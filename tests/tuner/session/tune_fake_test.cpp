@@ -54,12 +54,11 @@ TEST(TuneOnFake, FindsAWinnerThenAnswersFromTheDatabase) {
 // slower.
 TEST(TuneOnFake, TheWinnerIsTheFastestInAStreamOfOtherKernels) {
     Sandbox sandbox("model noise=0.001 pdl_us=1 overlap_us=3\n");
-    const test::Words problem = {"--op", "sadd", "--shape", "1048576"};
-    test::Words tune = with_words(with_words({"tune"}, problem), {"--family", "add/vector", "--budget", "10s", "--json"});
+    test::Words problem = {"--op", "sadd", "--shape", "1048576", "--family", "add/vector"};
     for (const char* pin :
          {"vec=4", "access_bytes=16", "unroll=1", "threads=256", "load_hint=0", "store_hint=0", "grid_stride=0", "waves=0"})
-        tune.insert(tune.end(), {"--param", pin});
-    const Json result = result_of(sandbox.autotune(tune));
+        problem.insert(problem.end(), {"--param", pin});
+    const Json result = result_of(sandbox.autotune(with_words(with_words({"tune"}, problem), {"--budget", "10s", "--json"})));
     EXPECT_EQ(result.at("winner").at("config").at("pdl"), 0);
     const Json& winner = result.at("evidence").at("finalists").at(0);
     EXPECT_NEAR(winner.at("after_itself_us").get<double>(), winner.at("median_us").get<double>(), 0.1);
