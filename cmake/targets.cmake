@@ -10,10 +10,11 @@ function(autotune_compile_together target files_at_once)
   endif()
 endfunction()
 
-# autotune_add_library(NAME [PUBLIC deps...] [PRIVATE deps...] [SOURCES files...] [APART]): one static library per folder, of all its .cpp
-# files. APART: its files repeat names that are theirs alone, so each is compiled alone.
+# autotune_add_library(NAME [PUBLIC deps...] [PRIVATE deps...] [SOURCES files...] [APART | BY_FOLDER]): one static library per folder, of
+# all its .cpp files. APART: its files repeat names that are theirs alone, so each is compiled alone. BY_FOLDER: only those of one folder
+# are compiled together.
 function(autotune_add_library name)
-  cmake_parse_arguments(ARG "APART" "" "PUBLIC;PRIVATE;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "APART;BY_FOLDER" "" "PUBLIC;PRIVATE;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   endif()
@@ -28,6 +29,14 @@ function(autotune_add_library name)
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} autotune_warnings)
   if(NOT ARG_APART)
     autotune_compile_together(${name} 12)
+  endif()
+  if(ARG_BY_FOLDER AND AUTOTUNE_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
+    foreach(source ${ARG_SOURCES})
+      get_filename_component(folder ${source} DIRECTORY)
+      string(MAKE_C_IDENTIFIER "${folder}" group)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+    endforeach()
   endif()
 endfunction()
 

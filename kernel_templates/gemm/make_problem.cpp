@@ -11,14 +11,14 @@ namespace autotune::gemm {
 namespace {
 
 // A matrix as stored, before its distances are known.
-struct Extents {
+struct MatrixShape {
     std::string name;  // "a"
     DType type;
     Access access;
     std::int64_t rows, cols;
 };
 
-std::int64_t checked_ld(const Extents& matrix, const Spec::Stored& stored) {
+std::int64_t checked_ld(const MatrixShape& matrix, const Spec::Stored& stored) {
     const std::int64_t ld = stored.ld == 0 ? matrix.cols : stored.ld;
     if (ld < matrix.cols) {
         refuse("ld" + matrix.name + " is " + std::to_string(ld) + ", but a row of " + matrix.name + " as stored has " +
@@ -27,7 +27,7 @@ std::int64_t checked_ld(const Extents& matrix, const Spec::Stored& stored) {
     return ld;
 }
 
-void check_stride(const Extents& matrix, const Matrix& stored) {
+void check_stride(const MatrixShape& matrix, const Matrix& stored) {
     const std::int64_t least = (stored.rows - 1) * stored.ld + stored.cols;
     if (stored.batch_stride < least && stored.batch > 1) {
         refuse("stride_" + matrix.name + " is " + std::to_string(stored.batch_stride) + ", but one matrix of " + matrix.name +
@@ -42,7 +42,7 @@ int shared_alignment(const Matrix& matrix, std::int64_t element_bytes, int base_
     return alignment;
 }
 
-Tensor make_tensor(const Extents& extents, const Spec& spec, const Spec::Stored& stored) {
+Tensor make_tensor(const MatrixShape& extents, const Spec& spec, const Spec::Stored& stored) {
     Tensor tensor;
     tensor.name = extents.name;
     tensor.dtype = extents.type;
@@ -74,7 +74,7 @@ Problem make_problem(const Spec& spec) {
     if (of_fp8 && (spec.trans_a || !spec.trans_b))
         refuse(std::string("fp8 is multiplied along K: layout nt alone, A stored [M, K] and B [N, K]; store ") +
                (spec.trans_a ? "A" : "B") + " transposed");
-    const std::array<Extents, 3> extents = {{
+    const std::array<MatrixShape, 3> extents = {{
         {"a", types.a, Access::in, spec.trans_a ? spec.k : spec.m, spec.trans_a ? spec.m : spec.k},
         {"b", types.b, Access::in, spec.trans_b ? spec.n : spec.k, spec.trans_b ? spec.k : spec.n},
         {"c", types.c, spec.reads_c ? Access::inout : Access::out, spec.m, spec.n},

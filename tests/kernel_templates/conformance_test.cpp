@@ -213,25 +213,23 @@ void expect_within_limits(const LaunchPlan& plan, const Subject& subject, const 
     EXPECT_LE(plan.workspace_zero_bytes, plan.workspace_bytes) << what;
 }
 
-TEST_P(Conformance, PlansStayWithinTheDevice) {
+void expect_neighbours_within_limits(const Op& op, const Subject& subject, const Config& config) {
+    for (const Problem& neighbour : op.awkward_neighbours(subject.problem, config)) {
+        ASSERT_FALSE(subject.family->refuses(neighbour, subject.device)) << neighbour.key();
+        expect_within_limits(subject.family->plan(neighbour, config, subject.device), {subject.family, neighbour, subject.device},
+                             config);
+    }
+}
+
+// Three facts in one test, which enumerates each space once for all of them.
+TEST_P(Conformance, PlansOfProblemAndAwkwardNeighboursStayWithinTheDeviceAndPredictionsArePositive) {
     for (const Subject& subject : few_subjects_here()) {
         for (const Config& config : sample(subject)) {
             const LaunchPlan plan = family_.plan(subject.problem, config, subject.device);
             EXPECT_FALSE(plan.steps.empty());
             expect_within_limits(plan, subject, config);
-        }
-    }
-}
-
-TEST_P(Conformance, PlansOfAwkwardNeighboursStayWithinTheDevice) {
-    for (const Subject& subject : few_subjects_here()) {
-        for (const Config& config : sample(subject)) {
-            const Op& op = catalogue_.op_of(subject.problem);
-            for (const Problem& neighbour : op.awkward_neighbours(subject.problem, config)) {
-                ASSERT_FALSE(family_.refuses(neighbour, subject.device)) << neighbour.key();
-                expect_within_limits(family_.plan(neighbour, config, subject.device), {&family_, neighbour, subject.device},
-                                     config);
-            }
+            expect_neighbours_within_limits(catalogue_.op_of(subject.problem), subject, config);
+            EXPECT_GT(family_.predict_us(subject.problem, config, subject.device).value_or(1), 0) << config.to_string();
         }
     }
 }
@@ -250,17 +248,6 @@ TEST_P(Conformance, AwkwardNeighboursShareTheFacts) {
         const Config config = family_.space(subject.problem, subject.device).default_config;
         for (const Problem& neighbour : catalogue_.op_of(subject.problem).awkward_neighbours(subject.problem, config)) {
             EXPECT_EQ(spelled(neighbour), spelled(subject.problem)) << neighbour.key();
-        }
-    }
-}
-
-TEST_P(Conformance, PredictionsArePositive) {
-    for (const Subject& subject : few_subjects_here()) {
-        for (const Config& config : sample(subject)) {
-            const auto predicted = family_.predict_us(subject.problem, config, subject.device);
-            if (predicted) {
-                EXPECT_GT(*predicted, 0) << config.to_string();
-            }
         }
     }
 }
