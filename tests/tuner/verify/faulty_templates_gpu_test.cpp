@@ -111,7 +111,7 @@ class FaultyRun {
         services_.workers.library_folders = compiler.folders;
         services_.observer = &first;
         tuner::TuneOptions options;
-        options.budget.seconds = 40;
+        options.budget.seconds = 120;  // the space is exhausted before, also beside other work
         options.strategy = "exhaustive";
         options.choice.families = {"gemm/simt"};
         options.choice.pins = pins(*catalogue_.find_family("gemm/simt"), problem, services_.device);
