@@ -128,7 +128,8 @@ void run(const Options& options) {
                       problem, plan,   {pointer(a), pointer(b), pointer(c), 1, 0, pointer(workspace), workspace.bytes()}};
 
     std::string missing;
-    std::vector<Rival> rivals = {raw_launches(bench), through_plan(bench), through_one_call(bench)};
+    std::vector<Rival> rivals = {raw_launches(bench), through_plan(bench), through_one_call(bench), through_generic_plan(bench),
+                                 through_generic_call(bench)};
     for (Rival& vendor : through_vendor(bench, missing)) rivals.push_back(std::move(vendor));
     const std::vector<Row> rows = measure(rivals, bench, options);
     const double graph_us = replay_us(rivals[2], bench);

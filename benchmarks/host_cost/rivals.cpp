@@ -1,5 +1,6 @@
 #include "benchmarks/host_cost/rivals.h"
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -134,6 +135,75 @@ Rival through_one_call(const Bench& bench) {
     return {"tuned_gemm", [&bench] {
                 tuned_gemm(bench.handle, bench.problem, {bench.call.a, bench.call.b, bench.call.c}, bench.stream.handle());
             }};
+}
+
+namespace {
+
+// The same product and call, as any op is described.
+class Described {
+  public:
+    explicit Described(const Bench& bench)
+        : tensors_{tensor("a", bench.problem.m, bench.problem.k), tensor("b", bench.problem.k, bench.problem.n),
+                   tensor("c", bench.problem.m, bench.problem.n)},
+          addresses_{bench.call.a, bench.call.b, bench.call.c} {
+        beta_.struct_size = sizeof(beta_);
+        beta_.name = "beta";
+        beta_.word = "zero";
+        problem_.struct_size = sizeof(problem_);
+        problem_.op = "gemm";
+        problem_.tensors = tensors_.data();
+        problem_.tensor_count = tensors_.size();
+        problem_.attributes = &beta_;
+        problem_.attribute_count = 1;
+        scalars_[0].value.f32 = bench.call.alpha;
+        scalars_[1].value.f32 = bench.call.beta;
+        call_.struct_size = sizeof(call_);
+        call_.tensors = addresses_.data();
+        call_.tensor_count = addresses_.size();
+        call_.scalars = scalars_.data();
+        call_.scalar_count = scalars_.size();
+        call_.workspace = bench.call.workspace;
+        call_.workspace_bytes = bench.call.workspace_bytes;
+    }
+    Described(const Described&) = delete;
+    Described& operator=(const Described&) = delete;
+
+    const autotune_problem& problem() const { return problem_; }
+    const autotune_call& call() const { return call_; }
+
+  private:
+    static autotune_tensor tensor(const char* name, std::int64_t rows, std::int64_t cols) {
+        autotune_tensor made{};
+        made.struct_size = sizeof(made);
+        made.name = name;
+        made.type = AUTOTUNE_F16;
+        made.rank = 2;
+        made.extents[0] = rows;
+        made.extents[1] = cols;
+        return made;
+    }
+
+    std::array<autotune_tensor, 3> tensors_;
+    std::array<const void*, 3> addresses_;
+    autotune_attribute beta_{};
+    std::array<autotune_scalar, 2> scalars_{};
+    autotune_problem problem_{};
+    autotune_call call_{};
+};
+
+}  // namespace
+
+Rival through_generic_plan(const Bench& bench) {
+    return {"autotune_run", [described = std::make_shared<const Described>(bench), &bench] {
+                throw_if_failed(autotune_run(bench.plan.get(), &described->call(), bench.stream.handle()));
+            }};
+}
+
+Rival through_generic_call(const Bench& bench) {
+    return {
+        "autotune_tuned", [described = std::make_shared<const Described>(bench), &bench] {
+            throw_if_failed(autotune_tuned(bench.handle.get(), &described->problem(), &described->call(), bench.stream.handle()));
+        }};
 }
 
 std::vector<Rival> through_vendor(const Bench& bench, std::string& why) {

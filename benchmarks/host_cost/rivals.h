@@ -32,6 +32,9 @@ struct Bench {
 Rival raw_launches(const Bench& bench);
 Rival through_plan(const Bench& bench);
 Rival through_one_call(const Bench& bench);
+// The same two for a caller who describes the product as any op is described.
+Rival through_generic_plan(const Bench& bench);
+Rival through_generic_call(const Bench& bench);
 // No value without cuBLAS, and then `why` says so.
 std::vector<Rival> through_vendor(const Bench& bench, std::string& why);
 
