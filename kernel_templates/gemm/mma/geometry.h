@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -14,6 +14,7 @@ using gemm::ceil_div;
 using gemm::Gemm;
 using gemm::kChunkBytes;
 using gemm::kElementBytes;
+using gemm::order_of;
 using gemm::round_up;
 
 struct Shape {
@@ -31,8 +32,6 @@ struct Shape {
 Shape shape_of(const Config& config);
 Config config_of(const Shape& shape);
 
-gemm::BlockOrder order_of(const Shape& s);
-
 // Dynamic shared memory: the ring of tiles, or the slabs through which C leaves, which take its place.
 std::int64_t smem_bytes(const Gemm& g, const Shape& s);
 // Registers a thread needs without spilling.
@@ -41,9 +40,6 @@ std::int64_t registers_allowed(const Shape& s, const DeviceLimits& limits);
 // Whether every thread copies the same number of whole passes of both tiles.
 bool copies_evenly(const Gemm& g, const Shape& s);
 std::int64_t blocks_per_sm(const Gemm& g, const Shape& s, const DeviceLimits& limits);
-// Blocks of one part of K.
-std::int64_t tiles(const Gemm& g, const Shape& s);
-std::int64_t k_per_split(const Gemm& g, const Shape& s);
 
 // Predicted microseconds of a whole launch plan: for ranking, not for reporting.
 double predict_us(const Gemm& g, const Shape& s, const Device& device);

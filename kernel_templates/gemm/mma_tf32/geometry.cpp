@@ -34,10 +34,6 @@ Config config_of(const Shape& s) {
     return gemm::config_from(s, kMembers);
 }
 
-gemm::BlockOrder order_of(const Shape& s) {
-    return {s.block_m, s.block_n, s.raster, s.swizzle_stride};
-}
-
 int64_t smem_bytes(const Shape& s) {
     return s.stages * (s.block_m + s.block_n) * s.block_k * 4;
 }
@@ -55,13 +51,6 @@ int64_t registers_needed(const Shape& s, int terms) {
     const int64_t elements = (s.warp_m() + s.warp_n()) / 4;
     if (terms == 1) return sums + 2 * elements + 44;
     return sums + (s.promote_k > 8 ? sums : s.warp_n() / 2) + elements + s.warp_n() / 2 + 48;
-}
-
-int64_t tiles(const Gemm& g, const Shape& s) {
-    return ceil_div(g.m, s.block_m) * ceil_div(g.n, s.block_n) * g.batch;
-}
-int64_t k_per_split(const Gemm& g, const Shape& s) {
-    return gemm::round_up(ceil_div(g.k, s.split_k), s.block_k);
 }
 
 }  // namespace autotune::mma_tf32

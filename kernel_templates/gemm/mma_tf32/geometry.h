@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -11,6 +11,7 @@ namespace autotune::mma_tf32 {
 
 using gemm::ceil_div;
 using gemm::Gemm;
+using gemm::order_of;
 
 struct Shape {
     std::int64_t block_m, block_n, warps_m, warps_n, block_k, stages, promote_k, min_blocks;
@@ -26,14 +27,11 @@ struct Shape {
 Shape shape_of(const Config& config);
 Config config_of(const Shape& shape);
 
-gemm::BlockOrder order_of(const Shape& s);
 std::int64_t smem_bytes(const Shape& s);
 // Whether a pass of all threads copies whole rows of both tiles.
 bool copies_evenly(const Gemm& g, const Shape& s);
 // Registers a thread needs without spilling, where `terms` products of parts make one.
 std::int64_t registers_needed(const Shape& s, int terms);
-std::int64_t tiles(const Gemm& g, const Shape& s);
-std::int64_t k_per_split(const Gemm& g, const Shape& s);
 
 // Time expected, in microseconds, for ranking.
 double predict_us(const Gemm& g, const Shape& s, int terms, const Device& device);

@@ -40,10 +40,6 @@ Config config_of(const Shape& s) {
     return gemm::config_from(s, kMembers);
 }
 
-gemm::BlockOrder order_of(const Shape& s) {
-    return {s.block_m, s.block_n, s.raster, s.swizzle_stride};
-}
-
 int64_t smem_bytes(const Shape& s) {
     return s.smem == 0 ? 0 : s.stages * s.block_k * (s.block_m + s.block_n + 2 * s.smem_pad) * 4;
 }
@@ -64,13 +60,6 @@ int64_t registers_needed(const Shape& s) {
 
 int64_t blocks_per_sm(const Shape& s, const DeviceLimits& limits) {
     return gemm::blocks_per_sm(limits, smem_bytes(s), s.threads(), registers_needed(s));
-}
-
-int64_t tiles(const Gemm& g, const Shape& s) {
-    return ceil_div(g.m, s.block_m) * ceil_div(g.n, s.block_n) * g.batch;
-}
-int64_t k_per_split(const Gemm& g, const Shape& s) {
-    return gemm::round_up(ceil_div(g.k, s.split_k), s.block_k);
 }
 
 }  // namespace autotune::simt_f32

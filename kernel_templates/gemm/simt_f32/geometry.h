@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -11,6 +11,7 @@ namespace autotune::simt_f32 {
 
 using gemm::ceil_div;
 using gemm::Gemm;
+using gemm::order_of;
 
 struct Shape {
     std::int64_t smem, block_m, block_n, thread_m, thread_n, lanes_m, block_k, vec, bcf, smem_pad, stages, cp_async, reg_buffers,
@@ -26,7 +27,6 @@ struct Shape {
 Shape shape_of(const Config& config);
 Config config_of(const Shape& shape);
 
-gemm::BlockOrder order_of(const Shape& s);
 // Dynamic shared memory.
 std::int64_t smem_bytes(const Shape& s);
 // Whether a thread goes from one chunk of an operand's tile to the next by a constant step.
@@ -34,9 +34,6 @@ bool copies_evenly(const Shape& s, std::int64_t extent, bool k_contiguous);
 // Registers a thread needs without spilling.
 std::int64_t registers_needed(const Shape& s);
 std::int64_t blocks_per_sm(const Shape& s, const DeviceLimits& limits);
-// Blocks of one part of K, and how much of K a part is.
-std::int64_t tiles(const Gemm& g, const Shape& s);
-std::int64_t k_per_split(const Gemm& g, const Shape& s);
 
 // Time expected, in microseconds, for ranking.
 double predict_us(const Gemm& g, const Shape& s, const Device& device);

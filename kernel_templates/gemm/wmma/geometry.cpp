@@ -47,10 +47,6 @@ Config config_of(const Shape& s) {
     return gemm::config_from(s, kMembers);
 }
 
-gemm::BlockOrder order_of(const Shape& s) {
-    return {s.block_m, s.block_n, s.raster, s.swizzle_stride};
-}
-
 int64_t smem_bytes(const Gemm& g, const Shape& s) {
     const int64_t buffers = s.stages * (tile_bytes(s, s.block_m, !g.trans_a) + tile_bytes(s, s.block_n, g.trans_b));
     const int64_t acc_bytes = g.acc_f16 ? 2 : 4;
@@ -72,10 +68,6 @@ int64_t registers_allowed(const Shape& s, const DeviceLimits& limits) {
 int64_t blocks_per_sm(const Gemm& g, const Shape& s, const DeviceLimits& limits) {
     const int64_t registers = std::min(registers_needed(g, s), registers_allowed(s, limits));
     return gemm::blocks_per_sm(limits, smem_bytes(g, s), s.threads(), registers);
-}
-
-int64_t tiles(const Gemm& g, const Shape& s) {
-    return ceil_div(g.m, s.block_m) * ceil_div(g.n, s.block_n) * g.batch;
 }
 
 }  // namespace autotune::wmma

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -13,6 +13,7 @@ namespace autotune::wmma {
 using gemm::ceil_div;
 using gemm::Gemm;
 using gemm::kElementBytes;
+using gemm::order_of;
 using gemm::round_up;
 
 struct Shape {
@@ -30,15 +31,12 @@ struct Shape {
 Shape shape_of(const Config& config);
 Config config_of(const Shape& shape);
 
-gemm::BlockOrder order_of(const Shape& s);
-
 // Shared memory, static or dynamic: the buffers of A and B, or the slabs through which C leaves, which take their place.
 std::int64_t smem_bytes(const Gemm& g, const Shape& s);
 // Registers a thread needs without spilling.
 std::int64_t registers_needed(const Gemm& g, const Shape& s);
 std::int64_t registers_allowed(const Shape& s, const DeviceLimits& limits);
 std::int64_t blocks_per_sm(const Gemm& g, const Shape& s, const DeviceLimits& limits);
-std::int64_t tiles(const Gemm& g, const Shape& s);
 
 // Predicted microseconds of a launch: for ranking, not for reporting.
 double predict_us(const Gemm& g, const Shape& s, const Device& device);

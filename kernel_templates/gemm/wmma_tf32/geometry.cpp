@@ -33,10 +33,6 @@ Config config_of(const Shape& s) {
     return gemm::config_from(s, kMembers);
 }
 
-gemm::BlockOrder order_of(const Shape& s) {
-    return {s.block_m, s.block_n, s.raster, s.swizzle_stride};
-}
-
 int64_t smem_bytes(const Gemm& g, const Shape& s) {
     const auto tile = [&](int64_t extent, bool k_contiguous) {
         return (k_contiguous ? extent : s.block_k) * ((k_contiguous ? s.block_k : extent) + s.smem_pad) * 4;
@@ -47,10 +43,6 @@ int64_t smem_bytes(const Gemm& g, const Shape& s) {
 
 int64_t registers_needed(const Shape& s) {
     return s.warp_m() * s.warp_n() / 32 + (s.warp_m() + s.warp_n()) / 4 + 48;
-}
-
-int64_t tiles(const Gemm& g, const Shape& s) {
-    return ceil_div(g.m, s.block_m) * ceil_div(g.n, s.block_n) * g.batch;
 }
 
 }  // namespace autotune::wmma_tf32

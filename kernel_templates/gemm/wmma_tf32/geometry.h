@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -11,6 +11,7 @@ namespace autotune::wmma_tf32 {
 
 using gemm::ceil_div;
 using gemm::Gemm;
+using gemm::order_of;
 
 struct Shape {
     std::int64_t block_m, block_n, warps_m, warps_n, block_k, stages, smem_pad, dsmem;
@@ -26,12 +27,10 @@ struct Shape {
 Shape shape_of(const Config& config);
 Config config_of(const Shape& shape);
 
-gemm::BlockOrder order_of(const Shape& s);
 // The buffers of tiles, or the slabs through which C leaves, which take their place.
 std::int64_t smem_bytes(const Gemm& g, const Shape& s);
 // Registers a thread needs without spilling.
 std::int64_t registers_needed(const Shape& s);
-std::int64_t tiles(const Gemm& g, const Shape& s);
 
 // Time expected, in microseconds, for ranking.
 double predict_us(const Gemm& g, const Shape& s, const Device& device);
