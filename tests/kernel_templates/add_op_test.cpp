@@ -8,11 +8,13 @@
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/harness.h"
 #include "src/core/error.h"
+#include "tests/kernel_templates/bad_input.h"
 #include "tests/support/refusal.h"
 
 namespace autotune {
 namespace {
 
+using test::BadInput;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
@@ -60,19 +62,10 @@ TEST(AddOp, TakesLengthsFromNothingToTwoToTheForty) {
     EXPECT_EQ(parse("1099511627776").tensor("c").span_bytes(), 4 * kLongest);
 }
 
-struct BadInput {
-    const char* name;
-    const char* shape;
-    Options options;
-    const char* culprit;
-    const char* remedy;
-};
-
-class AddBadInput : public ::testing::TestWithParam<BadInput> {};
+class AddBadInput : public test::BadInputTest {};
 
 TEST_P(AddBadInput, IsAUsageErrorThatNamesCulpritAndRemedy) {
-    const BadInput& bad = GetParam();
-    EXPECT_THAT(refusal(bad.shape, bad.options), AllOf(HasSubstr(bad.culprit), HasSubstr(bad.remedy)));
+    expect_refusal([](const auto& shape, const auto& options) { return parse(shape, options); });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AddBadInput,

@@ -10,14 +10,15 @@
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/common/fill.h"
 #include "src/core/error.h"
+#include "tests/kernel_templates/bad_input.h"
 #include "tests/support/refusal.h"
 #include "tests/support/sanitizer.h"
 
 namespace autotune {
 namespace {
 
+using test::BadInput;
 using test::refusal_of;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Options = std::map<std::string, std::string>;
 
@@ -65,19 +66,10 @@ TEST(AttentionOp, FlopsCountVisiblePairs) {
     EXPECT_EQ(attention_op().flops(parse("1x1x10x64", {{"mask", "window"}, {"left", "1"}, {"right", "1"}})), 4.0 * 28 * 64);
 }
 
-struct BadInput {
-    const char* name;
-    const char* shape;
-    Options options;
-    const char* culprit;
-    const char* remedy;
-};
-
-class AttentionBadInput : public ::testing::TestWithParam<BadInput> {};
+class AttentionBadInput : public test::BadInputTest {};
 
 TEST_P(AttentionBadInput, IsAUsageErrorThatNamesCulpritAndRemedy) {
-    const BadInput& bad = GetParam();
-    EXPECT_THAT(refusal_of([&] { parse(bad.shape, bad.options); }), AllOf(HasSubstr(bad.culprit), HasSubstr(bad.remedy)));
+    expect_refusal([](const auto& shape, const auto& options) { return parse(shape, options); });
 }
 
 INSTANTIATE_TEST_SUITE_P(

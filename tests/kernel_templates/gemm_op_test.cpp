@@ -9,11 +9,13 @@
 #include "kernel_templates/common/fill.h"
 #include "src/core/device.h"
 #include "src/core/error.h"
+#include "tests/kernel_templates/bad_input.h"
 #include "tests/support/refusal.h"
 
 namespace autotune {
 namespace {
 
+using test::BadInput;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Options = std::map<std::string, std::string>;
@@ -187,19 +189,10 @@ TEST(GemmOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
     }
 }
 
-struct BadInput {
-    const char* name;
-    const char* shape;
-    Options options;
-    const char* culprit;
-    const char* remedy;
-};
-
-class GemmBadInput : public ::testing::TestWithParam<BadInput> {};
+class GemmBadInput : public test::BadInputTest {};
 
 TEST_P(GemmBadInput, IsAUsageErrorThatNamesCulpritAndRemedy) {
-    const BadInput& bad = GetParam();
-    EXPECT_THAT(refusal(bad.shape, bad.options), AllOf(HasSubstr(bad.culprit), HasSubstr(bad.remedy)));
+    expect_refusal([](const auto& shape, const auto& options) { return parse(shape, options); });
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -9,13 +9,14 @@
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/harness.h"
 #include "src/core/error.h"
+#include "tests/kernel_templates/bad_input.h"
 #include "tests/support/refusal.h"
 
 namespace autotune {
 namespace {
 
+using test::BadInput;
 using test::refusal_of;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Options = std::map<std::string, std::string>;
 
@@ -55,19 +56,10 @@ TEST(SoftmaxOp, AlignmentIsWhatAddressesRowsAndTheirEndsShare) {
     EXPECT_EQ(parse("4x1001", {{"dtype", "f32"}}).word("align"), "4,4");
 }
 
-struct BadInput {
-    const char* name;
-    const char* shape;
-    Options options;
-    const char* culprit;
-    const char* remedy;
-};
-
-class SoftmaxBadInput : public ::testing::TestWithParam<BadInput> {};
+class SoftmaxBadInput : public test::BadInputTest {};
 
 TEST_P(SoftmaxBadInput, IsAUsageErrorThatNamesCulpritAndRemedy) {
-    const BadInput& bad = GetParam();
-    EXPECT_THAT(refusal_of([&] { parse(bad.shape, bad.options); }), AllOf(HasSubstr(bad.culprit), HasSubstr(bad.remedy)));
+    expect_refusal([](const auto& shape, const auto& options) { return parse(shape, options); });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SoftmaxBadInput,
