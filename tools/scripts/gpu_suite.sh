@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
 #
-#   tools/scripts/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and sanitizer speed record regret
+#   tools/scripts/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and proofs sanitizer speed record regret
 #                                         meter counters families catalogue; and add sets stream longer rivals, which go on from
 #                                         the winners in OUT/suite.db
 #
@@ -91,6 +91,9 @@ piece_tests() {
     part "test-$(basename "$binary")" 600 0 "$binary" --gtest_brief=1 "--gtest_output=json:$out/$(basename "$binary").json"
   done < <(find "$build/tests" -maxdepth 3 -type f -executable \( -name '*gpu_test*' -o -name '*device_test*' \) | sort)
 }
+
+# The same and more, many processes at a time, with every shipped winner's answer: nothing of it is timed.
+piece_proofs() { part proofs 600 0 "$root/tools/scripts/gpu_proofs.py" "$out/proofs" --build "$build"; }
 
 # Every family's named configs on small problems.
 piece_sanitizer() {
