@@ -95,6 +95,28 @@ Requests f32_gemm_requests() {
     return all;
 }
 
+// fp8 in both accumulators, every way to scale and every type of C, rows that are not aligned, few rows, and long K.
+Requests fp8_gemm_requests() {
+    const std::string fast = "f32fast";
+    Requests all;
+    for (const std::string scale : {"none", "tensor", "row", "block"}) {
+        for (const std::string acc : {"f32", "f32fast"}) {
+            if (scale == "block" && acc == fast) continue;
+            all.push_back({"fp8gemm", "256x384x512", {{"acc", acc}, {"scale", scale}}});
+            all.push_back({"fp8gemm", "264x136x1040", {{"acc", acc}, {"scale", scale}, {"c", "f16"}, {"beta", "0.5"}, {"alpha", "0.75"}}});
+            all.push_back({"fp8gemm", "129x257x131", {{"acc", acc}, {"scale", scale}, {"c", "f32"}, {"align", "1,1,4"}}});
+            all.push_back({"fp8gemm", "16x1024x4096", {{"acc", acc}, {"scale", scale}}});
+            all.push_back({"fp8gemm", "100x72x208", {{"acc", acc}, {"scale", scale}, {"batch", "3"}}});
+            all.push_back({"fp8gemm", "1024x768x512", {{"acc", acc}, {"scale", scale}}});
+        }
+    }
+    for (const std::string shape : {"1x1x1", "1x4096x256", "17x65x16", "64x64x4096", "2048x1536x1024"})
+        all.push_back({"fp8gemm", shape, {{"acc", fast}, {"c", "f16"}}});
+    all.push_back({"fp8gemm", "300x520x640", {{"a", "e5m2"}, {"scale", "tensor"}}});
+    all.push_back({"fp8gemm", "300x520x640", {{"b", "e5m2"}, {"acc", fast}, {"lda", "656"}, {"ldb", "672"}, {"ldc", "528"}}});
+    return all;
+}
+
 // One element to several rounds of the whole GPU, ragged and round, every alignment, and operands that differ in it.
 Requests add_requests() {
     Requests all = {{"hadd", "16777219", {}}, {"sadd", "4096x1024", {}}};
@@ -185,7 +207,7 @@ Requests attention_bwd_requests() {
 Requests awkward_requests() {
     Requests all = gemm_requests();
     for (const Requests& more :
-         {f32_gemm_requests(), add_requests(), softmax_requests(), attention_requests(), attention_bwd_requests()})
+         {f32_gemm_requests(), fp8_gemm_requests(), add_requests(), softmax_requests(), attention_requests(), attention_bwd_requests()})
         all.insert(all.end(), more.begin(), more.end());
     return all;
 }
@@ -210,6 +232,11 @@ Requests named_requests() {
             all.push_back({op, "259x4099x177", {{"layout", layout}, {"beta", "0.5"}}});
         }
     }
+    for (const std::string acc : {"f32", "f32fast"}) {
+        all.push_back({"fp8gemm", "264x4104x400", {{"acc", acc}, {"c", "f16"}}});
+        all.push_back({"fp8gemm", "259x4099x177", {{"acc", acc}, {"align", "1,1,2"}}});
+    }
+    all.push_back({"fp8gemm", "264x4104x400", {{"scale", "block"}}});
     for (const std::string op : {"sadd", "hadd", "badd"}) {
         for (const std::string shape : {"1048576", "1048573"}) all.push_back({op, shape, {}});
     }
@@ -236,6 +263,8 @@ Requests small_requests() {
     for (const std::string op : {"sgemm", "tf32gemm", "sgemm_tc"}) {
         for (const std::string layout : {"nn", "tt"}) all.push_back({op, "131x133x77", {{"layout", layout}, {"beta", "1"}}});
     }
+    all.push_back({"fp8gemm", "136x136x144", {{"acc", "f32fast"}, {"c", "f16"}}});
+    all.push_back({"fp8gemm", "131x133x272", {{"scale", "block"}, {"align", "1,1,2"}}});
     for (const std::string op : {"sadd", "hadd", "badd"}) {
         for (const std::string shape : {"20000", "19997"}) all.push_back({op, shape, {}});
     }
