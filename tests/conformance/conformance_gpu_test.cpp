@@ -103,7 +103,8 @@ Requests fp8_gemm_requests() {
         for (const std::string acc : {"f32", "f32fast"}) {
             if (scale == "block" && acc == fast) continue;
             all.push_back({"fp8gemm", "256x384x512", {{"acc", acc}, {"scale", scale}}});
-            all.push_back({"fp8gemm", "264x136x1040", {{"acc", acc}, {"scale", scale}, {"c", "f16"}, {"beta", "0.5"}, {"alpha", "0.75"}}});
+            all.push_back(
+                {"fp8gemm", "264x136x1040", {{"acc", acc}, {"scale", scale}, {"c", "f16"}, {"beta", "0.5"}, {"alpha", "0.75"}}});
             all.push_back({"fp8gemm", "129x257x131", {{"acc", acc}, {"scale", scale}, {"c", "f32"}, {"align", "1,1,4"}}});
             all.push_back({"fp8gemm", "16x1024x4096", {{"acc", acc}, {"scale", scale}}});
             all.push_back({"fp8gemm", "100x72x208", {{"acc", acc}, {"scale", scale}, {"batch", "3"}}});
@@ -206,8 +207,8 @@ Requests attention_bwd_requests() {
 
 Requests awkward_requests() {
     Requests all = gemm_requests();
-    for (const Requests& more :
-         {f32_gemm_requests(), fp8_gemm_requests(), add_requests(), softmax_requests(), attention_requests(), attention_bwd_requests()})
+    for (const Requests& more : {f32_gemm_requests(), fp8_gemm_requests(), add_requests(), softmax_requests(),
+                                 attention_requests(), attention_bwd_requests()})
         all.insert(all.end(), more.begin(), more.end());
     return all;
 }
