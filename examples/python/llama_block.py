@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A decoder block of Llama-3-8B's shape (random bf16 weights), torch beside torch under autotune.torch.patch().
 
-usage: llama_block.py [decode] [prefill] [training] [--tune BUDGET] [--compile] [--rounds N] [--json FILE]      none of the three: all
+usage: llama_block.py [decode] [prefill] [training] [--tune BUDGET] [--compile] [--apart] [--rounds N] [--json FILE]      none of the three: all
 
 Both sides run in one process, rounds interleaved in random order. decode: a CUDA graph a step, a token a sequence, 1024 tokens in the cache;
 prefill: torch.compile on both sides, in a CUDA graph; training: forward and backward of four blocks, eager.
+--apart: also a row for each product and attention, patched alone.
 --tune: first tunes the products of what is run that have no winner, with this budget each ("5s").
 """
 
@@ -72,16 +73,21 @@ def compare(name, runs, rounds, results):
 
 def report(name, times, results):
     medians = {side: statistics.median(values) for side, values in times.items()}
-    gain = at.ratio(times, "torch", "patched")
-    results.append({"case": name, "torch_us": medians["torch"], "patched_us": medians["patched"], "gain": gain})
-    print(f"{name:26s} torch {medians['torch']:10.1f} us   patched {medians['patched']:10.1f} us   {gain:6.3f}", flush=True)
+    for side in [side for side in times if side != "torch"]:
+        case = name if side == "patched" else f"{name}, {side}"
+        gain = at.ratio(times, "torch", side)
+        results.append({"case": case, "torch_us": medians["torch"], "patched_us": medians[side], "gain": gain})
+        print(f"{case:26s} torch {medians['torch']:10.1f} us   patched {medians[side]:10.1f} us   {gain:6.3f}", flush=True)
 
 
-def graphs_of(step, calls):
-    """The same step, captured with and without the patch."""
-    graphs = {"torch": at.graph_of(step, calls)}
+def graphs_of(step, problems=()):
+    """The same step, captured without the patch, with it, and with each of `problems` alone patched."""
+    graphs = {"torch": at.graph_of(step, 1)}
     with at.patch():
-        graphs["patched"] = at.graph_of(step, calls)
+        graphs["patched"] = at.graph_of(step, 1)
+    for key in sorted({problem.key for problem in problems}):
+        with at.patch(only=lambda problem, key=key: problem.key == key):
+            graphs[key] = at.graph_of(step, 1)
     return {side: graph.replay for side, graph in graphs.items()}
 
 
@@ -95,10 +101,10 @@ def decode(arguments, results):
         step = lambda: block(x, turn, cache)
         if arguments.tune:
             print(at.tune(step, budget=arguments.tune))
-        compare(f"decode {sequences}", graphs_of(step, 1), arguments.rounds, results)
+        compare(f"decode {sequences}", graphs_of(step, at.collect(step) if arguments.apart else ()), arguments.rounds, results)
         if arguments.compile:
             compiled = torch.compile(block, fullgraph=True, dynamic=False)
-            compare(f"decode {sequences}, compiled", graphs_of(lambda: compiled(x, turn, cache), 1), arguments.rounds, results)
+            compare(f"decode {sequences}, compiled", graphs_of(lambda: compiled(x, turn, cache)), arguments.rounds, results)
 
 
 @torch.no_grad()
@@ -106,10 +112,12 @@ def prefill(arguments, results):
     block = Block()
     for tokens in (2048, 8192):
         x, turn = torch.randn(1, tokens, HIDDEN, device="cuda", dtype=torch.bfloat16), turn_of(0, tokens)
+        step = lambda: block(x, turn)
         if arguments.tune:
-            print(at.tune(lambda: block(x, turn), budget=arguments.tune))
+            print(at.tune(step, budget=arguments.tune))
         compiled = torch.compile(block, fullgraph=True, dynamic=False)
-        compare(f"prefill {tokens}, compiled", graphs_of(lambda: compiled(x, turn), 1), arguments.rounds, results)
+        problems = at.collect(step) if arguments.apart else ()
+        compare(f"prefill {tokens}, compiled", graphs_of(lambda: compiled(x, turn), problems), arguments.rounds, results)
 
 
 def training(arguments, results, tokens=8192):
@@ -162,6 +170,7 @@ def main():
     parser.add_argument("cases", nargs="*", choices=[[], "decode", "prefill", "training"])
     parser.add_argument("--tune")
     parser.add_argument("--compile", action="store_true", help="decode also with torch.compile on both sides")
+    parser.add_argument("--apart", action="store_true", help="also each product and attention alone")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--json")
     arguments = parser.parse_args()

@@ -27,7 +27,7 @@ class _Listener:
     def entry(self, key: Any, make: Callable[[], Any]) -> None:
         make()
 
-    def plan(self, problem: Problem, index: int, needs_rival: bool = True) -> None:
+    def plan(self, problem: Problem, index: int) -> None:
         self._hear(problem)
 
 

@@ -3,13 +3,14 @@
 import threading
 import warnings
 from collections import Counter
-from typing import Any, Callable, Dict, List, Optional, Set
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 
 from . import _engine, _sdpa
 from ._engine import Described, Gemm, Key, must_be_deterministic, tensor_of
 from ._ops import Function, _key
+from ._race import race_queued, ratio
 from ..command import run_json
 from ..errors import Error
 from ..handle import Plan
@@ -20,7 +21,9 @@ _UNKNOWN = object()
 _NEEDS = "autotune.torch.patch() needs torch.library.get_kernel, which torch has from 2.9 on; this is torch {}"
 
 _misses: Counter[Problem] = Counter()
-_decisions: Dict[float, Dict[Key, Any]] = {}  # by least gain: a patch that is made again knows what the one before decided
+Only = Optional[Callable[[Problem], bool]]
+# By least gain and what is taken over at all: a patch that is made again knows what the one before decided.
+_decisions: Dict[Tuple[float, Only], Dict[Key, Any]] = {}
 _active: List["Patch"] = []
 
 
@@ -66,11 +69,11 @@ def _kernel_of(name: str, overload: str) -> Any:
 class Patch:
     """An active patch. `restore()` or the end of a `with` block takes it away."""
 
-    def __init__(self, names: List[str], least_gain: float):
+    def __init__(self, names: List[str], least_gain: float, only: Only = None):
         if not hasattr(torch.library, "get_kernel"):
             raise RuntimeError(_NEEDS.format(torch.__version__))
-        self.least_gain = least_gain
-        self._entries = _decisions.setdefault(least_gain, {})
+        self.least_gain, self._only = least_gain, only
+        self._entries = _decisions.setdefault((least_gain, only), {})
         self._lock = threading.Lock()
         overrides = [(overload, make, _kernel_of(name, overload)) for name in names for overload, make in _OVERRIDES[name].items()]
         self._library: Optional[torch.library.Library] = torch.library.Library("aten", "IMPL")
@@ -109,8 +112,10 @@ class Patch:
             return None
         return found
 
-    def plan(self, problem: Problem, index: int, needs_rival: bool = True) -> Optional[Plan]:
-        """The problem's plan where a winner is on record that beat its rivals; None otherwise."""
+    def plan(self, problem: Problem, index: int) -> Optional[Plan]:
+        """The problem's plan where a winner is on record that beat its rivals, if it had any; None otherwise."""
+        if self._only is not None and not self._only(problem):
+            return None
         try:
             if not _records.has(problem):
                 _misses[problem] += 1
@@ -122,9 +127,15 @@ class Patch:
         if info.origin not in ("exact", "shipped"):
             _misses[problem] += 1
             return None
-        if info.recorded_rival_us == 0:
-            return None if needs_rival else plan
-        return plan if info.recorded_rival_us >= info.recorded_us * self.least_gain else None
+        has_lost = info.recorded_rival_us != 0 and info.recorded_rival_us < info.recorded_us * self.least_gain
+        return None if has_lost else plan
+
+    def is_as_fast(self, entry: Described, ours: Callable[[], object], theirs: Callable[[], object]) -> bool:
+        """Whether a winner is as fast as aten's kernel: as recorded, or raced here and now where no rival was in its final rounds."""
+        if entry.plan.info.recorded_rival_us != 0:
+            return True
+        with torch.cuda.device(entry.index):
+            return ratio(race_queued({"aten": theirs, "ours": ours}), "aten", "ours") >= self.least_gain
 
     def product(self, a: torch.Tensor, b: torch.Tensor, c: Optional[torch.Tensor] = None) -> Optional[Gemm]:
         """Decides for a product; `c` is its output where the caller has one."""
@@ -147,7 +158,7 @@ class Patch:
         out = Tensor(word, shape) if c is None else tensor_of(c)
         problem = _engine.gemm_problem(tensor_of(a), tensor_of(b), out)
         plan = self.plan(problem, a.get_device())
-        return None if plan is None else Gemm(plan, a.get_device())
+        return None if plan is None or plan.info.recorded_rival_us == 0 else Gemm(plan, a.get_device())
 
 
 def _product_key(name: str, a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) -> Key:
@@ -208,7 +219,7 @@ def _override_softmax(patch: Patch, original: Function) -> Function:
         if half_to_float or dim not in (-1, x.dim() - 1) or x.dtype not in _engine.WORDS or not x.is_contiguous() or x.numel() == 0:
             return original(keyset, x, dim, half_to_float)
         key = "softmax", x.shape, x.dtype, x.get_device(), x.data_ptr() & 15
-        entry = patch.entry(key, lambda: _softmax_entry(patch, x))
+        entry = patch.entry(key, lambda: _softmax_entry(patch, x, lambda: original(keyset, x, dim, half_to_float)))
         if entry is None:
             return original(keyset, x, dim, half_to_float)
         y = torch.empty_like(x)
@@ -218,11 +229,14 @@ def _override_softmax(patch: Patch, original: Function) -> Function:
     return run
 
 
-def _softmax_entry(patch: Patch, x: torch.Tensor) -> Optional[Described]:
+def _softmax_entry(patch: Patch, x: torch.Tensor, theirs: Callable[[], object]) -> Optional[Described]:
     described = tensor_of(x if x.dim() <= 5 else x.flatten(0, x.dim() - 5))
     problem = Problem("softmax", {"x": described, "y": Tensor(described.dtype, described.shape)})
-    plan = patch.plan(problem, x.get_device(), needs_rival=False)
-    return None if plan is None else Described(plan, x.get_device(), 3)
+    plan = patch.plan(problem, x.get_device())
+    if plan is None:
+        return None
+    entry = Described(plan, x.get_device(), 3)
+    return entry if patch.is_as_fast(entry, lambda: entry.launch(x.data_ptr(), torch.empty_like(x).data_ptr(), 0), theirs) else None
 
 
 _OVERRIDES: Dict[str, Dict[str, Override]] = {
@@ -235,19 +249,27 @@ _OVERRIDES: Dict[str, Dict[str, Override]] = {
 
 
 def patch(
-    *, mm: bool = True, bmm: bool = True, addmm: bool = True, softmax: bool = True, attention: bool = True, least_gain: float = 1.0
+    *,
+    mm: bool = True,
+    bmm: bool = True,
+    addmm: bool = True,
+    softmax: bool = True,
+    attention: bool = True,
+    least_gain: float = 1.0,
+    only: Only = None,
 ) -> Patch:
     """Gives torch.mm, matmul, linear, bmm, addmm, softmax and scaled_dot_product_attention our kernels, until `restore()` or the end of a `with`.
 
     A call is taken over only where a winner for exactly this problem and device is on record (tuned here, or shipped) whose final rounds
     it won against the vendor's library by at least `least_gain`; every other call, also one with a bias, an attention mask or dropout, goes to
-    aten as before. In the final rounds of softmax and attention no vendor library takes part: their winners are taken as they are. `misses()` tells
-    which problems had no winner; `autotune.torch.tune` or `autotune.sweep(misses())` finds them. Code made by torch.compile calls the same
+    aten as before. A winner of softmax or attention that had no rival in its final rounds is raced against aten's own kernel when a call first meets
+    it, on the caller's stream, for some milliseconds. `only` says of a problem whether it may be taken over at all. `misses()` tells which problems
+    had no winner; `autotune.torch.tune` or `autotune.sweep(misses())` finds them. Code made by torch.compile calls the same
     functions, so it is patched too. Nothing is compiled during a graph capture. A call costs 3 us more on the host.
     Raises RuntimeError for a torch that lacks what this needs.
     """
     wanted = dict(mm=mm, bmm=bmm, addmm=addmm, softmax=softmax, attention=attention)
-    return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain)
+    return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain, only)
 
 
 def _forget() -> None:

@@ -7,6 +7,7 @@ from typing import Callable, Dict, List
 import torch
 
 FLUSH_BYTES = 256 << 20  # more than any L2
+_QUEUE_CYCLES = 2_000_000  # a millisecond: what it takes to queue the calls of a turn
 
 
 def graph_of(function: Callable[[], object], calls: int) -> torch.cuda.CUDAGraph:
@@ -46,8 +47,10 @@ def race(
     return {name: [each / calls for each in of_name] for name, of_name in times.items()}
 
 
-def race_runs(runs: Dict[str, Callable[[], object]], *, rounds: int = 15, flush: bool = False, seed: int = 1) -> Dict[str, List[float]]:
-    """As `race` for what is ready to run, such as graphs that were captured before: microseconds a run."""
+def race_runs(
+    runs: Dict[str, Callable[[], object]], *, rounds: int = 15, flush: bool = False, seed: int = 1, wait_cycles: int = 0
+) -> Dict[str, List[float]]:
+    """As `race` for what is ready to run, such as graphs that were captured before: microseconds a run. The GPU waits before each."""
     spare = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda") if flush else None
     order, shuffled = list(runs), random.Random(seed)
     times: Dict[str, List[float]] = {name: [] for name in runs}
@@ -56,10 +59,32 @@ def race_runs(runs: Dict[str, Callable[[], object]], *, rounds: int = 15, flush:
         for name in order:
             if spare is not None:
                 spare.zero_()
+            if wait_cycles:
+                torch.cuda._sleep(wait_cycles)
             elapsed = time_us(runs[name])
             if turn > 0:  # the first round warms up
                 times[name].append(elapsed)
     return times
+
+
+def race_queued(functions: Dict[str, Callable[[], object]], *, rounds: int = 7, calls: int = 8, seed: int = 1) -> Dict[str, List[float]]:
+    """As `race` without graphs, on the current stream: the GPU waits until all calls of a turn are queued, so the host's time is in none.
+
+    Each call runs after a small kernel of another kind, as in a model, whose time is in the values.
+    """
+    small = torch.zeros(1 << 15, device="cuda")
+
+    def run(function: Callable[[], object]) -> None:
+        for _ in range(calls):
+            small.add_(1)
+            function()
+
+    def queued(function: Callable[[], object]) -> Callable[[], None]:
+        return lambda: run(function)
+
+    runs = {name: queued(function) for name, function in functions.items()}
+    times = race_runs(runs, rounds=rounds, seed=seed, wait_cycles=_QUEUE_CYCLES)
+    return {name: [each / calls for each in of_name] for name, of_name in times.items()}
 
 
 def ratio(times: Dict[str, List[float]], of: str, over: str) -> float:

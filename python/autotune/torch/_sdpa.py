@@ -11,7 +11,7 @@ import torch
 
 from . import _engine
 from ._attention import attention_problem
-from ._attention_bwd import Three, backward_problem, launch_backward
+from ._attention_bwd import Three, Two, backward_problem, launch_backward
 from ._engine import Described, Key, columns, layout_key
 from ._ops import Function
 
@@ -48,28 +48,34 @@ def _mask(is_causal: bool) -> str:
     return "causal" if is_causal else "none"
 
 
-def _forward_entry(
-    patch: "Patch", tensors: Three, o: torch.Tensor, is_causal: bool, scale: float, with_lse: bool
-) -> Optional[Described]:
-    if not _fits(*tensors) or not scale > 0:
-        return None
-    plan = patch.plan(attention_problem(*tensors, o, _mask(is_causal), with_lse), tensors[0].get_device(), needs_rival=False)
-    return None if plan is None else Described(plan, tensors[0].get_device(), 5, (scale,))
+class _Forward:
+    """A call of one of aten's operators: attention of these tensors. `outputs` makes o and lse as that operator does, and says whether lse is filled."""
 
+    def __init__(self, tensors: Three, is_causal: bool, scale: Optional[float], outputs: Outputs):
+        self.tensors, self.is_causal, self.scale, self.outputs = tensors, is_causal, _scale_of(tensors[0], scale), outputs
 
-def _forward(
-    patch: "Patch", tensors: Three, is_causal: bool, scale: Optional[float], outputs: Outputs
-) -> Optional[Tuple[torch.Tensor, torch.Tensor]]:
-    """(o, lse) by our kernel, or None where aten's has to run. `outputs` makes both as aten's operator does, and says whether lse is filled."""
-    q, k, v = tensors
-    factor = _scale_of(q, scale)
-    key = _key("attention", tensors, is_causal, factor, outputs)
-    entry = patch.entry(key, lambda: _forward_entry(patch, tensors, outputs(q, v)[0], is_causal, factor, outputs(q, v)[2]))
-    if entry is None:
-        return None
-    o, lse, with_lse = outputs(q, v)
-    entry.launch(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), lse.data_ptr() if with_lse else 0)
-    return o, lse
+    def entry(self, patch: "Patch", theirs: Callable[[], object]) -> Optional[Described]:
+        if not _fits(*self.tensors) or not self.scale > 0:
+            return None
+        q, _, v = self.tensors
+        o, _, with_lse = self.outputs(q, v)
+        plan = patch.plan(attention_problem(*self.tensors, o, _mask(self.is_causal), with_lse), q.get_device())
+        if plan is None:
+            return None
+        entry = Described(plan, q.get_device(), 5, (self.scale,))
+        return entry if patch.is_as_fast(entry, lambda: self.launch(entry), theirs) else None
+
+    def launch(self, entry: Described) -> Tuple[torch.Tensor, torch.Tensor]:
+        q, k, v = self.tensors
+        o, lse, with_lse = self.outputs(q, v)
+        entry.launch(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), lse.data_ptr() if with_lse else 0)
+        return o, lse
+
+    def run(self, patch: "Patch", theirs: Callable[[], object]) -> Optional[Tuple[torch.Tensor, torch.Tensor]]:
+        """(o, lse) by our kernel, or None where aten's has to run, which is `theirs`."""
+        key = _key("attention", self.tensors, self.is_causal, self.scale, self.outputs)
+        entry = patch.entry(key, lambda: self.entry(patch, theirs))
+        return None if entry is None else self.launch(entry)
 
 
 def flash_outputs(q: torch.Tensor, v: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, bool]:
@@ -112,9 +118,10 @@ def _override_flash(patch: "Patch", original: Function) -> Function:
     ) -> Any:
         # This operator aligns the mask of unequal lengths at the bottom right, and attention's function never asks it for one.
         is_ours = dropout_p == 0 and not return_debug_mask and q.shape[3] == v.shape[3] and not (is_causal and q.shape[2] != k.shape[2])
-        made = _forward(patch, (q, k, v), is_causal, scale, flash_outputs) if is_ours else None
+        theirs = lambda: original(keyset, q, k, v, dropout_p, is_causal, return_debug_mask, scale=scale)
+        made = _Forward((q, k, v), is_causal, scale, flash_outputs).run(patch, theirs) if is_ours else None
         if made is None:
-            return original(keyset, q, k, v, dropout_p, is_causal, return_debug_mask, scale=scale)
+            return theirs()
         state = q.new_empty((2,), dtype=torch.uint64), q.new_empty((), dtype=torch.uint64)
         return (*made, None, None, q.shape[2], k.shape[2], *state, q.new_empty(0))
 
@@ -137,9 +144,10 @@ def _override_cudnn(patch: "Patch", original: Function) -> Function:
     ) -> Any:
         is_ours = dropout_p == 0 and not return_debug_mask and attn_bias is None
         outputs = cudnn_outputs if compute_log_sumexp else cudnn_outputs_without_lse
-        made = _forward(patch, (q, k, v), is_causal, scale, outputs) if is_ours else None
+        theirs = lambda: original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, return_debug_mask, scale=scale)
+        made = _Forward((q, k, v), is_causal, scale, outputs).run(patch, theirs) if is_ours else None
         if made is None:
-            return original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, return_debug_mask, scale=scale)
+            return theirs()
         state = q.new_empty((), dtype=torch.long), q.new_empty((), dtype=torch.long)
         return (*made, None, None, q.shape[2], k.shape[2], *state, None)
 
@@ -161,9 +169,10 @@ def _override_efficient(patch: "Patch", original: Function) -> Function:
     ) -> Any:
         # Logarithms are padded to 32 rows there, which ours are not.
         is_ours = dropout_p == 0 and attn_bias is None and not compute_log_sumexp
-        made = _forward(patch, (q, k, v), is_causal, scale, efficient_outputs) if is_ours else None
+        theirs = lambda: original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, scale=scale)
+        made = _Forward((q, k, v), is_causal, scale, efficient_outputs).run(patch, theirs) if is_ours else None
         if made is None:
-            return original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, scale=scale)
+            return theirs()
         return (*made, q.new_empty((), dtype=torch.long), q.new_empty((), dtype=torch.long))
 
     return run
@@ -173,27 +182,31 @@ def _override_efficient(patch: "Patch", original: Function) -> Function:
 
 
 def _backward(
-    patch: "Patch", grad: torch.Tensor, inputs: Three, o: torch.Tensor, lse: torch.Tensor, is_causal: bool, scale: float
+    patch: "Patch", grad: torch.Tensor, inputs: Three, outputs: Two, is_causal: bool, scale: float, theirs: Callable[[], object]
 ) -> Optional[Three]:
-    grad = columns(grad)
+    grad, (o, lse) = columns(grad), outputs
     is_ours = _fits(*inputs) and lse.is_contiguous() and o.stride(3) == 1 and grad.dtype == o.dtype == inputs[0].dtype and scale > 0
     if not is_ours:
         return None
 
     def make() -> Optional[Described]:
-        plan = patch.plan(backward_problem(*inputs, o, grad, _mask(is_causal)), grad.get_device(), needs_rival=False)
-        return None if plan is None else Described(plan, grad.get_device(), 9, (scale,))
+        plan = patch.plan(backward_problem(*inputs, o, grad, _mask(is_causal)), grad.get_device())
+        if plan is None:
+            return None
+        entry = Described(plan, grad.get_device(), 9, (scale,))
+        return entry if patch.is_as_fast(entry, lambda: launch_backward(entry, grad, inputs, outputs), theirs) else None
 
     entry = patch.entry(_key("attention_bwd", (*inputs, o, grad), is_causal, scale), make)
-    return None if entry is None else launch_backward(entry, grad, inputs, (o, lse))
+    return None if entry is None else launch_backward(entry, grad, inputs, outputs)
 
 
 def _override_flash_backward(patch: "Patch", original: Function) -> Function:
     def run(keyset: Any, grad: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *rest: Any, scale: Optional[float] = None) -> Any:
         cum_q, _, _, _, dropout_p, is_causal, _, _ = rest
         is_ours = dropout_p == 0 and cum_q is None and not (is_causal and q.shape[2] != k.shape[2])
-        made = _backward(patch, grad, (q, k, v), o, lse, is_causal, _scale_of(q, scale)) if is_ours else None
-        return original(keyset, grad, q, k, v, o, lse, *rest, scale=scale) if made is None else made
+        theirs = lambda: original(keyset, grad, q, k, v, o, lse, *rest, scale=scale)
+        made = _backward(patch, grad, (q, k, v), (o, lse), is_causal, _scale_of(q, scale), theirs) if is_ours else None
+        return theirs() if made is None else made
 
     return run
 
@@ -202,8 +215,9 @@ def _override_cudnn_backward(patch: "Patch", original: Function) -> Function:
     def run(keyset: Any, grad: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *rest: Any, scale: Optional[float] = None) -> Any:
         _, _, bias, cum_q, _, _, _, dropout_p, is_causal = rest
         is_ours = dropout_p == 0 and cum_q is None and bias is None
-        made = _backward(patch, grad, (q, k, v), o, lse, is_causal, _scale_of(q, scale)) if is_ours else None
-        return original(keyset, grad, q, k, v, o, lse, *rest, scale=scale) if made is None else made
+        theirs = lambda: original(keyset, grad, q, k, v, o, lse, *rest, scale=scale)
+        made = _backward(patch, grad, (q, k, v), (o, lse), is_causal, _scale_of(q, scale), theirs) if is_ours else None
+        return theirs() if made is None else made
 
     return run
 

@@ -144,11 +144,13 @@ class Taken(_patch.Patch):
     """A patch of nothing: plans are the host's for problems of `winners`, and misses are kept."""
 
     def __init__(self, winners=("attention", "attention_bwd")):
-        self.winners, self.plans, self.missed = winners, [], []
+        self.winners, self.plans, self.missed, self.is_faster = winners, [], [], True
         self.least_gain, self._entries, self._lock = 1.0, {}, mock.MagicMock()
 
-    def plan(self, problem, index, needs_rival=True):
-        assert not needs_rival
+    def is_as_fast(self, entry, ours, theirs):
+        return self.is_faster
+
+    def plan(self, problem, index):
         if problem.op not in self.winners:
             self.missed.append(problem)
             return None
@@ -242,6 +244,13 @@ class Patched(OnHost):
         self.assertEqual([problem.op for problem in self.patch.missed], ["attention"])
         self.assert_atens("flash_attention", *inputs())
         self.assertEqual(len(self.patch.missed), 1)
+
+    def test_a_winner_that_is_slower_than_atens_kernel_is_not_taken(self):
+        self.patch.is_faster = False
+        self.assertEqual(self.run_override("flash_attention", *inputs()), "aten")
+        self.assertEqual(len(self.patch.plans), 1)
+        self.assertEqual(self.run_override("flash_attention", *inputs()), "aten")
+        self.assertEqual(len(self.patch.plans), 1)
 
     def test_a_winner_for_a_scale_serves_that_scale(self):
         q, k, v = inputs()

@@ -187,8 +187,7 @@ class Refusals(unittest.TestCase):
                 call()
 
     def test_tensors_of_two_devices(self):
-        with FakeTensorMode():
-            tensors = torch.empty(2, 2, device="cuda:0"), torch.empty(2, 2, device="cuda:1")
+        tensors = [mock.Mock(layout=torch.strided, dtype=torch.float16, device=torch.device("cuda", index)) for index in (0, 1)]
         with self.assertRaisesRegex(TypeError, "tensors are on cuda:0 and cuda:1; move them to one device"):
             refuse_inputs("mm", *tensors)
 
