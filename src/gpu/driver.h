@@ -223,10 +223,16 @@ class Library {
     Library& operator=(Library&&) = delete;
     // The kernel of that name for the current context. Throws DriverError{refused} if there is none.
     Function function(const std::string& symbol) const;
+    // The same with its code loaded and the step's shared memory allowed. The driver is asked once a context and kernel, and
+    // again where a step wants more: while other threads load code, each question may wait for them. Throws DriverError{refused}
+    // for a step that no launch may have. Thread-safe.
+    Function ready(const std::string& symbol, const LaunchStep& step) const;
 
   private:
+    struct Ready;
     std::shared_ptr<const Driver> driver_;
     void* raw_ = nullptr;
+    std::unique_ptr<Ready> ready_;
 };
 
 // CUtensorMap by value, 64-byte aligned as the hardware wants it.

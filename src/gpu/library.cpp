@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "src/gpu/driver_api.h"
 
@@ -15,9 +18,36 @@ bool is_cluster(const Dim3& cluster) {
     return cluster.x * cluster.y * cluster.z > 1;
 }
 
+// The driver would refuse such a launch only when it is enqueued; here it is refused where the code is loaded.
+void check_fits(const Driver& driver, const LaunchStep& step, const Function::Info& info) {
+    const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
+    const bool too_many = info.max_threads > 0 && threads > static_cast<std::uint64_t>(info.max_threads);
+    if (too_many) throw_if_failed(driver, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "cuLaunchKernelEx (threads per block)");
+}
+
 }  // namespace
 
-Library::Library(std::shared_ptr<const Driver> driver, std::span<const std::byte> cubin) : driver_(std::move(driver)) {
+// Kernels whose code is in a context. Its number is never given to another.
+struct Library::Ready {
+    struct Kernel {
+        std::uint64_t context;
+        std::string symbol;
+        Function function;
+        Function::Info info;
+        std::size_t dynamic_smem_bytes;
+    };
+    std::mutex mutex;
+    std::vector<Kernel> kernels;
+
+    Kernel* find(std::uint64_t context, const std::string& symbol) {
+        const auto is_it = [&](const Kernel& kernel) { return kernel.context == context && kernel.symbol == symbol; };
+        const auto found = std::find_if(kernels.begin(), kernels.end(), is_it);
+        return found == kernels.end() ? nullptr : &*found;
+    }
+};
+
+Library::Library(std::shared_ptr<const Driver> driver, std::span<const std::byte> cubin)
+    : driver_(std::move(driver)), ready_(std::make_unique<Ready>()) {
     CUlibrary library = nullptr;
     const CUresult result = driver_->api().library_load_data(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
     throw_if_failed(*driver_, result, "cuLibraryLoadData");
@@ -28,7 +58,8 @@ Library::~Library() {
     if (raw_ != nullptr) driver_->api().library_unload(static_cast<CUlibrary>(raw_));
 }
 
-Library::Library(Library&& other) noexcept : driver_(std::move(other.driver_)), raw_(std::exchange(other.raw_, nullptr)) {}
+Library::Library(Library&& other) noexcept
+    : driver_(std::move(other.driver_)), raw_(std::exchange(other.raw_, nullptr)), ready_(std::move(other.ready_)) {}
 
 Function Library::function(const std::string& symbol) const {
     const Driver::Api& api = driver_->api();
@@ -41,6 +72,33 @@ Function Library::function(const std::string& symbol) const {
     function.driver_ = driver_.get();
     function.raw_ = raw;
     return function;
+}
+
+// Code is loaded without the lock: threads that ask for what is there do not wait for it.
+Function Library::ready(const std::string& symbol, const LaunchStep& step) const {
+    const auto context = current_context(*driver_);
+    const std::uint64_t id = context ? context->id : 0;  // none: the driver says so below
+    {
+        const std::lock_guard lock(ready_->mutex);
+        const Ready::Kernel* const known = ready_->find(id, symbol);
+        if (known != nullptr && step.dynamic_smem_bytes <= known->dynamic_smem_bytes) {
+            check_fits(*driver_, step, known->info);
+            return known->function;
+        }
+    }
+    Ready::Kernel made{id, symbol, function(symbol), {}, step.dynamic_smem_bytes};
+    made.info = made.function.info();
+    check_fits(*driver_, step, made.info);
+    if (step.dynamic_smem_bytes > 0) made.function.allow_dynamic_smem(step.dynamic_smem_bytes);
+    made.function.force_load();
+    const std::lock_guard lock(ready_->mutex);
+    Ready::Kernel* const known = ready_->find(id, symbol);
+    if (known == nullptr) {
+        ready_->kernels.push_back(made);
+    } else {
+        known->dynamic_smem_bytes = std::max(known->dynamic_smem_bytes, made.dynamic_smem_bytes);
+    }
+    return made.function;
 }
 
 Function::Info Function::info() const {

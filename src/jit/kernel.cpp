@@ -14,8 +14,7 @@ namespace {
 constexpr std::size_t kMaxArguments = 64;
 constexpr std::size_t kMaxTensorMaps = 4;
 
-constexpr int kInvalidValue = 1;            // CUDA_ERROR_INVALID_VALUE
-constexpr int kLaunchOutOfResources = 701;  // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+constexpr int kInvalidValue = 1;  // CUDA_ERROR_INVALID_VALUE
 
 // Where one launch's parameters live while the driver copies them.
 struct Parameters {
@@ -89,23 +88,6 @@ struct Demand {
     void operator()(const Other&) {}
 };
 
-// The driver would refuse such a launch only when it is enqueued; here it is refused where the code is loaded.
-void check_fits(const gpu::Driver& driver, const LaunchStep& step, const gpu::Function& function) {
-    const auto info = function.info();
-    const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
-    const bool too_many = info.max_threads > 0 && threads > static_cast<std::uint64_t>(info.max_threads);
-    if (too_many) gpu::throw_if_failed(driver, kLaunchOutOfResources, "cuLaunchKernelEx (threads per block)");
-}
-
-gpu::Function load_function(const gpu::Driver& driver, const gpu::Library& library, const std::string& symbol,
-                            const LaunchStep& step) {
-    gpu::Function function = library.function(symbol + step.entry);
-    check_fits(driver, step, function);
-    if (step.dynamic_smem_bytes > 0) function.allow_dynamic_smem(step.dynamic_smem_bytes);
-    function.force_load();
-    return function;
-}
-
 }  // namespace
 
 BoundLaunch::BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<const gpu::Library> library,
@@ -123,7 +105,7 @@ BoundLaunch::BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_
         outputs_needed_ = std::max(outputs_needed_, demand.outputs);
         scalars_needed_ = std::max(scalars_needed_, demand.scalars);
         for (std::size_t i = 0; i < demand.maps; ++i) map_caches_.push_back(std::make_unique<MapCache>());
-        functions_.push_back(load_function(*driver_, *library_, symbol, step));
+        functions_.push_back(library_->ready(symbol + step.entry, step));
     }
 }
 

@@ -238,6 +238,24 @@ TEST(Library, FindsKernelsByName) {
     EXPECT_GT(ready.function.blocks_per_sm(128, 0), 0);
 }
 
+TEST(Library, TheDriverIsAskedOnceForAKernelOfAContext) {
+    Sandbox sandbox("rule on=cuLibraryGetKernel nth=3 do=return code=500");
+    if (!in_fake_process(sandbox)) return;
+    const Ready ready;  // asks for the first time
+    const auto answer = [&](unsigned threads, std::size_t smem_bytes) {
+        LaunchStep step;
+        step.block = {threads, 1, 1};
+        step.dynamic_smem_bytes = smem_bytes;
+        return driver_code([&] { ready.library.ready("tiny_plain_0", step); });
+    };
+    EXPECT_EQ(answer(32, 60000), 0);
+    EXPECT_EQ(answer(32, 60000), 0);
+    EXPECT_EQ(answer(64, 100), 0);
+    EXPECT_EQ(answer(2048, 100), 701);
+    EXPECT_EQ(answer(32, 100000), 500) << "more shared memory than before is a question, the third";
+    EXPECT_EQ(answer(32, 100000), 0);
+}
+
 TEST(Library, CubinOfAnotherArchitectureIsRefused) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox)) return;
