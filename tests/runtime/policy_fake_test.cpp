@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -343,6 +344,53 @@ TEST(Workspace, WithCountersMayBeMadeDuringACapture) {
     graph.launch(session.stream.handle());
     session.stream.synchronize();
     EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+// A context beside the device's primary one. Current from its making on.
+class SecondContext {
+  public:
+    SecondContext() { EXPECT_EQ(entry<int (*)(void**, unsigned, int)>("cuCtxCreate", 3020)(&raw_, 0, 0), 0); }
+    ~SecondContext() { EXPECT_EQ(entry<int (*)(void*)>("cuCtxDestroy", 4000)(raw_), 0); }
+    SecondContext(const SecondContext&) = delete;
+    SecondContext& operator=(const SecondContext&) = delete;
+
+  private:
+    template <typename Function>
+    static Function entry(const char* name, int version) {
+        using Look = int (*)(const char*, void**, int, std::uint64_t, void*);
+        const auto look = reinterpret_cast<Look>(::dlsym(::dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2"));
+        void* found = nullptr;
+        EXPECT_EQ(look(name, &found, version, 0, nullptr), 0);
+        return reinterpret_cast<Function>(found);
+    }
+    void* raw_ = nullptr;
+};
+
+TEST(Contexts, OfOneDeviceHaveTheirOwnPlansOfOneKernel) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma"}}})) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
+        EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 1);
+        EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 2) << "the code is loaded into each context";
+        return;
+    }
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const auto expect_right_answers = [&] {
+        const gpu::Stream stream(session.driver);
+        const GemmData data(session.driver, problem);
+        for (int turn = 0; turn < 2; ++turn) tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
+        stream.synchronize();
+        EXPECT_EQ(data.wrong(1, 0), 0);
+    };
+    expect_right_answers();
+    {
+        const SecondContext second;
+        expect_right_answers();
+    }
+    session.context.make_current();
+    expect_right_answers();
 }
 
 TEST(Devices, HaveTheirOwnPlans) {

@@ -1,4 +1,4 @@
-// Entry points that need no context, and the primary contexts.
+// Entry points that need no context, and the contexts.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
@@ -198,15 +198,38 @@ CUresult device_get_uuid(CUuuid* uuid, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
+// REQUIRES: the machine's lock.
+unsigned long long next_context_id() {
+    static unsigned long long last = 0;
+    return ++last;
+}
+
 CUresult primary_ctx_retain(CUcontext* context, CUdevice device) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
     if (const CUresult result = enter("cuDevicePrimaryCtxRetain", std::to_string(device)); result != CUDA_SUCCESS) return result;
     if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-    static unsigned long long next_id = 1;
     CUctx_st& primary = machine.contexts[static_cast<std::size_t>(device)];
-    if (primary.retained++ == 0) primary.id = next_id++;
+    if (primary.retained++ == 0) primary.id = next_context_id();
     *context = &primary;
+    return CUDA_SUCCESS;
+}
+
+// Becomes current, as the driver's. Its memory lives to the end of the process.
+CUresult ctx_create(CUcontext* context, unsigned, CUdevice device) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = enter("cuCtxCreate", std::to_string(device)); result != CUDA_SUCCESS) return result;
+    if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+    machine.made_contexts.push_back(
+        std::make_unique<CUctx_st>(CUctx_st{.ordinal = device, .id = next_context_id(), .retained = 1}));
+    *context = t_current = machine.made_contexts.back().get();
+    return CUDA_SUCCESS;
+}
+
+CUresult ctx_destroy(CUcontext context) {
+    if (const CUresult result = enter("cuCtxDestroy"); result != CUDA_SUCCESS) return result;
+    if (context == t_current) t_current = nullptr;
     return CUDA_SUCCESS;
 }
 
@@ -279,6 +302,8 @@ std::vector<Entry> device_entries() {
     const PFN_cuDeviceGetUuid_v11040 f_uuid = Outside<device_get_uuid>::call;
     const PFN_cuDevicePrimaryCtxRetain_v7000 f_retain = Outside<primary_ctx_retain>::call;
     const PFN_cuDevicePrimaryCtxRelease_v11000 f_release = Outside<primary_ctx_release>::call;
+    const PFN_cuCtxCreate_v3020 f_create = Outside<ctx_create>::call;
+    const PFN_cuCtxDestroy_v4000 f_destroy = Outside<ctx_destroy>::call;
     const PFN_cuCtxSetCurrent_v4000 f_set = Outside<ctx_set_current>::call;
     const PFN_cuCtxGetCurrent_v4000 f_current = Outside<ctx_get_current>::call;
     const PFN_cuCtxGetId_v12000 f_id = Outside<ctx_get_id>::call;
@@ -296,6 +321,8 @@ std::vector<Entry> device_entries() {
             entry("cuDeviceGetUuid", 11040, f_uuid),
             entry("cuDevicePrimaryCtxRetain", 7000, f_retain),
             entry("cuDevicePrimaryCtxRelease", 11000, f_release),
+            entry("cuCtxCreate", 3020, f_create),
+            entry("cuCtxDestroy", 4000, f_destroy),
             entry("cuCtxSetCurrent", 4000, f_set),
             entry("cuCtxGetCurrent", 4000, f_current),
             entry("cuCtxGetId", 12000, f_id),

@@ -151,6 +151,7 @@ class Machine {
     void wait_idle();
 
     std::vector<CUctx_st> contexts;  // primary, one for each device
+    std::vector<std::unique_ptr<CUctx_st>> made_contexts;
     std::vector<CUstream_st*> capturing;
     // Libraries stay when they are unloaded: a graph may still hold their launches.
     std::vector<std::unique_ptr<CUlib_st>> libraries;
