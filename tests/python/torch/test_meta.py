@@ -1,5 +1,6 @@
 """What torch sees of the operators without a GPU: shapes, strides, gradients' graphs, compilation on fake tensors, refusals."""
 
+import dataclasses
 import unittest
 from unittest import mock
 
@@ -10,6 +11,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import autotune.torch as at
+from autotune import Problem, Tensor
+from autotune.handle import PlanInfo
+from autotune.torch import _patch
 from autotune.torch._engine import refuse_inputs
 from autotune.torch._patch import _OVERRIDES
 
@@ -171,6 +175,94 @@ class Registration(unittest.TestCase):
             q, k = (torch.empty(2, heads, 96, 64, dtype=torch.bfloat16, device="cuda") for heads in (8, 2))
             out = torch.compile(attend, backend="aot_eager", fullgraph=True)(q, k, k)
         self.assertEqual((out.shape, out.stride()), (q.shape, q.stride()))
+
+
+class Rule(unittest.TestCase):
+    """What a patch takes over, by what is on record of a problem."""
+
+    PROBLEM = Problem("gemm", {name: Tensor("f16", (64, 64)) for name in "abc"})
+
+    def setUp(self):
+        self.info = PlanInfo("shipped", "gemm/mma", True, 0.0, 10.0, 0, 0, 11.0)
+        self.gain = 1.0  # of ours in a race here
+        self.raced = []
+        for owner, name, made in (
+            (_patch, "_records", mock.Mock(has=lambda problem: True)),
+            (_patch._engine, "plan_of", lambda problem, index: mock.Mock(info=self.info)),
+            (_patch, "race_queued", self.race),
+            (_patch._engine, "is_capturing", lambda: False),
+            (torch.cuda, "device", mock.MagicMock()),
+        ):
+            replaced = mock.patch.object(owner, name, made)
+            replaced.start()
+            self.addCleanup(replaced.stop)
+        self.addCleanup(at.clear_misses)
+
+    def race(self, functions):
+        self.raced.append(functions)
+        return {"aten": [self.gain], "ours": [1.0]}
+
+    def patch(self, least_gain=1.0, only=None):
+        patch = object.__new__(_patch.Patch)
+        patch.least_gain, patch._only = least_gain, only
+        return patch
+
+    def is_taken(self, patch):
+        return patch.plan(self.PROBLEM, 0) is not None
+
+    def test_a_rival_on_record_decides(self):
+        for rival_us, least_gain, expected in ((11.0, 1.0, True), (10.0, 1.0, True), (9.9, 1.0, False), (10.4, 1.05, False)):
+            with self.subTest(rival_us=rival_us, least_gain=least_gain):
+                self.info = dataclasses.replace(self.info, recorded_rival_us=rival_us)
+                self.assertEqual(self.is_taken(self.patch(least_gain)), expected)
+        self.assertEqual(at.misses(), {})
+
+    def test_what_is_no_winner_of_the_problem_is_a_miss(self):
+        for origin in ("near", "default", "loaded"):
+            self.info = dataclasses.replace(self.info, origin=origin)
+            self.assertFalse(self.is_taken(self.patch()))
+        self.assertEqual(at.misses(), {self.PROBLEM: 3})
+
+    def test_what_is_not_wanted_is_neither_taken_nor_a_miss(self):
+        self.assertFalse(self.is_taken(self.patch(only=lambda problem: problem.op != "gemm")))
+        self.assertTrue(self.is_taken(self.patch(only=lambda problem: problem.op == "gemm")))
+        self.assertEqual(at.misses(), {})
+
+    def test_a_product_without_a_rival_on_record_is_atens(self):
+        a = mock.Mock(spec=torch.Tensor, dtype=torch.float16, device=torch.device("cuda", 0), shape=torch.Size((64, 64)))
+        a.dim.return_value, a.data_ptr.return_value, a.stride.return_value, a.get_device.return_value = 2, 1 << 20, (64, 1), 0
+        with mock.patch.object(_patch, "Gemm", lambda plan, index: "ours"):
+            self.assertEqual(self.patch().product(a, a), "ours")
+            self.info = dataclasses.replace(self.info, recorded_rival_us=0.0)
+            self.assertIsNone(self.patch().product(a, a))
+
+    def test_where_no_rival_is_on_record_both_are_raced_here(self):
+        entry = mock.Mock(index=0, plan=mock.Mock(info=self.info))
+        ours, theirs = (lambda: None), (lambda: None)
+        self.assertTrue(self.patch().is_as_fast(entry, ours, theirs))
+        self.assertEqual(self.raced, [])
+        entry.plan.info = dataclasses.replace(self.info, recorded_rival_us=0.0)
+        for gain, least_gain, expected in ((1.0, 1.0, True), (0.99, 1.0, False), (1.04, 1.05, False)):
+            self.gain = gain
+            self.assertEqual(self.patch(least_gain).is_as_fast(entry, ours, theirs), expected)
+            self.assertEqual(self.raced.pop(), {"aten": theirs, "ours": ours})
+
+    def test_a_softmax_that_is_slower_is_atens(self):
+        x = torch.zeros(4, 64, dtype=torch.float16)
+        self.info = dataclasses.replace(self.info, recorded_rival_us=0.0)
+        with mock.patch.object(_patch, "Described", lambda plan, index, count: mock.Mock(plan=plan, index=index)):
+            for self.gain, expected in ((1.1, True), (0.9, False)):
+                self.assertEqual(_patch._softmax_entry(self.patch(), x, lambda: None) is not None, expected)
+
+    def test_a_patch_that_is_made_again_remembers_what_was_decided(self):
+        everything = lambda problem: True
+        for only in (None, everything):
+            with at.patch(least_gain=7.0, only=only) as first:
+                first.entry("key", lambda: None)
+            with at.patch(least_gain=7.0, only=only) as second:
+                self.assertIsNone(second.entry("key", self.fail))
+        with at.patch(least_gain=7.0, only=lambda problem: False) as other:
+            self.assertEqual(other._entries, {})
 
 
 class Refusals(unittest.TestCase):
