@@ -79,7 +79,7 @@ def race_queued(functions: Dict[str, Callable[[], object]], *, rounds: int = 7, 
             small.add_(1)
             function()
 
-    def queued(function: Callable[[], object]) -> Callable[[], None]:
+    def queued(function: Callable[[], object]) -> Callable[[], object]:
         return lambda: run(function)
 
     runs = {name: queued(function) for name, function in functions.items()}

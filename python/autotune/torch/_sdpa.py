@@ -118,7 +118,7 @@ def _override_flash(patch: "Patch", original: Function) -> Function:
     ) -> Any:
         # This operator aligns the mask of unequal lengths at the bottom right, and attention's function never asks it for one.
         is_ours = dropout_p == 0 and not return_debug_mask and q.shape[3] == v.shape[3] and not (is_causal and q.shape[2] != k.shape[2])
-        theirs = lambda: original(keyset, q, k, v, dropout_p, is_causal, return_debug_mask, scale=scale)
+        theirs: Callable[[], Any] = lambda: original(keyset, q, k, v, dropout_p, is_causal, return_debug_mask, scale=scale)
         made = _Forward((q, k, v), is_causal, scale, flash_outputs).run(patch, theirs) if is_ours else None
         if made is None:
             return theirs()
@@ -144,7 +144,9 @@ def _override_cudnn(patch: "Patch", original: Function) -> Function:
     ) -> Any:
         is_ours = dropout_p == 0 and not return_debug_mask and attn_bias is None
         outputs = cudnn_outputs if compute_log_sumexp else cudnn_outputs_without_lse
-        theirs = lambda: original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, return_debug_mask, scale=scale)
+        theirs: Callable[[], Any] = lambda: original(
+            keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, return_debug_mask, scale=scale
+        )
         made = _Forward((q, k, v), is_causal, scale, outputs).run(patch, theirs) if is_ours else None
         if made is None:
             return theirs()
@@ -169,7 +171,7 @@ def _override_efficient(patch: "Patch", original: Function) -> Function:
     ) -> Any:
         # Logarithms are padded to 32 rows there, which ours are not.
         is_ours = dropout_p == 0 and attn_bias is None and not compute_log_sumexp
-        theirs = lambda: original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, scale=scale)
+        theirs: Callable[[], Any] = lambda: original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, scale=scale)
         made = _Forward((q, k, v), is_causal, scale, efficient_outputs).run(patch, theirs) if is_ours else None
         if made is None:
             return theirs()
@@ -204,7 +206,7 @@ def _override_flash_backward(patch: "Patch", original: Function) -> Function:
     def run(keyset: Any, grad: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *rest: Any, scale: Optional[float] = None) -> Any:
         cum_q, _, _, _, dropout_p, is_causal, _, _ = rest
         is_ours = dropout_p == 0 and cum_q is None and not (is_causal and q.shape[2] != k.shape[2])
-        theirs = lambda: original(keyset, grad, q, k, v, o, lse, *rest, scale=scale)
+        theirs: Callable[[], Any] = lambda: original(keyset, grad, q, k, v, o, lse, *rest, scale=scale)
         made = _backward(patch, grad, (q, k, v), (o, lse), is_causal, _scale_of(q, scale), theirs) if is_ours else None
         return theirs() if made is None else made
 
@@ -215,7 +217,7 @@ def _override_cudnn_backward(patch: "Patch", original: Function) -> Function:
     def run(keyset: Any, grad: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *rest: Any, scale: Optional[float] = None) -> Any:
         _, _, bias, cum_q, _, _, _, dropout_p, is_causal = rest
         is_ours = dropout_p == 0 and cum_q is None and bias is None
-        theirs = lambda: original(keyset, grad, q, k, v, o, lse, *rest, scale=scale)
+        theirs: Callable[[], Any] = lambda: original(keyset, grad, q, k, v, o, lse, *rest, scale=scale)
         made = _backward(patch, grad, (q, k, v), (o, lse), is_causal, _scale_of(q, scale), theirs) if is_ours else None
         return theirs() if made is None else made
 
