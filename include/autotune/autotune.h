@@ -316,10 +316,14 @@ typedef struct autotune_attention_problem {
     int has_lse; /* 1: attention writes f32 [batch, q_heads, q_len], the logarithm of each row's sum; the gradients always read it
                   */
     int any_order; /* of the gradients: 0: the same input gives the same bits; 1: any order of additions will do */
+    /* Above 0: `batch` sequences of different lengths are packed into the rows of Q [1, q_heads, total_q, d] and the like, which
+     * AUTOTUNE_BSHD lays out as [total_q, q_heads, d]; q_len and kv_len are those of the longest. lse is [q_heads, total_q].
+     * Attention alone. */
+    int64_t total_q, total_kv; /* rows of all sequences; total_kv 0: total_q */
 } autotune_attention_problem;
 
 /* As autotune_gemm_plan(); autotune_run() takes the addresses in the order q, k, v, o, lse and one f32 scalar, the scale, which
- * is above 0.
+ * is above 0. Of packed sequences q_offsets and kv_offsets follow lse.
  * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
  * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_attention_plan(autotune_handle handle, const autotune_attention_problem* problem,
@@ -330,6 +334,16 @@ AUTOTUNE_API autotune_status autotune_attention_plan(autotune_handle handle, con
 AUTOTUNE_API autotune_status autotune_tuned_attention(autotune_handle handle, const autotune_attention_problem* problem,
                                                       float scale, const void* q, const void* k, const void* v, void* o,
                                                       float* lse, struct CUstream_st* stream);
+
+/* The same of packed sequences: q_offsets and kv_offsets, batch + 1 ascending numbers each in device memory, are the rows at which
+ * sequences begin, from 0 to total_q and total_kv. They are not checked, which would take a copy to the host: where they do not
+ * ascend, or leave a sequence longer than q_len or kv_len, rows of o are wrong or not written, and nothing else is touched.
+ * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR,
+ * FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
+AUTOTUNE_API autotune_status autotune_tuned_attention_packed(autotune_handle handle, const autotune_attention_problem* problem,
+                                                             float scale, const void* q, const void* k, const void* v, void* o,
+                                                             float* lse, const int32_t* q_offsets, const int32_t* kv_offsets,
+                                                             struct CUstream_st* stream);
 
 /* Addresses of one call of the gradients; `o` and `lse` are what attention gave. */
 typedef struct autotune_attention_gradients {
@@ -361,7 +375,8 @@ AUTOTUNE_API autotune_status autotune_tuned_attention_bwd(autotune_handle handle
  * nt, tn, tt), order (row, column); scalars of a call: alpha and beta, both f32. Any strides with one contiguous dimension of the
  *          last two are taken: they say the layout and the order where the attributes do not.
  *   add    tensors a, b, c, contiguous and of any rank, without attributes and scalars; c may be a or b.
- *   attention      q, k, v, o, lse (f32, optional); attributes mask, left, right, compute; a call's scalar: scale, f32
+ *   attention      q, k, v, o, lse (f32, optional), q_offsets, kv_offsets (i32, optional: packed sequences); attributes mask, left,
+ *                  right, compute, max_q, max_kv; a call's scalar: scale, f32
  *   attention_bwd  q, k, v, o, lse, do, dq, dk, dv; the same, and deterministic (yes, any)
  *
  * Tensors of a problem are found by name. A call passes addresses and scalars in the order of this table. */

@@ -222,13 +222,18 @@ struct AttentionOperands {
     void* o = nullptr;
     float* lse = nullptr;
     float scale = 0;
+    const std::int32_t* q_offsets = nullptr;  // of packed sequences
+    const std::int32_t* kv_offsets = nullptr;
 };
 // O = softmax(scale Q K^T, masked) V of each head on `stream`, by the best kernel known: see autotune_tuned_attention(). A scale
 // of 0 is 1 / sqrt(d). Throws StatusError.
 inline void tuned_attention(const Handle& handle, const autotune_attention_problem& problem, const AttentionOperands& call,
                             CUstream_st* stream) {
     throw_if_failed(
-        autotune_tuned_attention(handle.get(), &problem, call.scale, call.q, call.k, call.v, call.o, call.lse, stream));
+        problem.total_q != 0
+            ? autotune_tuned_attention_packed(handle.get(), &problem, call.scale, call.q, call.k, call.v, call.o, call.lse,
+                                              call.q_offsets, call.kv_offsets, stream)
+            : autotune_tuned_attention(handle.get(), &problem, call.scale, call.q, call.k, call.v, call.o, call.lse, stream));
 }
 
 // autotune_attention_gradients with struct_size set.

@@ -10,6 +10,7 @@
 #include "kernel_templates/attention/mask.cuh"
 #include "kernel_templates/named_configs.h"
 #include "src/core/family.h"
+#include "src/core/fill.h"
 #include "src/core/integer_math.h"
 #include "src/core/launch_plan.h"
 #include "src/core/op.h"
@@ -22,7 +23,8 @@ class DescribedTensors;
 namespace autotune::attention {
 
 // Tensor and scalar indices of every attention problem.
-enum TensorIndex : int { kQ = 0, kK = 1, kV = 2, kO = 3, kLse = 4 };
+// The last two are of packed problems alone.
+enum TensorIndex : int { kQ = 0, kK = 1, kV = 2, kO = 3, kLse = 4, kQOffsets = 5, kKvOffsets = 6 };
 enum ScalarIndex : int { kScale = 0 };
 // Dimensions of q, k, v and o.
 enum DimIndex : int { kBatch = 0, kHead = 1, kRow = 2, kColumn = 3 };
@@ -51,17 +53,22 @@ Strides strides_of(const Tensor& tensor);
 struct View {
     explicit View(const Problem& problem);
 
-    std::int64_t b, q_heads, kv_heads, q_len, kv_len, d, dv;
+    std::int64_t b, q_heads, kv_heads, q_len, kv_len, d, dv;  // lengths: of the longest sequence, where they are packed
+    bool is_packed;                                           // sequences lie one after the other in the rows of a tensor
+    std::int64_t total_q, total_kv;                           // rows of all sequences of a head
     DType type;
     std::int64_t element_bytes;
     bool is_tf32;  // f32 elements, multiplied in tf32
-    Band band;
+    Band band;                  // with a diagonal of the longest lengths, where sequences are packed
+    Band unaligned;             // where the diagonal begins at key 0
+    bool ends_at_bottom_right;  // the last query sees the last key
     bool has_lse;
     std::array<Strides, 4> strides;  // q, k, v, o
     std::array<int, 4> align;        // bytes that divide every row's begin and length
 
     std::int64_t group() const { return q_heads / kv_heads; }  // query heads that share keys and values
-    std::int64_t rows() const { return b * q_heads * q_len; }
+    std::int64_t rows() const { return q_heads * total_q; }  // of all heads and batches
+    Band band_of_lengths(std::int64_t queries, std::int64_t keys) const;
     bool is_masked() const { return band.has_low || band.has_high; }
     // (query, key) pairs that the mask lets see each other, over all batches and heads.
     double visible_pairs() const;
@@ -71,6 +78,8 @@ struct View {
 struct Spec {
     std::int64_t b = 1, q_heads = 1, kv_heads = 0, q_len = 1, kv_len = 0, d = 0,
                  dv = 0;  // 0: as the queries' heads, length, size
+    bool is_packed = false;
+    std::int64_t total_q = 0, total_kv = 0;  // of packed sequences; 0: half of what `b` longest ones have
     DType type = DType::bf16;
     bool is_tf32 = false;
     std::string mask = "none";
@@ -104,6 +113,21 @@ Strides given_strides(const DescribedTensors& tensors, const char* name);
 void check_extents(const DescribedTensors& tensors, const char* name, const std::vector<std::int64_t>& wanted);
 int row_alignment(int base, const Tensor& tensor);
 void check_no_overlap(const Tensor& tensor);
+
+// Where a sequence lies in its tensors' rows, how long it is, and what its queries see: of an unpacked batch all of it.
+struct Sequence {
+    std::int64_t first_q = 0, first_kv = 0, q_len = 0, kv_len = 0;
+    Band band;
+};
+// By the values of the offsets, `tensors` as OpOracle::reference_on_host has them.
+Sequence sequence_of(const View& view, std::span<const std::vector<double>> tensors, std::int64_t b);
+// Of a row of the output, by its number in the logical order.
+struct RowPlace {
+    std::int64_t b = 0, head = 0, row = 0;  // row: of its sequence
+};
+RowPlace place_of(const View& view, std::span<const std::vector<double>> tensors, std::int64_t line);
+// How tests and timing fill the offsets of queries or keys.
+Fill offsets_fill(const View& view, int tensor);
 
 // Lengths and strides around those of `problem`, in its class.
 std::vector<Problem> awkward_neighbours(const Problem& problem);
@@ -140,11 +164,16 @@ RowWeights weights_of(const View& view, double scale, std::span<const std::vecto
 
 // ---- for families ----
 
-// The facts that every attention family binds: element_type, tf32, d, dv, has_low, has_high, align_q, align_k, align_v, align_o.
+// The facts that the families of attention and of its gradients bind: element_type, tf32, d, dv, has_low, has_high, align_q,
+// align_k, align_v, align_o. And those and `packed`, for families that take packed sequences.
 std::vector<Binding> facts(const Problem& problem);
+std::vector<Binding> facts_with_packing(const Problem& problem);
 // The arguments with which every attention kernel's list begins (attention/call.cuh): q, k, v, o, lse, scale, sizes, mask,
-// strides.
+// strides, and of packed sequences offsets, their rows and whether masks end at the bottom right.
 std::vector<Argument> arguments(const Problem& problem);
+
+// What packed sequences add to those, at their end.
+std::vector<Argument> packing_arguments(const View& view);
 
 // Scores that a kernel computes if it works in tiles: those of every tile that a row of it sees a key of, over all heads.
 double computed_pairs(const View& view, std::int64_t block_q, std::int64_t block_k);

@@ -30,6 +30,27 @@ std::vector<OpOption> all_options() {
     return all;
 }
 
+namespace {
+
+std::vector<OpOption> forward_options() {
+    std::vector<OpOption> all = all_options();
+    const std::vector<OpOption> packing = {
+        {"packed", {"no", "yes"}, "", "yes: B sequences of up to S rows lie one after the other; their lengths differ"},
+        {"total-q", {}, "integer >= S", "queries of all packed sequences; half of B S if left out"},
+        {"total-kv", {}, "integer >= S", "keys of all packed sequences; half of B times the most if left out"}};
+    all.insert(all.end(), packing.begin(), packing.end());
+    return all;
+}
+
+std::vector<OpOption> forward_attributes() {
+    std::vector<OpOption> all = shared_options();
+    all.push_back({"max_q", {}, "integer >= 1", "queries of the longest packed sequence; all of them if left out"});
+    all.push_back({"max_kv", {}, "integer >= 1", "keys of the longest packed sequence; all of them if left out"});
+    return all;
+}
+
+}  // namespace
+
 }  // namespace attention
 
 namespace {
@@ -48,11 +69,11 @@ class AttentionOp final : public Op {
     }
     std::string_view shape_form() const override { return "BxHxSxD"; }
     std::vector<OpAlias> aliases() const override { return {}; }
-    std::vector<OpOption> options() const override { return attention::all_options(); }
+    std::vector<OpOption> options() const override { return attention::forward_options(); }
     std::vector<ProblemRequest> examples() const override;
 
     std::vector<TensorForm> tensors() const override;
-    std::vector<OpOption> attributes() const override { return attention::shared_options(); }
+    std::vector<OpOption> attributes() const override { return attention::forward_attributes(); }
     Problem problem(const ProblemRequest& request) const override { return attention::parse(*this, request); }
     DescribedProblem described(const ProblemDescription& description) const override {
         return attention::described(*this, description);
@@ -80,7 +101,10 @@ std::vector<TensorForm> AttentionOp::tensors() const {
             {"k", Access::in, {"b", "kv_heads", "kv_len", "d"}},
             {"v", Access::in, {"b", "kv_heads", "kv_len", "dv"}},
             {"o", Access::out, {"b", "q_heads", "q_len", "dv"}},
-            {"lse", Access::out, {"b", "q_heads", "q_len"}, true, "f32: log of the sum of e^(scale q k) over the keys of a row"}};
+            {"lse", Access::out, {"b", "q_heads", "q_len"}, true, "f32: log of the sum of e^(scale q k) over the keys of a row"},
+            {"q_offsets", Access::in, {"sequences + 1"}, true,
+             "i32, ascending: where each sequence's rows of q and o begin, and the end of the last; batch is 1"},
+            {"kv_offsets", Access::in, {"sequences + 1"}, true, "the same of k and v"}};
 }
 
 std::vector<ProblemRequest> AttentionOp::examples() const {
@@ -96,6 +120,10 @@ std::vector<ProblemRequest> AttentionOp::examples() const {
         requests.push_back({name, "1x4x500x64", {{"dtype", dtype}, {"mask", "causal_bottom_right"}, {"kv-len", "300"}}});
         requests.push_back({name, "1x2x400x96", {{"dtype", dtype}, {"mask", "window"}, {"left", "100"}, {"lse", "yes"}}});
         requests.push_back({name, "16x32x1x128", {{"dtype", dtype}, {"kv-heads", "8"}, {"kv-len", "4096"}}});
+    }
+    for (const char* dtype : {"bf16", "f32"}) {
+        requests.push_back({name, "4x8x300x64", {{"dtype", dtype}, {"packed", "yes"}, {"mask", "causal"}, {"lse", "yes"}}});
+        requests.push_back({name, "3x4x100x128", {{"dtype", dtype}, {"packed", "yes"}, {"mask", "causal_bottom_right"}, {"kv-len", "300"}, {"kv-heads", "2"}}});
     }
     requests.push_back({name, "1x4x300x192", {{"dv", "128"}, {"mask", "causal"}}});
     requests.push_back({name, "1x4x300x256", {{"mask", "window_bottom_right"}, {"left", "64"}, {"right", "32"}}});
@@ -113,7 +141,7 @@ double AttentionOp::flops(const Problem& problem) const {
 double AttentionOp::bytes(const Problem& problem) const {
     const View view(problem);
     const double queries = static_cast<double>(view.rows()) * static_cast<double>(view.d + view.dv);
-    const double keys = static_cast<double>(view.b * view.kv_heads * view.kv_len) * static_cast<double>(view.d + view.dv);
+    const double keys = static_cast<double>(view.kv_heads * view.total_kv) * static_cast<double>(view.d + view.dv);
     return (queries + keys) * static_cast<double>(view.element_bytes) + (view.has_lse ? 4 * static_cast<double>(view.rows()) : 0);
 }
 
@@ -123,7 +151,8 @@ std::vector<Binding> AttentionOp::reference_facts(const Problem& problem) const 
             {"d", view.d},
             {"dv", view.dv},
             {"has_low", std::int64_t{view.band.has_low}},
-            {"has_high", std::int64_t{view.band.has_high}}};
+            {"has_high", std::int64_t{view.band.has_high}},
+            {"packed", std::int64_t{view.is_packed}}};
 }
 
 LaunchPlan AttentionOp::reference_plan(const Problem& problem, const OpTest& test) const {
@@ -149,12 +178,13 @@ std::vector<Expected> AttentionOp::reference_on_host(const Problem& problem, con
     const double scale = problem.scalars[attention::kScale].number();
     Expected o, lse;
     for (std::int64_t line = 0; line < view.rows(); ++line) {
-        const std::int64_t row = line % view.q_len, head = line / view.q_len % view.q_heads, b = line / view.q_len / view.q_heads;
+        const auto [b, head, row] = attention::place_of(view, tensors, line);
         const attention::RowWeights found = attention::weights_of(view, scale, tensors, b, head, row);
         const double inverse = found.sum == 0 ? 0 : 1 / found.sum;
         const double of_scores = bounds.per_product * found.largest_product + bounds.per_exponent * found.largest_exponent;
         const attention::Strides& strides = view.strides[attention::kV];
-        const double* const v = tensors[attention::kV].data() + b * strides.batch + head / view.group() * strides.head;
+        const double* const v = tensors[attention::kV].data() + b * strides.batch + head / view.group() * strides.head +
+                                attention::sequence_of(view, tensors, b).first_kv * strides.row;
         for (std::int64_t column = 0; column < view.dv; ++column) {
             double sum = 0, magnitude = 0;
             for (std::size_t i = 0; i < found.weights.size(); ++i) {

@@ -23,6 +23,15 @@ void check_head_size(const char* name, std::int64_t size) {
         refuse(std::string(name) + " is " + std::to_string(size) + "; attention takes multiples of 8 from 8 to 256");
 }
 
+void check_total(const std::string& of, std::int64_t total, std::int64_t sequences, std::int64_t longest) {
+    check_range("the number of all packed " + of, total, 1, kMostLength);
+    if (longest > total)
+        refuse("the longest sequence has " + std::to_string(longest) + " " + of + ", more than the " + std::to_string(total) + " of all");
+    if ((total - 1) / sequences >= longest)
+        refuse(std::to_string(sequences) + " sequences of at most " + std::to_string(longest) + " " + of + " are less than " +
+               std::to_string(total) + " in all");
+}
+
 void check_sizes(const Spec& spec) {
     check_range("the batch", spec.b, 1, kLargestExtent);
     check_range("the number of query heads", spec.q_heads, 1, kLargestExtent);
@@ -35,6 +44,9 @@ void check_sizes(const Spec& spec) {
     if (spec.b > kLargestExtent / spec.q_heads) refuse("batch and query heads make more than 2^31 - 1 heads");
     check_head_size("d", spec.d);
     check_head_size("dv", spec.dv);
+    if (!spec.is_packed) return;
+    check_total("queries", spec.total_q, spec.b, spec.q_len);
+    check_total("keys", spec.total_kv, spec.b, spec.kv_len);
 }
 
 void check_mask(const Spec& spec) {
@@ -101,13 +113,16 @@ void check_extents(const DescribedTensors& tensors, const char* name, const std:
 
 namespace {
 
-Tensor make_tensor(const Spec& spec, int index) {
+Tensor make_tensor(const Spec& given, int index) {
+    Spec spec = given;
+    if (spec.is_packed) spec.b = 1, spec.q_len = spec.total_q, spec.kv_len = spec.total_kv;
     const bool of_queries = index == kQ || index == kO;
     const auto number = static_cast<std::size_t>(index);
     const std::int64_t heads = of_queries ? spec.q_heads : spec.kv_heads;
     const std::int64_t length = of_queries ? spec.q_len : spec.kv_len;
     const std::int64_t size = index == kQ || index == kK ? spec.d : spec.dv;
-    const Strides strides = spec.strides[number].value_or(dense(spec, heads, length, size));
+    Strides strides = spec.strides[number].value_or(dense(spec, heads, length, size));
+    if (spec.is_packed) strides.batch = 0;  // sequences follow each other as rows do
     Tensor tensor;
     tensor.name = kNames[number];
     tensor.dtype = spec.type;
@@ -128,6 +143,17 @@ Tensor make_lse(const Spec& spec) {
     tensor.is_optional = true;
     tensor.is_absent = !spec.has_lse;
     if (spec.has_lse) tensor.dims = dense_dims({spec.b, spec.q_heads, spec.q_len});
+    if (spec.has_lse && spec.is_packed) tensor.dims = dense_dims({1, spec.q_heads, spec.total_q});
+    return tensor;
+}
+
+Tensor make_offsets(const Spec& spec, const char* name) {
+    Tensor tensor;
+    tensor.name = name;
+    tensor.dtype = DType::i32;
+    tensor.alignment_bytes = 4;
+    tensor.is_optional = true;
+    tensor.dims = dense_dims({spec.b + 1});
     return tensor;
 }
 
@@ -148,7 +174,14 @@ float checked_scale(const Spec& spec) {
 void parse_extents(const std::string& shape, Spec& spec) {
     if (shape.find('*') != std::string::npos)
         refuse("shape '" + shape + "': give the batch as the first extent, BxHxSxD: batch, query heads, queries, head size");
-    if (std::count(shape.begin(), shape.end(), 'x') == 5) {  // as a problem's shape is printed
+    const auto dimensions = std::count(shape.begin(), shape.end(), 'x') + 1;
+    if (dimensions == 8) {  // as that of packed sequences is printed
+        const std::vector<std::int64_t> n = parse_shape(shape, "BxHxGxSxTxDxPxR").extents;
+        spec.b = n[0], spec.q_heads = n[1], spec.kv_heads = n[2], spec.q_len = n[3], spec.kv_len = n[4], spec.d = n[5];
+        spec.total_q = n[6], spec.total_kv = n[7];
+        return;
+    }
+    if (dimensions == 6) {  // as a problem's shape is printed
         const std::vector<std::int64_t> n = parse_shape(shape, "BxHxGxSxTxD").extents;
         spec.b = n[0], spec.q_heads = n[1], spec.kv_heads = n[2], spec.q_len = n[3], spec.kv_len = n[4], spec.d = n[5];
         return;
@@ -212,19 +245,38 @@ std::vector<std::string> mask_words() {
     return {"none", "causal", "causal_bottom_right", "window", "window_bottom_right"};
 }
 
+namespace {
+
+// Rows of sequences whose mean length is half of the longest.
+std::int64_t half_filled(std::int64_t sequences, std::int64_t longest) {
+    return std::max(longest, sequences * longest / 2);
+}
+
+}  // namespace
+
 Problem make_problem(const Spec& given) {
     Spec spec = given;
     if (spec.kv_heads == 0) spec.kv_heads = spec.q_heads;
     if (spec.kv_len == 0) spec.kv_len = spec.q_len;
     if (spec.dv == 0) spec.dv = spec.d;
+    if (spec.is_packed && spec.total_q == 0) spec.total_q = half_filled(spec.b, spec.q_len);
+    if (spec.is_packed && spec.total_kv == 0) spec.total_kv = half_filled(spec.b, spec.kv_len);
     check_sizes(spec);
     check_mask(spec);
     Problem problem;
     problem.op = "attention";
     problem.extents = {{"b", spec.b},         {"q_heads", spec.q_heads}, {"kv_heads", spec.kv_heads},
                        {"q_len", spec.q_len}, {"kv_len", spec.kv_len},   {"d", spec.d}};
+    if (spec.is_packed) {
+        problem.extents.push_back({"total_q", spec.total_q});
+        problem.extents.push_back({"total_kv", spec.total_kv});
+    }
     for (const int index : {kQ, kK, kV, kO}) problem.tensors.push_back(make_tensor(spec, index));
     problem.tensors.push_back(make_lse(spec));
+    if (spec.is_packed) {
+        problem.tensors.push_back(make_offsets(spec, "q_offsets"));
+        problem.tensors.push_back(make_offsets(spec, "kv_offsets"));
+    }
     problem.scalars = {{"scale", checked_scale(spec)}};
     const std::string type(to_string(spec.type));
     problem.attributes = {{"dtype", type}, {"compute", spec.is_tf32 ? "tf32" : type}, {"mask", spec.mask}};
@@ -232,6 +284,7 @@ Problem make_problem(const Spec& given) {
         problem.attributes.push_back({"left", *spec.left});
         problem.attributes.push_back({"right", spec.right.value_or(0)});
     }
+    if (spec.is_packed) problem.attributes.push_back({"packed", std::string("yes")});
     problem.attributes.push_back({"lse", std::string(spec.has_lse ? "yes" : "no")});
     problem.attributes.push_back({"order", std::string(spec.is_bshd ? "bshd" : "bhsd")});
     problem.attributes.push_back({"dv", spec.dv});
@@ -244,6 +297,8 @@ Spec spec_of(const Problem& problem) {
     Spec spec;
     spec.b = view.b, spec.q_heads = view.q_heads, spec.kv_heads = view.kv_heads;
     spec.q_len = view.q_len, spec.kv_len = view.kv_len, spec.d = view.d, spec.dv = view.dv;
+    spec.is_packed = view.is_packed;
+    if (view.is_packed) spec.total_q = view.total_q, spec.total_kv = view.total_kv;
     spec.type = view.type;
     spec.is_tf32 = view.is_tf32;
     spec.mask = problem.word("mask");
@@ -279,15 +334,60 @@ Spec parse_spec(const Op& op, const ProblemRequest& request) {
     spec.left = distance(options, "left");
     spec.right = distance(options, "right");
     spec.has_lse = options.word("lse", "no") == "yes";
-    spec.is_bshd = options.word("order", "bhsd") == "bshd";
+    spec.is_packed = options.word("packed", "no") == "yes";
+    settle("total-q", options.positive("total-q"), spec.total_q, 0);
+    settle("total-kv", options.positive("total-kv"), spec.total_kv, 0);
+    if (!spec.is_packed && (spec.total_q != 0 || spec.total_kv != 0)) refuse("numbers of all queries and keys belong to packed sequences: packed=yes");
+    spec.is_bshd = options.word("order", spec.is_packed ? "bshd" : "bhsd") == "bshd";
     spec.scale = options.number("scale");
     const std::vector<int> align = parse_alignments(options, size_bytes(spec.type), {kNames.begin(), kNames.end()});
     std::copy(align.begin(), align.end(), spec.align.begin());
     return spec;
 }
 
+namespace {
+
+std::int64_t sequences_of(const DescribedTensors& tensors, const char* name) {
+    const TensorDescription* const offsets = tensors.find(name);
+    if (offsets == nullptr) refuse(std::string("packed sequences have q_offsets and kv_offsets, and ") + name + " is missing");
+    if (offsets->dtype != DType::i32)
+        refuse(std::string("tensor ") + name + " is " + std::string(to_string(offsets->dtype)) + "; attention reads i32");
+    const Dim dim = tensors.dims(name)[0];
+    if (dim.extent < 2)
+        refuse(std::string("tensor ") + name + " has an extent of " + std::to_string(dim.extent) +
+               "; give where each sequence begins, and the end of the last");
+    if (dim.stride != 1) refuse(std::string("tensor ") + name + " is not contiguous");
+    return dim.extent - 1;
+}
+
+std::int64_t longest(const DescribedTensors& tensors, const char* name, std::int64_t total) {
+    const auto given = tensors.number(name, static_cast<double>(total));
+    if (given != std::floor(given) || given < 1 || given > static_cast<double>(total))
+        refuse(std::string(name) + " is " + to_string(AttributeValue(given)) + "; give the rows of the longest sequence, from 1 to " +
+               std::to_string(total));
+    return static_cast<std::int64_t>(given);
+}
+
+// The tensors have a batch of one, and the rows of all sequences.
+void read_packing(const DescribedTensors& tensors, Spec& spec) {
+    if (spec.b != 1) refuse("packed sequences lie in the rows of one batch, and tensor q has " + std::to_string(spec.b));
+    spec.is_packed = true;
+    spec.b = sequences_of(tensors, "q_offsets");
+    if (sequences_of(tensors, "kv_offsets") != spec.b) refuse("q_offsets and kv_offsets differ in length; both have one offset more than sequences");
+    spec.total_q = spec.q_len, spec.total_kv = spec.kv_len;
+    spec.q_len = longest(tensors, "max_q", spec.total_q);
+    spec.kv_len = longest(tensors, "max_kv", spec.total_kv);
+}
+
+}  // namespace
+
 DescribedProblem described(const Op& op, const ProblemDescription& description) {
-    return {make_problem(described_spec(DescribedTensors(op, description))), {kQ, kK, kV, kO, kLse}};
+    const DescribedTensors tensors(op, description);
+    Spec spec = described_spec(tensors);
+    if (tensors.find("q_offsets") == nullptr && tensors.find("kv_offsets") == nullptr)
+        return {make_problem(spec), {kQ, kK, kV, kO, kLse}};
+    read_packing(tensors, spec);
+    return {make_problem(spec), {kQ, kK, kV, kO, kLse, kQOffsets, kKvOffsets}};
 }
 
 Spec described_spec(const DescribedTensors& tensors) {

@@ -1,5 +1,6 @@
 // The judge of every attention family, independent of them: a block takes eight queries of a head and goes twice over the keys
 // that they see, in f64: for the peak of the scores, then for the weights and what they weigh.
+#define ATTENTION_PACKED ${packed}
 #include "attention/call.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
@@ -194,21 +195,23 @@ extern "C" __global__ void AUTOTUNE_ENTRY()(ATTENTION_PARAMETERS, f64* o_right, 
         const int head = static_cast<int>(line % q_heads);
         const int b = static_cast<int>(line / q_heads);
         const int first = static_cast<int>(at % tiles_of_head) * rows;
-        const int count = q_len - first < rows ? q_len - first : rows;
+        const attention::Call<Element> one = call.of_batch(b);
+        const int count = one.q_len - first < rows ? one.q_len - first : rows;
+        if (count <= 0) continue;
         __syncthreads();
         for (int i = threadIdx.x; i < rows * d; i += threads) {
             const int row = first + (i / d < count ? i / d : 0);
-            shared.q[i / d][i % d] = to_f64(q[call.q_strides.of_head(b, head) + row * call.q_strides.row + i % d]);
+            shared.q[i / d][i % d] = to_f64(one.q[one.q_strides.of_head(b, head) + row * one.q_strides.row + i % d]);
         }
         __syncthreads();
-        const Tile tile = {k + call.k_strides.of_head(b, head / group),
-                           v + call.v_strides.of_head(b, head / group),
+        const Tile tile = {one.k + one.k_strides.of_head(b, head / group),
+                           one.v + one.v_strides.of_head(b, head / group),
                            k_row,
                            v_row,
                            first,
                            count,
-                           call.mask<has_low, has_high>(),
+                           one.mask<has_low, has_high>(),
                            static_cast<f64>(scale)};
-        judge(shared, tile, bounds, to, line * q_len + first);
+        judge(shared, tile, bounds, to, one.line_of_head(b, head) + first);
     }
 }

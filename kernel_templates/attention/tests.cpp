@@ -15,8 +15,11 @@ OpTest test_of(const Problem& problem, std::string name, Fill q, Fill k, Fill v)
     OpTest test;
     test.name = std::move(name);
     test.fills = {q, k, v, Fill::nan(), Fill::nan()};
+    const View view(problem);
+    if (view.is_packed)
+        for (const int offsets : {kQOffsets, kKvOffsets}) test.fills.push_back(offsets_fill(view, offsets));
     test.outputs = {{.tensor = kO}};
-    if (View(problem).has_lse) test.outputs.push_back({.tensor = kLse});
+    if (view.has_lse) test.outputs.push_back({.tensor = kLse});
     return test;
 }
 
@@ -112,17 +115,18 @@ double RowWeights::lse() const {
 
 RowWeights weights_of(const View& view, double scale, std::span<const std::vector<double>> tensors, std::int64_t b,
                       std::int64_t head, std::int64_t row) {
+    const Sequence sequence = sequence_of(view, tensors, b);
     const auto at = [&](int tensor, std::int64_t h, std::int64_t r) {
         const Strides& strides = view.strides[static_cast<std::size_t>(tensor)];
         return tensors[static_cast<std::size_t>(tensor)].data() + b * strides.batch + h * strides.head + r * strides.row;
     };
     RowWeights found;
-    found.first = view.band.first_key(row, view.kv_len);
-    const std::int64_t end = view.band.end_key(row, view.kv_len);
-    const double* const q = at(kQ, head, row);
+    found.first = sequence.band.first_key(row, sequence.kv_len);
+    const std::int64_t end = sequence.band.end_key(row, sequence.kv_len);
+    const double* const q = at(kQ, head, sequence.first_q + row);
     bool has_peak = false;
     for (std::int64_t key = found.first; key < end; ++key) {
-        const double* const k = at(kK, head / view.group(), key);
+        const double* const k = at(kK, head / view.group(), sequence.first_kv + key);
         double product = 0, magnitude = 0;
         for (std::int64_t i = 0; i < view.d; ++i) {
             product += q[i] * k[i];

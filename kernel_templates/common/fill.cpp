@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-static_assert(static_cast<int>(Fill::Kind::quantised) == autotune_random::kQuantised, "random.cuh has the kinds in their order");
+static_assert(static_cast<int>(Fill::Kind::offsets) == autotune_random::kOffsets, "random.cuh has the kinds in their order");
 
 }  // namespace
 

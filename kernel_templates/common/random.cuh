@@ -68,13 +68,13 @@ AUTOTUNE_EVERYWHERE double power_of_two(long long exponent) {
 }
 
 // Fill of src/core/fill.h: kinds in its order.
-enum FillKind { kNormal, kIntegers, kConstant, kNan, kOneHot, kPowers, kUniform, kQuantised };
+enum FillKind { kNormal, kIntegers, kConstant, kNan, kOneHot, kPowers, kUniform, kQuantised, kOffsets };
 struct Fill {
     int kind;
     float centre, spread;
     long long low, high;
     long long every;
-    long long cols;  // of a row, for kOneHot
+    long long cols;  // of a row, for kOneHot and kOffsets
 };
 
 // Where everything but the kept elements is zero.
@@ -100,6 +100,12 @@ AUTOTUNE_EVERYWHERE double number(const Fill& fill, const Place& place) {
             return power_of_two(integer(place, fill.low, fill.high));
         case kUniform:
             return centre + spread * static_cast<double>(fraction(place));
+        case kOffsets: {
+            const Place column = {0, 0, 0, 0, place.col};
+            const bool is_end = place.col == 0 || place.col == fill.cols - 1;
+            const long long even = fill.high * place.col / (fill.cols > 1 ? fill.cols - 1 : 1);
+            return static_cast<double>(even + (is_end ? 0 : integer(column, -fill.low, fill.low)));
+        }
         default:
             return centre + spread * static_cast<double>(normal(place));
     }

@@ -18,6 +18,7 @@ struct Fill {
         powers,     // 2 to the power of an integer in {low .. high}: scales under which exact sums stay exact
         uniform,    // centre + u * spread with u in [0, 1) in steps of 2^-16
         quantised,  // as normal, rounded to `through` first: values that a narrower type holds exactly
+        offsets,    // ascending from 0 in the first column to `high` in the last, up to `low` from even steps; the same for all seeds
     };
 
     Kind kind = Kind::normal;
@@ -35,6 +36,13 @@ struct Fill {
     }
     // Indices into `count` things, such as pages. REQUIRES: count > 0.
     static Fill indices(std::int64_t count) { return integers(0, count - 1); }
+    // Where `parts` parts of `total` rows begin, and the end: parts + 1 columns, no part longer than `longest`.
+    // REQUIRES: longest <= total <= parts * longest.
+    static Fill offsets(std::int64_t total, std::int64_t parts, std::int64_t longest) {
+        const std::int64_t most = (total + parts - 1) / parts, least = total / parts;
+        const std::int64_t reach = (longest - most < least ? longest - most : least) / 2;
+        return {.kind = Kind::offsets, .low = reach, .high = total};
+    }
     static Fill constant(float value) { return {.kind = Kind::constant, .centre = value}; }
     static Fill nan() { return {.kind = Kind::nan}; }
     static Fill one_hot(float hot, float cold = 0) { return {.kind = Kind::one_hot, .centre = hot, .spread = cold}; }

@@ -46,11 +46,17 @@ DescribedAttention::DescribedAttention(const autotune_attention_problem& given, 
         refuse("layout is " + std::to_string(static_cast<int>(given.layout)) + ", no value of autotune_layout");
     const std::int64_t kv_heads = or_else(given.kv_heads, given.q_heads), kv_len = or_else(given.kv_len, given.q_len);
     const std::int64_t dv = or_else(given.dv, given.d);
-    const std::array<std::int64_t, 4> queries = {given.batch, given.q_heads, given.q_len, given.d};
-    const std::array<std::int64_t, 4> keys = {given.batch, kv_heads, kv_len, given.d};
-    const std::array<std::int64_t, 4> values = {given.batch, kv_heads, kv_len, dv};
-    const std::array<std::int64_t, 4> outputs = {given.batch, given.q_heads, given.q_len, dv};
-    for (const auto& extents : {queries, keys, values})
+    const bool is_packed = given.total_q != 0 || given.total_kv != 0;
+    if (is_packed && is_backward) refuse("total_q is " + std::to_string(given.total_q) + "; gradients of packed sequences are not computed");
+    const std::int64_t batch = is_packed ? 1 : given.batch;
+    const std::int64_t q_rows = is_packed ? given.total_q : given.q_len;
+    const std::int64_t kv_rows = is_packed ? or_else(given.total_kv, given.total_q) : kv_len;
+    const std::array<std::int64_t, 4> queries = {batch, given.q_heads, q_rows, given.d};
+    const std::array<std::int64_t, 4> keys = {batch, kv_heads, kv_rows, given.d};
+    const std::array<std::int64_t, 4> values = {batch, kv_heads, kv_rows, dv};
+    const std::array<std::int64_t, 4> outputs = {batch, given.q_heads, q_rows, dv};
+    const std::array<std::int64_t, 4> lengths = {given.batch, given.q_len, kv_len, dv};
+    for (const auto& extents : {queries, keys, values, lengths})
         for (const std::int64_t extent : extents)
             if (extent < 1 || extent >= std::int64_t{1} << 31)
                 refuse("an extent is " + std::to_string(extent) +
@@ -64,9 +70,15 @@ DescribedAttention::DescribedAttention(const autotune_attention_problem& given, 
     add_tensor("v", given.type, values, is_zero(given.v_strides) ? nullptr : given.v_strides);
     add_tensor("o", given.type, outputs, is_zero(given.o_strides) ? nullptr : given.o_strides);
     if (is_backward || given.has_lse != 0) {
-        const std::int64_t strides[3] = {given.q_heads * given.q_len, given.q_len, 1};
-        add_tensor("lse", AUTOTUNE_F32, {given.batch, given.q_heads, given.q_len, 1}, strides);
+        const std::int64_t strides[3] = {given.q_heads * q_rows, q_rows, 1};
+        add_tensor("lse", AUTOTUNE_F32, {batch, given.q_heads, q_rows, 1}, strides);
         tensors_[problem_.tensor_count - 1].rank = 3;
+    }
+    if (is_packed) {
+        add_offsets("q_offsets", given.batch + 1);
+        add_offsets("kv_offsets", given.batch + 1);
+        add_integer("max_q", given.q_len);
+        add_integer("max_kv", kv_len);
     }
     if (is_backward) {
         add_tensor("do", given.type, outputs, is_zero(given.o_strides) ? nullptr : given.o_strides);
@@ -103,6 +115,17 @@ void DescribedAttention::add_tensor(const char* name, autotune_dtype type, const
     const std::int64_t dense[3] = {of_batch, is_bshd_ ? columns : rows * columns, is_bshd_ ? heads * columns : columns};
     for (int i = 0; i < 3; ++i) tensor.strides[i] = strides != nullptr ? strides[i] : dense[i];
     tensor.strides[3] = 1;
+}
+
+void DescribedAttention::add_offsets(const char* name, std::int64_t count) {
+    autotune_tensor& tensor = tensors_[problem_.tensor_count++];
+    tensor.struct_size = sizeof(tensor);
+    tensor.name = name;
+    tensor.type = AUTOTUNE_I32;
+    tensor.rank = 1;
+    tensor.extents[0] = count;
+    tensor.strides[0] = 1;
+    tensor.align = 4;
 }
 
 void DescribedAttention::add_word(const char* name, const char* word) {

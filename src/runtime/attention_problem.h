@@ -23,11 +23,12 @@ class DescribedAttention {
 
   private:
     void add_tensor(const char* name, autotune_dtype type, const std::array<std::int64_t, 4>& extents, const int64_t* strides);
+    void add_offsets(const char* name, std::int64_t count);
     void add_word(const char* name, const char* word);
     void add_integer(const char* name, std::int64_t value);
 
     std::array<autotune_tensor, 9> tensors_{};
-    std::array<autotune_attribute, 5> attributes_{};
+    std::array<autotune_attribute, 6> attributes_{};
     autotune_problem problem_{};
     bool is_bshd_;
 };

@@ -129,11 +129,20 @@ autotune_status attention_plan(autotune_handle handle, const autotune_attention_
     });
 }
 
+// What is wrong with the addresses of q, k, v, o and lse; null if nothing is.
+const char* wrong_addresses(const autotune_attention_problem& problem, std::span<const void* const> tensors) {
+    for (const void* address : tensors.first(4))
+        if (address == nullptr) return "q, k, v and o must not be NULL";
+    if ((tensors[4] == nullptr) != (problem.has_lse == 0)) return "lse must be an address where has_lse is 1, and NULL where it is 0";
+    return nullptr;
+}
+
 // `tensors`: addresses in the op's order.
 template <typename Inner>
 autotune_status tuned_attention(Inner& inner, const autotune_attention_problem& problem, float scale,
                                 std::span<const void* const> tensors, struct CUstream_st* stream) {
-    const bool is_backward = tensors.size() > 5;
+    constexpr std::size_t kOfGradients = 9;
+    const bool is_backward = tensors.size() == kOfGradients;
     const autotune::runtime::DescribedAttention described(problem, is_backward);
     const std::uint64_t bits[1] = {std::bit_cast<std::uint32_t>(autotune::runtime::scale_of(problem, scale))};
     return inner.tuned(DescribedAsk(described.problem(), tensors), Plan::Call{tensors, bits}, stream);
@@ -361,12 +370,26 @@ autotune_status autotune_tuned_attention(autotune_handle handle, const autotune_
     return guarded(handle, [&](auto& inner) {
         autotune_attention_problem copy;
         const autotune_attention_problem& known = as_known(problem, copy);
-        if (q == nullptr || k == nullptr || v == nullptr || o == nullptr)
-            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "q, k, v and o must not be NULL");
-        if ((lse == nullptr) != (known.has_lse == 0))
-            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT,
-                                      "lse must be an address where has_lse is 1, and NULL where it is 0");
         const std::array<const void*, 5> tensors = {q, k, v, o, lse};
+        if (known.total_q != 0 || known.total_kv != 0)
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT,
+                                      "total_q says that sequences are packed; autotune_tuned_attention_packed() takes their offsets");
+        if (const char* const wrong = wrong_addresses(known, tensors)) return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, wrong);
+        return tuned_attention(inner, known, scale, tensors, stream);
+    });
+}
+
+autotune_status autotune_tuned_attention_packed(autotune_handle handle, const autotune_attention_problem* problem, float scale,
+                                                const void* q, const void* k, const void* v, void* o, float* lse,
+                                                const int32_t* q_offsets, const int32_t* kv_offsets, struct CUstream_st* stream) {
+    return guarded(handle, [&](auto& inner) {
+        autotune_attention_problem copy;
+        const autotune_attention_problem& known = as_known(problem, copy);
+        const std::array<const void*, 7> tensors = {q, k, v, o, lse, q_offsets, kv_offsets};
+        if (known.total_q == 0) return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "total_q is 0: the problem has no packed sequences");
+        if (q_offsets == nullptr || kv_offsets == nullptr)
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "q_offsets and kv_offsets must not be NULL");
+        if (const char* const wrong = wrong_addresses(known, tensors)) return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, wrong);
         return tuned_attention(inner, known, scale, tensors, stream);
     });
 }

@@ -52,6 +52,61 @@ TEST(AttentionOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
     }
 }
 
+TEST(AttentionOp, PackedSequencesLieInTheRowsOfOneBatch) {
+    const Problem problem = parse("3x4x100x64", {{"packed", "yes"}, {"kv-heads", "2"}, {"total-kv", "260"}, {"lse", "yes"}});
+    EXPECT_EQ(problem.key(),
+              "attention dtype=bf16 compute=bf16 mask=none packed=yes lse=yes order=bshd dv=64 align=16,16,16,16 "
+              "3x4x2x100x100x64x150x260");
+    EXPECT_EQ(problem.tensor("q").dims, (std::vector<Dim>{{1, 0}, {4, 64}, {150, 256}, {64, 1}}));
+    EXPECT_EQ(problem.tensor("k").dims, (std::vector<Dim>{{1, 0}, {2, 64}, {260, 128}, {64, 1}}));
+    EXPECT_EQ(problem.tensor("lse").dims, (std::vector<Dim>{{1, 600}, {4, 150}, {150, 1}}));
+    EXPECT_EQ(problem.tensor("q_offsets").dims, (std::vector<Dim>{{4, 1}}));
+    EXPECT_EQ(problem.tensor("kv_offsets").dtype, DType::i32);
+    EXPECT_FALSE(parse("3x4x100x64").has_attribute("packed"));
+}
+
+// The pairs of packed sequences are those of each sequence alone, and so are the right answers.
+TEST(AttentionOp, PackedSequencesAreJudgedAsEachAlone) {
+    for (const char* mask : {"causal", "causal_bottom_right"}) {
+        const Problem problem =
+            parse("4x2x9x32", {{"packed", "yes"}, {"mask", mask}, {"lse", "yes"}, {"dtype", "f32"}, {"kv-len", "14"}, {"total-q", "13"}});
+        const attention::View view(problem);
+        const OpTest test = attention_op().tests(problem).back();
+        std::vector<std::vector<double>> tensors;
+        for (std::size_t i = 0; i < problem.tensors.size(); ++i)
+            tensors.push_back(filled_tensor(test.fills[i], problem.tensors[i], static_cast<int>(i), 1));
+        const std::vector<Expected> packed = attention_op().reference_on_host(problem, test, tensors);
+        double flops = 0;
+        for (std::int64_t b = 0; b < view.b; ++b) {
+            const attention::Sequence at = attention::sequence_of(view, tensors, b);
+            ASSERT_GE(at.q_len, 0);
+            ASSERT_LE(at.q_len, 9);
+            ASSERT_LE(at.kv_len, 14);
+            if (at.q_len == 0 || at.kv_len == 0) continue;
+            Options options = {{"mask", mask}, {"lse", "yes"}, {"dtype", "f32"}, {"order", "bshd"}, {"kv-len", std::to_string(at.kv_len)}};
+            const Problem one = parse("1x2x" + std::to_string(at.q_len) + "x32", options);
+            flops += attention_op().flops(one);
+            std::vector<std::vector<double>> of_one;
+            for (const auto& [tensor, first] : {std::pair{0, at.first_q}, {1, at.first_kv}, {2, at.first_kv}}) {
+                const auto& all = tensors[static_cast<std::size_t>(tensor)];
+                const auto& shape = one.tensors[static_cast<std::size_t>(tensor)];
+                const auto begin = all.begin() + first * 2 * 32;
+                of_one.emplace_back(begin, begin + shape.span());
+            }
+            of_one.resize(5);
+            const std::vector<Expected> right = attention_op().reference_on_host(one, test, of_one);
+            for (std::int64_t head = 0; head < 2; ++head)
+                for (std::int64_t row = 0; row < at.q_len; ++row) {
+                    const auto in_one = static_cast<std::size_t>(head * at.q_len + row);
+                    const auto in_packed = static_cast<std::size_t>(head * view.total_q + at.first_q + row);
+                    EXPECT_EQ(packed[1].values[in_packed], right[1].values[in_one]);
+                    EXPECT_EQ(packed[0].values[in_packed * 32 + 5], right[0].values[in_one * 32 + 5]);
+                }
+        }
+        EXPECT_EQ(attention_op().flops(problem), flops);
+    }
+}
+
 TEST(AttentionOp, OrdersAreStrides) {
     const Problem bhsd = parse("2x3x5x64"), bshd = parse("2x3x5x64", {{"order", "bshd"}});
     EXPECT_EQ(bhsd.tensor("q").dims, (std::vector<Dim>{{2, 960}, {3, 320}, {5, 64}, {64, 1}}));
@@ -92,6 +147,9 @@ INSTANTIATE_TEST_SUITE_P(
                       BadInput{"OtherCompute", "1x1x1x64", {{"compute", "f16"}}, "compute is f16", "bf16"},
                       BadInput{"NegativeScale", "1x1x1x64", {{"scale", "-1"}}, "scale is -1", "above 0"},
                       BadInput{"ScaleOfNothing", "1x1x1x64", {{"scale", "0"}}, "scale is 0", "above 0"},
+                      BadInput{"TotalWithoutPacking", "2x1x8x64", {{"total-q", "9"}}, "packed sequences", "packed=yes"},
+                      BadInput{"LongestAboveTotal", "2x1x8x64", {{"packed", "yes"}, {"total-q", "7"}}, "has 8 queries", "7 of all"},
+                      BadInput{"TotalAboveSequences", "2x1x8x64", {{"packed", "yes"}, {"total-kv", "17"}}, "of at most 8 keys", "17"},
                       BadInput{"ShapeAgainstOption", "1x4x2x1x1x64", {{"kv-heads", "4"}}, "kv-heads is 4", "shape says 2"}),
     [](const auto& entry) { return entry.param.name; });
 
@@ -135,6 +193,37 @@ TEST(AttentionDescription, RefusesWhatItCannotRead) {
                     given.attributes = {{"mask", "window"}, {"left", std::int64_t{-1}}};
                 }),
                 HasSubstr("left is -1"));
+}
+
+ProblemDescription packed_description() {
+    const std::vector<Dim> rows = {{8, 64}, {30, 8 * 64}, {64, 1}}, keys = {{2, 64}, {50, 2 * 64}, {64, 1}};
+    return {"attention",
+            {tensor("q", rows), tensor("k", keys), tensor("v", keys), tensor("o", rows), tensor("q_offsets", {{4, 1}}, DType::i32),
+             tensor("kv_offsets", {{4, 1}}, DType::i32)},
+            {{"max_q", std::int64_t{20}}, {"max_kv", std::int64_t{40}}}};
+}
+
+TEST(AttentionDescription, OffsetsMakeItPacked) {
+    const DescribedProblem described = attention_op().described(packed_description());
+    EXPECT_EQ(described.problem.key(),
+              parse("3x8x20x64", {{"kv-heads", "2"}, {"kv-len", "40"}, {"packed", "yes"}, {"total-q", "30"}, {"total-kv", "50"}}).key());
+    EXPECT_EQ(described.order, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6}));
+    const auto ask = [](const std::function<void(ProblemDescription&)>& change) {
+        ProblemDescription given = packed_description();
+        change(given);
+        return refusal_of([&] { attention_op().described(given); });
+    };
+    EXPECT_EQ(ask([](auto& given) { given.attributes.clear(); }), "");  // as long as all together
+    EXPECT_THAT(ask([](auto& given) { given.tensors.pop_back(); }), HasSubstr("kv_offsets is missing"));
+    EXPECT_THAT(ask([](auto& given) { given.tensors[4].dtype = DType::f32; }), HasSubstr("reads i32"));
+    EXPECT_THAT(ask([](auto& given) { given.tensors[4].dims = {{1, 1}}; }), HasSubstr("where each sequence begins"));
+    EXPECT_THAT(ask([](auto& given) { given.tensors[5].dims = {{5, 1}}; }), HasSubstr("differ in length"));
+    EXPECT_THAT(ask([](auto& given) { given.attributes[0].value = std::int64_t{31}; }), HasSubstr("max_q is 31"));
+    EXPECT_THAT(ask([](auto& given) { given.attributes[0].value = std::int64_t{9}; }), HasSubstr("3 sequences of at most 9 queries"));
+    EXPECT_THAT(ask([](auto& given) {
+                    for (std::size_t i : {0U, 1U, 2U, 3U}) given.tensors[i].dims.insert(given.tensors[i].dims.begin(), Dim{2, 30000});
+                }),
+                HasSubstr("rows of one batch"));
 }
 
 TEST(AttentionDescription, AlignmentIsWhatAddressesAndStridesShare) {

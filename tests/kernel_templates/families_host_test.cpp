@@ -68,6 +68,21 @@ HostCase backward(const std::string& name, const std::string& family, const std:
     return {name + "_" + dtype, "attention_bwd/" + family, config, options, std::move(problems)};
 }
 
+// Sequences of different lengths.
+std::vector<Request> packed(const std::string& d) {
+    return {{"4x4x37x" + d, {{"packed", "yes"}, {"kv-heads", "2"}, {"kv-len", "60"}}},
+            {"7x2x3x" + d, {{"packed", "yes"}, {"total-q", "5"}, {"total-kv", "4"}}}};  // some are empty
+}
+std::vector<Request> packed_causal(const std::string& d) {
+    return {{"4x2x50x" + d, {{"packed", "yes"}, {"mask", "causal"}}},
+            {"3x2x40x" + d, {{"packed", "yes"}, {"mask", "causal_bottom_right"}, {"kv-len", "70"}, {"total-kv", "100"}, {"order", "bhsd"}}},
+            {"3x2x40x" + d, {{"packed", "yes"}, {"mask", "causal_bottom_right"}, {"kv-len", "20"}}}};  // rows without a key
+}
+std::vector<Request> packed_window(const std::string& d) {
+    return {{"3x2x40x" + d, {{"packed", "yes"}, {"mask", "window"}, {"left", "9"}, {"right", "2"}, {"kv-len", "50"}, {"kv-heads", "1"}}},
+            {"3x1x40x" + d, {{"packed", "yes"}, {"mask", "window_bottom_right"}, {"left", "30"}, {"kv-len", "70"}}}};
+}
+
 // Few queries, many keys.
 std::vector<Request> decoding(const std::string& d, const Options& mask) {
     std::vector<Request> all = {{"1x4x1x" + d, {{"kv-heads", "2"}, {"kv-len", "300"}}},
@@ -97,6 +112,14 @@ std::vector<HostCase> cases() {
         forward("mma_causal_all_tiles", "mma", "f16", causal("64"), "block_q=64 warps=2 block_k=32 stages=1 masking=0 lazy_rescale=0 order=3"),
         forward("mma_unaligned", "mma", "f16", unmasked("40"), "block_q=16 warps=1 block_k=32", {{"dv", "72"}, {"align", "2"}}),
         forward("mma_window_skipped", "mma", "bf16", window("64"), "block_q=32 warps=2 block_k=32 stages=1 masking=1", {{"dv", "128"}, {"align", "8"}}),
+
+        forward("naive_packed", "naive", "f32", packed("32")),
+        forward("naive_packed_window", "naive", "bf16", packed_window("32")),
+        forward("simt_packed", "simt", "bf16", packed("64")),
+        forward("simt_packed_causal", "simt", "f32", packed_causal("64"), "masking=2 order=2"),
+        forward("mma_packed", "mma", "bf16", packed("64")),
+        forward("mma_packed_causal", "mma", "bf16", packed_causal("64"), "block_q=32 warps=2 block_k=16 stages=2 order=2"),
+        forward("mma_packed_window", "mma", "f16", packed_window("64"), "block_q=16 warps=1 block_k=32 stages=1 masking=0 order=0"),
 
         forward("split_one", "split", "bf16", decoding("64", {}), "warps=2 splits=1"),
         forward("split_last_block", "split", "bf16", decoding("64", {{"mask", "causal_bottom_right"}}), "warps=2 splits=3"),

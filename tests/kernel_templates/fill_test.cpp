@@ -111,6 +111,26 @@ TEST(Fill, UniformStaysInItsRange) {
     for (const double value : values_of(Fill::uniform(0.5F, 1.5F), DType::f32)) EXPECT_TRUE(value >= 0.5 && value < 2) << value;
 }
 
+TEST(Fill, OffsetsAscendAndNoPartIsLongerThanTheLongest) {
+    for (const std::int64_t parts : {1, 2, 5, 64}) {
+        for (const std::int64_t longest : {1, 7, 1000}) {
+            for (const std::int64_t total : {longest, parts * longest / 2, parts * longest}) {
+                if (total < longest) continue;
+                std::int64_t before = 0;
+                for (std::int64_t i = 0; i <= parts; ++i) {
+                    const FillPlace place{.seed = 3, .col = i, .cols = parts + 1};
+                    const auto offset = static_cast<std::int64_t>(fill_value(Fill::offsets(total, parts, longest), DType::i32, place));
+                    EXPECT_EQ(i == 0 ? offset : 0, 0);
+                    EXPECT_EQ(i == parts ? offset : total, total);
+                    EXPECT_GE(offset, before);
+                    EXPECT_LE(offset - before, longest) << parts << " parts of " << total;
+                    before = offset;
+                }
+            }
+        }
+    }
+}
+
 TEST(Fill, QuantisedValuesAreThoseOfTheNarrowerType) {
     for (const double value : values_of(Fill::quantised(DType::e4m3, 100), DType::f32)) {
         EXPECT_EQ(value, round_to(DType::e4m3, value));

@@ -139,7 +139,8 @@ std::vector<Fill> fills_of_every_kind() {
             Fill::one_hot(4, -1),
             Fill::powers(-3, 3),
             Fill::uniform(0.5F, 1.5F),
-            Fill::quantised(DType::e4m3, 2)};
+            Fill::quantised(DType::e4m3, 2),
+            Fill::offsets(1 << 20, 300, 9000)};
 }
 
 TEST_F(HarnessOnGpu, FillsWithTheHostsBits) {

@@ -88,6 +88,40 @@ TEST(TypedAttention, OneCallComputesWithAndWithoutLogarithms) {
     }
 }
 
+TEST(TypedAttention, PackedSequencesTakeTheirOffsets) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    Memory memory(session);
+    autotune_attention_problem problem = problem_of();
+    problem.batch = 3, problem.total_q = 150, problem.total_kv = 200;
+    const auto* const offsets = static_cast<const std::int32_t*>(address(memory.lse));
+    const auto run = [&](const std::int32_t* q_offsets) {
+        return autotune_tuned_attention_packed(handle.get(), &problem, 0, address(memory.q), address(memory.k), address(memory.v),
+                                               address(memory.o), nullptr, q_offsets, offsets, session.stream.handle());
+    };
+    EXPECT_EQ(run(offsets), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    EXPECT_EQ(run(nullptr), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_THAT(autotune_last_error(nullptr), HasSubstr("q_offsets"));
+    EXPECT_EQ(autotune_tuned_attention(handle.get(), &problem, 0, address(memory.q), address(memory.k), address(memory.v),
+                                       address(memory.o), nullptr, session.stream.handle()),
+              AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_THAT(autotune_last_error(nullptr), HasSubstr("autotune_tuned_attention_packed"));
+    AttentionOperands operands;
+    operands.q = address(memory.q), operands.k = address(memory.k), operands.v = address(memory.v), operands.o = address(memory.o);
+    operands.q_offsets = operands.kv_offsets = offsets;
+    EXPECT_NO_THROW(tuned_attention(handle, problem, operands, session.stream.handle()));
+    autotune_plan plan = nullptr;
+    EXPECT_EQ(autotune_attention_bwd_plan(handle.get(), &problem, &plan), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_THAT(autotune_last_error(nullptr), HasSubstr("gradients of packed sequences"));
+    problem.total_q = 300;
+    EXPECT_EQ(run(offsets), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_THAT(autotune_last_error(nullptr), HasSubstr("3 sequences of at most 96 queries"));
+    problem.total_q = 0;
+    EXPECT_EQ(run(offsets), AUTOTUNE_INVALID_ARGUMENT);
+}
+
 TEST(TypedAttention, GradientsTakeOneCall) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox)) return;

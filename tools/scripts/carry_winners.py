@@ -2,7 +2,7 @@
 """Gives winners the identity of the present template where it compiles to the same machine code as the one they were measured with, so
 that a change which leaves their instances alone does not cost their measurements. Rewrites the files; prints the lines that stay behind.
 
-    tools/scripts/carry_winners.py AUTOTUNE OLD_TEMPLATES FILE.jsonl...
+    tools/scripts/carry_winners.py AUTOTUNE OLD_TEMPLATES [--old-command OLD_AUTOTUNE] FILE.jsonl...
 
 AUTOTUNE: the command with the present templates embedded. OLD_TEMPLATES: a kernel_templates folder of the commit that the winners are
 of (git worktree). Winners of neither text are left alone. Exit 1 if a line stays behind.
@@ -145,6 +145,7 @@ def main():
     parser.add_argument("autotune")
     parser.add_argument("old_templates")
     parser.add_argument("files", nargs="+")
+    parser.add_argument("--old-command", help="the command of that commit, where its families bind other facts or have other parameters")
     options = parser.parse_args()
     lines = {}
     for path in options.files:
@@ -153,7 +154,7 @@ def main():
     ops = {json.loads(line)["op"] for of_file in lines.values() for line in of_file}
     behind = 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
-        carrier = Carrier(Tool(options.autotune, None, folder), Tool(options.autotune, options.old_templates, folder), ops)
+        carrier = Carrier(Tool(options.autotune, None, folder), Tool(options.old_command or options.autotune, options.old_templates, folder), ops)
         for path, of_file in lines.items():
             results = list(pool.map(carrier.carried, of_file))
             with open(path, "w", encoding="utf-8") as file:

@@ -135,7 +135,7 @@ class AttentionMma final : public Family {
     Config default_config(const Problem& problem, const Device& device) const override {
         return usual_config(View(problem), rules(problem, device));
     }
-    std::vector<Binding> facts(const Problem& problem) const override { return attention::facts(problem); }
+    std::vector<Binding> facts(const Problem& problem) const override { return attention::facts_with_packing(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [view = View(problem), device](const Config& config) { return attention_mma::predict_us(view, config, device); };

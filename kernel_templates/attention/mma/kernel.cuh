@@ -1,10 +1,11 @@
 // Attention on mma.sync m16n8k16, for sm_80 and later (FlashAttention-2, Dao 2023): a block keeps block_q queries and goes
 // through the keys in tiles of block_k; a warp has whole rows, so that softmax needs no memory; weights go from the accumulators
 // of the first product into the second as they lie.
-#include "attention/call.cuh"
-#include "common/ptx.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
+#define ATTENTION_PACKED ${packed}
+#include "attention/call.cuh"
+#include "common/ptx.cuh"
 using Element = ${element_type};
 constexpr bool tf32 = ${tf32};
 constexpr int d = ${d};
@@ -280,26 +281,28 @@ struct Ring {
 extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     AUTOTUNE_ENTRY()(ATTENTION_PARAMETERS, int order, int order_heads) {
     extern __shared__ __align__(16) unsigned char memory[];
-    const attention::Call<Element> call = ATTENTION_CALL;
+    const attention::Call<Element> all = ATTENTION_CALL;
     const Lane lane;
     const int tiles_q = (q_len + block_q - 1) / block_q;
     const attention::BlockTile at = attention::block_tile(blockIdx.x, tiles_q, batches * q_heads, q_heads, order, order_heads);
+    const attention::Call<Element> call = all.of_batch(at.b);
     const int first_row = at.tile * block_q;
-    const int last_row = min(first_row + block_q, q_len) - 1;
+    if (ATTENTION_PACKED && first_row >= call.q_len) return;
+    const int last_row = min(first_row + block_q, call.q_len) - 1;
     const auto mask = call.mask<has_low, has_high>();
     const int begin = masking == 0 ? 0 : mask.first_tile(first_row, block_k);
-    const int end = masking == 0 ? (kv_len + block_k - 1) / block_k : mask.end_tile(last_row, block_k);
+    const int end = masking == 0 ? (call.kv_len + block_k - 1) / block_k : mask.end_tile(last_row, block_k);
     const int begin_full = mask.first_full_tile(last_row, block_k), end_full = mask.end_full_tile(first_row, block_k);
     const f32 slope = scale * attention::log2_e;
 
     const u32 shared_q = ptx::shared_address(memory);
     const Ring ring = {shared_q + q_bytes,
                        shared_q + q_bytes + stages * k_bytes,
-                       k + call.k_strides.of_head(at.b, at.head / group),
-                       v + call.v_strides.of_head(at.b, at.head / group),
+                       call.k + call.k_strides.of_head(at.b, at.head / group),
+                       call.v + call.v_strides.of_head(at.b, at.head / group),
                        k_row,
                        v_row,
-                       kv_len};
+                       call.kv_len};
 
     // Tiles are visited from the last one down: number `turn` is tile end - 1 - turn.
     const int turns = max(end - begin, 0);
@@ -308,8 +311,8 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         if (turn < turns) ring.fetch_values(end - 1 - turn, turn % stages);
         ptx::cp_async_commit();
     };
-    QCopier::copy(shared_q, q + call.q_strides.of_head(at.b, at.head) + static_cast<i64>(first_row) * q_row, q_row,
-                  q_len - first_row);
+    QCopier::copy(shared_q, call.q + call.q_strides.of_head(at.b, at.head) + static_cast<i64>(first_row) * q_row, q_row,
+                  call.q_len - first_row);
     if constexpr (stages == 1) {
         if (turns > 0) ring.fetch_keys(end - 1, 0);
         ptx::cp_async_commit();
@@ -366,7 +369,6 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     ptx::cp_async_wait<0>();
     // o is staged where the warp's own queries lay, unless its rows are longer or shorter.
     if (turns == 0 || RowsQ::row_bytes != RowsV::row_bytes) __syncthreads();
-    const i64 line = static_cast<i64>(at.b) * q_heads + at.head;
-    store_rows(call, sums, state, o + call.o_strides.of_head(at.b, at.head), lse == nullptr ? nullptr : lse + line * q_len,
-               first_row, shared_q, lane);
+    store_rows(call, sums, state, call.o + call.o_strides.of_head(at.b, at.head),
+               lse == nullptr ? nullptr : lse + call.line_of_head(at.b, at.head), first_row, shared_q, lane);
 }

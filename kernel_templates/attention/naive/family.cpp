@@ -21,8 +21,13 @@ std::vector<Parameter> parameters() {
             {"out_rows", {1, 2, 4, 8}, compile, "rows of the output that a block computes"}};
 }
 
+// Each sequence takes the rows of the longest.
+std::int64_t padded_rows(const View& view) {
+    return view.b * view.q_heads * view.q_len;
+}
+
 std::int64_t score_bytes(const View& view) {
-    return 4 * view.rows() * view.kv_len;
+    return 4 * padded_rows(view) * view.kv_len;
 }
 
 std::int64_t out_columns(const View& view) {
@@ -45,14 +50,14 @@ class AttentionNaive final : public Family {
     std::optional<std::string> refuses(const Problem& problem, const Device&) const override;
     SearchSpace space(const Problem& problem, const Device& device) const override;
     Config default_config(const Problem& problem, const Device&) const override { return usual_config(View(problem)); }
-    std::vector<Binding> facts(const Problem& problem) const override { return attention::facts(problem); }
+    std::vector<Binding> facts(const Problem& problem) const override { return attention::facts_with_packing(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override;
 };
 
 std::optional<std::string> AttentionNaive::refuses(const Problem& problem, const Device&) const {
     const View view(problem);
-    if (static_cast<double>(view.rows()) * static_cast<double>(view.kv_len) * 4 > static_cast<double>(kMostScoreBytes))
+    if (static_cast<double>(padded_rows(view)) * static_cast<double>(view.kv_len) * 4 > static_cast<double>(kMostScoreBytes))
         return "the scores of all rows take more than 8 GiB";
     return std::nullopt;
 }
@@ -92,7 +97,7 @@ LaunchPlan AttentionNaive::plan(const Problem& problem, const Config& config, co
     LaunchPlan plan;
     plan.steps = {step("_scores", heads * ceil_div(view.q_len, config["block_q"]) * ceil_div(view.kv_len, config["block_k"]),
                        config["block_q"] * config["block_k"]),
-                  step("_softmax", std::min(view.rows(), kMostRowBlocks), config["row_threads"]),
+                  step("_softmax", std::min(padded_rows(view), kMostRowBlocks), config["row_threads"]),
                   step("", heads * ceil_div(view.q_len, config["out_rows"]), config["out_rows"] * out_columns(view))};
     plan.workspace_bytes = static_cast<std::size_t>(score_bytes(view));
     return plan;
@@ -101,7 +106,7 @@ LaunchPlan AttentionNaive::plan(const Problem& problem, const Config& config, co
 // Loads from L1 and L2 bind both products: one each operand and multiplication. Narrow blocks read an operand more often.
 Predictor AttentionNaive::predictor(const Problem& problem, const Device& device) const {
     return [view = View(problem), device](const Config& c) -> std::optional<double> {
-        const double pairs = static_cast<double>(view.rows()) * static_cast<double>(view.kv_len);
+        const double pairs = static_cast<double>(padded_rows(view)) * static_cast<double>(view.kv_len);
         const double lanes_per_us = 32.0 * device.identity.sm_count * device.clock_mhz;
         const double score_us = pairs * static_cast<double>(view.d) *
                                 (1 + 16.0 / static_cast<double>(c["block_k"]) + 4.0 / static_cast<double>(c["block_q"])) /

@@ -111,7 +111,7 @@ class AttentionSimt final : public StructuredFamily {
     }
     int ladder_rung() const override { return 0; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    std::vector<Binding> facts(const Problem& problem) const override { return attention::facts(problem); }
+    std::vector<Binding> facts(const Problem& problem) const override { return attention::facts_with_packing(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override;
 

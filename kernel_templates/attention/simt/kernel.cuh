@@ -1,10 +1,11 @@
 // Attention in f32 on the ordinary cores: strict products and sums. A block keeps block_q queries in shared memory and goes
 // through the keys in tiles; threads_x threads share a row. Weights pass through shared memory from the threads that have their
 // keys to those that have the columns of the output.
-#include "attention/call.cuh"
-#include "common/ptx.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
+#define ATTENTION_PACKED ${packed}
+#include "attention/call.cuh"
+#include "common/ptx.cuh"
 using Element = ${element_type};
 constexpr bool tf32 = ${tf32};  // f32 is more exact
 constexpr int d = ${d};
@@ -128,27 +129,29 @@ __device__ __forceinline__ void store_row(Element* to, const f32 (&sums)[runs][v
 extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     AUTOTUNE_ENTRY()(ATTENTION_PARAMETERS, int order, int order_heads) {
     extern __shared__ __align__(16) unsigned char memory[];
-    const attention::Call<Element> call = ATTENTION_CALL;
+    const attention::Call<Element> all = ATTENTION_CALL;
     const Shared shared(reinterpret_cast<f32*>(memory));
     const Place place;
     const int tiles_q = (q_len + block_q - 1) / block_q;
     const attention::BlockTile at = attention::block_tile(blockIdx.x, tiles_q, batches * q_heads, q_heads, order, order_heads);
+    const attention::Call<Element> call = all.of_batch(at.b);
     const int first_row = at.tile * block_q;
-    const int last_row = min(first_row + block_q, q_len) - 1;
+    if (ATTENTION_PACKED && first_row >= call.q_len) return;
+    const int last_row = min(first_row + block_q, call.q_len) - 1;
     const auto mask = call.mask<has_low, has_high>();
     const int begin = masking == 0 ? 0 : mask.first_tile(first_row, block_k);
-    const int end = masking == 0 ? (kv_len + block_k - 1) / block_k : mask.end_tile(last_row, block_k);
+    const int end = masking == 0 ? (call.kv_len + block_k - 1) / block_k : mask.end_tile(last_row, block_k);
     const int begin_full = mask.first_full_tile(last_row, block_k), end_full = mask.end_full_tile(first_row, block_k);
     const f32 slope = scale * attention::log2_e;
-    const Element* const keys = k + call.k_strides.of_head(at.b, at.head / group);
-    const Element* const values = v + call.v_strides.of_head(at.b, at.head / group);
+    const Element* const keys = call.k + call.k_strides.of_head(at.b, at.head / group);
+    const Element* const values = call.v + call.v_strides.of_head(at.b, at.head / group);
     const auto fetch_keys = [&](int tile) {
         copy_rows<block_k, d, ld_q, align_k>(shared.k, keys + static_cast<i64>(tile) * block_k * k_row, k_row,
-                                             kv_len - tile * block_k);
+                                             call.kv_len - tile * block_k);
         ptx::cp_async_commit();
     };
     copy_rows<block_q, d, ld_q, align_q>(
-        shared.q, q + call.q_strides.of_head(at.b, at.head) + static_cast<i64>(first_row) * q_row, q_row, q_len - first_row);
+        shared.q, call.q + call.q_strides.of_head(at.b, at.head) + static_cast<i64>(first_row) * q_row, q_row, call.q_len - first_row);
     f32 sums[thread_q][runs][vec];
     RowState state;
 #pragma unroll
@@ -165,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         ptx::cp_async_wait<0>();
         __syncthreads();  // keys are there, and values and weights of the tile before are read
         copy_rows<block_k, dv, ld_v, align_v>(shared.v, values + static_cast<i64>(tile) * block_k * v_row, v_row,
-                                              kv_len - tile * block_k);
+                                              call.kv_len - tile * block_k);
         ptx::cp_async_commit();
         f32 scores[thread_q][thread_k];
         multiply_rows<d, ld_q>(scores, shared.q, shared.k, place);
@@ -177,13 +180,13 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         add_product<block_k, ld_p, ld_v>(sums, shared.p, shared.v, place);
     }
     ptx::cp_async_wait<0>();
-    Element* const to = o + call.o_strides.of_head(at.b, at.head);
-    const i64 line = (static_cast<i64>(at.b) * q_heads + at.head) * q_len;
+    Element* const to = call.o + call.o_strides.of_head(at.b, at.head);
+    const i64 line = call.line_of_head(at.b, at.head);
 #pragma unroll
     for (int i = 0; i < thread_q; ++i) {
         const f32 sum = sum_of_row(state.sum[i]);
         const int row = first_row + place.own(i);
-        if (row >= q_len) continue;
+        if (row >= call.q_len) continue;
         store_row(to + row * o_row, sums[i], attention::inverse_of(sum), place);
         if (lse != nullptr && place.x == 0) lse[line + row] = attention::log_sum_exp(state.peak[i], sum, attention::ln_2);
     }

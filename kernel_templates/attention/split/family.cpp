@@ -126,6 +126,7 @@ class AttentionSplit final : public Family {
 
 std::optional<std::string> AttentionSplit::refuses(const Problem& problem, const Device&) const {
     const View view(problem);
+    if (view.is_packed) return "it takes sequences of one length";
     if (view.type == DType::f32) return "its multipliers take f16 and bf16, not f32";
     if (rows_of(view) > kMostRows)
         return "a head of keys has " + std::to_string(rows_of(view)) + " rows of queries, more than " + std::to_string(kMostRows);

@@ -19,6 +19,7 @@ using gemm::i32;
 using std::int64_t;
 
 constexpr int64_t kOtherRegisters = 32;  // beside accumulators and weights
+constexpr int64_t kOtherOfProduct = 30;  // beside its accumulators, that ptxas needs to compile one wgmma
 
 std::vector<Parameter> parameters() {
     const auto compile = ParameterKind::compile;
@@ -63,6 +64,11 @@ void add_tile_rules(std::vector<Constraint>& to, const View& view, const Device&
     to.push_back({"scores, weights and outputs exceed the registers that setmaxnreg can give",
                   {"math_groups", "block_k", "blocks_per_sm", "schedule"},
                   rule([=](const Shape& s) { return s.fragment_registers(view) + kOtherRegisters <= s.math_registers(view); })});
+    to.push_back({"the operands of one product exceed the registers with which a block starts",
+                  {"math_groups", "block_k", "blocks_per_sm"},
+                  rule([=](const Shape& s) {
+                      return std::max(s.block_k, padded(view.dv)) / 2 + kOtherOfProduct <= s.registers_at_start();
+                  })});
     to.push_back({"tiles exceed shared memory",
                   {"math_groups", "block_k", "stages", "q_buffers", "blocks_per_sm"},
                   rule([=](const Shape& s) {
@@ -91,10 +97,11 @@ void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Dev
                              undivided(s, view) > device.identity.sm_count * s.blocks_per_sm;
                   })});
     to.push_back(
-        {"keys are divided where undivided tiles do not fill the GPU four times, into parts of at least two tiles of keys",
+        {"keys are divided where undivided tiles do not fill the GPU four times and sequences are not packed, into parts of at least two tiles of keys",
          {"math_groups", "block_k", "blocks_per_sm", "split_waves"},
          rule([=](const Shape& s) {
              if (s.split_waves == 0) return true;
+             if (view.is_packed) return false;
              if (undivided(s, view) > 4 * device.identity.sm_count * s.blocks_per_sm) return false;
              return Grid(view, s, device).most_steps >= 2;
          })});
@@ -266,6 +273,7 @@ Workspace workspace_of(const View& view, const Shape& s, const Grid& grid) {
 LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& workspace) {
     const View view(problem);
     const attention::Strides& o = view.strides[attention::kO];
+    const attention::Band& band = view.is_packed ? view.unaligned : view.band;
     LaunchStep step;
     step.grid = {static_cast<std::uint32_t>(grid.blocks), 1, 1};
     step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
@@ -281,8 +289,8 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
                       i32(view.group()),
                       i32(view.q_len),
                       i32(view.kv_len),
-                      i32(view.band.low),
-                      i32(view.band.high),
+                      i32(band.low),
+                      i32(band.high),
                       I64Arg{o.batch},
                       I64Arg{o.head},
                       I64Arg{o.row},
@@ -295,6 +303,8 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
                       WorkspaceArg{0},
                       WorkspaceArg{workspace.parts},
                       WorkspaceArg{workspace.rows}};
+    if (view.is_packed)
+        for (const Argument& each : attention::packing_arguments(view)) step.arguments.push_back(each);
     return step;
 }
 
@@ -369,7 +379,8 @@ class AttentionWgmma final : public Family {
                 {"dv", view.dv},
                 {"has_low", int64_t{view.band.has_low}},
                 {"has_high", int64_t{view.band.has_high}},
-                {"align_o", view.align[attention::kO]}};
+                {"align_o", view.align[attention::kO]},
+                {"packed", int64_t{view.is_packed}}};
     }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {

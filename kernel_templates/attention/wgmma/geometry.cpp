@@ -45,7 +45,7 @@ int64_t shortest_parts(const View& view, const Shape& s, int64_t most) {
 
 int64_t producer_registers(const View& view, const Shape& s) {
     if (s.math_groups == 3) return 32;
-    return s.schedule == kFromCounter || view.band.has_low ? 40 : 24;
+    return s.schedule == kFromCounter || view.band.has_low || view.is_packed ? 40 : 24;
 }
 
 }  // namespace
@@ -69,8 +69,12 @@ Shape::Shape(const Config& config) {
     pdl = get("pdl");
 }
 
+int64_t Shape::registers_at_start() const {
+    return kRegistersOfSm / (threads() * blocks_per_sm) / 8 * 8;
+}
+
 int64_t Shape::math_registers(const View& view) const {
-    const int64_t at_start = kRegistersOfSm / (threads() * blocks_per_sm) / 8 * 8;
+    const int64_t at_start = registers_at_start();
     if (at_start >= 256) return kMostMathRegisters;  // nothing is reallocated
     const int64_t most = (at_start * (math_groups + 1) - producer_registers(view, *this)) / math_groups / 8 * 8;
     return std::min(most, kMostMathRegisters);

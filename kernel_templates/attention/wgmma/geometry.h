@@ -38,7 +38,8 @@ struct Shape {
     std::int64_t threads() const { return 128 * (math_groups + 1); }
     // Accumulators of both products, and the weights between them.
     std::int64_t fragment_registers(const View& view) const { return block_k / 2 + block_k / 4 + padded(view.dv) / 2; }
-    // That setmaxnreg gives a math group's threads.
+    // Of a thread of the block before setmaxnreg, which is what ptxas compiles for; and what setmaxnreg gives a math group's.
+    std::int64_t registers_at_start() const;
     std::int64_t math_registers(const View& view) const;
     std::int64_t smem_bytes(const View& view) const;
 };

@@ -7,6 +7,7 @@
 // order_groups: math groups take turns, so that one's softmax runs under another's products.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
+#define ATTENTION_PACKED ${packed}
 #include "common/types.cuh"
 using Element = ${element_type};
 constexpr int d = ${d};                  // columns of Q and K
@@ -63,13 +64,31 @@ struct Problem {
     int heads_at_once;  // whose tiles are dealt out in turn, so that their K and V stay in L2
     int longest_first;  // 1: the last rows of a head first
     int most_steps;     // tiles of keys of a part, at most; 0: keys are not divided
+#if ATTENTION_PACKED
+    attention::Packing packing;
+#endif
 };
+
+// What a batch's rows see, and where they begin in the tensors: packed sequences begin behind each other.
+struct Batch {
+    RowMask mask;
+    int rows, first_q, first_kv;
+};
+__device__ __forceinline__ Batch batch_of(const Problem& p, int batch) {
+#if ATTENTION_PACKED
+    const attention::Sequence s = p.packing.sequence(batch, p.rows, p.mask.kv_len);
+    return {{s.low(p.mask.low), s.high(p.mask.high), s.kv_len}, s.q_len, s.first_q, s.first_kv};
+#else
+    return {p.mask, p.rows, 0, 0};
+#endif
+}
 
 // Tiles of keys that a block of rows sees: [first, end).
 struct Keys {
     int first, end;
 };
-__device__ __forceinline__ Keys keys_of(const Problem& p, int row0) {
+template <class Rows>
+__device__ __forceinline__ Keys keys_of(const Rows& p, int row0) {
     const int first = p.mask.first_tile(row0, block_k);
     return {first, max(first, p.mask.end_tile(min(row0 + block_q, p.rows) - 1, block_k))};
 }
@@ -95,7 +114,13 @@ __device__ __forceinline__ Work whole_tile(const Problem& p, int index) {
     const int plane = run * p.heads_at_once + in_run - q_tile * width;
     const int batch = plane / p.heads;
     const int row0 = (p.longest_first ? p.q_tiles - 1 - q_tile : q_tile) * block_q;
+#if ATTENTION_PACKED
+    const Batch of_batch = batch_of(p, batch);
+    const Keys keys = row0 < of_batch.rows ? keys_of(of_batch, row0) : Keys{0, 0};
+    return {row0, plane - batch * p.heads, batch, keys, -1};
+#else
     return {row0, plane - batch * p.heads, batch, keys_of(p, row0), -1};
+#endif
 }
 // Heads one after another, a head's tiles in their order, a tile's parts of nearly equal length.
 __device__ __forceinline__ Work part_of_tile(const Problem& p, int index) {
@@ -178,25 +203,31 @@ __device__ __forceinline__ void produce(const Shared& shared, const Problem& p, 
         const Work work = work_at(p, index);
         const Keys keys = work.keys;
         const int kv_head = work.head / p.group;
+        const Batch batch = batch_of(p, work.batch);
+        const int plane = ATTENTION_PACKED ? 0 : work.batch;  // of the tensors
         const auto load_k = [&](const Position<stages>& at, int n) {
             barrier_wait(shared.k_empty(at.at), at.parity ^ 1);
             barrier_expect(shared.k_full(at.at), k_bytes);
-            load_tile<head_tile, block_k>(shared.k + at.at * k_bytes, map_k, shared.k_full(at.at), n * block_k, kv_head,
-                                          work.batch, policy_normal);
+            load_tile<head_tile, block_k>(shared.k + at.at * k_bytes, map_k, shared.k_full(at.at), batch.first_kv + n * block_k,
+                                          kv_head, plane, policy_normal);
         };
         const auto load_v = [&](const Position<stages>& at, int n) {
             barrier_wait(shared.v_empty(at.at), at.parity ^ 1);
             barrier_expect(shared.v_full(at.at), v_bytes);
-            load_tile<value_tile, block_k>(shared.v + at.at * v_bytes, map_v, shared.v_full(at.at), n * block_k, kv_head,
-                                           work.batch, policy_normal);
+            load_tile<value_tile, block_k>(shared.v + at.at * v_bytes, map_v, shared.v_full(at.at), batch.first_kv + n * block_k,
+                                           kv_head, plane, policy_normal);
         };
         int n = keys.end - 1;
         if (n >= keys.first) load_k(ring, n);
         barrier_wait(shared.q_empty(of_q.at), of_q.parity ^ 1);
         publish(shared.work(of_q.at), work);
-        barrier_expect(shared.q_full(of_q.at), q_bytes);
-        load_tile<head_tile, block_q>(shared.q + of_q.at * q_bytes, map_q, shared.q_full(of_q.at), work.row0, work.head,
-                                      work.batch, policy_evict_first);
+        if (ATTENTION_PACKED && n < keys.first) {
+            barrier_arrive(shared.q_full(of_q.at));
+        } else {
+            barrier_expect(shared.q_full(of_q.at), q_bytes);
+            load_tile<head_tile, block_q>(shared.q + of_q.at * q_bytes, map_q, shared.q_full(of_q.at), batch.first_q + work.row0,
+                                          work.head, plane, policy_evict_first);
+        }
         of_q.next();
         if (n < keys.first) continue;
 #pragma unroll 1
@@ -354,19 +385,27 @@ __device__ __forceinline__ void store_part(const Output& out, int item, int row_
     }
 }
 
-__device__ __forceinline__ void store_outputs(const Problem& p, const Output& out, const Work& work, int row,
+// Number of a head's first row among those of all heads.
+__device__ __forceinline__ long long line_of(const Problem& p, const Batch& batch, const Work& work) {
+#if ATTENTION_PACKED
+    return static_cast<long long>(work.head) * p.packing.total_q + batch.first_q;
+#else
+    return (static_cast<long long>(work.batch) * p.heads + work.head) * p.rows;
+#endif
+}
+
+__device__ __forceinline__ void store_outputs(const Problem& p, const Batch& batch, const Output& out, const Work& work, int row,
                                               const float (&o)[outputs], const Rows& rows, float scale) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         const int at = row + 8 * r;
-        const bool exists = at < p.rows;
+        const bool exists = at < batch.rows;
         const float sum = over_quad_sum(rows.sum[r]);
         const float inverse = attention::inverse_of(sum);
         if (out.lse != nullptr && exists && lane % 4 == 0)
-            out.lse[(static_cast<long long>(work.batch) * p.heads + work.head) * p.rows + at] =
-                attention::log_sum_exp(rows.max[r], sum, scale);
-        Element* to = out.o + work.batch * out.batch + work.head * out.head + at * out.row;
+            out.lse[line_of(p, batch, work) + at] = attention::log_sum_exp(rows.max[r], sum, scale);
+        Element* to = out.o + work.batch * out.batch + work.head * out.head + (batch.first_q + at) * out.row;
 #pragma unroll
         for (int j = 0; j < value_tile / 32; ++j) {
             u32 words[4];
@@ -398,7 +437,17 @@ struct Math {
     int group;
     u64 q, k, v;  // descriptors of this group's rows of Q, and of the rings' first tiles
     Position<stages> ring;
+#if ATTENTION_PACKED
+    RowMask mask;
+#endif
 
+    __device__ __forceinline__ const RowMask& mask_now() const {
+#if ATTENTION_PACKED
+        return mask;
+#else
+        return problem.mask;
+#endif
+    }
     __device__ __forceinline__ void release(u32 barrier) const {
         if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
     }
@@ -407,7 +456,7 @@ struct Math {
 
     template <bool is_masked, bool is_first>
     __device__ __forceinline__ bool weigh(float (&s)[scores], int row, int n, Rows& rows, float (&correction)[2]) const {
-        if constexpr (is_masked) cut(s, problem.mask, row, n * block_k + static_cast<int>(threadIdx.x % 4 * 2));
+        if constexpr (is_masked) cut(s, mask_now(), row, n * block_k + static_cast<int>(threadIdx.x % 4 * 2));
         float base[2];
         const bool grew = new_maximum<is_first>(s, factor, rows, base, correction);
         if constexpr (order_groups == 2) take_turn(group);
@@ -497,12 +546,16 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
         barrier_wait(shared.q_full(of_q.at), of_q.parity);
         const Work work = published(shared.work(of_q.at));
         if (work.row0 < 0) break;
+        const Batch batch = batch_of(p, work.batch);
+#if ATTENTION_PACKED
+        math.mask = batch.mask;
+#endif
         const Keys keys = work.keys;
         const int row = work.row0 + row_in_block;
         const int group_row0 = work.row0 + group * 64;
         // Tiles [whole_first, whole_end) are seen whole by all rows of this group.
-        const int whole_first = p.mask.first_full_tile(group_row0 + 63, block_k);
-        const int whole_end = p.mask.end_full_tile(group_row0, block_k);
+        const int whole_first = batch.mask.first_full_tile(group_row0 + 63, block_k);
+        const int whole_end = batch.mask.end_full_tile(group_row0, block_k);
         const u64 q_now = descriptor_at(math.q, of_q.at * q_bytes);
         float o[outputs];
 #pragma unroll
@@ -533,7 +586,7 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
         if (work.item >= 0)
             store_part(out, work.item, row_in_block, o, rows);
         else
-            store_outputs(p, out, work, row, o, rows, scale);
+            store_outputs(p, batch, out, work, row, o, rows, scale);
         of_q.next();
         if constexpr (schedule == 0) break;
     }
@@ -545,7 +598,7 @@ constexpr int threads = 128 * (math_groups + 1);
 // setmaxnreg: what a thread starts with, what the producer's keep and what the math groups' get, of the 65,536 of an SM.
 constexpr int registers_at_start = 65536 / (threads * blocks_per_sm) / 8 * 8;
 constexpr bool reallocates = registers_at_start < 256;
-constexpr int producer_registers = math_groups == 3 ? 32 : schedule == 2 || has_low != 0 ? 40 : 24;
+constexpr int producer_registers = math_groups == 3 ? 32 : schedule == 2 || has_low != 0 || ATTENTION_PACKED ? 40 : 24;
 constexpr int most_registers = (registers_at_start * (math_groups + 1) - producer_registers) / math_groups / 8 * 8;
 constexpr int math_registers = most_registers < 240 ? most_registers : 240;
 
@@ -556,11 +609,11 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm)
                      const __grid_constant__ TensorMap map_v, Element* o, float* lse, float scale, int heads, int group, int rows,
                      int keys, int mask_low, int mask_high, long long o_batch, long long o_head, long long o_row, int q_tiles,
                      int items, int all_items, int heads_at_once, int longest_first, int most_steps, u32* counter, float* parts,
-                     float2* part_rows) {
+                     float2* part_rows ATTENTION_PACKING_PARAMETERS) {
     extern __shared__ unsigned char memory[];
     const Shared shared((smem_address(memory) + 1023) & ~1023u);
-    const Problem problem{
-        {mask_low, mask_high, keys}, rows, heads, group, q_tiles, items, all_items, heads_at_once, longest_first, most_steps};
+    const Problem problem{{mask_low, mask_high, keys}, rows,         heads,         group,         q_tiles,
+                          items,                       all_items,    heads_at_once, longest_first, most_steps ATTENTION_PACKING};
     if (threadIdx.x == 0) {
         prefetch_map(&map_q);
         prefetch_map(&map_k);
