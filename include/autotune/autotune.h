@@ -335,11 +335,11 @@ AUTOTUNE_API autotune_status autotune_tuned_attention(autotune_handle handle, co
                                                       float scale, const void* q, const void* k, const void* v, void* o,
                                                       float* lse, struct CUstream_st* stream);
 
-/* The same of packed sequences: q_offsets and kv_offsets, batch + 1 ascending numbers each in device memory, are the rows at which
- * sequences begin, from 0 to total_q and total_kv. They are not checked, which would take a copy to the host: where they do not
- * ascend, or leave a sequence longer than q_len or kv_len, rows of o are wrong or not written, and nothing else is touched.
- * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR,
- * FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
+/* The same of packed sequences, enqueued in the same way: q_offsets and kv_offsets, batch + 1 ascending numbers each in device
+ * memory, are the rows at which sequences begin, from 0 to total_q and total_kv. They are not checked, which would take a copy to
+ * the host: where they do not ascend, or leave a sequence longer than q_len or kv_len, rows of o are wrong or not written, and
+ * nothing else is touched. Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, COMPILE_FAILED,
+ * OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_tuned_attention_packed(autotune_handle handle, const autotune_attention_problem* problem,
                                                              float scale, const void* q, const void* k, const void* v, void* o,
                                                              float* lse, const int32_t* q_offsets, const int32_t* kv_offsets,
@@ -375,9 +375,9 @@ AUTOTUNE_API autotune_status autotune_tuned_attention_bwd(autotune_handle handle
  * nt, tn, tt), order (row, column); scalars of a call: alpha and beta, both f32. Any strides with one contiguous dimension of the
  *          last two are taken: they say the layout and the order where the attributes do not.
  *   add    tensors a, b, c, contiguous and of any rank, without attributes and scalars; c may be a or b.
- *   attention      q, k, v, o, lse (f32, optional), q_offsets, kv_offsets (i32, optional: packed sequences); attributes mask, left,
- *                  right, compute, max_q, max_kv; a call's scalar: scale, f32
- *   attention_bwd  q, k, v, o, lse, do, dq, dk, dv; the same, and deterministic (yes, any)
+ *   attention      q, k, v, o, lse (f32, optional), q_offsets, kv_offsets (i32, optional: packed sequences); attributes mask,
+ * left, right, compute, max_q, max_kv; a call's scalar: scale, f32 attention_bwd  q, k, v, o, lse, do, dq, dk, dv; the same, and
+ * deterministic (yes, any)
  *
  * Tensors of a problem are found by name. A call passes addresses and scalars in the order of this table. */
 

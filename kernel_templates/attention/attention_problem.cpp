@@ -107,7 +107,8 @@ double packed_pairs(const View& view) {
 }  // namespace
 
 Fill offsets_fill(const View& view, int tensor) {
-    return tensor == kQOffsets ? Fill::offsets(view.total_q, view.b, view.q_len) : Fill::offsets(view.total_kv, view.b, view.kv_len);
+    return tensor == kQOffsets ? Fill::offsets(view.total_q, view.b, view.q_len)
+                               : Fill::offsets(view.total_kv, view.b, view.kv_len);
 }
 
 Band View::band_of_lengths(std::int64_t queries, std::int64_t keys) const {
@@ -190,7 +191,7 @@ std::vector<Problem> awkward_neighbours(const Problem& problem) {
         neighbours.push_back(make_problem(spec));
     };
     const std::int64_t keys = std::min(view.kv_len, kMostKeys);
-    if (view.is_packed) add(1, 1, false);  // some sequences have no rows
+    if (view.is_packed) add(1, 1, false);            // some sequences have no rows
     if (view.q_len * view.group() <= kDecodeRows) {  // families for few rows take no more
         for (const std::int64_t kv_len : {std::int64_t{1}, std::int64_t{63}, std::int64_t{257}, keys + 1}) {
             add(view.q_len, kv_len, false);
@@ -242,7 +243,8 @@ Excerpt head_of(const Problem& problem, std::int64_t head) {
     const View view(problem);
     const auto at = [&](int tensor, std::int64_t of) { return of * view.strides[static_cast<std::size_t>(tensor)].head; };
     const std::int64_t kv_head = head / view.group();
-    Excerpt part{problem, {at(kQ, head), at(kK, kv_head), at(kV, kv_head), at(kO, head), view.has_lse ? head * view.total_q : 0, 0, 0}};
+    Excerpt part{problem,
+                 {at(kQ, head), at(kK, kv_head), at(kV, kv_head), at(kO, head), view.has_lse ? head * view.total_q : 0, 0, 0}};
     part.problem.set_extent("q_heads", 1);
     part.problem.set_extent("kv_heads", 1);
     for (Tensor& tensor : part.problem.tensors)
@@ -298,9 +300,9 @@ std::vector<Argument> arguments(const Problem& problem) {
     const View view(problem);
     const Band& band = view.is_packed ? view.unaligned : view.band;
     const auto narrow = [](std::int64_t value) { return I32Arg{static_cast<std::int32_t>(value)}; };
-    std::vector<Argument> all = {TensorArg{kQ},         TensorArg{kK},      TensorArg{kV},       TensorArg{kO},
-                                 TensorArg{kLse},       ScalarArg{kScale},  narrow(view.b),      narrow(view.q_heads),
-                                 narrow(view.group()),  narrow(view.q_len), narrow(view.kv_len), narrow(band.low),
+    std::vector<Argument> all = {TensorArg{kQ},        TensorArg{kK},      TensorArg{kV},       TensorArg{kO},
+                                 TensorArg{kLse},      ScalarArg{kScale},  narrow(view.b),      narrow(view.q_heads),
+                                 narrow(view.group()), narrow(view.q_len), narrow(view.kv_len), narrow(band.low),
                                  narrow(band.high)};
     for (const Strides& strides : view.strides) {
         for (const std::int64_t stride : {strides.batch, strides.head, strides.row}) all.push_back(I64Arg{stride});

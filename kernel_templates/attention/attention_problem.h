@@ -58,7 +58,7 @@ struct View {
     std::int64_t total_q, total_kv;                           // rows of all sequences of a head
     DType type;
     std::int64_t element_bytes;
-    bool is_tf32;  // f32 elements, multiplied in tf32
+    bool is_tf32;               // f32 elements, multiplied in tf32
     Band band;                  // with a diagonal of the longest lengths, where sequences are packed
     Band unaligned;             // where the diagonal begins at key 0
     bool ends_at_bottom_right;  // the last query sees the last key
@@ -67,7 +67,7 @@ struct View {
     std::array<int, 4> align;        // bytes that divide every row's begin and length
 
     std::int64_t group() const { return q_heads / kv_heads; }  // query heads that share keys and values
-    std::int64_t rows() const { return q_heads * total_q; }  // of all heads and batches
+    std::int64_t rows() const { return q_heads * total_q; }    // of all heads and batches
     Band band_of_lengths(std::int64_t queries, std::int64_t keys) const;
     bool is_masked() const { return band.has_low || band.has_high; }
     // (query, key) pairs that the mask lets see each other, over all batches and heads.

@@ -102,7 +102,10 @@ std::vector<TensorForm> AttentionOp::tensors() const {
             {"v", Access::in, {"b", "kv_heads", "kv_len", "dv"}},
             {"o", Access::out, {"b", "q_heads", "q_len", "dv"}},
             {"lse", Access::out, {"b", "q_heads", "q_len"}, true, "f32: log of the sum of e^(scale q k) over the keys of a row"},
-            {"q_offsets", Access::in, {"sequences + 1"}, true,
+            {"q_offsets",
+             Access::in,
+             {"sequences + 1"},
+             true,
              "i32, ascending: where each sequence's rows of q and o begin, and the end of the last; batch is 1"},
             {"kv_offsets", Access::in, {"sequences + 1"}, true, "the same of k and v"}};
 }
@@ -123,7 +126,10 @@ std::vector<ProblemRequest> AttentionOp::examples() const {
     }
     for (const char* dtype : {"bf16", "f32"}) {
         requests.push_back({name, "4x8x300x64", {{"dtype", dtype}, {"packed", "yes"}, {"mask", "causal"}, {"lse", "yes"}}});
-        requests.push_back({name, "3x4x100x128", {{"dtype", dtype}, {"packed", "yes"}, {"mask", "causal_bottom_right"}, {"kv-len", "300"}, {"kv-heads", "2"}}});
+        requests.push_back(
+            {name,
+             "3x4x100x128",
+             {{"dtype", dtype}, {"packed", "yes"}, {"mask", "causal_bottom_right"}, {"kv-len", "300"}, {"kv-heads", "2"}}});
     }
     requests.push_back({name, "1x4x300x192", {{"dv", "128"}, {"mask", "causal"}}});
     requests.push_back({name, "1x4x300x256", {{"mask", "window_bottom_right"}, {"left", "64"}, {"right", "32"}}});

@@ -26,7 +26,8 @@ void check_head_size(const char* name, std::int64_t size) {
 void check_total(const std::string& of, std::int64_t total, std::int64_t sequences, std::int64_t longest) {
     check_range("the number of all packed " + of, total, 1, kMostLength);
     if (longest > total)
-        refuse("the longest sequence has " + std::to_string(longest) + " " + of + ", more than the " + std::to_string(total) + " of all");
+        refuse("the longest sequence has " + std::to_string(longest) + " " + of + ", more than the " + std::to_string(total) +
+               " of all");
     if ((total - 1) / sequences >= longest)
         refuse(std::to_string(sequences) + " sequences of at most " + std::to_string(longest) + " " + of + " are less than " +
                std::to_string(total) + " in all");
@@ -337,7 +338,8 @@ Spec parse_spec(const Op& op, const ProblemRequest& request) {
     spec.is_packed = options.word("packed", "no") == "yes";
     settle("total-q", options.positive("total-q"), spec.total_q, 0);
     settle("total-kv", options.positive("total-kv"), spec.total_kv, 0);
-    if (!spec.is_packed && (spec.total_q != 0 || spec.total_kv != 0)) refuse("numbers of all queries and keys belong to packed sequences: packed=yes");
+    if (!spec.is_packed && (spec.total_q != 0 || spec.total_kv != 0))
+        refuse("numbers of all queries and keys belong to packed sequences: packed=yes");
     spec.is_bshd = options.word("order", spec.is_packed ? "bshd" : "bhsd") == "bshd";
     spec.scale = options.number("scale");
     const std::vector<int> align = parse_alignments(options, size_bytes(spec.type), {kNames.begin(), kNames.end()});
@@ -363,8 +365,8 @@ std::int64_t sequences_of(const DescribedTensors& tensors, const char* name) {
 std::int64_t longest(const DescribedTensors& tensors, const char* name, std::int64_t total) {
     const auto given = tensors.number(name, static_cast<double>(total));
     if (given != std::floor(given) || given < 1 || given > static_cast<double>(total))
-        refuse(std::string(name) + " is " + to_string(AttributeValue(given)) + "; give the rows of the longest sequence, from 1 to " +
-               std::to_string(total));
+        refuse(std::string(name) + " is " + to_string(AttributeValue(given)) +
+               "; give the rows of the longest sequence, from 1 to " + std::to_string(total));
     return static_cast<std::int64_t>(given);
 }
 
@@ -373,7 +375,8 @@ void read_packing(const DescribedTensors& tensors, Spec& spec) {
     if (spec.b != 1) refuse("packed sequences lie in the rows of one batch, and tensor q has " + std::to_string(spec.b));
     spec.is_packed = true;
     spec.b = sequences_of(tensors, "q_offsets");
-    if (sequences_of(tensors, "kv_offsets") != spec.b) refuse("q_offsets and kv_offsets differ in length; both have one offset more than sequences");
+    if (sequences_of(tensors, "kv_offsets") != spec.b)
+        refuse("q_offsets and kv_offsets differ in length; both have one offset more than sequences");
     spec.total_q = spec.q_len, spec.total_kv = spec.kv_len;
     spec.q_len = longest(tensors, "max_q", spec.total_q);
     spec.kv_len = longest(tensors, "max_kv", spec.total_kv);

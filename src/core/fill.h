@@ -18,7 +18,8 @@ struct Fill {
         powers,     // 2 to the power of an integer in {low .. high}: scales under which exact sums stay exact
         uniform,    // centre + u * spread with u in [0, 1) in steps of 2^-16
         quantised,  // as normal, rounded to `through` first: values that a narrower type holds exactly
-        offsets,    // ascending from 0 in the first column to `high` in the last, up to `low` from even steps; the same for all seeds
+        offsets,    // ascending from 0 in the first column to `high` in the last, up to `low` from even steps; the same for all
+                    // seeds
     };
 
     Kind kind = Kind::normal;

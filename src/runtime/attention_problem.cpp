@@ -47,7 +47,8 @@ DescribedAttention::DescribedAttention(const autotune_attention_problem& given, 
     const std::int64_t kv_heads = or_else(given.kv_heads, given.q_heads), kv_len = or_else(given.kv_len, given.q_len);
     const std::int64_t dv = or_else(given.dv, given.d);
     const bool is_packed = given.total_q != 0 || given.total_kv != 0;
-    if (is_packed && is_backward) refuse("total_q is " + std::to_string(given.total_q) + "; gradients of packed sequences are not computed");
+    if (is_packed && is_backward)
+        refuse("total_q is " + std::to_string(given.total_q) + "; gradients of packed sequences are not computed");
     const std::int64_t batch = is_packed ? 1 : given.batch;
     const std::int64_t q_rows = is_packed ? given.total_q : given.q_len;
     const std::int64_t kv_rows = is_packed ? or_else(given.total_kv, given.total_q) : kv_len;

@@ -133,7 +133,8 @@ autotune_status attention_plan(autotune_handle handle, const autotune_attention_
 const char* wrong_addresses(const autotune_attention_problem& problem, std::span<const void* const> tensors) {
     for (const void* address : tensors.first(4))
         if (address == nullptr) return "q, k, v and o must not be NULL";
-    if ((tensors[4] == nullptr) != (problem.has_lse == 0)) return "lse must be an address where has_lse is 1, and NULL where it is 0";
+    if ((tensors[4] == nullptr) != (problem.has_lse == 0))
+        return "lse must be an address where has_lse is 1, and NULL where it is 0";
     return nullptr;
 }
 
@@ -372,9 +373,11 @@ autotune_status autotune_tuned_attention(autotune_handle handle, const autotune_
         const autotune_attention_problem& known = as_known(problem, copy);
         const std::array<const void*, 5> tensors = {q, k, v, o, lse};
         if (known.total_q != 0 || known.total_kv != 0)
-            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT,
-                                      "total_q says that sequences are packed; autotune_tuned_attention_packed() takes their offsets");
-        if (const char* const wrong = wrong_addresses(known, tensors)) return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, wrong);
+            return inner.errors().set(
+                AUTOTUNE_INVALID_ARGUMENT,
+                "total_q says that sequences are packed; autotune_tuned_attention_packed() takes their offsets");
+        if (const char* const wrong = wrong_addresses(known, tensors))
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, wrong);
         return tuned_attention(inner, known, scale, tensors, stream);
     });
 }
@@ -386,10 +389,12 @@ autotune_status autotune_tuned_attention_packed(autotune_handle handle, const au
         autotune_attention_problem copy;
         const autotune_attention_problem& known = as_known(problem, copy);
         const std::array<const void*, 7> tensors = {q, k, v, o, lse, q_offsets, kv_offsets};
-        if (known.total_q == 0) return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "total_q is 0: the problem has no packed sequences");
+        if (known.total_q == 0)
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "total_q is 0: the problem has no packed sequences");
         if (q_offsets == nullptr || kv_offsets == nullptr)
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "q_offsets and kv_offsets must not be NULL");
-        if (const char* const wrong = wrong_addresses(known, tensors)) return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, wrong);
+        if (const char* const wrong = wrong_addresses(known, tensors))
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, wrong);
         return tuned_attention(inner, known, scale, tensors, stream);
     });
 }

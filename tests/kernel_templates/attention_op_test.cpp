@@ -69,7 +69,8 @@ TEST(AttentionOp, PackedSequencesLieInTheRowsOfOneBatch) {
 TEST(AttentionOp, PackedSequencesAreJudgedAsEachAlone) {
     for (const char* mask : {"causal", "causal_bottom_right"}) {
         const Problem problem =
-            parse("4x2x9x32", {{"packed", "yes"}, {"mask", mask}, {"lse", "yes"}, {"dtype", "f32"}, {"kv-len", "14"}, {"total-q", "13"}});
+            parse("4x2x9x32",
+                  {{"packed", "yes"}, {"mask", mask}, {"lse", "yes"}, {"dtype", "f32"}, {"kv-len", "14"}, {"total-q", "13"}});
         const attention::View view(problem);
         const OpTest test = attention_op().tests(problem).back();
         std::vector<std::vector<double>> tensors;
@@ -83,7 +84,8 @@ TEST(AttentionOp, PackedSequencesAreJudgedAsEachAlone) {
             ASSERT_LE(at.q_len, 9);
             ASSERT_LE(at.kv_len, 14);
             if (at.q_len == 0 || at.kv_len == 0) continue;
-            Options options = {{"mask", mask}, {"lse", "yes"}, {"dtype", "f32"}, {"order", "bshd"}, {"kv-len", std::to_string(at.kv_len)}};
+            Options options = {
+                {"mask", mask}, {"lse", "yes"}, {"dtype", "f32"}, {"order", "bshd"}, {"kv-len", std::to_string(at.kv_len)}};
             const Problem one = parse("1x2x" + std::to_string(at.q_len) + "x32", options);
             flops += attention_op().flops(one);
             std::vector<std::vector<double>> of_one;
@@ -129,28 +131,29 @@ TEST_P(AttentionBadInput, IsAUsageErrorThatNamesCulpritAndRemedy) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, AttentionBadInput,
-    ::testing::Values(BadInput{"NoQuery", "1x1x0x64", {}, "S is 0", "at least 1"},
-                      BadInput{"ThreeExtents", "1x1x64", {}, "has 3 extents", "BxHxSxD"},
-                      BadInput{"Batch", "2*1x1x1x64", {}, "batch as the first extent", "BxHxSxD"},
-                      BadInput{"OddHeadSize", "1x1x1x100", {}, "d is 100", "multiples of 8"},
-                      BadInput{"WideHead", "1x1x1x264", {}, "d is 264", "8 to 256"},
-                      BadInput{"WideValues", "1x1x1x64", {{"dv", "300"}}, "dv is 300", "8 to 256"},
-                      BadInput{"OddGroup", "1x6x1x64", {{"kv-heads", "4"}}, "6 query heads", "no multiple"},
-                      BadInput{"TooManyRows", "1x1x1073741824x64", {}, "1073741824", "1 to 1073741823"},
-                      BadInput{"ExtentOf2To31", "1x1x2147483648x64", {}, "2147483648", "2147483647"},
-                      BadInput{"TooManyHeads", "65536x65536x1x64", {}, "more than 2^31 - 1 heads", "batch"},
-                      BadInput{"Mask", "1x1x1x64", {{"mask", "lower"}}, "unknown mask 'lower'", "causal"},
-                      BadInput{"WindowOfNothing", "1x1x1x64", {{"mask", "window"}}, "window needs left", "before"},
-                      BadInput{"NegativeWindow", "1x1x1x64", {{"mask", "window"}, {"left", "-1"}}, "left is -1", "from 0"},
-                      BadInput{"LeftWithoutWindow", "1x1x1x64", {{"left", "3"}}, "left and right belong", "mask is none"},
-                      BadInput{"Tf32OfHalves", "1x1x1x64", {{"compute", "tf32"}}, "tf32 is for f32", "bf16"},
-                      BadInput{"OtherCompute", "1x1x1x64", {{"compute", "f16"}}, "compute is f16", "bf16"},
-                      BadInput{"NegativeScale", "1x1x1x64", {{"scale", "-1"}}, "scale is -1", "above 0"},
-                      BadInput{"ScaleOfNothing", "1x1x1x64", {{"scale", "0"}}, "scale is 0", "above 0"},
-                      BadInput{"TotalWithoutPacking", "2x1x8x64", {{"total-q", "9"}}, "packed sequences", "packed=yes"},
-                      BadInput{"LongestAboveTotal", "2x1x8x64", {{"packed", "yes"}, {"total-q", "7"}}, "has 8 queries", "7 of all"},
-                      BadInput{"TotalAboveSequences", "2x1x8x64", {{"packed", "yes"}, {"total-kv", "17"}}, "of at most 8 keys", "17"},
-                      BadInput{"ShapeAgainstOption", "1x4x2x1x1x64", {{"kv-heads", "4"}}, "kv-heads is 4", "shape says 2"}),
+    ::testing::Values(
+        BadInput{"NoQuery", "1x1x0x64", {}, "S is 0", "at least 1"},
+        BadInput{"ThreeExtents", "1x1x64", {}, "has 3 extents", "BxHxSxD"},
+        BadInput{"Batch", "2*1x1x1x64", {}, "batch as the first extent", "BxHxSxD"},
+        BadInput{"OddHeadSize", "1x1x1x100", {}, "d is 100", "multiples of 8"},
+        BadInput{"WideHead", "1x1x1x264", {}, "d is 264", "8 to 256"},
+        BadInput{"WideValues", "1x1x1x64", {{"dv", "300"}}, "dv is 300", "8 to 256"},
+        BadInput{"OddGroup", "1x6x1x64", {{"kv-heads", "4"}}, "6 query heads", "no multiple"},
+        BadInput{"TooManyRows", "1x1x1073741824x64", {}, "1073741824", "1 to 1073741823"},
+        BadInput{"ExtentOf2To31", "1x1x2147483648x64", {}, "2147483648", "2147483647"},
+        BadInput{"TooManyHeads", "65536x65536x1x64", {}, "more than 2^31 - 1 heads", "batch"},
+        BadInput{"Mask", "1x1x1x64", {{"mask", "lower"}}, "unknown mask 'lower'", "causal"},
+        BadInput{"WindowOfNothing", "1x1x1x64", {{"mask", "window"}}, "window needs left", "before"},
+        BadInput{"NegativeWindow", "1x1x1x64", {{"mask", "window"}, {"left", "-1"}}, "left is -1", "from 0"},
+        BadInput{"LeftWithoutWindow", "1x1x1x64", {{"left", "3"}}, "left and right belong", "mask is none"},
+        BadInput{"Tf32OfHalves", "1x1x1x64", {{"compute", "tf32"}}, "tf32 is for f32", "bf16"},
+        BadInput{"OtherCompute", "1x1x1x64", {{"compute", "f16"}}, "compute is f16", "bf16"},
+        BadInput{"NegativeScale", "1x1x1x64", {{"scale", "-1"}}, "scale is -1", "above 0"},
+        BadInput{"ScaleOfNothing", "1x1x1x64", {{"scale", "0"}}, "scale is 0", "above 0"},
+        BadInput{"TotalWithoutPacking", "2x1x8x64", {{"total-q", "9"}}, "packed sequences", "packed=yes"},
+        BadInput{"LongestAboveTotal", "2x1x8x64", {{"packed", "yes"}, {"total-q", "7"}}, "has 8 queries", "7 of all"},
+        BadInput{"TotalAboveSequences", "2x1x8x64", {{"packed", "yes"}, {"total-kv", "17"}}, "of at most 8 keys", "17"},
+        BadInput{"ShapeAgainstOption", "1x4x2x1x1x64", {{"kv-heads", "4"}}, "kv-heads is 4", "shape says 2"}),
     [](const auto& entry) { return entry.param.name; });
 
 TensorDescription tensor(const char* name, std::vector<Dim> dims, DType type = DType::bf16) {
@@ -198,15 +201,16 @@ TEST(AttentionDescription, RefusesWhatItCannotRead) {
 ProblemDescription packed_description() {
     const std::vector<Dim> rows = {{8, 64}, {30, 8 * 64}, {64, 1}}, keys = {{2, 64}, {50, 2 * 64}, {64, 1}};
     return {"attention",
-            {tensor("q", rows), tensor("k", keys), tensor("v", keys), tensor("o", rows), tensor("q_offsets", {{4, 1}}, DType::i32),
-             tensor("kv_offsets", {{4, 1}}, DType::i32)},
+            {tensor("q", rows), tensor("k", keys), tensor("v", keys), tensor("o", rows),
+             tensor("q_offsets", {{4, 1}}, DType::i32), tensor("kv_offsets", {{4, 1}}, DType::i32)},
             {{"max_q", std::int64_t{20}}, {"max_kv", std::int64_t{40}}}};
 }
 
 TEST(AttentionDescription, OffsetsMakeItPacked) {
     const DescribedProblem described = attention_op().described(packed_description());
     EXPECT_EQ(described.problem.key(),
-              parse("3x8x20x64", {{"kv-heads", "2"}, {"kv-len", "40"}, {"packed", "yes"}, {"total-q", "30"}, {"total-kv", "50"}}).key());
+              parse("3x8x20x64", {{"kv-heads", "2"}, {"kv-len", "40"}, {"packed", "yes"}, {"total-q", "30"}, {"total-kv", "50"}})
+                  .key());
     EXPECT_EQ(described.order, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6}));
     const auto ask = [](const std::function<void(ProblemDescription&)>& change) {
         ProblemDescription given = packed_description();
@@ -219,9 +223,11 @@ TEST(AttentionDescription, OffsetsMakeItPacked) {
     EXPECT_THAT(ask([](auto& given) { given.tensors[4].dims = {{1, 1}}; }), HasSubstr("where each sequence begins"));
     EXPECT_THAT(ask([](auto& given) { given.tensors[5].dims = {{5, 1}}; }), HasSubstr("differ in length"));
     EXPECT_THAT(ask([](auto& given) { given.attributes[0].value = std::int64_t{31}; }), HasSubstr("max_q is 31"));
-    EXPECT_THAT(ask([](auto& given) { given.attributes[0].value = std::int64_t{9}; }), HasSubstr("3 sequences of at most 9 queries"));
+    EXPECT_THAT(ask([](auto& given) { given.attributes[0].value = std::int64_t{9}; }),
+                HasSubstr("3 sequences of at most 9 queries"));
     EXPECT_THAT(ask([](auto& given) {
-                    for (std::size_t i : {0U, 1U, 2U, 3U}) given.tensors[i].dims.insert(given.tensors[i].dims.begin(), Dim{2, 30000});
+                    for (std::size_t i : {0U, 1U, 2U, 3U})
+                        given.tensors[i].dims.insert(given.tensors[i].dims.begin(), Dim{2, 30000});
                 }),
                 HasSubstr("rows of one batch"));
 }

@@ -75,11 +75,13 @@ std::vector<Request> packed(const std::string& d) {
 }
 std::vector<Request> packed_causal(const std::string& d) {
     return {{"4x2x50x" + d, {{"packed", "yes"}, {"mask", "causal"}}},
-            {"3x2x40x" + d, {{"packed", "yes"}, {"mask", "causal_bottom_right"}, {"kv-len", "70"}, {"total-kv", "100"}, {"order", "bhsd"}}},
+            {"3x2x40x" + d,
+             {{"packed", "yes"}, {"mask", "causal_bottom_right"}, {"kv-len", "70"}, {"total-kv", "100"}, {"order", "bhsd"}}},
             {"3x2x40x" + d, {{"packed", "yes"}, {"mask", "causal_bottom_right"}, {"kv-len", "20"}}}};  // rows without a key
 }
 std::vector<Request> packed_window(const std::string& d) {
-    return {{"3x2x40x" + d, {{"packed", "yes"}, {"mask", "window"}, {"left", "9"}, {"right", "2"}, {"kv-len", "50"}, {"kv-heads", "1"}}},
+    return {{"3x2x40x" + d,
+             {{"packed", "yes"}, {"mask", "window"}, {"left", "9"}, {"right", "2"}, {"kv-len", "50"}, {"kv-heads", "1"}}},
             {"3x1x40x" + d, {{"packed", "yes"}, {"mask", "window_bottom_right"}, {"left", "30"}, {"kv-len", "70"}}}};
 }
 

@@ -119,7 +119,8 @@ TEST(Fill, OffsetsAscendAndNoPartIsLongerThanTheLongest) {
                 std::int64_t before = 0;
                 for (std::int64_t i = 0; i <= parts; ++i) {
                     const FillPlace place{.seed = 3, .col = i, .cols = parts + 1};
-                    const auto offset = static_cast<std::int64_t>(fill_value(Fill::offsets(total, parts, longest), DType::i32, place));
+                    const auto offset =
+                        static_cast<std::int64_t>(fill_value(Fill::offsets(total, parts, longest), DType::i32, place));
                     EXPECT_EQ(i == 0 ? offset : 0, 0);
                     EXPECT_EQ(i == parts ? offset : total, total);
                     EXPECT_GE(offset, before);

@@ -109,7 +109,8 @@ TEST(TypedAttention, PackedSequencesTakeTheirOffsets) {
               AUTOTUNE_INVALID_ARGUMENT);
     EXPECT_THAT(autotune_last_error(nullptr), HasSubstr("autotune_tuned_attention_packed"));
     AttentionOperands operands;
-    operands.q = address(memory.q), operands.k = address(memory.k), operands.v = address(memory.v), operands.o = address(memory.o);
+    operands.q = address(memory.q), operands.k = address(memory.k), operands.v = address(memory.v),
+    operands.o = address(memory.o);
     operands.q_offsets = operands.kv_offsets = offsets;
     EXPECT_NO_THROW(tuned_attention(handle, problem, operands, session.stream.handle()));
     autotune_plan plan = nullptr;

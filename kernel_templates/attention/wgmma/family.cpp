@@ -97,7 +97,8 @@ void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Dev
                              undivided(s, view) > device.identity.sm_count * s.blocks_per_sm;
                   })});
     to.push_back(
-        {"keys are divided where undivided tiles do not fill the GPU four times and sequences are not packed, into parts of at least two tiles of keys",
+        {"keys are divided where undivided tiles do not fill the GPU four times and sequences are not packed, into parts of at "
+         "least two tiles of keys",
          {"math_groups", "block_k", "blocks_per_sm", "split_waves"},
          rule([=](const Shape& s) {
              if (s.split_waves == 0) return true;
