@@ -1,4 +1,4 @@
-// Families that need neither TMA nor wgmma, run on the host as they are rendered and judged by the tests of their op. Of
+// Families run on the host as they are rendered and judged by the tests of their op. Of
 // attention: every mask, grouped heads, queries and keys of different lengths, tails, rows that see no key, types, alignments. Of
 // gemm: mutants_host_test.cpp runs the sound templates too.
 #include <gtest/gtest.h>
@@ -138,6 +138,24 @@ std::vector<HostCase> cases() {
         backward("simt_window", "simt", "f32", window("32"), "order=0"),
         backward("simt_causal", "simt", "bf16", causal("64")),
         backward("simt_unaligned", "simt", "f16", unmasked("40"), "", {{"dv", "24"}, {"align", "2"}}),
+
+        forward("wgmma_unmasked", "wgmma", "bf16", unmasked("64")),
+        forward("wgmma_causal", "wgmma", "bf16", causal("128")),
+        forward("wgmma_window", "wgmma", "f16", window("64")),
+
+        backward("wgmma_unmasked", "wgmma", "bf16", unmasked("64")),
+        backward("wgmma_causal", "wgmma", "bf16", causal("64"), "q_groups=1 q_block_k=48 q_stages=2 k_groups=1 k_block_q=80 k_stages=3"),
+        backward("wgmma_window", "wgmma", "f16", window("64"), "q_groups=1 q_block_k=32 k_groups=1 k_block_q=32", {{"dv", "128"}}),
+        backward("wgmma_narrow", "wgmma", "bf16", causal("40"), "", {{"dv", "24"}}),
+
+
+        {"any_size", "gemm/wgmma", "", {{"dtype", "bf16"}}, {{"200x136x264"}}},
+        {"any_size", "gemm/wgmma_nonpersistent", "", {{"dtype", "f16"}}, {{"200x136x264"}}},
+        {"any_size", "gemm/wgmma_tf32", "", {{"dtype", "f32"}, {"compute", "tf32"}, {"layout", "nt"}}, {{"200x136x264"}}},
+        {"any_size", "gemm/wgmma_fp8", "", {{"dtype", "e4m3"}, {"layout", "nt"}}, {{"200x136x272"}}},
+        {"any_size", "gemm/wgmma_fp8_plain", "", {{"dtype", "e4m3"}, {"layout", "nt"}}, {{"200x136x272"}}},
+        {"long", "softmax/bulk", "", {{"dtype", "bf16"}}, {{"3x4096"}}},
+        {"packed", "add/bulk", "", {{"dtype", "f16"}}, {{"50000"}}},
 
         {"held", "softmax/rows", "", {{"dtype", "bf16"}, {"lse", "yes"}}, {{"33x296"}, {"1x8"}, {"5x1000"}}},
         {"long", "softmax/rows", "threads=64 threads_per_row=64 held=1 rows_per_thread=1 hold_weights=0", {{"dtype", "f32"}, {"scale", "-3"}}, {{"3x2000"}, {"70x4"}}},

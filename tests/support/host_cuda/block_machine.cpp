@@ -21,6 +21,7 @@ void BlockMachine::begin(const std::function<void()>& body) {
     for (std::size_t i = 0; i < count; ++i) warps_[i / 32].ready |= 1U << i % 32;
     alive_ = static_cast<int>(count);
     barriers_.clear();
+    loads_.clear();
     failure_.clear();
     was_progress_ = true;
     fibers_.begin(count, [this, body](int number) {
@@ -29,8 +30,9 @@ void BlockMachine::begin(const std::function<void()>& body) {
     });
 }
 
-void BlockMachine::run(Schedule schedule, const std::function<void()>& body) {
+void BlockMachine::run(Schedule schedule, unsigned char* shared, const std::function<void()>& body) {
     schedule_ = schedule;
+    shared_ = shared;
     begin(body);
     const StopReport report = FiberPool::guarded([&] { run_threads(); });
     const std::string who = "thread " + std::to_string(running_);
@@ -43,8 +45,9 @@ void BlockMachine::run_threads() {
     while (failure_.empty()) {
         running_ = next_thread();
         if (running_ < 0) {
+            if (alive_ == 0 && !loads_.empty()) failure_ = "the block ends while copies to it are on their way";
             if (alive_ == 0) return;
-            if (!wake_polling()) failure_ = deadlock();
+            if (!perform_a_load() && !wake_polling()) failure_ = deadlock();
             continue;
         }
         const auto number = static_cast<u32>(running_);
@@ -71,6 +74,8 @@ void BlockMachine::end_thread(int number) {
     was_progress_ = true;
     for (const std::vector<Copy>& group : mine.pending) perform(group);
     perform(mine.open);
+    for (const std::vector<BulkCopy>& group : mine.pending_bulk) perform(group);
+    perform(mine.open_bulk);
     for (auto& [id, barrier] : barriers_) release_if_full(barrier);
 }
 
@@ -98,16 +103,30 @@ std::string BlockMachine::deadlock() const {
 
 void BlockMachine::release_if_full(Barrier& barrier) {
     const int expected = barrier.expected != 0 ? barrier.expected : alive_;
-    if (barrier.waiting.empty() || static_cast<int>(barrier.waiting.size()) < expected) return;
+    const int arrived = static_cast<int>(barrier.waiting.size()) + barrier.arrived;
+    if (arrived == 0 || arrived < expected) return;
+    barrier.arrived = 0;
     for (const int number : barrier.waiting) warp_of(number).ready |= 1U << number % 32;
     barrier.waiting.clear();
 }
 
-void BlockMachine::barrier(int id, int threads) {
+BlockMachine::Barrier& BlockMachine::barrier_for(int id, int threads) {
     Barrier& here = barriers_[id];
-    if (!here.waiting.empty() && here.expected != threads)
-        return fail("waits at barrier " + std::to_string(id) + " for another number of threads than the others do");
+    if ((!here.waiting.empty() || here.arrived > 0) && here.expected != threads)
+        fail("waits at barrier " + std::to_string(id) + " for another number of threads than the others do");
     here.expected = threads;
+    return here;
+}
+
+void BlockMachine::arrive(int id, int threads) {
+    Barrier& here = barrier_for(id, threads);
+    ++here.arrived;
+    was_progress_ = true;
+    release_if_full(here);
+}
+
+void BlockMachine::barrier(int id, int threads) {
+    Barrier& here = barrier_for(id, threads);
     here.waiting.push_back(running_);
     release_if_full(here);
     park(id == 0 ? "__syncthreads" : "a named barrier");
@@ -131,6 +150,10 @@ void BlockMachine::meet(u32 mask, const char* instruction, void* mine, Act act) 
     was_progress_ = true;
     act(mask, meeting.operands);
     warp.ready |= mask & ~(1U << lane);
+}
+
+void BlockMachine::trap() {
+    fail("comes to a trap");
 }
 
 void BlockMachine::wait_a_turn() {

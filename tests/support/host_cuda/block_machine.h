@@ -11,6 +11,8 @@
 
 namespace autotune::test::host_cuda {
 
+using ::host_cuda::BulkCopy;
+using ::host_cuda::GroupProduct;
 using ::host_cuda::Index;
 using ::host_cuda::Multiplier;
 using ::host_cuda::u16;
@@ -20,7 +22,7 @@ using ::host_cuda::u64;
 // Where correct kernels have a choice: each order shows other missing barriers, and late copies show missing waits.
 struct Schedule {
     bool last_thread_first = false;  // of the threads that can run, the last one does
-    bool late_copies = false;        // cp.async copies when it is waited for, not when it is issued
+    bool late_copies = false;        // copies and wgmma happen when they are waited for, not when they are issued
 };
 
 // What a kernel did that no kernel may do, in one sentence. `address`: of an access to protected memory.
@@ -34,16 +36,26 @@ class BlockMachine final : public ::host_cuda::Machine {
   public:
     // Runs `body` as every thread of one block, whose place stands in `block`, `block_extent` and `grid_extent`. Throws
     // KernelFault: threads that wait for ever, lanes that meet at different instructions, an access to protected memory.
-    void run(Schedule schedule, const std::function<void()>& body);
+    // `shared`: where shared memory begins.
+    void run(Schedule schedule, unsigned char* shared, const std::function<void()>& body);
 
     void barrier(int id, int threads) override;
+    void arrive(int id, int threads) override;
     void gather(u32 mask, const char* instruction, u64 mine, u64 (&all)[32]) override;
     void copy_async(void* to, const void* from, int bytes, int valid) override;
     void commit_copies() override;
     void wait_for_copies(int pending_groups) override;
+    void copy_bulk(const BulkCopy& copy) override;
+    void commit_bulk() override;
+    void wait_for_bulk(int pending_groups) override;
     void load_matrices(u32 (&to)[4], const void* row, bool transposed) override;
+    void store_matrices(void* row, const u32 (&from)[4], bool transposed) override;
     void multiply(Multiplier type, float (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) override;
     void multiply_f16(u32 (&sums)[2], const u32 (&a)[4], const u32 (&b)[2]) override;
+    void multiply_group(const GroupProduct& product) override;
+    void commit_products() override;
+    void wait_for_products(int pending_groups) override;
+    void trap() override;
     void wait_a_turn() override;
     u16 to_half(double value) override;
     u16 to_bfloat(double value) override;
@@ -58,8 +70,15 @@ class BlockMachine final : public ::host_cuda::Machine {
     struct Thread {
         std::vector<Copy> open;                  // copies of the group that is not committed
         std::vector<std::vector<Copy>> pending;  // committed groups, the oldest first
+        std::vector<BulkCopy> open_bulk;         // stores, likewise
+        std::vector<std::vector<BulkCopy>> pending_bulk;
         const char* waits_at = "";
         bool has_ended = false;
+    };
+    // A warp's rows of a product: what each lane brought.
+    struct WarpProduct {
+        GroupProduct lanes[32];
+        int first_row;  // of 64
     };
     // Lanes of a warp that wait for the others that are named in their mask.
     struct Meeting {
@@ -70,9 +89,12 @@ class BlockMachine final : public ::host_cuda::Machine {
     struct Warp {
         u32 ready = 0, polling = 0;  // lanes that can go on, and that can ask again
         Meeting meeting;
+        std::vector<WarpProduct> open_products;
+        std::vector<std::vector<WarpProduct>> pending_products;
     };
     struct Barrier {
         int expected = 0;  // 0: all threads that have not ended
+        int arrived = 0;   // without waiting
         std::vector<int> waiting;
     };
     using Act = void (*)(u32 mask, void* const (&operands)[32]);
@@ -85,6 +107,7 @@ class BlockMachine final : public ::host_cuda::Machine {
     void park(const char* at);
     // The last lane of the mask to arrive acts for all: on what each brought.
     void meet(u32 mask, const char* instruction, void* mine, Act act);
+    Barrier& barrier_for(int id, int threads);
     void release_if_full(Barrier& barrier);
     bool wake_polling();
     Thread& current() { return threads_[static_cast<std::size_t>(running_)]; }
@@ -93,8 +116,14 @@ class BlockMachine final : public ::host_cuda::Machine {
     void fail(const std::string& what);
     std::string deadlock() const;
     static void perform(const std::vector<Copy>& group);
+    void perform(const BulkCopy& copy) const;
+    void perform(const std::vector<BulkCopy>& group) const;
+    void perform(const WarpProduct& product) const;
+    bool perform_a_load();
 
     Schedule schedule_;
+    unsigned char* shared_ = nullptr;
+    std::vector<BulkCopy> loads_;  // on their way
     FiberPool fibers_;
     std::vector<Thread> threads_;
     std::vector<Warp> warps_;

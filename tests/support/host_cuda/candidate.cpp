@@ -42,13 +42,18 @@ struct Run {
 constexpr Run kRuns[] = {{{.last_thread_first = false, .late_copies = true}, Side::end},
                          {{.last_thread_first = true, .late_copies = false}, Side::begin}};
 
-Device device() {
-    return reference_device(kArch).value();
+// What the family runs on here.
+const char* arch_for(const Family& family, const Problem& problem) {
+    return family.refuses(problem, reference_device(kArch).value()) ? kLaterArch : kArch;
+}
+Device device_for(const Family& family, const Problem& problem) {
+    return reference_device(arch_for(family, problem)).value();
 }
 
 jit::Rendered rendered(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config) {
-    if (const auto reason = family.refuses(problem, device())) throw Error(ErrorCode::usage, problem.key() + ": " + *reason);
-    return jit::render(catalogue, family, problem, family.rules(problem, device()), config, {kArch, "13.0"});
+    const Device device = device_for(family, problem);
+    if (const auto reason = family.refuses(problem, device)) throw Error(ErrorCode::usage, problem.key() + ": " + *reason);
+    return jit::render(catalogue, family, problem, family.rules(problem, device), config, {arch_for(family, problem), "13.0"});
 }
 
 // What the text is made from beside the config.
@@ -126,13 +131,14 @@ std::vector<Expected> HostReference::compute(const Problem& problem, const OpTes
 }
 
 Config config_with(const Family& family, const Problem& problem, const std::string& changes) {
-    Config config = family.default_config(problem, device());
+    const Device device = device_for(family, problem);
+    Config config = family.default_config(problem, device);
     std::istringstream words(changes);
     for (std::string word; words >> word;) {
         const std::size_t equals = word.find('=');
         config.set(word.substr(0, equals), std::stoll(word.substr(equals + 1)));
     }
-    const auto reason = family.rules(problem, device()).why_not(config);
+    const auto reason = family.rules(problem, device).why_not(config);
     if (reason) throw Error(ErrorCode::usage, *reason + ": " + config.to_string());
     return config;
 }
@@ -147,7 +153,7 @@ HostCandidate::HostCandidate(const Catalogue& catalogue, const Family& family, c
 std::string HostCandidate::examine(const Problem& problem) {
     check(spelled_facts(family_, problem) == facts_, "the problem needs another text than " + facts_);
     const Op& op = catalogue_.op_of(problem);
-    const LaunchPlan plan = family_.plan(problem, config_, device());
+    const LaunchPlan plan = family_.plan(problem, config_, device_for(family_, problem));
     Examiner examiner(kernel_, plan, op, problem);
     for (const OpTest& test : op.tests(problem))
         if (const std::string wrong = examiner.examine(test); !wrong.empty()) return wrong;

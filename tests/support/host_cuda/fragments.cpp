@@ -109,6 +109,27 @@ void load(u32 /*mask*/, void* const (&lanes)[32]) {
     }
 }
 
+struct StoredRows {
+    void* row;
+    const u32* from;
+};
+
+template <bool transposed>
+void store(u32 /*mask*/, void* const (&lanes)[32]) {
+    for (int matrix = 0; matrix < 4; ++matrix) {
+        u16 elements[8][8];
+        for (int lane = 0; lane < 32; ++lane) {
+            const u32 pair = static_cast<const StoredRows*>(lanes[lane])->from[matrix];
+            for (int i = 0; i < 2; ++i) {
+                const int row = lane / 4, column = lane % 4 * 2 + i;
+                (transposed ? elements[column][row] : elements[row][column]) = static_cast<u16>(pair >> 16 * i);
+            }
+        }
+        for (int row = 0; row < 8; ++row)
+            std::memcpy(static_cast<const StoredRows*>(lanes[matrix * 8 + row])->row, elements[row], sizeof(elements[row]));
+    }
+}
+
 constexpr u32 kWholeWarp = 0xFFFFFFFFU;
 
 }  // namespace
@@ -117,6 +138,12 @@ void BlockMachine::load_matrices(u32 (&to)[4], const void* row, bool transposed)
     if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) return fail("gives ldmatrix a row that is not aligned to 16 bytes");
     Rows mine = {to, row};
     meet(kWholeWarp, transposed ? "ldmatrix.trans" : "ldmatrix", &mine, transposed ? load<true> : load<false>);
+}
+
+void BlockMachine::store_matrices(void* row, const u32 (&from)[4], bool transposed) {
+    if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) return fail("gives stmatrix a row that is not aligned to 16 bytes");
+    StoredRows mine = {row, from};
+    meet(kWholeWarp, transposed ? "stmatrix.trans" : "stmatrix", &mine, transposed ? store<true> : store<false>);
 }
 
 void BlockMachine::multiply(Multiplier type, float (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {

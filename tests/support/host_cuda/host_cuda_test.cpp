@@ -7,7 +7,7 @@
 
 #include "src/core/error.h"
 #include "tests/support/host_cuda/guarded_array.h"
-#include "tests/support/host_cuda/kernel.h"
+#include "tests/support/host_cuda/text_kernel.h"
 #include "tests/support/host_cuda/translate.h"
 #include "tests/support/refusal.h"
 
@@ -44,8 +44,8 @@ TEST(HostCudaText, MacrosMayCutALiteralAnywhere) {
 
 TEST(HostCudaText, AnInstructionThatIsMissingIsNamed) {
     EXPECT_THAT(refusal_of([] { translated_ptx("@!p bra L;", {}); }), HasSubstr("a predicate of another form: @!p bra L"));
-    const jit::Rendered text{"k", "", "extern \"C\" __global__ void k() { asm(\"wgmma.fence.sync.aligned;\"); }", {}, {}, ""};
-    EXPECT_THAT(refusal_of([&] { HostKernel{text}; }), HasSubstr("wgmma_fence_sync_aligned"));
+    const jit::Rendered text{"k", "", "extern \"C\" __global__ void k() { asm(\"tcgen05.wait.ld.sync.aligned;\"); }", {}, {}, ""};
+    EXPECT_THAT(refusal_of([&] { HostKernel{text}; }), HasSubstr("tcgen05_wait_ld_sync_aligned"));
 }
 
 // ---- kernels ----
@@ -116,30 +116,15 @@ extern "C" __global__ void k_product(const unsigned* a, const unsigned* b, float
 }
 )";
 
-HostKernel& kernel() {
-    static HostKernel made({"k", "", kText, {}, {}, ""});
+TextKernel& kernel() {
+    static TextKernel made(kText, kArch, 256);
     return made;
 }
-
-u64 word(const void* pointer) {
-    return reinterpret_cast<u64>(pointer);
-}
-
 void launch(const char* entry, u32 threads, const std::vector<u64>& words, Schedule schedule = {}) {
-    LaunchStep step;
-    step.entry = entry;
-    step.block.x = threads;
-    step.dynamic_smem_bytes = 256;
-    kernel().launch(step, words, schedule);
+    kernel().launch(entry, threads, words, schedule);
 }
-
-std::string fault_of(const char* entry, u32 threads, const std::vector<u64>& words, Schedule schedule = {}) {
-    try {
-        launch(entry, threads, words, schedule);
-    } catch (const KernelFault& fault) {
-        return fault.what();
-    }
-    return "";
+std::string fault_of(const char* entry, u32 threads, const std::vector<u64>& words) {
+    return kernel().fault_of(entry, threads, words);
 }
 
 TEST(HostCuda, ThreadsThatWaitForEverAreCountedByPlace) {
@@ -208,13 +193,13 @@ TEST(HostCuda, AWriteBehindDynamicSharedMemoryIsAFault) {
     LaunchStep step;
     step.entry = "_behind_shared";
     step.dynamic_smem_bytes = 65;
-    EXPECT_NO_THROW(kernel().launch(step, {}, {}));
+    EXPECT_NO_THROW(kernel().kernel().launch(step, {}, {}));
     step.dynamic_smem_bytes = 64;
-    EXPECT_THROW(kernel().launch(step, {}, {}), KernelFault);
+    EXPECT_THROW(kernel().kernel().launch(step, {}, {}), KernelFault);
 }
 
 TEST(HostCuda, OtherParametersThanTheKernelHasAreAFault) {
-    EXPECT_THAT(fault_of("_read", 1, {0, 0}), HasSubstr("the plan gives 2 parameters to a kernel of 3"));
+    EXPECT_THAT(fault_of("_read", 1, {0, 0}), HasSubstr("the plan gives 2 words of parameters to a kernel of 3"));
 }
 
 TEST(HostCuda, SharedMemoryBeginsAsNaNSoThatAMissingBarrierShows) {

@@ -79,8 +79,9 @@ std::set<std::string> kernels_in(const std::string& text, const std::string& sym
 void build(const jit::Rendered& rendered, const ScratchFolder& folder) {
     for (const auto& [name, text] : rendered.headers) folder.write(name, text);
     folder.write("kernel.cu", "#include \"cuda.h\"\n" + rendered.source);
-    folder.run(std::string(HOST_CUDA_COMPILER " -E -P -x c++ -std=c++17 -D__CUDACC__ -D__CUDA_ARCH__=800 -I. -I'") +
-               HOST_CUDA_DEVICE_FOLDER + "' kernel.cu -o kernel.ii");
+    const std::string arch = rendered.arch == kLaterArch ? "900" : "800";
+    folder.run(HOST_CUDA_COMPILER " -E -P -x c++ -std=c++17 -D__CUDACC__ -D__CUDA_ARCH__=" + arch +
+               " -I. -I'" HOST_CUDA_DEVICE_FOLDER "' kernel.cu -o kernel.ii");
     const std::string text = folder.read("kernel.ii");
     std::string source = translated(text);
     for (const std::string& name : kernels_in(text, rendered.symbol)) {
@@ -126,10 +127,10 @@ void HostKernel::launch(const LaunchStep& step, std::vector<u64> words, Schedule
     const std::string name = symbol_ + step.entry;
     const int count = reinterpret_cast<int (*)()>(find(name + "_count"))();
     if (static_cast<int>(words.size()) != count)
-        throw KernelFault("the plan gives " + std::to_string(words.size()) + " parameters to a kernel of " +
+        throw KernelFault("the plan gives " + std::to_string(words.size()) + " words of parameters to a kernel of " +
                           std::to_string(count));
     const auto call = reinterpret_cast<void (*)(u64*)>(find(name + "_call"));
-    const auto* const shared = static_cast<const unsigned char*>(find("host_cuda_shared"));
+    auto* const shared = static_cast<unsigned char*>(find("host_cuda_shared"));
     *static_cast<::host_cuda::Machine**>(find("host_cuda_machine")) = &machine_;
     machine_.block_extent = {step.block.x, step.block.y, step.block.z};
     machine_.grid_extent = {step.grid.x, step.grid.y, step.grid.z};
@@ -137,12 +138,13 @@ void HostKernel::launch(const LaunchStep& step, std::vector<u64> words, Schedule
         machine_.block = {number % step.grid.x, number / step.grid.x % step.grid.y, number / step.grid.x / step.grid.y};
         poison_shared(step);
         try {
-            machine_.run(schedule, [&] { call(words.data()); });
+            machine_.run(schedule, shared, [&] { call(words.data()); });
         } catch (const KernelFault& fault) {
             throw KernelFault("block " + std::to_string(number) + " of " + name + ": " + fault.what(), fault.address);
         }
-        const auto* const end = shared + std::min(step.dynamic_smem_bytes + kSharedMargin, kSharedBytes);
-        if (std::any_of(shared + step.dynamic_smem_bytes, end, [](unsigned char each) { return each != kPoison; }))
+        const unsigned char* const end = shared + std::min(step.dynamic_smem_bytes + kSharedMargin, kSharedBytes);
+        if (std::any_of<const unsigned char*>(shared + step.dynamic_smem_bytes, end,
+                                              [](unsigned char each) { return each != kPoison; }))
             throw KernelFault("block " + std::to_string(number) + " of " + name + " writes behind its dynamic shared memory");
     }
 }

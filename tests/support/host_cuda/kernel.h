@@ -9,8 +9,10 @@
 
 namespace autotune::test::host_cuda {
 
-// The architecture that texts are rendered for: what later ones have beside it does not run here.
+// The architectures that texts are rendered for: the second one for families that want more than the first has. Clusters of
+// several blocks do not run here.
 inline constexpr const char* kArch = "sm_80";
+inline constexpr const char* kLaterArch = "sm_90a";
 
 // A rendered text as a library of this process. Throws Error{usage} with the compiler's words if g++ cannot compile it.
 class HostKernel {

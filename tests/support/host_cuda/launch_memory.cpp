@@ -64,8 +64,33 @@ LaunchMemory::LaunchMemory(const Problem& problem, const LaunchPlan& plan, const
 
 std::vector<u64> LaunchMemory::words(const LaunchStep& step) const {
     std::vector<u64> words;
-    for (const Argument& argument : step.arguments) words.push_back(word(argument));
+    for (const Argument& argument : step.arguments) {
+        if (const auto* const map = std::get_if<TensorMapArg>(&argument)) {
+            constexpr std::size_t map_words = 16;  // what a kernel declares
+            const ::host_cuda::TensorMap encoded = map_of(*map);
+            words.resize(words.size() + map_words);
+            std::memcpy(&words[words.size() - map_words], &encoded, sizeof(encoded));
+        } else {
+            words.push_back(word(argument));
+        }
+    }
     return words;
+}
+
+::host_cuda::TensorMap LaunchMemory::map_of(const TensorMapArg& argument) const {
+    const bool is_workspace = argument.tensor < 0;
+    const auto index = static_cast<std::size_t>(is_workspace ? 0 : argument.tensor);
+    const DType type = is_workspace ? argument.workspace_type : problem_.tensors[index].dtype;
+    const u64 base = is_workspace ? address_of(workspace_) + argument.workspace_offset_bytes : address_of(arrays_[index]);
+    ::host_cuda::TensorMap map{};
+    map.base = reinterpret_cast<unsigned char*>(base);
+    std::copy(argument.dims.begin(), argument.dims.end(), map.extents);
+    std::copy(argument.strides_bytes.begin(), argument.strides_bytes.end(), map.strides);
+    std::copy(argument.box.begin(), argument.box.end(), map.boxes);
+    map.rank = static_cast<u16>(argument.rank);
+    map.element_bytes = static_cast<u16>(size_bytes(type));
+    map.swizzle_bytes = static_cast<u16>(argument.tma_swizzle_bytes);
+    return map;
 }
 
 u64 LaunchMemory::word(const Argument& argument) const {
@@ -79,7 +104,7 @@ u64 LaunchMemory::word(const Argument& argument) const {
     if (const auto* const number = std::get_if<F32Arg>(&argument)) return std::bit_cast<u32>(number->value);
     if (const auto* const answer = std::get_if<ExpectedArg>(&argument)) return address_of(expected_[at(answer->output)]);
     if (const auto* const answer = std::get_if<BoundArg>(&argument)) return address_of(bounds_[at(answer->output)]);
-    throw Error(ErrorCode::usage, "kernels with tensor maps do not run on the host");
+    throw Error(ErrorCode::internal, "an argument of another kind");
 }
 
 Expected LaunchMemory::answer(std::size_t output) const {

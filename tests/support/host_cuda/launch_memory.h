@@ -38,6 +38,7 @@ class LaunchMemory {
 
   private:
     u64 word(const Argument& argument) const;
+    ::host_cuda::TensorMap map_of(const TensorMapArg& argument) const;
     bool gaps_are_as_before(std::size_t index, const Bits& before) const;
 
     const Problem& problem_;

@@ -137,6 +137,7 @@ std::string mangled(std::string_view opcode) {
 
 std::string operand(Cursor& cursor, const std::vector<std::string>& operands, const std::string& statement) {
     if (cursor.take('%')) {
+        if (cursor.take('%')) return "::host_cuda::ptx::" + cursor.word() + "()";  // %%cluster_ctarank
         const std::string number = cursor.word();
         const bool is_number = !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
         if (!is_number || std::stoul(number) >= operands.size()) refuse("an operand that is not given", statement);
@@ -144,6 +145,7 @@ std::string operand(Cursor& cursor, const std::vector<std::string>& operands, co
     }
     std::string word = cursor.word();
     if (word.empty()) refuse("an operand of another form", statement);
+    if (word == "_") return "::host_cuda::ptx::Sink()";
     if (cursor.take('.')) word += "." + cursor.word();  // 1.0
     return std::isdigit(static_cast<unsigned char>(word.front())) != 0 ? word : kRegister + word;
 }
@@ -167,12 +169,19 @@ std::string instruction(const std::string& statement, const std::vector<std::str
     return call + ");";
 }
 
+std::string jump_or_instruction(const std::string& statement, const std::vector<std::string>& operands) {
+    const std::string jump = "bra ";
+    return statement.starts_with(jump) ? "goto " + kRegister + statement.substr(jump.size()) + ";"
+                                       : instruction(statement, operands);
+}
+
 // `@p ld.global ...`: only where the predicate holds.
 std::string predicated(const std::string& statement, const std::vector<std::string>& operands) {
-    if (statement.front() != '@') return instruction(statement, operands);
+    if (statement.front() != '@') return jump_or_instruction(statement, operands);
     const std::size_t blank = statement.find(' ');
     if (statement[1] == '!' || blank == std::string::npos) refuse("a predicate of another form", statement);
-    return "if (" + kRegister + statement.substr(1, blank - 1) + ") " + instruction(statement.substr(blank + 1), operands);
+    return "if (" + kRegister + statement.substr(1, blank - 1) + ") " +
+           jump_or_instruction(statement.substr(blank + 1), operands);
 }
 
 // `.reg .b16 low, high` as a declaration.
@@ -192,13 +201,28 @@ std::string registers(const std::string& statement) {
     return declaration + ";";
 }
 
+// Behind `again:`, which is then taken: its name. Empty before anything else.
+std::string label_at(Cursor& cursor) {
+    Cursor ahead = cursor;
+    const std::string name = ahead.word();
+    if (name.empty() || ahead.peek() != ':') return "";
+    cursor.word();
+    cursor.take(':');
+    return kRegister + name;
+}
+
 }  // namespace
 
 std::string translated_ptx(const std::string& ptx, const std::vector<std::string>& operands) {
-    std::string result = "do { ";
+    std::string result, labels;
     for (Cursor cursor(ptx);;) {
         cursor.skip_blanks();
         if (cursor.is_over()) break;
+        if (const std::string label = label_at(cursor); !label.empty()) {
+            labels += "__label__ " + label + "; ";
+            result += label + ":;";
+            continue;
+        }
         if (cursor.peek() == '{' || cursor.peek() == '}') {
             result += cursor.peek();
             cursor.step();
@@ -208,7 +232,7 @@ std::string translated_ptx(const std::string& ptx, const std::vector<std::string
         cursor.take(';');
         result += statement.starts_with(".reg") ? registers(statement) : predicated(statement, operands);
     }
-    return result + " } while (0)";
+    return "do { " + labels + result + " } while (0)";
 }
 
 std::string translated(const std::string& text) {

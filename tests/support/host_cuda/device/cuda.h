@@ -154,6 +154,12 @@ inline unsigned atomicInc(unsigned* at, unsigned last) {
     *at = before >= last ? 0 : before + 1;
     return before;
 }
+template <class Type>
+inline Type atomicExch(Type* at, Type value) {
+    const Type before = *at;
+    *at = value;
+    return before;
+}
 inline void __threadfence() {}
 
 // Addresses of shared memory count from the begin of the dynamic part.
@@ -187,28 +193,30 @@ inline int lane() {
     return static_cast<int>(host_cuda_machine->thread.x % 32);
 }
 
-// A kernel as the tests call it: with parameters that lie in words, one each.
+// A kernel as the tests call it: with parameters that lie in words, one each, but as many as they take for larger ones.
 template <class... Parameters>
 struct Call {
     void (*kernel)(Parameters...);
 
-    template <int... at>
-    struct Places {};
-    template <int count, int... at>
-    struct Count : Count<count - 1, count - 1, at...> {};
-    template <int... at>
-    struct Count<0, at...> {
-        using Type = Places<at...>;
+    template <class Parameter>
+    static constexpr int words_of = (sizeof(Parameter) + sizeof(u64) - 1) / sizeof(u64);
+
+    template <class Parameter>
+    static Parameter taken(const u64*& words) {
+        Parameter parameter;
+        __builtin_memcpy(&parameter, words, sizeof(parameter));
+        words += words_of<Parameter>;
+        return parameter;
+    }
+    // The elements of a braced list are taken from left to right.
+    struct Run {
+        template <class... Taken>
+        Run(void (*kernel)(Parameters...), Taken... parameters) {
+            kernel(parameters...);
+        }
     };
-    template <int... at>
-    void with(u64* words, Places<at...>) const {
-        kernel(*reinterpret_cast<Parameters*>(words + at)...);
-    }
-    void operator()(u64* words) const {
-        static_assert(((sizeof(Parameters) <= sizeof(u64)) && ...), "a parameter of more than eight bytes");
-        with(words, typename Count<sizeof...(Parameters)>::Type());
-    }
-    static constexpr int count = sizeof...(Parameters);
+    void operator()(const u64* words) const { Run{kernel, taken<Parameters>(words)...}; }
+    static constexpr int count = (0 + ... + words_of<Parameters>);
 };
 template <class... Parameters>
 Call<Parameters...> call(void (*kernel)(Parameters...)) {

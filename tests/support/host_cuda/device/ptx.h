@@ -92,7 +92,8 @@ inline void selp_u32(u32& to, u32 yes, u32 no, bool condition) {
 inline void st_shared_v4_b32(u32 at, u32 x, u32 y, u32 z, u32 w) {
     *reinterpret_cast<uint4*>(shared(at)) = {x, y, z, w};
 }
-inline void ld_shared_v4_b32(u32& x, u32& y, u32& z, u32& w, u32 at) {
+template <class Word>
+inline void ld_shared_v4_b32(Word& x, Word& y, Word& z, Word& w, u32 at) {
     const uint4 four = *reinterpret_cast<const uint4*>(shared(at));
     x = four.x, y = four.y, z = four.z, w = four.w;
 }
@@ -174,25 +175,27 @@ inline void bar_sync(int id, int threads) {
     host_cuda_machine->barrier(id, threads);
 }
 
-// ---- mbarrier: arrivals that are expected, arrivals to come, and the number of the phase ----
+inline void bar_arrive(int id, int threads) {
+    host_cuda_machine->arrive(id, threads);
+}
+inline void trap() {
+    host_cuda_machine->trap();
+}
 
-struct MBarrier {
-    u16 expected, pending;
-    u32 phase;
-};
+// ---- mbarrier ----
+
 inline MBarrier& mbarrier(u32 at) {
     return *reinterpret_cast<MBarrier*>(shared(at));
 }
 inline void mbarrier_init_shared_b64(u32 at, u32 arrivals) {
-    mbarrier(at) = {static_cast<u16>(arrivals), static_cast<u16>(arrivals), 0};
+    mbarrier(at).begin(arrivals);
 }
 inline void mbarrier_arrive_shared_b64(u64& state, u32 at) {
-    MBarrier& barrier = mbarrier(at);
-    state = barrier.phase;
-    if (--barrier.pending == 0) barrier = {barrier.expected, barrier.expected, barrier.phase + 1};
+    state = mbarrier(at).phase;
+    mbarrier(at).arrive();
 }
 inline void mbarrier_test_wait_parity_shared_b64(bool& over, u32 at, u32 parity) {
-    over = mbarrier(at).phase % 2 != parity;
+    over = mbarrier(at).phase != parity;
     if (!over) host_cuda_machine->wait_a_turn();
 }
 
@@ -231,3 +234,5 @@ inline void mma_sync_aligned_m16n8k16_row_col_f16_f16_f16_f16(u32& d0, u32& d1, 
 }
 
 }  // namespace host_cuda::ptx
+
+#include "ptx_sm90.h"
