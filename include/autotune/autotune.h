@@ -9,7 +9,8 @@
  *  - Thread-safe: one handle and one plan may be used by many threads at once. Creating and destroying an object excludes other
  *    uses of the same object.
  *  - GPU work goes to the CUDA context that is current on the calling thread; the library creates none. One handle serves every
- *    GPU of the process; a plan belongs to the context in which it was made.
+ *    GPU of the process; a plan belongs to the context in which it was made: where another is current it is refused
+ *    (INVALID_ARGUMENT), and a handle makes a plan of its own for each context.
  *  - After fork() the child gets AUTOTUNE_FORKED from handles and plans of its parent: CUDA does not survive a fork.
  *  - Sizes are bytes where the name says so; leading dimensions and strides are elements.
  *  - "Errors" lists every status but AUTOTUNE_OK that a function returns, without AUTOTUNE_. "Capture" says whether it may be

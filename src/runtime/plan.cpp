@@ -75,6 +75,7 @@ Plan::Plan(const Parts& parts)
       candidate_(parts.instance->candidate.to_string()),
       when_zero_(parts.when_zero),
       zero_scalar_(parts.zero_scalar),
+      context_id_(parts.context_id),
       fork_generation_(fork_generation()) {
     check(tensor_count_ >= 1 && tensor_count_ <= kMostTensors && scalar_count_ <= kMostScalars,
           "op " + op_ + " has more tensors or scalars than a call passes");
@@ -121,6 +122,12 @@ double Plan::predicted_us() const {
 
 bool Plan::is_foreign() const noexcept {
     return fork_generation_ != fork_generation();
+}
+
+// Whether a context is current and not the plan's.
+bool Plan::is_of_another_context() const {
+    const auto current = gpu::current_context(*driver_);
+    return current && current->id != context_id_;
 }
 
 autotune_status Plan::refuse_op(const char* function) const noexcept {
@@ -213,6 +220,8 @@ autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noex
         if (chosen.calls_) chosen.calls_->fetch_add(1, std::memory_order_relaxed);
         const int code = chosen.enqueue(call, &chosen == this ? own_offset_ : zero_offset_, stream);
         if (code == 0) return AUTOTUNE_OK;
+        if (is_of_another_context())
+            return fail(AUTOTUNE_INVALID_ARGUMENT, "the plan was made in another CUDA context than the one that is current");
         gpu::throw_if_failed(*driver_, code, "cuLaunchKernelEx");
     } catch (...) {
         return fail_with_current_exception(*errors_);

@@ -85,6 +85,7 @@ class Plan {
     bool is_fit(const Call& call) const noexcept;
     bool lies_partly_over_an_input(const Call& call) const noexcept;
     autotune_status refuse(const Call& call) const;
+    bool is_of_another_context() const;
     autotune_status fail(autotune_status status, const std::string& message) const { return errors_->set(status, message); }
 
     std::shared_ptr<const gpu::Driver> driver_;
@@ -114,6 +115,7 @@ class Plan {
     std::size_t workspace_bytes_ = 0, workspace_zero_bytes_ = 0;
     // Where the workspaces of the two plans begin in the one that a call passes: their counters end at one place.
     std::size_t own_offset_ = 0, zero_offset_ = 0;
+    std::uint64_t context_id_;
     int fork_generation_;
 };
 

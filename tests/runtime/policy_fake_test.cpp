@@ -369,9 +369,10 @@ class SecondContext {
 TEST(Contexts, OfOneDeviceHaveTheirOwnPlansOfOneKernel) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma"}}})) {
-        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
-        EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 1);
-        EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 2) << "the code is loaded into each context";
+        // Kernels for the calls' alignment and for any: the plan's.
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
+        EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 2);
+        EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 3) << "the calls' code is loaded into each context";
         return;
     }
     Session session;
@@ -385,11 +386,19 @@ TEST(Contexts, OfOneDeviceHaveTheirOwnPlansOfOneKernel) {
         EXPECT_EQ(data.wrong(1, 0), 0);
     };
     expect_right_answers();
+    const GemmPlan plan(handle, problem);
+    const GemmData data(session.driver, problem);
+    const auto run_plan = [&] { plan.run({.a = data.a(), .b = data.b(), .c = data.c()}, session.stream.handle()); };
     {
         const SecondContext second;
         expect_right_answers();
+        EXPECT_EQ(status_of(run_plan), AUTOTUNE_INVALID_ARGUMENT);
+        EXPECT_THAT(autotune_last_error(handle.get()), testing::HasSubstr("another CUDA context"));
     }
     session.context.make_current();
+    run_plan();
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
     expect_right_answers();
 }
 

@@ -45,10 +45,7 @@ CUresult library_load_data(CUlibrary* library, const void* code, CUjit_option*, 
     CUlib_st* made = owned.get();
     made->program = std::move(*program);
     for (const KernelFact& kernel : made->program.kernels) {
-        auto function = std::make_unique<CUfunc_st>();
-        function->library = made;
-        function->kernel = &kernel;
-        made->functions.push_back(std::move(function));
+        made->kernels.push_back(std::make_unique<CUfunc_st>(CUfunc_st{.library = made, .kernel = &kernel}));
     }
     machine.libraries.push_back(std::move(owned));
     *library = made;
@@ -61,18 +58,31 @@ CUresult library_unload(CUlibrary library) {
 
 CUresult library_get_kernel(CUkernel* kernel, CUlibrary library, const char* name) {
     if (const CUresult result = enter("cuLibraryGetKernel", name); result != CUDA_SUCCESS) return result;
-    for (const auto& function : library->functions) {
-        if (function->kernel->symbol != name) continue;
-        *kernel = reinterpret_cast<CUkernel>(function.get());
+    for (const auto& each : library->kernels) {
+        if (each->kernel->symbol != name) continue;
+        *kernel = reinterpret_cast<CUkernel>(each.get());
         return CUDA_SUCCESS;
     }
     return CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult kernel_get_function(CUfunction* function, CUkernel kernel) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
     if (const CUresult result = enter("cuKernelGetFunction"); result != CUDA_SUCCESS) return result;
-    if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    *function = reinterpret_cast<CUfunction>(kernel);
+    CUctx_st* const context = current_context();
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    auto* const of_kernel = reinterpret_cast<CUfunc_st*>(kernel);
+    auto& made = of_kernel->library->functions;
+    const auto is_it = [&](const auto& each) { return each->of_kernel == of_kernel && each->context == context; };
+    if (const auto found = std::find_if(made.begin(), made.end(), is_it); found != made.end()) {
+        *function = found->get();
+        return CUDA_SUCCESS;
+    }
+    made.push_back(std::make_unique<CUfunc_st>(*of_kernel));
+    made.back()->of_kernel = of_kernel;
+    made.back()->context = context;
+    *function = made.back().get();
     return CUDA_SUCCESS;
 }
 
@@ -169,6 +179,8 @@ CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction function, voi
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
     if (const CUresult result = enter("cuLaunchKernelEx", function->kernel->symbol); result != CUDA_SUCCESS) return result;
+    if (function->context != current_context())
+        return current_context() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
     Launch launch;
     launch.function = function;
     launch.config = *config;

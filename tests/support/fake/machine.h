@@ -23,11 +23,14 @@ struct CUctx_st {
 };
 struct CUlib_st {
     autotune::fake::Program program;
+    std::vector<std::unique_ptr<CUfunc_st>> kernels;
     std::vector<std::unique_ptr<CUfunc_st>> functions;
 };
-// A kernel and a function of it are one thing here.
+// A kernel, or the function of one in a context.
 struct CUfunc_st {
     CUlib_st* library = nullptr;
+    CUfunc_st* of_kernel = nullptr;
+    CUctx_st* context = nullptr;
     const autotune::fake::KernelFact* kernel = nullptr;
     std::size_t dynamic_smem_allowed_bytes = 48 << 10;
 };
