@@ -70,6 +70,15 @@ Requests gemm_requests() {
             gemm("264x136x1032",
                  {{"dtype", "f16"}, {"layout", layout}, {"acc", "f16"}, {"beta", "0.5"}, {"alpha", "0.75"}, {"batch", "2"}}));
         all.push_back(gemm("2048x1536x1024", {{"dtype", "f16"}, {"layout", layout}}));
+        // What beta multiplies, under every way to divide a product and to store it.
+        for (const std::string shape : {"2048x1536x1024", "512x512x4096", "24x1024x4096", "1032x517x2049", "1333x24x328"})
+            all.push_back(gemm(shape, {{"dtype", "bf16"}, {"layout", layout}, {"beta", "-1.25"}, {"alpha", "0.5"}}));
+        all.push_back(gemm("384x500x2048", {{"dtype", "f16"},
+                                            {"layout", layout},
+                                            {"ldb", layout == "nn" ? "504" : "2048"},
+                                            {"ldc", "504"},
+                                            {"batch", "2"},
+                                            {"beta", "0.5"}}));
     }
     return all;
 }

@@ -97,6 +97,9 @@ std::vector<Request> decoding(const std::string& d, const Options& mask) {
 // clang-format off
 std::vector<HostCase> cases() {
     const Options narrow = {{"dv", "24"}};
+    const std::string of_wgmma =
+        "block_k=64 cluster_m=1 cluster_n=1 cluster_k=1 tma_swizzle=128 raster=0 group=1 evict_first=0 prefetch_steps=0 prefetch_all=0 ";
+    const std::string of_one_tile = "block_k=64 cluster_m=1 cluster_n=1 cluster_k=1 ";
     return {
         forward("naive_unmasked", "naive", "f32", unmasked("32")),
         forward("naive_causal", "naive", "bf16", causal("32")),
@@ -157,6 +160,25 @@ std::vector<HostCase> cases() {
         {"long", "softmax/bulk", "", {{"dtype", "bf16"}}, {{"3x4096"}}},
         {"packed", "add/bulk", "", {{"dtype", "f16"}}, {{"50000"}}},
 
+        {"c_late_spans", "gemm/wgmma", of_wgmma + "block_m=64 block_n=256 math_groups=1 pingpong=0 swap_ab=0 tma_store=1 store_buffers=2 reduce_kernel=0 stages=5 split_k=1", {{"dtype", "f16"}, {"beta", "0.5"}}, {{"200x520x200"}}},
+        {"c_pingpong_swapped", "gemm/wgmma", of_wgmma + "block_m=64 block_n=96 math_groups=2 pingpong=1 swap_ab=1 tma_store=1 store_buffers=2 reduce_kernel=0 stages=10 split_k=1", {{"dtype", "bf16"}, {"beta", "-1.25"}, {"alpha", "0.75"}, {"layout", "nt"}}, {{"1440x1288x72"}}},
+        {"c_cooperative", "gemm/wgmma", of_wgmma + "block_m=128 block_n=48 math_groups=2 pingpong=0 swap_ab=0 tma_store=1 store_buffers=3 reduce_kernel=0 stages=9 split_k=1", {{"dtype", "bf16"}, {"beta", "-1.25"}, {"alpha", "0.75"}, {"layout", "tn"}}, {{"264x136x200", {{"batch", "2"}}}}},
+        {"c_of_two_bands", "gemm/wgmma", of_wgmma + "block_m=128 block_n=128 math_groups=1 pingpong=0 swap_ab=1 tma_store=1 store_buffers=2 reduce_kernel=0 stages=6 split_k=1", {{"dtype", "f16"}, {"beta", "0.5"}, {"layout", "tt"}}, {{"264x136x200"}}},
+        {"c_of_last_part", "gemm/wgmma", of_wgmma + "block_m=64 block_n=64 math_groups=1 pingpong=0 swap_ab=0 tma_store=1 store_buffers=2 reduce_kernel=0 stages=12 split_k=2", {{"dtype", "f16"}, {"beta", "0.5"}, {"acc", "f16"}}, {{"136x136x520"}}},
+        {"c_of_streamed_tiles", "gemm/wgmma", of_wgmma + "block_m=64 block_n=32 math_groups=1 pingpong=0 swap_ab=0 tma_store=1 store_buffers=2 reduce_kernel=0 stages=12 split_k=0", {{"dtype", "bf16"}, {"beta", "-1.25"}, {"alpha", "0.75"}}, {{"1000x320x200"}}},
+        {"c_second_kernel", "gemm/wgmma", of_wgmma + "block_m=64 block_n=64 math_groups=1 pingpong=0 swap_ab=0 tma_store=0 store_buffers=2 reduce_kernel=1 stages=12 split_k=2", {{"dtype", "f16"}, {"beta", "0.5"}}, {{"131x137x520", {{"align", "2"}}}}},
+        {"c_second_kernel_swapped", "gemm/wgmma", of_wgmma + "block_m=128 block_n=64 math_groups=2 pingpong=0 swap_ab=1 tma_store=0 store_buffers=2 reduce_kernel=1 stages=9 split_k=2", {{"dtype", "f16"}, {"beta", "0.5"}, {"layout", "nt"}}, {{"131x136x520"}}},
+        {"c_direct", "gemm/wgmma", of_wgmma + "block_m=128 block_n=256 math_groups=2 pingpong=0 swap_ab=0 tma_store=0 store_buffers=2 reduce_kernel=0 stages=4 split_k=1", {{"dtype", "bf16"}, {"beta", "-1.25"}, {"alpha", "0.75"}}, {{"131x517x69", {{"align", "2"}}}}},
+        {"c_direct_two_bands", "gemm/wgmma", of_wgmma + "block_m=256 block_n=96 math_groups=2 pingpong=0 swap_ab=1 tma_store=0 store_buffers=2 reduce_kernel=0 stages=5 split_k=1", {{"dtype", "bf16"}, {"beta", "-1.25"}, {"alpha", "0.75"}}, {{"197x517x69", {{"align", "2"}}}}},
+        {"c_direct_padded", "gemm/wgmma", of_wgmma + "block_m=64 block_n=96 math_groups=1 pingpong=0 swap_ab=0 tma_store=0 store_buffers=2 reduce_kernel=0 stages=10 split_k=1", {{"dtype", "f16"}, {"beta", "0.5"}, {"ldc", "184"}, {"lda", "144"}, {"ldb", "184"}}, {{"131x177x140"}}},
+        {"c_held", "gemm/wgmma_nonpersistent", of_one_tile + "block_m=64 block_n=64 math_groups=1 k_groups=1 swap_ab=0 stages=5", {{"dtype", "f16"}, {"beta", "0.5"}}, {{"200x136x264"}}},
+        {"c_in_groups", "gemm/wgmma_nonpersistent", of_one_tile + "block_m=128 block_n=256 math_groups=2 k_groups=1 swap_ab=0 stages=4", {{"dtype", "bf16"}, {"beta", "-1.25"}, {"alpha", "0.75"}, {"layout", "nt"}}, {{"300x520x264"}}},
+        {"c_swapped_in_groups", "gemm/wgmma_nonpersistent", of_one_tile + "block_m=128 block_n=256 math_groups=2 k_groups=1 swap_ab=1 stages=4", {{"dtype", "bf16"}, {"beta", "-1.25"}, {"alpha", "0.75"}, {"layout", "tt"}}, {{"304x520x264"}}},
+        {"c_of_parts", "gemm/wgmma_nonpersistent", of_one_tile + "block_m=64 block_n=64 math_groups=1 k_groups=2 swap_ab=1 stages=6", {{"dtype", "f16"}, {"beta", "0.5"}, {"layout", "tn"}}, {{"200x136x328", {{"batch", "2"}}}}},
+        {"c_unaligned", "gemm/wgmma_nonpersistent", of_one_tile + "block_m=64 block_n=96 math_groups=1 k_groups=1 swap_ab=0 stages=4", {{"dtype", "bf16"}, {"beta", "-1.25"}, {"alpha", "0.75"}, {"layout", "nt"}, {"align", "16,16,2"}}, {{"131x177x200"}}},
+        {"c_unaligned_swapped", "gemm/wgmma_nonpersistent", of_one_tile + "block_m=64 block_n=96 math_groups=1 k_groups=1 swap_ab=1 stages=4", {{"dtype", "bf16"}, {"beta", "-1.25"}, {"alpha", "0.75"}, {"layout", "nt"}, {"align", "16,16,2"}}, {{"131x177x200"}}},
+        {"c_padded", "gemm/wgmma_nonpersistent", of_one_tile + "block_m=64 block_n=64 math_groups=1 k_groups=1 swap_ab=0 stages=4", {{"dtype", "f16"}, {"beta", "0.5"}, {"layout", "nt"}, {"ldc", "184"}}, {{"131x177x200"}}},
+        {"c_f16_sums", "gemm/wgmma_nonpersistent", of_one_tile + "block_m=64 block_n=256 math_groups=1 k_groups=1 swap_ab=0 stages=4", {{"dtype", "f16"}, {"beta", "0.5"}, {"acc", "f16"}}, {{"72x264x200"}}},
         {"held", "softmax/rows", "", {{"dtype", "bf16"}, {"lse", "yes"}}, {{"33x296"}, {"1x8"}, {"5x1000"}}},
         {"long", "softmax/rows", "threads=64 threads_per_row=64 held=1 rows_per_thread=1 hold_weights=0", {{"dtype", "f32"}, {"scale", "-3"}}, {{"3x2000"}, {"70x4"}}},
         {"packed", "add/vector", "vec=8 access_bytes=16 grid_stride=0 waves=0", {{"dtype", "f16"}}, {{"5003"}, {"1"}, {"64"}}},

@@ -15,7 +15,8 @@ Shape::Shape(const Config& c, const Gemm& g)
       sum_bytes(g.acc_f16 ? 2 : 4),
       promotes(g.promotes),
       scales_columns(g.scaling == gemm::Scaling::row),
-      scales_blocks(g.scaling == gemm::Scaling::block) {
+      scales_blocks(g.scaling == gemm::Scaling::block),
+      reads_c(g.reads_c) {
     gemm::ConfigReader reader(c);
     const auto get = [&reader](std::string_view name, int64_t otherwise = 1) { return reader.find(name).value_or(otherwise); };
     block_m = get("block_m");
@@ -104,9 +105,10 @@ double step_clocks(const Shape& s, const Grid& grid) {
 }
 
 // Clocks in which a thread reads what beta multiplies, one access after the other: pairs of elements, single ones of a transpose.
-// Fitted to 46 problems with any beta, of which such a kernel takes 2.5 times as long as without (H200, in a stream, 2026-11-23).
-double read_clocks(const Gemm& g, const Shape& s) {
-    if (!g.reads_c || s.reduce_kernel != 0) return 0.0;
+// Fitted to 46 problems with any beta, of which such a kernel took 2.5 times as long as without (H200, in a stream, 2026-11-23). The kernel
+// has since been given C while it multiplies, which no GPU has timed: until one has, the choices among kernels stay what they were.
+double read_clocks(const Shape& s) {
+    if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
     const auto elements = static_cast<double>(s.bands() * s.block_n / 2);
     return 600.0 * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
 }
@@ -134,9 +136,9 @@ double reduce_us(const Gemm& g, const Shape& s, const Grid& grid) {
     return 1.35 + static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes) / 4.2e6;
 }
 
-double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
+double clocks_of(const Shape& s, const Grid& grid) {
     const double step = step_clocks(s, grid);
-    const double end = tile_clocks(s) + read_clocks(g, s);
+    const double end = tile_clocks(s) + read_clocks(s);
     const auto steps = static_cast<double>(grid.steps);
     const auto tiles = static_cast<double>(grid.tiles);
     const auto clusters = static_cast<double>(grid.clusters);
@@ -205,7 +207,7 @@ double launch_us(const Shape& s, const Device& device) {
 
 double predict(const Gemm& g, const Shape& s, const Device& device) {
     const Grid grid(g, s, device);
-    const double compute = clocks_of(g, s, grid) / (device.clock_mhz * 0.86);
+    const double compute = clocks_of(s, grid) / (device.clock_mhz * 0.86);
     const double memory = memory_us(g, s, grid, device);
     const double launch = launch_us(s, device);
     const double alone = launch + std::pow(std::pow(compute, 6) + std::pow(memory, 6), 1.0 / 6) + reduce_us(g, s, grid);

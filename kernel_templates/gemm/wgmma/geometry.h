@@ -25,6 +25,7 @@ struct Shape {
     // k are added outside of the tensor cores, and whether columns or blocks have scales of their own.
     std::int64_t in_bytes, out_bytes, sum_bytes;
     bool promotes, scales_columns, scales_blocks;
+    bool reads_c;  // what beta multiplies
 
     Shape(const Config& config, const Gemm& g);
 
@@ -50,6 +51,8 @@ struct Shape {
     std::int64_t staging_bytes() const {
         return tma_store != 0 ? store_buffers * math_groups * 64 * bands() * span_c() * out_bytes : 0;
     }
+    // Barriers of the spans of C that gemm/wgmma loads by TMA.
+    std::int64_t c_barrier_bytes() const { return reads_c && in_bytes == 2 && tma_store != 0 ? math_groups * store_buffers * 8 : 0; }
     // Scales of blocks, of the tile's lines and of the blocks that it touches.
     std::int64_t scale_stage_bytes() const { return scales_blocks ? ((swap_ab != 0 ? block_n : block_m) + 4) * 4 : 0; }
     std::int64_t column_scale_bytes() const { return scales_columns ? math_groups * block_n * 4 : 0; }
@@ -58,7 +61,7 @@ struct Shape {
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
         return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + column_scale_bytes() +
-               count * (16 + scale_stage_bytes()) + math_groups * 12 + 12;
+               count * (16 + scale_stage_bytes()) + math_groups * 12 + 12 + c_barrier_bytes();
     }
 };
 

@@ -7,6 +7,8 @@
 // into equal runs of K steps). The part that finishes last adds all parts in their order, or with reduce_kernel a second kernel does:
 // the result does not depend on timing. Or the `cluster_k` blocks of a cluster divide K, and each adds its share of the tile from what
 // its peers send to its shared memory.
+// What beta multiplies comes by TMA while the tile is multiplied, to where its sums will be staged; where sums are stored directly, by
+// loads of many places before the first store.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 using In = ${in_type};
@@ -34,6 +36,7 @@ constexpr int tma_swizzle = ${tma_swizzle};  // bytes of an operand's row that a
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
+#include "common/ptx.cuh"
 #include "gemm/pack.cuh"
 
 namespace {
@@ -55,8 +58,14 @@ constexpr bool counters_wrap = true, converts_pairs = false;
 #include "gemm/hopper_producer.cuh"
 #include "gemm/pair_store.cuh"
 #include "gemm/hopper_parts.cuh"
+#include "gemm/pair_load.cuh"
 
 namespace {
+
+constexpr int spans = block_n / span_c;
+constexpr int spans_each = spans < cluster_k ? 1 : spans / cluster_k;  // that a block stores
+constexpr bool loads_c = reads_c && tma_store;  // by TMA
+constexpr u32 c_barrier_bytes = loads_c ? math_groups * store_buffers * 8 : 0;
 
 // The multiplications of one stage, issued and committed as one group.
 __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
@@ -84,6 +93,19 @@ __device__ __forceinline__ void store_quad_of_c(const Output& out, const Shape& 
     store_pair<false>(out, s, tile, row, col, upper);
     store_pair<false>(out, s, tile, row + 8, col, lower);
 }
+__device__ __forceinline__ void add_quad_to_c(const Output& out, const Shape& s, const Tile& tile, int row, int col, const QuadOfC& before,
+                                              const Pair& upper, const Pair& lower) {
+    Output rest = out;  // which stores pairs as they are
+    rest.alpha = 1.0f;
+    rest.beta = 0.0f;
+    store_quad_of_c(rest, s, tile, row, col, with_pair_of_c(out, upper, before.upper), with_pair_of_c(out, lower, before.lower));
+}
+
+// The place of quad j of a band for a thread.
+__device__ __forceinline__ int row_of_quad(const Tile& tile, int row0, int band) {
+    return tile.m0 + row0 + band * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
+}
+__device__ __forceinline__ int col_of_quad(const Tile& tile, int j) { return tile.n0 + j * 8 + threadIdx.x % 4 * 2; }
 
 __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Tile& tile, int row0, int rank,
                                              const Sums& acc) {
@@ -100,10 +122,80 @@ __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, 
     }
 }
 
+// The same with what C holds: loads of many quads are on their way together. Band after band of a column, whose conditions then take no
+// registers for long.
+__device__ __forceinline__ void add_direct(const Output& out, const Shape& s, const Tile& tile, int row0, int rank, const Sums& acc) {
+    constexpr int sums = bands * accumulators;
+    constexpr int most = sums > 128 ? 4 : sums > 96 ? 8 / sums_each : 16;  // that find registers beside the sums
+    constexpr int at_once = quads < most ? quads : most;
+#pragma unroll
+    for (int first = 0; first < quads; first += at_once) {
+        QuadOfC before[at_once];
+#pragma unroll
+        for (int q = first; q < first + at_once && q < quads; ++q) {
+            const int band = q % bands, j = q / bands;
+            if (cluster_k > 1 && owner_of(band, j) != rank) continue;
+            before[q - first] = quad_of_c(out, s, tile, row_of_quad(tile, row0, band), col_of_quad(tile, j));
+        }
+#pragma unroll
+        for (int q = first; q < first + at_once && q < quads; ++q) {
+            const int band = q % bands, j = q / bands;
+            if (cluster_k > 1 && owner_of(band, j) != rank) continue;
+            add_quad_to_c(out, s, tile, row_of_quad(tile, row0, band), col_of_quad(tile, j), before[q - first],
+                          pair_of(acc[band], 2 * j), pair_of(acc[band], 2 * j + 1));
+        }
+    }
+}
+
+// A math group's spans of C on their way by TMA to the buffers in which their sums will be staged. A bit a buffer: the parity of its next
+// phase.
+struct SpansOfC {
+    u32 full;
+    u32 parities = 0;
+    __device__ __forceinline__ void wait(int buffer) {
+        barrier_wait(full + buffer * 8, parities >> buffer & 1);
+        parities ^= 1u << buffer;
+    }
+};
+
+// What visits the boxes of a span: one for the group's rows, or with swap_ab one for each band.
+template <typename Visit>
+__device__ __forceinline__ void for_each_box_of_c(const Tile& tile, int row0, int part, Visit visit) {
+    const int column = tile.n0 + part * span_c, first_row = tile.m0 + row0;
+    if constexpr (swap_ab) {
+#pragma unroll
+        for (int band = 0; band < bands; ++band) visit(band * (64 * span_c * 2), first_row + band * 64, column);
+    } else {
+        visit(0, column, first_row);
+    }
+}
+
+__device__ __forceinline__ void load_span_of_c(const Output& out, const Tile& tile, int row0, int part, u32 staging, u32 full) {
+    const int buffer = part % store_buffers;
+    barrier_expect(full + buffer * 8, staging_bytes);
+    for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) {
+        load_box(staging + buffer * staging_bytes + offset, out.map, full + buffer * 8, x, y, tile.batch, policy_normal);
+    });
+}
+
+// By the thread that stores: as many spans as have buffers, the others into L2.
+__device__ __forceinline__ void load_first_spans_of_c(const Output& out, const Tile& tile, int row0, int rank, u32 staging, u32 full) {
+    store_wait_read<0>();  // of the tile before
+#pragma unroll
+    for (int part = 0; part < spans; ++part) {
+        if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
+        if (part % spans_each < store_buffers)
+            load_span_of_c(out, tile, row0, part, staging, full);
+        else
+            for_each_box_of_c(tile, row0, part, [&](u32, int x, int y) { prefetch_box(out.map, x, y, tile.batch); });
+    }
+}
+
 // Accumulators -> staging buffer -> TMA store, span by span; the stores run under the next tile's multiplications. A buffer has a row of
 // span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band after band.
+template <bool adds_c>
 __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
-                                             const Sums& acc) {
+                                             const Sums& acc, SpansOfC& c) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
     constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
@@ -112,50 +204,60 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
     for (int part = 0; part < block_n / span_c; ++part) {
         if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
         const u32 buffer = staging + part % store_buffers * staging_bytes;
-        // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
-        if (thread == 0) store_wait_read<store_buffers - 1>();
-        named_barrier(1 + group, 128);
+        if constexpr (adds_c) {
+            const int stored = part % spans_each;
+            if (stored > 0 && stored - 1 + store_buffers < spans_each && thread == 0) {
+                store_wait_read<0>();
+                load_span_of_c(out, tile, row0, part - 1 + store_buffers, staging, c.full);
+            }
+            c.wait(part % store_buffers);
+        } else {
+            // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
+            if (thread == 0) store_wait_read<store_buffers - 1>();
+            named_barrier(1 + group, 128);
+        }
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
             const int row = band * 64 + row_in_band;
 #pragma unroll
             for (int j = 0; j < span_c / 8; j += 2) {
+                const u32 at = buffer + (swap_ab ? band * (64 * span_c * 2) + ((j + lane / 16) * 8 + lane % 8) * 128 +
+                                                       ((warp * 2 + (lane / 8 & 1)) ^ (lane % 8)) * 16
+                                                 : row * span_c * 2 + ((j + lane / 16) ^ (row >> row_shift & chunk_mask)) * 16);
                 u32 r[4];
+                if constexpr (adds_c && swap_ab) ptx::ldmatrix_x4_trans(r, at);
+                if constexpr (adds_c && !swap_ab) ptx::ldmatrix_x4(r, at);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
                     const Pair sums = pair_of(acc[band], 2 * (part * span_c / 8 + j) + i);
-                    r[i] = pack2<Out>(out.alpha * sums.low, out.alpha * sums.high);
+                    if constexpr (adds_c) {
+                        const Pair before = unpack2<Out>(r[i]);
+                        r[i] = pack2<Out>(out.alpha * sums.low + out.beta * before.low, out.alpha * sums.high + out.beta * before.high);
+                    } else {
+                        r[i] = pack2<Out>(out.alpha * sums.low, out.alpha * sums.high);
+                    }
                 }
-                if constexpr (swap_ab) {
-                    const int column = (j + lane / 16) * 8 + lane % 8;
-                    const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
-                    store_matrices_transposed(buffer + band * (64 * span_c * 2) + column * 128 + chunk * 16, r[0], r[1], r[2], r[3]);
-                } else {
-                    const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
-                    store_matrices(buffer + row * span_c * 2 + chunk * 16, r[0], r[1], r[2], r[3]);
-                }
+                if constexpr (swap_ab)
+                    store_matrices_transposed(at, r[0], r[1], r[2], r[3]);
+                else
+                    store_matrices(at, r[0], r[1], r[2], r[3]);
             }
         }
         fence_async_proxy();
         named_barrier(1 + group, 128);
         if (thread == 0) {
-            const int column = tile.n0 + part * span_c, first_row = tile.m0 + row0;
-            if constexpr (swap_ab) {
-#pragma unroll
-                for (int band = 0; band < bands; ++band)
-                    store_box(out.map, buffer + band * (64 * span_c * 2), first_row + band * 64, column, tile.batch);
-            } else {
-                store_box(out.map, buffer, column, first_row, tile.batch);
-            }
+            for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) { store_box(out.map, buffer + offset, x, y, tile.batch); });
             store_commit();
         }
     }
-    if (block_n / span_c % store_buffers != 0 && thread == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
+    // The next tile starts at buffer 0 again; where C is loaded, the thread that loads waits.
+    if (!adds_c && block_n / span_c % store_buffers != 0 && thread == 0) store_wait_read<0>();
 }
 
 struct Areas {
     u32 staging, flag;       // of this math group
     u32 received, exchange;  // what peers of the cluster send, and the barrier that counts it
+    u32 c_full;              // barriers of this math group's spans of C
 };
 
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
@@ -168,6 +270,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
     Work work;
     int turn = 0;
     u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+    SpansOfC c_spans{areas.c_full};
+    const bool adds_c = reads_c && out.beta != 0.0f;
     while (schedule.next(work)) {
         if (pingpong) {
             const bool mine = turn == group;
@@ -180,6 +284,9 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             barrier_wait(ring.order + group * 8, order_parity);
             order_parity ^= 1;
         }
+        const bool is_divided = cluster_k == 1 && work.parts > 1;
+        if (loads_c && adds_c && !is_divided && threadIdx.x % 128 == 0)
+            load_first_spans_of_c(out, schedule.tile(work), row0, rank, areas.staging, areas.c_full);
         int previous = 0;
         if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
 #pragma unroll
@@ -207,10 +314,17 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         if constexpr (cluster_k > 1)
             exchange(areas.received, areas.exchange, rank, acc);
         else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
-        if (tma_store && (!reads_c || out.beta == 0.0f))
-            store_staged(out, tile, row0, rank, areas.staging, group, acc);
-        else
+        if constexpr (!tma_store && reads_c) {
+            add_direct(out, s, tile, row0, rank, acc);
+        } else if constexpr (!tma_store) {
             store_direct(out, s, tile, row0, rank, acc);
+        } else if (loads_c && adds_c) {
+            if (is_divided && threadIdx.x % 128 == 0)
+                load_first_spans_of_c(out, tile, row0, rank, areas.staging, areas.c_full);
+            store_staged<true>(out, tile, row0, rank, areas.staging, group, acc, c_spans);
+        } else {
+            store_staged<false>(out, tile, row0, rank, areas.staging, group, acc, c_spans);
+        }
     }
     if (tma_store && threadIdx.x % 128 == 0) store_wait_read<0>();
 }
@@ -230,10 +344,12 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     const u32 barriers = received + received_bytes;
     const Ring ring{base, barriers, barriers + stages * 8, barriers + stages * 16, stages};
     const u32 exchanged = ring.order + math_groups * 8;
-    const u32 flags = exchanged + 8;
+    const u32 c_full = exchanged + 8;
+    const u32 flags = c_full + c_barrier_bytes;
     const u32 turn = flags + math_groups * 4;
     const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
     if (threadIdx.x == 0) {
+        for (u32 i = 0; i < c_barrier_bytes; i += 8) barrier_init(c_full + i, 1);
         if constexpr (tma_store)
             prepare(ring, 1, exchanged, turn, &map_x, &map_y, &map_c);
         else
@@ -262,7 +378,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         begin_turn();
         const Output out{c, &map_c, policy_normal, alpha, beta, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
-        const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, received, exchanged};
+        const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, received, exchanged,
+                          c_full + math_group * store_buffers * 8};
         consume(ring, shape, out, areas, math_group, rank);
     }
 }
@@ -277,11 +394,21 @@ extern "C" __global__ void __launch_bounds__(128)
     const TwoQuads at = quads_of_thread(partial, shape);
     float sums[8] = {};
     dependent_launch::wait_for_earlier_grids();
-    add_quads(at.first_part, split_k, sums);
     const Output out{c, nullptr, policy_normal, alpha, beta, ldc, stride_c, nullptr, nullptr};
+    QuadOfC before[2];
+    if constexpr (reads_c) {
 #pragma unroll
-    for (int q = 0; q < 2; ++q)
-        store_quad_of_c(out, shape, at.tile, at.row, at.col + q * 8, pair_of(&sums[q * 4], 0), pair_of(&sums[q * 4], 1));
+        for (int q = 0; q < 2; ++q) before[q] = quad_of_c(out, shape, at.tile, at.row, at.col + q * 8);
+    }
+    add_quads(at.first_part, split_k, sums);
+#pragma unroll
+    for (int q = 0; q < 2; ++q) {
+        const Pair upper = pair_of(&sums[q * 4], 0), lower = pair_of(&sums[q * 4], 1);
+        if constexpr (reads_c)
+            add_quad_to_c(out, shape, at.tile, at.row, at.col + q * 8, before[q], upper, lower);
+        else
+            store_quad_of_c(out, shape, at.tile, at.row, at.col + q * 8, upper, lower);
+    }
 }
 #endif
 

@@ -49,7 +49,8 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_
     return std::max({multiply, shared, l2, issue, latency});
 }
 
-// From the last multiplication to the last store. What beta multiplies is read in pairs, one after the other (13 problems).
+// From the last multiplication to the last store. What beta multiplies was read in pairs, one after the other, when this was
+// fitted (13 problems); that C is read before the last multiplications end has not been timed.
 double end_clocks(const Gemm& g, const Shape& s) {
     const double units = static_cast<double>(s.units()) / static_cast<double>(s.parts());
     const double reads = g.reads_c ? 4.0 * 480.0 * units : 0.0;

@@ -28,6 +28,7 @@ constexpr int stages = ${stages};            // of the ring
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
+#include "common/ptx.cuh"
 
 namespace {
 
@@ -292,51 +293,15 @@ __device__ __forceinline__ void load_chunk(u32 address, u32* r) {
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
 }
 
+__device__ __forceinline__ void write_staged_chunk(u32 address, const u32* r) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
+
 struct Output {
     Out* c;
     i64 ldc;
     float alpha, beta;
 };
-
-// Each lane of four has a fourth of four chunks of 16 bytes, in chunk order; after this it has the chunk of its own number, in lane
-// order, and the other way round: the exchange is its own inverse.
-__device__ __forceinline__ void exchange_in_fours(u32* r, int lane) {
-    const bool odd = lane & 1, upper = lane & 2;
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-        const u32 got = __shfl_xor_sync(0xffffffffu, odd ? r[i] : r[i + 1], 1);
-        r[i] = odd ? got : r[i];
-        r[i + 1] = odd ? r[i + 1] : got;
-    }
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const u32 got = __shfl_xor_sync(0xffffffffu, upper ? r[i] : r[i + 2], 2);
-        r[i] = upper ? got : r[i];
-        r[i + 2] = upper ? r[i + 2] : got;
-    }
-}
-
-__device__ __forceinline__ u32 transposed(u32 matrix) {
-    u32 result;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(matrix));
-    return result;
-}
-
-// Between a unit as the multiplication leaves it, rounded, four pairs a thread, and this lane's chunk of C: 8 neighbours in a row.
-__device__ __forceinline__ void chunk_of_unit(u32* r, int lane) {
-    if constexpr (swap_ab) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) r[i] = transposed(r[i]);
-    }
-    exchange_in_fours(r, lane);
-}
-__device__ __forceinline__ void unit_of_chunk(u32* r, int lane) {
-    exchange_in_fours(r, lane);
-    if constexpr (swap_ab) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) r[i] = transposed(r[i]);
-    }
-}
 
 template <typename Element>
 __device__ __forceinline__ Pair unpack2(u32 pair) {
@@ -367,28 +332,7 @@ __device__ __forceinline__ void write_chunk(Out* to, int valid, const u32* r) {
     }
 }
 
-// Adds a unit of sums, whose first row and column as the multiplication sees them those are, to what C holds: in registers, so that it
-// is rounded once.
-__device__ __forceinline__ void add_unit_to_c(const Output& out, const Shape& s, int row, int col, const float* sum) {
-    const int lane = threadIdx.x % 32;
-    const int across = lane / 4 + (swap_ab ? lane / 2 % 2 : lane % 2) * 8;  // this lane's chunk: its row of C, in the 16 x 16
-    const int along = (swap_ab ? lane % 2 : lane / 2 % 2) * 8;
-    const int c_row = (swap_ab ? col : row) + across, c_col = (swap_ab ? row : col) + along;
-    const int valid = c_row < (swap_ab ? s.n : s.m) ? min(8, (swap_ab ? s.m : s.n) - c_col) : 0;
-    Out* to = out.c + c_row * out.ldc + c_col;
-    u32 r[4] = {0, 0, 0, 0};
-    if (valid > 0) read_chunk(to, valid, r);
-    unit_of_chunk(r, lane);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const Pair before = unpack2<Out>(r[i]);
-        r[i] = pack2<Out>(out.alpha * sum[2 * i] + out.beta * before.low, out.alpha * sum[2 * i + 1] + out.beta * before.high);
-    }
-    chunk_of_unit(r, lane);
-    if (valid > 0) write_chunk(to, valid, r);
-}
-
-// Without C, a warp's units go through shared memory of its own: that takes 17 instructions a unit where shuffles take 80, and
+// A warp's units go through shared memory of its own: that takes 17 instructions a unit where shuffles take 80, and
 // instructions that run once cost what fetching them costs, 30 clocks a line of eight. A unit lies there in 16 rows of C, 32 bytes each,
 // of which the halves change places in every other four rows.
 __device__ __forceinline__ u32 staged_at(u32 unit, int row, int half) { return unit + row * 32 + ((half ^ (row >> 2 & 1)) << 4); }
@@ -435,6 +379,63 @@ __device__ __forceinline__ void store_staged(const Output& out, const Shape& s, 
     }
 }
 
+// Where a lane's row of the unit's four matrices lies, as stmatrix and ldmatrix take it.
+__device__ __forceinline__ u32 staged_row(u32 unit) {
+    const int lane = threadIdx.x % 32;
+    return staged_at(unit, lane % 8 + (swap_ab ? lane / 16 : lane / 8 % 2) * 8, swap_ab ? lane / 8 % 2 : lane / 16);
+}
+
+// stage_unit() on top of what C holds, which is staged there: in registers, so that it is rounded once.
+__device__ __forceinline__ void add_unit(u32 unit, const Output& out, const float* sum) {
+    const u32 at = staged_row(unit);
+    u32 r[4];
+    if constexpr (swap_ab)
+        ptx::ldmatrix_x4_trans(r, at);
+    else
+        ptx::ldmatrix_x4(r, at);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const Pair before = unpack2<Out>(r[i]);
+        r[i] = pack2<Out>(out.alpha * sum[2 * i] + out.beta * before.low, out.alpha * sum[2 * i + 1] + out.beta * before.high);
+    }
+    if constexpr (swap_ab)
+        store_matrices_transposed(at, r[0], r[1], r[2], r[3]);
+    else
+        store_matrices(at, r[0], r[1], r[2], r[3]);
+}
+
+// What C holds where this warp stores, in the order of store_staged(): of as many units as registers hold beside the sums, the first of
+// them on their way while the last products are computed.
+constexpr int registers_allowed = math_threads < 128 * 2 ? 248 : 65536 / (math_threads + 128) / 8 * 8;
+constexpr int groups_each = columns_each / units_at_once;
+constexpr int groups_that_fit = (registers_allowed - bands * accumulators - 48) / (4 * units_at_once);
+constexpr int held_groups = groups_that_fit < 1 ? 1 : groups_that_fit < groups_each ? groups_that_fit : groups_each;
+using Held = u32[held_groups][units_at_once][4];
+
+__device__ __forceinline__ void read_units(const Output& out, const Shape& s, int row, int col, u32 (&held)[units_at_once][4]) {
+    constexpr int chunks = swap_ab ? 2 : 2 * units_at_once;
+    constexpr int rows = 32 / chunks;
+    const int lane = threadIdx.x % 32;
+    const int first = (swap_ab ? col : row) + lane / chunks, along = (swap_ab ? row : col) + lane % chunks * 8;
+    const Out* from = out.c + first * out.ldc + along;
+#pragma unroll
+    for (int i = 0; i < units_at_once; ++i) {
+        const int valid = first + i * rows < (swap_ab ? s.n : s.m) ? min(8, (swap_ab ? s.m : s.n) - along) : 0;
+        read_chunk(from + i * rows * out.ldc, valid, held[i]);
+    }
+}
+__device__ __forceinline__ void stage_chunks(u32 staging, const u32 (&held)[units_at_once][4]) {
+    constexpr int chunks = swap_ab ? 2 : 2 * units_at_once;
+    constexpr int rows = 32 / chunks;
+    const int lane = threadIdx.x % 32, first = lane / chunks, chunk = lane % chunks;
+#pragma unroll
+    for (int i = 0; i < units_at_once; ++i) {
+        write_staged_chunk(swap_ab ? staged_at(staging + i * staged_unit_bytes, first, chunk)
+                                   : staged_at(staging + chunk / 2 * staged_unit_bytes, i * rows + first, chunk % 2),
+                           held[i]);
+    }
+}
+
 // ---- the kernel ----
 
 __device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, const TensorMap* x, const TensorMap* y) {
@@ -457,7 +458,22 @@ __device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, c
 __device__ __forceinline__ void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-__device__ __forceinline__ void store_tile(const Areas& at, const Output& out, const Shape& s, const Tile& tile, int rank, const Sums& acc) {
+// Group `group` of the units that this part owns, of what C holds.
+__device__ __forceinline__ void read_group(const Output& out, const Shape& s, const Tile& tile, int part, int group,
+                                           u32 (&held)[units_at_once][4]) {
+    const int unit = part * columns_each + group * units_at_once;
+    const int row0 = tile.m0 + threadIdx.x % group_threads / 128 * (64 * bands) + threadIdx.x / 32 % 4 * 16;
+    read_units(out, s, row0 + unit / (block_n / 16) * 64, tile.n0 + unit % (block_n / 16) * 16, held);
+}
+
+__device__ __forceinline__ void hold_c(const Output& out, const Shape& s, const Tile& tile, int rank, Held& held) {
+    const int part = parts == 1 ? 0 : rank * k_groups + threadIdx.x / group_threads;
+#pragma unroll
+    for (int group = 0; group < held_groups; ++group) read_group(out, s, tile, part, group, held[group]);
+}
+
+__device__ __forceinline__ void store_tile(const Areas& at, const Output& out, const Shape& s, const Tile& tile, int rank, const Sums& acc,
+                                           Held& held) {
     const int thread = threadIdx.x % group_threads, k_group = threadIdx.x / group_threads;
     const int part = parts == 1 ? 0 : rank * k_groups + k_group;
     if constexpr (parts > 1) {
@@ -471,6 +487,12 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
     for (int first = 0; first < columns_each; first += units_at_once) {
         const int unit = part * columns_each + first;
         const int row = row0 + unit / (block_n / 16) * 64, col = tile.n0 + unit % (block_n / 16) * 16;
+        if (reads_c && out.beta != 0.0f) {
+            const int group = first / units_at_once;
+            stage_chunks(staging, held[group % held_groups]);
+            if (group + held_groups < groups_each) read_group(out, s, tile, part, group + held_groups, held[group % held_groups]);
+            __syncwarp();
+        }
 #pragma unroll
         for (int i = 0; i < units_at_once; ++i) {
             float sum[8];
@@ -482,11 +504,10 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
                 widen(&acc[(first + i) / (block_n / 16)][(first + i) % (block_n / 16) * unit_registers], sum);
             }
             if (reads_c && out.beta != 0.0f)
-                add_unit_to_c(out, s, row, col + i * 16, sum);
+                add_unit(staging + i * staged_unit_bytes, out, sum);
             else
                 stage_unit(staging + i * staged_unit_bytes, out.alpha, sum);
         }
-        if (reads_c && out.beta != 0.0f) continue;
         __syncwarp();
         store_staged(out, s, row, col, staging);
         __syncwarp();  // before the next units take their place
@@ -564,8 +585,10 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     dependent_launch::wait_for_earlier_grids();
     Sums acc;
     multiply_all(at, run, place, acc);
+    Held held;
+    if (reads_c && beta != 0.0f) hold_c({c + tile.batch * stride_c, ldc, alpha, beta}, shape, tile, cluster_k > 1 ? rank : 0, held);
     wgmma_wait<0>();
     if constexpr (in_cluster) wait_for_cluster();  // shares end at the peers' barriers
     const Output out{c + tile.batch * stride_c, ldc, alpha, beta};
-    store_tile(at, out, shape, tile, cluster_k > 1 ? rank : 0, acc);
+    store_tile(at, out, shape, tile, cluster_k > 1 ? rank : 0, acc, held);
 }

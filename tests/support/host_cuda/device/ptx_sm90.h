@@ -50,6 +50,9 @@ inline void wgmma_fence_sync_aligned() {}
 inline void st_shared_v4_f32(u32 at, float x, float y, float z, float w) {
     *reinterpret_cast<float4*>(shared(at)) = {x, y, z, w};
 }
+inline void st_shared_v4_u32(u32 at, u32 x, u32 y, u32 z, u32 w) {
+    *reinterpret_cast<uint4*>(shared(at)) = {x, y, z, w};
+}
 inline void st_shared_v2_f32(u32 at, float x, float y) {
     *reinterpret_cast<float2*>(shared(at)) = {x, y};
 }
