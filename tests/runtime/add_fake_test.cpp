@@ -1,23 +1,16 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "db/store.h"
 #include "tests/runtime/add_data.h"
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 #include "tests/support/interposer/interposer.h"
 
 namespace autotune::runtime {
 namespace {
 
-using autotune::test::in_fake_process;
-using fake::Sandbox;
 using test::add;
 using test::AddData;
-using test::Session;
-using test::status_of;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // A plan with its data and a stream.
 struct Ready {

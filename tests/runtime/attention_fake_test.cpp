@@ -1,21 +1,14 @@
 // Attention and its gradients from a program, through the typed functions and the C++ header.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <autotune/autotune.hpp>
 #include <functional>
 #include <string>
 
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime {
 namespace {
-
-using autotune::test::in_fake_process;
-using fake::Sandbox;
-using test::Session;
-using ::testing::HasSubstr;
 
 autotune_attention_problem problem_of() {
     autotune_attention_problem problem = {};

@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -6,20 +5,10 @@
 #include <thread>
 
 #include "src/runtime/background.h"
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime {
 namespace {
-
-using autotune::test::in_fake_process;
-using fake::Sandbox;
-using test::gemm;
-using test::GemmData;
-using test::run_tuned;
-using test::Session;
-using test::status_of;
-using ::testing::HasSubstr;
 
 using Clock = std::chrono::steady_clock;
 
@@ -91,9 +80,7 @@ TEST(OnMissBackground, ServesAtOnceAndBetterLater) {
     session.stream.synchronize();
     EXPECT_EQ(data.wrong(1, 0), 0);
     finish(handle);
-    run_tuned(session, handle, problem, data);
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
     autotune_gemm_problem zero = problem;
     zero.beta = AUTOTUNE_BETA_ZERO;
     EXPECT_EQ(GemmPlan(handle, zero).origin(), AUTOTUNE_ORIGIN_EXACT);
@@ -106,9 +93,7 @@ TEST(OnMissBackground, HasAGeneralKernelForUnalignedAddresses) {
     const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
     const autotune_gemm_problem problem = gemm(39, 31, 47);
     const GemmData data(session.driver, problem);
-    run_tuned(session, handle, problem, data);
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
     finish(handle);
 }
 
@@ -185,22 +170,15 @@ TEST(Refresh, MayComeAtAnyTimeFromAnyThread) {
     Session session;
     const Handle handle = session.open();
     std::atomic<int> wrong{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 6; ++t) {
-        threads.emplace_back([&, t] {
-            session.context.make_current();
-            const gpu::Stream stream(session.driver);
-            const autotune_gemm_problem problem = gemm(16 + 8 * (t % 2), 32, 32);
-            const GemmData data(session.driver, problem);
-            for (int i = 0; i < 30; ++i) {
-                if (t == 0) wrong += autotune_refresh(handle.get()) == AUTOTUNE_OK ? 0 : 1;
-                tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
-                stream.synchronize();
-            }
-            wrong += data.wrong(1, 0);
-        });
-    }
-    for (std::thread& thread : threads) thread.join();
+    on_threads(session, 6, [&](int t) {
+        const gpu::Stream stream(session.driver);
+        const autotune_gemm_problem problem = gemm(16 + 8 * (t % 2), 32, 32);
+        const GemmData data(session.driver, problem);
+        for (int i = 0; i < 30; ++i) {
+            if (t == 0) wrong += autotune_refresh(handle.get()) == AUTOTUNE_OK ? 0 : 1;
+            wrong += wrong_when_tuned(handle, problem, data, stream);
+        }
+    });
     EXPECT_EQ(wrong, 0);
 }
 

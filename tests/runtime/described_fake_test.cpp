@@ -1,22 +1,15 @@
 // The interface that serves every op, on two of them: the same kernels, plans and refusals as the functions of one op.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/runtime/add_data.h"
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime {
 namespace {
 
-using autotune::test::in_fake_process;
-using fake::Sandbox;
 using test::add;
 using test::AddData;
-using test::GemmData;
-using test::Session;
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 using Extents = std::vector<std::int64_t>;
 

@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -6,21 +5,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime {
 namespace {
 
-using autotune::test::in_fake_process;
-using fake::Sandbox;
 using fake::Use;
-using test::gemm;
-using test::GemmData;
-using test::run_tuned;
-using test::Session;
-using test::status_of;
-using ::testing::HasSubstr;
 
 TEST(Create, WithoutADriverIsNoGpu) {
     Sandbox sandbox;

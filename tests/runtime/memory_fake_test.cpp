@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,18 +7,11 @@
 
 #include "db/json_line.h"
 #include "db/store.h"
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 #include "tests/support/interposer/interposer.h"
 
 namespace autotune::runtime {
 namespace {
-
-using autotune::test::in_fake_process;
-using fake::Sandbox;
-using test::gemm;
-using test::GemmData;
-using test::Session;
 
 // Every allocation from the n-th on fails, for every n of a call: the call ends with AUTOTUNE_OUT_OF_MEMORY and a sentence, or
 // does without the memory that it did not get, and what it was called on still works.

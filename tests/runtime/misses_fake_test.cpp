@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -6,18 +5,10 @@
 #include <sstream>
 
 #include "db/store.h"
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime {
 namespace {
-
-using autotune::test::in_fake_process;
-using fake::Sandbox;
-using test::gemm;
-using test::GemmData;
-using test::run_tuned;
-using test::Session;
 
 Options that_record(Session& session) {
     Options options;
@@ -117,9 +108,7 @@ TEST(Misses, AreSweptMostCalledFirstAndFoundAfterARefresh) {
     EXPECT_EQ(origin(rare), AUTOTUNE_ORIGIN_DEFAULT);  // what was planned before stays until the program asks
     ASSERT_EQ(autotune_refresh(handle.get()), AUTOTUNE_OK);
     EXPECT_EQ(origin(rare), AUTOTUNE_ORIGIN_EXACT);
-    for (int i = 0; i < 5; ++i) run_tuned(session, handle, frequent, data);
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(wrong_when_tuned(handle, frequent, data, session.stream), 0);
     ASSERT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
     EXPECT_EQ(misses_of(session).at(0).count, 1 + 5);  // a plan and its launches; nothing was missed since
 }

@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,22 +5,13 @@
 #include <fstream>
 #include <thread>
 
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 #include "tests/support/interposer/interposer.h"
 
 namespace autotune::runtime {
 namespace {
 
-using autotune::test::in_fake_process;
-using fake::Sandbox;
-using test::gemm;
-using test::GemmData;
-using test::run_tuned;
-using test::Session;
-using test::status_of;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // A plan with what it needs to run on a stream.
 struct Ready {
@@ -293,9 +283,7 @@ TEST(Handle, OfTheParentIsRefusedByEveryCallOfAForkedChild) {
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(WEXITSTATUS(status), 5);
     ASSERT_EQ(autotune_finish(handle.get()), AUTOTUNE_OK);
-    run_tuned(session, handle, problem, data);
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
 }
 
 TEST(Plan, IsSharedByManyThreads) {
@@ -304,21 +292,14 @@ TEST(Plan, IsSharedByManyThreads) {
     Session session;
     const Handle handle = session.open();
     std::atomic<int> wrong{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 8; ++t) {
-        threads.emplace_back([&, t] {
-            session.context.make_current();
-            const gpu::Stream stream(session.driver);
-            for (int i = 0; i < 6; ++i) {
-                const autotune_gemm_problem problem = gemm(16 + 8 * (i % 3), 32, 32);
-                const GemmData data(session.driver, problem, static_cast<unsigned>(t));
-                tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
-                stream.synchronize();
-                wrong += data.wrong(1, 0);
-            }
-        });
-    }
-    for (std::thread& thread : threads) thread.join();
+    on_threads(session, 8, [&](int t) {
+        const gpu::Stream stream(session.driver);
+        for (int i = 0; i < 6; ++i) {
+            const autotune_gemm_problem problem = gemm(16 + 8 * (i % 3), 32, 32);
+            const GemmData data(session.driver, problem, static_cast<unsigned>(t));
+            wrong += wrong_when_tuned(handle, problem, data, stream);
+        }
+    });
     EXPECT_EQ(wrong, 0);
 }
 
@@ -330,14 +311,7 @@ TEST(Plan, IsCompiledOnceForManyThreads) {
     }
     Session session;
     const Handle handle = session.open();
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; ++t) {
-        threads.emplace_back([&] {
-            session.context.make_current();
-            const GemmPlan plan(handle, gemm(64, 64, 64));
-        });
-    }
-    for (std::thread& thread : threads) thread.join();
+    on_threads(session, 4, [&](int) { const GemmPlan plan(handle, gemm(64, 64, 64)); });
 }
 
 }  // namespace

@@ -1,25 +1,14 @@
 #include <dlfcn.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <thread>
 
 #include "src/core/error.h"
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime {
 namespace {
-
-using autotune::test::in_fake_process;
-using fake::Sandbox;
-using test::gemm;
-using test::GemmData;
-using test::run_tuned;
-using test::Session;
-using test::status_of;
-using ::testing::HasSubstr;
 
 autotune_status tuned_status(Session& session, const Handle& handle, const autotune_gemm_problem& problem) {
     const GemmData data(session.driver, problem);
@@ -57,9 +46,7 @@ TEST(OnMiss, LoadedOnlyRunsALegalKernelThatIsLoaded) {
     const GemmPlan plan(handle, gemm(64, 64, 64));
     const autotune_gemm_problem other = gemm(72, 80, 96);
     const GemmData data(session.driver, other);
-    run_tuned(session, handle, other, data);
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    EXPECT_EQ(wrong_when_tuned(handle, other, data, session.stream), 0);
 }
 
 TEST(OnMiss, ChoosesByTheAddressesOfTheCall) {
@@ -414,9 +401,7 @@ TEST(Devices, HaveTheirOwnPlans) {
     const autotune_gemm_problem problem = gemm(64, 64, 64);
     {
         const GemmData data(session.driver, problem);
-        run_tuned(session, handle, problem, data);
-        session.stream.synchronize();
-        EXPECT_EQ(data.wrong(1, 0), 0);
+        EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
     }
     const gpu::Context second(session.driver, 1);
     const gpu::Stream stream(session.driver);

@@ -1,19 +1,12 @@
 // Softmax from a program, through the interface of every op: strides, an output that is left out, a call in place.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime {
 namespace {
-
-using autotune::test::in_fake_process;
-using fake::Sandbox;
-using test::Session;
-using ::testing::HasSubstr;
 
 autotune_tensor rows(const char* name, std::vector<std::int64_t> extents, autotune_dtype type) {
     autotune_tensor made = {};

@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,32 +11,13 @@
 #include <thread>
 
 #include "db/store.h"
-#include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/runtime/fake_session.h"
 #include "tests/support/sanitizer.h"
 
 namespace autotune::runtime {
 namespace {
 
-using autotune::test::in_fake_process;
-using fake::Sandbox;
-using test::gemm;
-using test::Session;
-using test::status_of;
-using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-// Runs `body(i)` on `count` threads at once, each with the session's context.
-void on_threads(Session& session, int count, const std::function<void(int)>& body) {
-    std::vector<std::thread> threads;
-    for (int i = 0; i < count; ++i) {
-        threads.emplace_back([&, i] {
-            session.context.make_current();
-            body(i);
-        });
-    }
-    for (std::thread& thread : threads) thread.join();
-}
 
 autotune_gemm_problem with_layout(int layout) {
     autotune_gemm_problem problem = gemm(64, 64, 64);
@@ -162,9 +142,7 @@ TEST(Threads, SixtyFourUseOneHandle) {
         for (int round = 0; round < 4; ++round) {
             const autotune_gemm_problem problem = gemm(16 + 8 * ((i + round) % 5), 32, 32);
             const test::GemmData data(session.driver, problem);
-            tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
-            stream.synchronize();
-            wrong += data.wrong(1, 0);
+            wrong += wrong_when_tuned(handle, problem, data, stream);
         }
     });
     EXPECT_EQ(autotune_finish(handle.get()), AUTOTUNE_OK);
