@@ -17,9 +17,23 @@ __device__ __forceinline__ Part joined_by_lanes(Part mine, int lanes, f32 slope)
     return mine;
 }
 
+// Of `lanes` neighbours of a warp. All of them get the same bits: both sides of an exchange add the same two numbers.
+template <int lanes>
+__device__ __forceinline__ f32 peak_of_lanes(f32 peak) {
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) peak = fmaxf(peak, __shfl_xor_sync(0xFFFFFFFFU, peak, step));
+    return peak;
+}
+template <int lanes>
+__device__ __forceinline__ f32 sum_of_lanes(f32 sum) {
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFU, sum, step);
+    return sum;
+}
+
 // A block's threads are `groups` of `threads_per_row`, each of which shares `rows` rows at a time with the same threads of the
 // other blocks of its cluster. Lives in shared memory.
-template <int rows, int groups, int threads_per_row, int cluster_blocks>
+template <int rows, int groups, int threads_per_row, int cluster_blocks, bool agreed>
 struct Exchange {
     static constexpr int warps = threads_per_row > 32 ? threads_per_row / 32 : 1;  // of a row, in one block
     static constexpr int parts_of_row = cluster_blocks * warps;
@@ -27,10 +41,12 @@ struct Exchange {
     // Two sets, used in turn: a thread may write the next rows' parts while another reads these. Ordered by block and warp.
     float2 parts[2][rows][groups][cluster_blocks][warps];
 
-    // Replaces each thread's part by the whole row's. Every thread of the block, and of the cluster, calls it. `turn` alternates.
+    // Replaces each thread's part by the whole row's; `agreed`: those that the lanes of a warp have together, the same in each of them.
+    // Every thread of the block, and of the cluster, calls it. `turn` alternates.
     __device__ __forceinline__ void join(Part (&mine)[rows], f32 slope, int turn) {
 #pragma unroll
-        for (int r = 0; r < rows; ++r) mine[r] = joined_by_lanes(mine[r], threads_per_row < 32 ? threads_per_row : 32, slope);
+        for (int r = 0; r < rows && !agreed; ++r)
+            mine[r] = joined_by_lanes(mine[r], threads_per_row < 32 ? threads_per_row : 32, slope);
         if constexpr (parts_of_row > 1) {
             const int group = threadIdx.x / threads_per_row;
             if (threadIdx.x % 32 == 0) publish(mine, group, turn);
@@ -42,14 +58,27 @@ struct Exchange {
 #pragma unroll
             for (int r = 0; r < rows; ++r) {
                 const float2* const all = &parts[turn][r][group][0][0];
-                Part lane;
-                for (int i = threadIdx.x % 32; i < parts_of_row; i += 32) lane = softmax::join(lane, {all[i].x, all[i].y}, slope);
-                mine[r] = joined_by_lanes(lane, 32, slope);
+                if constexpr (agreed) {
+                    mine[r] = agreed_part(all, slope);
+                } else {
+                    Part lane;
+                    for (int i = threadIdx.x % 32; i < parts_of_row; i += 32) lane = softmax::join(lane, {all[i].x, all[i].y}, slope);
+                    mine[r] = joined_by_lanes(lane, 32, slope);
+                }
             }
         }
     }
 
   private:
+    static __device__ __forceinline__ Part agreed_part(const float2* all, f32 slope) {
+        constexpr int readers = smaller(parts_of_row, 32);
+        const float2* const mine = all + threadIdx.x % readers;
+        Part lane = {mine->x, mine->y};
+#pragma unroll
+        for (int i = readers; i < parts_of_row; i += readers) lane = softmax::join(lane, {mine[i].x, mine[i].y}, slope);
+        const f32 peak = peak_of_lanes<readers>(lane.peak);
+        return {peak, sum_of_lanes<readers>(lane.sum * weight(lane.peak, origin_of(peak), slope))};
+    }
     __device__ __forceinline__ void publish(const Part (&mine)[rows], int group, int turn) {
         const int warp = threadIdx.x % threads_per_row / 32;
         const u32 rank = cluster_blocks > 1 ? cluster::rank() : 0;

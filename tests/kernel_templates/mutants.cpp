@@ -461,6 +461,48 @@ std::vector<Mutant> of_attention(const std::string& family, std::vector<Mutant> 
     return list;
 }
 
+std::vector<Mutant> softmax_rows() {
+    const std::string agreed = "threads=128 threads_per_row=128 held=2 unroll=1 online=1 hold_weights=1 agree=1";
+    std::vector<Mutant> list = of_family("softmax/rows", "rows_per_thread=1", {
+        {.name = "lanes_agree_on_the_peak_of_half", .file = "softmax/exchange.cuh",
+         .find = "step > 0; step /= 2) peak = fmaxf", .replace = "step > 1; step /= 2) peak = fmaxf", .config = agreed},
+        {.name = "lanes_add_half_of_their_sums", .file = "softmax/exchange.cuh",
+         .find = "step > 0; step /= 2) sum +=", .replace = "step > 1; step /= 2) sum +=", .config = agreed},
+        {.name = "weights_stay_relative_to_the_warps_peak",
+         .find = "hold_weights && !is_whole_row ?", .replace = "false ?", .config = agreed},
+        {.name = "parts_are_read_before_they_are_written", .file = "softmax/exchange.cuh",
+         .find = "                __syncthreads();\n", .replace = "                __syncwarp();\n", .config = agreed + " threads=64 threads_per_row=64 access_bytes=2", .races = true},
+        {.name = "end_of_a_row_weighs_one", .file = "softmax/softmax.cuh",
+         .find = "negative ? -minus_infinity() : minus_infinity()", .replace = "0.0F", .config = agreed},
+        {.name = "what_is_not_held_is_not_summed",
+         .find = "part[r] = part_of_rest(row[r], part[r]);", .replace = "{}",
+         .config = "threads=128 threads_per_row=128 held=1 unroll=1 online=1 hold_weights=0 agree=0"},
+        {.name = "logarithm_without_the_peak", .file = "softmax/softmax.cuh",
+         .find = "__fmaf_rn(row.peak, magnitude, log2_of(row.sum) * ln2)", .replace = "log2_of(row.sum) * ln2", .config = agreed},
+    });
+    for (Mutant& mutant : list) {
+        mutant.shape = mutant.races ? "9x128" : "9x1992";
+        mutant.options = {{"dtype", "bf16"}, {"lse", "yes"}};
+    }
+    return list;
+}
+
+std::vector<Mutant> softmax_bulk() {
+    std::vector<Mutant> list = of_family("softmax/bulk", "threads=128 threads_per_row=128 held=4 drained=1 stages=1 waves=0", {
+        {.name = "weights_stay_relative_to_the_warps_peak",
+         .find = "softmax::weight(weights.mine.peak, origin, slope) * inverse;", .replace = "inverse;"},
+        {.name = "end_of_a_drained_row_weighs_one",
+         .find = "packs[h].at[j] = softmax::nothing<Element, negative>();", .replace = "packs[h].at[j] = Element{};"},
+        {.name = "half_of_a_drained_row_is_summed",
+         .find = "mine.sum = softmax::sum_of_lanes<lanes>", .replace = "mine.sum = softmax::sum_of_lanes<lanes / 2>"},
+    });
+    for (Mutant& mutant : list) {
+        mutant.shape = "9x4088";
+        mutant.options = {{"dtype", "bf16"}, {"lse", "yes"}};
+    }
+    return list;
+}
+
 std::vector<Mutant> attention_naive() {
     return of_attention("attention/naive", {
         {.name = "scores_without_scale",
@@ -741,6 +783,16 @@ std::vector<Mutant> without_waits() {
         .find = "            " + wait + "            dependent_launch::let",
         .replace = "            dependent_launch::let",
         .config = "pdl=1", .shape = "256x256x256"});
+    add("gemm/wgmma_tf32", {.name = "producer_does_not_wait",
+        .find = "    Position at;\n    begin_turn();\n", .replace = "    Position at;\n    dependent_launch::let_next_grid_start();\n",
+        .config = "pdl=1", .shape = "256x512x512", .options = {{"dtype", "f32"}, {"compute", "tf32"}, {"layout", "nt"}}});
+    add("attention/split", {.name = "attention_does_not_wait",
+        .find = "    " + wait + "\n    Words queries", .replace = "\n    Words queries",
+        .config = "pdl=1", .shape = "2x8x4x64", .options = {{"dtype", "bf16"}, {"kv-len", "1024"}}});
+    add("attention/wgmma", {.name = "attention_does_not_wait",
+        .find = "    " + wait + "    dependent_launch::let_next_grid_start();\n    const int warpgroup",
+        .replace = "    dependent_launch::let_next_grid_start();\n    const int warpgroup",
+        .config = "pdl=1", .shape = "1x4x256x64", .options = {{"dtype", "bf16"}}});
     add("gemm/gemv", {.name = "does_not_wait",
         .find = "#endif\n    " + wait,
         .replace = "#endif\n",
@@ -771,9 +823,9 @@ const std::vector<Mutant>& overlap_mutants() {
 const std::vector<Mutant>& mutants() {
     static const std::vector<Mutant> all = [] {
         std::vector<Mutant> list;
-        for (const auto& part :
-             {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8(), attention_naive(), attention_simt(),
-              attention_mma(), attention_split(), attention_bwd_two_pass(), attention_bwd_simt(), simt_f32(), tf32()})
+        for (const auto& part : {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8(), attention_naive(),
+                                 attention_simt(), attention_mma(), attention_split(), attention_bwd_two_pass(),
+                                 attention_bwd_simt(), softmax_rows(), softmax_bulk(), simt_f32(), tf32()})
             list.insert(list.end(), part.begin(), part.end());
         return list;
     }();
@@ -782,8 +834,8 @@ const std::vector<Mutant>& mutants() {
 
 bool runs_on_host(const Mutant& mutant) {
     constexpr std::array families = {
-        "attention/naive",    "attention/simt", "attention/mma", "attention/split", "attention_bwd/two_pass",
-        "attention_bwd/simt", "gemm/mma",       "gemm/mma_tf32", "gemm/simt",       "gemm/simt_f32"};
+        "attention/naive", "attention/simt", "attention/mma", "attention/split", "attention_bwd/two_pass", "attention_bwd/simt",
+        "gemm/mma",        "gemm/mma_tf32",  "gemm/simt",     "gemm/simt_f32",   "softmax/rows",           "softmax/bulk"};
     return std::find(families.begin(), families.end(), mutant.family) != families.end();
 }
 

@@ -10,7 +10,7 @@ using softmax::View;
 
 constexpr std::int64_t kAccessBytes = 16;
 constexpr std::int64_t kOtherSmemBytes = 3072;  // barriers, parts of rows, and what the hardware takes of every block
-constexpr std::int64_t kOtherRegisters = 40;
+constexpr std::int64_t kOtherRegisters = 40, kOtherRegistersDrained = 32;
 constexpr std::int64_t kMostRegisters = 255;
 constexpr int kLeastCc = 90;
 
@@ -19,7 +19,8 @@ std::vector<Parameter> parameters() {
     return {{"threads", {64, 128, 256, 512, 1024}, compile, "threads of a block"},
             {"threads_per_row", {8, 16, 32, 64, 128, 256, 512, 1024}, compile, "threads of a block that share a row"},
             softmax::cluster_parameter(),
-            {"held", {0, 2, 4, 8, 16}, compile, "accesses of a row whose exponentials a thread keeps in registers"},
+            {"held", {0, 1, 2, 4, 8, 16}, compile, "accesses of a row whose exponentials a thread keeps in registers"},
+            {"drained", {0, 1}, compile, "1: a row goes to registers at once, and its stage is filled again meanwhile"},
             {"resident_blocks", {1, 2, 3, 4, 6, 8}, compile, "blocks of an SM that registers are shared out for"},
             {"bulk_store", {0, 1}, compile, "0 threads store answers, 1 they leave as bulk copies of a row"},
             softmax::load_hint_parameter(),
@@ -44,6 +45,10 @@ std::int64_t rows_per_tile(const Config& c) {
 
 std::int64_t smem_bytes(const Config& c, std::int64_t accesses) {
     return c["stages"] * rows_per_tile(c) * slot_bytes(c, accesses);
+}
+
+std::int64_t registers_of(const Config& c, std::int64_t vec) {
+    return (c["drained"] == 1 ? kOtherRegistersDrained : kOtherRegisters) + c["held"] * vec;
 }
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {
@@ -73,11 +78,19 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
                        return c["threads"] * c["resident_blocks"] <= limits.threads_per_sm &&
                               c["resident_blocks"] * (smem_bytes(c, accesses) + kOtherSmemBytes) <= limits.smem_per_sm_bytes;
                    }});
-    all.push_back(
-        {"a thread has too few registers for what it holds", {"threads", "resident_blocks", "held"}, [=](const Config& c) {
-             const std::int64_t most = std::min(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
-             return kOtherRegisters + c["held"] * vec <= most;
-         }});
+    all.push_back({"a thread has too few registers for what it holds",
+                   {"threads", "resident_blocks", "held", "drained"},
+                   [=](const Config& c) {
+                       const std::int64_t most =
+                           std::min(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
+                       return registers_of(c, vec) <= most;
+                   }});
+    all.push_back({"a drained row is in registers as a whole, and is answered from there",
+                   {"threads_per_row", "cluster_blocks", "held", "drained", "bulk_store"},
+                   [=](const Config& c) {
+                       const std::int64_t share = softmax::ceil_div(accesses, c["cluster_blocks"]);
+                       return c["drained"] == 0 || (c["held"] * c["threads_per_row"] >= share && c["bulk_store"] == 0);
+                   }});
     all.push_back({"a block of one tile has no use for a second stage", {"stages", "waves"}, [](const Config& c) {
                        return c["waves"] > 0 || c["stages"] == 1;
                    }});
@@ -104,7 +117,20 @@ Config usual_config(const View& view) {
     if (cluster > 1) per_row = kThreads;
     std::int64_t threads = kThreads;
     while (threads > std::max<std::int64_t>(64, per_row) && threads / per_row >= 2 * view.rows) threads /= 2;
-    return config_of({threads, per_row, cluster, 0, 1, 0, 0, 0, 1, 0, 0});
+    return config_of({threads, per_row, cluster, 0, 0, 1, 0, 0, 0, 1, 0, 0});
+}
+
+// Four accesses a thread, three tiles ahead; more than 64 KiB of a row are shared by a cluster.
+Config drained_config(const View& view) {
+    constexpr std::int64_t kHeld = 4, kRowOfBlock = 64 * 1024 / kAccessBytes, kStages = 3;
+    const std::int64_t accesses = row_accesses(view);
+    std::int64_t cluster = 1;
+    while (softmax::ceil_div(accesses, cluster) > kRowOfBlock && cluster < 8) cluster *= 2;
+    const std::int64_t share = softmax::ceil_div(accesses, cluster);
+    std::int64_t per_row = 8;
+    while (per_row * kHeld < share && per_row < 1024) per_row *= 2;
+    const std::int64_t threads = cluster > 1 ? per_row : std::max<std::int64_t>(per_row, 128);
+    return config_of({threads, per_row, cluster, kHeld, 1, 1, 0, 0, 0, kStages, 1, 0});
 }
 
 std::vector<NamedConfig> named_configs(const View& view) {
@@ -117,13 +143,17 @@ std::vector<NamedConfig> named_configs(const View& view) {
     clusters.set("cluster_blocks", 4);
     clusters.set("threads", 256);
     clusters.set("threads_per_row", 256);
-    return {{"bulk", usual_config(view)}, {"bulk_stage2", rings}, {"bulk_stage2_store", stored}, {"bulk_cluster4", clusters}};
+    return {{"bulk", usual_config(view)},
+            {"bulk_stage2", rings},
+            {"bulk_stage2_store", stored},
+            {"bulk_cluster4", clusters},
+            {"bulk_drained", drained_config(view)}};
 }
 
 std::int64_t resident_blocks(const Config& c, const View& view, const Device& device) {
     const std::int64_t by_threads = device.limits.threads_per_sm / c["threads"];
     const std::int64_t by_smem = device.limits.smem_per_sm_bytes / (smem_bytes(c, row_accesses(view)) + kOtherSmemBytes);
-    const std::int64_t registers = kOtherRegisters + c["held"] * kAccessBytes / view.element_bytes;
+    const std::int64_t registers = registers_of(c, kAccessBytes / view.element_bytes);
     const std::int64_t by_registers = device.limits.registers_per_sm / (c["threads"] * registers);
     return std::max<std::int64_t>(1, std::min({by_threads, by_smem, by_registers, std::int64_t{device.limits.blocks_per_sm}}));
 }

@@ -1,6 +1,9 @@
 // Softmax of rows that bulk copies bring to shared memory, `stages` tiles of rows ahead: no registers wait for memory, so few
 // threads keep it busy. The weights of the first `held` accesses of each thread stay in registers; the rest of a long row is
 // weighed again to be written.
+//
+// Drained, `held` accesses are a thread's whole share of a row. It takes them into registers as soon as they are there, and their
+// stage is filled again while the row is worked on and written: copies never pause for a row's reductions and stores.
 #include "common/bulk.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
@@ -17,6 +20,7 @@ constexpr int threads = ${threads};
 constexpr int threads_per_row = ${threads_per_row};
 constexpr int cluster_blocks = ${cluster_blocks};
 constexpr int held = ${held};
+constexpr bool drained = ${drained};
 constexpr int resident_blocks = ${resident_blocks};
 constexpr bool bulk_store = ${bulk_store};
 constexpr int load_hint = ${load_hint};
@@ -31,6 +35,7 @@ using softmax::Part;
 constexpr int access_bytes = 16;
 constexpr int vec = access_bytes / static_cast<int>(sizeof(Element));
 constexpr int rows_per_tile = threads / threads_per_row;
+constexpr int lanes = smaller(threads_per_row, 32);  // of a warp that share a row
 constexpr int most_stages = 8;
 constexpr u64 load_policy = load_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
 constexpr u64 store_policy = store_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
@@ -38,6 +43,7 @@ constexpr u64 store_policy = store_hint == 0 ? bulk::policy_normal : bulk::polic
 constexpr int lag_of_store = bulk_store ? 1 : 0;
 static_assert(align_x == 16 && align_y == 16, "bulk copies move aligned units of 16 bytes");
 static_assert(threads % threads_per_row == 0, "every row has all its threads");
+static_assert(!drained || (held > 0 && !bulk_store), "a drained row is answered from registers");
 static_assert(cluster_blocks == 1 || rows_per_tile == 1, "blocks share a row with all their threads");
 
 // What a block does of the problem: `accesses` of every row, from `first_access` on.
@@ -60,7 +66,7 @@ struct Share {
 };
 
 __shared__ u64 full_barriers[most_stages];
-__shared__ softmax::Exchange<1, rows_per_tile, threads_per_row, cluster_blocks> exchange;
+__shared__ softmax::Exchange<1, rows_per_tile, threads_per_row, cluster_blocks, drained> exchange;
 extern __shared__ __align__(128) u8 stages_memory[];
 
 __device__ __forceinline__ u32 barrier_of(int stage) {
@@ -102,10 +108,42 @@ __device__ __forceinline__ void weigh(const Pack<Element, vec>& pack, f32 origin
     for (int j = 0; j < vec; ++j) weights[j] = softmax::weight(softmax::value_of<negative>(pack.at[j]), origin, slope);
 }
 
-// What a thread knows of its share of a row: weights are relative to its own peak.
+// What a thread knows of its share of a row: weights are relative to its own peak or, drained, to that of the row's lanes in its warp.
 struct Weights {
     f32 of[held > 0 ? held : 1][vec];
     Part mine;
+
+    // Nothing where there is no row. `refill` is called once the whole block has its elements.
+    template <class Refill>
+    __device__ __forceinline__ void drain(int accesses, u32 slot, f32 slope, const Refill& refill) {
+        Pack<Element, vec> packs[held];
+#pragma unroll
+        for (int h = 0; h < held; ++h) {
+            const int i = h * threads_per_row + threadIdx.x % threads_per_row;
+            if (i < accesses) {
+                packs[h] = load_shared(slot + i * access_bytes);
+            } else {
+#pragma unroll
+                for (int j = 0; j < vec; ++j) packs[h].at[j] = softmax::nothing<Element, negative>();
+            }
+        }
+        __syncthreads();
+        refill();
+#pragma unroll
+        for (int h = 0; h < held; ++h) {
+#pragma unroll
+            for (int j = 0; j < vec; ++j) mine.peak = fmaxf(mine.peak, softmax::value_of<negative>(packs[h].at[j]));
+        }
+        mine.peak = softmax::peak_of_lanes<lanes>(mine.peak);
+        const f32 origin = softmax::origin_of(mine.peak);
+#pragma unroll
+        for (int h = 0; h < held; ++h) {
+            weigh(packs[h], origin, slope, of[h]);
+#pragma unroll
+            for (int j = 0; j < vec; ++j) mine.sum += of[h][j];
+        }
+        mine.sum = softmax::sum_of_lanes<lanes>(mine.sum);
+    }
 
     __device__ __forceinline__ void take(const Share& share, u32 slot, f32 slope) {
         for_mine(share, slot, 0, [&](int, const Pack<Element, vec>& pack) {
@@ -145,7 +183,7 @@ __device__ __forceinline__ void answer(const Share& share, const Weights& weight
                                        f32 slope) {
     const f32 origin = softmax::origin_of(row.peak);
     const f32 inverse = softmax::inverse_of(row.sum);
-    // 0 where the thread has no peak: its weights are zeros, or NaN.
+    // 0 where there is no peak: those weights are zeros, or NaN.
     const f32 factor = softmax::weight(weights.mine.peak, origin, slope) * inverse;
 #pragma unroll
     for (int h = 0; h < held; ++h) {
@@ -153,6 +191,7 @@ __device__ __forceinline__ void answer(const Share& share, const Weights& weight
         if (i >= share.accesses) break;
         put(slot, y, i, weights.of[h], factor);
     }
+    if constexpr (drained) return;
     for_mine(share, slot, held, [&](int i, const Pack<Element, vec>& pack) {
         f32 fresh[vec];
         weigh(pack, origin, slope, fresh);
@@ -194,7 +233,13 @@ __device__ __forceinline__ void run(const Share& share, f32* lse, f32 magnitude)
         const u32 slot = slot_of(share, stage, row_of_tile);
         ptx::mbarrier_wait(barrier_of(stage), parity);
         Weights weights;
-        if (row < share.rows) weights.take(share, slot, slope);
+        if constexpr (drained) {
+            weights.drain(row < share.rows ? share.accesses : 0, slot, slope, [&] {
+                if (leads) request(share, stage, tile + share.stages * stride);
+            });
+        } else if (row < share.rows) {
+            weights.take(share, slot, slope);
+        }
         Part part[1] = {weights.mine};
         exchange.join(part, slope, turn);
         if (row < share.rows) {
@@ -202,18 +247,20 @@ __device__ __forceinline__ void run(const Share& share, f32* lse, f32 magnitude)
             if (lse != nullptr && share.first_access == 0 && threadIdx.x % threads_per_row == 0)
                 lse[row] = softmax::log_sum_exp(part[0], magnitude);
         }
-        if constexpr (bulk_store) bulk::fence_shared();
-        __syncthreads();
-        if (leads) {
-            if constexpr (bulk_store) {
-                store_tile(share, stage, tile);
-                if (lag == 0) {
-                    bulk::wait_read<0>();
-                } else {
-                    bulk::wait_read<1>();
+        if constexpr (!drained) {
+            if constexpr (bulk_store) bulk::fence_shared();
+            __syncthreads();
+            if (leads) {
+                if constexpr (bulk_store) {
+                    store_tile(share, stage, tile);
+                    if (lag == 0) {
+                        bulk::wait_read<0>();
+                    } else {
+                        bulk::wait_read<1>();
+                    }
                 }
+                request(share, (stage + share.stages - lag) % share.stages, tile + (share.stages - lag) * stride);
             }
-            request(share, (stage + share.stages - lag) % share.stages, tile + (share.stages - lag) * stride);
         }
         if (++stage == share.stages) stage = 0, parity ^= 1;
     }

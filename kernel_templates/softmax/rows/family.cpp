@@ -26,6 +26,7 @@ std::vector<Parameter> parameters() {
             {"unroll", {1, 2, 4}, compile, "accesses in flight where a row is not held"},
             {"online", {0, 1}, compile, "what is not held: 0 read for its peak, then for its sum; 1 for both at once"},
             {"hold_weights", {0, 1}, compile, "1: exponentials stay in registers; 0: elements do, and are weighed again"},
+            {"agree", {0, 1}, compile, "1: lanes of a row agree on its peak before they weigh; 0: each weighs by its own"},
             {"resident_blocks", {1, 2, 4, 8, 16}, compile, "blocks of an SM that registers are shared out for"},
             softmax::load_hint_parameter(),
             softmax::store_hint_parameter(),
@@ -75,6 +76,9 @@ std::vector<Constraint> width_constraints(const View& view) {
         {"a thread takes several rows at once only where it holds them",
          {"threads_per_row", "cluster_blocks", "access_bytes", "held", "rows_per_thread"},
          [=](const Config& c) { return c["rows_per_thread"] == 1 || Shape(c, bytes).held_cols >= cols; }},
+        {"lanes agree on the peak of a row that they hold",
+         {"threads_per_row", "cluster_blocks", "access_bytes", "held", "agree"},
+         [=](const Config& c) { return c["agree"] == 0 || Shape(c, bytes).held_cols >= cols; }},
     };
 }
 
@@ -131,7 +135,7 @@ Config usual_config(const View& view) {
         std::min<std::int64_t>(power_from(softmax::ceil_div(widths.accesses, per_row), 16), threads == 1024 ? 4 : 8);
     const bool fits = held * per_row >= widths.accesses;
     const std::int64_t all_held = fits ? held : std::min<std::int64_t>(held, 2);
-    return config_of({threads, per_row, 1, 1, widths.access, all_held, fits ? 1 : 2, 1, 0, 1, 0, 0, 0, 0});
+    return config_of({threads, per_row, 1, 1, widths.access, all_held, fits ? 1 : 2, 1, 0, 0, 1, 0, 0, 0, 0});
 }
 
 // The ladder that people know: each step changes one thing. Steps that a problem's length makes illegal are left out.
@@ -141,19 +145,20 @@ std::vector<NamedConfig> named_configs(const View& view) {
     const std::int64_t lanes = std::min<std::int64_t>(32, power_from(view.cols, 32));
     const std::int64_t of_warp = power_from(softmax::ceil_div(widths.accesses, 32), 16);
     const std::int64_t of_block = power_from(softmax::ceil_div(widths.accesses, 256), 8);
-    //                                  thr   tpr  rpt cl access          held  unr on hw res ld st wav pdl
+    //                                  thr   tpr  rpt cl access          held  unr on hw ag res ld st wav pdl
     return {
-        {"naive", config_of({64, 1, 1, 1, element, 0, 1, 0, 0, 1, 0, 0, 0, 0})},
-        {"online", config_of({64, 1, 1, 1, element, 0, 1, 1, 0, 1, 0, 0, 0, 0})},
-        {"warp_shuffle", config_of({128, lanes, 1, 1, element, 0, 1, 1, 0, 1, 0, 0, 0, 0})},
-        {"warp_shuffle_vectorised", config_of({128, 32, 1, 1, widths.access, 0, 1, 1, 0, 1, 0, 0, 0, 0})},
-        {"warp_registers", config_of({128, 32, 1, 1, widths.access, of_warp, 1, 1, 0, 1, 0, 0, 0, 0})},
-        {"block_shared", config_of({256, 256, 1, 1, widths.access, 0, 1, 1, 0, 1, 0, 0, 0, 0})},
-        {"block_unroll4", config_of({256, 256, 1, 1, widths.access, 0, 4, 1, 0, 1, 0, 0, 0, 0})},
-        {"block_registers", config_of({256, 256, 1, 1, widths.access, of_block, 1, 1, 0, 1, 0, 0, 0, 0})},
-        {"block_registers_weights", config_of({256, 256, 1, 1, widths.access, of_block, 1, 1, 1, 1, 0, 0, 0, 0})},
+        {"naive", config_of({64, 1, 1, 1, element, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0})},
+        {"online", config_of({64, 1, 1, 1, element, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0})},
+        {"warp_shuffle", config_of({128, lanes, 1, 1, element, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0})},
+        {"warp_shuffle_vectorised", config_of({128, 32, 1, 1, widths.access, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0})},
+        {"warp_registers", config_of({128, 32, 1, 1, widths.access, of_warp, 1, 1, 0, 0, 1, 0, 0, 0, 0})},
+        {"warp_registers_agreed", config_of({128, 32, 1, 1, widths.access, of_warp, 1, 1, 1, 1, 1, 0, 0, 0, 0})},
+        {"block_shared", config_of({256, 256, 1, 1, widths.access, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0})},
+        {"block_unroll4", config_of({256, 256, 1, 1, widths.access, 0, 4, 1, 0, 0, 1, 0, 0, 0, 0})},
+        {"block_registers", config_of({256, 256, 1, 1, widths.access, of_block, 1, 1, 0, 0, 1, 0, 0, 0, 0})},
+        {"block_registers_weights", config_of({256, 256, 1, 1, widths.access, of_block, 1, 1, 1, 0, 1, 0, 0, 0, 0})},
         {"cluster4_registers", config_of({256, 256, 1, 4, widths.access, power_from(softmax::ceil_div(widths.accesses, 1024), 8),
-                                          1, 1, 0, 1, 0, 0, 0, 0})},
+                                          1, 1, 0, 0, 1, 0, 0, 0, 0})},
     };
 }
 

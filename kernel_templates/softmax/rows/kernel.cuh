@@ -21,6 +21,7 @@ constexpr int held = ${held};
 constexpr int unroll = ${unroll};
 constexpr bool online = ${online};
 constexpr bool hold_weights = ${hold_weights};
+constexpr bool agree = ${agree};
 constexpr int resident_blocks = ${resident_blocks};
 constexpr int load_hint = ${load_hint};
 constexpr int store_hint = ${store_hint};
@@ -36,6 +37,7 @@ constexpr int vec = access_bytes / element_bytes;  // elements of an access
 constexpr int store_bytes = smaller(access_bytes, align_y);
 constexpr int groups = threads / threads_per_row;  // of threads that share rows
 constexpr int rows_per_block = groups * rows_per_thread;
+constexpr int lanes = smaller(threads_per_row, 32);  // of a warp that share a row
 static_assert(access_bytes <= align_x, "an access is as narrow as the rows' alignment");
 static_assert(threads % threads_per_row == 0, "every row has all its threads");
 static_assert(cluster_blocks == 1 || groups == 1, "blocks share a row with all their threads");
@@ -98,11 +100,15 @@ __device__ __forceinline__ void store(const Row& row, int at, const f32 (&weight
     }
 }
 
-// What a thread has of a row in registers: elements, or their weights relative to the thread's own peak.
+// What a thread has of a row in registers: elements, or their weights. Those are relative to the thread's own peak, or to the one that
+// the row's lanes in its warp agree on.
+template <bool agreed>
 struct Held {
+    static constexpr bool is_whole_row = agreed && threads_per_row <= 32 && cluster_blocks == 1;
+
     Access accesses[held > 0 ? held : 1];
     f32 weights[hold_weights ? held : 1][vec];
-    f32 peak = softmax::minus_infinity();  // of this thread's
+    f32 peak = softmax::minus_infinity();
 
     __device__ __forceinline__ void load(const Row& row) {
 #pragma unroll
@@ -112,6 +118,7 @@ struct Held {
         Part mine;
 #pragma unroll
         for (int i = 0; i < held; ++i) mine.peak = peak_of(accesses[i], mine.peak);
+        if constexpr (agreed) mine.peak = softmax::peak_of_lanes<lanes>(mine.peak);
         peak = mine.peak;
         const f32 origin = softmax::origin_of(peak);
 #pragma unroll
@@ -126,11 +133,12 @@ struct Held {
                 mine.sum += sum_of(accesses[i], origin, slope);
             }
         }
+        if constexpr (agreed) mine.sum = softmax::sum_of_lanes<lanes>(mine.sum);
         return mine;
     }
     __device__ __forceinline__ void store_all(const Row& row, f32 row_origin, f32 inverse) {
-        // 0 where the thread has no peak: its weights are zeros, or NaN.
-        const f32 factor = hold_weights ? softmax::weight(peak, row_origin, row.slope) * inverse : inverse;
+        // 0 where there is no peak: those weights are zeros, or NaN.
+        const f32 factor = hold_weights && !is_whole_row ? softmax::weight(peak, row_origin, row.slope) * inverse : inverse;
 #pragma unroll
         for (int i = 0; i < held; ++i) {
             const int at = row.at(i);
@@ -221,7 +229,8 @@ __device__ __forceinline__ void run(const Rows& all) {
     const int place = static_cast<int>(rank) * threads_per_row + threadIdx.x % threads_per_row;
     const int group = threadIdx.x / threads_per_row;
     const i64 stride = static_cast<i64>(gridDim.x / cluster_blocks) * rows_per_block;
-    __shared__ softmax::Exchange<rows_per_thread, groups, threads_per_row, cluster_blocks> exchange;
+    constexpr bool agreed = agree && fits;
+    __shared__ softmax::Exchange<rows_per_thread, groups, threads_per_row, cluster_blocks, agreed> exchange;
     if constexpr (cluster_blocks > 1) cluster::sync();  // a block that has not begun has no memory to write to
     dependent_launch::let_next_grid_start();
     dependent_launch::wait_for_earlier_grids();
@@ -229,7 +238,7 @@ __device__ __forceinline__ void run(const Rows& all) {
     for (i64 first = static_cast<i64>(blockIdx.x / cluster_blocks) * rows_per_block; first < all.rows;
          first += stride, turn ^= 1) {
         Row row[rows_per_thread];
-        Held mine[rows_per_thread];
+        Held<agreed> mine[rows_per_thread];
         Part part[rows_per_thread];
 #pragma unroll
         for (int r = 0; r < rows_per_thread; ++r) {
