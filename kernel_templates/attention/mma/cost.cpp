@@ -24,12 +24,13 @@ struct TileClocks {
 
 TileClocks clocks_of(const Geometry& g, const attention::View& view, const Device& device, double masked_share) {
     const double scores = static_cast<double>(g.block_q * g.block_k);
-    const double peak = device.tensor_flop_per_clock_sm() * (device.identity.cc() == 90 ? kMmaShareOfHopper : 1);
+    const double element_bytes = g.is_tf32 ? 4 : 2;
+    const double peak = device.tensor_flop_per_clock_sm() * (device.identity.cc() == 90 ? kMmaShareOfHopper : 1) * 2 / element_bytes;
     const double d = static_cast<double>(attention::round_up(g.d, 16)), dv = static_cast<double>(attention::round_up(g.dv, 16));
     const double warps = static_cast<double>(g.warps);
-    const double keys_read = warps * static_cast<double>(g.block_k) * (d + dv) * 2;
-    const double queries_read = g.q_in_registers != 0 ? 0 : static_cast<double>(g.block_q) * d * 2;
-    const double filled = static_cast<double>(g.block_k) * (d + dv) * 2;
+    const double keys_read = warps * static_cast<double>(g.block_k) * (d + dv) * element_bytes;
+    const double queries_read = g.q_in_registers != 0 ? 0 : static_cast<double>(g.block_q) * d * element_bytes;
+    const double filled = static_cast<double>(g.block_k) * (d + dv) * element_bytes;
     TileClocks clocks{};
     clocks.mma = 2 * scores * (d + dv) / peak;
     clocks.smem = (keys_read + queries_read + filled) / kSmemBytesPerClock;

@@ -44,7 +44,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         if (!all.find("masking")) all.set("masking", 2);
         return Geometry(all, view);
     };
-    const bool is_masked = view.is_masked(), can_swizzle = view.d % 64 == 0 || view.dv % 64 == 0;
+    const bool is_masked = view.is_masked(), can_swizzle = !view.is_tf32 && (view.d % 64 == 0 || view.dv % 64 == 0);
     const std::int64_t q_len = view.q_len, kv_len = view.kv_len;
     return {
         {"a warp has one or two bands of 16 rows",
@@ -56,7 +56,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         {"half of the keys of a tile lie behind the last key",
          {"block_k"},
          [=](const Config& c) { return c["block_k"] == 16 || c["block_k"] < 2 * kv_len; }},
-        {"rows of a size that is no multiple of 64 cannot be permuted",
+        {"rows of f32, and of a size that is no multiple of 64, cannot be permuted",
          {"smem_swizzle"},
          [=](const Config& c) { return c["smem_swizzle"] == 0 || can_swizzle; }},
         {"there is nothing to skip without a mask", {"masking"}, [=](const Config& c) { return is_masked || c["masking"] != 1; }},
@@ -87,7 +87,7 @@ Config config_of(std::initializer_list<std::int64_t> values) {
 // FlashAttention-2's tiles, narrower where there are fewer queries.
 Config usual_config(const View& view, const SearchSpace& rules) {
     const std::int64_t widest = std::max(view.d, view.dv);
-    const std::int64_t swizzle = view.d % 64 == 0 || view.dv % 64 == 0;
+    const std::int64_t swizzle = !view.is_tf32 && (view.d % 64 == 0 || view.dv % 64 == 0);
     const std::int64_t order = view.is_masked() ? 2 : 0;
     //                          bq   bk wa st qr sw mk lz rb order
     std::vector<Config> tries;
@@ -144,7 +144,7 @@ class AttentionMma final : public Family {
 
 std::optional<std::string> AttentionMma::refuses(const Problem& problem, const Device&) const {
     const View view(problem);
-    if (view.type == DType::f32) return "its multipliers take f16 and bf16, not f32";
+    if (view.type == DType::f32 && !view.is_tf32) return "its multipliers take f16, bf16 and tf32, not f32";
     return attention::refuses_grid(view, 16);
 }
 

@@ -4,6 +4,7 @@
 
 namespace autotune::attention_mma {
 
+using attention::ceil_div;
 using attention::round_up;
 
 Geometry::Geometry(const Config& config, const attention::View& view)
@@ -16,7 +17,8 @@ Geometry::Geometry(const Config& config, const attention::View& view)
       masking(config["masking"]),
       resident_blocks(config["resident_blocks"]),
       d(view.d),
-      dv(view.dv) {}
+      dv(view.dv),
+      is_tf32(view.is_tf32) {}
 
 std::int64_t Geometry::row_bytes(std::int64_t columns) const {
     const bool is_swizzled = smem_swizzle != 0 && columns % 64 == 0;
@@ -24,14 +26,19 @@ std::int64_t Geometry::row_bytes(std::int64_t columns) const {
 }
 
 std::int64_t Geometry::smem_bytes() const {
+    if (is_tf32) {
+        const std::int64_t steps = ceil_div(d, 16), ld = 16 * (steps % 2 == 1 ? steps : steps + 1);
+        return 4 * (block_q * ld + stages * block_k * (ld + round_up(dv, 32) + 4));
+    }
     return block_q * std::max(row_bytes(d), row_bytes(dv)) + stages * block_k * (row_bytes(d) + row_bytes(dv));
 }
 
 std::int64_t Geometry::registers() const {
     const std::int64_t kOther = stages == 1 ? 48 : 40;
-    const std::int64_t sums = bands() * round_up(dv, 16) / 2;
+    const std::int64_t sums = bands() * round_up(dv, is_tf32 ? 32 : 16) / 2;
     const std::int64_t scores = bands() * block_k / 2;
-    const std::int64_t queries = q_in_registers != 0 ? bands() * round_up(d, 16) / 4 : 4 * bands();
+    const std::int64_t words = is_tf32 ? 2 : 1;  // of two elements
+    const std::int64_t queries = words * (q_in_registers != 0 ? bands() * round_up(d, 16) / 4 : 4 * bands());
     return sums + scores + queries + 8 + kOther;
 }
 

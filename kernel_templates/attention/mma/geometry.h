@@ -15,6 +15,7 @@ struct Geometry {
 
     std::int64_t block_q, block_k, warps, stages, q_in_registers, smem_swizzle, masking, resident_blocks;
     std::int64_t d, dv;
+    bool is_tf32;  // operands are f32
 
     std::int64_t threads() const { return 32 * warps; }
     std::int64_t bands() const { return block_q / (16 * warps); }  // of 16 rows, of a warp

@@ -1,4 +1,4 @@
-// Attention on mma.sync m16n8k16, for sm_80 and later (FlashAttention-2, Dao 2023): a block keeps block_q queries and goes
+// Attention on mma.sync, m16n8k16 or for tf32 m16n8k8, for sm_80 and later (FlashAttention-2, Dao 2023): a block keeps block_q queries and goes
 // through the keys in tiles of block_k; a warp has whole rows, so that softmax needs no memory; weights go from the accumulators
 // of the first product into the second as they lie.
 // clang-format off
@@ -7,7 +7,7 @@
 #include "attention/call.cuh"
 #include "common/ptx.cuh"
 using Element = ${element_type};
-constexpr bool tf32 = ${tf32};
+#define ATTENTION_TF32 ${tf32}  // operands are f32, multiplied as tf32
 constexpr int d = ${d};
 constexpr int dv = ${dv};
 constexpr bool has_low = ${has_low};
@@ -28,113 +28,24 @@ constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
 #include "attention/block_order.cuh"
-#include "attention/rows.cuh"
 
 namespace {
 
 constexpr int threads = 32 * warps;
 constexpr int bands = block_q / (16 * warps);  // of 16 rows, of a warp
-constexpr int steps_d = (d + 15) / 16;
-constexpr int steps_k = block_k / 16;
-constexpr int steps_v = (dv + 15) / 16;  // pairs of 8 columns
+constexpr int tiles_k = block_k / 8;           // of scores, of a band
 constexpr f32 lazy_log2 = 8;
-static_assert(sizeof(Element) == 2 && !tf32, "operands are 16-bit");
 static_assert(block_q % (16 * warps) == 0 && block_k % 16 == 0, "whole mma tiles");
 
-using RowsQ = attention::Rows<d, smem_swizzle && d % 64 == 0>;
-using RowsK = RowsQ;
-using RowsV = attention::Rows<dv, smem_swizzle && dv % 64 == 0>;
-constexpr int q_bytes =
-    block_q * (RowsQ::row_bytes > RowsV::row_bytes ? RowsQ::row_bytes : RowsV::row_bytes);  // o passes through
-constexpr int k_bytes = block_k * RowsK::row_bytes;
-constexpr int v_bytes = block_k * RowsV::row_bytes;
+}  // namespace
 
-using QCopier = attention::RowCopier<block_q, d, smem_swizzle && d % 64 == 0, align_q, threads>;
-using KCopier = attention::RowCopier<block_k, d, smem_swizzle && d % 64 == 0, align_k, threads>;
-using VCopier = attention::RowCopier<block_k, dv, smem_swizzle && dv % 64 == 0, align_v, threads>;
+#if ATTENTION_TF32
+#include "attention/mma_tf32.cuh"
+#else
+#include "attention/mma_half.cuh"
+#endif
 
-// What a lane reads of a 16 x 16 part by ldmatrix: for A (rows of q) and B stored by columns (keys).
-struct Lane {
-    int id, warp;
-    int a_row, a_chunk;  // matrices in the order rows, then chunks
-    int b_row, b_chunk;  // chunks, then rows
-
-    __device__ __forceinline__ Lane()
-        : id(threadIdx.x % 32),
-          warp(threadIdx.x / 32),
-          a_row(id % 16),
-          a_chunk(id / 16),
-          b_row(id / 16 * 8 + id % 8),
-          b_chunk(id / 8 % 2) {}
-};
-
-using Fragment = u32[4];
-
-struct QueryFragments {
-    Fragment held[q_in_registers ? steps_d : 2][bands];  // all, or those of this step and the next
-
-    static __device__ __forceinline__ constexpr int slot(int step) { return q_in_registers ? step : step % 2; }
-};
-
-__device__ __forceinline__ void load_q(Fragment (&to)[bands], u32 q, const Lane& lane, int step) {
-#pragma unroll
-    for (int band = 0; band < bands; ++band) {
-        const int row = (lane.warp * bands + band) * 16 + lane.a_row;
-        ptx::ldmatrix_x4(to[band], q + RowsQ::offset(row, 2 * step + lane.a_chunk));
-    }
-}
-
-// scores = q k^T for one tile of keys.
-__device__ __forceinline__ void multiply_keys(f32 (&scores)[bands][2 * steps_k][4], QueryFragments& fragments, u32 q, u32 k,
-                                              const Lane& lane) {
-#pragma unroll
-    for (int band = 0; band < bands; ++band)
-#pragma unroll
-        for (int n = 0; n < 2 * steps_k; ++n)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) scores[band][n][i] = 0;
-    constexpr int parts = steps_d * steps_k;
-    Fragment b[2];
-    const auto load = [&](int part) {
-        const int step = part / steps_k, keys = part % steps_k;
-        if (!q_in_registers && keys == 0) load_q(fragments.held[QueryFragments::slot(step)], q, lane, step);
-        ptx::ldmatrix_x4(b[part % 2], k + RowsK::offset(keys * 16 + lane.b_row, 2 * step + lane.b_chunk));
-    };
-    load(0);
-#pragma unroll
-    for (int part = 0; part < parts; ++part) {
-        const int step = part / steps_k, keys = part % steps_k;
-        if (part + 1 < parts) load(part + 1);
-#pragma unroll
-        for (int band = 0; band < bands; ++band) {
-            const Fragment& mine = fragments.held[QueryFragments::slot(step)][band];
-            ptx::mma_m16n8k16<Element>(scores[band][2 * keys], mine, b[part % 2][0], b[part % 2][1]);
-            ptx::mma_m16n8k16<Element>(scores[band][2 * keys + 1], mine, b[part % 2][2], b[part % 2][3]);
-        }
-    }
-}
-
-// sums += weights v for one tile of keys.
-__device__ __forceinline__ void multiply_values(f32 (&sums)[bands][2 * steps_v][4], const Fragment (&weights)[bands][steps_k],
-                                                u32 v, const Lane& lane) {
-    constexpr int parts = steps_k * steps_v;
-    Fragment b[2];
-    const auto load = [&](int part) {
-        const int keys = part / steps_v, columns = part % steps_v;
-        ptx::ldmatrix_x4_trans(b[part % 2], v + RowsV::offset(keys * 16 + lane.a_row, 2 * columns + lane.a_chunk));
-    };
-    load(0);
-#pragma unroll
-    for (int part = 0; part < parts; ++part) {
-        const int keys = part / steps_v, columns = part % steps_v;
-        if (part + 1 < parts) load(part + 1);
-#pragma unroll
-        for (int band = 0; band < bands; ++band) {
-            ptx::mma_m16n8k16<Element>(sums[band][2 * columns], weights[band][keys], b[part % 2][0], b[part % 2][1]);
-            ptx::mma_m16n8k16<Element>(sums[band][2 * columns + 1], weights[band][keys], b[part % 2][2], b[part % 2][3]);
-        }
-    }
-}
+namespace {
 
 // What a thread knows of its rows: two of each band, 8 apart, each shared by four neighbouring lanes.
 struct RowState {
@@ -143,7 +54,7 @@ struct RowState {
 };
 
 template <class Masks>
-__device__ __forceinline__ void apply_mask(f32 (&scores)[bands][2 * steps_k][4], const Masks& mask, int first_row, int first_key,
+__device__ __forceinline__ void apply_mask(f32 (&scores)[bands][tiles_k][4], const Masks& mask, int first_row, int first_key,
                                            const Lane& lane) {
 #pragma unroll
     for (int band = 0; band < bands; ++band) {
@@ -153,7 +64,7 @@ __device__ __forceinline__ void apply_mask(f32 (&scores)[bands][2 * steps_k][4],
             const int base = first_key + lane.id % 4 * 2;
             const int begin = mask.first_key(row) - base, end = mask.end_key(row) - base;
 #pragma unroll
-            for (int n = 0; n < 2 * steps_k; ++n) {
+            for (int n = 0; n < tiles_k; ++n) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     const bool is_seen = (!has_low || n * 8 + i >= begin) && n * 8 + i < end;
@@ -169,9 +80,14 @@ __device__ __forceinline__ f32 largest_of_row(f32 mine) {
     return fmaxf(mine, __shfl_xor_sync(0xffffffffU, mine, 2));
 }
 
+__device__ __forceinline__ f32 sum_of_row(f32 mine) {
+    mine += __shfl_xor_sync(0xffffffffU, mine, 1);
+    return mine + __shfl_xor_sync(0xffffffffU, mine, 2);
+}
+
 // Scores become weights, sums of earlier tiles are brought to the new peaks.
-__device__ __forceinline__ void weigh(f32 (&scores)[bands][2 * steps_k][4], f32 (&sums)[bands][2 * steps_v][4], RowState& state,
-                                      Fragment (&weights)[bands][steps_k], f32 slope) {
+__device__ __forceinline__ void weigh(f32 (&scores)[bands][tiles_k][4], f32 (&sums)[bands][tiles_v][4], RowState& state,
+                                      Weights& weights, f32 slope) {
 #pragma unroll
     for (int band = 0; band < bands; ++band) {
         f32 factor[2], origin[2];
@@ -181,7 +97,7 @@ __device__ __forceinline__ void weigh(f32 (&scores)[bands][2 * steps_k][4], f32 
             const f32 before = peak;
             f32 here = scores[band][0][2 * half];
 #pragma unroll
-            for (int n = 0; n < 2 * steps_k; ++n)
+            for (int n = 0; n < tiles_k; ++n)
                 here = fmaxf(here, fmaxf(scores[band][n][2 * half], scores[band][n][2 * half + 1]));
             here = __fmul_rn(largest_of_row(here), slope);  // not fused with a subtraction: an unchanged peak gives a factor of 1
             if constexpr (lazy_rescale) {
@@ -197,7 +113,7 @@ __device__ __forceinline__ void weigh(f32 (&scores)[bands][2 * steps_k][4], f32 
         // registers.
         if (__any_sync(0xffffffffU, factor[0] != 1.0F || factor[1] != 1.0F) != 0) {
 #pragma unroll
-            for (int n = 0; n < 2 * steps_v; ++n) {
+            for (int n = 0; n < tiles_v; ++n) {
 #pragma unroll
                 for (int i = 0; i < 4; ++i) sums[band][n][i] *= factor[i / 2];
             }
@@ -206,7 +122,7 @@ __device__ __forceinline__ void weigh(f32 (&scores)[bands][2 * steps_k][4], f32 
         for (int half = 0; half < 2; ++half) {
             f32 sum = 0;
 #pragma unroll
-            for (int n = 0; n < 2 * steps_k; ++n) {
+            for (int n = 0; n < tiles_k; ++n) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     f32& score = scores[band][n][2 * half + i];
@@ -216,48 +132,21 @@ __device__ __forceinline__ void weigh(f32 (&scores)[bands][2 * steps_k][4], f32 
             }
             state.sum[band][half] = __fmaf_rn(state.sum[band][half], factor[half], sum);
         }
-#pragma unroll
-        for (int step = 0; step < steps_k; ++step) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const f32* const from = scores[band][2 * step + i / 2] + i % 2 * 2;
-                weights[band][step][i] = ptx::pack_pair<Element>(from[0], from[1]);
-            }
-        }
+        pack_weights(weights[band], scores[band]);
     }
 }
 
-// The rows of a warp, through its part of the memory in which its queries lay.
-__device__ __forceinline__ void store_rows(const attention::Call<Element>& call, f32 (&sums)[bands][2 * steps_v][4],
-                                           RowState& state, Element* o, f32* lse, int first_row, u32 staging, const Lane& lane) {
-    const int first = lane.warp * bands * 16;
+// `lse`: of the head's first row.
+__device__ __forceinline__ void store_lse(f32* lse, const RowState& state, const f32 (&all_sums)[bands][2], int first_row, int q_len,
+                                          const Lane& lane) {
 #pragma unroll
-    for (int band = 0; band < bands; ++band) {
+    for (int band = 0; band < bands; ++band)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            f32 sum = state.sum[band][half];
-            sum += __shfl_xor_sync(0xffffffffU, sum, 1);
-            sum += __shfl_xor_sync(0xffffffffU, sum, 2);
-            const f32 inverse = attention::inverse_of(sum);
-            const int row = first + band * 16 + half * 8 + lane.id / 4;
-#pragma unroll
-            for (int n = 0; n < 2 * steps_v; ++n) {
-                const u32 pair =
-                    ptx::pack_pair<Element>(sums[band][n][2 * half] * inverse, sums[band][n][2 * half + 1] * inverse);
-                attention::store_shared_word(staging + RowsV::offset(row, n) + lane.id % 4 * 4, pair);
-            }
-            if (lse != nullptr && lane.id % 4 == 0 && first_row + row < call.q_len)
-                lse[first_row + row] = attention::log_sum_exp(state.peak[band][half], sum, attention::ln_2);
+            const int row = first_row + (lane.warp * bands + band) * 16 + half * 8 + lane.id / 4;
+            if (lane.id % 4 == 0 && row < q_len)
+                lse[row] = attention::log_sum_exp(state.peak[band][half], all_sums[band][half], attention::ln_2);
         }
-    }
-    __syncwarp();
-    constexpr int chunks = dv / 8;
-    for (int at = lane.id; at < bands * 16 * chunks; at += 32) {
-        const int row = first + at / chunks, chunk = at % chunks;
-        if (first_row + row >= call.q_len) break;
-        const uint4 value = attention::load_shared_chunk(staging + RowsV::offset(row, chunk));
-        attention::store_chunk<align_o>(o + (first_row + row) * call.o_strides.row + chunk * 8, value);
-    }
 }
 
 // The ring of tiles of keys and values. With one stage, values are fetched while scores are computed, and the next keys while
@@ -321,12 +210,12 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         for (int turn = 0; turn < stages - 1; ++turn) fetch_tile(turn);
     }
 
-    f32 sums[bands][2 * steps_v][4];
+    f32 sums[bands][tiles_v][4];
     RowState state;
 #pragma unroll
     for (int band = 0; band < bands; ++band) {
 #pragma unroll
-        for (int n = 0; n < 2 * steps_v; ++n)
+        for (int n = 0; n < tiles_v; ++n)
 #pragma unroll
             for (int i = 0; i < 4; ++i) sums[band][n][i] = 0;
 #pragma unroll
@@ -336,6 +225,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         }
     }
     QueryFragments fragments;
+    clear_padding(shared_q, ring.k);
     for (int turn = 0; turn < turns; ++turn) {
         const int tile = end - 1 - turn;
         const int slot = turn % stages;
@@ -353,10 +243,10 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
                 for (int step = 0; step < steps_d; ++step) load_q(fragments.held[step], shared_q, lane, step);
             }
         }
-        f32 scores[bands][2 * steps_k][4];
+        f32 scores[bands][tiles_k][4];
         multiply_keys(scores, fragments, shared_q, ring.k + slot * k_bytes, lane);
         if (masking != 2 || tile < begin_full || tile >= end_full) apply_mask(scores, mask, first_row, tile * block_k, lane);
-        Fragment weights[bands][steps_k];
+        Weights weights;
         weigh(scores, sums, state, weights, slope);
         if constexpr (stages == 1) {
             ptx::cp_async_wait<0>();
@@ -367,8 +257,13 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         multiply_values(sums, weights, ring.v + slot * v_bytes, lane);
     }
     ptx::cp_async_wait<0>();
-    // o is staged where the warp's own queries lay, unless its rows are longer or shorter.
+    // o may be staged where the warp's own queries lay, unless its rows are longer or shorter.
     if (turns == 0 || RowsQ::row_bytes != RowsV::row_bytes) __syncthreads();
-    store_rows(call, sums, state, call.o + call.o_strides.of_head(at.b, at.head),
-               lse == nullptr ? nullptr : lse + call.line_of_head(at.b, at.head), first_row, shared_q, lane);
+    f32 all_sums[bands][2];
+#pragma unroll
+    for (int band = 0; band < bands; ++band)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) all_sums[band][half] = sum_of_row(state.sum[band][half]);
+    store_rows(call, sums, all_sums, call.o + call.o_strides.of_head(at.b, at.head), first_row, shared_q, lane);
+    if (lse != nullptr) store_lse(lse + call.line_of_head(at.b, at.head), state, all_sums, first_row, call.q_len, lane);
 }
