@@ -109,6 +109,21 @@ TEST(AttentionOp, PackedSequencesAreJudgedAsEachAlone) {
     }
 }
 
+TEST(AttentionOp, TensorCoresServeTf32WhereATuneChoseThem) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Device device = *reference_device("sm_90a");
+    const auto predicted = [&](const char* family, const Problem& problem) {
+        const Family& of = *catalogue.find_family(family);
+        return of.predict_us(problem, of.default_config(problem, device), device).value_or(0);
+    };
+    for (const char* shape : {"1x8x8192x128", "4x16x1024x64", "1x2x100x64"}) {
+        const Problem problem = parse(shape, {{"dtype", "f32"}, {"compute", "tf32"}});
+        ASSERT_EQ(catalogue.find_family("attention/mma")->refuses(problem, device), std::nullopt);
+        EXPECT_GT(predicted("attention/mma", problem), predicted("attention/simt", problem)) << shape;
+    }
+    EXPECT_NE(catalogue.find_family("attention/mma")->refuses(parse("1x1x9x64", {{"dtype", "f32"}}), device), std::nullopt);
+}
+
 TEST(AttentionOp, OrdersAreStrides) {
     const Problem bhsd = parse("2x3x5x64"), bshd = parse("2x3x5x64", {{"order", "bshd"}});
     EXPECT_EQ(bhsd.tensor("q").dims, (std::vector<Dim>{{2, 960}, {3, 320}, {5, 64}, {64, 1}}));

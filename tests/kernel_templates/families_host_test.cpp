@@ -118,6 +118,12 @@ std::vector<HostCase> cases() {
         forward("mma_unaligned", "mma", "f16", unmasked("40"), "block_q=16 warps=1 block_k=32", {{"dv", "72"}, {"align", "2"}}),
         forward("mma_window_skipped", "mma", "bf16", window("64"), "block_q=32 warps=2 block_k=32 stages=1 masking=1", {{"dv", "128"}, {"align", "8"}}),
 
+        forward("mma_tf32_unmasked", "mma", "f32", unmasked("64"), "", {{"compute", "tf32"}}),
+        forward("mma_tf32_causal", "mma", "f32", causal("40"), "block_q=32 warps=2 block_k=16 stages=2 q_in_registers=1 order=2", {{"compute", "tf32"}, {"dv", "72"}}),
+        forward("mma_tf32_window", "mma", "f32", window("64"), "block_q=32 warps=1 block_k=48 stages=1 order=1", {{"compute", "tf32"}, {"dv", "128"}, {"align", "8"}}),
+        forward("mma_tf32_unaligned", "mma", "f32", unmasked("24"), "block_q=16 warps=1 block_k=32 masking=0", {{"compute", "tf32"}, {"dv", "24"}, {"align", "4"}}),
+        forward("mma_tf32_packed", "mma", "f32", packed_causal("64"), "block_q=64 warps=2 block_k=32 stages=3", {{"compute", "tf32"}}),
+
         forward("naive_packed", "naive", "f32", packed("32")),
         forward("naive_packed_window", "naive", "bf16", packed_window("32")),
         forward("simt_packed", "simt", "bf16", packed("64")),
@@ -145,6 +151,9 @@ std::vector<HostCase> cases() {
         forward("wgmma_unmasked", "wgmma", "bf16", unmasked("64")),
         forward("wgmma_causal", "wgmma", "bf16", causal("128")),
         forward("wgmma_window", "wgmma", "f16", window("64")),
+        forward("wgmma_packed", "wgmma", "bf16", packed("64")),
+        forward("wgmma_packed_causal", "wgmma", "bf16", packed_causal("64"), "math_groups=1 block_k=32 order_groups=0"),
+        forward("wgmma_packed_window", "wgmma", "f16", packed_window("64"), "math_groups=1 block_k=48 order_groups=0 overlap=0", {{"dv", "128"}}),
 
         backward("wgmma_unmasked", "wgmma", "bf16", unmasked("64")),
         backward("wgmma_causal", "wgmma", "bf16", causal("64"), "q_groups=1 q_block_k=48 q_stages=2 k_groups=1 k_block_q=80 k_stages=3"),
