@@ -66,7 +66,7 @@ class DefaultStrategy : public testing::TestWithParam<MadeUp> {};
 TEST_P(DefaultStrategy, TakesAtMostAFifthMoreEvaluationsThanTheBestOther) {
     if (test::kIsSanitized) GTEST_SKIP() << "medians need many runs, which take a minute under a sanitizer";
     const Simulation simulation = simulate(made_up(GetParam().extents, GetParam().time_of),
-                                           {.strategy = "all", .runs = 61, .most_evaluations = 300, .until_percent = 5});
+                                           {.strategy = "all", .runs = 121, .most_evaluations = 300, .until_percent = 5});
     const std::vector<BestOther> others = against_best_other(simulation);
     ASSERT_EQ(others.size(), 2u) << "no other strategy gets to 10 % and to 5 %";
     EXPECT_LE(others[1].ratio, 1.2) << "to 5 %, compared with " << others[1].name;

@@ -34,6 +34,9 @@ constexpr std::size_t kWalkStarts = 4;
 // evaluations on points that are believed to be a percent better, next to parameters that hardly matter.
 constexpr double kMargin = 0.3;
 constexpr double kMarginHalfLife = 20;  // evaluations without progress after which the margin is half as large
+// After so many evaluations without progress, and every so many more, each parameter of the best point is changed once: the
+// model may have learned of a parameter where it does not matter, or where something else spoils it.
+constexpr std::size_t kStall = 5, kStallAgain = 25;
 
 // Logarithm of the expected improvement on `best` (Jones, Schonlau, Welch 1998), by its asymptote where the density underflows.
 double log_improvement(const Belief& belief, double best) {
@@ -101,13 +104,12 @@ class Model final : public BaseStrategy {
         if (given_++ < kStarts || std::isinf(best_)) return begin_with();
         absorb();
         if (since_progress_ > kPatience && given_ % 2 == 0) return walk_on();
-        const std::optional<std::size_t> column = most_promising();
+        if (given_ % 2 == 0) {
+            if (const auto column = along_an_axis()) return trust(*column);
+        }
+        const std::optional<std::size_t> column = most_promising([](std::size_t) { return true; });
         if (!column) return promising_fresh();
-        const std::size_t point = surrogate_.columns()[*column];
-        const Observation believed{.point = point, .value = surrogate_.belief(*column).mean, .kind = Observation::Kind::pending};
-        believed_[point] = believed.value;
-        pending_.push_back(believed);
-        return point;
+        return trust(*column);
     }
 
     void heard(std::size_t point, std::optional<double> time_us) override {
@@ -118,7 +120,12 @@ class Model final : public BaseStrategy {
             if (std::isinf(best_)) reference_us_ = *time_us;
             const double value = value_of(*time_us, reference_us_);
             if (value < best_ * (1 + kProgress)) since_progress_ = 0;
-            best_ = std::min(best_, value);
+            if (value < best_) {
+                best_ = value;
+                best_point_ = point;
+                axes_.clear();
+                next_round_ = kStall;
+            }
             worst_ = std::max(worst_, value);
             history_.push_back({.point = point, .value = value, .kind = Observation::Kind::worked});
         } else {
@@ -222,17 +229,52 @@ class Model final : public BaseStrategy {
         return columns;
     }
 
+    // The point of a column counts as observed at its believed value.
+    std::size_t trust(std::size_t column) {
+        const std::size_t point = surrogate_.columns()[column];
+        const Observation believed{.point = point, .value = surrogate_.belief(column).mean, .kind = Observation::Kind::pending};
+        believed_[point] = believed.value;
+        pending_.push_back(believed);
+        return point;
+    }
+
+    // The next of the best point's parameters, in random order: the most promising of the points that differ in it alone.
+    std::optional<std::size_t> along_an_axis() {
+        if (axes_.empty()) {
+            if (since_progress_ < next_round_) return std::nullopt;
+            next_round_ = since_progress_ + kStallAgain;
+            axes_.resize(coordinates_.dimensions());
+            std::iota(axes_.begin(), axes_.end(), std::size_t{0});
+            random().shuffle(std::span(axes_));
+        }
+        while (!axes_.empty()) {
+            const std::size_t axis = axes_.back();
+            axes_.pop_back();
+            if (const auto column = most_promising([&](std::size_t point) { return differs_in(axis, point); })) return column;
+        }
+        return std::nullopt;
+    }
+
+    bool differs_in(std::size_t axis, std::size_t point) const {
+        const auto at = coordinates_.of(point), best = coordinates_.of(best_point_);
+        for (std::size_t d = 0; d < at.size(); ++d)
+            if ((at[d] != best[d]) != (d == axis)) return false;
+        return true;
+    }
+
     // The value that a point has to beat.
     double target() const { return best_ * (1 + kMargin * std::exp2(-static_cast<double>(since_progress_) / kMarginHalfLife)); }
 
-    std::optional<std::size_t> most_promising() {
+    // Of the fresh columns whose points are wanted.
+    template <class Wanted>
+    std::optional<std::size_t> most_promising(const Wanted& is_wanted) {
         std::optional<std::size_t> chosen;
         Belief leader;
         double top = -std::numeric_limits<double>::infinity();
         const double to_beat = target();
         const std::span<const std::size_t> columns = surrogate_.columns();
         for (std::size_t column = 0; column < columns.size(); ++column) {
-            if (!is_fresh(columns[column])) continue;
+            if (!is_fresh(columns[column]) || !is_wanted(columns[column])) continue;
             const Belief belief = surrogate_.belief(column);
             const bool is_cheap = known_instances_.contains(domain().instance(columns[column]));
             // Slower, surer and likelier to fail than the leader, and no cheaper: most columns end here, before the costly part.
@@ -272,6 +314,9 @@ class Model final : public BaseStrategy {
     std::unordered_map<std::size_t, double> believed_;
     std::unordered_set<std::size_t> known_instances_;  // compiled for some point that was reported
     std::unordered_set<std::size_t> walked_;           // given by the walk, not reported
+    std::size_t best_point_ = 0;
+    std::vector<std::size_t> axes_;  // parameters of the best point still to be changed in this round
+    std::size_t next_round_ = kStall;
     std::size_t given_ = 0, absorbed_ = 0, next_fit_ = 0, since_progress_ = 0, walk_starts_ = 0;
     double reference_us_ = 0;  // the first time heard
     double best_ = std::numeric_limits<double>::infinity();
