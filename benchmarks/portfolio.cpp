@@ -36,7 +36,7 @@ constexpr std::size_t kFewProblems = 30;  // of a class: its portfolio is filled
 
 struct Options {
     std::vector<std::string> databases, trials;
-    std::string out, dump, arch = "sm_90a";
+    std::string out, dump, prune, arch = "sm_90a";
     std::size_t count = 48;
 };
 
@@ -46,6 +46,7 @@ Options parse(int count, char** words) {
         {"--database", [&](const char* word) { options.databases.emplace_back(word); }},
         {"--trials", [&](const char* word) { options.trials.emplace_back(word); }},
         {"--out", [&](const char* word) { options.out = word; }},
+        {"--prune", [&](const char* word) { options.prune = word; }},
         {"--dump", [&](const char* word) { options.dump = word; }},
         {"--count", [&](const char* word) { options.count = std::strtoull(word, nullptr, 10); }}};
     for (int i = 1; i < count; i += 2) {
@@ -54,8 +55,9 @@ Options parse(int count, char** words) {
             throw Error(ErrorCode::usage, std::string(words[i]) + " is no option with a value of portfolio");
         option->second(words[i + 1]);
     }
-    if (options.databases.empty() && options.trials.empty())
-        throw Error(ErrorCode::usage, "usage: portfolio --database FILE [...] --trials JSONL [...] [--count 48] [--out FILE]");
+    if (options.databases.empty() && options.trials.empty() && options.prune.empty())
+        throw Error(ErrorCode::usage,
+                    "usage: portfolio --database FILE [...] --trials JSONL [...] | --prune FILE [--count 48] [--out FILE]");
     return options;
 }
 
@@ -85,14 +87,19 @@ class Maker {
     void run();
 
   private:
+    Problem problem_of_class(const std::string& class_key, const std::string& shape) const;
     void read_database(const std::string& path);
     void read_trials(const std::string& path);
     void add(const Problem& problem, const Candidate& candidate, double us);
     void print_errors() const;
     void dump() const;
-    std::vector<Candidate> choose(const std::vector<const Measured*>& problems) const;
-    // Of a class, with those that serve all classes where the class has few problems. `left_out` plays no part.
-    std::vector<Candidate> portfolio_of(const std::vector<const Measured*>& problems, const Measured* left_out) const;
+    // `left_out` plays no part, nor do instances that can do no problem of the class.
+    std::vector<Candidate> choose(std::vector<const Measured*> problems, const Measured* left_out, const std::string& class_key);
+    bool serves(const Candidate& candidate, const std::string& class_key) const;
+    bool serves(const std::string& instance, const std::string& class_key);
+    void prune(std::ofstream& out) const;
+    // Of a class, with those that serve all classes where the class has few problems.
+    std::vector<Candidate> portfolio_of(const std::vector<const Measured*>& problems, const Measured* left_out);
     double regret(const Measured& at, const std::vector<Candidate>& offers) const;
     std::map<std::string, std::vector<const Measured*>> classes() const;
 
@@ -101,7 +108,18 @@ class Maker {
     Catalogue catalogue_ = Catalogue::embedded();
     std::map<std::string, Measured> measured_;  // by problem
     std::map<std::string, Candidate> of_instance_;
+    std::map<std::pair<std::string, std::string>, bool> serves_;  // by class and instance
 };
+
+// "gemm a=bf16 ... align=16,16,16", as class keys are written.
+Problem Maker::problem_of_class(const std::string& class_key, const std::string& shape) const {
+    ProblemRequest request{"gemm", shape, {}};
+    std::istringstream words(class_key);
+    std::string word;
+    words >> word;
+    while (words >> word) request.options[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+    return catalogue_.problem(request);
+}
 
 void Maker::add(const Problem& problem, const Candidate& candidate, double us) {
     const Family* family = catalogue_.find_family(candidate.family);
@@ -140,12 +158,7 @@ void Maker::read_trials(const std::string& path) {
         const Json row = Json::parse(line);
         const auto key = row.at("problem").get<std::string>();
         const std::size_t space = key.rfind(' ');
-        ProblemRequest request{"gemm", key.substr(space + 1), {}};
-        std::istringstream words(key.substr(0, space));
-        std::string word;
-        words >> word;
-        while (words >> word) request.options[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
-        const Problem problem = catalogue_.problem(request);
+        const Problem problem = problem_of_class(key.substr(0, space), key.substr(space + 1));
         for (const Json& each : row.at("contestants"))
             if (!each.at("us").is_null()) add(problem, candidate_of(each.at("candidate")), each.at("us"));
     }
@@ -190,17 +203,50 @@ void Maker::dump() const {
     }
 }
 
+// Whether the candidate is legal for some problem of the class.
+bool Maker::serves(const Candidate& candidate, const std::string& class_key) const {
+    for (const int m : {4096, 1, 16, 64, 129, 256, 384, 512, 768, 1000, 2048, 16384}) {
+        for (const int n : {4096, 64, 256, 512, 768, 1000, 2112, 20000}) {
+            for (const int k : {4096, 64, 256, 512, 1000, 2048, 8191, 30000}) {
+                const std::string shape = std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+                const Problem problem = problem_of_class(class_key, shape);
+                if (!OfferRanking(catalogue_, problem, device_).best({&candidate, 1}, 1).empty()) return true;
+            }
+        }
+    }
+    return false;
+}
+bool Maker::serves(const std::string& instance, const std::string& class_key) {
+    const auto [entry, is_new] = serves_.try_emplace({class_key, instance}, false);
+    if (is_new) entry->second = serves(of_instance_.at(instance), class_key);
+    return entry->second;
+}
+
+// Without what can do no problem of its class: portfolios as they were shipped, where their trials are no longer at hand.
+void Maker::prune(std::ofstream& out) const {
+    const auto fail = [](const std::string& text) { throw Error(ErrorCode::database, text); };
+    for (db::Portfolio& each : db::read_portfolios(options_.prune, fail)) {
+        const std::size_t before = each.candidates.size();
+        std::erase_if(each.candidates, [&](const Candidate& candidate) { return !serves(candidate, each.class_key); });
+        std::printf("%-90s %zu of %zu\n", each.class_key.c_str(), each.candidates.size(), before);
+        if (out.is_open()) out << db::to_json_line(each) << "\n";
+    }
+}
+
 // Greedily: what brings most problems near their best, then what brings them nearest.
-std::vector<Candidate> Maker::choose(const std::vector<const Measured*>& problems) const {
+std::vector<Candidate> Maker::choose(std::vector<const Measured*> problems, const Measured* left_out,
+                                     const std::string& class_key) {
+    std::erase(problems, left_out);
     std::vector<Candidate> chosen;
     std::set<std::string> taken;
     std::vector<double> reached(problems.size(), 3.0);  // of each problem's best, by what is chosen
     while (chosen.size() < options_.count) {
         std::map<std::string, double> gains;
         for (std::size_t i = 0; i < problems.size(); ++i) {
+            const bool is_own = problems[i]->problem.class_key() == class_key;
             for (const auto& [instance, us] : problems[i]->instances) {
                 const double ratio = us / problems[i]->best_us;
-                if (ratio >= reached[i] || taken.contains(instance)) continue;
+                if (ratio >= reached[i] || taken.contains(instance) || (!is_own && !serves(instance, class_key))) continue;
                 const bool arrives = ratio <= kNearBest && reached[i] > kNearBest;
                 gains[instance] += std::log(reached[i] / ratio) + (arrives ? 0.1 : 0.0);
             }
@@ -236,16 +282,13 @@ std::map<std::string, std::vector<const Measured*>> Maker::classes() const {
     return classes;
 }
 
-std::vector<Candidate> Maker::portfolio_of(const std::vector<const Measured*>& problems, const Measured* left_out) const {
-    const auto without = [&](std::vector<const Measured*> some) {
-        std::erase(some, left_out);
-        return some;
-    };
-    std::vector<Candidate> chosen = choose(without(problems));
+std::vector<Candidate> Maker::portfolio_of(const std::vector<const Measured*>& problems, const Measured* left_out) {
+    const std::string class_key = problems.front()->problem.class_key();
+    std::vector<Candidate> chosen = choose(problems, left_out, class_key);
     if (problems.size() >= kFewProblems) return chosen;
     std::vector<const Measured*> all;
-    for (const auto& [class_key, each] : classes()) all.insert(all.end(), each.begin(), each.end());
-    for (Candidate& each : choose(without(all))) {
+    for (const auto& [other, each] : classes()) all.insert(all.end(), each.begin(), each.end());
+    for (Candidate& each : choose(all, left_out, class_key)) {
         if (chosen.size() == options_.count) break;
         if (std::find(chosen.begin(), chosen.end(), each) == chosen.end()) chosen.push_back(std::move(each));
     }
@@ -253,12 +296,13 @@ std::vector<Candidate> Maker::portfolio_of(const std::vector<const Measured*>& p
 }
 
 void Maker::run() {
+    std::ofstream out(options_.out);
+    if (!options_.prune.empty()) return prune(out);
     for (const std::string& path : options_.databases) read_database(path);
     for (const std::string& path : options_.trials) read_trials(path);
     print_errors();
     if (!options_.dump.empty()) dump();
     std::printf("\n%-90s %8s %9s %8s %8s %8s\n", "class", "problems", "instances", "within3%", "regret%", "p90%");
-    std::ofstream out(options_.out);
     for (const auto& [class_key, problems] : classes()) {
         const std::vector<Candidate> chosen = portfolio_of(problems, nullptr);
         std::vector<double> regrets;

@@ -105,8 +105,9 @@ double step_clocks(const Shape& s, const Grid& grid) {
 }
 
 // Clocks in which a thread reads what beta multiplies, one access after the other: pairs of elements, single ones of a transpose.
-// Fitted to 46 problems with any beta, of which such a kernel took 2.5 times as long as without (H200, in a stream, 2026-11-23). The kernel
-// has since been given C while it multiplies, which no GPU has timed: until one has, the choices among kernels stay what they were.
+// Fitted to 46 problems with any beta, of which such a kernel took 2.5 times as long as without (H200, in a stream, 2026-11-23).
+// The kernel has since been given C while it multiplies, which no GPU has timed: until one has, the choices among kernels stay
+// what they were.
 double read_clocks(const Shape& s) {
     if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
     const auto elements = static_cast<double>(s.bands() * s.block_n / 2);

@@ -52,7 +52,9 @@ struct Shape {
         return tma_store != 0 ? store_buffers * math_groups * 64 * bands() * span_c() * out_bytes : 0;
     }
     // Barriers of the spans of C that gemm/wgmma loads by TMA.
-    std::int64_t c_barrier_bytes() const { return reads_c && in_bytes == 2 && tma_store != 0 ? math_groups * store_buffers * 8 : 0; }
+    std::int64_t c_barrier_bytes() const {
+        return reads_c && in_bytes == 2 && tma_store != 0 ? math_groups * store_buffers * 8 : 0;
+    }
     // Scales of blocks, of the tile's lines and of the blocks that it touches.
     std::int64_t scale_stage_bytes() const { return scales_blocks ? ((swap_ab != 0 ? block_n : block_m) + 4) * 4 : 0; }
     std::int64_t column_scale_bytes() const { return scales_columns ? math_groups * block_n * 4 : 0; }
