@@ -78,23 +78,22 @@ std::optional<std::string_view> peek(std::string_view line, std::string_view quo
     return line.substr(0, end);
 }
 
-// The object of the extents as it stands in the line, braces included; empty if there is none.
-std::string_view peek_extents(std::string_view line) {
+// The object of the extents as the line has it, without spaces; empty if there is none.
+std::string peek_extents(std::string_view line) {
     const auto name = line.find("\"extents\"");
     const auto open = name == std::string_view::npos ? name : line.find('{', name);
     const auto close = open == std::string_view::npos ? open : line.find('}', open);
-    return close == std::string_view::npos ? std::string_view() : line.substr(open, close - open + 1);
+    std::string found(close == std::string_view::npos ? std::string_view() : line.substr(open, close - open + 1));
+    std::erase_if(found, [](char letter) { return letter == ' ' || letter == '\t'; });
+    return found;
 }
 
-// Whether the text of an object says these extents, spaces apart.
-bool says(std::string_view text, const std::vector<Extent>& extents) {
-    std::string found(text);
-    std::erase_if(found, [](char letter) { return letter == ' ' || letter == '\t'; });
-    std::string wanted;
-    for (const Extent& extent : extents) {
-        wanted.append(wanted.empty() ? "{\"" : ",\"").append(extent.name).append("\":").append(std::to_string(extent.value));
-    }
-    return found == wanted + "}";
+// As peek_extents() finds them.
+std::string object_of(const std::vector<Extent>& extents) {
+    std::string object;
+    for (const Extent& extent : extents)
+        object.append(object.empty() ? "{\"" : ",\"").append(extent.name).append("\":").append(std::to_string(extent.value));
+    return object + "}";
 }
 
 bool is_blank(std::string_view line) {
@@ -210,7 +209,8 @@ std::vector<const Winner*> Shipped::of_class(const Subject& subject) {
 
 std::vector<Winner> Shipped::find(const Subject& subject) {
     std::vector<Winner> found;
-    for (const Winner* winner : select(subject, [&](const Line& line) { return says(line.extents, subject.extents); }))
+    const std::string wanted = object_of(subject.extents);
+    for (const Winner* winner : select(subject, [&](const Line& line) { return line.extents == wanted; }))
         if (winner->extents == subject.extents) found.push_back(*winner);
     return found;
 }
@@ -234,7 +234,7 @@ std::vector<const Winner*> Shipped::select(const Subject& subject, const std::fu
 bool Shipped::may_match(const Line& line, const Filter& filter) {
     if (!filter.op.empty() && line.op != filter.op) return false;
     if (!filter.class_key.empty() && line.class_key != filter.class_key) return false;
-    return filter.extents.empty() || says(line.extents, filter.extents);
+    return filter.extents.empty() || line.extents == object_of(filter.extents);
 }
 
 std::vector<Winner> Shipped::list(const Filter& filter) {

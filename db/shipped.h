@@ -32,7 +32,8 @@ class Shipped {
         std::string_view text;  // into files_
         std::string where;      // "FILE" of "FILE:12", for warnings
         int number = 0;
-        std::string_view op, arch, class_key, extents;
+        std::string_view op, arch, class_key;
+        std::string extents;  // as an object without spaces
         enum class State { unread, good, bad } state = State::unread;
         Winner winner;
     };
