@@ -1,6 +1,7 @@
 #include "kernel_templates/gemm/f32_parts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 
@@ -42,6 +43,23 @@ LaunchStep add_parts_step(const Problem& problem, const Gemm& g, int64_t split_k
     step.arguments = {WorkspaceArg{0}, TensorArg{kC}, ScalarArg{kAlpha}, ScalarArg{kBeta},       i32(g.m),
                       i32(g.n),        I64Arg{c.ld},  i32(g.batch),      I64Arg{c.batch_stride}, i32(split_k)};
     return step;
+}
+
+LaunchPlan split_plan(const Problem& problem, const SplitLaunch& launch) {
+    const Gemm g(problem);
+    LaunchPlan plan;
+    if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
+    plan.workspace_bytes = partial_sums_bytes(g, launch.split_k);
+    LaunchStep step;
+    step.grid = one_dimension(launch.blocks);
+    step.block = one_dimension(launch.threads);
+    step.dynamic_smem_bytes = static_cast<std::size_t>(launch.smem_bytes);
+    step.arguments = arguments(problem);
+    for (const int64_t value : {launch.raster, launch.group, launch.split_k, std::min(launch.k_per_split, kMaxExtent)})
+        step.arguments.push_back(i32(value));
+    plan.steps.push_back(std::move(step));
+    if (launch.split_k > 1) plan.steps.push_back(add_parts_step(problem, g, launch.split_k));
+    return plan;
 }
 
 }  // namespace autotune::gemm

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "src/core/family.h"
 
 // What the families of gemm with f32 operands share on the host.
@@ -26,5 +27,20 @@ std::optional<std::string> refuses_large(const Gemm& g, std::int64_t least_rows,
 std::size_t partial_sums_bytes(const Gemm& g, std::int64_t split_k);
 // The step that makes C of them (add_parts.cuh).
 LaunchStep add_parts_step(const Problem& problem, const Gemm& g, std::int64_t split_k);
+
+// What a kernel with a block for each tile and part of K is launched with.
+struct SplitLaunch {
+    std::int64_t blocks, threads, smem_bytes;
+    std::int64_t raster, group;  // the order of tiles
+    std::int64_t split_k, k_per_split;
+};
+LaunchPlan split_plan(const Problem& problem, const SplitLaunch& launch);
+
+template <class Shape>
+LaunchPlan split_plan(const Problem& problem, const Shape& s, std::int64_t smem_bytes) {
+    const Gemm g(problem);
+    return split_plan(problem, SplitLaunch{tiles(g, s) * s.split_k, s.threads(), smem_bytes, s.raster, order_of(s).group(g),
+                                           s.split_k, k_per_split(g, s)});
+}
 
 }  // namespace autotune::gemm

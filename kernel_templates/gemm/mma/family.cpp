@@ -43,10 +43,7 @@ std::vector<Parameter> parameters() {
     };
 }
 
-using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(shape_of(c)); };
-}
+constexpr auto rule = gemm::rules_by(&shape_of);
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto fits_problem = [](int64_t block, int64_t extent) { return block == 32 || block < 2 * extent; };
@@ -66,8 +63,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const std::vector<std::string> tile = {"block_m", "block_n", "warps_m", "warps_n"};
     to.push_back({"a warp's tile is too small: shared memory would feed fewer than 2 mma a ldmatrix", tile,
                   rule([](const Shape& s) { return s.warp_m() * s.warp_n() >= 512; })});
-    to.push_back({"a warp's tile is more than 4 times as long as wide", tile,
-                  rule([](const Shape& s) { return s.warp_m() <= 4 * s.warp_n() && s.warp_n() <= 4 * s.warp_m(); })});
+    to.push_back(gemm::warp_aspect_rule(&shape_of));
     to.push_back({"more than 8 warps on a tile that 8 can compute", tile,
                   rule([](const Shape& s) { return s.warps() <= 8 || s.block_m * s.block_n >= 128 * 256; })});
 }
@@ -122,9 +118,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) 
     to.push_back({"split-K only where it adds blocks to fewer than four per SM",
                   {"block_m", "block_n", "split_k"},
                   rule([=](const Shape& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
-    to.push_back({"a panel is narrower than two tiles, or no narrower than C",
-                  {"block_m", "block_n", "raster", "swizzle_stride"},
-                  rule([=](const Shape& s) { return order_of(s).is_proper(g); })});
+    to.push_back(gemm::panel_rule(g, &shape_of));
 }
 
 // ---- well-known points ----

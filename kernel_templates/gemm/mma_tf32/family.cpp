@@ -30,10 +30,7 @@ std::vector<Parameter> parameters() {
     };
 }
 
-using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(shape_of(c)); };
-}
+constexpr auto rule = gemm::rules_by(&shape_of);
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const std::vector<std::string> tile = {"block_m", "block_n", "warps_m", "warps_n"};
@@ -42,8 +39,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                   })});
     to.push_back({"a warp's tile is not a multiple of 32x32", tile,
                   rule([](const Shape& s) { return s.block_m % (32 * s.warps_m) == 0 && s.block_n % (32 * s.warps_n) == 0; })});
-    to.push_back({"a warp's tile is more than 4 times as long as wide", tile,
-                  rule([](const Shape& s) { return s.warp_m() <= 4 * s.warp_n() && s.warp_n() <= 4 * s.warp_m(); })});
+    to.push_back(gemm::warp_aspect_rule(&shape_of));
     to.push_back({"fewer than 2 warps", {"warps_m", "warps_n"}, rule([](const Shape& s) { return s.warps() >= 2; })});
 }
 
@@ -96,9 +92,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) 
     to.push_back({"split-K only where it adds blocks to fewer than four per SM",
                   {"block_m", "block_n", "split_k"},
                   rule([=](const Shape& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
-    to.push_back({"a panel is narrower than two tiles, or no narrower than C",
-                  {"block_m", "block_n", "raster", "swizzle_stride"},
-                  rule([=](const Shape& s) { return order_of(s).is_proper(g); })});
+    to.push_back(gemm::panel_rule(g, &shape_of));
 }
 
 // ---- well-known points ----
@@ -188,7 +182,10 @@ class MmaTf32 final : public StructuredFamily {
         all.push_back({"terms", terms_of(problem)});
         return all;
     }
-    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
+        const Shape s = mma_tf32::shape_of(config);
+        return gemm::split_plan(problem, s, smem_bytes(s));
+    }
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), terms = terms_of(problem), device](const Config& c) {
             return mma_tf32::predict_us(g, mma_tf32::shape_of(c), terms, device);
@@ -216,24 +213,6 @@ class MmaTf32 final : public StructuredFamily {
   private:
     static int terms_of(const Problem& problem) { return gemm::tf32_terms(problem).value_or(1); }
 };
-
-LaunchPlan MmaTf32::plan(const Problem& problem, const Config& config, const Device&) const {
-    const Gemm g(problem);
-    const Shape s = mma_tf32::shape_of(config);
-    LaunchPlan plan;
-    if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
-    plan.workspace_bytes = gemm::partial_sums_bytes(g, s.split_k);
-    LaunchStep step;
-    step.grid = gemm::one_dimension(tiles(g, s) * s.split_k);
-    step.block.x = static_cast<std::uint32_t>(s.threads());
-    step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(s));
-    step.arguments = gemm::arguments(problem);
-    for (const int64_t value : {s.raster, order_of(s).group(g), s.split_k, std::min(k_per_split(g, s), gemm::kMaxExtent)})
-        step.arguments.push_back(gemm::i32(value));
-    plan.steps.push_back(std::move(step));
-    if (s.split_k > 1) plan.steps.push_back(gemm::add_parts_step(problem, g, s.split_k));
-    return plan;
-}
 
 }  // namespace
 

@@ -10,7 +10,6 @@ namespace autotune {
 namespace {
 
 using namespace simt_f32;
-using gemm::i32;
 using std::int64_t;
 
 std::vector<Parameter> parameters() {
@@ -40,10 +39,7 @@ std::vector<Parameter> parameters() {
     };
 }
 
-using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(shape_of(c)); };
-}
+constexpr auto rule = gemm::rules_by(&shape_of);
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
     to.push_back({"without shared memory a thread computes one element, and nothing is copied",
@@ -132,9 +128,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) 
     to.push_back({"split-K only where it adds blocks to fewer than four per SM",
                   {"block_m", "block_n", "split_k"},
                   rule([=](const Shape& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
-    to.push_back({"a panel is narrower than two tiles, or no narrower than C",
-                  {"block_m", "block_n", "raster", "swizzle_stride"},
-                  rule([=](const Shape& s) { return order_of(s).is_proper(g); })});
+    to.push_back(gemm::panel_rule(g, &shape_of));
 }
 
 // ---- well-known points ----
@@ -258,7 +252,10 @@ class SimtF32 final : public StructuredFamily {
         return gemm::refuses_large(g, 16, 16);
     }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
-    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
+        const Shape s = simt_f32::shape_of(config);
+        return gemm::split_plan(problem, s, smem_bytes(s));
+    }
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& c) { return simt_f32::predict_us(g, shape_of(c), device); };
     }
@@ -282,24 +279,6 @@ class SimtF32 final : public StructuredFamily {
         return all;
     }
 };
-
-LaunchPlan SimtF32::plan(const Problem& problem, const Config& config, const Device&) const {
-    const Gemm g(problem);
-    const Shape s = shape_of(config);
-    LaunchPlan plan;
-    if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
-    plan.workspace_bytes = gemm::partial_sums_bytes(g, s.split_k);
-    LaunchStep step;
-    step.grid = gemm::one_dimension(tiles(g, s) * s.split_k);
-    step.block.x = static_cast<std::uint32_t>(s.threads());
-    step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(s));
-    step.arguments = gemm::arguments(problem);
-    for (const int64_t value : {s.raster, order_of(s).group(g), s.split_k, std::min(k_per_split(g, s), gemm::kMaxExtent)})
-        step.arguments.push_back(i32(value));
-    plan.steps.push_back(std::move(step));
-    if (s.split_k > 1) plan.steps.push_back(gemm::add_parts_step(problem, g, s.split_k));
-    return plan;
-}
 
 }  // namespace
 

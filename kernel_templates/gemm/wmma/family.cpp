@@ -39,10 +39,7 @@ std::vector<Parameter> parameters() {
     };
 }
 
-using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(shape_of(c)); };
-}
+constexpr auto rule = gemm::rules_by(&shape_of);
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto fits_problem = [](int64_t block, int64_t extent) { return block <= 32 || block < 2 * extent; };
@@ -59,8 +56,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                       return s.block_n % (s.wmma_n() * s.warps_n) == 0;
                   })});
     const std::vector<std::string> tile = {"block_m", "block_n", "warps_m", "warps_n"};
-    to.push_back({"a warp's tile is more than 4 times as long as wide", tile,
-                  rule([](const Shape& s) { return s.warp_m() <= 4 * s.warp_n() && s.warp_n() <= 4 * s.warp_m(); })});
+    to.push_back(gemm::warp_aspect_rule(&shape_of));
     to.push_back({"more than 8 warps on a tile that 8 can compute", tile,
                   rule([](const Shape& s) { return s.warps() <= 8 || s.block_m * s.block_n >= 128 * 256; })});
     to.push_back({"fewer than 4 warps on a tile that 4 can share", tile,
@@ -102,9 +98,7 @@ void add_resource_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g) {
-    to.push_back({"a panel is narrower than two tiles, or no narrower than C",
-                  {"block_m", "block_n", "raster", "swizzle_stride"},
-                  rule([=](const Shape& s) { return order_of(s).is_proper(g); })});
+    to.push_back(gemm::panel_rule(g, &shape_of));
 }
 
 // ---- well-known points ----
@@ -229,19 +223,8 @@ class Wmma final : public StructuredFamily {
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
-        const Gemm g(problem);
         const Shape s = shape_of(config);
-        LaunchPlan plan;
-        if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
-        LaunchStep step;
-        step.grid = gemm::one_dimension(tiles(g, s));
-        step.block = gemm::one_dimension(s.threads());
-        step.dynamic_smem_bytes = s.dsmem != 0 ? static_cast<std::size_t>(smem_bytes(g, s)) : 0;
-        step.arguments = gemm::arguments(problem);
-        step.arguments.emplace_back(gemm::i32(s.raster));
-        step.arguments.emplace_back(gemm::i32(order_of(s).group(g)));
-        plan.steps.push_back(std::move(step));
-        return plan;
+        return gemm::tile_plan(problem, s, s.dsmem != 0 ? smem_bytes(Gemm(problem), s) : 0);
     }
 
     Predictor predictor(const Problem& problem, const Device& device) const override {

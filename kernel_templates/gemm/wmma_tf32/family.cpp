@@ -31,10 +31,7 @@ std::vector<Parameter> parameters() {
     };
 }
 
-using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(shape_of(c)); };
-}
+constexpr auto rule = gemm::rules_by(&shape_of);
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const std::vector<std::string> tile = {"block_m", "block_n", "warps_m", "warps_n"};
@@ -43,8 +40,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                   })});
     to.push_back({"a warp's tile is no whole wmma tiles", tile,
                   rule([](const Shape& s) { return s.block_m % (16 * s.warps_m) == 0 && s.block_n % (16 * s.warps_n) == 0; })});
-    to.push_back({"a warp's tile is more than 4 times as long as wide", tile,
-                  rule([](const Shape& s) { return s.warp_m() <= 4 * s.warp_n() && s.warp_n() <= 4 * s.warp_m(); })});
+    to.push_back(gemm::warp_aspect_rule(&shape_of));
     to.push_back({"fewer than 4 warps on a tile that 4 can share", tile,
                   rule([](const Shape& s) { return s.warps() >= 4 || s.block_m * s.block_n <= 64 * 64; })});
 }
@@ -62,9 +58,7 @@ void add_resource_rules(std::vector<Constraint>& to, const Gemm& g, const Device
     to.push_back({"sums and fragments exceed the registers",
                   {"block_m", "block_n", "warps_m", "warps_n"},
                   rule([=](const Shape& s) { return registers_needed(s) <= gemm::registers_allowed(limits, s.threads(), 1); })});
-    to.push_back({"a panel is narrower than two tiles, or no narrower than C",
-                  {"block_m", "block_n", "raster", "swizzle_stride"},
-                  rule([=](const Shape& s) { return order_of(s).is_proper(g); })});
+    to.push_back(gemm::panel_rule(g, &shape_of));
 }
 
 // The classic kernels spell a block as wmma tiles of a warp times warps: mma4x2_warp2x4 is 4x2 warps of 2x4 tiles each.
@@ -153,19 +147,8 @@ class WmmaTf32 final : public StructuredFamily {
     }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
-        const Gemm g(problem);
         const Shape s = shape_of(config);
-        LaunchPlan plan;
-        if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
-        LaunchStep step;
-        step.grid = gemm::one_dimension(tiles(g, s));
-        step.block.x = static_cast<std::uint32_t>(s.threads());
-        step.dynamic_smem_bytes = s.dsmem != 0 ? static_cast<std::size_t>(smem_bytes(g, s)) : 0;
-        step.arguments = gemm::arguments(problem);
-        step.arguments.push_back(gemm::i32(s.raster));
-        step.arguments.push_back(gemm::i32(order_of(s).group(g)));
-        plan.steps.push_back(std::move(step));
-        return plan;
+        return gemm::tile_plan(problem, s, s.dsmem != 0 ? smem_bytes(Gemm(problem), s) : 0);
     }
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& c) { return wmma_tf32::predict_us(g, shape_of(c), device); };
