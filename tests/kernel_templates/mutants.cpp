@@ -763,20 +763,38 @@ std::vector<Mutant> tf32() {
          .find = "at[i / 2][band][i % 2 * 2 + 1] = four[2 * band + 1];",
          .replace = "at[i / 2][band][i % 2 * 2 + 1] = four[2 * band];",
          .shape = "256x256x64"},
-        {.name = "copy_not_transposed",
+        {.name = "copy_not_transposed", .file = "gemm/arrange.cuh",
          .find = "transposes ? square[x][y + i] : square[y + i][x]",
          .replace = "square[y + i][x]",
          .shape = "256x256x64", .options = {{"layout", "tn"}}},
-        {.name = "last_k_step_skipped",
+        {.name = "last_k_step_skipped", .file = "gemm/f32_producer.cuh",
          .find = "int steps() const { return (k + block_k - 1) / block_k; }",
          .replace = "int steps() const { return k / block_k; }",
          .shape = "256x256x80"}}));
+    const std::vector<Mutant> wgmma_x3 = with_f32("tf32x3", of_family("gemm/wgmma_tf32x3", "", {
+        {.name = "low_part_of_x_lost",
+         .find = "run(products, x.low[kk], matrix_descriptor(y + kk * 32",
+         .replace = "run(products, x.low[kk], matrix_descriptor(small + kk * 32",
+         .shape = "256x256x64"},
+        {.name = "half_of_y_not_split",
+         .find = "chunk < block_n * 8;",
+         .replace = "chunk < block_n * 4;",
+         .shape = "256x256x64"},
+        {.name = "sums_of_a_step_not_promoted",
+         .find = "sums[part][i] += products[i];",
+         .replace = "sums[part][i] = products[i];",
+         .shape = "256x256x64"},
+        {.name = "chunks_of_slabs_confused",
+         .find = "lane_r() % 2 * 4 + lane_r() / 4 +",
+         .replace = "lane_r() / 4 +",
+         .shape = "256x256x64"}}));
     const std::vector<Mutant> wmma = with_f32("tf32", of_family("gemm/wmma_tf32", "", {
         {.name = "k_step_of_b_ignored",
          .find = "j * 16 * CopyB::ld_tile + k : k * CopyB::ld_tile + j * 16;",
          .replace = "j * 16 * CopyB::ld_tile + k : j * 16;",
          .shape = "64x64x64"}}));
     list.insert(list.end(), wgmma.begin(), wgmma.end());
+    list.insert(list.end(), wgmma_x3.begin(), wgmma_x3.end());
     list.insert(list.end(), wmma.begin(), wmma.end());
     return list;
 }

@@ -121,6 +121,17 @@ TEST_F(WinnersTest, GiveTheDefaultThatIsPredictedFastest) {
     EXPECT_EQ(first(problem()).candidate.family, best);
 }
 
+// Nobody verifies a default before the library launches it.
+TEST_F(WinnersTest, GiveNoDefaultOfAFamilyThatNoGpuHasVerified) {
+    const Problem wanted = catalogue_.problem({"sgemm_tc", "4096x4096x1024", {}});
+    const Family& unverified = *catalogue_.find_family("gemm/wgmma_tf32x3");
+    ASSERT_FALSE(unverified.refuses(wanted, device_));
+    ASSERT_FALSE(unverified.serves_untuned());
+    Log log(settings_);
+    const Winners winners(settings_, catalogue_, log);
+    for (const Found& found : winners.defaults(wanted, device_)) EXPECT_EQ(found.candidate.family, "gemm/mma_tf32");
+}
+
 // What a plan takes where nothing is stored is chosen for rounded extents: it is legal for the problem itself, and by the cost
 // models' own word hardly slower than the best default of the problem itself.
 TEST_F(WinnersTest, GiveALikelyDefaultThatIsNearlyTheBest) {

@@ -2,6 +2,7 @@
 #include <array>
 #include <numeric>
 
+#include "kernel_templates/gemm/device_maps.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma/defaults.h"
@@ -30,6 +31,8 @@ std::vector<Parameter> parameters() {
                    {1, 2},
                    compile,
                    "sets of registers for promoted products; 2: additions run under the next multiplications"});
+    all.push_back({"late_store", {0, 1}, compile, "1: a tile's C is staged under the next tile's first multiplications"});
+    all.push_back({"device_maps", {0, 1}, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one"});
     all.push_back({"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"});
     return all;
 }
@@ -53,6 +56,32 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        return s.product_sets == 1 || (g.promotes && s.bands() == 1 &&
                                                       s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? 96 : 192));
                    })});
+    all.push_back(
+        {"a late store is of 16-bit results by TMA, in registers beside the next tile's sums, which stay in the tensor cores",
+         {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "swap_ab", "tma_store", "reduce_kernel", "late_store"},
+         rule([g](const Shape& s) {
+             return s.late_store == 0 ||
+                    (s.tma_store == 1 && s.out_bytes == 2 && !g.promotes && !g.reads_c && s.swap_ab == 0 && s.pingpong == 0 &&
+                     s.cluster_k == 1 && s.reduce_kernel == 0 && s.math_groups < 3 && s.accumulators() * 3 / 2 <= 192);
+         })});
+    all.push_back({"a late store is for blocks that walk over more than one whole tile",
+                   {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "split_k", "persistent",
+                    "late_store"},
+                   rule([g, device](const Shape& s) {
+                       if (s.late_store == 0) return true;
+                       const Grid at(g, s, device);
+                       return s.persistent != 0 && at.parts == 1 && at.tiles > at.clusters;
+                   })});
+    all.push_back({"maps made on the device are a rung of the ladder: one tile, blocks that stay, aligned operands",
+                   {"block_m", "block_n", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
+                    "tma_store", "reduce_kernel", "raster", "prefetch_steps", "persistent", "late_store", "device_maps"},
+                   [g](const Config& c) {
+                       if (c.find("device_maps").value_or(0) == 0) return true;
+                       const Shape s(c, g);
+                       return s.block_m == 128 && s.block_n == 128 && s.math_groups == 2 && s.pingpong == 0 &&
+                              s.cluster_blocks() == 1 && s.swap_ab == 0 && s.tma_store == 1 && s.reduce_kernel == 0 &&
+                              s.raster == 0 && s.prefetch_steps == 0 && s.persistent == 1 && s.late_store == 0 && !g.packs_any();
+                   }});
     all.push_back({"f32 that is exchanged is not stored by TMA", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
                        return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
                    })});
@@ -110,16 +139,29 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     return {g,
             device,
             {kTiles.begin(), kTiles.end()},
-            {{"persistent", 1}, {"product_sets", 1}, {"store_hint", stores_with_hint(g, device) ? 1 : 0}}};
+            {{"persistent", 1},
+             {"product_sets", 1},
+             {"late_store", 0},
+             {"device_maps", 0},
+             {"store_hint", stores_with_hint(g, device) ? 1 : 0}}};
 }
 
-// The upper rungs of the ladder that people compare: the same tile with blocks that end with it and with blocks that stay.
+struct Rung {
+    const char* name;
+    int64_t persistent, device_maps;
+};
+constexpr std::array<Rung, 3> kRungs = {
+    {{"tma_ws", 0, 0}, {"tma_persistent_ws", 1, 0}, {"device_descriptor_persistent_ws", 1, 1}}};
+
+// The upper rungs of the ladder that people compare: the same tile with blocks that end with it, with blocks that stay, and with
+// maps that a kernel makes.
 std::vector<NamedConfig> ladder(const wgmma::Candidates& from) {
     std::vector<NamedConfig> all;
-    for (const int64_t persistent : {0, 1}) {
+    for (const Rung& rung : kRungs) {
         wgmma::Candidates one = from;
-        one.tiles = {{persistent != 0 ? "tma_persistent_ws" : "tma_ws", 128, 128, 128, 2, 0}};
-        one.extras.set("persistent", persistent);
+        one.tiles = {{rung.name, 128, 128, 128, 2, 0}};
+        one.extras.set("persistent", rung.persistent);
+        one.extras.set("device_maps", rung.device_maps);
         for (NamedConfig& named : wgmma::named_configs("", one)) all.push_back(std::move(named));
     }
     std::erase_if(all, [](const NamedConfig& each) { return each.name.find("_cluster") != std::string::npos; });
@@ -154,11 +196,16 @@ class WgmmaFp8 final : public StructuredFamily {
             if (step.entry.empty()) step.arguments.push_back(gemm::i32(config["store_hint"]));
             step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
         }
+        if (config["device_maps"] != 0 && !plan.steps.empty()) gemm::make_maps_on_device(plan);
         return plan;
     }
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& config) { return wgmma::predict(g, Shape(config, g), device); };
+        return [g = Gemm(problem), device](const Config& config) {
+            const double maps_us =
+                config.find("device_maps").value_or(0) != 0 ? 6.0 : 0.0;  // three launches: a guess, not measured
+            return wgmma::predict(g, Shape(config, g), device) + maps_us;
+        };
     }
 
   protected:

@@ -29,11 +29,16 @@ constexpr int tma_store = ${tma_store};
 constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
 constexpr int product_sets = ${product_sets};    // registers for products on their way to sums in f32
+constexpr int late_store = ${late_store};        // 1: a tile's C is staged under the next tile's first multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
+#define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
 #include "common/wgmma_fp8.cuh"
+#if AUTOTUNE_DEVICE_MAPS
+#include "common/tensor_map.cuh"
+#endif
 
 namespace {
 
@@ -53,6 +58,8 @@ using Y = Choose<swap_ab == 0, B, A>::Type;
 static_assert(!tma_store || sizeof(Out) == 2 || !swap_ab, "exchanged sums in f32 are stored directly");
 static_assert(!promotes || block_k == 128, "products of 128 k are promoted");
 static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of promoted products");
+static_assert(!late_store || (tma_store && sizeof(Out) == 2 && !swap_ab && !pingpong && !promotes && !reads_c && cluster_k == 1),
+              "what is stored late waits as pairs in registers, beside the next tile's sums");
 
 using Acc = f32;
 constexpr int element_bytes = 1;
@@ -180,6 +187,69 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
     }
     if (block_n / span_c % store_buffers != 0 && thread == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
 }
+
+// A tile's C between its last multiplication and its store: rounded, and so in half the registers of its sums.
+struct Waiting {
+    u32 pairs[late_store ? bands * accumulators / 2 : 1];
+    Tile tile;
+    bool any = false;
+
+    __device__ __forceinline__ void take(const Tile& of, const Factors& factors, const Sums& acc) {
+        tile = of;
+        any = true;
+#pragma unroll
+        for (int j = 0; j < block_n / 8; ++j) {
+            const Pair columns = factors.of_columns(j);
+#pragma unroll
+            for (int i = 0; i < 2 * bands; ++i) {
+                const Pair sums = factors.applied(i / 2, i % 2, columns, pair_of(acc[i / 2], 2 * j + i % 2));
+                if constexpr (late_store) pairs[j * 2 * bands + i] = pack2<Out>(sums.low, sums.high);
+            }
+        }
+    }
+
+    // By way of the group's buffers, which take a whole tile's spans or those of a round.
+    __device__ __forceinline__ void store(const Output& out, int row0, u32 staging, int group) {
+        if (!any) return;
+        any = false;
+        const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
+        constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2, chunk_mask = span_c / 8 - 1, spans = block_n / span_c;
+#pragma unroll
+        for (int first = 0; first < spans; first += store_buffers) {
+            if (thread == 0) store_wait_read<0>();
+            named_barrier(1 + group, 128);
+#pragma unroll
+            for (int part = first; part < spans && part < first + store_buffers; ++part) {
+                const u32 buffer = staging + (part - first) * staging_bytes;
+#pragma unroll
+                for (int j = 0; j < span_c / 8; j += 2) {
+#pragma unroll
+                    for (int band = 0; band < bands; ++band) {
+                        const int row = band * 64 + warp * 16 + lane % 16, at = (part * span_c / 8 + j) * 2 * bands + 2 * band;
+                        const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
+                        store_matrices(buffer + row * row_bytes_c + chunk * 16, pairs[at], pairs[at + 1], pairs[at + 2 * bands],
+                                       pairs[at + 2 * bands + 1]);
+                    }
+                }
+            }
+            fence_async_proxy();
+            named_barrier(1 + group, 128);
+            if (thread == 0) {
+#pragma unroll
+                for (int part = first; part < spans && part < first + store_buffers; ++part)
+                    store_box_with(out.map, staging + (part - first) * staging_bytes, tile.n0 + part * span_c, tile.m0 + row0, tile.batch,
+                                   out.policy);
+                store_commit();
+            }
+        }
+    }
+};
+
+// Without a late store.
+struct NoneWaits {
+    __device__ __forceinline__ void take(const Tile&, const Factors&, const Sums&) {}
+    __device__ __forceinline__ void store(const Output&, int, u32, int) {}
+};
 
 // ---- the scales of blocks ----
 
@@ -327,6 +397,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
     Work work;
     int turn = 0;
     u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+    Choose<late_store != 0, Waiting, NoneWaits>::Type waiting;
     while (schedule.next(work)) {
         if (pingpong) {
             const bool mine = turn == group;
@@ -358,6 +429,11 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
                 walk.promote(acc, areas.scales, place, row0, work);
         } else if constexpr (cluster_k > 1) {
             last = walk.accumulate(acc, row0, work.steps, [] {});
+        } else if constexpr (late_store) {
+            last = walk.accumulate(acc, row0, work.steps, [&] {
+                read_early();
+                waiting.store(out, row0, areas.staging, group);
+            });
         } else {
             last = walk.accumulate(acc, row0, work.steps, read_early);
         }
@@ -375,22 +451,35 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             exchange(areas.received, areas.exchange, rank, acc);
         else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
         factors.publish(areas.columns, 1 + group);
+        if constexpr (late_store) {
+            waiting.take(tile, factors, acc);
+            continue;
+        }
         if (tma_store && (!reads_c || out.beta == 0.0f))
             store_staged(out, tile, row0, rank, areas.staging, group, factors, acc);
         else
             store_direct(out, s, tile, row0, rank, factors, acc);
     }
+    if constexpr (late_store) waiting.store(out, row0, areas.staging, group);
     if (tma_store && threadIdx.x % 128 == 0) store_wait_read<0>();
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
-    AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y, const __grid_constant__ TensorMap map_c,
+    AUTOTUNE_KERNEL(
+#if AUTOTUNE_DEVICE_MAPS
+                    const TensorMap* made_x, const TensorMap* made_y, const TensorMap* made_c,
+#else
+                    const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y, const __grid_constant__ TensorMap map_c,
+#endif
                     Out* c, float alpha, float beta, int m, int n, int k, long long ldc, int batch, long long stride_c, u32* counters,
                     Register* partial, int stages, int tiles_m, int tiles_n, int whole, int group, int raster, int split_k, int evict_first,
                     int prefetch_steps, int early_blocks, int store_hint, const float* scale_a, const float* scale_b, i64 scale_a_batch, i64 scale_a_line,
                     i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line, i64 scale_b_k) {
+#if AUTOTUNE_DEVICE_MAPS
+    const TensorMap &map_x = *made_x, &map_y = *made_y, &map_c = *made_c;
+#endif
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
     const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
@@ -408,7 +497,9 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
     if (threadIdx.x == 0) {
         constexpr int fillers = scale_mode == 3 ? 33 : 1;
-        if constexpr (tma_store)
+        if constexpr (AUTOTUNE_DEVICE_MAPS)
+            prepare(ring, fillers, exchanged, turn);
+        else if constexpr (tma_store)
             prepare(ring, fillers, exchanged, turn, &map_x, &map_y, &map_c);
         else
             prepare(ring, fillers, exchanged, turn, &map_x, &map_y);
@@ -427,6 +518,11 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         __syncwarp();
         give_to_math_groups();
         if (threadIdx.x == 0) {
+#if AUTOTUNE_DEVICE_MAPS
+            dependent_launch::wait_for_earlier_grids();
+            acquire_map(&map_x);
+            acquire_map(&map_y);
+#endif
             const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
             const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
             produce(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
@@ -436,6 +532,9 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     } else {
         take_from_producer();
         begin_turn();
+#if AUTOTUNE_DEVICE_MAPS
+        acquire_map(&map_c);
+#endif
         const Output out{c, &map_c, store_hint != 0 ? policy_evict_first : policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, block_scales, received,
@@ -469,6 +568,18 @@ extern "C" __global__ void __launch_bounds__(128)
                        scales.applied(shape, at.tile, row, col, out.alpha, pair_of(&sums[q * 4], half)));
         }
     }
+}
+#endif
+
+#if AUTOTUNE_DEVICE_MAPS
+extern "C" __global__ void __launch_bounds__(32)
+    AUTOTUNE_ENTRY(_map)(const void* base, TensorMap* to, int columns, int rows, int batch, i64 row_bytes, i64 batch_bytes, int box_columns,
+                         int box_rows, int is_result) {
+    const MapFields fields = map_fields(base, columns, rows, batch, row_bytes, batch_bytes, box_columns, box_rows);
+    if (is_result)
+        make_map<map_type_of<Out>(), row_bytes_c>(to, fields);
+    else
+        make_map<map_type_u8, tma_swizzle>(to, fields);
 }
 #endif
 

@@ -18,10 +18,14 @@ constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
 constexpr int math_groups = ${math_groups};
 constexpr int stages = ${stages};
+#define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
 #include "common/wgmma_fp8.cuh"
+#if AUTOTUNE_DEVICE_MAPS
+#include "common/tensor_map.cuh"
+#endif
 
 namespace {
 
@@ -150,10 +154,19 @@ __device__ __forceinline__ void multiply(Sums& acc, u32 tile_a, u32 tile_b, int 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(threads, 1)
-    AUTOTUNE_ENTRY()(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const u8* a, const u8* b, Out* c, float alpha,
+    AUTOTUNE_ENTRY()(
+#if AUTOTUNE_DEVICE_MAPS
+                     const TensorMap* made_a, const TensorMap* made_b,
+#else
+                     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+#endif
+                     const u8* a, const u8* b, Out* c, float alpha,
                      float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc, int batch, i64 stride_a, i64 stride_b, i64 stride_c, int tiles_m,
                      int tiles_n, int group, int raster, const float* scale_a, const float* scale_b, i64 scale_a_batch, i64 scale_a_line,
                      i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line, i64 scale_b_k) {
+#if AUTOTUNE_DEVICE_MAPS
+    const TensorMap &map_a = *made_a, &map_b = *made_b;
+#endif
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
     const u32 columns = base + stages * stage_bytes;
@@ -161,13 +174,19 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     const int warpgroup = threadIdx.x / 128, row0 = warpgroup * (64 * bands);
     const Shape shape{m, n, k, batch, tiles_m, tiles_n, tiles_m * tiles_n * batch, 1, group, raster};
     if (loads == 1 && threadIdx.x == 0) {
-        prefetch_map(&map_a);
-        prefetch_map(&map_b);
+        if constexpr (!AUTOTUNE_DEVICE_MAPS) {
+            prefetch_map(&map_a);
+            prefetch_map(&map_b);
+        }
         for (int stage = 0; stage < stages; ++stage) barrier_init(ring.full + stage * 8, 1);
         fence_barrier_init();
     }
     dependent_launch::wait_for_earlier_grids();
     dependent_launch::let_next_grid_start();
+#if AUTOTUNE_DEVICE_MAPS
+    acquire_map(&map_a);
+    acquire_map(&map_b);
+#endif
     __syncthreads();
 
     const Scales scales{scale_a, scale_b, {scale_a_batch, scale_a_line, scale_a_k}, {scale_b_batch, scale_b_line, scale_b_k}};
@@ -214,3 +233,11 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
         __syncthreads();  // all have left the last stages
     }
 }
+
+#if AUTOTUNE_DEVICE_MAPS
+extern "C" __global__ void __launch_bounds__(32)
+    AUTOTUNE_ENTRY(_map)(const void* base, TensorMap* to, int columns, int rows, int batch, i64 row_bytes, i64 batch_bytes, int box_columns,
+                         int box_rows, int) {
+    make_map<map_type_u8, block_k>(to, map_fields(base, columns, rows, batch, row_bytes, batch_bytes, box_columns, box_rows));
+}
+#endif

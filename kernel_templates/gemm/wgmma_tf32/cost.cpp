@@ -22,7 +22,7 @@ double step_clocks(const Shape& s, const Grid& grid) {
     const double y = static_cast<double>(s.block_n) * 128.0 / static_cast<double>(s.cluster_m);
     const auto busy = static_cast<double>(grid.clusters * s.cluster_blocks());
     const double l2 = (x + y) / std::min(149.0, 9190.0 / busy);
-    const double wait = s.x_in_registers ? 260.0 : 163.0;
+    const double wait = s.x_in_registers && s.x_sets == 1 ? 260.0 : 163.0;
     return std::max(std::max({multiply, shared, l2}) + wait, 2300.0 / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernel_templates/gemm/f32_operands.h"
 #include "kernel_templates/gemm/f32_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
@@ -10,6 +11,7 @@ namespace autotune {
 namespace {
 
 using gemm::i32;
+using Operand = gemm::F32Operand;
 using std::int64_t;
 using wgmma_tf32::ceil_div;
 using wgmma_tf32::Gemm;
@@ -36,6 +38,10 @@ std::vector<Parameter> parameters() {
          "1: computes the transpose; what the layout asks for, or free where an operand is transposed"},
         {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
         {"store_buffers", {1, 2}, compile, "spans of C of a warp that may be on their way to memory by TMA"},
+        {"x_sets",
+         {1, 2},
+         compile,
+         "sets of registers for an operand in them; 2: half a stage each, loaded under the other's multiplications"},
         {"stages", {2, 3, 4, 5, 6, 7, 8}, launch, "stages of the ring, 32 deep each"},
         {"raster", {0, 1}, launch, "tiles in sequence go along 0: M, 1: N"},
         {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances"},
@@ -72,6 +78,9 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                   rule([](const Shape& s) {
                       // 160 sums beside 32 registers of X spill up to 200 bytes (NVRTC 13.0), 192 sums alone do not.
                       return s.accumulators() + s.held() <= (s.math_groups == 1 ? 200 : s.x_in_registers ? 176 : 192);
+                  })});
+    to.push_back({"sets of registers are for an operand in registers", {"x_sets"}, rule([](const Shape& s) {
+                      return s.x_sets == 1 || s.x_in_registers;
                   })});
     to.push_back({"the layout says which operand lies along K, and so which is on wgmma's N side",
                   {"swap_ab"},
@@ -163,6 +172,7 @@ Config corner_config(const Tile& t, const Corner& corner, const Gemm& g, const D
                      {"swap_ab", corner.swap_ab},
                      {"tma_store", tma_store},
                      {"store_buffers", tma_store != 0 ? corner.store_buffers : 1},
+                     {"x_sets", 1},
                      {"stages", 2},
                      {"raster", 0},
                      {"group", corner.group},
@@ -213,58 +223,12 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
 
 // ---- the launch ----
 
-// An operand as the main kernel finds it: stored so, or copied to the workspace.
-struct Operand {
-    int tensor;
-    TypedMatrix stored;
-    bool transposes, is_copied;
-    std::size_t at = 0;
-
-    Operand(const Problem& problem, int index, bool transposed)
-        : tensor(index),
-          stored(matrix_view(problem.tensors[static_cast<std::size_t>(index)])),
-          transposes(transposed),
-          is_copied(transposed || stored.alignment_bytes < gemm::kChunkBytes) {}
-
-    int64_t rows() const { return transposes ? stored.cols : stored.rows; }
-    int64_t cols() const { return transposes ? stored.rows : stored.cols; }
-    int64_t ld() const { return is_copied ? gemm::round_up(cols(), 4) : stored.ld; }
-    int64_t batch_stride() const { return is_copied || stored.batch == 1 ? rows() * ld() : stored.batch_stride; }
-    int64_t bytes() const { return is_copied ? rows() * ld() * stored.batch * 4 : 0; }
-};
-
-TensorMapArg map_of(const Operand& o, std::array<int64_t, 2> box) {
-    TensorMapArg map;
-    map.tensor = o.is_copied ? -1 : o.tensor;
-    map.workspace_offset_bytes = o.at;
-    map.workspace_type = DType::f32;
-    map.rank = 3;
-    map.dims = {static_cast<std::uint64_t>(o.cols()), static_cast<std::uint64_t>(o.rows()),
-                static_cast<std::uint64_t>(o.stored.batch), 0, 0};
-    map.strides_bytes = {static_cast<std::uint64_t>(o.ld() * 4), static_cast<std::uint64_t>(o.batch_stride() * 4), 0, 0};
-    map.box = {static_cast<std::uint32_t>(box[0]), static_cast<std::uint32_t>(box[1]), 1, 0, 0};
-    map.tma_swizzle_bytes = 128;
-    return map;
-}
-
-LaunchStep arrange_step(const Operand& o) {
-    const int64_t squares = ceil_div(o.stored.rows, 32) * ceil_div(o.stored.cols, 32) * o.stored.batch;
-    LaunchStep step;
-    step.entry = "_arrange";
-    step.grid = gemm::one_dimension(std::clamp<int64_t>(squares, 1, 65535));
-    step.block = {256, 1, 1};
-    step.arguments = {TensorArg{o.tensor},      WorkspaceArg{o.at}, i32(o.stored.rows),  i32(o.stored.cols),
-                      I64Arg{o.stored.ld},      I64Arg{o.ld()},     i32(o.stored.batch), I64Arg{o.stored.batch_stride},
-                      i32(o.transposes ? 1 : 0)};
-    return step;
-}
-
 LaunchStep main_step(const Problem& problem, const Shape& s, const Operand& x, const Operand& y, const Device& device) {
     const Gemm g(problem);
     const Grid grid(g, s, device);
     const Operand c(problem, gemm::kC, false);
     const std::array<int64_t, 2> box_x = {32, s.x_in_registers ? kBlockK : s.block_m / s.cluster_n};
-    const TensorMapArg map_x = map_of(x, box_x);
+    const TensorMapArg map_x = x.map(box_x);
     LaunchStep step;
     step.grid = gemm::one_dimension(grid.clusters * s.cluster_blocks());
     step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
@@ -272,8 +236,8 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Operand& x, c
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
     step.programmatic_dependent = s.pdl != 0;
     step.arguments = {map_x,
-                      map_of(y, {kBlockK, s.block_n / s.cluster_m}),
-                      s.tma_store != 0 ? map_of(c, {32, s.buffer_rows()}) : map_x,  // not read without tma_store
+                      y.map({kBlockK, s.block_n / s.cluster_m}),
+                      s.tma_store != 0 ? c.map({32, s.buffer_rows()}) : map_x,  // not read without tma_store
                       TensorArg{gemm::kC},
                       ScalarArg{gemm::kAlpha},
                       ScalarArg{gemm::kBeta},
@@ -340,7 +304,7 @@ LaunchPlan WgmmaTf32::plan(const Problem& problem, const Config& config, const D
     for (Operand* operand : {&x, &y}) {
         if (!operand->is_copied) continue;
         operand->at = layout.take(operand->bytes());
-        plan.steps.push_back(arrange_step(*operand));
+        plan.steps.push_back(operand->copy_step());
     }
     plan.workspace_bytes = layout.bytes();
     plan.steps.push_back(main_step(problem, s, x, y, device));

@@ -19,6 +19,7 @@ Shape::Shape(const Config& c, const Gemm& g) : x_in_registers(g.trans_a || !g.tr
     swap_ab = get("swap_ab");
     tma_store = get("tma_store");
     store_buffers = get("store_buffers");
+    x_sets = get("x_sets");
     stages = get("stages");
     raster = get("raster");
     group = get("group");

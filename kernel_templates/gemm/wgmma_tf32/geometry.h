@@ -16,7 +16,7 @@ inline constexpr std::int64_t kBlockK = 32;     // 128 bytes, a swizzle span
 inline constexpr std::int64_t kRowBytes = 128;  // of a tile in shared memory, along K or along M
 
 struct Shape {
-    std::int64_t block_m, block_n, math_groups, pingpong, cluster_m, cluster_n, swap_ab, tma_store, store_buffers;
+    std::int64_t block_m, block_n, math_groups, pingpong, cluster_m, cluster_n, swap_ab, tma_store, store_buffers, x_sets;
     std::int64_t stages, group, raster, pdl;
     bool x_in_registers;  // the problem's, not the config's
 

@@ -24,11 +24,13 @@ constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of 
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int tma_store = ${tma_store};
 constexpr int store_buffers = ${store_buffers};  // of each math warp
+constexpr int x_sets = ${x_sets};  // of registers for X, each of part of a stage; 2: one is loaded under the other's multiplications
 // clang-format on
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
 #include "common/wgmma_tf32.cuh"
+#include "gemm/arrange.cuh"
 #include "gemm/store_run.cuh"
 
 namespace {
@@ -36,7 +38,8 @@ namespace {
 using namespace hopper;
 
 static_assert(is_same<In, f32> && is_same<Out, f32>, "operands and results are f32");
-constexpr bool x_in_registers = trans_a || !trans_b;
+constexpr bool x_along_m = trans_a || !trans_b;
+constexpr bool x_in_registers = x_along_m;
 static_assert(x_in_registers || !swap_ab, "both operands lie along K: nothing to exchange");
 static_assert(trans_a || trans_b || swap_ab, "Y lies along K: with A plain and B plain it is A");
 static_assert(!trans_a || !trans_b || !swap_ab, "Y lies along K: with A and B transposed it is B");
@@ -50,6 +53,7 @@ constexpr int sharing_blocks = cluster_m * cluster_n, cluster_blocks = sharing_b
 constexpr int notified_blocks = cluster_m + cluster_n - 1;  // in a block's row or column of the cluster: those that load for it
 constexpr int math_threads = 128 * math_groups;
 static_assert(block_m % (64 * groups_per_tile) == 0 && block_n % 32 == 0 && block_n <= 256);
+static_assert(x_sets == 1 || x_in_registers, "sets of registers are for an X that is in registers");
 static_assert(!x_in_registers || bands == 2, "a warp reads rows from registers in slabs of 32");
 static_assert(!tma_store || align_c == 16, "a TMA store takes rows of a multiple of 16 bytes");
 
@@ -61,88 +65,11 @@ constexpr u32 slab_bytes = 32 * 128;  // 32 rows of 32 elements
 }  // namespace
 
 #include "gemm/hopper_ring.cuh"
+#include "gemm/f32_producer.cuh"
 
 namespace {
 
 using Sums = float[bands][accumulators];
-
-// ---- the order of work ----
-
-struct Shape {
-    int m, n, k, batch, tiles_m, tiles_n, group, raster;  // m and n as the multiplication sees them; tiles of a whole cluster
-    __device__ __forceinline__ int steps() const { return (k + block_k - 1) / block_k; }
-    __device__ __forceinline__ int tiles() const { return tiles_m * tiles_n * batch; }
-};
-
-// Where a block's part of a tile lies.
-struct Tile {
-    int m0, n0, batch;
-};
-
-// Panels of `group` tiles along one direction keep the operands of concurrent blocks in L2.
-__device__ __forceinline__ Tile tile_at(const Shape& s, int index, int rank) {
-    const int plane = s.tiles_m * s.tiles_n;
-    const int batch = index / plane, in_plane = index % plane;
-    const int across_count = s.raster != 0 ? s.tiles_n : s.tiles_m;
-    const int along_count = s.raster != 0 ? s.tiles_m : s.tiles_n;
-    const int panel = in_plane / (s.group * along_count);
-    const int within = in_plane - panel * s.group * along_count;
-    const int width = min(s.group, across_count - panel * s.group);
-    const int across = panel * s.group + within % width, along = within / width;
-    return {((s.raster != 0 ? along : across) * cluster_m + rank % cluster_m) * block_m,
-            ((s.raster != 0 ? across : along) * cluster_n + rank / cluster_m) * block_n, batch};
-}
-
-// ---- the producer ----
-
-// One operand's part of a stage, of which each of `shares` blocks loads one for all: rows that lie along K, or slabs of 32 rows.
-template <bool k_major, int extent, int shares>
-__device__ __forceinline__ void load_operand(u32 to, const TensorMap* map, u32 barrier, int first, int k, int batch, int share,
-                                             unsigned mask) {
-    constexpr int boxes = k_major ? 1 : extent / 32 / shares;
-    static_assert(k_major || extent % (32 * shares) == 0, "a share is whole slabs");
-#pragma unroll
-    for (int box = 0; box < boxes; ++box) {
-        const int row = share * (extent / shares) + box * 32;  // slabs and rows alike take 128 bytes a row
-        const int x = k_major ? k : first + row, y = k_major ? first + row : k;
-        if constexpr (shares > 1)
-            load_box_multicast(to + row * 128, map, barrier, x, y, batch, policy_normal, static_cast<unsigned short>(mask));
-        else
-            load_box(to + row * 128, map, barrier, x, y, batch, policy_normal);
-    }
-}
-
-__device__ __forceinline__ void produce(const Ring& ring, const Shape& s, const TensorMap* x, const TensorMap* y, int rank) {
-    const int share_x = rank / cluster_m, share_y = rank % cluster_m;
-    unsigned mask_x = 0;
-#pragma unroll
-    for (int i = 0; i < cluster_n; ++i) mask_x |= 1u << (i * cluster_m + rank % cluster_m);
-    const unsigned mask_y = ((1u << cluster_m) - 1) << (rank / cluster_m * cluster_m);
-    const int clusters = static_cast<int>(gridDim.x) / cluster_blocks;
-    Position at;
-    begin_turn();
-#pragma unroll 1
-    for (int index = static_cast<int>(blockIdx.x) / cluster_blocks; index < s.tiles(); index += clusters) {
-        const Tile tile = tile_at(s, index, rank);
-#pragma unroll 1
-        for (int step = 0; step < s.steps(); ++step) {
-            const u32 full = ring.full + at.stage * 8;
-            barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
-            barrier_expect(full, stage_bytes);
-            load_operand<!x_in_registers, block_m, cluster_n>(ring.x(at.stage), x, full, tile.m0, step * block_k, tile.batch, share_x,
-                                                              mask_x);
-            load_operand<true, block_n, cluster_m>(ring.y(at.stage), y, full, tile.n0, step * block_k, tile.batch, share_y, mask_y);
-            at.next(ring.stages);
-        }
-    }
-    // A block must not leave while a peer may still arrive on its barriers: all have when its ring is empty.
-    if constexpr (cluster_blocks > 1) {
-        for (int stage = 0; stage < ring.stages; ++stage) {
-            barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
-            at.next(ring.stages);
-        }
-    }
-}
 
 // ---- multiplications ----
 
@@ -161,15 +88,17 @@ __device__ __forceinline__ int row_of(int band, int upper) {
 }
 __device__ __forceinline__ int first_row(int band) { return x_in_registers ? warp_in_group() * 32 : band * 64 + warp_in_group() * 16; }
 
-// One stage's X of a math group from slabs of 32 rows, which TMA stored k by k with chunks XORed by k.
+constexpr int x_steps = block_k / 8 / x_sets;  // multiplications of k8 whose X one set holds
+
+// X of a math group, of a stage or of its half, from slabs of 32 rows, which TMA stored k by k with chunks XORed by k.
 struct RegisterX {
-    u32 at[block_k / 8][2][4];  // by multiplication and band
+    u32 at[x_steps][2][4];  // by multiplication and band
 
     __device__ __forceinline__ void load(u32 tile) {
         const u32 row = tile + warp_in_group() * slab_bytes + lane_t() * 128;
         const int chunk = row_chunk(lane_r()), t = lane_t();
 #pragma unroll
-        for (int i = 0; i < block_k / 4; ++i) {
+        for (int i = 0; i < 2 * x_steps; ++i) {
             u32 four[4];
             asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                          : "=r"(four[0]), "=r"(four[1]), "=r"(four[2]), "=r"(four[3])
@@ -184,11 +113,11 @@ struct RegisterX {
     }
 };
 
-// The multiplications of one stage, issued and committed as one group.
+// The multiplications of one stage, or of what one set of registers holds of it, issued and committed as one group.
 __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, const RegisterX& x, u32 tile_y, bool fresh) {
     wgmma_fence();
 #pragma unroll
-    for (int kk = 0; kk < block_k / 8; ++kk) {
+    for (int kk = 0; kk < x_steps; ++kk) {
         const u64 desc_y = matrix_descriptor(tile_y + kk * 32, 16, 1024, 128);
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
@@ -305,13 +234,42 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
 
 // ---- the math groups ----
 
+struct Turns {
+    int row0, steps, lane;
+    bool notifies;
+};
+
+// A tile's multiplications with two sets of registers, one for each half of a stage. Returns with the last stage's second half under way,
+// and which stage that is.
+__device__ __forceinline__ int multiply_in_turns(Sums& acc, const Ring& ring, Position& at, const Turns& turns) {
+    RegisterX first, second;
+    int previous = 0;
+#pragma unroll 1
+    for (int step = 0; step < turns.steps; ++step) {
+        barrier_wait(ring.full + at.stage * 8, at.parity);
+        const u32 tile_x = ring.x(at.stage) + turns.row0 * 128, tile_y = ring.y(at.stage);
+        first.load(tile_x);
+        multiply(acc, tile_x, first, tile_y, step == 0);
+        if (step > 0) {
+            wgmma_wait<1>();
+            release(ring, previous, turns.lane, turns.notifies);
+        }
+        second.load(tile_x + block_k / 2 * 128);
+        multiply(acc, tile_x, second, tile_y + block_k / 2 * 4, false);
+        wgmma_wait<1>();
+        previous = at.stage;
+        at.next(ring.stages);
+    }
+    return previous;
+}
+
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, u32 staging, int group, int rank) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
     const bool notifies = shares_with(lane, rank);
     const int steps = s.steps();
     Sums acc;
-    RegisterX x;
+    [[maybe_unused]] RegisterX x;
     Position at;
     int turn = 0;
     u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
@@ -330,25 +288,29 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             order_parity ^= 1;
         }
         int previous = 0;
+        if constexpr (x_sets == 2) {
+            previous = multiply_in_turns(acc, ring, at, {row0, steps, lane, notifies});
+        } else {
 #pragma unroll 1
-        for (int step = 0; step < steps; ++step) {
-            barrier_wait(ring.full + at.stage * 8, at.parity);
-            const u32 tile_x = ring.x(at.stage) + row0 * 128;  // rows and slabs alike take 128 bytes a row
-            if constexpr (x_in_registers) {
-                // The multiplications before must be over: their X is in the registers.
-                if (step > 0) {
-                    wgmma_wait<0>();
+            for (int step = 0; step < steps; ++step) {
+                barrier_wait(ring.full + at.stage * 8, at.parity);
+                const u32 tile_x = ring.x(at.stage) + row0 * 128;  // rows and slabs alike take 128 bytes a row
+                if constexpr (x_in_registers) {
+                    // The multiplications before must be over: their X is in the registers.
+                    if (step > 0) {
+                        wgmma_wait<0>();
+                        release(ring, previous, lane, notifies);
+                    }
+                    x.load(tile_x);
+                }
+                multiply(acc, tile_x, x, ring.y(at.stage), step == 0);
+                if (!x_in_registers && step > 0) {
+                    wgmma_wait<1>();
                     release(ring, previous, lane, notifies);
                 }
-                x.load(tile_x);
+                previous = at.stage;
+                at.next(ring.stages);
             }
-            multiply(acc, tile_x, x, ring.y(at.stage), step == 0);
-            if (!x_in_registers && step > 0) {
-                wgmma_wait<1>();
-                release(ring, previous, lane, notifies);
-            }
-            previous = at.stage;
-            at.next(ring.stages);
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
         const Tile tile = tile_at(s, index, rank);  // its divisions run under the last multiplications
@@ -397,30 +359,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     }
 }
 
-// A copy of an operand in the workspace with rows padded to 16 bytes: as it is stored, or transposed. Blocks of 32 x 8 threads take
-// squares of 32 elements.
+// A copy of an operand in the workspace with rows padded to 16 bytes: as it is stored, or transposed.
 extern "C" __global__ void __launch_bounds__(256)
     AUTOTUNE_ENTRY(_arrange)(const f32* from, f32* to, int rows, int cols, i64 ld, i64 ld_to, int batch, i64 stride, int transposes) {
-    __shared__ f32 square[32][33];
-    const i64 across = (cols + 31) / 32, squares = across * ((rows + 31) / 32);
-    const int x = static_cast<int>(threadIdx.x) % 32, y = static_cast<int>(threadIdx.x) / 32;
-    const i64 stride_to = static_cast<i64>(transposes ? cols : rows) * ld_to;
-    for (i64 at = blockIdx.x; at < squares * batch; at += gridDim.x) {
-        const f32* const source = from + at / squares * stride;
-        f32* const target = to + at / squares * stride_to;
-        const int row0 = static_cast<int>(at % squares / across) * 32, col0 = static_cast<int>(at % squares % across) * 32;
-#pragma unroll
-        for (int i = 0; i < 32; i += 8) {
-            const int row = row0 + y + i, col = col0 + x;
-            if (row < rows && col < cols) square[y + i][x] = source[row * ld + col];
-        }
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < 32; i += 8) {
-            const int row = (transposes ? col0 : row0) + y + i, col = (transposes ? row0 : col0) + x;
-            if (row < (transposes ? cols : rows) && col < (transposes ? rows : cols))
-                target[row * ld_to + col] = transposes ? square[x][y + i] : square[y + i][x];
-        }
-        __syncthreads();
-    }
+    arrange(from, to, rows, cols, ld, ld_to, batch, stride, transposes);
 }

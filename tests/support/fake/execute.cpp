@@ -60,7 +60,7 @@ Skipped& skipped() {
 
 CUresult compute(const Launch& launch, const Effects& effects) {
     if (const auto result = compute_harness(launch)) return *result;
-    if (const auto result = compute_pack(launch)) return *result;
+    if (const auto result = compute_copy(launch)) return *result;
     if (const auto gemm = gemm_view(launch)) return gemm->is_reference ? compute_reference(*gemm) : compute_gemm(*gemm, effects);
     if (const auto add = add_view(launch)) return add->is_reference ? compute_add_reference(*add) : compute_add(*add, effects);
     // A kernel of an op that the fake does not know: its reference is not known either, so comparing them must not fail.

@@ -64,6 +64,9 @@ void take_tensor_maps(const Launch& launch, GemmView& g) {
     take("map_b", g.b, g.ldb, g.stride_b);
     take(swaps ? "map_y" : "map_x", g.a, g.lda, g.stride_a);
     take(swaps ? "map_x" : "map_y", g.b, g.ldb, g.stride_b);
+    // Where neither operand lies along K, these find the one behind map_y in the workspace, transposed.
+    const bool arranges = launch.function->library->program.symbol.rfind("gemm_wgmma_tf32", 0) == 0;
+    if (arranges && g.trans_a && !g.trans_b) (swaps ? g.trans_a : g.trans_b) = !swaps;
 }
 
 }  // namespace
@@ -217,29 +220,34 @@ CUresult compute_reference(const GemmView& g) {
     return CUDA_SUCCESS;
 }
 
-std::optional<CUresult> compute_pack(const Launch& launch) {
-    if (launch.function->kernel->symbol.find("_pack") == std::string::npos) return std::nullopt;
+std::optional<CUresult> compute_copy(const Launch& launch) {
+    const std::string& symbol = launch.function->kernel->symbol;
+    if (symbol.find("_pack") == std::string::npos && symbol.find("_arrange") == std::string::npos) return std::nullopt;
     const std::int64_t rows = launch.integer("rows", 0);
     const std::int64_t cols = launch.integer("cols", 0);
     const std::int64_t batch = launch.integer("batch", 1);
     const std::int64_t ld = launch.integer("ld", cols);
-    const std::int64_t packed_ld = launch.integer("packed_ld", launch.integer("ld_packed", cols));
+    const bool transposes = launch.integer("transposes", 0) != 0;
+    const std::int64_t rows_to = transposes ? cols : rows, cols_to = transposes ? rows : cols;
+    const std::int64_t ld_to = launch.integer("packed_ld", launch.integer("ld_packed", launch.integer("ld_to", cols_to)));
     const std::int64_t stride = launch.integer("stride", 0);
-    const std::int64_t packed_stride = launch.integer("packed_stride", rows * packed_ld);
+    const std::int64_t stride_to = launch.integer("packed_stride", rows_to * ld_to);
     if (rows * cols * batch > kMostProducts) return CUDA_SUCCESS;
     const auto size = static_cast<std::int64_t>(size_bytes(type_of(launch.function->library->program.word("in_type", "f16"))));
     const Address from = launch.raw("from").value_or(0);
     const Address to = launch.raw("to").value_or(0);
     const auto bytes = static_cast<std::size_t>(size);
     if (!is_mapped(from, span(rows, cols, ld, batch, stride), bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (!is_mapped(to, span(rows, cols, packed_ld, batch, packed_stride), bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (!is_mapped(to, span(rows_to, cols_to, ld_to, batch, stride_to), bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     Pending::get().touch(from, static_cast<std::size_t>(span(rows, cols, ld, batch, stride)) * bytes);
-    Pending::get().touch(to, static_cast<std::size_t>(span(rows, cols, packed_ld, batch, packed_stride)) * bytes);
+    Pending::get().touch(to, static_cast<std::size_t>(span(rows_to, cols_to, ld_to, batch, stride_to)) * bytes);
     for (std::int64_t i = 0; i < rows * batch; ++i) {
-        const std::int64_t source = i / rows * stride + i % rows * ld;
-        const std::int64_t target = i / rows * packed_stride + i % rows * packed_ld;
-        std::memcpy(reinterpret_cast<std::byte*>(to) + target * size, reinterpret_cast<const std::byte*>(from) + source * size,
-                    static_cast<std::size_t>(cols * size));
+        for (std::int64_t j = 0; j < cols; ++j) {
+            const std::int64_t source = i / rows * stride + i % rows * ld + j;
+            const std::int64_t target = i / rows * stride_to + (transposes ? j * ld_to + i % rows : i % rows * ld_to + j);
+            std::memcpy(reinterpret_cast<std::byte*>(to) + target * size,
+                        reinterpret_cast<const std::byte*>(from) + source * size, bytes);
+        }
     }
     return CUDA_SUCCESS;
 }

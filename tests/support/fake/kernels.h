@@ -62,8 +62,8 @@ std::optional<AddView> add_view(const Launch& launch);
 CUresult compute_add(const AddView& add, const Effects& effects);
 CUresult compute_add_reference(const AddView& add);
 
-// Copies of unaligned operands to aligned rows, `_pack...`; nullopt: another kernel.
-std::optional<CUresult> compute_pack(const Launch& launch);
+// Copies of operands in the workspace, with aligned rows (`_pack...`) or also transposed (`_arrange`); nullopt: another kernel.
+std::optional<CUresult> compute_copy(const Launch& launch);
 // nullopt: no kernel of the harness.
 std::optional<CUresult> compute_harness(const Launch& launch);
 

@@ -72,6 +72,20 @@ TEST(Product, LogsWhatItsWorkersDo) {
     EXPECT_THAT(whole, testing::ContainsRegex("info +autotune: exit code 0\n$"));
 }
 
+// The operand on wgmma's N side lies along K: with A and B both stored the other way one is transposed first, and rows that are
+// not aligned are copied.
+TEST(Product, VerifiesProductsWhoseOperandsAreArrangedFirst) {
+    const std::vector<std::vector<std::string>> cases = {
+        {"--op", "tf32gemm", "--layout", "tn", "--family", "gemm/wgmma_tf32"},
+        {"--op", "sgemm_tc", "--layout", "nn", "--align", "4", "--family", "gemm/wgmma_tf32x3"}};
+    for (const std::vector<std::string>& words : cases) {
+        Sandbox machine;
+        const Outcome timed = run(machine, plus({"bench", "--shape", "33x34x20", "--rounds", "3", "--burst", "--json"}, words));
+        ASSERT_EQ(timed.exit_code, 0) << timed.err;
+        for (const json& row : json::parse(timed.out)["rows"]) EXPECT_EQ(row["status"], "ok") << row;
+    }
+}
+
 TEST(Product, TunesVerifiesAndRemembers) {
     Sandbox machine;
     const Outcome first = run(machine, plus(kTune, {"--json"}));

@@ -45,6 +45,48 @@ template <class... Operands>
 inline void cp_async_bulk_prefetch_tensor_3d_L2_global_tile(const Operands&...) {}
 inline void wgmma_fence_sync_aligned() {}
 
+// ---- tensor maps that a kernel makes: in shared memory, in the machine's own form ----
+
+inline TensorMap& map_at(u32 at) {
+    if (at % 128 != 0) trap();
+    return *reinterpret_cast<TensorMap*>(shared(at));
+}
+inline void tensormap_replace_tile_global_address_shared_cta_b1024_b64(u32 at, const void* base) {
+    map_at(at).base = static_cast<unsigned char*>(const_cast<void*>(base));
+}
+inline void tensormap_replace_tile_rank_shared_cta_b1024_b32(u32 at, u32 less_one) {
+    map_at(at).rank = static_cast<u16>(less_one + 1);
+}
+inline void tensormap_replace_tile_global_dim_shared_cta_b1024_b32(u32 at, int ordinal, u32 extent) {
+    map_at(at).extents[ordinal] = extent;
+}
+inline void tensormap_replace_tile_box_dim_shared_cta_b1024_b32(u32 at, int ordinal, u32 extent) {
+    map_at(at).boxes[ordinal] = extent;
+}
+inline void tensormap_replace_tile_element_stride_shared_cta_b1024_b32(u32, int, u32 stride) {
+    if (stride != 1) trap();
+}
+inline void tensormap_replace_tile_global_stride_shared_cta_b1024_b64(u32 at, int ordinal, u64 bytes) {
+    map_at(at).strides[ordinal] = bytes;
+}
+inline void tensormap_replace_tile_elemtype_shared_cta_b1024_b32(u32 at, int type) {
+    constexpr u16 sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2};  // u8, u16, u32, s32, u64, s64, f16, f32, f32 flushed, f64, bf16
+    map_at(at).element_bytes = sizes[type];
+}
+inline void tensormap_replace_tile_interleave_layout_shared_cta_b1024_b32(u32, int layout) {
+    if (layout != 0) trap();
+}
+inline void tensormap_replace_tile_swizzle_mode_shared_cta_b1024_b32(u32 at, int mode) {
+    map_at(at).swizzle_bytes = static_cast<u16>(mode == 0 ? 0 : 16 << mode);
+}
+inline void tensormap_replace_tile_fill_mode_shared_cta_b1024_b32(u32, int mode) {
+    if (mode != 0) trap();
+}
+inline void tensormap_cp_fenceproxy_global_shared_cta_tensormap_generic_release_gpu_sync_aligned(void* to, u32 from, int bytes) {
+    __builtin_memcpy(to, &map_at(from), static_cast<unsigned long>(bytes));
+}
+inline void fence_proxy_tensormap_generic_acquire_gpu(const void*, int) {}
+
 // ---- memory ----
 
 inline void st_shared_v4_f32(u32 at, float x, float y, float z, float w) {
