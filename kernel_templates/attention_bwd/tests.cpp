@@ -38,6 +38,13 @@ double sum_error(const View& view) {
     return kUnit * (is_strict ? random : std::max(random, count / 8));
 }
 
+// Of queries and keys of -kLow and kLow: the score of every pair, so that weights are 1.
+constexpr float kLow = 12;
+float low_lse(const Problem& problem) {
+    const double scale = problem.scalars[attention::kScale].number();
+    return static_cast<float>(-scale * kLow * kLow * static_cast<double>(View(problem).d));
+}
+
 }  // namespace
 
 std::vector<OpTest> tests(const Problem& problem) {
@@ -50,6 +57,9 @@ std::vector<OpTest> tests(const Problem& problem) {
         test_of("zero_keys", {signs, none, signs, signs, none, signs}),
         // Rows without a key have weights of 0, whatever their scores would give.
         test_of("masked", {normal, normal, normal, normal, Fill::constant(-std::numeric_limits<float>::infinity()), normal}),
+        // Scores far below 0, where a key that is not there, with a score of 0, would have an infinite weight.
+        test_of("low_scores",
+                {Fill::constant(-kLow), Fill::constant(kLow), signs, signs, Fill::constant(low_lse(problem)), signs}),
         test_of("numeric", {normal, normal, normal, normal, lse, normal}),
     };
     all.back().is_typical = true;

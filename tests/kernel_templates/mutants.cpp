@@ -686,6 +686,79 @@ std::vector<Mutant> attention_bwd_two_pass() {
     });
 }
 
+std::vector<Mutant> attention_bwd_wgmma() {
+    return of_attention("attention_bwd/wgmma", {
+        {.name = "delta_forgotten", .file = "attention_bwd/wgmma_parts.cuh",
+         .find = "delta_out[to] = row < rows ? sum : 0.0f;", .replace = "delta_out[to] = 0.0f;"},
+        {.name = "dq_without_scale",
+         .find = "row, rows, dq, scale);", .replace = "row, rows, dq, 1.0f);"},
+        {.name = "dk_without_scale",
+         .find = "row, keys, dk, scale);", .replace = "row, keys, dk, 1.0f);"},
+        {.name = "dv_with_scale",
+         .find = "row, keys, d_v, 1.0f);", .replace = "row, keys, d_v, scale);"},
+        {.name = "a_head_of_the_group_is_lost",
+         .find = "kv_heads * group + head;", .replace = "kv_heads * group + place.head * group;",
+         .shape = "1x4x100x64", .options = {{"kv-heads", "2"}}},
+        {.name = "rows_without_weight_weigh", .file = "attention_bwd/wgmma_parts.cuh",
+         .find = "lse_out[to] = log == attention::minus_infinity() ? -log : log;", .replace = "lse_out[to] = log;"},
+        {.name = "mask_off_by_one", .file = "attention_bwd/wgmma_parts.cuh",
+         .find = "column < end[r] ?", .replace = "column <= end[r] ?"},
+        {.name = "keys_pass_not_masked",
+         .find = "if constexpr (is_masked) cut(s, mask, row, n * k_block_q", .replace = "if constexpr (false) cut(s, mask, row, n * k_block_q"},
+        {.name = "diagonal_tile_taken_for_a_whole_one",
+         .find = "mask.first_full_tile(row0 + 63, k_block_q)", .replace = "mask.first_full_tile(row0, k_block_q)"},
+        {.name = "delta_of_the_row_beside",
+         .find = "(i % 2 == 0 ? delta.x : delta.y)", .replace = "delta.x"},
+        {.name = "last_key_tile_not_cut",
+         .find = "step.first<true>(at, n, ds);", .replace = "step.first<false>(at, n, ds);"},
+        {.name = "stage_released_before_dq_has_read_it",
+         .find = "        wgmma_wait<0>();\n        release(shared.empty(before.at));",
+         .replace = "        release(shared.empty(before.at));\n        wgmma_wait<0>();",
+         .config = "q_groups=1 q_block_k=32 q_stages=2", .races = true},
+        {.name = "sums_not_waited_for",
+         .find = "descriptor_at(step.k_by_rows, at.at * QueryShared::k_bytes));\n        wgmma_commit();\n        wgmma_wait<0>();",
+         .replace = "descriptor_at(step.k_by_rows, at.at * QueryShared::k_bytes));\n        wgmma_commit();", .races = true},
+    });
+}
+
+std::vector<Mutant> attention_bwd_one_pass() {
+    return of_attention("attention_bwd/one_pass", {
+        {.name = "dq_without_scale",
+         .find = "+ slot % 4] * scale;", .replace = "+ slot % 4];"},
+        {.name = "dk_without_scale",
+         .find = "row, keys, dk, scale);", .replace = "row, keys, dk, 1.0f);"},
+        {.name = "a_head_of_the_group_is_lost",
+         .find = "const int head = walk.plane - place.batch * heads,", .replace = "const int head = (walk.plane - place.batch * heads) / 2 * 2,",
+         .shape = "1x4x100x64", .options = {{"kv-heads", "2"}}},
+        {.name = "scores_not_masked",
+         .find = "cut(s, mask, row, n * block_q + static_cast<int>(threadIdx.x % 4 * 2));", .replace = "(void)n;"},
+        {.name = "keys_behind_the_last_weigh",
+         .find = "if (keys_left <= i / 2 % 2 * 8) s[i]", .replace = "if (keys_left <= -1000) s[i]", .options = {{"mask", "none"}}},
+        {.name = "the_first_adds_to_what_lies_there",
+         .find = "if (turn > 0) {", .replace = "if (turn >= 0) {"},
+        {.name = "turns_in_the_other_order", .file = "attention_bwd/one_pass/key_order.cuh",
+         .find = "descending ? range.end - 1 - keys : keys - range.first", .replace = "keys - range.first"},
+        {.name = "sums_of_the_tile_beside",
+         .find = "return static_cast<long long>(at.plane) * tiles + at.tile;", .replace = "return static_cast<long long>(at.plane) * tiles;"},
+        {.name = "swizzle_of_ds",
+         .find = "((chunk % chunks) ^ swizzle) * 16", .replace = "(chunk % chunks) * 16"},
+        {.name = "groups_exchange_their_rows_of_ds",
+         .find = "in_group = m / 64 + n / dq_columns * dq_m_blocks;", .replace = "in_group = 1 - m / 64;"},
+        {.name = "groups_do_not_wait_for_each_other",
+         .find = "        named_barrier(1, math_threads);\n", .replace = "", .races = true},
+        {.name = "ds_overwritten_early",
+         .find = "            if constexpr (ds_buffers == 1) named_barrier(2, math_threads);  // all have taken dQ of the tile before\n", .replace = "",
+         .config = "ds_buffers=1 block_q=64", .races = true},
+        {.name = "stage_released_before_dk_has_read_it",
+         .find = "        issue_dq(dq, ds_buffers == 1 ? 0 : buffer);\n        wgmma_wait<1>();",
+         .replace = "        issue_dq(dq, ds_buffers == 1 ? 0 : buffer);\n        wgmma_wait<2>();",
+         .config = "groups=1 block_q=64", .races = true},
+        {.name = "dq_overwritten_before_it_is_added",
+         .find = "            barrier_wait(shared.dq_empty(at.at), at.parity ^ 1);\n", .replace = "",
+         .config = "groups=1 block_q=64", .races = true},
+    });
+}
+
 std::vector<Mutant> attention_bwd_simt() {
     return of_attention("attention_bwd/simt", {
         {.name = "delta_forgotten",
@@ -857,9 +930,10 @@ const std::vector<Mutant>& overlap_mutants() {
 const std::vector<Mutant>& mutants() {
     static const std::vector<Mutant> all = [] {
         std::vector<Mutant> list;
-        for (const auto& part : {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8(), attention_naive(),
-                                 attention_simt(), attention_mma(), attention_split(), attention_bwd_two_pass(),
-                                 attention_bwd_simt(), softmax_rows(), softmax_bulk(), simt_f32(), tf32()})
+        for (const auto& part :
+             {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8(), attention_naive(), attention_simt(),
+              attention_mma(), attention_split(), attention_bwd_two_pass(), attention_bwd_wgmma(), attention_bwd_one_pass(),
+              attention_bwd_simt(), softmax_rows(), softmax_bulk(), simt_f32(), tf32()})
             list.insert(list.end(), part.begin(), part.end());
         return list;
     }();
@@ -867,10 +941,15 @@ const std::vector<Mutant>& mutants() {
 }
 
 bool runs_on_host(const Mutant& mutant) {
-    constexpr std::array families = {
-        "attention/naive", "attention/simt", "attention/mma", "attention/split", "attention_bwd/two_pass", "attention_bwd/simt",
-        "gemm/mma",        "gemm/mma_tf32",  "gemm/simt",     "gemm/simt_f32",   "softmax/rows",           "softmax/bulk"};
-    return std::find(families.begin(), families.end(), mutant.family) != families.end();
+    constexpr std::array without = {"gemm/wmma", "gemm/wmma_tf32", "gemm/mma_fp8"};  // instructions that do not run there
+    const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+    const bool has_cluster =
+        has(mutant.config, "cluster_m=2") || has(mutant.config, "cluster_n=2") || has(mutant.config, "cluster_k=2");
+    const bool lacks_a_fence = has(mutant.find, "fence");                      // which has no effect there
+    const bool lacks_digits = mutant.name == "wgmma_fp8_promotion_forgotten";  // sums have all of them there
+    const bool is_large = mutant.races && has(mutant.family, "gemm/wgmma");    // tiles are wider than what runs there quickly
+    return !has_cluster && !lacks_a_fence && !lacks_digits && !is_large &&
+           std::find(without.begin(), without.end(), mutant.family) == without.end();
 }
 
 std::string text_of_template(const Catalogue& catalogue, const std::string& path) {

@@ -29,7 +29,8 @@ std::vector<Swept> swept() {
     std::vector<Swept> all;
     for (const auto& [family, dtype] : std::vector<std::pair<std::string, std::string>>{
              {"attention/naive", "f16"}, {"attention/simt", "f32"}, {"attention/simt", "bf16"}, {"attention/mma", "bf16"},
-             {"attention_bwd/two_pass", "bf16"}, {"attention_bwd/simt", "f32"}}) {
+             {"attention_bwd/two_pass", "bf16"}, {"attention_bwd/simt", "f32"}, {"attention/wgmma", "bf16"}, {"attention_bwd/wgmma", "bf16"},
+             {"attention_bwd/one_pass", "bf16"}}) {
         const bool is_forward = family.starts_with("attention/");
         for (auto options : std::vector<std::map<std::string, std::string>>{
                  {{"mask", "none"}, {"kv-len", "77"}, {"kv-heads", "1"}}, {{"mask", "causal_bottom_right"}, {"kv-len", "60"}},
@@ -46,6 +47,9 @@ std::vector<Swept> swept() {
     all.push_back({"attention/mma", "1x1x70x96", {{"dtype", "bf16"}, {"mask", "window"}, {"left", "0"}}});
     all.push_back({"attention_bwd/two_pass", "1x2x70x128", {{"dtype", "f16"}, {"kv-heads", "1"}, {"mask", "causal"}}});
     all.push_back({"attention_bwd/two_pass", "1x1x70x96", {{"dtype", "bf16"}, {"mask", "window_bottom_right"}, {"left", "30"}}});
+    all.push_back({"attention_bwd/wgmma", "1x2x170x128", {{"dtype", "f16"}, {"kv-heads", "1"}, {"mask", "causal"}}});
+    all.push_back({"attention_bwd/one_pass", "1x2x170x128", {{"dtype", "f16"}, {"kv-heads", "1"}, {"mask", "causal"}}});
+    all.push_back({"attention_bwd/one_pass", "1x2x270x64", {{"dtype", "bf16"}, {"mask", "causal"}, {"deterministic", "any"}}});
     all.push_back({"attention_bwd/simt", "1x1x70x256", {{"dtype", "bf16"}, {"mask", "causal"}}});
     all.push_back({"attention/split", "1x6x3x64", {{"dtype", "bf16"}, {"kv-heads", "1"}, {"kv-len", "333"}, {"lse", "yes"}}});
     all.push_back({"attention/split", "2x4x5x128", {{"dtype", "f16"}, {"kv-heads", "2"}, {"kv-len", "150"}, {"mask", "causal_bottom_right"}}});
@@ -84,7 +88,7 @@ TEST_P(Sweep, EveryConfigPassesTheTestsOfItsOp) {
     const Family& family = *catalogue.find_family(GetParam().family);
     const std::string op = GetParam().family.substr(0, GetParam().family.find('/'));
     const Problem problem = catalogue.problem({op, GetParam().shape, GetParam().options});
-    const SearchSpace rules = family.rules(problem, reference_device(host_cuda::kArch).value());
+    const SearchSpace rules = family.rules(problem, host_cuda::device_for(family, problem));
     const char* const wanted = std::getenv("AUTOTUNE_HOST_CONFIGS");
     std::mt19937 random(7);
     for (int left = wanted == nullptr ? 10 : std::atoi(wanted); left > 0; --left) {

@@ -5,29 +5,24 @@
 #include <functional>
 #include <utility>
 
-#include "kernel_templates/attention_bwd/bwd_problem.h"
+#include "kernel_templates/attention_bwd/wgmma_launch.h"
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/registry.h"
 
 namespace autotune {
 namespace {
 
+using attention_bwd::add_strides;
 using attention_bwd::ceil_div;
-using attention_bwd::round_up;
+using attention_bwd::heads_at_once;
+using attention_bwd::padded;
+using attention_bwd::padded_rows;
+using attention_bwd::pass_arguments;
+using attention_bwd::registers_of;
+using attention_bwd::vector_bytes;
 using attention_bwd::View;
 using gemm::i32;
 using std::int64_t;
-
-constexpr int64_t kMostRegisters = 240;  // of a math group's thread, with one or two of them
-constexpr int64_t kRowsPadding = 128;    // of the workspace's rows: as many as the largest tile of queries has
-
-// Columns of a tile in shared memory, whole swizzle spans; and elements of such a span.
-int64_t padded(int64_t columns) {
-    return round_up(columns, 32);
-}
-int64_t span_of(int64_t columns) {
-    return padded(columns) % 64 == 0 ? 64 : 32;
-}
 
 struct Shape {
     int64_t q_groups, q_block_k, q_stages, k_groups, k_block_q, k_stages, tile_order, l2_group_mib, pdl;
@@ -58,9 +53,6 @@ struct Shape {
     static int64_t columns(const View& view) { return padded(view.d) + padded(view.dv); }
 };
 
-int64_t registers_of(int64_t groups) {
-    return groups == 3 ? 160 : kMostRegisters;
-}
 // dQ, scores, their gradients, the latter again as an operand.
 int64_t q_registers(const View& view, int64_t block_k) {
     return padded(view.d) / 2 + block_k + block_k / 4 + 32;
@@ -151,81 +143,12 @@ Config usual_config(const View& view, const SearchSpace& space) {
 
 // ---- the launch ----
 
-TensorMapArg map_of(const Problem& problem, int index, int64_t rows) {
-    const Tensor& tensor = problem.tensors[static_cast<std::size_t>(index)];
-    const auto extent = [&](int dim) { return static_cast<std::uint64_t>(tensor.dims[static_cast<std::size_t>(dim)].extent); };
-    // A dimension of one has any stride; TMA wants one that is a multiple of 16 bytes.
-    const auto stride = [&](int dim) {
-        const Dim& of = tensor.dims[static_cast<std::size_t>(dim)];
-        return static_cast<std::uint64_t>((of.extent == 1 ? padded(tensor.dims[attention::kColumn].extent) : of.stride) * 2);
-    };
-    const auto columns = static_cast<int64_t>(extent(attention::kColumn));
-    TensorMapArg map;
-    map.tensor = index;
-    map.rank = 4;
-    map.dims = {extent(attention::kColumn), extent(attention::kRow), extent(attention::kHead), extent(attention::kBatch), 0};
-    map.strides_bytes = {stride(attention::kRow), stride(attention::kHead), stride(attention::kBatch), 0};
-    map.box = {static_cast<std::uint32_t>(span_of(columns)), static_cast<std::uint32_t>(rows), 1, 1, 0};
-    map.tma_swizzle_bytes = static_cast<int>(span_of(columns) * 2);
-    map.l2_promotion_bytes = 256;
-    return map;
-}
-
-void add_strides(std::vector<Argument>& to, const attention::Strides& strides) {
-    for (const int64_t stride : {strides.batch, strides.head, strides.row}) to.push_back(I64Arg{stride});
-}
-
-// Rows of the workspace's vectors, whole tiles of queries.
-int64_t padded_rows(const View& view) {
-    return round_up(view.q_len, kRowsPadding) + kRowsPadding;
-}
-int64_t vector_bytes(const View& view) {
-    return view.b * view.q_heads * padded_rows(view) * 4;
-}
-
-// How many heads, of those that own tiles, are worked on together: those whose other side takes up to the size that is asked for.
-int64_t heads_at_once(const View& view, const Shape& s, int64_t other_len, int64_t heads) {
-    if (s.l2_group_mib == 0) return 1;
-    const int64_t bytes = other_len * (view.d + view.dv) * view.element_bytes;
-    return std::clamp<int64_t>(s.l2_group_mib * 1024 * 1024 / bytes, 1, view.b * heads);
-}
-
-LaunchStep prepare_step(const View& view, const Shape& s) {
-    LaunchStep step;
-    step.entry = "_prepare";
-    step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * (padded_rows(view) / 16)), 1, 1};
-    step.block = {256, 1, 1};
-    step.programmatic_dependent = s.pdl != 0;
-    step.arguments = {TensorArg{attention_bwd::kDo},
-                      TensorArg{attention_bwd::kO},
-                      TensorArg{attention_bwd::kLse},
-                      WorkspaceArg{0},
-                      WorkspaceArg{static_cast<std::size_t>(vector_bytes(view))},
-                      i32(view.q_heads),
-                      i32(view.q_len),
-                      i32(padded_rows(view))};
-    add_strides(step.arguments, view.do_strides);
-    add_strides(step.arguments, view.strides[attention_bwd::kO]);
-    return step;
-}
-
-// What the kernels of both passes are called with first: the four maps and the prepared vectors.
-std::vector<Argument> pass_arguments(const Problem& problem, const View& view, int64_t query_rows, int64_t key_rows) {
-    return {map_of(problem, attention_bwd::kQ, query_rows),
-            map_of(problem, attention_bwd::kDo, query_rows),
-            map_of(problem, attention_bwd::kK, key_rows),
-            map_of(problem, attention_bwd::kV, key_rows),
-            WorkspaceArg{0},
-            WorkspaceArg{static_cast<std::size_t>(vector_bytes(view))}};
-}
-
 LaunchStep query_step(const Problem& problem, const View& view, const Shape& s) {
     const int64_t tiles = ceil_div(view.q_len, s.q_rows()), all = tiles * view.q_heads * view.b;
     LaunchStep step;
     step.grid = {static_cast<std::uint32_t>(all), 1, 1};
     step.block = {static_cast<std::uint32_t>(128 * (s.q_groups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.q_smem_bytes(view));
-    step.programmatic_dependent = s.pdl != 0;
     step.arguments = pass_arguments(problem, view, s.q_rows(), s.q_block_k);
     const std::vector<Argument> rest = {TensorArg{attention_bwd::kDq},
                                         ScalarArg{attention::kScale},
@@ -238,7 +161,8 @@ LaunchStep query_step(const Problem& problem, const View& view, const Shape& s) 
                                         i32(view.band.high)};
     step.arguments.insert(step.arguments.end(), rest.begin(), rest.end());
     add_strides(step.arguments, view.dq_strides);
-    const int64_t at_once = std::min(heads_at_once(view, s, view.kv_len, view.kv_heads) * view.group(), view.b * view.q_heads);
+    const int64_t at_once =
+        std::min(heads_at_once(view, s.l2_group_mib, view.kv_len, view.kv_heads) * view.group(), view.b * view.q_heads);
     for (const int64_t value : {tiles, all, s.l2_group_mib == 0 ? 1 : at_once, s.tile_order})
         step.arguments.push_back(i32(value));
     return step;
@@ -251,7 +175,6 @@ LaunchStep key_step(const Problem& problem, const View& view, const Shape& s) {
     step.grid = {static_cast<std::uint32_t>(all), 1, 1};
     step.block = {static_cast<std::uint32_t>(128 * (s.k_groups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.k_smem_bytes(view));
-    step.programmatic_dependent = s.pdl != 0;
     step.arguments = pass_arguments(problem, view, s.k_block_q, s.k_rows());
     const std::vector<Argument> rest = {TensorArg{attention_bwd::kDk},
                                         TensorArg{attention_bwd::kDv},
@@ -267,7 +190,7 @@ LaunchStep key_step(const Problem& problem, const View& view, const Shape& s) {
     add_strides(step.arguments, view.dk_strides);
     add_strides(step.arguments, view.dv_strides);
     // The first keys are those that most queries see: they come first in any order.
-    for (const int64_t value : {tiles, all, heads_at_once(view, s, view.q_len, view.kv_heads), int64_t{0}})
+    for (const int64_t value : {tiles, all, heads_at_once(view, s.l2_group_mib, view.q_len, view.kv_heads), int64_t{0}})
         step.arguments.push_back(i32(value));
     return step;
 }
@@ -308,14 +231,9 @@ class AttentionBwdWgmma final : public Family {
     int ladder_rung() const override { return 40; }
 
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
-        if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
         const View view(problem);
-        if (view.type != DType::bf16 && view.type != DType::f16) return "it multiplies bf16 and f16";
-        const int least = std::min({*std::min_element(view.align.begin(), view.align.end()), view.align_do, view.align_dq,
-                                    view.align_dk, view.align_dv});
-        if (least < 16) return "TMA and 16-byte accesses take rows that begin at multiples of 16 bytes";
-        if (k_registers(view, 32) > kMostRegisters) return "dK and dV of so many columns exceed the registers of a warpgroup";
-        if (auto reason = attention::refuses_grid(view, 16)) return reason;
+        if (auto reason = attention_bwd::refuses_wgmma(view, device)) return reason;
+        if (k_registers(view, 32) > registers_of(1)) return "dK and dV of so many columns exceed the registers of a warpgroup";
         return std::nullopt;
     }
 
@@ -344,14 +262,7 @@ class AttentionBwdWgmma final : public Family {
         return space;
     }
 
-    std::vector<Binding> facts(const Problem& problem) const override {
-        const View view(problem);
-        return {{"element_type", view.type},
-                {"d", view.d},
-                {"dv", view.dv},
-                {"has_low", int64_t{view.band.has_low}},
-                {"has_high", int64_t{view.band.has_high}}};
-    }
+    std::vector<Binding> facts(const Problem& problem) const override { return attention_bwd::wgmma_facts(problem); }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
         const View view(problem);
@@ -359,7 +270,8 @@ class AttentionBwdWgmma final : public Family {
         if (view.rows() == 0 || view.kv_len == 0) return plan;
         const Shape s(config);
         plan.workspace_bytes = static_cast<std::size_t>(2 * vector_bytes(view));
-        plan.steps = {prepare_step(view, s), query_step(problem, view, s), key_step(problem, view, s)};
+        plan.steps = {attention_bwd::prepare_step(view), query_step(problem, view, s), key_step(problem, view, s)};
+        for (LaunchStep& step : plan.steps) step.programmatic_dependent = s.pdl != 0;
         return plan;
     }
 

@@ -156,6 +156,11 @@ void BlockMachine::trap() {
     fail("comes to a trap");
 }
 
+void BlockMachine::pause() {
+    was_progress_ = true;
+    if (schedule_.late_products) wait_a_turn();
+}
+
 void BlockMachine::wait_a_turn() {
     warp_of(running_).polling |= 1U << running_ % 32;
     current().waits_at = "an mbarrier";

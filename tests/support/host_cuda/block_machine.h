@@ -22,7 +22,8 @@ using ::host_cuda::u64;
 // Where correct kernels have a choice: each order shows other missing barriers, and late copies show missing waits.
 struct Schedule {
     bool last_thread_first = false;  // of the threads that can run, the last one does
-    bool late_copies = false;        // copies and wgmma happen when they are waited for, not when they are issued
+    bool late_copies = false;        // copies happen when they are waited for, not when they are issued
+    bool late_products = false;      // wgmma likewise
 };
 
 // What a kernel did that no kernel may do, in one sentence. `address`: of an access to protected memory.
@@ -56,6 +57,7 @@ class BlockMachine final : public ::host_cuda::Machine {
     void commit_products() override;
     void wait_for_products(int pending_groups) override;
     void trap() override;
+    void pause() override;
     void wait_a_turn() override;
     u16 to_half(double value) override;
     u16 to_bfloat(double value) override;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <sstream>
+#include <string_view>
 
 #include "kernel_templates/common/harness.h"
 #include "src/core/error.h"
@@ -40,14 +42,16 @@ struct Run {
     Side side;
 };
 constexpr Run kRuns[] = {{{.last_thread_first = false, .late_copies = true}, Side::end},
-                         {{.last_thread_first = true, .late_copies = false}, Side::begin}};
+                         {{.last_thread_first = true, .late_products = true}, Side::begin},
+                         {{.last_thread_first = false, .late_products = true}, Side::end}};
+// The last one differs in when products happen, which earlier architectures do not leave open.
+std::span<const Run> runs_on(std::string_view arch) {
+    return std::span(kRuns).first(arch == kLaterArch ? 3 : 2);
+}
 
 // What the family runs on here.
 const char* arch_for(const Family& family, const Problem& problem) {
     return family.refuses(problem, reference_device(kArch).value()) ? kLaterArch : kArch;
-}
-Device device_for(const Family& family, const Problem& problem) {
-    return reference_device(arch_for(family, problem)).value();
 }
 
 jit::Rendered rendered(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config) {
@@ -70,15 +74,15 @@ std::string spelled_facts(const Family& family, const Problem& problem) {
 
 class Examiner {
   public:
-    Examiner(HostKernel& kernel, const LaunchPlan& plan, const Op& op, const Problem& problem)
-        : kernel_(kernel), plan_(plan), op_(op), problem_(problem) {}
+    Examiner(HostKernel& kernel, const LaunchPlan& plan, const Op& op, const Problem& problem, std::span<const Run> runs)
+        : kernel_(kernel), plan_(plan), op_(op), problem_(problem), runs_(runs) {}
 
     std::string examine(const OpTest& test) {
         const std::vector<std::vector<double>> tensors = filled_tensors(problem_, test);
         const std::vector<Bits> before = contents_of(problem_, tensors);
         const std::vector<Expected> expected = op_.reference_on_host(problem_, test, tensors);
         std::vector<Bits> first;
-        for (const Run& run : kRuns) {
+        for (const Run& run : runs_) {
             const LaunchMemory memory(problem_, plan_, before, run.side);
             if (const std::string wrong = run_once(memory, run.schedule); !wrong.empty()) return test.name + " test: " + wrong;
             for (std::size_t i = 0; i < test.outputs.size(); ++i)
@@ -114,9 +118,14 @@ class Examiner {
     const LaunchPlan& plan_;
     const Op& op_;
     const Problem& problem_;
+    std::span<const Run> runs_;
 };
 
 }  // namespace
+
+Device device_for(const Family& family, const Problem& problem) {
+    return reference_device(arch_for(family, problem)).value();
+}
 
 std::vector<Expected> HostReference::compute(const Problem& problem, const OpTest& test) {
     const LaunchPlan plan = op_.reference_plan(problem, test);
@@ -154,7 +163,7 @@ std::string HostCandidate::examine(const Problem& problem) {
     check(spelled_facts(family_, problem) == facts_, "the problem needs another text than " + facts_);
     const Op& op = catalogue_.op_of(problem);
     const LaunchPlan plan = family_.plan(problem, config_, device_for(family_, problem));
-    Examiner examiner(kernel_, plan, op, problem);
+    Examiner examiner(kernel_, plan, op, problem, runs_on(arch_for(family_, problem)));
     for (const OpTest& test : op.tests(problem))
         if (const std::string wrong = examiner.examine(test); !wrong.empty()) return wrong;
     return "";

@@ -8,6 +8,9 @@
 
 namespace autotune::test::host_cuda {
 
+// What a candidate of the family is planned for: kArch, or kLaterArch if it refuses that.
+Device device_for(const Family& family, const Problem& problem);
+
 // The family's default for a problem with `changes`: "stages=2 warps=4". Throws Error{usage} if that is not legal.
 Config config_with(const Family& family, const Problem& problem, const std::string& changes);
 
@@ -18,10 +21,11 @@ class HostCandidate {
     // REQUIRES: the catalogue outlives this.
     HostCandidate(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config);
 
-    // The tests that the op has for a problem, by its own judge on the host and within its own bounds, in two schedules each.
-    // Beyond the answers: nothing but the outputs' elements is written, nothing outside a tensor is read, workspace that was zero
-    // is zero again, and every schedule gives the same bits of the typical test. Empty if all is well; else what was wrong first.
-    // REQUIRES: the problem has the facts of the one that this was made for (throws Error{internal} otherwise).
+    // The tests that the op has for a problem, by its own judge on the host and within its own bounds, in two schedules each, or
+    // three on sm_90a. Beyond the answers: nothing but the outputs' elements is written, nothing outside a tensor is read,
+    // workspace that was zero is zero again, and every schedule gives the same bits of the typical test. Empty if all is well;
+    // else what was wrong first. REQUIRES: the problem has the facts of the one that this was made for (throws Error{internal}
+    // otherwise).
     std::string examine(const Problem& problem);
 
   private:

@@ -149,7 +149,7 @@ void BlockMachine::multiply_group(const GroupProduct& product) {
         WarpProduct all;
         for (int lane = 0; lane < 32; ++lane) all.lanes[lane] = *static_cast<const Mine*>(lanes[lane])->product;
         all.first_row = machine.running_ / 32 % 4 * 16;
-        if (machine.schedule_.late_copies) {
+        if (machine.schedule_.late_products) {
             machine.warp_of(machine.running_).open_products.push_back(all);
         } else {
             machine.perform(all);

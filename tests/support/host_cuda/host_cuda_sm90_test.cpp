@@ -90,7 +90,7 @@ TextKernel& hopper_kernel() {
 }
 
 constexpr Schedule kSchedules[] = {{.last_thread_first = false, .late_copies = true},
-                                   {.last_thread_first = true, .late_copies = false}};
+                                   {.last_thread_first = true, .late_products = true}};
 
 // 8 rows of 16 elements.
 struct Source {
@@ -170,7 +170,7 @@ TEST(HostCudaProduct, SumsThatAreNotWaitedForAreOld) {
     put(memory, 0, 0x4040);
     put(memory, 8192, 0x40A0);
     std::array<float, 1024> out{};
-    hopper_kernel().launch("_product", 128, {word(memory.data()), word(out.data()), 0}, {.late_copies = true});
+    hopper_kernel().launch("_product", 128, {word(memory.data()), word(out.data()), 0}, {.late_products = true});
     EXPECT_EQ(out[0], 0.5F);
 }
 

@@ -111,6 +111,8 @@ class Machine {
 
     // Ends the kernel with a fault.
     virtual void trap() = 0;
+    // Where late products are asked for, the other threads run first, who may write what the products have still to read.
+    virtual void pause() = 0;
     // Lets the other threads run before one asks again for what is not there yet.
     virtual void wait_a_turn() = 0;
 

@@ -13,6 +13,7 @@ inline void mbarrier_init_shared_cta_b64(u32 at, u32 arrivals) {
 }
 inline void mbarrier_arrive_shared_cta_b64(Sink, u32 at) {
     mbarrier(at).arrive();
+    host_cuda_machine->pause();
 }
 inline void mbarrier_arrive_expect_tx_shared_cta_b64(Sink, u32 at, u32 bytes) {
     mbarrier(at).expect(bytes);

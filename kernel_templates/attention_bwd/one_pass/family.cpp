@@ -1,0 +1,305 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "kernel_templates/attention_bwd/wgmma_launch.h"
+#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/registry.h"
+#include "kernel_templates/structured_family.h"
+
+namespace autotune {
+namespace {
+
+using attention_bwd::add_strides;
+using attention_bwd::ceil_div;
+using attention_bwd::heads_at_once;
+using attention_bwd::padded;
+using attention_bwd::padded_rows;
+using attention_bwd::registers_of;
+using attention_bwd::round_up;
+using attention_bwd::span_of;
+using attention_bwd::vector_bytes;
+using attention_bwd::View;
+using gemm::i32;
+using std::int64_t;
+
+// How dQ's parts are added (kernel.cuh).
+enum DqPath : int64_t { kFromRegisters = 0, kBulk = 1, kOrdered = 2 };
+
+constexpr int64_t kStaticBytes = 16;         // the ticket
+constexpr int64_t kMostStaticBytes = 49152;  // of the last kernel, which keeps a tile of dQ in f32
+// No GPU has run this family yet: predictions are too long on purpose, so that nothing that was not tuned is served by it.
+constexpr double kUnmeasured = 4;
+constexpr int64_t kTicketInts = 4;  // before the counters of turns
+
+struct Shape {
+    int64_t groups, block_q, stages, ds_buffers, dq_path, dq_buffers, swap_dq, early_scores, tile_order, walk, l2_group_mib, pdl;
+
+    explicit Shape(const Config& config) {
+        gemm::ConfigReader reader(config);
+        const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
+        groups = get("groups"), block_q = get("block_q"), stages = get("stages"), ds_buffers = get("ds_buffers");
+        dq_path = get("dq_path"), dq_buffers = get("dq_buffers"), swap_dq = get("swap_dq"), early_scores = get("early_scores");
+        tile_order = get("tile_order"), walk = get("walk"), l2_group_mib = get("l2_group_mib"), pdl = get("pdl");
+    }
+    Config config() const {
+        return {{"groups", groups},
+                {"block_q", block_q},
+                {"stages", stages},
+                {"ds_buffers", ds_buffers},
+                {"dq_path", dq_path},
+                {"dq_buffers", dq_buffers},
+                {"swap_dq", swap_dq},
+                {"early_scores", early_scores},
+                {"tile_order", tile_order},
+                {"walk", walk},
+                {"l2_group_mib", l2_group_mib},
+                {"pdl", pdl}};
+    }
+
+    int64_t k_rows() const { return 64 * groups; }
+    // dQ of a tile of queries in f32, and how it is divided among the groups.
+    int64_t dq_bytes(const View& view) const { return block_q * padded(view.d) * 4; }
+    int64_t m_blocks(const View& view) const { return (swap_dq != 0 ? padded(view.d) : block_q) / 64; }
+    int64_t dq_columns(const View& view) const {
+        const int64_t blocks = m_blocks(view);
+        return blocks == 0 ? 0 : (swap_dq != 0 ? block_q : padded(view.d)) / std::max<int64_t>(groups / blocks, 1);
+    }
+    bool divides_dq(const View& view) const {
+        const int64_t rows = swap_dq != 0 ? padded(view.d) : block_q, blocks = m_blocks(view), columns = dq_columns(view);
+        if (rows % 64 != 0 || groups % blocks != 0 || columns % 16 != 0) return false;
+        const int64_t ds_span = block_q % 64 == 0 ? 64 : block_q % 32 == 0 ? 32 : 16;
+        const int64_t span = swap_dq != 0 ? ds_span : span_of(view.d);
+        return columns * (groups / blocks) == (swap_dq != 0 ? block_q : padded(view.d)) &&
+               (columns % span == 0 || span % columns == 0);
+    }
+    int64_t smem_bytes(const View& view) const {
+        const int64_t columns = padded(view.d) + padded(view.dv);
+        const int64_t staged = dq_path == kFromRegisters ? 0 : dq_buffers * dq_bytes(view);
+        return 1024 + (k_rows() + stages * block_q) * columns * 2 + ds_buffers * k_rows() * block_q * 2 + staged +
+               stages * block_q * 8 + (2 * stages + 1 + 2 * dq_buffers) * 8;
+    }
+    // dK, dV; scores and their gradients beside P as an operand, or dQ beside the next scores and dS as one. The rest is what
+    // ptxas needs beside, by what it compiled.
+    int64_t register_need(const View& view) const {
+        const int64_t kept = (padded(view.d) + padded(view.dv)) / 2, scores = block_q / 2;
+        const int64_t work = std::max(scores, dq_columns(view) / 2);
+        return kept + work + scores + scores / 2 + 16;
+    }
+};
+
+int64_t query_tiles(const View& view, const Shape& s) {
+    return ceil_div(view.q_len, s.block_q);
+}
+int64_t sums_bytes(const View& view, const Shape& s) {
+    return view.b * view.q_heads * query_tiles(view, s) * s.dq_bytes(view);
+}
+int64_t counter_bytes(const View& view, const Shape& s) {
+    return s.dq_path == kOrdered ? round_up((kTicketInts + view.b * view.q_heads * query_tiles(view, s)) * 4, 16) : 0;
+}
+
+using Rule = std::function<bool(const Config&)>;
+Rule rule(std::function<bool(const Shape&)> holds) {
+    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
+}
+
+bool grows(const View& view) {
+    return view.band.has_high && !view.band.has_low;
+}
+
+LaunchStep main_step(const Problem& problem, const View& view, const Shape& s) {
+    const int64_t tiles = ceil_div(view.kv_len, s.k_rows()), all = tiles * view.kv_heads * view.b;
+    LaunchStep step;
+    step.grid = {static_cast<std::uint32_t>(all), 1, 1};
+    step.block = {static_cast<std::uint32_t>(128 * (s.groups + 1)), 1, 1};
+    step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(view));
+    step.arguments = attention_bwd::pass_arguments(problem, view, s.block_q, s.k_rows());
+    const std::vector<Argument> rest = {WorkspaceArg{static_cast<std::size_t>(2 * vector_bytes(view) + counter_bytes(view, s))},
+                                        WorkspaceArg{static_cast<std::size_t>(2 * vector_bytes(view))},
+                                        TensorArg{attention_bwd::kDk},
+                                        TensorArg{attention_bwd::kDv},
+                                        ScalarArg{attention::kScale},
+                                        i32(view.kv_heads),
+                                        i32(view.group()),
+                                        i32(view.q_len),
+                                        i32(view.kv_len),
+                                        i32(padded_rows(view)),
+                                        i32(view.band.low),
+                                        i32(view.band.high)};
+    step.arguments.insert(step.arguments.end(), rest.begin(), rest.end());
+    add_strides(step.arguments, view.dk_strides);
+    add_strides(step.arguments, view.dv_strides);
+    for (const int64_t value : {tiles, all, heads_at_once(view, s.l2_group_mib, view.q_len, view.kv_heads), s.tile_order, s.walk})
+        step.arguments.push_back(i32(value));
+    return step;
+}
+
+LaunchStep finish_step(const View& view, const Shape& s) {
+    LaunchStep step;
+    step.entry = "_finish";
+    step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * query_tiles(view, s)), 1, 1};
+    step.block = {256, 1, 1};
+    step.arguments = {WorkspaceArg{static_cast<std::size_t>(2 * vector_bytes(view) + counter_bytes(view, s))},
+                      TensorArg{attention_bwd::kDq},
+                      ScalarArg{attention::kScale},
+                      i32(view.q_heads),
+                      i32(view.q_len),
+                      i32(view.kv_len),
+                      i32(view.band.low),
+                      i32(view.band.high)};
+    add_strides(step.arguments, view.dq_strides);
+    step.arguments.push_back(i32(query_tiles(view, s)));
+    return step;
+}
+
+class AttentionBwdOnePass final : public StructuredFamily {
+  public:
+    std::string_view name() const override { return "attention_bwd/one_pass"; }
+    std::string_view about() const override {
+        return "one pass of wgmma over tiles of keys, dQ added up in f32 in the workspace, in order if asked for, sm_90a alone";
+    }
+    int ladder_rung() const override { return 50; }
+
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
+        const View view(problem);
+        if (auto reason = attention_bwd::refuses_wgmma(view, device)) return reason;
+        if (padded(view.d) + padded(view.dv) > 256) return "dK and dV of so many columns exceed the registers of a warpgroup";
+        if (padded(view.d) % 64 != 0) return "dQ is divided among warpgroups by 64 columns";
+        return std::nullopt;
+    }
+
+    std::vector<Parameter> parameters() const override {
+        const auto compile = ParameterKind::compile;
+        const auto launch = ParameterKind::launch;
+        return {
+            {"groups", {1, 2}, compile, "warpgroups of 64 keys each"},
+            {"block_q", {32, 48, 64, 80, 96, 112, 128}, compile, "queries of a tile"},
+            {"stages", {2, 3}, compile, "tiles of queries in shared memory"},
+            {"ds_buffers", {1, 2}, compile, "tiles of dS in shared memory; 1: one more barrier a tile"},
+            {"dq_path", {0, 1, 2}, compile, "dQ is added up 0: from registers, 1: from shared memory, 2: from there in order"},
+            {"dq_buffers", {1, 2}, compile, "tiles of dQ that wait in shared memory"},
+            {"swap_dq", {0, 1}, compile, "1: dQ is computed transposed"},
+            {"early_scores", {0, 1}, compile, "1: the next tile's scores are computed while dQ is stored"},
+            {"tile_order", {0, 1}, launch, "tiles of keys of a head 0: first keys first, 1: last keys first"},
+            {"walk", {0, 1}, launch, "a tile's queries 0: first ones first, 1: last ones first"},
+            {"l2_group_mib",
+             {0, 8, 16, 32, 64},
+             launch,
+             "heads whose queries have that size are worked on together; 0: each alone"},
+            {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
+        };
+    }
+
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        const View view(problem);
+        const int64_t smem = device.limits.smem_per_block_bytes - kStaticBytes;
+        return {
+            {"the problem asks for the same bits from the same input, which only an order of adds gives",
+             {"dq_path"},
+             rule([=](const Shape& s) { return !view.is_deterministic || s.dq_path == kOrdered; })},
+            {"a tile has twice the keys that there are", {"groups"}, rule([=](const Shape& s) {
+                 return s.groups == 1 || s.k_rows() < 2 * view.kv_len;
+             })},
+            {"only what goes through shared memory waits there", {"dq_path", "dq_buffers"}, rule([](const Shape& s) {
+                 return s.dq_path != kFromRegisters || s.dq_buffers == 1;
+             })},
+            {"dQ cannot be divided among the warpgroups", {"groups", "block_q", "swap_dq"}, rule([=](const Shape& s) {
+                 return s.divides_dq(view);
+             })},
+            {"the last kernel keeps a tile of dQ in 48 KiB", {"block_q"}, rule([=](const Shape& s) {
+                 return s.dq_bytes(view) <= kMostStaticBytes;
+             })},
+            {"dK, dV, scores, their gradients and dQ exceed the registers that setmaxnreg can give",
+             {"groups", "block_q", "swap_dq", "early_scores"},
+             rule([=](const Shape& s) { return s.register_need(view) <= registers_of(s.groups); })},
+            {"tiles exceed shared memory",
+             {"groups", "block_q", "stages", "ds_buffers", "dq_path", "dq_buffers"},
+             rule([=](const Shape& s) { return s.smem_bytes(view) <= smem; })},
+        };
+    }
+
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device&) const override {
+        const View view(problem);
+        Shape s{Config{}};
+        s.pdl = 1, s.stages = 2, s.ds_buffers = 2, s.early_scores = 1, s.swap_dq = 0;
+        s.dq_path = view.is_deterministic ? kOrdered : kBulk, s.dq_buffers = 1;
+        s.tile_order = grows(view) ? 1 : 0, s.walk = 0, s.l2_group_mib = 16;
+        for (const int64_t groups : {2, 1})
+            for (const int64_t block_q : {128, 64})
+                for (const int64_t ds_buffers : {2, 1}) {
+                    s.groups = groups, s.block_q = block_q, s.ds_buffers = ds_buffers;
+                    if (rules.contains(s.config())) return s.config();
+                }
+        const std::vector<Config> first = rules.enumerate({}, 1);
+        return first.empty() ? Config{} : first.front();
+    }
+
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
+        const SearchSpace all = rules(problem, device);
+        const Config usual = usual_config(all, problem, device);
+        std::vector<NamedConfig> named = {{"one_pass_wgmma", usual}};
+        const auto add = [&](const char* name, std::initializer_list<std::pair<const char*, int64_t>> changes) {
+            Config config = usual;
+            for (const auto& [parameter, value] : changes) config.set(parameter, value);
+            if (all.contains(config)) named.push_back({name, config});
+        };
+        add("one_pass_wgmma_red", {{"dq_path", kFromRegisters}});
+        add("one_pass_wgmma_ordered", {{"dq_path", kOrdered}});
+        add("one_pass_wgmma_swapped", {{"swap_dq", 1}});
+        add("one_pass_wgmma_plain", {{"early_scores", 0}, {"ds_buffers", 1}});
+        return named;
+    }
+
+    std::vector<Binding> facts(const Problem& problem) const override { return attention_bwd::wgmma_facts(problem); }
+
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
+        const View view(problem);
+        LaunchPlan plan;
+        if (view.rows() == 0 || view.kv_len == 0) return plan;
+        const Shape s(config);
+        const bool is_ordered = s.dq_path == kOrdered;
+        plan.deterministic = is_ordered;
+        plan.workspace_bytes = static_cast<std::size_t>(2 * vector_bytes(view) + counter_bytes(view, s) + sums_bytes(view, s));
+        LaunchStep prepare = attention_bwd::prepare_step(view);
+        prepare.arguments.push_back(WorkspaceArg{static_cast<std::size_t>(2 * vector_bytes(view))});
+        prepare.arguments.push_back(I64Arg{(is_ordered ? counter_bytes(view, s) : sums_bytes(view, s)) / 16});
+        plan.steps = {prepare, main_step(problem, view, s), finish_step(view, s)};
+        for (LaunchStep& step : plan.steps) step.programmatic_dependent = s.pdl != 0;
+        return plan;
+    }
+
+    Predictor predictor(const Problem& problem, const Device& device) const override;
+};
+
+// Microseconds, for ranking: products at a rate that grows with the tiles, a share of the longest tile at the end, and the bytes
+// of the other kernels.
+double predict(const View& view, const Shape& s, const Device& device) {
+    const double sms = std::max(device.identity.sm_count, 1);
+    const auto columns = static_cast<double>(padded(view.d) + padded(view.dv));
+    const double macs = view.visible_pairs() * (2 * columns + static_cast<double>(padded(view.d)));
+    double rate = s.groups == 1 ? 0.35 : 0.66;
+    rate *= static_cast<double>(s.block_q) / (static_cast<double>(s.block_q) + 12.0);
+    if (s.early_scores != 0) rate *= 1.05;
+    if (s.ds_buffers == 1) rate *= 0.98;
+    if (s.dq_path == kOrdered) rate *= 0.95;
+    const double us = macs / (rate * 2048.0 * sms * std::max(device.clock_mhz, 1.0));
+    const auto tiles = static_cast<double>(ceil_div(view.kv_len, s.k_rows()) * view.b * view.kv_heads);
+    const double waves = tiles / sms;
+    const double tail = grows(view) ? us * (1 + 0.3 / std::max(waves, 0.5)) : us * std::ceil(waves) / waves;
+    const double moved = static_cast<double>(sums_bytes(view, s)) * (s.dq_path == kOrdered ? 1.5 : 2.5);
+    return kUnmeasured * (8 + tail + moved / 4.0e6 - (s.pdl != 0 ? 1.0 : 0.0));
+}
+
+Predictor AttentionBwdOnePass::predictor(const Problem& problem, const Device& device) const {
+    return [view = View(problem), device](const Config& config) { return predict(view, Shape(config), device); };
+}
+
+}  // namespace
+
+const Family& family_attention_bwd_one_pass() {
+    static const AttentionBwdOnePass family;
+    return family;
+}
+
+}  // namespace autotune

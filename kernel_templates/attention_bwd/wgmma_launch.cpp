@@ -1,0 +1,110 @@
+#include "kernel_templates/attention_bwd/wgmma_launch.h"
+
+#include <algorithm>
+
+#include "kernel_templates/gemm/family_parts.h"
+
+namespace autotune::attention_bwd {
+namespace {
+
+using gemm::i32;
+using std::int64_t;
+
+constexpr int64_t kRowsPadding = 128;  // of the workspace's rows: as many as the largest tile of queries has
+
+}  // namespace
+
+int64_t padded(int64_t columns) {
+    return round_up(columns, 32);
+}
+int64_t span_of(int64_t columns) {
+    return padded(columns) % 64 == 0 ? 64 : 32;
+}
+
+int64_t registers_of(int64_t math_groups) {
+    return math_groups == 3 ? 160 : 240;
+}
+
+std::optional<std::string> refuses_wgmma(const View& view, const Device& device) {
+    if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
+    if (view.type != DType::bf16 && view.type != DType::f16) return "it multiplies bf16 and f16";
+    const int least = std::min(
+        {*std::min_element(view.align.begin(), view.align.end()), view.align_do, view.align_dq, view.align_dk, view.align_dv});
+    if (least < 16) return "TMA and 16-byte accesses take rows that begin at multiples of 16 bytes";
+    return attention::refuses_grid(view, 16);
+}
+
+TensorMapArg map_of(const Problem& problem, int index, int64_t rows) {
+    const Tensor& tensor = problem.tensors[static_cast<std::size_t>(index)];
+    const auto extent = [&](int dim) { return static_cast<std::uint64_t>(tensor.dims[static_cast<std::size_t>(dim)].extent); };
+    // A dimension of one has any stride; TMA wants one that is a multiple of 16 bytes.
+    const auto stride = [&](int dim) {
+        const Dim& of = tensor.dims[static_cast<std::size_t>(dim)];
+        return static_cast<std::uint64_t>((of.extent == 1 ? padded(tensor.dims[attention::kColumn].extent) : of.stride) * 2);
+    };
+    const auto columns = static_cast<int64_t>(extent(attention::kColumn));
+    TensorMapArg map;
+    map.tensor = index;
+    map.rank = 4;
+    map.dims = {extent(attention::kColumn), extent(attention::kRow), extent(attention::kHead), extent(attention::kBatch), 0};
+    map.strides_bytes = {stride(attention::kRow), stride(attention::kHead), stride(attention::kBatch), 0};
+    map.box = {static_cast<std::uint32_t>(span_of(columns)), static_cast<std::uint32_t>(rows), 1, 1, 0};
+    map.tma_swizzle_bytes = static_cast<int>(span_of(columns) * 2);
+    map.l2_promotion_bytes = 256;
+    return map;
+}
+
+void add_strides(std::vector<Argument>& to, const attention::Strides& strides) {
+    for (const int64_t stride : {strides.batch, strides.head, strides.row}) to.push_back(I64Arg{stride});
+}
+
+int64_t padded_rows(const View& view) {
+    return round_up(view.q_len, kRowsPadding) + kRowsPadding;
+}
+int64_t vector_bytes(const View& view) {
+    return view.b * view.q_heads * padded_rows(view) * 4;
+}
+
+int64_t heads_at_once(const View& view, int64_t mib, int64_t other_len, int64_t heads) {
+    if (mib == 0) return 1;
+    const int64_t bytes = std::max<int64_t>(other_len, 1) * (view.d + view.dv) * view.element_bytes;
+    return std::clamp<int64_t>(mib * 1024 * 1024 / bytes, 1, view.b * heads);
+}
+
+LaunchStep prepare_step(const View& view) {
+    LaunchStep step;
+    step.entry = "_prepare";
+    step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * (padded_rows(view) / 16)), 1, 1};
+    step.block = {256, 1, 1};
+    step.arguments = {TensorArg{kDo},
+                      TensorArg{kO},
+                      TensorArg{kLse},
+                      WorkspaceArg{0},
+                      WorkspaceArg{static_cast<std::size_t>(vector_bytes(view))},
+                      i32(view.q_heads),
+                      i32(view.q_len),
+                      i32(padded_rows(view))};
+    add_strides(step.arguments, view.do_strides);
+    add_strides(step.arguments, view.strides[kO]);
+    return step;
+}
+
+std::vector<Argument> pass_arguments(const Problem& problem, const View& view, int64_t query_rows, int64_t key_rows) {
+    return {map_of(problem, kQ, query_rows),
+            map_of(problem, kDo, query_rows),
+            map_of(problem, kK, key_rows),
+            map_of(problem, kV, key_rows),
+            WorkspaceArg{0},
+            WorkspaceArg{static_cast<std::size_t>(vector_bytes(view))}};
+}
+
+std::vector<Binding> wgmma_facts(const Problem& problem) {
+    const View view(problem);
+    return {{"element_type", view.type},
+            {"d", view.d},
+            {"dv", view.dv},
+            {"has_low", int64_t{view.band.has_low}},
+            {"has_high", int64_t{view.band.has_high}}};
+}
+
+}  // namespace autotune::attention_bwd

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel_templates/attention_bwd/bwd_problem.h"
+
+// What the families on wgmma share of their spaces and launches (wgmma_parts.cuh is the device's side).
+namespace autotune::attention_bwd {
+
+// Columns of a tile in shared memory, whole swizzle spans; and elements of such a span.
+std::int64_t padded(std::int64_t columns);
+std::int64_t span_of(std::int64_t columns);
+
+// What a math warpgroup's thread gets by setmaxnreg.
+std::int64_t registers_of(std::int64_t math_groups);
+
+// Why no family on wgmma takes the problem.
+std::optional<std::string> refuses_wgmma(const View& view, const Device& device);
+
+TensorMapArg map_of(const Problem& problem, int tensor, std::int64_t rows);
+void add_strides(std::vector<Argument>& to, const attention::Strides& strides);
+
+// Rows of the workspace's vectors, whole tiles of queries, and the bytes of one of the two.
+std::int64_t padded_rows(const View& view);
+std::int64_t vector_bytes(const View& view);
+
+// How many of `heads` are worked on together: those whose other side takes up to `mib`; 0: one.
+std::int64_t heads_at_once(const View& view, std::int64_t mib, std::int64_t other_len, std::int64_t heads);
+
+// The kernel that prepares both vectors, which are the begin of the workspace.
+LaunchStep prepare_step(const View& view);
+// What the kernels that use them are called with first: four maps and the vectors.
+std::vector<Argument> pass_arguments(const Problem& problem, const View& view, std::int64_t query_rows, std::int64_t key_rows);
+
+// Bindings that all bind: element_type, d, dv, has_low, has_high.
+std::vector<Binding> wgmma_facts(const Problem& problem);
+
+}  // namespace autotune::attention_bwd
