@@ -36,6 +36,16 @@ TEST_F(AttentionBwdOnePassFamily, HasHundredsOfLegalConfigs) {
                 << shape << " " << deterministic;
 }
 
+TEST_F(AttentionBwdOnePassFamily, EveryProblemThatItTakesHasADefault) {
+    for (const char* d : {"40", "48", "64", "72", "96", "104", "128", "192", "256"})
+        for (const char* dv : {"8", "64", "128", "192"})
+            for (const char* kv_len : {"1", "64", "65", "1000"}) {
+                const Problem one = problem(std::string("1x2x100x") + d, {{"dv", dv}, {"kv-len", kv_len}});
+                if (family_.refuses(one, device_)) continue;
+                EXPECT_TRUE(family_.space(one, device_).contains(family_.default_config(one, device_))) << one.key();
+            }
+}
+
 TEST_F(AttentionBwdOnePassFamily, OnlyAnOrderOfAddsGivesTheSameBits) {
     const Problem same = problem("4x16x4096x128"), any = problem("4x16x4096x128", {{"deterministic", "any"}});
     EXPECT_TRUE(usual(same).deterministic);

@@ -163,9 +163,10 @@ std::vector<HostCase> cases() {
 
         backward("one_pass_unmasked", "one_pass", "bf16", unmasked("64")),
         backward("one_pass_causal", "one_pass", "bf16", causal("64"), "groups=1 block_q=64 ds_buffers=1 stages=3"),
-        backward("one_pass_causal_two_groups", "one_pass", "bf16", causal("64"), "groups=2 block_q=128"),
+        backward("one_pass_causal_two_groups", "one_pass", "bf16", causal("64"), "groups=2 ds_buffers=2"),
         backward("one_pass_causal_from_above", "one_pass", "bf16", causal("128"), "groups=2 block_q=64 tile_order=0 walk=1 dq_buffers=2 ds_buffers=1"),
         backward("one_pass_window", "one_pass", "f16", window("64"), "groups=1 block_q=64 early_scores=0", {{"dv", "128"}}),
+        backward("one_pass_wide_unmasked", "one_pass", "bf16", unmasked("128")),
         backward("one_pass_swapped", "one_pass", "bf16", causal("64"), "groups=1 block_q=80 swap_dq=1"),
         backward("one_pass_swapped_two_groups", "one_pass", "bf16", causal("128"), "groups=2 block_q=48 swap_dq=1"),
         backward("one_pass_from_registers", "one_pass", "bf16", causal("64"), "groups=1 block_q=64 dq_path=0", {{"deterministic", "any"}}),

@@ -85,7 +85,7 @@ struct Shape {
     int64_t register_need(const View& view) const {
         const int64_t kept = (padded(view.d) + padded(view.dv)) / 2, scores = block_q / 2;
         const int64_t work = std::max(scores, dq_columns(view) / 2);
-        return kept + work + scores + scores / 2 + 16;
+        return kept + work + scores + scores / 2 + 20;
     }
 };
 
@@ -165,7 +165,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
         const View view(problem);
         if (auto reason = attention_bwd::refuses_wgmma(view, device)) return reason;
         if (padded(view.d) + padded(view.dv) > 256) return "dK and dV of so many columns exceed the registers of a warpgroup";
-        if (padded(view.d) % 64 != 0) return "dQ is divided among warpgroups by 64 columns";
+        if (padded(view.d) != 64 && padded(view.d) != 128) return "it divides dQ of 64 or 128 columns among warpgroups";
         return std::nullopt;
     }
 
@@ -198,8 +198,9 @@ class AttentionBwdOnePass final : public StructuredFamily {
             {"the problem asks for the same bits from the same input, which only an order of adds gives",
              {"dq_path"},
              rule([=](const Shape& s) { return !view.is_deterministic || s.dq_path == kOrdered; })},
+            // One group has no room for dQ of 128 columns.
             {"a tile has twice the keys that there are", {"groups"}, rule([=](const Shape& s) {
-                 return s.groups == 1 || s.k_rows() < 2 * view.kv_len;
+                 return s.groups == 1 || s.k_rows() < 2 * view.kv_len || padded(view.d) == 128;
              })},
             {"only what goes through shared memory waits there", {"dq_path", "dq_buffers"}, rule([](const Shape& s) {
                  return s.dq_path != kFromRegisters || s.dq_buffers == 1;
@@ -226,7 +227,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
         s.dq_path = view.is_deterministic ? kOrdered : kBulk, s.dq_buffers = 1;
         s.tile_order = grows(view) ? 1 : 0, s.walk = 0, s.l2_group_mib = 16;
         for (const int64_t groups : {2, 1})
-            for (const int64_t block_q : {128, 64})
+            for (const int64_t block_q : {64, 32})
                 for (const int64_t ds_buffers : {2, 1}) {
                     s.groups = groups, s.block_q = block_q, s.ds_buffers = ds_buffers;
                     if (rules.contains(s.config())) return s.config();
