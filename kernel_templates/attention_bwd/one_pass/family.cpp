@@ -84,8 +84,8 @@ struct Shape {
     // ptxas needs beside, by what it compiled.
     int64_t register_need(const View& view) const {
         const int64_t kept = (padded(view.d) + padded(view.dv)) / 2, scores = block_q / 2;
-        const int64_t work = std::max(scores, dq_columns(view) / 2);
-        return kept + work + scores + scores / 2 + 20;
+        const int64_t dq = dq_columns(view) / 2;  // in the registers of dP if it has as many
+        return kept + (dq == scores ? 0 : dq) + 2 * scores + scores / 2 + 20;
     }
 };
 

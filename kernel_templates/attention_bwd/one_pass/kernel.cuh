@@ -53,8 +53,6 @@ constexpr int dq_columns = (swap_dq ? block_q : head_tile) / (groups / dq_m_bloc
 constexpr int dq_span = swap_dq ? ds_span : span_of(head_tile);
 static_assert(dq_columns % 16 == 0 && (dq_columns % dq_span == 0 || dq_span % dq_columns == 0));
 constexpr int dq_registers = dq_columns / 2;
-// Registers in which first dQ of a tile and then dP of the next is computed.
-constexpr int work_registers = dq_registers > block_q / 2 ? dq_registers : block_q / 2;
 constexpr u32 dq_group_bytes = dq_registers * 128 * 4, dq_bytes = dq_group_bytes * groups;
 
 struct Shared {
@@ -191,6 +189,15 @@ __device__ __forceinline__ u64 descriptor_of(u32 sixteenths, u32 leading) {
     return static_cast<u64>(upper) << 32 | (sixteenths + (leading >> 4 << 16));
 }
 
+// Where dQ is computed: in the registers of the next tile's dP, if it has as many; others would have to be moved.
+template <int count, int count_apart>
+__device__ __forceinline__ float (&registers_of_dq(float (&dp)[count], float (&apart)[count_apart]))[count_apart] {
+    if constexpr (count == count_apart)
+        return dp;
+    else
+        return apart;
+}
+
 struct Step {
     const Shared& shared;
     const KeyMask& mask;
@@ -226,7 +233,7 @@ struct Step {
                 s[4 * j + i] = attention::exp2_approx(fmaf(s[4 * j + i], factor, i % 2 == 0 ? -lse.x : -lse.y));
         }
     }
-    __device__ __forceinline__ void differentiate(const float (&s)[block_q / 2], const float (&dp)[work_registers],
+    __device__ __forceinline__ void differentiate(const float (&s)[block_q / 2], const float (&dp)[block_q / 2],
                                                   u32 (&packed)[block_q / 4], u32 of_rows) const {
 #pragma unroll
         for (int j = 0; j < block_q / 8; ++j) {
@@ -249,7 +256,7 @@ struct Step {
                            packed[4 * i + 2], packed[4 * i + 3]);
         }
     }
-    __device__ __forceinline__ void issue_dq(float (&dq)[work_registers], int buffer) const {
+    __device__ __forceinline__ void issue_dq(float (&dq)[dq_registers], int buffer) const {
         const u32 of_buffer = buffer * (ds_bytes / 16);
         constexpr int k_span = span_of(head_tile), a_span = swap_dq ? k_span : ds_span;
         const u64 a = swap_dq ? descriptor_of<k_span>(dq_a, 0) : descriptor_of<ds_span>(dq_a + of_buffer, 0);
@@ -261,7 +268,7 @@ struct Step {
         wgmma_commit();
     }
     // Does not branch around what reads dQ: ptxas would have all products wait.
-    __device__ __forceinline__ void give_dq(const float (&dq)[work_registers], Position<dq_buffers>& at, Walk& walk, bool is_first) const {
+    __device__ __forceinline__ void give_dq(const float (&dq)[dq_registers], Position<dq_buffers>& at, Walk& walk, bool is_first) const {
         if constexpr (is_staged) {
             barrier_wait(shared.dq_empty(at.at), at.parity ^ 1);
 #pragma unroll
@@ -278,7 +285,7 @@ struct Step {
             walk.next();
         }
     }
-    __device__ __forceinline__ void issue_dp(const Position<stages>& at, float (&dp)[work_registers]) const {
+    __device__ __forceinline__ void issue_dp(const Position<stages>& at, float (&dp)[block_q / 2]) const {
         constexpr int span = span_of(value_tile);
         issue_along_columns<Element, value_tile, k_rows, block_q>(dp, descriptor_of<span>(v, 0),
                                                                   descriptor_of<span>(d_o + at.at * (Shared::do_bytes / 16), 0));
@@ -295,7 +302,8 @@ struct Step {
     // tile in front of the loop ptxas finds too few registers.
     __device__ __forceinline__ void run(const Walk& walk, float (&dk)[head_tile / 2], float (&d_v)[value_tile / 2]) const {
         u32 p[block_q / 4], packed[block_q / 4];
-        float work[work_registers];
+        float dp[block_q / 2], apart[dq_registers];
+        float(&dq)[dq_registers] = registers_of_dq(dp, apart);
         Position<stages> at;
         Position<dq_buffers> dq_at;
         Walk to = walk, from = walk;
@@ -304,7 +312,7 @@ struct Step {
 #pragma unroll 1
         for (; !to.is_over(); to.next()) {
             float s[block_q / 2];
-            begin_dq(work, buffer ^ 1);
+            begin_dq(dq, buffer ^ 1);
             if (!is_first) {
                 release(shared.empty(at.at));
                 at.next();
@@ -317,11 +325,11 @@ struct Step {
             } else {
                 wgmma_wait<0>();
             }
-            give_dq(work, dq_at, from, is_first);
+            give_dq(dq, dq_at, from, is_first);
             is_first = false;
             wgmma_fence();
             if constexpr (early_scores == 0) issue_scores(at, s);
-            issue_dp(at, work);
+            issue_dp(at, dp);
             wgmma_wait<1>();
             const u32 of_rows = shared.lse(at.at) + threadIdx.x % 4 * 8;
             if (to.tile < whole_first || to.tile >= whole_end) cut_scores(s, to.tile);
@@ -330,7 +338,7 @@ struct Step {
             wgmma_fence();
             issue_sums<value_tile>(d_v, p, d_o + at.at * (Shared::do_bytes / 16));
             wgmma_wait<1>();
-            differentiate(s, work, packed, of_rows);
+            differentiate(s, dp, packed, of_rows);
             if constexpr (ds_buffers == 1) named_barrier(2, math_threads);  // all have taken dQ of the tile before
             store_ds(packed, buffer);
             fence_async_proxy();
@@ -338,12 +346,12 @@ struct Step {
             issue_sums<head_tile>(dk, packed, q + at.at * (Shared::q_bytes / 16));
             buffer ^= 1;
         }
-        begin_dq(work, buffer ^ 1);
+        begin_dq(dq, buffer ^ 1);
         wgmma_wait<0>();
-        give_dq(work, dq_at, from, false);
+        give_dq(dq, dq_at, from, false);
     }
     // Of the tile for which all groups have stored dS.
-    __device__ __forceinline__ void begin_dq(float (&dq)[work_registers], int buffer) const {
+    __device__ __forceinline__ void begin_dq(float (&dq)[dq_registers], int buffer) const {
         named_barrier(1, math_threads);
         wgmma_fence();
         issue_dq(dq, ds_buffers == 1 ? 0 : buffer);
