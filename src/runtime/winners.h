@@ -114,7 +114,7 @@ class Winners {
     std::vector<Found> read_near(const Problem& problem, const Device& device, const Problem* left_out = nullptr);
     // The portfolio of the problem's class, and what it says of itself; nullptr if there is none. REQUIRES: mutex_ is held.
     const db::Portfolio* portfolio(const Problem& problem, const Device& device, LateWarnings& warnings);
-    std::vector<Found> portfolio_offers(const Problem& problem, const Device& device, bool& is_borrowed);
+    std::vector<Found> portfolio_offers(const Problem& problem, const Device& device);
     // What serves the problem and others that differ from it in the first extent; empty without a portfolio. Remembered, unless
     // something is left out.
     std::vector<Found> serving_set(const Problem& problem, const Device& device, const Problem* left_out);

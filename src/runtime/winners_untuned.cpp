@@ -26,7 +26,7 @@ constexpr std::size_t kLeastTrials = 8;      // of a problem whose best is belie
 // First extents for which the best is chosen: from the narrowest tile on each doubles what an instance has to do, and below it a
 // kernel for few rows may be the best. Twelve instances serve what is not above the last.
 constexpr std::array<std::int64_t, 12> kPivots = {1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
-constexpr std::size_t kDefaultsEvery = 3;  // pivots whose defaults are offered where the portfolio is borrowed
+constexpr std::size_t kDefaultsEvery = 3;  // pivots whose defaults are offered where the portfolio's regret is not known
 
 // The next number of four binary digits and zeros: 129 becomes 144.
 std::int64_t rounded_up(std::int64_t value) {
@@ -131,15 +131,14 @@ std::vector<Found> Winners::rank(const std::vector<Found>& offers, const Problem
     return ranked;
 }
 
-// The portfolio that serves the problem; `is_borrowed`: it is that of another class, and says nothing of this one's regret.
-std::vector<Found> Winners::portfolio_offers(const Problem& problem, const Device& device, bool& is_borrowed) {
+// The portfolio that serves the problem. One of another class says nothing of this one's regret.
+std::vector<Found> Winners::portfolio_offers(const Problem& problem, const Device& device) {
     std::vector<Found> offers;
     LateWarnings warnings(log_);
     {
         const std::lock_guard lock(mutex_);
         if (const db::Portfolio* const known = portfolio(problem, device, warnings)) {
-            is_borrowed = known->class_key != problem.class_key();
-            const double regret = is_borrowed ? -1 : known->regret_median;
+            const double regret = known->class_key == problem.class_key() ? known->regret_median : -1;
             for (const Candidate& each : known->candidates)
                 offers.push_back({each, AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, regret, Source::portfolio});
         }
@@ -170,11 +169,10 @@ std::vector<Found> Winners::serving_set(const Problem& problem, const Device& de
         const auto known = serving_sets_.find(key);
         if (left_out == nullptr && known != serving_sets_.end()) return known->second;
     }
-    bool is_borrowed = false;
-    std::vector<Found> offers = portfolio_offers(problem, device, is_borrowed);
+    std::vector<Found> offers = portfolio_offers(problem, device);
     if (offers.empty()) return {};
-    if (is_borrowed) {
-        // What another class was tuned for may be slow here: the families' own defaults stand beside it.
+    if (offers.front().regret < 0) {
+        // Of another class, or made of too few problems to say what it loses: the families' own defaults stand beside it.
         for (std::size_t i = 0; i < pivots.size(); i += kDefaultsEvery) {
             for (Found& each : ranked_defaults(catalogue_, with_first_extent(problem, pivots[i]), device).candidates)
                 offers.push_back(std::move(each));
@@ -239,9 +237,8 @@ std::vector<Winners::Tried> Winners::tried_of_class(const Problem& problem, cons
 
 // Of the choice that would have been made for a problem without its own winners: the first of the ranking that was tried counts.
 std::optional<double> Winners::regret_of(const Tried& at, const Device& device) {
-    bool is_borrowed = false;
     std::vector<Found> offers = read_near(at.problem, device, &at.problem);
-    for (Found& each : portfolio_offers(at.problem, device, is_borrowed)) offers.push_back(std::move(each));
+    for (Found& each : portfolio_offers(at.problem, device)) offers.push_back(std::move(each));
     for (Found& each : likely_default(at.problem, device)) offers.push_back(std::move(each));
     double best_us = std::numeric_limits<double>::infinity();
     for (const auto& [candidate, us] : at.times_us) best_us = std::min(best_us, us);
