@@ -29,9 +29,7 @@ enum DqPath : int64_t { kFromRegisters = 0, kBulk = 1, kOrdered = 2 };
 
 constexpr int64_t kStaticBytes = 16;         // the ticket
 constexpr int64_t kMostStaticBytes = 49152;  // of the last kernel, which keeps a tile of dQ in f32
-// No GPU has run this family yet: predictions are too long on purpose, so that nothing that was not tuned is served by it.
-constexpr double kUnmeasured = 4;
-constexpr int64_t kTicketInts = 4;  // before the counters of turns
+constexpr int64_t kTicketInts = 4;           // before the counters of turns
 
 struct Shape {
     int64_t groups, block_q, stages, ds_buffers, dq_path, dq_buffers, swap_dq, early_scores, tile_order, walk, l2_group_mib, pdl;
@@ -160,6 +158,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
         return "one pass of wgmma over tiles of keys, dQ added up in f32 in the workspace, in order if asked for, sm_90a alone";
     }
     int ladder_rung() const override { return 50; }
+    bool serves_untuned() const override { return false; }
 
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         const View view(problem);
@@ -289,7 +288,7 @@ double predict(const View& view, const Shape& s, const Device& device) {
     const double waves = tiles / sms;
     const double tail = grows(view) ? us * (1 + 0.3 / std::max(waves, 0.5)) : us * std::ceil(waves) / waves;
     const double moved = static_cast<double>(sums_bytes(view, s)) * (s.dq_path == kOrdered ? 1.5 : 2.5);
-    return kUnmeasured * (8 + tail + moved / 4.0e6 - (s.pdl != 0 ? 1.0 : 0.0));
+    return 8 + tail + moved / 4.0e6 - (s.pdl != 0 ? 1.0 : 0.0);
 }
 
 Predictor AttentionBwdOnePass::predictor(const Problem& problem, const Device& device) const {
