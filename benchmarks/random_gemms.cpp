@@ -50,7 +50,7 @@ struct Options {
     double seconds = 1e9;     // no problem is begun after
     std::string instances;    // JSON lines {"family", "config"}: timed too, with launch parameters of their families' choice
     bool any_launch = false;  // and with some others
-    bool trains = false;      // beta is zero, each layout has one type, and a third of the problems is not aligned
+    std::string trains;       // "zero" or "any" beta alone, each layout has one type, a third of the problems is not aligned
     bool has_vendor = true;   // cuBLAS is timed
     std::string database;     // trials are recorded there
     std::string shipped;      // what the library is given; empty: nothing
@@ -66,7 +66,7 @@ Options parse(int count, char** words) {
         {"--seconds", [&](const char* word) { options.seconds = std::atof(word); }},
         {"--instances", [&](const char* word) { options.instances = word; }},
         {"--any-launch", [&](const char* word) { options.any_launch = std::strcmp(word, "1") == 0; }},
-        {"--trains", [&](const char* word) { options.trains = std::strcmp(word, "1") == 0; }},
+        {"--trains", [&](const char* word) { options.trains = word; }},
         {"--vendor", [&](const char* word) { options.has_vendor = std::strcmp(word, "0") != 0; }},
         {"--database", [&](const char* word) { options.database = word; }},
         {"--shipped", [&](const char* word) { options.shipped = word; }},
@@ -77,6 +77,8 @@ Options parse(int count, char** words) {
             throw Error(ErrorCode::usage, std::string(words[i]) + " is no option with a value of random_gemms");
         option->second(words[i + 1]);
     }
+    if (!options.trains.empty() && options.trains != "zero" && options.trains != "any")
+        throw Error(ErrorCode::usage, "--trains is zero or any");
     if (options.problems < 1 || options.threads < 1) throw Error(ErrorCode::usage, "--problems and --threads are at least 1");
     return options;
 }
@@ -95,11 +97,12 @@ class Draw {
         : catalogue_(catalogue), trains_(options.trains), random_(options.seed) {}
 
     Drawn next() {
-        const bool is_aligned = chance() < (trains_ ? 0.67 : 0.5);
+        const bool trains = !trains_.empty();
+        const bool is_aligned = chance() < (trains ? 0.67 : 0.5);
         const std::int64_t m = extent(1, 16384, false), n = extent(64, 32768, is_aligned), k = extent(64, 32768, is_aligned);
         const bool trans_a = chance() < 0.5, trans_b = chance() < 0.5;
-        const bool is_bf16 = trains_ ? trans_a != trans_b : chance() < 0.5;
-        const bool is_zero = trains_ || chance() < 0.5;
+        const bool is_bf16 = trains ? trans_a != trans_b : chance() < 0.5;
+        const bool is_zero = trains ? trains_ == "zero" : chance() < 0.5;
         GemmProblem asked(trans_a && is_aligned ? (m + 7) / 8 * 8 : m, n, k);
         asked.ab_type = asked.c_type = is_bf16 ? AUTOTUNE_BF16 : AUTOTUNE_F16;
         asked.trans_a = trans_a ? 1 : 0;
@@ -120,7 +123,7 @@ class Draw {
     }
 
     const Catalogue& catalogue_;
-    bool trains_;
+    std::string trains_;
     std::mt19937_64 random_;
 };
 

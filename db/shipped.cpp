@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <memory>
 #include <new>
 #include <optional>
@@ -78,22 +79,24 @@ std::optional<std::string_view> peek(std::string_view line, std::string_view quo
     return line.substr(0, end);
 }
 
-// The object of the extents as the line has it, without spaces; empty if there is none.
-std::string peek_extents(std::string_view line) {
+// The integers of the extents' object as the line has them; empty if there is none.
+std::vector<Extent> peek_extents(std::string_view line) {
+    std::vector<Extent> found;
     const auto name = line.find("\"extents\"");
     const auto open = name == std::string_view::npos ? name : line.find('{', name);
     const auto close = open == std::string_view::npos ? open : line.find('}', open);
-    std::string found(close == std::string_view::npos ? std::string_view() : line.substr(open, close - open + 1));
-    std::erase_if(found, [](char letter) { return letter == ' ' || letter == '\t'; });
-    return found;
-}
-
-// As peek_extents() finds them.
-std::string object_of(const std::vector<Extent>& extents) {
-    std::string object;
-    for (const Extent& extent : extents)
-        object.append(object.empty() ? "{\"" : ",\"").append(extent.name).append("\":").append(std::to_string(extent.value));
-    return object + "}";
+    if (close == std::string_view::npos) return found;
+    std::string_view rest = line.substr(open, close - open);
+    while (true) {
+        const auto begin = rest.find('"'), end = begin == std::string_view::npos ? begin : rest.find('"', begin + 1);
+        const auto colon = end == std::string_view::npos ? end : rest.find(':', end);
+        if (colon == std::string_view::npos) return found;
+        const auto digits = std::min(rest.find_first_not_of(" \t", colon + 1), rest.size());
+        Extent extent{std::string(rest.substr(begin + 1, end - begin - 1)), 0};
+        std::from_chars(rest.data() + digits, rest.data() + rest.size(), extent.value);
+        found.push_back(std::move(extent));
+        rest.remove_prefix(digits);
+    }
 }
 
 bool is_blank(std::string_view line) {
@@ -203,29 +206,42 @@ const Winner* Shipped::parsed(Line& line) {
     return line.state == Line::State::good ? &line.winner : nullptr;
 }
 
-std::vector<const Winner*> Shipped::of_class(const Subject& subject) {
-    return select(subject, [](const Line&) { return true; });
+std::vector<Shipped::Line*> Shipped::lines_about(const Subject& subject) {
+    std::vector<Line*> found;
+    if (paths_.empty() || why_invalid(subject.device)) return found;
+    load();
+    const std::string arch = arch_of(subject.device.cc_major, subject.device.cc_minor);
+    for (Line& line : lines_)
+        if (line.class_key == subject.class_key && line.arch == arch && line.op == subject.op) found.push_back(&line);
+    return found;
+}
+
+const Winner* Shipped::winner_for(const Subject& subject, Line& line) {
+    const Winner* winner = parsed(line);
+    if (winner == nullptr || winner->class_key != subject.class_key || winner->device.key() != subject.device.key())
+        return nullptr;
+    return same_names(winner->extents, subject.extents) ? winner : nullptr;
 }
 
 std::vector<Winner> Shipped::find(const Subject& subject) {
     std::vector<Winner> found;
-    const std::string wanted = object_of(subject.extents);
-    for (const Winner* winner : select(subject, [&](const Line& line) { return line.extents == wanted; }))
-        if (winner->extents == subject.extents) found.push_back(*winner);
+    for (Line* line : lines_about(subject)) {
+        if (line->extents != subject.extents) continue;
+        const Winner* winner = winner_for(subject, *line);
+        if (winner != nullptr && winner->extents == subject.extents) found.push_back(*winner);
+    }
     return found;
 }
 
-std::vector<const Winner*> Shipped::select(const Subject& subject, const std::function<bool(const Line&)>& worth_parsing) {
+std::vector<const Winner*> Shipped::nearest(const Subject& subject, std::size_t count) {
+    std::vector<std::pair<double, Line*>> ranked;
+    for (Line* line : lines_about(subject)) ranked.emplace_back(log_distance(line->extents, subject.extents), line);
+    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<const Winner*> found;
-    if (paths_.empty() || why_invalid(subject.device)) return found;
-    load();
-    const std::string arch = arch_of(subject.device.cc_major, subject.device.cc_minor);
-    const std::string device_key = subject.device.key();
-    for (Line& line : lines_) {
-        if (line.class_key != subject.class_key || line.arch != arch || line.op != subject.op || !worth_parsing(line)) continue;
-        const Winner* winner = parsed(line);
-        if (winner == nullptr || winner->class_key != subject.class_key || winner->device.key() != device_key) continue;
-        if (same_names(winner->extents, subject.extents)) found.push_back(winner);
+    for (const auto& [distance, line] : ranked) {
+        if (found.size() == count) break;
+        const Winner* winner = winner_for(subject, *line);
+        if (winner != nullptr && winner->extents != subject.extents) found.push_back(winner);
     }
     return found;
 }
@@ -234,7 +250,7 @@ std::vector<const Winner*> Shipped::select(const Subject& subject, const std::fu
 bool Shipped::may_match(const Line& line, const Filter& filter) {
     if (!filter.op.empty() && line.op != filter.op) return false;
     if (!filter.class_key.empty() && line.class_key != filter.class_key) return false;
-    return filter.extents.empty() || line.extents == object_of(filter.extents);
+    return filter.extents.empty() || line.extents == filter.extents;
 }
 
 std::vector<Winner> Shipped::list(const Filter& filter) {

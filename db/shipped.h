@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,8 +20,9 @@ class Shipped {
     Shipped(std::vector<std::string> paths, WarningLog& log) : paths_(std::move(paths)), log_(log) {}
 
     std::vector<Winner> find(const Subject& subject);
-    // Of the same class and device, whatever their extents. They live as long as this.
-    std::vector<const Winner*> of_class(const Subject& subject);
+    // Of the same class and device with other extents: the `count` nearest by log_distance(), nearest first. They live as long as
+    // this.
+    std::vector<const Winner*> nearest(const Subject& subject, std::size_t count);
     std::vector<Winner> list(const Filter& filter);
     // Lines that were not parsed count as sound.
     std::int64_t count(const Filter& filter);
@@ -33,11 +33,14 @@ class Shipped {
         std::string where;      // "FILE" of "FILE:12", for warnings
         int number = 0;
         std::string_view op, arch, class_key;
-        std::string extents;  // as an object without spaces
+        std::vector<Extent> extents;
         enum class State { unread, good, bad } state = State::unread;
         Winner winner;
     };
-    std::vector<const Winner*> select(const Subject& subject, const std::function<bool(const Line&)>& worth_parsing);
+    // What may be about the subject's class on its architecture.
+    std::vector<Line*> lines_about(const Subject& subject);
+    // The line's winner, if it is of the subject's class and device.
+    const Winner* winner_for(const Subject& subject, Line& line);
     void load();
     void load_path(const std::string& path);
     void load_file(const std::string& path);

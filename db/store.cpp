@@ -104,9 +104,8 @@ struct Store::Impl {
         const Snapshot snapshot(source);
         // Twice as many as wanted: rows that are not valid are passed over.
         for (const NearRow& row : nearest_rows(source, subject, 2 * limit)) ranked.push_back({row.distance, row.id, nullptr});
-        for (const Winner* winner : shipped.of_class(subject)) {
-            if (winner->extents != subject.extents) ranked.push_back({log_distance(winner->extents, subject.extents), 0, winner});
-        }
+        for (const Winner* winner : shipped.nearest(subject, limit))
+            ranked.push_back({log_distance(winner->extents, subject.extents), 0, winner});
         std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.distance < b.distance; });
         std::vector<Winner> winners;
         for (const Ranked& next : ranked) {

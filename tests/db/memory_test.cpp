@@ -110,7 +110,7 @@ TEST_P(OutOfMemory, OfReadingAWholeClassLeavesTheLayerWhole) {
     Layer layer;
     const Subject subject = subject_of(sample_problem(9), sample_device());
     const int times = refuse_every_allocation(most(), {.prepare = [&] { layer.reopen(); },
-                                                       .call = [&] { return layer.shipped().of_class(subject).size(); },
+                                                       .call = [&] { return layer.shipped().nearest(subject, 9).size(); },
                                                        .expected = 4,
                                                        .after = [&] { EXPECT_THAT(layer.log().all(), SizeIs(2)); }});
     EXPECT_GE(times, 400);

@@ -124,6 +124,19 @@ TEST(Shipped, ParsesOnlyLinesOfTheProblem) {
     EXPECT_THAT(store.warnings(), IsEmpty());  // nobody asked for m = 3
 }
 
+TEST(Shipped, ParsesOnlyTheNearestLinesOfAClass) {
+    const TempFolder folder;
+    std::string broken = line_of(3000);
+    broken.replace(broken.find("\"stages\":3"), 10, "\"stages\":x");
+    write_file(folder / "gemm.jsonl", broken + line_of(100) + line_of(20) + line_of(200));
+    const Store store = store_over(folder.path());
+    const auto found = store.near(sample_problem(100), sample_device(), 2);
+    ASSERT_THAT(found, SizeIs(2));
+    EXPECT_EQ(found[0].extents, sample_problem(200).extents);
+    EXPECT_EQ(found[1].extents, sample_problem(20).extents);
+    EXPECT_THAT(store.warnings(), IsEmpty());  // m = 3000 is further away than two others
+}
+
 TEST(Shipped, TakesHandWrittenSpaces) {
     const TempFolder folder;
     std::string line = line_of(2);

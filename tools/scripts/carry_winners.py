@@ -7,10 +7,14 @@ that a change which leaves their instances alone does not cost their measurement
 AUTOTUNE: the command with the present templates embedded. OLD_TEMPLATES: a kernel_templates folder of the commit that the winners are
 of (git worktree). Winners of neither text are left alone. Exit 1 if a line stays behind.
 
+A compile parameter that the family has gained since is added to the winner's config, with the first of its values that compiles to the same
+machine code. A new launch parameter leaves no trace in a kernel: such lines stay behind.
+
 Compared is what a GPU is given of each kernel: its code, constant banks, shared memory, registers, stack and launch attributes. Left out
 are symbols and constants at namespace scope, whose values are in the code; an instruction that reads their addresses is an error.
 """
 import argparse
+import itertools
 import json
 import os
 import re
@@ -87,6 +91,10 @@ def words_of(extents):
     return ["--shape", shape if batch == 1 else f"{batch}*{shape}"] + [word for pair in options.items() for word in pair]
 
 
+class CommandFailed(Exception):
+    pass
+
+
 class Tool:
     """The command with one text of the templates."""
 
@@ -99,29 +107,48 @@ class Tool:
         command = self.command + list(words) + self.templates
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
         if done.returncode != 0:
-            raise SystemExit(f"carry_winners.py: {' '.join(command)}\n{done.stdout}{done.stderr}")
+            raise CommandFailed(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def identities(self, ops):
         documents = [json.loads(self.run("families", "--op", op, "--json")) for op in sorted(ops)]
         return {family["name"]: family["template_identity"] for document in documents for family in document["families"]}
 
-    def code_of(self, winner):
-        """Of the winner's instance."""
+    @staticmethod
+    def words_for(winner):
         op, *options = winner["problem"]["class"].split()
+        words = ["--op", op, *words_of(winner["problem"]["extents"]), "--family", winner["family"], "--arch", winner["arch"]]
+        for option in options:
+            words += ["--" + option.split("=")[0], option.split("=")[1]]
+        return words
+
+    def parameters_of(self, winner):
+        """Of the winner's family for its problem, in order: (name, kind, values) each."""
+        family, = json.loads(self.run("families", *self.words_for(winner), "--json"))["families"]
+        return [(each["name"], each["kind"], each["values"]) for each in family["parameters"]]
+
+    def code_of(self, winner, config):
+        """Of the instance of the winner's family with that config."""
         with tempfile.TemporaryDirectory() as kept:
-            words = ["compile", "--op", op, *words_of(winner["problem"]["extents"]), "--family", winner["family"], "--arch",
-                     winner["arch"], "--count", "1", "--keep", kept]
-            for option in options:
-                words += ["--" + option.split("=")[0], option.split("=")[1]]
-            for name, value in winner["config"].items():
+            words = ["compile", *self.words_for(winner), "--count", "1", "--keep", kept]
+            for name, value in config.items():
                 words += ["--param", f"{name}={value}"]
             said = self.run(*words)
             cubins = [name for name in os.listdir(kept) if name.endswith(".cubin")]
             if len(cubins) != 1:
-                raise SystemExit(f"carry_winners.py: one kernel was expected of {' '.join(words)}\n{said}")
+                raise CommandFailed(f"one kernel was expected of {' '.join(words)}\n{said}")
             with open(os.path.join(kept, cubins[0]), "rb") as file:
                 return Cubin(file.read()).code()
+
+
+def completed(config, parameters):
+    """The config in the order of the parameters, with each value of those that it lacks; none where one of them is of a launch."""
+    lacking = {name: (kind, values) for name, kind, values in parameters if name not in config}
+    if any(kind != "compile" for kind, _ in lacking.values()):
+        return
+    for chosen in itertools.product(*(values for _, values in lacking.values())):
+        bound = {**config, **dict(zip(lacking, chosen))}
+        yield {name: bound[name] for name, _, _ in parameters}
 
 
 class Carrier:
@@ -129,14 +156,28 @@ class Carrier:
         self.now, self.before = now, before
         self.identities_now, self.identities_before = now.identities(ops), before.identities(ops)
 
+    def config_of_same_code(self, winner):
+        """The winner's config as the family has it now; None if it does not compile to the same code."""
+        before = self.before.code_of(winner, winner["config"])
+        for config in completed(winner["config"], self.now.parameters_of(winner)):
+            try:
+                if self.now.code_of(winner, config) == before:
+                    return config
+            except CommandFailed:
+                if config == winner["config"]:
+                    raise
+        return None
+
     def carried(self, line):
         """The line as it is to be, and its problem if it stays behind."""
         winner = json.loads(line)
         identity = self.identities_now[winner["family"]]
         if winner["template"] == identity or winner["template"] != self.identities_before[winner["family"]]:
             return line, None
-        if self.now.code_of(winner) != self.before.code_of(winner):
+        config = self.config_of_same_code(winner)
+        if config is None:
             return line, " ".join([winner["family"], *words_of(winner["problem"]["extents"]), winner["problem"]["class"]])
+        line = re.sub(r'"config":\{[^}]*\}', '"config":' + json.dumps(config, separators=(",", ":")), line, count=1)
         return line.replace(f'"template":"{winner["template"]}"', f'"template":"{identity}"'), None
 
 
@@ -166,4 +207,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except CommandFailed as failed:
+        raise SystemExit(f"carry_winners.py: {failed}") from failed
