@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -153,6 +154,15 @@ class Bench {
         });
         print_rounds("cuLaunchKernel, 3 tensor maps and 11 words", [&] {
             return static_cast<int>(launch_(many, 2, 1, 1, 128, 1, 1, 0, stream_.handle(), of_many.data(), nullptr));
+        });
+        print_rounds("cuLaunchKernel, 6 words, the default stream",
+                     [&] { return static_cast<int>(launch_(few, 2, 1, 1, 128, 1, 1, 0, nullptr, of_few.data(), nullptr)); });
+        std::array<std::uint64_t, 5> packed{};  // three addresses and three ints
+        std::size_t packed_bytes = 36;
+        std::array<void*, 5> extra = {CU_LAUNCH_PARAM_BUFFER_POINTER, packed.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &packed_bytes,
+                                      CU_LAUNCH_PARAM_END};
+        print_rounds("cuLaunchKernel, 6 words in one buffer", [&] {
+            return static_cast<int>(launch_(few, 2, 1, 1, 128, 1, 1, 0, stream_.handle(), nullptr, extra.data()));
         });
         print_rounds("cuLaunchKernelEx, 6 words", extended(few, of_few.data(), {}, 0));
         print_rounds("cuLaunchKernelEx, 3 tensor maps and 11 words", extended(many, of_many.data(), {}, 0));

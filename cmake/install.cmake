@@ -51,13 +51,19 @@ if(TARGET autotune AND Python3_Interpreter_FOUND)
   set(python_ops ${PROJECT_BINARY_DIR}/package/python/ops.py)
   add_custom_command(OUTPUT ${python_ops} DEPENDS autotune ${PROJECT_SOURCE_DIR}/python/generate_ops.py
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/generate_ops.py $<TARGET_FILE:autotune> ${python_ops})
-  add_custom_target(autotune_python ALL DEPENDS ${python_ops} autotune_shared)
+  add_library(autotune_quick_calls MODULE python/quick_calls.cpp)
+  target_include_directories(autotune_quick_calls PRIVATE include)
+  target_link_libraries(autotune_quick_calls PRIVATE autotune_warnings)
+  set_target_properties(autotune_quick_calls PROPERTIES PREFIX "" OUTPUT_NAME quick_calls CXX_VISIBILITY_PRESET hidden)
+  add_custom_target(autotune_python ALL DEPENDS ${python_ops} autotune_shared autotune_quick_calls)
   install(FILES ${python_ops} DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
+  install(FILES $<TARGET_FILE:autotune_quick_calls> DESTINATION lib COMPONENT python EXCLUDE_FROM_ALL)
   install(FILES $<TARGET_FILE:autotune_shared> DESTINATION lib RENAME libautotune.so COMPONENT python EXCLUDE_FROM_ALL)
   install(PROGRAMS $<TARGET_FILE:autotune> DESTINATION bin COMPONENT python EXCLUDE_FROM_ALL)
   install(DIRECTORY db/winners/ DESTINATION share/autotune/winners COMPONENT python EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.jsonl")
   if(AUTOTUNE_PORTABLE AND CMAKE_STRIP)  # a quarter of the wheel's size
-    install(CODE "execute_process(COMMAND ${CMAKE_STRIP} \${CMAKE_INSTALL_PREFIX}/lib/libautotune.so \${CMAKE_INSTALL_PREFIX}/bin/autotune)"
+    install(CODE "execute_process(COMMAND ${CMAKE_STRIP} \${CMAKE_INSTALL_PREFIX}/lib/libautotune.so \${CMAKE_INSTALL_PREFIX}/lib/quick_calls.so
+      \${CMAKE_INSTALL_PREFIX}/bin/autotune)"
       COMPONENT python EXCLUDE_FROM_ALL)
   endif()
 endif()

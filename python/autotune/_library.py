@@ -1,6 +1,7 @@
-"""libautotune as ctypes sees it: its structs, its functions, and statuses as exceptions. Mirrors include/autotune/autotune.h."""
+"""libautotune as Python sees it: its structs, its functions, and statuses as exceptions. Mirrors include/autotune/autotune.h."""
 
 import ctypes
+import sys
 from pathlib import Path
 from typing import Any, Callable, Optional, Type
 
@@ -134,12 +135,52 @@ plan_create = _declare(_library, "autotune_plan_create", ctypes.c_int, _p, ctype
 plan_info = _declare(_library, "autotune_plan_info", ctypes.c_int, _p, ctypes.POINTER(FactsStruct))
 plan_destroy = _declare(_library, "autotune_plan_destroy", None, _p)
 tuned = _declare(_library, "autotune_tuned", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(CallStruct), _p)
-run = _declare(_held, "autotune_run", ctypes.c_int, _p, _p, _p)
-# plan, alpha, a, b, beta, c, workspace, bytes of it, stream: everything by value, so that threads need no lock.
-gemm = _declare(_held, "autotune_gemm", ctypes.c_int, _p, _p, _p, _p, _p, _p, _p, ctypes.c_size_t, _p)
-
-
 def check(status: int) -> None:
     """Raises the exception of a status other than success, with the library's sentence for it."""
     if status != 0:
         raise error_of(status, last_error(None).decode(errors="replace"))
+
+
+def _load_quick_calls() -> Any:
+    """The C functions of quick_calls.cpp, which call the library in a twentieth of ctypes' time; None where Python is not CPython."""
+    if sys.implementation.name != "cpython":
+        return None
+    try:
+        return ctypes.PyDLL(str(FOLDER / "lib" / "quick_calls.so"))
+    except OSError:
+        return None
+
+
+_quick = _load_quick_calls()
+
+
+def _hot(name: str, *arguments: Any) -> Callable[..., int]:
+    """A function of the library that is called at each launch: it takes addresses as ints and gives the status."""
+    function: Callable[..., int] = _declare(_held, f"autotune_{name}", ctypes.c_int, *arguments)
+    return function if _quick is None else _made_quick(name, _address(function))
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, _p).value or 0
+
+
+def _made_quick(name: str, made_of: Any) -> Callable[..., Any]:
+    return _declare(_quick, f"autotune_quick_{name}", ctypes.py_object, ctypes.py_object)(made_of)  # type: ignore[no-any-return]
+
+
+run = _hot("run", _p, _p, _p)
+# plan, alpha, a, b, beta, c, workspace, bytes of it, stream: everything by value, so that threads need no lock.
+gemm = _hot("gemm", _p, _p, _p, _p, _p, _p, _p, ctypes.c_size_t, _p)
+
+
+def bound(plan: int, call: int, owners: Any) -> Callable[..., None]:
+    """A function of a stream that runs the call; `owners` live as long as it does."""
+    if _quick is not None:
+        return _made_quick("launch", (_address(_held.autotune_run), plan, call, check, owners))
+
+    def launch(stream: int = 0, *, _owners: Any = owners) -> None:
+        status = run(plan, call, stream)
+        if status:
+            check(status)
+
+    return launch

@@ -4,7 +4,7 @@ import ctypes
 import threading
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, Optional, Sequence, Type, Union
+from typing import Any, Callable, Optional, Protocol, Sequence, Type, Union
 
 from . import _library
 from ._nvrtc import nvrtc_of_this_python
@@ -64,23 +64,14 @@ class Call:
         self.struct.workspace_bytes = workspace_bytes
 
 
-class Launch:
-    """A plan with its arrays: one foreign call a launch. Holds the arrays, so that their memory stays.
+class Launch(Protocol):
+    """A plan with its arrays: one call of the library a launch. Holds the arrays, so that their memory stays.
 
     Safe to use from several threads. May be called while its stream is captured in a CUDA graph.
     """
 
-    __slots__ = ("_plan", "_call", "_arrays", "_plan_address", "_call_address")
-
-    def __init__(self, plan: "Plan", call: Call, arrays: Sequence[Any]):
-        self._plan, self._call, self._arrays = plan, call, arrays
-        self._plan_address, self._call_address = plan._address, call.pointer
-
     def __call__(self, stream: int = 0) -> None:
         """Enqueues the kernels on a stream, given as an int (see `stream_handle`)."""
-        status = _library.run(self._plan_address, self._call_address, stream)
-        if status:
-            _library.check(status)
 
 
 class Plan:
@@ -139,7 +130,8 @@ class Plan:
         Arrays are device arrays or addresses; `workspace` likewise, needed where `workspace_bytes` is not 0 and never to be used by
         two streams at once. `stream`: on which the arrays are ready (DLPack's producers alone need it).
         """
-        return Launch(self, self._call(arrays, scalars, workspace, stream_handle(stream)), (arrays, workspace))
+        call = self._call(arrays, scalars, workspace, stream_handle(stream))
+        return _library.bound(self._address or 0, call.pointer, (self, call, arrays, workspace))
 
     def run(self, *arrays: Address, scalars: Sequence[Scalar] = (), workspace: Address = None, stream: Stream = None) -> None:
         """Enqueues the plan's kernels on `stream`; arguments as in `bind`. Raises InvalidArgument, Misaligned, Overlap, ..."""

@@ -3,11 +3,14 @@
 import ctypes
 import gc
 import os
+import sys
 import threading
 import unittest
+import weakref
+from unittest import mock
 
 import autotune
-from autotune import arrays
+from autotune import _library, arrays
 from machine import Array, Driver, MachineTest, integers, product
 
 M, N, K = 48, 40, 32
@@ -72,6 +75,58 @@ class Run(MachineTest):
         gc.collect()
         launch()
         self.assertEqual(data.c.values(), data.expected)
+
+    def without_quick_calls(self):
+        """The calls of a Python that cannot load quick_calls.so."""
+        return mock.patch.object(_library, "_quick", None)
+
+    def test_a_launch_is_the_same_by_quick_calls_and_by_ctypes(self):
+        self.assertIsNotNone(_library._quick, "CPython loads quick_calls.so")
+        data, plan = Product(), self.handle.plan(gemm_problem())
+        options = {"scalars": (1.0, 0.0), "workspace": self.workspace_of(plan)}
+        quick = plan.bind(*data.arrays(), **options)
+        with self.without_quick_calls():
+            slow = plan.bind(*data.arrays(), **options)
+        self.assertIn("Enqueues the plan's kernels", quick.__doc__)
+        for launch in (quick, slow):
+            for call in (lambda: launch(0), lambda: launch(stream=self.driver.stream()), launch):
+                data.c.upload([7] * (M * N))
+                self.assertIsNone(call())
+                self.assertEqual(data.c.values(), data.expected)
+            for wrong in (lambda: launch("0"), lambda: launch(0, 0), lambda: launch(queue=0), lambda: launch(0, stream=0)):
+                self.assertRaises((TypeError, ctypes.ArgumentError), wrong)
+            before = sys.getrefcount(None)
+            for _ in range(100):
+                launch(0)
+            self.assertLess(abs(sys.getrefcount(None) - before), 50)
+
+    def test_a_launch_raises_what_the_library_refuses(self):
+        data, plan = Product(), self.handle.plan(gemm_problem())
+        with self.without_quick_calls():
+            slow = plan.bind(data.a.address + 2, data.b, data.c, scalars=(1.0, 0.0), workspace=1 << 20)
+        for launch in (plan.bind(data.a.address + 2, data.b, data.c, scalars=(1.0, 0.0), workspace=1 << 20), slow):
+            with self.assertRaisesRegex(autotune.Misaligned, "a multiple of 16 bytes"):
+                launch(0)
+
+    def test_a_launch_keeps_its_arrays_and_lets_them_go(self):
+        data, plan = Product(), self.handle.plan(gemm_problem())
+        launch = plan.bind(*data.arrays(), scalars=(1.0, 0.0), workspace=self.workspace_of(plan))
+        kept = weakref.ref(data.c)
+        data.c.launch = launch  # a cycle
+        del data
+        gc.collect()
+        self.assertIsNotNone(kept())
+        del launch
+        gc.collect()
+        self.assertIsNone(kept())
+
+    def test_quick_calls_check_what_they_are_given(self):
+        for call, count in ((_library.run, 3), (_library.gemm, 9)):
+            with self.assertRaisesRegex(TypeError, f"takes {count} integers, not 1"):
+                call(0)
+            with self.assertRaises(TypeError):
+                call(*["0"] * count)
+            self.assertEqual(call(*[0] * count), autotune.InvalidArgument.status)
 
     def test_one_call_takes_beta_and_strides(self):
         data = Product()
