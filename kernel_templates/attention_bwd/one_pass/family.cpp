@@ -26,6 +26,7 @@ using std::int64_t;
 
 // How dQ's parts are added (kernel.cuh).
 enum DqPath : int64_t { kFromRegisters = 0, kBulk = 1, kOrdered = 2 };
+constexpr int64_t kInTurn = 2;  // of early_scores: dQ in the tile's own turn
 
 constexpr int64_t kStaticBytes = 16;         // the ticket
 constexpr int64_t kMostStaticBytes = 49152;  // of the last kernel, which keeps a tile of dQ in f32
@@ -78,12 +79,15 @@ struct Shape {
         return 1024 + (k_rows() + stages * block_q) * columns * 2 + ds_buffers * k_rows() * block_q * 2 + staged +
                stages * block_q * 8 + (2 * stages + 1 + 2 * dq_buffers) * 8;
     }
-    // dK, dV; scores and their gradients beside P as an operand, or dQ beside the next scores and dS as one. The rest is what
-    // ptxas needs beside, by what it compiled.
+    // dK, dV; scores and their gradients beside P as an operand, or dQ beside the next scores and dS as one. With dQ in the
+    // tile's own turn P and dS are in the registers of scores when it begins. The rest is what ptxas needs beside, by what it
+    // compiled.
     int64_t register_need(const View& view) const {
         const int64_t kept = (padded(view.d) + padded(view.dv)) / 2, scores = block_q / 2;
         const int64_t dq = dq_columns(view) / 2;  // in the registers of dP if it has as many
-        return kept + (dq == scores ? 0 : dq) + 2 * scores + scores / 2 + 20;
+        const int64_t passing = early_scores == kInTurn ? 2 * scores + std::max<int64_t>(dq - scores, 0)
+                                                        : (dq == scores ? 0 : dq) + 2 * scores + scores / 2;
+        return kept + passing + 20;
     }
 };
 
@@ -179,7 +183,11 @@ class AttentionBwdOnePass final : public StructuredFamily {
             {"dq_path", {0, 1, 2}, compile, "dQ is added up 0: from registers, 1: from shared memory, 2: from there in order"},
             {"dq_buffers", {1, 2}, compile, "tiles of dQ that wait in shared memory"},
             {"swap_dq", {0, 1}, compile, "1: dQ is computed transposed"},
-            {"early_scores", {0, 1}, compile, "1: the next tile's scores are computed while dQ is stored"},
+            {"early_scores",
+             {0, 1, 2},
+             compile,
+             "dQ is computed 0, 1: at the begin of the next tile's turn, 1: and stored during that tile's scores; 2: in its own "
+             "turn"},
             {"tile_order", {0, 1}, launch, "tiles of keys of a head 0: first keys first, 1: last keys first"},
             {"walk", {0, 1}, launch, "a tile's queries 0: first ones first, 1: last ones first"},
             {"l2_group_mib",
@@ -247,6 +255,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
         add("one_pass_wgmma_red", {{"dq_path", kFromRegisters}});
         add("one_pass_wgmma_ordered", {{"dq_path", kOrdered}});
         add("one_pass_wgmma_swapped", {{"swap_dq", 1}});
+        add("one_pass_wgmma_in_turn", {{"early_scores", kInTurn}});
         add("one_pass_wgmma_plain", {{"early_scores", 0}, {"ds_buffers", 1}});
         return named;
     }

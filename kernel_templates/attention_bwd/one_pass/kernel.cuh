@@ -18,7 +18,7 @@ constexpr int ds_buffers = ${ds_buffers};      // tiles of dS there
 constexpr int dq_path = ${dq_path};            // 0: added from registers, 1: from shared memory, 2: from there in order
 constexpr int dq_buffers = ${dq_buffers};      // tiles of dQ there
 constexpr int swap_dq = ${swap_dq};            // 1: dQ^T = K^T dS^T
-constexpr int early_scores = ${early_scores};  // products of the next tile that begin before dQ is stored
+constexpr int early_scores = ${early_scores};  // 1: the next tile's begin before dQ is stored, 2: dQ is stored in its own turn
 // ---- end of parameters ----
 // clang-format on
 #include "attention/mask.cuh"
@@ -249,15 +249,20 @@ struct Step {
         const int in_row = lane % 8;
         const int swizzle = ds_span == 64 ? in_row : ds_span == 32 ? in_row / 2 : in_row / 4;
         const u32 to = ds_row + (ds_buffers == 1 ? 0 : buffer) * ds_bytes;
+        if constexpr (ds_buffers == 1) named_barrier(2, math_threads);  // all have taken dQ of the tile before
 #pragma unroll
         for (int i = 0; i < block_q / 16; ++i) {
             const int chunk = 2 * i + lane / 16;
             store_matrices(to + 2 * i / chunks * ds_slab_bytes + ((chunk % chunks) ^ swizzle) * 16, packed[4 * i], packed[4 * i + 1],
                            packed[4 * i + 2], packed[4 * i + 3]);
         }
+        fence_async_proxy();
     }
+    // Of the tile whose dS all groups have stored or are about to store in `buffer`.
     __device__ __forceinline__ void issue_dq(float (&dq)[dq_registers], int buffer) const {
-        const u32 of_buffer = buffer * (ds_bytes / 16);
+        const u32 of_buffer = (ds_buffers == 1 ? 0 : buffer) * (ds_bytes / 16);
+        named_barrier(1, math_threads);
+        wgmma_fence();
         constexpr int k_span = span_of(head_tile), a_span = swap_dq ? k_span : ds_span;
         const u64 a = swap_dq ? descriptor_of<k_span>(dq_a, 0) : descriptor_of<ds_span>(dq_a + of_buffer, 0);
         const u64 b = swap_dq ? descriptor_of<ds_span>(dq_b + of_buffer, ds_slab_bytes) : descriptor_of<k_span>(dq_b, k_rows * k_span * 2);
@@ -312,13 +317,14 @@ struct Step {
 #pragma unroll 1
         for (; !to.is_over(); to.next()) {
             float s[block_q / 2];
-            begin_dq(dq, buffer ^ 1);
+            issue_dq(dq, buffer ^ 1);
+            wgmma_wait<1>();
             if (!is_first) {
                 release(shared.empty(at.at));
                 at.next();
             }
             barrier_wait(shared.full(at.at), at.parity);
-            if constexpr (early_scores != 0) {
+            if constexpr (early_scores == 1) {
                 wgmma_fence();
                 issue_scores(at, s);
                 wgmma_wait<1>();
@@ -339,23 +345,61 @@ struct Step {
             issue_sums<value_tile>(d_v, p, d_o + at.at * (Shared::do_bytes / 16));
             wgmma_wait<1>();
             differentiate(s, dp, packed, of_rows);
-            if constexpr (ds_buffers == 1) named_barrier(2, math_threads);  // all have taken dQ of the tile before
             store_ds(packed, buffer);
-            fence_async_proxy();
             wgmma_fence();
             issue_sums<head_tile>(dk, packed, q + at.at * (Shared::q_bytes / 16));
             buffer ^= 1;
         }
-        begin_dq(dq, buffer ^ 1);
+        issue_dq(dq, buffer ^ 1);
         wgmma_wait<0>();
         give_dq(dq, dq_at, from, false);
     }
-    // Of the tile for which all groups have stored dS.
-    __device__ __forceinline__ void begin_dq(float (&dq)[dq_registers], int buffer) const {
-        named_barrier(1, math_threads);
-        wgmma_fence();
-        issue_dq(dq, ds_buffers == 1 ? 0 : buffer);
-        wgmma_wait<1>();
+    // P and dS of a tile as operands.
+    __device__ __forceinline__ void finish_weights(const float (&s)[block_q / 2], const float (&dp)[block_q / 2], u32 (&p)[block_q / 4],
+                                                   u32 (&packed)[block_q / 4], u32 of_rows) const {
+#pragma unroll
+        for (int j = 0; j < block_q / 8; ++j) {
+            const float2 delta = load_pair(of_rows + Shared::row_bytes + j * 32);
+#pragma unroll
+            for (int i = 4 * j; i < 4 * j + 4; i += 2) {
+                p[i / 2] = ptx::pack_pair<Element>(s[i], s[i + 1]);
+                packed[i / 2] = ptx::pack_pair<Element>(s[i] * (dp[i] - delta.x), s[i + 1] * (dp[i + 1] - delta.y));
+            }
+        }
+    }
+    // The same with dQ of each tile in its own turn: no product crosses the end of a turn, but tiles may be larger.
+    __device__ __forceinline__ void run_in_turn(const Walk& walk, float (&dk)[head_tile / 2], float (&d_v)[value_tile / 2]) const {
+        Position<stages> at;
+        Position<dq_buffers> dq_at;
+        Walk to = walk, from = walk;
+        int buffer = 0;
+#pragma unroll 1
+        for (; !to.is_over(); to.next()) {
+            float s[block_q / 2], dp[block_q / 2];
+            u32 p[block_q / 4], packed[block_q / 4];
+            barrier_wait(shared.full(at.at), at.parity);
+            wgmma_fence();
+            issue_scores(at, s);
+            issue_dp(at, dp);
+            wgmma_wait<1>();
+            const u32 of_rows = shared.lse(at.at) + threadIdx.x % 4 * 8;
+            if (to.tile < whole_first || to.tile >= whole_end) cut_scores(s, to.tile);
+            weigh(s, of_rows);
+            wgmma_wait<0>();
+            finish_weights(s, dp, p, packed, of_rows);
+            store_ds(packed, buffer);
+            wgmma_fence();
+            issue_sums<value_tile>(d_v, p, d_o + at.at * (Shared::do_bytes / 16));
+            float dq[dq_registers];
+            issue_dq(dq, buffer);
+            issue_sums<head_tile>(dk, packed, q + at.at * (Shared::q_bytes / 16));
+            wgmma_wait<1>();
+            give_dq(dq, dq_at, from, false);
+            wgmma_wait<0>();
+            release(shared.empty(at.at));
+            at.next();
+            buffer ^= 1;
+        }
     }
 };
 
@@ -397,7 +441,10 @@ __device__ __forceinline__ void math(const Shared& shared, const KeyMask& mask, 
                         keys - row,
                         has_tail ? range.end : whole_first,
                         has_tail ? 0 : whole_end};
-        step.run(walk, dk, d_v);
+        if constexpr (early_scores == 2)
+            step.run_in_turn(walk, dk, d_v);
+        else
+            step.run(walk, dk, d_v);
     }
     store_rows<head_tile, d>(to_k, place.batch, place.head, row, keys, dk, scale);
     store_rows<value_tile, dv>(to_v, place.batch, place.head, row, keys, d_v, 1.0f);
