@@ -28,11 +28,13 @@ Fill weights(const Tensor& tensor) {
 HandOver hand_over(const Problem& problem) {
     const auto written =
         std::find_if(problem.tensors.begin(), problem.tensors.end(), [](const Tensor& t) { return t.is_written(); });
-    if (written == problem.tensors.end() || written->access == Access::inout) return {};
+    if (written == problem.tensors.end()) return {};
+    const int index = static_cast<int>(written - problem.tensors.begin());
+    if (written->access == Access::inout) return {index, index};
     for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
         const Tensor& tensor = problem.tensors[i];
         if (tensor.access == Access::in && !tensor.is_absent && tensor.dtype == written->dtype && tensor.dims == written->dims)
-            return {static_cast<int>(i), static_cast<int>(written - problem.tensors.begin())};
+            return {static_cast<int>(i), index};
     }
     return {};
 }
@@ -70,13 +72,17 @@ OverlapChain::Link OverlapChain::make_link(const Kernel& kernel) {
 
 void OverlapChain::add_in_place(const Kernel& adding) {
     check(adding.problem.tensors.size() == 3, "the adding link adds two tensors");
+    check(!links_.front().hand.accumulates(), "an addition reads two buffers");
     adding_.push_back(make_link(adding));
     adding_.back().in_place = true;
 }
 
+const gpu::Buffer& OverlapChain::buffer(int step) const {
+    return buffers_[links_.front().hand.accumulates() ? 0 : static_cast<std::size_t>(step % 2)];
+}
+
 void OverlapChain::launch(const Link& link, bool overlapping, int step) {
-    const gpu::DeviceAddress from = buffers_[static_cast<std::size_t>(step % 2)].address();
-    const gpu::DeviceAddress to = buffers_[static_cast<std::size_t>(1 - step % 2)].address();
+    const gpu::DeviceAddress from = buffer(step).address(), to = buffer(step + 1).address();
     std::vector<gpu::DeviceAddress> addresses;
     for (std::size_t i = 0; i < link.tensors.size(); ++i) {
         const bool is_absent = link.problem.tensors[i].is_absent;
@@ -108,8 +114,7 @@ void OverlapChain::begin() {
 }
 
 std::uint64_t OverlapChain::end(int steps) const {
-    return harness_.checksum(
-        {buffers_[static_cast<std::size_t>(steps % 2)].address(), static_cast<std::size_t>(handed_.span_bytes())});
+    return harness_.checksum({buffer(steps).address(), static_cast<std::size_t>(handed_.span_bytes())});
 }
 
 std::uint64_t OverlapChain::one_at_a_time(int steps) {

@@ -13,11 +13,12 @@
 
 namespace autotune::test {
 
-// Which tensors of a problem a chain hands on: what one launch writes is what the next one reads. -1: the problem has no input of
-// the shape, strides and type of its first output, or it reads what it writes.
+// Which tensors of a problem a chain hands on: what one launch writes is what the next one reads. Both are the same where the problem
+// adds to what it finds. -1: the problem has no input of the shape, strides and type of its first output.
 struct HandOver {
     int read = -1, written = -1;
     explicit operator bool() const { return read >= 0; }
+    bool accumulates() const { return read >= 0 && read == written; }
 };
 HandOver hand_over(const Problem& problem);
 
@@ -26,6 +27,8 @@ HandOver hand_over(const Problem& problem);
 //
 //   step i:  buffer[1 - i % 2] = op(buffer[i % 2])          by the links in turn
 //            buffer[1 - i % 2] += buffer[i % 2]             if the chain has an adding link; in place
+//
+// Where the problem accumulates all steps read and write one buffer.
 class OverlapChain {
   public:
     static constexpr int kSteps = 24;
@@ -62,6 +65,7 @@ class OverlapChain {
         bool in_place = false;
     };
     Link make_link(const Kernel& kernel);
+    const gpu::Buffer& buffer(int step) const;  // that step `step` reads
     void launch(const Link& link, bool overlapping, int step);
     void launch_step(int step, bool overlapping);
     void begin();

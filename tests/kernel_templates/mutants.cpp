@@ -891,6 +891,10 @@ std::vector<Mutant> without_waits() {
         .find = "            begin_turn();\n            asm volatile(\"st.volatile",
         .replace = "            dependent_launch::let_next_grid_start();\n            asm volatile(\"st.volatile",
         .config = "pdl=1", .shape = "256x256x256"});
+    add("gemm/wgmma", {.name = "math_groups_do_not_wait",
+        .find = "        take_from_producer();\n        begin_turn();\n",
+        .replace = "        take_from_producer();\n        dependent_launch::let_next_grid_start();\n",
+        .config = "tma_store=1 pdl=1", .shape = "256x256x256", .options = {{"beta", "1"}}});
     add("gemm/wgmma", {.name = "reduction_does_not_wait",
         .find = "    float sums[8] = {};\n    " + wait,
         .replace = "    float sums[8] = {};\n",

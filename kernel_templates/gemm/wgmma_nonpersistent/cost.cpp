@@ -61,7 +61,8 @@ double end_clocks(const Gemm& g, const Shape& s) {
 
 double predict(const Gemm& g, const Shape& s, const Device& device) {
     const Grid grid(g, s, device);
-    const double sms = device.identity.sm_count;
+    // An H200 has room for 30 clusters of four blocks and 15 of eight: one more cluster waits for another's end.
+    const double sms = device.identity.sm_count - (s.cluster_blocks() > 2 ? 12 : 0);
     const auto blocks = static_cast<double>(grid.blocks);
     // Blocks that share an SM share its tensor cores, shared memory and path from L2; the next ones begin as they end.
     const double on_sm = std::clamp(std::ceil(blocks / sms), 1.0, static_cast<double>(grid.an_sm));
@@ -75,7 +76,7 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const double alone = 0.54 + (s.pdl != 0 ? 0.07 : 0.0) + std::pow(std::pow(inside, 4) + std::pow(memory, 4), 0.25);
     // The power limit leaves large products three fifths of the rate; small ones end before it matters.
     const double mac = static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch);
-    const double power = mac / (sms * 2048.0 * device.clock_mhz * 0.6);
+    const double power = mac / (device.identity.sm_count * 2048.0 * device.clock_mhz * 0.6);
     return std::pow(std::pow(alone, 8) + std::pow(power, 8), 0.125);
 }
 
