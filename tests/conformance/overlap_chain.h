@@ -13,8 +13,8 @@
 
 namespace autotune::test {
 
-// Which tensors of a problem a chain hands on: what one launch writes is what the next one reads. Both are the same where the problem
-// adds to what it finds. -1: the problem has no input of the shape, strides and type of its first output.
+// Which tensors of a problem a chain hands on: what one launch writes is what the next one reads. Both are the same where the
+// problem adds to what it finds. -1: the problem has no input of the shape, strides and type of its first output.
 struct HandOver {
     int read = -1, written = -1;
     explicit operator bool() const { return read >= 0; }
