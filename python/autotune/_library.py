@@ -95,6 +95,9 @@ class FactsStruct(ctypes.Structure):
         ("workspace_bytes", ctypes.c_size_t),
         ("workspace_zero_bytes", ctypes.c_size_t),
         ("recorded_rival_us", ctypes.c_double),
+        ("candidate_when_zero", ctypes.c_char_p),
+        ("origin_when_zero", ctypes.c_int),
+        ("expected_regret", ctypes.c_double),
     ]
 
 

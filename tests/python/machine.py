@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 HEADER_BYTES, LOG_BYTES = 64, 32 << 20  # of the log: tests/support/fake/call_log.h
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 TYPES = {"<f2": "e", "<f4": "f"}
 
 

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import subprocess
 import sys
 import threading
 import unittest
@@ -11,7 +12,7 @@ from unittest import mock
 
 import autotune
 from autotune import _library, arrays
-from machine import Array, Driver, MachineTest, integers, product
+from machine import EXAMPLES, Array, Driver, MachineTest, integers, product
 
 M, N, K = 48, 40, 32
 
@@ -47,6 +48,8 @@ class Run(MachineTest):
         self.assertTrue(plan.candidate.startswith("gemm/"))
         self.assertGreater(plan.info.predicted_us, 0)
         self.assertEqual(plan.info.recorded_us, 0)
+        self.assertEqual((plan.info.candidate_when_zero, plan.info.origin_when_zero), ("", plan.origin))
+        self.assertNotEqual(plan.info.expected_regret, 0)
         self.assertGreaterEqual(plan.workspace_bytes, plan.workspace_zero_bytes)
 
     def workspace_of(self, plan):
@@ -348,6 +351,13 @@ class Refusals(MachineTest):
             "rule on=load do=return code=2\n",
         )
         self.assertEqual((code, said.split()), (0, ["OutOfMemory", "9"]), said)
+
+
+class Example(MachineTest):
+    def test_a_first_call_with_nothing_but_the_package(self):
+        ended = subprocess.run([sys.executable, str(EXAMPLES / "first_call.py")], capture_output=True, text=True, timeout=60)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertRegex(ended.stdout, r"right, by gemm/.*\nimport autotune .*\ndriver, context, arrays .*\nfirst product .*\nsecond ")
 
 
 class HotPath(MachineTest):

@@ -5,13 +5,11 @@ import io
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import autotune
 from autotune.tuning import _flags
-from machine import Driver, MachineTest
+from machine import EXAMPLES, Driver, MachineTest
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 QUICK = dict(trials=3, family="simt")
 
 
