@@ -197,7 +197,7 @@ class Attention(Gpu):
                         self.assertLess(error(lse, scores.logsumexp(-1)), 1e-4)
 
     def test_gradients_by_every_family(self):
-        for family in ("wgmma", "two_pass", "simt"):
+        for family in ("one_pass", "wgmma", "two_pass", "simt"):
             for mask in ("none", "causal"):
                 with self.subTest(family=family, mask=mask):
                     self.pin(f"attention_bwd/{family}")
@@ -209,6 +209,13 @@ class Attention(Gpu):
                     wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
                     for mine, exact in zip(ours, torch.autograd.grad(self.exact(*wide, mask), wide, grad.double())):
                         self.assertLess(error(mine, exact), 1.5e-2)
+                    # A row's weights sum to 1.
+                    self.assertLess(error(ours[2].double().sum(2), grad.double().sum(2).unflatten(1, (2, 4)).sum(2)), 1.5e-2)
+                    # Gradients of a row's scores sum to 0: with keys that are all alike so do those of queries.
+                    alike = k.detach()[:, :, :1].expand(-1, -1, 256, -1).contiguous().requires_grad_()
+                    dq, dk = torch.autograd.grad(at.attention(q, alike, v, mask=mask), (q, alike), grad)
+                    self.assertLess((dq.double().norm() / ours[0].double().norm()).item(), 1.5e-2)
+                    self.assertLess((dk.double().sum(2).norm() / dk.double().norm()).item(), 3e-2)
 
     def test_gradients_are_attention_bwds(self):
         for dtype in (torch.bfloat16, torch.float16, torch.float32):
