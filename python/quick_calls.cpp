@@ -39,24 +39,26 @@ namespace {
 
 constexpr int kFastCall = 0x80, kKeywords = 0x02;  // METH_FASTCALL, METH_KEYWORDS
 
-// Sets an exception and answers false where one is no integer or the count is another.
-template <std::size_t kCount>
-bool read_words(const char* name, PyObject* const* arguments, std::ptrdiff_t count, void* (&words)[kCount]) {
-    if (count != static_cast<std::ptrdiff_t>(kCount)) {
-        PyErr_Format(PyExc_TypeError, "%s takes %zd integers, not %zd", name, static_cast<std::ptrdiff_t>(kCount), count);
-        return false;
-    }
-    for (std::size_t i = 0; i < kCount; ++i) {
+// Sets an exception and answers false where one is no integer.
+bool read_words(PyObject* const* arguments, std::ptrdiff_t count, void** words) {
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
         words[i] = PyLong_AsVoidPtr(arguments[i]);
         if (words[i] == nullptr && PyErr_Occurred() != nullptr) return false;
     }
     return true;
 }
 
+template <std::size_t kCount>
+bool read_all_words(const char* name, PyObject* const* arguments, std::ptrdiff_t count, void* (&words)[kCount]) {
+    if (count == static_cast<std::ptrdiff_t>(kCount)) return read_words(arguments, count, words);
+    PyErr_Format(PyExc_TypeError, "%s takes %zd integers, not %zd", name, static_cast<std::ptrdiff_t>(kCount), count);
+    return false;
+}
+
 // self: the address of autotune_run(), and so below.
 PyObject* run(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject*) {
     void* words[3];
-    if (!read_words("run", arguments, count, words)) return nullptr;
+    if (!read_all_words("run", arguments, count, words)) return nullptr;
     const auto function = reinterpret_cast<decltype(&autotune_run)>(PyLong_AsVoidPtr(self));
     return PyLong_FromLong(function(static_cast<autotune_plan>(words[0]), static_cast<const autotune_call*>(words[1]),
                                     static_cast<CUstream_st*>(words[2])));
@@ -64,10 +66,29 @@ PyObject* run(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, 
 
 PyObject* gemm(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject*) {
     void* words[9];
-    if (!read_words("gemm", arguments, count, words)) return nullptr;
+    if (!read_all_words("gemm", arguments, count, words)) return nullptr;
     const auto function = reinterpret_cast<decltype(&autotune_gemm)>(PyLong_AsVoidPtr(self));
     return PyLong_FromLong(function(static_cast<autotune_plan>(words[0]), words[1], words[2], words[3], words[4], words[5],
                                     words[6], reinterpret_cast<std::size_t>(words[7]), static_cast<CUstream_st*>(words[8])));
+}
+
+constexpr std::ptrdiff_t kFixed = 5, kMostTensors = 32;
+
+// plan, call, workspace, bytes of it, stream, addresses of the tensors: the call with these in the place of its own, which stays
+// as it is, so that threads share it.
+PyObject* run_on(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject*) {
+    void* words[kFixed + kMostTensors];
+    if (count < kFixed || count > kFixed + kMostTensors)
+        return PyErr_Format(PyExc_TypeError, "run_on takes from %zd to %zd integers, not %zd", kFixed, kFixed + kMostTensors,
+                            count);
+    if (!read_words(arguments, count, words)) return nullptr;
+    autotune_call own = *static_cast<const autotune_call*>(words[1]);
+    own.workspace = words[2];
+    own.workspace_bytes = reinterpret_cast<std::size_t>(words[3]);
+    own.tensors = words + kFixed;
+    own.tensor_count = static_cast<std::size_t>(count - kFixed);
+    const auto function = reinterpret_cast<decltype(&autotune_run)>(PyLong_AsVoidPtr(self));
+    return PyLong_FromLong(function(static_cast<autotune_plan>(words[0]), &own, static_cast<CUstream_st*>(words[4])));
 }
 
 // self: a tuple of the addresses of autotune_run(), of the plan and of the call, of what raises for a status, and of what must
@@ -96,6 +117,7 @@ PyObject* launch(PyObject* self, PyObject* const* arguments, std::ptrdiff_t coun
 }
 
 PyMethodDef run_method = {"run", run, kFastCall | kKeywords, nullptr};
+PyMethodDef run_on_method = {"run_on", run_on, kFastCall | kKeywords, nullptr};
 PyMethodDef gemm_method = {"gemm", gemm, kFastCall | kKeywords, nullptr};
 PyMethodDef launch_method = {
     "launch", launch, kFastCall | kKeywords,
@@ -107,6 +129,9 @@ PyMethodDef launch_method = {
 extern "C" {
 [[gnu::visibility("default")]] PyObject* autotune_quick_run(PyObject* address) {
     return PyCFunction_NewEx(&run_method, address, nullptr);
+}
+[[gnu::visibility("default")]] PyObject* autotune_quick_run_on(PyObject* address) {
+    return PyCFunction_NewEx(&run_on_method, address, nullptr);
 }
 [[gnu::visibility("default")]] PyObject* autotune_quick_gemm(PyObject* address) {
     return PyCFunction_NewEx(&gemm_method, address, nullptr);

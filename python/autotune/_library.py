@@ -176,6 +176,17 @@ run = _hot("run", _p, _p, _p)
 gemm = _hot("gemm", _p, _p, _p, _p, _p, _p, _p, ctypes.c_size_t, _p)
 
 
+def _run_on_by_ctypes(plan: int, call: int, workspace: int, workspace_bytes: int, stream: int, *addresses: int) -> int:
+    own = CallStruct.from_buffer_copy(CallStruct.from_address(call))
+    own.tensors, own.tensor_count = (_p * len(addresses))(*addresses), len(addresses)
+    own.workspace, own.workspace_bytes = workspace, workspace_bytes
+    return run(plan, ctypes.addressof(own), stream)
+
+
+# plan, call, workspace, bytes of it, stream, addresses of the tensors: these instead of the call's own, which threads share.
+run_on: Callable[..., int] = _run_on_by_ctypes if _quick is None else _made_quick("run_on", _address(_held.autotune_run))
+
+
 def bound(plan: int, call: int, owners: Any) -> Callable[..., None]:
     """A function of a stream that runs the call; `owners` live as long as it does."""
     if _quick is not None:

@@ -131,6 +131,20 @@ class Run(MachineTest):
                 call(*["0"] * count)
             self.assertEqual(call(*[0] * count), autotune.InvalidArgument.status)
 
+    def test_a_call_on_other_addresses_leaves_the_call_as_it_is(self):
+        data, plan = Product(), self.handle.plan(gemm_problem())
+        call = plan._call((0, 0, 0), (1.0, 0.0), None, 0)
+        work, addresses = self.workspace_of(plan), [each.address for each in data.arrays()]
+        fixed = plan._address, call.pointer, work.address if work else 0, plan.workspace_bytes, 0
+        for run_on in (_library.run_on, _library._run_on_by_ctypes):
+            data.c.upload([7] * (M * N))
+            self.assertEqual(run_on(*fixed, *addresses), 0)
+            self.assertEqual(data.c.values(), data.expected)
+            self.assertEqual((list(call.addresses), call.struct.workspace), ([None] * 3, None))
+            self.assertEqual(run_on(*fixed, *addresses[:2]), autotune.InvalidArgument.status)
+        for wrong in (fixed[:4], fixed + (0,) * 33, (*fixed, "c")):
+            self.assertRaises(TypeError, _library.run_on, *wrong)
+
     def test_one_call_takes_beta_and_strides(self):
         data = Product()
         data.c.upload([1] * (M * N))

@@ -26,7 +26,7 @@ _raw_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream
     lambda index: torch.cuda.current_stream(index).cuda_stream
 )
 
-_gemm = _library.gemm
+_gemm, _run_on = _library.gemm, _library.run_on
 _handle: Optional[Handle] = None
 _lock = threading.RLock()
 _listeners: List[Callable[[], None]] = []
@@ -198,29 +198,22 @@ class Gemm:
 
 
 class Described:
-    """Any op's plan: tensors in the op's order, scalars that stay. A lock holds the shared call, for the moment of a launch."""
+    """Any op's plan: tensors in the op's order, scalars that stay. Threads share it."""
 
-    __slots__ = ("plan", "index", "deterministic", "workspace", "_call", "_lock")
+    __slots__ = ("plan", "index", "deterministic", "workspace", "_call")
 
     def __init__(self, plan: Plan, index: int, tensor_count: int, scalars: Tuple[float, ...] = ()):
         self.plan, self.index, self.deterministic = plan, index, plan.info.deterministic
         self.workspace = Workspace(plan, index) if plan.workspace_bytes else None
         self._call = Call(tensor_count, scalars)
-        self._lock = threading.Lock()
 
     def launch(self, *addresses: int) -> None:
         stream = _raw_stream(self.index)
-        memory = self.workspace.get(stream) if self.workspace else None
-        with self._lock:
-            call = self._call
-            for i, address in enumerate(addresses):
-                call.addresses[i] = address
-            if memory is not None:
-                call.struct.workspace, call.struct.workspace_bytes = memory.data_ptr(), memory.numel()
-            status = _library.run(self.plan._address, call.pointer, stream)
-            if status:
-                make_context_current(self.index)
-                _library.check(_library.run(self.plan._address, call.pointer, stream))
+        memory, size = (self.workspace.get(stream).data_ptr(), self.workspace.bytes) if self.workspace else (0, 0)
+        status = _run_on(self.plan._address, self._call.pointer, memory, size, stream, *addresses)
+        if status:
+            make_context_current(self.index)
+            _library.check(_run_on(self.plan._address, self._call.pointer, memory, size, stream, *addresses))
 
 
 def refuse_inputs(name: str, *tensors: torch.Tensor) -> None:
