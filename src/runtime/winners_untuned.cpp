@@ -26,6 +26,9 @@ constexpr std::size_t kLeastTrials = 8;      // of a problem whose best is belie
 // First extents for which the best is chosen: from the narrowest tile on each doubles what an instance has to do, and below it a
 // kernel for few rows may be the best. Twelve instances serve what is not above the last.
 constexpr std::array<std::int64_t, 12> kPivots = {1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+// Several pivots have one best instance. The others are chosen for extents between, whose waves of tiles ask for another: as
+// predicted for 480 problems, the set then loses 0.1 % against all offers instead of 1.1 %, and 13 % at most instead of 36 %.
+constexpr std::array<std::int64_t, 14> kBetween = {768, 1536, 3072, 6144, 384, 192, 96, 48, 640, 1280, 2560, 5120, 896, 1792};
 constexpr std::size_t kDefaultsEvery = 3;  // pivots whose defaults are offered where the portfolio's regret is not known
 
 // The next number of four binary digits and zeros: 129 becomes 144.
@@ -147,12 +150,13 @@ std::vector<Found> Winners::portfolio_offers(const Problem& problem, const Devic
     return offers;
 }
 
-// The best offer for each pivot, each instance once.
+// The best offer for each pivot, each instance once, as many as there are first pivots.
 std::vector<Found> Winners::make_serving_set(const Problem& problem, const Device& device, std::vector<Found> offers,
                                              const std::vector<std::int64_t>& pivots) const {
     std::vector<Found> set;
     std::set<std::string> instances;
     for (const std::int64_t pivot : pivots) {
+        if (set.size() == kPivots.size()) break;
         const Problem at = with_first_extent(problem, pivot);
         for (Found& best : rank(offers, at, device, 1))
             if (instances.insert(instance_key(catalogue_, at, device, best.candidate)).second) set.push_back(std::move(best));
@@ -185,7 +189,9 @@ std::vector<Found> Winners::serving_set(const Problem& problem, const Device& de
             if (known.insert(near.candidate.to_string()).second) offers.push_back(std::move(near));
         }
     }
-    std::vector<Found> set = make_serving_set(problem, device, std::move(offers), pivots);
+    std::vector<std::int64_t> chosen_for = pivots;
+    if (pivots.size() > 1) chosen_for.insert(chosen_for.end(), kBetween.begin(), kBetween.end());
+    std::vector<Found> set = make_serving_set(problem, device, std::move(offers), chosen_for);
     if (left_out != nullptr) return set;
     const std::lock_guard lock(mutex_);
     if (serving_sets_.size() >= kMostDefaults) serving_sets_.clear();
