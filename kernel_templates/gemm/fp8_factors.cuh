@@ -145,7 +145,8 @@ class ScaleFeed {
     bool in_chunks_;
 };
 
-// A thread's scales of one step of 128 k.
+// A thread's scales of one step of 128 k, of so many of the tile's bands of rows at a time.
+template <int held_bands>
 class StepScales {
   public:
     // From device memory, before the multiplications: it takes about as long as they do.
@@ -160,7 +161,7 @@ class StepScales {
         }
     }
 
-    // From a stage that a ScaleFeed filled. `row0`: the math group's first row of the tile.
+    // From a stage that a ScaleFeed filled. `row0`: the first row of the band in the tile.
     __device__ __forceinline__ void read_stage(u32 stage, int row0, int column_in_block) {
         if constexpr (scale_mode == 3) {
             const int lane = threadIdx.x % 32;
@@ -198,7 +199,7 @@ class StepScales {
         } else {
             float factors[2][block_count];
 #pragma unroll
-            for (int i = 0; i < 2 * block_count; ++i) factors[i % 2][i / 2] = lines_[2 * band + i % 2] * blocks_[i / 2];
+            for (int i = 0; i < 2 * block_count; ++i) factors[i % 2][i / 2] = lines_[2 * (band % held_bands) + i % 2] * blocks_[i / 2];
 #pragma unroll
             for (int j = 0; j < block_n / 8; ++j) {
                 const bool second = block_count > 1 && j >= (block_n % scale_block == 0 ? scale_block / 8 : second_block_);
@@ -211,7 +212,7 @@ class StepScales {
     }
 
   private:
-    static constexpr int line_count = scale_mode != 3 ? 1 : swap_ab ? block_n / 4 : 2 * bands;
+    static constexpr int line_count = scale_mode != 3 ? 1 : swap_ab ? block_n / 4 : 2 * held_bands;
     // A math group has 64 or 128 rows, of one block.
     static constexpr int block_count = swap_ab || scale_block % block_n == 0 ? 1 : 2;
     float lines_[line_count], blocks_[block_count];

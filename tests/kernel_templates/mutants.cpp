@@ -285,7 +285,7 @@ std::vector<Mutant> wgmma_fp8() {
     return of_family("gemm/wgmma_fp8",
                      "block_m=64 block_n=64 block_k=128 math_groups=1 pingpong=0 cluster_m=1 cluster_n=1 cluster_k=1 "
                      "swap_ab=0 tma_store=1 store_buffers=2 tma_swizzle=128 reduce_kernel=0 stages=12 split_k=1 "
-                     "prefetch_steps=0 prefetch_all=0 persistent=1 product_sets=1 store_hint=0", {
+                     "prefetch_steps=0 prefetch_all=0 persistent=1 product_sets=1 stagger=0 store_hint=0", {
         {.name = "promotion_forgotten",
          .find = "constexpr int promotes = ${promotes};",
          .replace = "constexpr int promised = ${promotes};\nconstexpr int promotes = 0;",
@@ -314,6 +314,14 @@ std::vector<Mutant> wgmma_fp8() {
          .find = "return (k + block_k - 1) / block_k;",
          .replace = "return k / block_k;",
          .shape = "64x64x272", .options = with({})},
+        {.name = "scales_of_the_upper_band",
+         .find = "factors.read_stage(of_stage, row0 + band * 64, place);",
+         .replace = "factors.read_stage(of_stage, row0, place);",
+         .config = "block_m=128 stages=7", .shape = "128x64x256", .options = with({{"scale", "block"}})},
+        {.name = "next_stage_not_waited_for",
+         .find = "if (!is_full) barrier_wait(ring.full",
+         .replace = "if (false) barrier_wait(ring.full",
+         .shape = "64x64x2048", .options = with({{"scale", "row"}})},
         {.name = "f32_staging_not_swizzled",
          .find = "(j * 2 + lane % 4 / 2) ^ (row >> row_shift & chunk_mask)",
          .replace = "(j * 2 + lane % 4 / 2)",
@@ -859,8 +867,8 @@ std::vector<Mutant> tf32() {
          .replace = "run(products, x.low[kk], matrix_descriptor(small + kk * 32",
          .shape = "256x256x64"},
         {.name = "half_of_y_not_split",
-         .find = "chunk < block_n * 8;",
-         .replace = "chunk < block_n * 4;",
+         .find = "{cut_off(four[0]), cut_off(four[1]), cut_off(four[2]), cut_off(four[3])}",
+         .replace = "{cut_off(four[0]), cut_off(four[1]), 0U, 0U}",
          .shape = "256x256x64"},
         {.name = "sums_of_a_step_not_promoted",
          .find = "sums[part][i] += products[i];",
@@ -960,7 +968,7 @@ bool runs_on_host(const Mutant& mutant) {
         has(mutant.config, "cluster_m=2") || has(mutant.config, "cluster_n=2") || has(mutant.config, "cluster_k=2");
     const bool lacks_a_fence = has(mutant.find, "fence");  // which has no effect there
     // Digits that are lost do not show in sums that have all of them.
-    const bool lacks_digits = mutant.name == "wgmma_fp8_promotion_forgotten" || mutant.name == "wgmma_tf32x3_half_of_y_not_split";
+    const bool lacks_digits = mutant.name == "wgmma_fp8_promotion_forgotten";
     const bool is_large = mutant.races && has(mutant.family, "gemm/wgmma");  // tiles are wider than what runs there quickly
     return !has_cluster && !lacks_a_fence && !lacks_digits && !is_large &&
            std::find(without.begin(), without.end(), mutant.family) == without.end();

@@ -42,6 +42,7 @@ Shape::Shape(const Config& c, const Gemm& g)
     prefetch_all = get("prefetch_all", 0);
     persistent = get("persistent", 1);
     product_sets = get("product_sets", 1);
+    stagger = get("stagger", 0);
     late_store = get("late_store", 0);
 }
 

@@ -31,6 +31,10 @@ std::vector<Parameter> parameters() {
                    {1, 2},
                    compile,
                    "sets of registers for promoted products; 2: additions run under the next multiplications"});
+    all.push_back({"stagger",
+                   {0, 1},
+                   compile,
+                   "1: of two math groups that promote, one multiplies while the other adds, from a tile's start"});
     all.push_back({"late_store", {0, 1}, compile, "1: a tile's C is staged under the next tile's first multiplications"});
     all.push_back({"device_maps", {0, 1}, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one"});
     all.push_back({"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"});
@@ -55,6 +59,11 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    rule([g](const Shape& s) {
                        return s.product_sets == 1 || (g.promotes && s.bands() == 1 &&
                                                       s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? 96 : 192));
+                   })});
+    all.push_back({"two math groups that promote a tile's products with one set each take turns",
+                   {"math_groups", "pingpong", "product_sets", "stagger"},
+                   rule([g](const Shape& s) {
+                       return s.stagger == 0 || (g.promotes && s.product_sets == 1 && s.math_groups == 2 && s.pingpong == 0);
                    })});
     all.push_back(
         {"a late store is of 16-bit results by TMA, in registers beside the next tile's sums, which stay in the tensor cores",
@@ -141,6 +150,7 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
             {kTiles.begin(), kTiles.end()},
             {{"persistent", 1},
              {"product_sets", 1},
+             {"stagger", 0},
              {"late_store", 0},
              {"device_maps", 0},
              {"store_hint", stores_with_hint(g, device) ? 1 : 0}}};

@@ -29,6 +29,7 @@ constexpr int tma_store = ${tma_store};
 constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
 constexpr int product_sets = ${product_sets};    // registers for products on their way to sums in f32
+constexpr int stagger = ${stagger};              // 1: the second math group multiplies under the first one's additions from a tile's start
 constexpr int late_store = ${late_store};        // 1: a tile's C is staged under the next tile's first multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 #define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
@@ -84,24 +85,63 @@ constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 namespace {
 
 static_assert(product_sets == 1 || (promotes && bands == 1), "two sets of products are for one band that is promoted");
+static_assert(!stagger || (promotes && product_sets == 1 && math_groups == 2 && !pingpong), "two groups that promote one tile's products take turns");
+constexpr int stagger_barrier = 1 + math_groups;  // beside those of the groups
+
+// Descriptors of a stage's operands, at its first 32 bytes of K and a row of X.
+struct Operands {
+    u64 x, y;
+    __device__ __forceinline__ Operands(u32 tile_x, u32 tile_y, int row)
+        : x(matrix_descriptor(tile_x + row * tma_swizzle, 16, 8 * tma_swizzle, tma_swizzle)),
+          y(matrix_descriptor(tile_y, 16, 8 * tma_swizzle, tma_swizzle)) {}
+};
+// The descriptor `bytes` further on in shared memory: an addition of 32 bits, whose constants cost nothing beside the first.
+__device__ __forceinline__ u64 advanced(u64 descriptor, u32 bytes) {
+    return (descriptor & 0xFFFFFFFF00000000ull) | (static_cast<u32>(descriptor) + (bytes >> 4));
+}
 
 // The multiplications of 32 bytes of K each, of one band, into `sums`.
-__device__ __forceinline__ void multiply_band(float* sums, u32 tile_x, u32 tile_y, int row, int kk, bool fresh) {
+__device__ __forceinline__ void multiply_band(float* sums, const Operands& from, int band, int kk, bool fresh) {
     const int slab = kk * 32 / tma_swizzle, in_slab = kk * 32 % tma_swizzle;
-    const u64 desc_x = matrix_descriptor(tile_x + slab * (block_m * tma_swizzle) + row * tma_swizzle + in_slab, 16, 8 * tma_swizzle, tma_swizzle);
-    const u64 desc_y = matrix_descriptor(tile_y + slab * (block_n * tma_swizzle) + in_slab, 16, 8 * tma_swizzle, tma_swizzle);
+    const u64 desc_x = advanced(from.x, slab * (block_m * tma_swizzle) + band * 64 * tma_swizzle + in_slab);
+    const u64 desc_y = advanced(from.y, slab * (block_n * tma_swizzle) + in_slab);
     WgmmaFp8<block_n, X, Y>::run(sums, desc_x, desc_y, fresh ? 0 : 1);
 }
 
 // The multiplications of one stage, issued and committed as one group.
-__device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
+__device__ __forceinline__ void multiply(Sums& acc, const Operands& from, bool fresh) {
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < block_k / 32; ++kk) {
 #pragma unroll
-        for (int band = 0; band < bands; ++band) multiply_band(acc[band], tile_x, tile_y, row0 + band * 64, kk, fresh && kk == 0);
+        for (int band = 0; band < bands; ++band) multiply_band(acc[band], from, band, kk, fresh && kk == 0);
     }
     wgmma_commit();
+}
+
+// The multiplications of one stage's 128 k of one band, whose products are to be promoted.
+__device__ __forceinline__ void multiply_promoted(float* products, const Operands& from, int band) {
+    wgmma_fence();
+#pragma unroll
+    for (int kk = 0; kk < 4; ++kk) multiply_band(products, from, band, kk, kk == 0);
+    wgmma_commit();
+}
+
+// What is the same in all threads of a warp, from a shuffle, so that the compiler knows that it is: descriptors then need uniform registers alone.
+__device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
+// Whether the phase of that parity has completed.
+__device__ __forceinline__ bool barrier_is_over(u32 barrier, u32 parity) {
+    u32 over;
+    asm volatile("{\n .reg .pred over;\n mbarrier.test_wait.parity.shared.b64 over, [%1], %2;\n selp.u32 %0, 1, 0, over;\n}"
+                 : "=r"(over)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return over != 0;
+}
+
+__device__ __forceinline__ void arrive_at_named_barrier(int id, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 // ---- the output ----
@@ -295,7 +335,7 @@ struct Walk {
         for (int step = 0; step < steps; ++step) {
             const int stage = warp_uniform(at.stage);
             barrier_wait(ring.full + at.stage * 8, at.parity);
-            multiply(acc, ring.x(stage), ring.y(stage), row0, step == 0);
+            multiply(acc, Operands(ring.x(stage), ring.y(stage), row0), step == 0);
             if (step > 0) {
                 wgmma_wait<1>();
                 let_go(previous);
@@ -309,17 +349,14 @@ struct Walk {
     }
 
     // The products of one stage's 128 k, of the only band, issued and committed.
-    __device__ __forceinline__ void begin(float* products, StepScales& factors, u32 scales, int place, int row0) {
-        const int stage = warp_uniform(at.stage);
-        barrier_wait(ring.full + at.stage * 8, at.parity);
-        factors.read_stage(scales + at.stage * scale_stage_bytes, row0, place);
-        wgmma_fence();
-#pragma unroll
-        for (int kk = 0; kk < 4; ++kk) multiply_band(products, ring.x(stage), ring.y(stage), row0, kk, kk == 0);
-        wgmma_commit();
+    __device__ __forceinline__ void begin(float* products, StepScales<1>& factors, u32 scales, int place, int row0) {
+        const int stage = at.stage;
+        barrier_wait(ring.full + stage * 8, at.parity);
+        factors.read_stage(scales + stage * scale_stage_bytes, row0, place);
+        multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), row0), 0);
     }
     // Adds the products of the stage before, under which another's may still be multiplied.
-    __device__ __forceinline__ void end(Sums& acc, const float* products, const StepScales& factors, int stage) {
+    __device__ __forceinline__ void end(Sums& acc, const float* products, const StepScales<1>& factors, int stage) {
         let_go(stage);
         factors.add(acc[0], products, 0);
     }
@@ -330,7 +367,7 @@ struct Walk {
         for (int i = 0; i < accumulators; ++i) acc[0][i] = 0.0f;
         if (work.steps == 0) return;
         float even[accumulators], odd[accumulators];
-        StepScales of_even, of_odd;
+        StepScales<1> of_even, of_odd;
         int left = work.steps - 1;
         int stage_of_even = at.stage, stage_of_odd;
         begin(even, of_even, scales, place, row0);
@@ -361,29 +398,56 @@ struct Walk {
         }
     }
 
+    // The first band's products of a stage, once it is full.
+    __device__ __forceinline__ void multiply_first_band(float* products, int stage, int row0, bool is_full = false) const {
+        if (!is_full) barrier_wait(ring.full + stage * 8, at.parity);
+        multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), row0), 0);
+    }
+    // Reads each band's scales under its multiplications, and leaves those of the last band under way.
+    __device__ __forceinline__ void add_all_but_last(Sums& acc, float* products, StepScales<1>& factors, int stage, u32 scales, int place, int row0) const {
+        const u32 of_stage = scales + stage * scale_stage_bytes;
+        factors.read_stage(of_stage, row0, place);
+#pragma unroll
+        for (int band = 1; band < bands; ++band) {
+            wgmma_wait<0>();
+            factors.add(acc[band - 1], products, band - 1);
+            multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), row0), band);
+            factors.read_stage(of_stage, row0 + band * 64, place);
+        }
+    }
+
     // The products of each stage's 128 k are added in f32, with their scales; a band at a time, so that one set of registers takes the
     // products. Another math group's multiplications run under the additions.
-    __device__ __forceinline__ void promote(Sums& acc, u32 scales, int place, int row0, const Work& work) {
+    __device__ __forceinline__ void promote(Sums& acc, u32 scales, int place, int row0, const Work& work, int group) {
 #pragma unroll
         for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
-        for (int step = 0; step < work.steps; ++step) {
-            const int stage = warp_uniform(at.stage);
-            barrier_wait(ring.full + at.stage * 8, at.parity);
-            StepScales factors;
-            factors.read_stage(scales + at.stage * scale_stage_bytes, row0, place);
-#pragma unroll
-            for (int band = 0; band < bands; ++band) {
-                float products[accumulators];
-                wgmma_fence();
-#pragma unroll
-                for (int kk = 0; kk < 4; ++kk) multiply_band(products, ring.x(stage), ring.y(stage), row0 + band * 64, kk, kk == 0);
-                wgmma_commit();
-                wgmma_wait<0>();
-                if (band == bands - 1) let_go(at.stage);
-                factors.add(acc[band], products, band);
-            }
-            at.next(ring.stages);
+        if (work.steps == 0) return;
+        float products[accumulators];
+        StepScales<1> factors;
+        // Groups that begin together share the tensor cores, end together, and leave them idle while both add; the order of a tile's start lasts.
+        if (stagger && group == 1) named_barrier(stagger_barrier, math_threads);
+        multiply_first_band(products, uniform(at.stage), row0);
+        if (stagger && group == 0) {
+            wgmma_wait<0>();
+            arrive_at_named_barrier(stagger_barrier, math_threads);
         }
+        for (int left = work.steps - 1; left > 0; --left) {
+            const int stage = uniform(at.stage);
+            add_all_but_last(acc, products, factors, stage, scales, place, row0);
+            at.next(ring.stages);
+            const int following = uniform(at.stage);
+            const bool is_full = barrier_is_over(ring.full + following * 8, at.parity);
+            wgmma_wait<0>();
+            let_go(stage);
+            factors.add(acc[bands - 1], products, bands - 1);
+            multiply_first_band(products, following, row0, is_full);
+        }
+        const int stage = uniform(at.stage);
+        add_all_but_last(acc, products, factors, stage, scales, place, row0);
+        at.next(ring.stages);
+        wgmma_wait<0>();
+        let_go(stage);
+        factors.add(acc[bands - 1], products, bands - 1);
     }
 };
 
@@ -426,7 +490,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             if constexpr (product_sets == 2)
                 walk.promote_in_turns(acc, areas.scales, place, row0, work);
             else
-                walk.promote(acc, areas.scales, place, row0, work);
+                walk.promote(acc, areas.scales, place, row0, work, group);
         } else if constexpr (cluster_k > 1) {
             last = walk.accumulate(acc, row0, work.steps, [] {});
         } else if constexpr (late_store) {
@@ -505,7 +569,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
             prepare(ring, fillers, exchanged, turn, &map_x, &map_y);
     }
     meet();
-    const int warpgroup = threadIdx.x / 128;
+    const int warpgroup = uniform(threadIdx.x / 128);
     if (warpgroup == 0) {
         // By a warp that has nothing else to do, until the turn comes; before the warpgroup keeps but 40 registers, beside which it spills.
         if (threadIdx.x == 32 && prefetch_steps > 0) {

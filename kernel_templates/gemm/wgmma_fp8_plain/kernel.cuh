@@ -127,7 +127,7 @@ __device__ __forceinline__ void multiply_band(float* sums, u32 tile_a, u32 tile_
 }
 
 // A step's multiplications. With promotion they end here; otherwise all but this step's have ended.
-__device__ __forceinline__ void multiply(Sums& acc, u32 tile_a, u32 tile_b, int row0, bool fresh, const StepScales& scales) {
+__device__ __forceinline__ void multiply(Sums& acc, u32 tile_a, u32 tile_b, int row0, bool fresh, const StepScales<bands>& scales) {
     if constexpr (promotes) {
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
@@ -213,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
         int stage = first_stage;
         u32 parity = first_parity;
         for (int step = 0; step < work.steps; ++step) {
-            StepScales step_scales;
+            StepScales<bands> step_scales;
             step_scales.read(block_scales, step);
             ring.wait(stage, parity);
             if (step + ahead < work.steps) ring.load(filling, lines_a, lines_b, tile, step + ahead);
