@@ -160,11 +160,16 @@ class FakeServices : public Services {
         ++bench_runs;
         return std::make_unique<FakeBenchRun>(*this);
     }
-    Trial verify(const Problem&, const Candidate& candidate, tuner::TuneServices&) override {
-        Trial trial;
-        trial.candidate = candidate;
-        trial.status = verdict;
-        return trial;
+    std::string not_verified;  // why no candidate could be tried; empty: all could
+    void verify(const std::vector<tuner::ToVerify>& items, tuner::TuneServices&,
+                const std::function<void(std::size_t, const tuner::Verified&)>& done) override {
+        for (std::size_t i = 0; i < items.size(); ++i) {
+            tuner::Verified verified;
+            verified.trial.candidate = items[i].candidate;
+            verified.trial.status = verdict;
+            verified.failure = not_verified;
+            done(i, verified);
+        }
     }
     std::function<void(db::Winner&)> on_race = [](db::Winner&) {};  // changes the row that comes out of a race
     bool somebody_is_right = true;

@@ -98,8 +98,9 @@ class RealServices : public Services {
         return tuner::tune(problem, options, services);
     }
     std::unique_ptr<tuner::BenchRun> start_bench(tuner::TuneServices& services) override { return tuner::start_bench(services); }
-    Trial verify(const Problem& problem, const Candidate& candidate, tuner::TuneServices& services) override {
-        return tuner::verify(problem, candidate, services);
+    void verify(const std::vector<tuner::ToVerify>& items, tuner::TuneServices& services,
+                const std::function<void(std::size_t, const tuner::Verified&)>& done) override {
+        tuner::verify(items, services, done);
     }
     tuner::RaceAgainResult race_again(const Problem& problem, const db::Winner& stored, const tuner::RaceAgainOptions& options,
                                       tuner::TuneServices& services) override {

@@ -63,7 +63,8 @@ class Services {
     virtual std::optional<tuner::TuneResult> recall(const Problem& problem, const tuner::TuneServices& services) = 0;
     virtual tuner::TuneResult tune(const Problem& problem, const tuner::TuneOptions& options, tuner::TuneServices& services) = 0;
     virtual std::unique_ptr<tuner::BenchRun> start_bench(tuner::TuneServices& services) = 0;
-    virtual Trial verify(const Problem& problem, const Candidate& candidate, tuner::TuneServices& services) = 0;
+    virtual void verify(const std::vector<tuner::ToVerify>& items, tuner::TuneServices& services,
+                        const std::function<void(std::size_t, const tuner::Verified&)>& done) = 0;
     virtual tuner::RaceAgainResult race_again(const Problem& problem, const db::Winner& stored,
                                               const tuner::RaceAgainOptions& options, tuner::TuneServices& services) = 0;
     virtual std::vector<tuner::CompiledRow> compile_ranked(const Problem& problem, const tuner::CompileOptions& options,

@@ -21,7 +21,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOGETHER = {"conformance_gpu_test": 24, "mutants_gpu_test": 24, "overlap_gpu_test": 8, "kernel_templates_gpu_test": 4}
 ALONE = ["faulty_templates_gpu_test", "tuner_gpu_test"]
-VERIFY_PARTS = 16
+VERIFY_PARTS = 2  # each compiles on all cores
 
 
 @dataclasses.dataclass
@@ -105,7 +105,8 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1][len("usage: "):])
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/portable")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    # 45 processes on 16 cores got nowhere: each spins while it waits for its turn on the GPU, and compilers run out of time.
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) * 3 // 4))
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--only", nargs="*", default=[])
     arguments = parser.parse_args()

@@ -1,6 +1,7 @@
 #include "tuner/session/neighbours.h"
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "src/core/error.h"
@@ -10,7 +11,30 @@ namespace {
 
 constexpr int kNeighbourBench = 1;
 
-// What one neighbour needs compiled: its own instance (alignment may differ) and its reference.
+// A neighbour and what it needs compiled: its own instance (alignment may differ) and its reference.
+struct Neighbour {
+    Problem problem;
+    jit::Rendered instance, reference;
+};
+
+std::vector<Neighbour> neighbours_of(RunShared& shared, const Problem& problem, const Candidate& candidate) {
+    TuneServices& services = shared.engine.services();
+    const Op& op = services.catalogue.op_of(problem);
+    const Family& family = *services.catalogue.find_family(candidate.family);
+    const jit::Target target{services.device.arch(), shared.engine.nvrtc_version()};
+    std::vector<Neighbour> all;
+    for (Problem& near : op.awkward_neighbours(problem, candidate.config)) {
+        if (family.refuses(near, services.device)) continue;
+        const SearchSpace space = family.space(near, services.device);
+        const Config config = space.canonical(candidate.config);
+        if (!space.contains(config)) continue;
+        jit::Rendered instance = jit::render(services.catalogue, family, near, space, config, target);
+        jit::Rendered reference = jit::render_reference(services.catalogue, op, near, target);
+        all.push_back({std::move(near), std::move(instance), std::move(reference)});
+    }
+    return all;
+}
+
 struct Prepared {
     Problem problem;
     std::shared_ptr<CompileOutcome> instance = std::make_shared<CompileOutcome>();
@@ -20,6 +44,11 @@ struct Prepared {
 
 void compile(RunShared& shared, const jit::Rendered& rendered, std::shared_ptr<CompileOutcome> place,
              std::shared_ptr<int> missing) {
+    if (const auto known = shared.instances.find(rendered.identity); known != shared.instances.end()) {
+        place->compiled = known->second;
+        --*missing;
+        return;
+    }
     shared.engine.pool().submit({rendered, 0, shared.engine.new_owner(), ""}, [place, missing](const CompileOutcome& outcome) {
         *place = outcome;
         --*missing;
@@ -28,19 +57,11 @@ void compile(RunShared& shared, const jit::Rendered& rendered, std::shared_ptr<C
 
 // All are compiled at once: most share one instance, the rest spread over the pool.
 std::vector<Prepared> prepare(RunShared& shared, const Problem& problem, const Candidate& candidate) {
-    TuneServices& services = shared.engine.services();
-    const Op& op = services.catalogue.op_of(problem);
-    const Family& family = *services.catalogue.find_family(candidate.family);
-    const jit::Target target{services.device.arch(), shared.engine.nvrtc_version()};
     std::vector<Prepared> all;
-    for (Problem& near : op.awkward_neighbours(problem, candidate.config)) {
-        if (family.refuses(near, services.device)) continue;
-        const SearchSpace space = family.space(near, services.device);
-        if (!space.contains(space.canonical(candidate.config))) continue;
-        Prepared one{std::move(near)};
-        compile(shared, jit::render(services.catalogue, family, one.problem, space, space.canonical(candidate.config), target),
-                one.instance, one.missing);
-        compile(shared, jit::render_reference(services.catalogue, op, one.problem, target), one.reference, one.missing);
+    for (Neighbour& near : neighbours_of(shared, problem, candidate)) {
+        Prepared one{std::move(near.problem)};
+        compile(shared, near.instance, one.instance, one.missing);
+        compile(shared, near.reference, one.reference, one.missing);
         all.push_back(std::move(one));
     }
     return all;
@@ -61,6 +82,15 @@ RunOutcome verify_one(GpuWorkerHost& host, const Prepared& near, const Candidate
 }
 
 }  // namespace
+
+std::vector<jit::Rendered> needed_by_neighbours(RunShared& shared, const Problem& problem, const Candidate& candidate) {
+    std::vector<jit::Rendered> all;
+    for (Neighbour& near : neighbours_of(shared, problem, candidate)) {
+        all.push_back(std::move(near.instance));
+        all.push_back(std::move(near.reference));
+    }
+    return all;
+}
 
 RunOutcome verify_on_neighbours(RunShared& shared, const Problem& problem, const Candidate& candidate) {
     const std::vector<Prepared> all = prepare(shared, problem, candidate);

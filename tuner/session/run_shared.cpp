@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <memory>
-
-#include "src/core/error.h"
+#include <utility>
 
 namespace autotune::tuner {
 namespace {
@@ -28,6 +27,11 @@ bool affordable_reference(const Op& op, const Problem& problem, const Device& de
 }
 
 }  // namespace
+
+bool ends_all(ErrorCode code) {
+    return code == ErrorCode::gpu_unhealthy || code == ErrorCode::no_gpu || code == ErrorCode::no_compiler ||
+           code == ErrorCode::database;
+}
 
 std::string measuring_method(bool l2_warm) {
     return std::string("stream-2 l2=") + (l2_warm ? "warm" : "cold") + " data=normal";
@@ -54,6 +58,13 @@ Instance compile_now(RunShared& shared, const jit::Rendered& rendered) {
     shared.engine.wait_for([&] { return outcome->has_value(); });
     if ((*outcome)->compiled == nullptr) throw Error(ErrorCode::compile_failed, (*outcome)->failure);
     return shared.instances[rendered.identity] = (*outcome)->compiled;
+}
+
+void compile_ahead(RunShared& shared, jit::Rendered rendered) {
+    if (shared.instances.contains(rendered.identity)) return;
+    shared.engine.pool().submit({std::move(rendered), 2, shared.engine.new_owner(), ""}, [&shared](const CompileOutcome& got) {
+        if (got.compiled != nullptr) shared.instances[got.compiled->identity] = got.compiled;
+    });
 }
 
 Instance compile_judges(RunShared& shared, const Problem& problem) {

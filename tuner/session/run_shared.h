@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/core/clock.h"
+#include "src/core/error.h"
 #include "tuner/session/gpu_worker_session.h"
 #include "tuner/worker/journal.h"
 
@@ -15,7 +16,7 @@ struct RunShared {
     Engine& engine;
     GpuWorkerHost& host;
     std::optional<Journal> journal;             // opened once the GPU's lock is held
-    std::map<std::string, Instance> instances;  // harness and references, by identity
+    std::map<std::string, Instance> instances;  // harness, references and what was compiled ahead, by identity
 };
 
 // Adds the time of its own life to a sum.
@@ -31,6 +32,9 @@ class PhaseTimer {
     Clock::time_point from_;
 };
 
+// Whether an error of one problem is one of all problems of a run: a card that is ill, a store that fails.
+bool ends_all(ErrorCode code);
+
 // What measuring is called in the database: raised when it changes.
 std::string measuring_method(bool l2_warm);
 // What the tensor cores' peak rate takes, in microseconds; 0 if it is not known.
@@ -39,6 +43,9 @@ double multiply_us(const Op& op, const Problem& problem, const Device& device);
 GpuWorkerSession::Options session_options(const Problem& problem, const TuneServices& services);
 // Renders with what the services hold, compiles with urgency 0 and waits.
 Instance compile_now(RunShared& shared, const jit::Rendered& rendered);
+// Begins to compile what will be needed, after everything more urgent. It stands among the instances once it is done; a failure
+// is said again by who needs it.
+void compile_ahead(RunShared& shared, jit::Rendered rendered);
 // What judges candidates: compiles the harness, which the GPU worker gets, and the problem's reference, which is returned.
 Instance compile_judges(RunShared& shared, const Problem& problem);
 

@@ -144,9 +144,7 @@ void Sweep::tune_item(std::size_t index) {
 // A problem that nothing can do is an item's failure; a card that is ill, or a store that fails, ends the sweep.
 void Sweep::fail(SweepItem& item, const Error& error) {
     const ErrorCode code = error.code();
-    if (code == ErrorCode::gpu_unhealthy || code == ErrorCode::no_gpu || code == ErrorCode::no_compiler ||
-        code == ErrorCode::database)
-        throw error;
+    if (ends_all(code)) throw error;
     item.state = code == ErrorCode::interrupted ? SweepItem::State::interrupted : SweepItem::State::failed;
     stopped_ = code == ErrorCode::interrupted;
     item.detail = error.what();

@@ -191,8 +191,19 @@ class BenchRun {
 // REQUIRES: services outlive it.
 std::unique_ptr<BenchRun> start_bench(TuneServices& services);
 
-// Checks one candidate on the problem and on awkward neighbours; status and error as a Trial.
-Trial verify(const Problem& problem, const Candidate& candidate, TuneServices& services);
+struct ToVerify {
+    Problem problem;
+    Candidate candidate;
+};
+struct Verified {
+    Trial trial;          // status and errors
+    std::string failure;  // why the candidate could not be tried at all; empty: it was
+};
+// Checks each candidate on its problem and on awkward neighbours, one after the other on one GPU worker, while the next ones
+// compile. `done` hears of each as it is done, with its index. Throws Error for what concerns them all: a card that is ill, no
+// compiler, an interrupt.
+void verify(const std::vector<ToVerify>& items, TuneServices& services,
+            const std::function<void(std::size_t, const Verified&)>& done);
 
 struct RaceAgainOptions {
     int rounds = 30;

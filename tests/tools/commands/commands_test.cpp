@@ -527,6 +527,15 @@ TEST(Verify, AWrongAnswerIsExit6) {
     EXPECT_EQ(autotune({"verify"}).code, ExitCode::verification);
 }
 
+TEST(Verify, ARowThatCannotBeTriedIsNamedAndTheOthersAreChecked) {
+    CliBench autotune;
+    autotune(on(""));
+    autotune.services.not_verified = "the reference does not compile";
+    const Said said = autotune({"verify"});
+    EXPECT_EQ(said.code, ExitCode::some_failed);
+    EXPECT_THAT(said.out, AllOf(HasSubstr("not verified"), HasSubstr("the reference does not compile"), HasSubstr("1 winners")));
+}
+
 TEST(Verify, AFreshWinnerIsCheckedAndAStaleOneRacesAgain) {
     CliBench autotune;
     autotune(on(""));

@@ -331,6 +331,19 @@ TEST(Product, VerifyRunsStoredWinnersAgain) {
     EXPECT_EQ(run(machine, {"verify"}).exit_code, 6);
 }
 
+TEST(Product, VerifyGoesOnAfterAWinnerThatIsWrong) {
+    Sandbox machine;
+    const std::vector<std::string> two = {"sweep",    "--op",     "hgemm",     "--shape",  "64x64x32", "--shape",
+                                          "64x63x31", "--family", "gemm/simt", "--budget", "4s,3t"};
+    ASSERT_EQ(run(machine, two).exit_code, 0);
+    machine.script("rule family=simt align_b=2 do=wrong how=element\n");
+    const Outcome verified = run(machine, {"verify", "--json"});
+    EXPECT_EQ(verified.exit_code, 6);
+    const json rows = json::parse(verified.out)["rows"];
+    ASSERT_EQ(rows.size(), 2) << verified.out;
+    for (const json& row : rows) EXPECT_EQ(row["verdict"], row["shape"] == "64x64x32" ? "right" : "wrong_result") << row;
+}
+
 // A rule of the script that holds for a winner's instance alone.
 std::string rule_for(const json& winner, const std::string& what) {
     std::string rule = "rule family=simt";

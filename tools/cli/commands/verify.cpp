@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
 
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
@@ -40,14 +42,22 @@ class Verification {
 
   private:
     void report(const db::Winner& row, const std::string& verdict, const std::string& detail);
-    ExitCode check_row(const Gpu& gpu, db::WinnerStore& store, const db::Winner& row);
-    ExitCode check_answer(const Problem& problem, const db::Winner& row, tuner::TuneServices& services);
+    struct Race {
+        const db::Winner& row;
+        std::string why;  // it is to be raced, if nobody asked for it
+    };
+    void sort_out(const db::Winner& row, const Gpu& gpu);
+    void check_answers(tuner::TuneServices& services);
+    ExitCode race_row(const Race& race, const db::WinnerStore& store, tuner::TuneServices& services);
     Unstored store(const tuner::TuneServices& services, const db::Winner& winner);
     ExitCode race_again(const Problem& problem, const db::Winner& row, const std::string& why, tuner::TuneServices& services);
 
     Session& session_;
     JsonList list_;
     TemplateIdentities identities_;
+    std::vector<const db::Winner*> to_check_;
+    std::vector<Race> to_race_;
+    std::set<ExitCode> codes_;  // of the rows
 };
 
 void Verification::report(const db::Winner& row, const std::string& verdict, const std::string& detail) {
@@ -83,12 +93,23 @@ ExitCode Verification::check_rows(const db::WinnerStore& store, const RowFilter&
     return unusable == 0 ? ExitCode::done : ExitCode::some_failed;
 }
 
-// What became of one row.
-ExitCode Verification::check_answer(const Problem& problem, const db::Winner& row, tuner::TuneServices& services) {
-    const Trial trial = session_.services().verify(problem, row.candidate, services);
-    report(row, trial.status == TrialStatus::ok ? "right" : std::string(to_string(trial.status)), trial.detail);
-    if (trial.status == TrialStatus::ok) return ExitCode::done;
-    return trial.status == TrialStatus::wrong_result ? ExitCode::verification : ExitCode::some_failed;
+// All of them in one go, so that the next ones compile while one is on the GPU.
+void Verification::check_answers(tuner::TuneServices& services) {
+    std::vector<tuner::ToVerify> items;
+    for (const db::Winner* row : to_check_) items.push_back({*problem_of(session_.catalogue(), *row), row->candidate});
+    session_.services().verify(items, services, [this](std::size_t index, const tuner::Verified& verified) {
+        const db::Winner& row = *to_check_[index];
+        const TrialStatus status = verified.trial.status;
+        if (!verified.failure.empty()) {
+            report(row, "not verified", verified.failure);
+            codes_.insert(ExitCode::some_failed);
+            return;
+        }
+        report(row, status == TrialStatus::ok ? "right" : std::string(to_string(status)), verified.trial.detail);
+        codes_.insert(status == TrialStatus::ok             ? ExitCode::done
+                      : status == TrialStatus::wrong_result ? ExitCode::verification
+                                                            : ExitCode::some_failed);
+    });
 }
 
 std::string why_out(const tuner::RaceAgainResult& result, const Candidate& candidate) {
@@ -132,45 +153,50 @@ ExitCode Verification::race_again(const Problem& problem, const db::Winner& row,
     return unstored.is_stored() ? ExitCode::done : ExitCode::database;
 }
 
-ExitCode Verification::check_row(const Gpu& gpu, db::WinnerStore& store, const db::Winner& row) {
+void Verification::sort_out(const db::Winner& row, const Gpu& gpu) {
     db::Winner believed = row;  // a doubt ends with the race
     believed.doubt.clear();
     if (const auto reason = why_unusable(identities_, believed)) {
         report(row, "unusable", *reason);
-        return ExitCode::some_failed;
+        codes_.insert(ExitCode::some_failed);
+        return;
     }
-    const auto problem = problem_of(session_.catalogue(), row);
-    ProgressLine progress(session_);
-    tuner::TuneServices services = session_.tune_services(gpu, &store, &progress);
     const std::string stale =
         row.doubt.empty() ? tuner::why_stale(row.provenance, gpu.provenance) : "it was in doubt: " + row.doubt;
-    const bool races = session_.arguments().has("race") || (!stale.empty() && !session_.arguments().has("no-race"));
-    if (!races) return check_answer(*problem, row, services);
-    const auto served = row.restricted_to.empty() ? tuner::valid_winner(*problem, services) : std::nullopt;
-    if (served && served->candidate != row.candidate) {
-        report(row, "superseded", "the answer is " + served->candidate.to_string());
+    if (session_.arguments().has("race") || (!stale.empty() && !session_.arguments().has("no-race")))
+        to_race_.push_back({row, stale});
+    else
+        to_check_.push_back(&row);
+}
+
+ExitCode Verification::race_row(const Race& race, const db::WinnerStore& store, tuner::TuneServices& services) {
+    const auto problem = problem_of(session_.catalogue(), race.row);
+    const auto served = race.row.restricted_to.empty() ? tuner::valid_winner(*problem, services) : std::nullopt;
+    if (served && served->candidate != race.row.candidate) {
+        report(race.row, "superseded", "the answer is " + served->candidate.to_string());
         return ExitCode::done;
     }
-    return race_again(*problem, with_evidence(store, session_.catalogue(), row), stale, services);
+    return race_again(*problem, with_evidence(store, session_.catalogue(), race.row), race.why, services);
 }
 
 ExitCode Verification::check_kernels(const Gpu& gpu, db::WinnerStore& store, const RowFilter& filter) {
     const MatchingRows rows = matching_rows(store, filter, SIZE_MAX);
-    bool wrong = false, failed = false, unstored = false;
-    for (const db::Winner& row : rows.winners) {
+    for (const db::Winner& row : rows.winners) sort_out(row, gpu);
+    ProgressLine progress(session_);
+    tuner::TuneServices services = session_.tune_services(gpu, &store, &progress);
+    check_answers(services);
+    for (const Race& race : to_race_) {
         if (session_.stopped()) throw Error(ErrorCode::interrupted, "interrupted; rows that were raced are stored");
-        const ExitCode code = check_row(gpu, store, row);
-        wrong |= code == ExitCode::verification;
-        failed |= code == ExitCode::some_failed;
-        unstored |= code == ExitCode::database;
+        codes_.insert(race_row(race, store, services));
     }
     if (session_.json()) {
         list_.finish({{"winners", rows.total}});
     } else {
         session_.out() << fmt::format("{} winners of this device\n", rows.total);
     }
-    if (unstored) return ExitCode::database;
-    return wrong ? ExitCode::verification : failed ? ExitCode::some_failed : ExitCode::done;
+    for (const ExitCode worst : {ExitCode::database, ExitCode::verification, ExitCode::some_failed})
+        if (codes_.contains(worst)) return worst;
+    return ExitCode::done;
 }
 
 ExitCode run_verify(Session& session, const Arguments& arguments) {
