@@ -8,16 +8,16 @@
 namespace autotune::softmax {
 namespace {
 
-constexpr std::int64_t kMostGridX = 2147483647;
-constexpr double kLaunch_us = 1.2;        // in a stream of other kernels
-constexpr double kEarly_us = 0.2;         // that a programmatic launch costs behind kernels that trigger nothing early
-constexpr double kLatency_us = 0.8;       // of a load that misses every cache, under load
-constexpr double kReachableShare = 0.92;  // of the memory's peak, reads and writes mixed
-constexpr double kL2Share = 0.5;          // of L2 that keeps what is read again soon
-constexpr double kL2Gain = 2;             // bandwidth of L2 over the memory's
-constexpr double kExpPerClock = 16;       // of an SM
-constexpr double kLanesPerClock = 128;    // of an SM
-constexpr double kBlockStart_us = 0.004;  // of an SM's time
+constexpr std::int64_t kSmsWithoutClusters = 12;  // of more than two blocks
+constexpr double kLaunch_us = 1.2;                // in a stream of other kernels
+constexpr double kEarly_us = 0.2;                 // that a programmatic launch costs behind kernels that trigger nothing early
+constexpr double kLatency_us = 0.8;               // of a load that misses every cache, under load
+constexpr double kReachableShare = 0.92;          // of the memory's peak, reads and writes mixed
+constexpr double kL2Share = 0.5;                  // of L2 that keeps what is read again soon
+constexpr double kL2Gain = 2;                     // bandwidth of L2 over the memory's
+constexpr double kExpPerClock = 16;               // of an SM
+constexpr double kLanesPerClock = 128;            // of an SM
+constexpr double kBlockStart_us = 0.004;          // of an SM's time
 
 }  // namespace
 
@@ -43,7 +43,8 @@ std::vector<Binding> facts(const Problem& problem) {
     return {{"element_type", view.type},
             {"align_x", view.align_x},
             {"align_y", view.align_y},
-            {"negative", std::int64_t{view.scale < 0}}};
+            {"negative", std::int64_t{view.scale < 0}},
+            {"has_lse", std::int64_t{view.has_lse}}};
 }
 
 std::vector<Argument> arguments(const Problem& problem) {
@@ -54,7 +55,10 @@ std::vector<Argument> arguments(const Problem& problem) {
 
 std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t resident_blocks, const Device& device) {
     const std::int64_t blocks = config["cluster_blocks"];
-    const std::int64_t filling = std::max<std::int64_t>(1, device.identity.sm_count * resident_blocks / blocks);
+    // 132 SMs have room for 66 clusters of two blocks, 30 of four and 15 of eight, each on SMs of its own
+    // (cudaOccupancyMaxActiveClusters on an H200). One more waits for another's end.
+    const std::int64_t unusable = blocks > 2 ? kSmsWithoutClusters : 0;
+    const std::int64_t filling = std::max<std::int64_t>(1, (device.identity.sm_count - unusable) * resident_blocks / blocks);
     const std::int64_t most = kMostGridX / blocks;
     return std::min({tiles, config["waves"] == 0 ? most : filling * config["waves"], most});
 }
@@ -74,9 +78,6 @@ Parameter load_hint_parameter() {
 }
 Parameter store_hint_parameter() {
     return {"store_hint", {0, 1}, ParameterKind::compile, "0 none, 1 streaming (.cs, or L2 evict first for bulk copies)"};
-}
-Parameter waves_parameter() {
-    return {"waves", {0, 1}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile of rows"};
 }
 Parameter pdl_parameter() {
     return {"pdl", {0, 1}, ParameterKind::launch, "1: programmatic dependent launch: blocks start while the kernel before ends"};
@@ -119,9 +120,10 @@ double predict_us(const View& view, const Traffic& traffic, const Device& device
     const double latency_us = traffic.reads * read_bytes / in_flight_bytes * kLatency_us;
     const double exp_us = elements * traffic.weights / (kExpPerClock * busy_sms * device.clock_mhz);
     const double issue_us = elements * traffic.instructions / (kLanesPerClock * busy_sms * device.clock_mhz);
-    const double turns = std::max(blocks / active_blocks, 1.0);
-    return kLaunch_us + (traffic.starts_early ? kEarly_us : 0) + std::max({memory_us, latency_us, exp_us + issue_us}) +
-           0.15 * (exp_us + issue_us) + turns * traffic.steps_us / std::min(static_cast<double>(traffic.resident_blocks), turns) +
+    const double turns = std::max(blocks / active_blocks, 1.0) * traffic.rounds;
+    return kLaunch_us + (traffic.starts_early ? kEarly_us : 0) +
+           std::max({memory_us, latency_us, exp_us + issue_us}) * (1 + traffic.imbalance) + 0.15 * (exp_us + issue_us) +
+           turns * traffic.steps_us / std::min(static_cast<double>(traffic.resident_blocks), turns) +
            blocks / sm_count * kBlockStart_us;
 }
 

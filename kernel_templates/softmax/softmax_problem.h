@@ -68,22 +68,23 @@ Bounds bounds_of(const View& view, const OpTest& test);
 // Appends a row's answers to y, and one to lse.
 void judge_row(std::span<const double> x, double scale, const Bounds& bounds, Expected& y, Expected& lse);
 
-// The facts that every softmax family binds: element_type, align_x, align_y (bytes), negative.
+// The facts that every softmax family binds: element_type, align_x, align_y (bytes), negative, has_lse.
 std::vector<Binding> facts(const Problem& problem);
 // The arguments with which every softmax kernel's list begins: x, y, lse, rows, cols, ldx, ldy, magnitude.
 std::vector<Argument> arguments(const Problem& problem);
 
 // ---- for families ----
 
-// Clusters of a launch for `tiles` of rows, of which an SM has room for `resident_blocks` blocks: kernels loop over tiles, so any
-// number is right.
+constexpr std::int64_t kMostGridX = 2147483647;
+
+// Clusters of a launch for `tiles` of rows, of which an SM has room for `resident_blocks` blocks: one each if the config's waves
+// are 0, else as many as fill the GPU so many times.
 std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t resident_blocks, const Device& device);
 // The step that every softmax kernel is launched by: its shape from the config, and arguments().
 LaunchStep step_of(const Problem& problem, const Config& config, std::int64_t clusters);
 
 Parameter load_hint_parameter();
 Parameter store_hint_parameter();
-Parameter waves_parameter();
 Parameter pdl_parameter();
 Parameter cluster_parameter();
 std::vector<Constraint> shared_constraints(const Device& device);
@@ -97,6 +98,8 @@ struct Traffic {
     double weights = 2;                // exponentials an element
     double instructions = 12;          // of a thread, an element
     double steps_us = 0;               // that a block waits beside memory: barriers, shuffles
+    double rounds = 1;                 // of a block that asks for memory in one after the other
+    double imbalance = 0;              // share of the time by which blocks that stay end apart
     bool starts_early = false;         // by programmatic dependent launch
 };
 // For ranking only.

@@ -26,7 +26,7 @@ std::vector<Parameter> parameters() {
             softmax::load_hint_parameter(),
             softmax::store_hint_parameter(),
             {"stages", {1, 2, 3, 4, 6}, ParameterKind::launch, "tiles of rows in shared memory, asked for ahead"},
-            softmax::waves_parameter(),
+            {"waves", {0, 1, 2, 4, 8, 16}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile of rows"},
             softmax::pdl_parameter()};
 }
 
@@ -93,6 +93,13 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
                    }});
     all.push_back({"a block of one tile has no use for a second stage", {"stages", "waves"}, [](const Config& c) {
                        return c["waves"] > 0 || c["stages"] == 1;
+                   }});
+    const std::int64_t sm_count = device.identity.sm_count;
+    all.push_back({"blocks of so many fillings have less than two tiles each",
+                   {"threads", "threads_per_row", "cluster_blocks", "waves"},
+                   [=](const Config& c) {
+                       const std::int64_t blocks = softmax::ceil_div(rows, rows_per_tile(c)) * c["cluster_blocks"];
+                       return c["waves"] <= 1 || blocks >= 2 * c["waves"] * sm_count;
                    }});
     return all;
 }
@@ -173,6 +180,10 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     traffic.instructions = 18 - 5 * held_share;
     // A tile arrives whole before its first element is used.
     traffic.steps_us = 1.2 + (c["threads_per_row"] > 32 ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
+    // A drained ring asks ahead. Blocks that stay have rows in equal numbers, and end apart.
+    const auto tiles = static_cast<double>(softmax::ceil_div(view.rows, rows_per_tile(c)) * c["cluster_blocks"]);
+    if (c["waves"] > 0 && c["drained"] == 0) traffic.rounds = std::max(1.0, tiles / static_cast<double>(traffic.blocks));
+    if (c["waves"] > 0) traffic.imbalance = 0.05 / static_cast<double>(c["waves"]);
     traffic.starts_early = c["pdl"] == 1;
     return softmax::predict_us(view, traffic, device);
 }

@@ -16,6 +16,7 @@ using Element = ${element_type};
 constexpr int align_x = ${align_x};
 constexpr int align_y = ${align_y};
 constexpr bool negative = ${negative};
+constexpr bool has_lse = ${has_lse};
 constexpr int threads = ${threads};
 constexpr int threads_per_row = ${threads_per_row};
 constexpr int cluster_blocks = ${cluster_blocks};
@@ -244,7 +245,7 @@ __device__ __forceinline__ void run(const Share& share, f32* lse, f32 magnitude)
         exchange.join(part, slope, turn);
         if (row < share.rows) {
             answer(share, weights, slot, share.y_of(row), part[0], slope);
-            if (lse != nullptr && share.first_access == 0 && threadIdx.x % threads_per_row == 0)
+            if (has_lse && share.first_access == 0 && threadIdx.x % threads_per_row == 0)
                 lse[row] = softmax::log_sum_exp(part[0], magnitude);
         }
         if constexpr (!drained) {

@@ -30,7 +30,7 @@ std::vector<Parameter> parameters() {
             {"resident_blocks", {1, 2, 4, 8, 16}, compile, "blocks of an SM that registers are shared out for"},
             softmax::load_hint_parameter(),
             softmax::store_hint_parameter(),
-            softmax::waves_parameter(),
+            {"waves", {0, 1}, compile, "grid in fillings of the GPU; 0: one block a tile of rows"},
             softmax::pdl_parameter()};
 }
 
@@ -54,6 +54,10 @@ std::int64_t registers_of(const Config& c, std::int64_t element_bytes) {
 
 std::int64_t rows_per_block(const Config& c) {
     return c["threads"] / c["threads_per_row"] * c["rows_per_thread"];
+}
+
+bool grid_has_room(std::int64_t rows, const Config& c) {
+    return softmax::ceil_div(rows, rows_per_block(c)) <= softmax::kMostGridX / c["cluster_blocks"];
 }
 
 std::vector<Constraint> width_constraints(const View& view) {
@@ -91,6 +95,9 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
                    {"threads", "threads_per_row", "rows_per_thread"},
                    [=](const Config& c) { return c["threads"] == 32 || rows_per_block(c) < 2 * rows; }});
     for (Constraint& constraint : width_constraints(view)) all.push_back(std::move(constraint));
+    all.push_back({"a grid has no room for a block a tile",
+                   {"threads", "threads_per_row", "rows_per_thread", "cluster_blocks", "waves"},
+                   [=](const Config& c) { return c["waves"] > 0 || grid_has_room(rows, c); }});
     all.push_back({"weights are held in place of elements", {"held", "hold_weights"}, [](const Config& c) {
                        return c["held"] > 0 || c["hold_weights"] == 0;
                    }});
@@ -135,7 +142,10 @@ Config usual_config(const View& view) {
         std::min<std::int64_t>(power_from(softmax::ceil_div(widths.accesses, per_row), 16), threads == 1024 ? 4 : 8);
     const bool fits = held * per_row >= widths.accesses;
     const std::int64_t all_held = fits ? held : std::min<std::int64_t>(held, 2);
-    return config_of({threads, per_row, 1, 1, widths.access, all_held, fits ? 1 : 2, 1, 0, 0, 1, 0, 0, 0, 0});
+    const std::int64_t agrees = fits ? 1 : 0;
+    Config config = config_of({threads, per_row, 1, 1, widths.access, all_held, fits ? 1 : 2, 1, agrees, agrees, 1, 0, 0, 0, 0});
+    if (!grid_has_room(view.rows, config)) config.set("waves", 1);
+    return config;
 }
 
 // The ladder that people know: each step changes one thing. Steps that a problem's length makes illegal are left out.
@@ -174,6 +184,12 @@ std::int64_t clusters_of(const Config& c, const View& view, const Device& device
                                 resident_blocks(c, view.element_bytes, device), device);
 }
 
+// Tiles that a block takes one after the other.
+double rounds_of(std::int64_t rows, const Config& c, std::int64_t blocks) {
+    const auto tiles = static_cast<double>(softmax::ceil_div(rows, rows_per_block(c)));
+    return std::max(1.0, tiles * static_cast<double>(c["cluster_blocks"]) / static_cast<double>(blocks));
+}
+
 double predicted_us(const View& view, const Config& c, const Device& device) {
     const Shape shape(c, view.element_bytes);
     const auto held_share = std::min(1.0, static_cast<double>(shape.held_cols) / static_cast<double>(view.cols));
@@ -185,8 +201,11 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     traffic.block_bytes = static_cast<double>(c["threads"] * c["access_bytes"]) * in_flight;
     traffic.reads = held_share + (1 - held_share) * (c["online"] == 1 ? 2 : 3);
     traffic.weights = c["hold_weights"] == 1 ? 2 - held_share : 2;
-    traffic.instructions = 14 + 16.0 / static_cast<double>(shape.vec) + (c["hold_weights"] == 1 ? -4 * held_share : 0);
-    traffic.steps_us = 0.3 + (across_warps ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
+    const auto own = static_cast<double>(std::max<std::int64_t>(c["held"], 1) * shape.vec);  // elements of a thread
+    traffic.instructions = 14 + 16.0 / static_cast<double>(shape.vec) + (c["hold_weights"] == 1 ? -4 * held_share : 0) +
+                           (c["agree"] == 1 ? 0 : 70 / own);
+    traffic.steps_us = (c["agree"] == 1 ? 0.15 : 0.3) + (across_warps ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
+    if (c["waves"] > 0) traffic.rounds = rounds_of(view.rows, c, traffic.blocks);
     traffic.starts_early = c["pdl"] == 1;
     return softmax::predict_us(view, traffic, device);
 }

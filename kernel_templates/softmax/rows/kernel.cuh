@@ -12,6 +12,7 @@ using Element = ${element_type};
 constexpr int align_x = ${align_x};
 constexpr int align_y = ${align_y};
 constexpr bool negative = ${negative};
+constexpr bool has_lse = ${has_lse};
 constexpr int threads = ${threads};
 constexpr int threads_per_row = ${threads_per_row};
 constexpr int rows_per_thread = ${rows_per_thread};
@@ -25,6 +26,7 @@ constexpr bool agree = ${agree};
 constexpr int resident_blocks = ${resident_blocks};
 constexpr int load_hint = ${load_hint};
 constexpr int store_hint = ${store_hint};
+constexpr int waves = ${waves};
 // clang-format on
 // ---- end of parameters ----
 
@@ -216,7 +218,7 @@ __device__ __forceinline__ void store_rest(const Row& row, f32 origin, f32 inver
 struct Rows {
     const Element* x;
     Element* y;
-    f32* lse;  // may be null
+    f32* lse;  // where has_lse
     i64 rows, cols, ldx, ldy;
     f32 magnitude;  // of the scale
 };
@@ -259,15 +261,16 @@ __device__ __forceinline__ void run(const Rows& all) {
             const f32 inverse = softmax::inverse_of(part[r].sum);
             mine[r].store_all(row[r], origin, inverse);
             if constexpr (!fits) store_rest(row[r], origin, inverse);
-            if (all.lse != nullptr && place == 0 && row[r].cols > 0)
+            if (has_lse && place == 0 && row[r].cols > 0)
                 all.lse[first + r * groups + group] = softmax::log_sum_exp(part[r], all.magnitude);
         }
+        if constexpr (waves == 0) break;  // a block for each tile
     }
 }
 
 }  // namespace
 
-// x and y are rows of `cols` elements, ldx and ldy apart; lse, if it is wanted, has one element a row. Two kernels, because the
+// x and y are rows of `cols` elements, ldx and ldy apart; lse, where it is wanted, has one element a row. Two kernels, because the
 // code for what does not fit costs a short launch a third of its time where nothing needs it.
 extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     AUTOTUNE_ENTRY()(const Element* x, Element* y, f32* lse, i64 rows, i64 cols, i64 ldx, i64 ldy, f32 magnitude) {
