@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that links between documents lead to files, and that docs/environment.md and the manual name every variable the product reads.
+"""Checks that links between documents lead to files, that the README is short, and that docs/environment.md and the manual name every
+variable the product reads.
 
 usage: tools/check_docs.py [ROOT]. Prints each breach and exits 1 if there is one.
 """
@@ -11,6 +12,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 VARIABLE = re.compile(r'"((?:AUTOTUNE|XDG|CUDA)_[A-Z_]+|HOME|NO_COLOR|VIRTUAL_ENV|PATH)"')
 DOCUMENTED = re.compile(r"^\| `([A-Z][A-Z0-9_]+)", re.M)
 TABLE = "tools/cli/environment.cpp"
+README_WORDS = 700  # code, tables and the picture too
 PRODUCT = ["src", "tools/cli", "tuner", "db"]
 
 
@@ -20,6 +22,12 @@ def dead_links(root):
         for target in LINK.findall(document.read_text()):
             if "://" not in target and not (document.parent / target).exists():
                 yield f"{document.relative_to(root)}: the link to {target} leads nowhere"
+
+
+def long_readme(root):
+    words = len((root / "README.md").read_text().split())
+    if words > README_WORDS:
+        yield f"README.md: {words} words, more than {README_WORDS}"
 
 
 def sources(root):
@@ -59,7 +67,7 @@ def wrong_variables(root):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
-    breaches = [*dead_links(root), *wrong_variables(root)]
+    breaches = [*dead_links(root), *long_readme(root), *wrong_variables(root)]
     for breach in breaches:
         print(breach)
     print(f"docs: {len(breaches) or 'no'} breach{'es' if len(breaches) > 1 else ''}")

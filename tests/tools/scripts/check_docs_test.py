@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves that tools/check_docs.py finds dead links and variables that are missing or read by nothing."""
+"""Proves that tools/check_docs.py finds dead links, a long README, and variables that are missing or read by nothing."""
 import pathlib
 import subprocess
 import sys
@@ -16,6 +16,8 @@ SOUND = {
 CASES = [
     ({}, ""),
     ({"README.md": "[gone](docs/gone.md)\n"}, "the link to docs/gone.md leads nowhere"),
+    ({"README.md": "word " * 700}, ""),
+    ({"README.md": "word " * 701}, "README.md: 701 words"),
     ({"src/a.cpp": 'auto y = secure_getenv("AUTOTUNE_NEW");\n'}, "AUTOTUNE_NEW, which src/a.cpp reads, is missing"),
     ({"src/a.cpp": '// reads "AUTOTUNE_NEW" no more\n'}, ""),
     ({"docs/environment.md": "| `AUTOTUNE_DB` | a |\n| `AUTOTUNE_OLD` | b |\n"}, "nothing reads AUTOTUNE_OLD"),
