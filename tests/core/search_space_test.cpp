@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "src/core/error.h"
+#include "tests/support/spread_configs.h"
 
 namespace autotune {
 namespace {
@@ -75,6 +76,13 @@ TEST(SearchSpace, EnumerateKeepsPinsAndStopsAtTheLimit) {
     EXPECT_EQ(space.enumerate({{"block_n", 64}}).size(), 3U);
     EXPECT_EQ(space.enumerate({}, 4).size(), 4U);
     EXPECT_TRUE(space.enumerate({}, 0).empty());
+}
+
+TEST(SpreadConfigs, LieAtEqualDistancesInTheOrderOfEnumeration) {
+    const std::vector<Config> all = tiles().enumerate();
+    EXPECT_EQ(test::spread_configs(tiles(), 3), (std::vector<Config>{all[0], all[4], all[8], all[12]}));
+    EXPECT_EQ(test::spread_configs(tiles(), 1), std::vector<Config>{all[0]});
+    EXPECT_EQ(test::spread_configs(tiles(), 13), all);
 }
 
 TEST(SearchSpace, APinThatFitsNoParameterOrValueLeavesNothing) {

@@ -11,7 +11,7 @@
 #include "tests/kernel_templates/bad_input.h"
 #include "tests/support/refusal.h"
 
-namespace autotune {
+namespace autotune::add_op_test {
 namespace {
 
 using test::BadInput;
@@ -266,4 +266,4 @@ TEST(AddOp, AwkwardNeighboursStayInTheClassAndHaveTails) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::add_op_test

@@ -9,7 +9,7 @@
 #include "kernel_templates/attention_bwd/one_pass/key_order.cuh"
 #include "kernel_templates/catalogue.h"
 
-namespace autotune {
+namespace autotune::attention_bwd_one_pass_family_test {
 namespace {
 
 class AttentionBwdOnePassFamily : public testing::Test {
@@ -107,4 +107,4 @@ TEST(AttentionBwdTileMeetings, AreThoseOfAQueryThatSeesAKeyAndTurnsCountThem) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::attention_bwd_one_pass_family_test

@@ -12,7 +12,7 @@
 #include "src/core/error.h"
 #include "tests/support/refusal.h"
 
-namespace autotune {
+namespace autotune::attention_bwd_op_test {
 namespace {
 
 using test::refusal_of;
@@ -183,4 +183,4 @@ TEST(AttentionBwdReference, RowsWithoutWeightGiveNothing) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::attention_bwd_op_test

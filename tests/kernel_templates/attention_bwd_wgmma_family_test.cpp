@@ -7,7 +7,7 @@
 
 #include "kernel_templates/catalogue.h"
 
-namespace autotune {
+namespace autotune::attention_bwd_wgmma_family_test {
 namespace {
 
 class AttentionBwdWgmmaFamily : public testing::Test {
@@ -74,4 +74,4 @@ TEST_F(AttentionBwdWgmmaFamily, EachPassOwnsItsSide) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::attention_bwd_wgmma_family_test

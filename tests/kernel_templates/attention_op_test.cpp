@@ -14,7 +14,7 @@
 #include "tests/support/refusal.h"
 #include "tests/support/sanitizer.h"
 
-namespace autotune {
+namespace autotune::attention_op_test {
 namespace {
 
 using test::BadInput;
@@ -542,4 +542,4 @@ TEST(AttentionExcerpts, AreWhatTheWholeSays) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::attention_op_test

@@ -8,7 +8,7 @@
 #include "kernel_templates/attention/wgmma/geometry.h"
 #include "kernel_templates/catalogue.h"
 
-namespace autotune {
+namespace autotune::attention_wgmma_family_test {
 namespace {
 
 using attention::View;
@@ -141,4 +141,4 @@ TEST_F(AttentionWgmmaFamily, DefaultsAreOfTheKindThatWon) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::attention_wgmma_family_test

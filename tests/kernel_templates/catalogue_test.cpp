@@ -11,7 +11,7 @@
 
 #include "src/core/error.h"
 
-namespace autotune {
+namespace autotune::catalogue_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -135,4 +135,4 @@ TEST(Catalogue, AnUnreadableDirectoryIsTheCallersMistake) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::catalogue_test

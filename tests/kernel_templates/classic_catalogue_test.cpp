@@ -11,7 +11,7 @@
 #include "kernel_templates/catalogue.h"
 #include "src/jit/render.h"
 
-namespace autotune {
+namespace autotune::classic_catalogue_test {
 namespace {
 
 struct Row {
@@ -187,4 +187,4 @@ TEST(ClassicCatalogueTexts, AtLeast40Differ) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::classic_catalogue_test

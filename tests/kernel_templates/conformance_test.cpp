@@ -9,8 +9,9 @@
 
 #include "kernel_templates/catalogue.h"
 #include "tests/support/sanitizer.h"
+#include "tests/support/spread_configs.h"
 
-namespace autotune {
+namespace autotune::conformance_test {
 namespace {
 
 // A family with a problem that it accepts on a device.
@@ -87,17 +88,15 @@ std::string test_name(std::string name) {
     return name;
 }
 
-// About 20 configs spread over the legal ones, 4 under a sanitizer, the default first. Remembered: enumerating is what these
+// The default and 20 to 39 configs spread over the legal ones, 3 to 5 under a sanitizer. Remembered: finding them is what these
 // tests spend their time on.
 const std::vector<Config>& sample(const Subject& subject) {
     static std::map<std::string, std::vector<Config>> samples;
     std::vector<Config>& picked = samples[subject.describe()];
     if (!picked.empty()) return picked;
     const SearchSpace space = subject.family->space(subject.problem, subject.device);
-    const std::vector<Config> all = space.enumerate();
-    picked.push_back(space.default_config);
-    const std::size_t wanted = test::kIsSanitized ? 3 : 20;
-    for (std::size_t i = 0; i < all.size(); i += all.size() / wanted + 1) picked.push_back(all[i]);
+    picked = test::spread_configs(space, test::kIsSanitized ? 3 : 20);
+    picked.insert(picked.begin(), space.default_config);
     return picked;
 }
 
@@ -281,4 +280,4 @@ TEST(SimtSpace, TakesEveryLayoutAndAlignmentOf16BitTypes) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::conformance_test

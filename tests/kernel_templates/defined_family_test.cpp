@@ -9,7 +9,7 @@
 #include "src/jit/render.h"
 #include "tests/support/refusal.h"
 
-namespace autotune {
+namespace autotune::defined_family_test {
 namespace {
 
 using test::defined_add;
@@ -146,4 +146,4 @@ TEST(DefinedFamily, AnUnknownNameIsAUsageErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::defined_family_test

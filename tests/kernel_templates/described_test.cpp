@@ -6,7 +6,7 @@
 #include "src/core/error.h"
 #include "tests/support/refusal.h"
 
-namespace autotune {
+namespace autotune::described_test {
 namespace {
 
 using ::testing::AllOf;
@@ -243,4 +243,4 @@ TEST(DescribedAdd, RefusesGapsAndDifferentLengths) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::described_test

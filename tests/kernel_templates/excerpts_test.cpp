@@ -8,7 +8,7 @@
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/harness.h"
 
-namespace autotune {
+namespace autotune::excerpts_test {
 namespace {
 
 using Values = std::vector<std::vector<double>>;
@@ -184,4 +184,4 @@ TEST(FreivaldsWeights, DifferFromSeedToSeed) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::excerpts_test

@@ -4,7 +4,7 @@
 
 #include "kernel_templates/catalogue.h"
 
-namespace autotune::gemm {
+namespace autotune::gemm::family_parts_test {
 namespace {
 
 Gemm gemm_of(const std::string& shape) {
@@ -51,4 +51,4 @@ TEST(PackStep, CopiesRowsPaddedToWholeChunks) {
 }
 
 }  // namespace
-}  // namespace autotune::gemm
+}  // namespace autotune::gemm::family_parts_test

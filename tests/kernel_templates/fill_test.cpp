@@ -10,7 +10,7 @@
 
 #include "kernel_templates/common/harness.h"
 
-namespace autotune {
+namespace autotune::fill_test {
 namespace {
 
 constexpr int kSamples = 200'000;
@@ -223,4 +223,4 @@ TEST(Compare, PassesAsksForTheNormOnlyWhereTheCheckDoes) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::fill_test

@@ -14,7 +14,7 @@
 #include "kernel_templates/common/harness.h"
 #include "kernel_templates/gemm/scaling.h"
 
-namespace autotune {
+namespace autotune::fp8_verifier_test {
 namespace {
 
 constexpr std::int64_t kRows = 16, kCols = 32;
@@ -114,4 +114,4 @@ TEST(Fp8Verifier, RefusesTheScalesOfAnotherBlock) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::fp8_verifier_test

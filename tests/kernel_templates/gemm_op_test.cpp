@@ -12,7 +12,7 @@
 #include "tests/kernel_templates/bad_input.h"
 #include "tests/support/refusal.h"
 
-namespace autotune {
+namespace autotune::gemm_op_test {
 namespace {
 
 using test::BadInput;
@@ -279,4 +279,4 @@ TEST(GemmOp, TheReferencePlanFitsTheLargestProblems) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::gemm_op_test

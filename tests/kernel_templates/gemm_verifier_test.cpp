@@ -14,7 +14,7 @@
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/harness.h"
 
-namespace autotune {
+namespace autotune::gemm_verifier_test {
 namespace {
 
 constexpr std::int64_t kRows = 16;
@@ -266,4 +266,4 @@ TEST(GemmVerifierLimits, FactorsThatRoundGetABoundInTheExactTest) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::gemm_verifier_test

@@ -5,7 +5,7 @@
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/gemm/gemv/geometry.h"
 
-namespace autotune {
+namespace autotune::gemv_family_test {
 namespace {
 
 class GemvFamily : public testing::Test {
@@ -107,4 +107,4 @@ TEST_F(GemvFamily, HasHundredsOfInstancesForADecodeProblem) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::gemv_family_test

@@ -4,7 +4,7 @@
 
 #include "kernel_templates/catalogue.h"
 
-namespace autotune {
+namespace autotune::mma_family_test {
 namespace {
 
 class MmaFamily : public testing::Test {
@@ -138,4 +138,4 @@ TEST_F(MmaFamily, PredictsThatTwiceTheDepthTakesLonger) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::mma_family_test

@@ -10,7 +10,7 @@
 #include "kernel_templates/common/harness.h"
 #include "src/core/random.h"
 
-namespace autotune {
+namespace autotune::number_format_test {
 namespace {
 
 autotune_number::Format format_of(DType type) {
@@ -72,4 +72,4 @@ TEST(NumberFormat, DecodesAsTheHostDoes) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::number_format_test

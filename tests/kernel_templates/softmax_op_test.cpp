@@ -12,7 +12,7 @@
 #include "tests/kernel_templates/bad_input.h"
 #include "tests/support/refusal.h"
 
-namespace autotune {
+namespace autotune::softmax_op_test {
 namespace {
 
 using test::BadInput;
@@ -227,4 +227,4 @@ TEST(SoftmaxSpace, RowsTakesEveryProblemOnEveryArchitecture) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::softmax_op_test

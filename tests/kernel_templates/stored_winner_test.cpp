@@ -5,7 +5,7 @@
 
 #include "src/core/evidence_check.h"
 
-namespace autotune {
+namespace autotune::stored_winner_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST_F(StoredWinner, AnIntervalHasToContainItsMedian) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::stored_winner_test

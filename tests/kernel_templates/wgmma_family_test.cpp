@@ -9,7 +9,7 @@
 
 #include "kernel_templates/catalogue.h"
 
-namespace autotune {
+namespace autotune::wgmma_family_test {
 namespace {
 
 class WgmmaFamily : public testing::Test {
@@ -256,4 +256,4 @@ TEST_F(WgmmaFamily, AnEarlyFetchIsPredictedToSaveALittle) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::wgmma_family_test

@@ -6,7 +6,7 @@
 
 #include "kernel_templates/catalogue.h"
 
-namespace autotune {
+namespace autotune::wgmma_nonpersistent_family_test {
 namespace {
 
 class WgmmaNonpersistentFamily : public testing::Test {
@@ -130,4 +130,4 @@ TEST_F(WgmmaNonpersistentFamily, TheDefaultFillsTheDeviceWithOneWave) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::wgmma_nonpersistent_family_test

@@ -4,7 +4,7 @@
 
 #include "kernel_templates/catalogue.h"
 
-namespace autotune {
+namespace autotune::wmma_family_test {
 namespace {
 
 class WmmaFamily : public testing::Test {
@@ -97,4 +97,4 @@ TEST_F(WmmaFamily, PredictsThatEachClassicStepIsNoSlower) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::wmma_family_test

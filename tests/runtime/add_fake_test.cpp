@@ -5,7 +5,7 @@
 #include "tests/runtime/fake_session.h"
 #include "tests/support/interposer/interposer.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::add_fake_test {
 namespace {
 
 using test::add;
@@ -220,4 +220,4 @@ TEST(TunedAdd, TakesALoadedKernelOfItsOwnOpAlone) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::add_fake_test

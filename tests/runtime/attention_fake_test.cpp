@@ -7,7 +7,7 @@
 
 #include "tests/runtime/fake_session.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::attention_fake_test {
 namespace {
 
 autotune_attention_problem problem_of() {
@@ -189,4 +189,4 @@ TEST(TypedAttention, TheHeaderForCppSaysTheSame) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::attention_fake_test

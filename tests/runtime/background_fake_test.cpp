@@ -7,7 +7,7 @@
 #include "src/runtime/background.h"
 #include "tests/runtime/fake_session.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::background_fake_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -226,4 +226,4 @@ TEST(Warm, LoadsEveryKernelThatServesFewerRows) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::background_fake_test

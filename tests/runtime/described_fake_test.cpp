@@ -4,7 +4,7 @@
 #include "tests/runtime/add_data.h"
 #include "tests/runtime/fake_session.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::described_fake_test {
 namespace {
 
 using test::add;
@@ -310,4 +310,4 @@ TEST(Described, CallsAreCheckedAgainstThePlan) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::described_fake_test

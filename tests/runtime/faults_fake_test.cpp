@@ -7,7 +7,7 @@
 
 #include "tests/runtime/fake_session.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::faults_fake_test {
 namespace {
 
 using fake::Use;
@@ -220,4 +220,4 @@ TEST(Home, ThatCannotBeWrittenCostsWarningsAlone) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::faults_fake_test

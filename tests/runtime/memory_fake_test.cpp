@@ -10,7 +10,7 @@
 #include "tests/runtime/fake_session.h"
 #include "tests/support/interposer/interposer.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::memory_fake_test {
 namespace {
 
 // Every allocation from the n-th on fails, for every n of a call: the call ends with AUTOTUNE_OUT_OF_MEMORY and a sentence, or
@@ -301,4 +301,4 @@ TEST(OutOfMemory, OfARefusalIsThatRefusalOrOutOfMemory) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::memory_fake_test

@@ -7,7 +7,7 @@
 #include "db/store.h"
 #include "tests/runtime/fake_session.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::misses_fake_test {
 namespace {
 
 Options that_record(Session& session) {
@@ -114,4 +114,4 @@ TEST(Misses, AreSweptMostCalledFirstAndFoundAfterARefresh) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::misses_fake_test

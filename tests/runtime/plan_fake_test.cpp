@@ -8,7 +8,7 @@
 #include "tests/runtime/fake_session.h"
 #include "tests/support/interposer/interposer.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::plan_fake_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -315,4 +315,4 @@ TEST(Plan, IsCompiledOnceForManyThreads) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::plan_fake_test

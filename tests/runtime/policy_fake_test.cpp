@@ -7,7 +7,7 @@
 #include "src/core/error.h"
 #include "tests/runtime/fake_session.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::policy_fake_test {
 namespace {
 
 autotune_status tuned_status(Session& session, const Handle& handle, const autotune_gemm_problem& problem) {
@@ -412,4 +412,4 @@ TEST(Devices, HaveTheirOwnPlans) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::policy_fake_test

@@ -5,7 +5,7 @@
 
 #include "tests/runtime/fake_session.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::softmax_fake_test {
 namespace {
 
 autotune_tensor rows(const char* name, std::vector<std::int64_t> extents, autotune_dtype type) {
@@ -63,4 +63,4 @@ TEST(SoftmaxByDescription, RefusesColumnsWithGaps) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::softmax_fake_test

@@ -14,7 +14,7 @@
 #include "tests/runtime/fake_session.h"
 #include "tests/support/sanitizer.h"
 
-namespace autotune::runtime {
+namespace autotune::runtime::threads_fake_test {
 namespace {
 
 using ::testing::StartsWith;
@@ -271,4 +271,4 @@ TEST(LogFunction, ThatThrowsDoesNoHarm) {
 }
 
 }  // namespace
-}  // namespace autotune::runtime
+}  // namespace autotune::runtime::threads_fake_test

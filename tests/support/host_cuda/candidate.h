@@ -8,7 +8,7 @@
 
 namespace autotune::test::host_cuda {
 
-// What a candidate of the family is planned for: kArch, or kLaterArch if it refuses that.
+// What a candidate of the family is planned for: kArch, or kLaterArch if it refuses that; with few SMs.
 Device device_for(const Family& family, const Problem& problem);
 
 // The family's default for a problem with `changes`: "stages=2 warps=4". Throws Error{usage} if that is not legal.

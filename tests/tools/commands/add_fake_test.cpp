@@ -7,7 +7,7 @@
 
 #include "tests/support/fake/fake_run.h"
 
-namespace autotune {
+namespace autotune::add_fake_test {
 namespace {
 
 using fake::Outcome;
@@ -111,4 +111,4 @@ TEST(AddProductFaults, AVendorThatOnlyMultipliesIsNoRival) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::add_fake_test

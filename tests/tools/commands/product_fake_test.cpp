@@ -11,7 +11,7 @@
 
 #include "tests/support/fake/fake_run.h"
 
-namespace autotune {
+namespace autotune::product_fake_test {
 namespace {
 
 using fake::Outcome;
@@ -432,4 +432,4 @@ TEST(Product, ProgressStaysOffAPipe) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::product_fake_test

@@ -6,7 +6,7 @@
 
 #include "tests/support/fake/fake_run.h"
 
-namespace autotune {
+namespace autotune::softmax_fake_test {
 namespace {
 
 using fake::Outcome;
@@ -53,4 +53,4 @@ TEST(SoftmaxProduct, HelpListsItsOptions) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::softmax_fake_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/fake/fake_run.h"
 
-namespace autotune {
+namespace autotune::shells_fake_test {
 namespace {
 
 using fake::Outcome;
@@ -99,4 +99,4 @@ TEST(ManualPage, IsReadWithoutAWarning) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::shells_fake_test

@@ -12,7 +12,7 @@
 
 #include "tests/support/fake/fake_run.h"
 
-namespace autotune {
+namespace autotune::terminal_fake_test {
 namespace {
 
 using fake::Outcome;
@@ -204,4 +204,4 @@ TEST(Product, AWinnerThatCannotBeStoredIsPrintedAndImportedLater) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::terminal_fake_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace autotune::tuner {
+namespace autotune::tuner::energy_meter_test {
 namespace {
 
 TEST(EnergyMeter, CountsBetweenJumpsOfTheCounterAlone) {
@@ -23,4 +23,4 @@ TEST(EnergyMeter, OneJumpOrAnUnknownCounterGivesNothing) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::energy_meter_test

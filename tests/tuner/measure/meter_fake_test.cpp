@@ -11,7 +11,7 @@
 #include "tuner/measure/meter.h"
 #include "tuner/measure/racing.h"
 
-namespace autotune::tuner::test {
+namespace autotune::tuner::test::meter_fake_test {
 namespace {
 
 using autotune::test::in_fake_process;
@@ -173,4 +173,4 @@ TEST(FastestOfOnFake, NamesTheFastestAndPassesOverWhatCannotRun) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner::test
+}  // namespace autotune::tuner::test::meter_fake_test

@@ -11,7 +11,7 @@
 
 #include "src/core/random.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::racing_test {
 namespace {
 
 // A card as tuners meet it: it warms up (drift), its clock swings under the power cap, every launch has jitter, some are hit by
@@ -420,4 +420,4 @@ TEST(Rungs, EarlyDroppingCutsGpuTimeEightfoldAndLosesNoWinner) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::racing_test

@@ -7,7 +7,7 @@
 #include "tests/support/sanitizer.h"
 #include "tuner/replay/simulate.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::default_strategy_test {
 namespace {
 
 using Point = std::vector<int>;
@@ -78,4 +78,4 @@ INSTANTIATE_TEST_SUITE_P(Simulate, DefaultStrategy,
                          [](const auto& space) { return space.param.name; });
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::default_strategy_test

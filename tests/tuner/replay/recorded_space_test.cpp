@@ -15,7 +15,7 @@
 #include "tests/support/refusal.h"
 #include "tuner/search/search_domain.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::recorded_space_test {
 namespace {
 
 using testing::HasSubstr;
@@ -215,4 +215,4 @@ TEST(RecordedSpace, SurvivesDamageAnywhereInAFile) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::recorded_space_test

@@ -9,7 +9,7 @@
 #include "src/core/error.h"
 #include "tuner/search/search.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::simulate_test {
 namespace {
 
 const std::filesystem::path kData = AUTOTUNE_TEST_DATA;
@@ -138,4 +138,4 @@ TEST(Simulate, RefusesASpaceWhereNothingWorks) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::simulate_test

@@ -13,7 +13,7 @@
 #include "tests/support/sanitizer.h"
 #include "tuner/search/search_domain.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::search_test {
 namespace {
 
 struct Grid {
@@ -308,4 +308,4 @@ TEST(SearchDomain, CoordinatesHaveAColumnPerNameAndSayWhereAParameterIsMissing) 
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::search_test

@@ -7,7 +7,7 @@
 
 #include "src/core/error.h"
 
-namespace autotune::tuner::test {
+namespace autotune::tuner::test::strategy_thread_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -124,4 +124,4 @@ TEST(StrategyThread, EndsWithoutHavingBeenAsked) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner::test
+}  // namespace autotune::tuner::test::strategy_thread_test

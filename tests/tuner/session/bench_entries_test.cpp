@@ -7,7 +7,7 @@
 #include "src/core/error.h"
 #include "tuner/session/candidates.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::bench_entries_test {
 namespace {
 
 using testing::ElementsAre;
@@ -145,4 +145,4 @@ TEST(BenchEntries, AConfigWithTwoNamesCountsOnceAmongTheBest) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::bench_entries_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-namespace autotune::tuner {
+namespace autotune::tuner::candidates_test {
 namespace {
 
 // Of two families alone, and listed once: a sanitized test takes seconds to list a space.
@@ -87,4 +87,4 @@ TEST_F(SearchSeeds, DifferInMoreThanHowTheyAreLaunched) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::candidates_test

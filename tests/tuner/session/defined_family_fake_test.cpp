@@ -6,7 +6,7 @@
 #include "tests/support/fake/in_fake_process.h"
 #include "tuner/session/tune.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::defined_family_fake_test {
 namespace {
 
 using fake::Sandbox;
@@ -21,7 +21,7 @@ class Counter : public TuneObserver {
 constexpr const char* kShape = "1048576";
 TuneResult tune_defined(Counter& counter, db::Store* store) {
     Catalogue catalogue = Catalogue::embedded();
-    catalogue.add(test::defined_add());
+    catalogue.add(autotune::test::defined_add());
     TuneServices services{catalogue, store, {}, "", {}, {}, nullptr, nullptr};
     const auto driver = gpu::Driver::load();
     services.device = driver->device(0);
@@ -38,7 +38,7 @@ TuneResult tune_defined(Counter& counter, db::Store* store) {
 
 TEST(DefinedFamilyOnFake, IsTunedInWorkerProcessesAndStored) {
     Sandbox sandbox;
-    if (!test::in_fake_process(sandbox)) {
+    if (!autotune::test::in_fake_process(sandbox)) {
         EXPECT_GT(sandbox.count_calls("execute add_by_value_"), 20);
         EXPECT_EQ(sandbox.count_calls("BUG"), 0);
         return;
@@ -55,7 +55,7 @@ TEST(DefinedFamilyOnFake, IsTunedInWorkerProcessesAndStored) {
 
 TEST(DefinedFamilyOnFake, IsJudgedLikeAnyOther) {
     Sandbox sandbox("rule symbol=^add_by_value_ threads=256 do=wrong how=element");
-    if (!test::in_fake_process(sandbox)) return;
+    if (!autotune::test::in_fake_process(sandbox)) return;
     Counter counter;
     const TuneResult result = tune_defined(counter, nullptr);
     EXPECT_GT(counter.wrong, 0);
@@ -64,7 +64,7 @@ TEST(DefinedFamilyOnFake, IsJudgedLikeAnyOther) {
 
 TEST(DefinedFamilyOnFake, IsKnownToTheWorkerThatFollowsAKilledOne) {
     Sandbox sandbox("rule symbol=^add_by_value_ threads=128 do=crash how=kill");
-    if (!test::in_fake_process(sandbox)) return;
+    if (!autotune::test::in_fake_process(sandbox)) return;
     Counter counter;
     const TuneResult result = tune_defined(counter, nullptr);
     EXPECT_GT(counter.right, 0);
@@ -72,4 +72,4 @@ TEST(DefinedFamilyOnFake, IsKnownToTheWorkerThatFollowsAKilledOne) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::defined_family_fake_test

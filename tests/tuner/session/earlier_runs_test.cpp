@@ -7,7 +7,7 @@
 
 #include "tests/support/memory_store.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::earlier_runs_test {
 namespace {
 
 using testing::Optional;
@@ -114,4 +114,4 @@ TEST_F(EarlierRunsTest, WhatTheJournalKeptCountsAtOnce) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::earlier_runs_test

@@ -14,7 +14,7 @@
 #include "tests/tuner/session/fake_tune.h"
 #include "tuner/session/tune.h"
 
-namespace autotune {
+namespace autotune::faults_fake_test {
 namespace {
 
 using db::test::read_file;
@@ -180,4 +180,4 @@ TEST(Faults, F16AWinnerThatIsWrongOnceInAHundredRunsIsFoundOut) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::faults_fake_test

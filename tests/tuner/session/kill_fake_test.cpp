@@ -13,7 +13,7 @@
 #include "db/store.h"
 #include "tests/tuner/session/fake_tune.h"
 
-namespace autotune {
+namespace autotune::kill_fake_test {
 namespace {
 
 using fake::Outcome;
@@ -115,4 +115,4 @@ TEST(Faults, F2KilledAtRandomMomentsATuneGoesOn) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::kill_fake_test

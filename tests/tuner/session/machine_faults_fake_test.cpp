@@ -15,7 +15,7 @@
 #include "tests/tuner/session/fake_tune.h"
 #include "tuner/session/tune.h"
 
-namespace autotune {
+namespace autotune::machine_faults_fake_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -320,4 +320,4 @@ TEST(Faults, F15ThermalSlowdownIsSaidBesideTheWinner) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::machine_faults_fake_test

@@ -6,7 +6,7 @@
 #include "tests/support/memory_store.h"
 #include "tuner/session/candidates.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::recall_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -111,4 +111,4 @@ TEST_F(Recall, ARowInDoubtAnswersNothing) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::recall_test

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace autotune::tuner {
+namespace autotune::tuner::search_limits_test {
 namespace {
 
 using testing::HasSubstr;
@@ -65,4 +65,4 @@ TEST(SearchLimits, FinalsTakeNoLongerThanTheSearchDid) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::search_limits_test

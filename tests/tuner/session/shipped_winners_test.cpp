@@ -9,7 +9,7 @@
 #include "kernel_templates/stored_winner.h"
 #include "src/jit/render.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::shipped_winners_test {
 namespace {
 
 using ::testing::Contains;
@@ -66,4 +66,4 @@ TEST(ShippedWinners, AreFoundFromTypedDescriptionsToo) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::shipped_winners_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace autotune::tuner {
+namespace autotune::tuner::trial_book_test {
 namespace {
 
 using testing::ElementsAre;
@@ -104,4 +104,4 @@ TEST(TrialBook, WhereNobodyIsLeftNothingIsBest) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::trial_book_test

@@ -8,7 +8,7 @@
 
 #include "tests/support/memory_store.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::trial_recorder_test {
 namespace {
 
 class TrialRecorderTest : public testing::Test {
@@ -139,4 +139,4 @@ TEST_F(TrialRecorderTest, WhoEndedItsWorkerAloneIsUnderNoSuspicion) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::trial_recorder_test

@@ -14,7 +14,7 @@
 #include "kernel_templates/catalogue.h"
 #include "tests/tuner/session/fake_tune.h"
 
-namespace autotune {
+namespace autotune::tune_fake_test {
 namespace {
 
 using fake::Outcome;
@@ -326,4 +326,4 @@ TEST(TuneOnFake, ASweepKilledHalfWayTunesNothingTwice) {
 }
 
 }  // namespace
-}  // namespace autotune
+}  // namespace autotune::tune_fake_test

@@ -2,7 +2,7 @@
 #include "tests/support/fake/in_fake_process.h"
 #include "tests/tuner/verify/sampled_verify.h"
 
-namespace autotune::tuner::test {
+namespace autotune::tuner::test::sampled_verify_fake_test {
 namespace {
 
 using autotune::test::in_fake_process;
@@ -21,4 +21,4 @@ TEST(SampledVerifyOnFake, OneWrongElementIsFoundWhereverItIs) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner::test
+}  // namespace autotune::tuner::test::sampled_verify_fake_test

@@ -5,7 +5,7 @@
 #include "tuner/verify/verifier.h"
 #include "tuner/worker/wire.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::verdicts_test {
 namespace {
 
 Tensor output() {
@@ -94,4 +94,4 @@ TEST(Wire, AnInfiniteErrorSurvivesAsAHugeOne) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::verdicts_test

@@ -7,7 +7,7 @@
 
 #include "tuner/worker/gpu_lock.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::journal_test {
 namespace {
 
 class JournalTest : public ::testing::Test {
@@ -79,4 +79,4 @@ TEST_F(JournalTest, AUuidCannotLeaveTheFolder) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::journal_test

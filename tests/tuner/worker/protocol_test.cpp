@@ -6,7 +6,7 @@
 
 #include "src/core/error.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::protocol_test {
 namespace {
 
 Message sample_message() {
@@ -99,4 +99,4 @@ TEST(Protocol, AMessageAboveTheLimitIsOurBug) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::protocol_test

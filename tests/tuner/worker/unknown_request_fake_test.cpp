@@ -7,7 +7,7 @@
 #include "tests/support/fake/in_fake_process.h"
 #include "tuner/worker/gpu_worker_client.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::unknown_request_fake_test {
 namespace {
 
 using autotune::test::in_fake_process;
@@ -76,4 +76,4 @@ TEST(UnknownRequest, AKindOfWorkerThatThereIsNotIsNamed) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::unknown_request_fake_test

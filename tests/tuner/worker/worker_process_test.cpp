@@ -13,7 +13,7 @@
 
 #include "src/core/error.h"
 
-namespace autotune::tuner {
+namespace autotune::tuner::worker_process_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -113,4 +113,4 @@ TEST(WorkerProcess, ABinaryThatIsNotThereIsAnError) {
 }
 
 }  // namespace
-}  // namespace autotune::tuner
+}  // namespace autotune::tuner::worker_process_test
