@@ -121,8 +121,7 @@ db::WinnerStore& Session::open_store() {
 }
 
 db::WinnerStore& Session::open_store_to_read() {
-    const bool named = arguments_.has("db") || environment_.get("AUTOTUNE_DB");
-    return open({.read_only = true, .create = false, .missing_is_empty = !named});
+    return open({.read_only = true, .create = false, .missing_is_empty = !arguments_.has("db")});
 }
 
 db::WinnerStore& Session::open_store_if_any() {

@@ -43,12 +43,13 @@ class Records:
         self._keys: Optional[Set[str]] = None
         self._lock = threading.Lock()
 
-    def has(self, problem: Problem) -> bool:
+    def read(self) -> Set[str]:
+        """The keys. Raises CommandError where the winners cannot be read."""
         with self._lock:
             if self._keys is None:
                 rows = run_json(["show", "--limit", "0"])["winners"]
                 self._keys = {f"{row['class_key']} {row['shape']}" for row in rows}
-        return problem.key in self._keys
+            return self._keys
 
     def forget(self) -> None:
         with self._lock:
@@ -72,6 +73,7 @@ class Patch:
     def __init__(self, names: List[str], least_gain: float, only: Only = None):
         if not hasattr(torch.library, "get_kernel"):
             raise RuntimeError(_NEEDS.format(torch.__version__))
+        _records.read()  # a patch that cannot would leave everything to aten without a word
         self.least_gain, self._only = least_gain, only
         self._entries = _decisions.setdefault((least_gain, only), {})
         self._lock = threading.Lock()
@@ -116,12 +118,13 @@ class Patch:
         """The problem's plan where a winner is on record that beat its rivals, if it had any; None otherwise."""
         if self._only is not None and not self._only(problem):
             return None
+        recorded = _records.read()
         try:
-            if not _records.has(problem):
+            if problem.key not in recorded:
                 _misses[problem] += 1
                 return None
             plan = _engine.plan_of(problem, index)
-        except Error:
+        except Error:  # no problem of ours, or no kernel of it can be had here
             return None
         info = plan.info
         if info.origin not in ("exact", "shipped"):
@@ -266,7 +269,7 @@ def patch(
     it, on the caller's stream, for some milliseconds. `only` says of a problem whether it may be taken over at all. `misses()` tells which problems
     had no winner; `autotune.torch.tune` or `autotune.sweep(misses())` finds them. Code made by torch.compile calls the same
     functions, so it is patched too. Nothing is compiled during a graph capture. A call costs 3 us more on the host.
-    Raises RuntimeError for a torch that lacks what this needs.
+    Raises RuntimeError for a torch that lacks what this needs, CommandError where the winners cannot be read.
     """
     wanted = dict(mm=mm, bmm=bmm, addmm=addmm, softmax=softmax, attention=attention)
     return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain, only)

@@ -1,6 +1,9 @@
 """What torch sees of the operators without a GPU: shapes, strides, gradients' graphs, compilation on fake tensors, refusals."""
 
 import dataclasses
+import os
+import pathlib
+import tempfile
 import unittest
 from unittest import mock
 
@@ -10,6 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import autotune
 import autotune.torch as at
 from autotune import Problem, Tensor
 from autotune.handle import PlanInfo
@@ -187,7 +191,7 @@ class Rule(unittest.TestCase):
         self.gain = 1.0  # of ours in a race here
         self.raced = []
         for owner, name, made in (
-            (_patch, "_records", mock.Mock(has=lambda problem: True)),
+            (_patch, "_records", mock.Mock(read=lambda: mock.MagicMock(__contains__=lambda *_: True))),
             (_patch._engine, "plan_of", lambda problem, index: mock.Mock(info=self.info)),
             (_patch, "race_queued", self.race),
             (_patch._engine, "is_capturing", lambda: False),
@@ -304,6 +308,25 @@ class Refusals(unittest.TestCase):
         self.assertEqual(config.external_matmul.count(at.autotune_mm), 1)
         at.disable_inductor()
         self.assertEqual(config.external_matmul, [])
+
+    def forget_records(self):
+        _patch._records.forget()
+        self.addCleanup(_patch._records.forget)
+
+    def test_winners_that_cannot_be_read_end_a_patch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = pathlib.Path(folder) / "broken.db"
+            broken.write_text("this is no database" * 100)
+            with mock.patch.dict(os.environ, AUTOTUNE_DB=str(broken)):
+                self.forget_records()
+                with self.assertRaisesRegex(autotune.CommandError, "broken.db"):
+                    at.patch()
+
+    def test_a_database_that_is_yet_to_be_made_leaves_the_shipped_winners(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, AUTOTUNE_DB=f"{folder}/later.db"):
+            self.forget_records()
+            with at.patch():
+                self.assertGreater(len(_patch._records.read()), 100)
 
     def test_patch_without_get_kernel(self):
         with mock.patch.object(torch.library, "get_kernel", create=True):

@@ -415,6 +415,17 @@ TEST(Product, ADatabaseThatIsNoDatabaseIsExit5BeforeAnyGpuWork) {
     EXPECT_EQ(machine.count_calls("cuDevicePrimaryCtxRetain"), 0);
 }
 
+TEST(Product, TheVariableMayNameADatabaseThatIsYetToBeMade) {
+    Sandbox machine;
+    const std::string later = (machine.folder() / "later.db").string();
+    RunOptions options;
+    options.environment = {{"AUTOTUNE_DB", later}};
+    EXPECT_EQ(run(machine, {"show"}, options).exit_code, 0);
+    const Outcome named = run(machine, {"show", "--db", later});
+    EXPECT_EQ(named.exit_code, 5);
+    EXPECT_THAT(named.err, HasSubstr("later.db does not exist; tune or import something first"));
+}
+
 TEST(Product, WithoutHomeDoctorSaysWhereThingsGo) {
     Sandbox machine;
     RunOptions options;
