@@ -43,7 +43,6 @@ Shape::Shape(const Config& c, const Gemm& g)
     persistent = get("persistent", 1);
     product_sets = get("product_sets", 1);
     stagger = get("stagger", 0);
-    late_store = get("late_store", 0);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
@@ -118,8 +117,7 @@ double read_clocks(const Shape& s) {
 
 // Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
 double tile_clocks(const Shape& s) {
-    if (s.reduce_kernel != 0) return 1780.0;                                                  // another kernel stores C
-    if (s.late_store != 0) return 900.0 + static_cast<double>(s.block_m * s.block_n) / 64.0;  // a guess, not measured
+    if (s.reduce_kernel != 0) return 1780.0;  // another kernel stores C
     // With one buffer each span waits for the one before: a guess, not measured.
     const double area_per_clock = s.tma_store == 0                            ? 2.3
                                   : s.store_buffers == s.block_n / s.span_c() ? 16.0

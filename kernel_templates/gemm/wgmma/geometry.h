@@ -22,7 +22,6 @@ struct Shape {
     std::int64_t persistent;    // 0: a block ends with its tile
     std::int64_t product_sets;  // of registers for products that are to be promoted
     std::int64_t stagger;       // 1: two math groups promote in turns
-    std::int64_t late_store;    // 1: a tile's C leaves under the next tile's multiplications
     // The problem's, not the config's: bytes of an element of the operands, of C and of the accumulators, whether products of 128
     // k are added outside of the tensor cores, and whether columns or blocks have scales of their own.
     std::int64_t in_bytes, out_bytes, sum_bytes;

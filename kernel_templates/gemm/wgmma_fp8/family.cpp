@@ -35,7 +35,6 @@ std::vector<Parameter> parameters() {
                    {0, 1},
                    compile,
                    "1: of two math groups that promote, one multiplies while the other adds, from a tile's start"});
-    all.push_back({"late_store", {0, 1}, compile, "1: a tile's C is staged under the next tile's first multiplications"});
     all.push_back({"device_maps", {0, 1}, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one"});
     all.push_back({"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"});
     return all;
@@ -65,31 +64,18 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    rule([g](const Shape& s) {
                        return s.stagger == 0 || (g.promotes && s.product_sets == 1 && s.math_groups == 2 && s.pingpong == 0);
                    })});
-    all.push_back(
-        {"a late store is of 16-bit results by TMA, in registers beside the next tile's sums, which stay in the tensor cores",
-         {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "swap_ab", "tma_store", "reduce_kernel", "late_store"},
-         rule([g](const Shape& s) {
-             return s.late_store == 0 ||
-                    (s.tma_store == 1 && s.out_bytes == 2 && !g.promotes && !g.reads_c && s.swap_ab == 0 && s.pingpong == 0 &&
-                     s.cluster_k == 1 && s.reduce_kernel == 0 && s.math_groups < 3 && s.accumulators() * 3 / 2 <= 192);
-         })});
-    all.push_back({"a late store is for blocks that walk over more than one whole tile",
-                   {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "split_k", "persistent",
-                    "late_store"},
-                   rule([g, device](const Shape& s) {
-                       if (s.late_store == 0) return true;
-                       const Grid at(g, s, device);
-                       return s.persistent != 0 && at.parts == 1 && at.tiles > at.clusters;
+    all.push_back({"ping-pong groups take whole tiles", {"pingpong", "split_k"}, rule([](const Shape& s) {
+                       return s.pingpong == 0 || s.split_k == 1;
                    })});
     all.push_back({"maps made on the device are a rung of the ladder: one tile, blocks that stay, aligned operands",
                    {"block_m", "block_n", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
-                    "tma_store", "reduce_kernel", "raster", "prefetch_steps", "persistent", "late_store", "device_maps"},
+                    "tma_store", "reduce_kernel", "raster", "prefetch_steps", "persistent", "device_maps"},
                    [g](const Config& c) {
                        if (c.find("device_maps").value_or(0) == 0) return true;
                        const Shape s(c, g);
                        return s.block_m == 128 && s.block_n == 128 && s.math_groups == 2 && s.pingpong == 0 &&
                               s.cluster_blocks() == 1 && s.swap_ab == 0 && s.tma_store == 1 && s.reduce_kernel == 0 &&
-                              s.raster == 0 && s.prefetch_steps == 0 && s.persistent == 1 && s.late_store == 0 && !g.packs_any();
+                              s.raster == 0 && s.prefetch_steps == 0 && s.persistent == 1 && !g.packs_any();
                    }});
     all.push_back({"f32 that is exchanged is not stored by TMA", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
                        return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
@@ -151,7 +137,6 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
             {{"persistent", 1},
              {"product_sets", 1},
              {"stagger", 0},
-             {"late_store", 0},
              {"device_maps", 0},
              {"store_hint", stores_with_hint(g, device) ? 1 : 0}}};
 }

@@ -30,7 +30,6 @@ constexpr int store_buffers = ${store_buffers};  // spans of C that may be on th
 constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
 constexpr int product_sets = ${product_sets};    // registers for products on their way to sums in f32
 constexpr int stagger = ${stagger};              // 1: the second math group multiplies under the first one's additions from a tile's start
-constexpr int late_store = ${late_store};        // 1: a tile's C is staged under the next tile's first multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 #define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
 // ---- end of parameters ----
@@ -59,8 +58,6 @@ using Y = Choose<swap_ab == 0, B, A>::Type;
 static_assert(!tma_store || sizeof(Out) == 2 || !swap_ab, "exchanged sums in f32 are stored directly");
 static_assert(!promotes || block_k == 128, "products of 128 k are promoted");
 static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of promoted products");
-static_assert(!late_store || (tma_store && sizeof(Out) == 2 && !swap_ab && !pingpong && !promotes && !reads_c && cluster_k == 1),
-              "what is stored late waits as pairs in registers, beside the next tile's sums");
 
 using Acc = f32;
 constexpr int element_bytes = 1;
@@ -86,6 +83,7 @@ namespace {
 
 static_assert(product_sets == 1 || (promotes && bands == 1), "two sets of products are for one band that is promoted");
 static_assert(!stagger || (promotes && product_sets == 1 && math_groups == 2 && !pingpong), "two groups that promote one tile's products take turns");
+static_assert(!pingpong || !reduce_kernel, "ping-pong groups take whole tiles");
 constexpr int stagger_barrier = 1 + math_groups;  // beside those of the groups
 
 // Descriptors of a stage's operands, at its first 32 bytes of K and a row of X.
@@ -168,128 +166,90 @@ __device__ __forceinline__ void stage_quad_f32(u32 buffer, int band, int j, cons
     }
 }
 
-// Accumulators -> staging buffer -> TMA store, span by span; the stores run under the next tile's multiplications. A buffer has a row of
-// span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band after band.
-__device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
-                                             const Factors& factors, const Sums& acc) {
+// Spans of C that are staged between two barriers: all where there is a buffer for each, else as many as leave another round's on their way.
+constexpr int spans_of_c = block_n / span_c;
+constexpr int spans_in_round = spans_of_c <= store_buffers ? spans_of_c : (store_buffers + 1) / 2;
+constexpr int rounds_on_their_way = store_buffers / spans_in_round;
+
+// The buffers of a round are free after this, of a tile's first or of another: only the thread that committed a store can wait for it, so it waits
+// and then the barrier frees the others. A tile's first round has the first buffers, whichever the last round before it had.
+template <bool is_first>
+__device__ __forceinline__ void wait_for_buffers(int group) {
+    constexpr bool last_was_elsewhere = spans_of_c % (spans_in_round * rounds_on_their_way) == 0;
+    if (threadIdx.x % 128 == 0) store_wait_read<is_first && !last_was_elsewhere ? 0 : rounds_on_their_way - 1>();
+    named_barrier(1 + group, 128);
+}
+
+// A span of C to its buffer, which has a row of span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows,
+// band after band.
+__device__ __forceinline__ void stage_span(u32 buffer, int part, const Factors& factors, const Sums& acc) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
     constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
     constexpr int chunk_mask = span_c / 8 - 1;
 #pragma unroll
-    for (int part = 0; part < block_n / span_c; ++part) {
-        if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
-        const u32 buffer = staging + part % store_buffers * staging_bytes;
-        // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
-        if (thread == 0) store_wait_read<store_buffers - 1>();
-        named_barrier(1 + group, 128);
+    for (int j = 0; j < span_c / 8; j += 2) {
+        const int at = part * span_c / 8 + j;
+        const Pair columns[2] = {factors.of_columns(at), factors.of_columns(at + 1)};
 #pragma unroll
-        for (int j = 0; j < span_c / 8; j += 2) {
-            const int at = part * span_c / 8 + j;
-            const Pair columns[2] = {factors.of_columns(at), factors.of_columns(at + 1)};
+        for (int band = 0; band < bands; ++band) {
+            const int row = band * 64 + row_in_band;
+            Pair sums[4];
 #pragma unroll
-            for (int band = 0; band < bands; ++band) {
-                const int row = band * 64 + row_in_band;
-                Pair sums[4];
+            for (int i = 0; i < 4; ++i) sums[i] = factors.applied(band, i % 2, columns[i / 2], pair_of(acc[band], 2 * at + i));
+            if constexpr (sizeof(Out) == 4) {
+                stage_quad_f32(buffer, band, j, sums[0], sums[1]);
+                stage_quad_f32(buffer, band, j + 1, sums[2], sums[3]);
+            } else {
+                u32 r[4];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) sums[i] = factors.applied(band, i % 2, columns[i / 2], pair_of(acc[band], 2 * at + i));
-                if constexpr (sizeof(Out) == 4) {
-                    stage_quad_f32(buffer, band, j, sums[0], sums[1]);
-                    stage_quad_f32(buffer, band, j + 1, sums[2], sums[3]);
+                for (int i = 0; i < 4; ++i) r[i] = pack2<Out>(sums[i].low, sums[i].high);
+                if constexpr (swap_ab) {
+                    const int column = (j + lane / 16) * 8 + lane % 8;
+                    const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
+                    store_matrices_transposed(buffer + band * (64 * span_c * 2) + column * 128 + chunk * 16, r[0], r[1], r[2], r[3]);
                 } else {
-                    u32 r[4];
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) r[i] = pack2<Out>(sums[i].low, sums[i].high);
-                    if constexpr (swap_ab) {
-                        const int column = (j + lane / 16) * 8 + lane % 8;
-                        const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
-                        store_matrices_transposed(buffer + band * (64 * span_c * 2) + column * 128 + chunk * 16, r[0], r[1], r[2], r[3]);
-                    } else {
-                        const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
-                        store_matrices(buffer + row * row_bytes_c + chunk * 16, r[0], r[1], r[2], r[3]);
-                    }
+                    const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
+                    store_matrices(buffer + row * row_bytes_c + chunk * 16, r[0], r[1], r[2], r[3]);
                 }
             }
         }
-        fence_async_proxy();
-        named_barrier(1 + group, 128);
-        if (thread == 0) {
-            const int column = tile.n0 + part * span_c, first_row = tile.m0 + row0;
-            if constexpr (swap_ab) {
-#pragma unroll
-                for (int band = 0; band < bands; ++band)
-                    store_box_with(out.map, buffer + band * (64 * span_c * 2), first_row + band * 64, column, tile.batch, out.policy);
-            } else {
-                store_box_with(out.map, buffer, column, first_row, tile.batch, out.policy);
-            }
-            store_commit();
-        }
     }
-    if (block_n / span_c % store_buffers != 0 && thread == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
 }
 
-// A tile's C between its last multiplication and its store: rounded, and so in half the registers of its sums.
-struct Waiting {
-    u32 pairs[late_store ? bands * accumulators / 2 : 1];
-    Tile tile;
-    bool any = false;
-
-    __device__ __forceinline__ void take(const Tile& of, const Factors& factors, const Sums& acc) {
-        tile = of;
-        any = true;
+// By one thread: a staged span on its way to memory.
+__device__ __forceinline__ void send_span(const Output& out, const Tile& tile, int row0, u32 buffer, int part) {
+    const int column = tile.n0 + part * span_c, first_row = tile.m0 + row0;
+    if constexpr (swap_ab) {
 #pragma unroll
-        for (int j = 0; j < block_n / 8; ++j) {
-            const Pair columns = factors.of_columns(j);
-#pragma unroll
-            for (int i = 0; i < 2 * bands; ++i) {
-                const Pair sums = factors.applied(i / 2, i % 2, columns, pair_of(acc[i / 2], 2 * j + i % 2));
-                if constexpr (late_store) pairs[j * 2 * bands + i] = pack2<Out>(sums.low, sums.high);
-            }
-        }
+        for (int band = 0; band < bands; ++band)
+            store_box_with(out.map, buffer + band * (64 * span_c * 2), first_row + band * 64, column, tile.batch, out.policy);
+    } else {
+        store_box_with(out.map, buffer, column, first_row, tile.batch, out.policy);
     }
+}
 
-    // By way of the group's buffers, which take a whole tile's spans or those of a round.
-    __device__ __forceinline__ void store(const Output& out, int row0, u32 staging, int group) {
-        if (!any) return;
-        any = false;
-        const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
-        constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2, chunk_mask = span_c / 8 - 1, spans = block_n / span_c;
+// Accumulators -> staging buffers -> TMA stores, which run under the next tile's multiplications. REQUIRES wait_for_buffers<true>() since the
+// tile before: it costs nothing under this one's multiplications.
+__device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
+                                             const Factors& factors, const Sums& acc) {
+    const auto is_own = [rank](int part) { return cluster_k == 1 || owner_of(0, part * span_c / 8) == rank; };
+    const auto buffer_of = [staging](int part) { return staging + part % (spans_in_round * rounds_on_their_way) * staging_bytes; };
 #pragma unroll
-        for (int first = 0; first < spans; first += store_buffers) {
-            if (thread == 0) store_wait_read<0>();
-            named_barrier(1 + group, 128);
+    for (int first = 0; first < spans_of_c; first += spans_in_round) {
+        if (first > 0) wait_for_buffers<false>(group);
 #pragma unroll
-            for (int part = first; part < spans && part < first + store_buffers; ++part) {
-                const u32 buffer = staging + (part - first) * staging_bytes;
+        for (int part = first; part < spans_of_c && part < first + spans_in_round; ++part)
+            if (is_own(part)) stage_span(buffer_of(part), part, factors, acc);
+        fence_async_proxy();
+        named_barrier(1 + group, 128);
+        if (threadIdx.x % 128 != 0) continue;
 #pragma unroll
-                for (int j = 0; j < span_c / 8; j += 2) {
-#pragma unroll
-                    for (int band = 0; band < bands; ++band) {
-                        const int row = band * 64 + warp * 16 + lane % 16, at = (part * span_c / 8 + j) * 2 * bands + 2 * band;
-                        const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
-                        store_matrices(buffer + row * row_bytes_c + chunk * 16, pairs[at], pairs[at + 1], pairs[at + 2 * bands],
-                                       pairs[at + 2 * bands + 1]);
-                    }
-                }
-            }
-            fence_async_proxy();
-            named_barrier(1 + group, 128);
-            if (thread == 0) {
-#pragma unroll
-                for (int part = first; part < spans && part < first + store_buffers; ++part)
-                    store_box_with(out.map, staging + (part - first) * staging_bytes, tile.n0 + part * span_c, tile.m0 + row0, tile.batch,
-                                   out.policy);
-                store_commit();
-            }
-        }
+        for (int part = first; part < spans_of_c && part < first + spans_in_round; ++part)
+            if (is_own(part)) send_span(out, tile, row0, buffer_of(part), part);
+        store_commit();
     }
-};
-
-// Without a late store.
-struct NoneWaits {
-    __device__ __forceinline__ void take(const Tile&, const Factors&, const Sums&) {}
-    __device__ __forceinline__ void store(const Output&, int, u32, int) {}
-};
+}
 
 // ---- the scales of blocks ----
 
@@ -308,6 +268,67 @@ __device__ __forceinline__ void feed_scales(const Ring& ring, Schedule schedule,
         }
     }
 }
+
+// ---- whole tiles ----
+
+// Division by a number that stays, in three instructions: floor(n / by) is what the upper half of n times the reciprocal says, or one more.
+struct Divisor {
+    u32 by, reciprocal;
+    __device__ __forceinline__ explicit Divisor(int number) : by(static_cast<u32>(number)), reciprocal(0xFFFFFFFFu / by) {}
+    __device__ __forceinline__ int of(int n) const {
+        const u32 below = static_cast<u32>(static_cast<u64>(n) * reciprocal >> 32);
+        return static_cast<int>(static_cast<u32>(n) - below * by >= by ? below + 1 : below);
+    }
+};
+
+// The tiles of one ping-pong group, in the order of gemm/hopper_schedule.cuh. K is not divided, so that what comes next is an addition: the
+// general schedule's branches and divisions took a quarter of a group's time (8192x8192x512, H200).
+class WholeTiles {
+  public:
+    __device__ __forceinline__ WholeTiles(const Shape& shape, int rank, int group)
+        : s(shape), rank_(rank), next_(cluster_index() + group * cluster_count()), strip_(shape.group * slow_count()),
+          group_(shape.group), last_(last_width()) {}
+
+    __device__ __forceinline__ bool next(Work& work) {
+        if (next_ >= s.tiles()) return false;
+        work = {next_, 0, s.steps(), 0, 1, 0};
+        next_ += math_groups * cluster_count();
+        return true;
+    }
+    __device__ __forceinline__ Tile tile(const Work& work) const {
+        if (s.raster == 2 || s.batch > 1) return Schedule(s, rank_).tile(work);
+        const int strip = strip_.of(work.index);
+        const int in_strip = work.index - strip * static_cast<int>(strip_.by);
+        const bool is_last = fast_count() - strip * s.group < s.group;
+        const int slow = is_last ? last_.of(in_strip) : group_.of(in_strip);
+        const int fast = strip * s.group + in_strip - slow * static_cast<int>(is_last ? last_.by : group_.by);
+        return {((s.raster == 1 ? slow : fast) * cluster_m + rank_ % cluster_m) * block_m,
+                ((s.raster == 1 ? fast : slow) * cluster_n + rank_ / cluster_m) * block_n, 0, work.index * sharing_blocks + rank_};
+    }
+
+  private:
+    __device__ __forceinline__ int fast_count() const { return s.raster == 1 ? s.tiles_n : s.tiles_m; }
+    __device__ __forceinline__ int slow_count() const { return s.raster == 1 ? s.tiles_m : s.tiles_n; }
+    __device__ __forceinline__ int last_width() const { return fast_count() % s.group == 0 ? s.group : fast_count() % s.group; }
+
+    const Shape& s;
+    int rank_, next_;
+    Divisor strip_, group_, last_;
+};
+
+// What the ring's position does while the other ping-pong groups have their tiles.
+struct Skip {
+    int stages;
+    u32 laps;
+    __device__ __forceinline__ Skip(int steps, int ring_stages) : stages(steps % ring_stages), laps(static_cast<u32>(steps / ring_stages)) {}
+    __device__ __forceinline__ void move(Position& at, int ring_stages) const {
+        at.stage += stages;
+        at.parity ^= laps & 1;
+        if (at.stage < ring_stages) return;
+        at.stage -= ring_stages;
+        at.parity ^= 1;
+    }
+};
 
 // ---- the math groups ----
 
@@ -451,25 +472,20 @@ struct Walk {
     }
 };
 
-__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Scales& scales, const Areas& areas, int group,
-                                        int rank) {
+// `schedule`: a Schedule, or of ping-pong groups WholeTiles.
+template <class Order>
+__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order schedule, const Output& out, const Scales& scales, const Areas& areas,
+                                        int group, int rank) {
     const int lane = threadIdx.x % 32;
     const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
     Sums acc;
-    Schedule schedule(s, rank);
     Walk walk{ring, lane, shares_with(lane, rank), {}};
     Work work;
-    int turn = 0;
     u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
-    Choose<late_store != 0, Waiting, NoneWaits>::Type waiting;
+    const Skip others(pingpong ? (math_groups - 1) * s.steps() : 0, ring.stages);
+    if (pingpong && group > 0) walk.at.skip(group * s.steps(), ring.stages);
     while (schedule.next(work)) {
         if (pingpong) {
-            const bool mine = turn == group;
-            turn = turn + 1 == math_groups ? 0 : turn + 1;
-            if (!mine) {
-                walk.at.skip(work.steps, ring.stages);
-                continue;
-            }
             // Turns in order: a group that ran ahead by a whole lap of the ring would take an old phase's parity for its own.
             barrier_wait(ring.order + group * 8, order_parity);
             order_parity ^= 1;
@@ -479,6 +495,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         // A load at the end of a tile stands behind the ring's next stages in the queue to L2: 4000 clocks.
         const auto read_early = [&] {
             if constexpr (scale_mode == 2 && !reduce_kernel) factors.read(scales, s, schedule.tile(work), row0);
+            if constexpr (tma_store) wait_for_buffers<true>(group);
         };
         if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
 #pragma unroll
@@ -493,15 +510,11 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
                 walk.promote(acc, areas.scales, place, row0, work, group);
         } else if constexpr (cluster_k > 1) {
             last = walk.accumulate(acc, row0, work.steps, [] {});
-        } else if constexpr (late_store) {
-            last = walk.accumulate(acc, row0, work.steps, [&] {
-                read_early();
-                waiting.store(out, row0, areas.staging, group);
-            });
         } else {
             last = walk.accumulate(acc, row0, work.steps, read_early);
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
+        if (pingpong) others.move(walk.at, ring.stages);
         const Tile tile = schedule.tile(work);  // its divisions run under the last multiplications
         if constexpr (!promotes) {
             wgmma_wait<0>();
@@ -511,20 +524,17 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             leave_part(out, schedule, work, group, acc);
             continue;
         }
-        if constexpr (cluster_k > 1)
+        if constexpr (cluster_k > 1) {
             exchange(areas.received, areas.exchange, rank, acc);
-        else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
-        factors.publish(areas.columns, 1 + group);
-        if constexpr (late_store) {
-            waiting.take(tile, factors, acc);
-            continue;
+        } else if constexpr (!pingpong) {
+            if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
         }
+        factors.publish(areas.columns, 1 + group);
         if (tma_store && (!reads_c || out.beta == 0.0f))
             store_staged(out, tile, row0, rank, areas.staging, group, factors, acc);
         else
             store_direct(out, s, tile, row0, rank, factors, acc);
     }
-    if constexpr (late_store) waiting.store(out, row0, areas.staging, group);
     if (tma_store && threadIdx.x % 128 == 0) store_wait_read<0>();
 }
 
@@ -603,7 +613,10 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         const int math_group = warpgroup - 1;
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, block_scales, received,
                           exchanged};
-        consume(ring, shape, out, scales, areas, math_group, rank);
+        if constexpr (pingpong)
+            consume(ring, shape, WholeTiles(shape, rank, math_group), out, scales, areas, math_group, rank);
+        else
+            consume(ring, shape, Schedule(shape, rank), out, scales, areas, math_group, rank);
     }
 }
 
