@@ -134,6 +134,36 @@ std::vector<Problem> awkward_neighbours(const Problem& problem) {
     return neighbours;
 }
 
+namespace {
+
+// One head of keys with the heads of queries that share it.
+Excerpt head_of(const Problem& problem, std::int64_t b, std::int64_t kv_head) {
+    const View view(problem);
+    const std::int64_t head = kv_head * view.group();
+    Excerpt part{problem, {}};
+    part.problem.set_extent("b", 1);
+    part.problem.set_extent("q_heads", view.group());
+    part.problem.set_extent("kv_heads", 1);
+    for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
+        const std::vector<Dim>& dims = problem.tensors[i].dims;
+        const bool is_of_keys = i == kK || i == kV || i == kDk || i == kDv;
+        part.first.push_back(b * dims[attention::kBatch].stride + (is_of_keys ? kv_head : head) * dims[attention::kHead].stride);
+        std::vector<Dim>& here = part.problem.tensors[i].dims;
+        here[attention::kBatch].extent = 1;
+        here[attention::kHead].extent = is_of_keys ? 1 : view.group();
+    }
+    return part;
+}
+
+}  // namespace
+
+std::vector<Excerpt> excerpts(const Problem& problem) {
+    const View view(problem);
+    std::vector<Excerpt> parts = {head_of(problem, view.b - 1, view.kv_heads - 1)};
+    if (view.b * view.kv_heads > 1) parts.push_back(head_of(problem, 0, 0));
+    return parts;
+}
+
 std::vector<Binding> facts(const Problem& problem) {
     const View view(problem);
     std::vector<Binding> all = attention::facts(problem);

@@ -38,6 +38,7 @@ Problem make_problem(const Spec& spec);
 Problem parse(const Op& op, const ProblemRequest& request);
 DescribedProblem described(const Op& op, const ProblemDescription& description);
 std::vector<Problem> awkward_neighbours(const Problem& problem);
+std::vector<Excerpt> excerpts(const Problem& problem);
 
 std::vector<OpTest> tests(const Problem& problem);
 

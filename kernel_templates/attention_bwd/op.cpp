@@ -35,6 +35,7 @@ class AttentionBwdOp final : public Op {
 
     double flops(const Problem& problem) const override;
     double bytes(const Problem& problem) const override;
+    double reference_flops(const Problem& problem) const override;
     std::string_view rate_unit() const override { return "tflops"; }
 
     std::vector<OpTest> tests(const Problem& problem) const override { return attention_bwd::tests(problem); }
@@ -43,6 +44,9 @@ class AttentionBwdOp final : public Op {
     std::vector<Expected> reference_on_host(const Problem& problem, const OpTest& test,
                                             std::span<const std::vector<double>> tensors) const override {
         return attention_bwd::reference_on_host(problem, test, tensors);
+    }
+    std::vector<Excerpt> excerpts(const Problem& problem, std::uint64_t) const override {
+        return attention_bwd::excerpts(problem);
     }
     std::vector<Problem> awkward_neighbours(const Problem& problem, const Config&) const override {
         return attention_bwd::awkward_neighbours(problem);
@@ -108,6 +112,12 @@ double AttentionBwdOp::bytes(const Problem& problem) const {
     for (const Tensor& tensor : problem.tensors)
         total += static_cast<double>(tensor.elements()) * static_cast<double>(size_bytes(tensor.dtype));
     return total;
+}
+
+// Two kernels compute the scores, with bounds, for four tests; reads of four bytes or two a thread bind them. Estimated: 150
+// clocks of an SM a pair of rows of 128 columns.
+double AttentionBwdOp::reference_flops(const Problem& problem) const {
+    return 15 * flops(problem);
 }
 
 std::vector<Binding> AttentionBwdOp::reference_facts(const Problem& problem) const {

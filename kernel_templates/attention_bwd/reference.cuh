@@ -37,28 +37,55 @@ struct RowFacts {
     Delta delta;
 };
 
-__device__ void judge_pair(Shared& shared, int r, const Element* left, const Element* right, const RowFacts& row, f64 scale,
-                           const Bounds& bounds) {
-    f64 product = 0, product_size = 0, dp = 0, dp_size = 0;
+// Products of the block's rows with a row of the others, and of their absolute values.
+struct Products {
+    f64 value[rows], size[rows];
+
+    template <int n>
+    __device__ void of(const f64 (&own)[rows][n], const Element* other) {
+#pragma unroll
+        for (int r = 0; r < rows; ++r) value[r] = size[r] = 0;
 #pragma unroll 1
-    for (int i = 0; i < d; ++i) {
-        const f64 term = shared.left[r][i] * to_f64(left[i]);
-        product += term;
-        product_size += fabs(term);
+        for (int i = 0; i < n; ++i) {
+            const f64 factor = to_f64(other[i]);
+#pragma unroll
+            for (int r = 0; r < rows; ++r) {
+                const f64 term = own[r][i] * factor;
+                value[r] += term;
+                size[r] += fabs(term);
+            }
+        }
     }
-#pragma unroll 1
-    for (int i = 0; i < dv; ++i) {
-        const f64 term = shared.right[r][i] * to_f64(right[i]);
-        dp += term;
-        dp_size += fabs(term);
+};
+
+// The thread's row of the others beside the block's: those that do not see each other have no weight.
+__device__ void judge_rows(Shared& shared, const bool (&is_seen)[rows], const Element* left, const Element* right,
+                           const RowFacts (&facts)[rows], f64 scale, const Bounds& bounds) {
+    bool any = false;
+#pragma unroll
+    for (int r = 0; r < rows; ++r) any = any || is_seen[r];
+    Products scores, dp;
+    if (any) {
+        scores.of(shared.left, left);
+        dp.of(shared.right, right);
     }
-    const f64 x = scale * product;
-    const f64 off = bounds.weight + bounds.exponent * (fabs(x) + fabs(row.lse)) + bounds.product * scale * product_size;
-    const f64 p = exp(x - row.lse), s = dp - row.delta.value;
-    shared.p[r][threadIdx.x] = p;
-    shared.p_error[r][threadIdx.x] = p * off;
-    shared.ps[r][threadIdx.x] = p * s;
-    shared.ps_error[r][threadIdx.x] = p * (off * fabs(s) + bounds.product * (dp_size + row.delta.size));
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+        f64 p = 0, p_error = 0, ps = 0, ps_error = 0;
+        if (is_seen[r]) {
+            const f64 x = scale * scores.value[r], s = dp.value[r] - facts[r].delta.value;
+            const f64 off =
+                bounds.weight + bounds.exponent * (fabs(x) + fabs(facts[r].lse)) + bounds.product * scale * scores.size[r];
+            p = exp(x - facts[r].lse);
+            p_error = p * off;
+            ps = p * s;
+            ps_error = p * (off * fabs(s) + bounds.product * (dp.size[r] + facts[r].delta.size));
+        }
+        shared.p[r][threadIdx.x] = p;
+        shared.p_error[r][threadIdx.x] = p_error;
+        shared.ps[r][threadIdx.x] = ps;
+        shared.ps_error[r][threadIdx.x] = ps_error;
+    }
 }
 
 // Sums of a column, over what a block goes through.
@@ -77,11 +104,6 @@ struct ColumnSums {
         }
     }
 };
-
-__device__ void clear_pair(Shared& shared, int r) {
-    shared.p[r][threadIdx.x] = shared.p_error[r][threadIdx.x] = 0;
-    shared.ps[r][threadIdx.x] = shared.ps_error[r][threadIdx.x] = 0;
-}
 
 __device__ f64 minus_infinity() {
     return -__longlong_as_double(0x7FF0000000000000LL);
@@ -158,16 +180,15 @@ extern "C" __global__ void AUTOTUNE_ENTRY(_queries)(ATTENTION_BWD_PARAMETERS, OU
         for (int begin = mask.first_key(first); begin < end; begin += threads) {
             const int key = begin + static_cast<int>(threadIdx.x);
             __syncthreads();
-#pragma unroll 1
+            bool is_seen[rows];
+            RowFacts facts[rows];
+#pragma unroll
             for (int r = 0; r < rows; ++r) {
                 const i64 row = line * q_len + first + r;
-                const bool is_seen = r < count && key < end && mask.sees(first + r, key);
-                if (is_seen && lse[row] != minus_infinity()) {
-                    judge_pair(shared, r, keys + key * k_row, values + key * v_row, {lse[row], deltas[row]}, scale, bounds);
-                } else {
-                    clear_pair(shared, r);
-                }
+                is_seen[r] = r < count && key < end && mask.sees(first + r, key) && lse[row] != minus_infinity();
+                if (is_seen[r]) facts[r] = {lse[row], deltas[row]};
             }
+            judge_rows(shared, is_seen, keys + key * k_row, values + key * v_row, facts, scale, bounds);
             __syncthreads();
             const int here = min(end - begin, threads);
             for (int c = 0; c < columns; ++c) {
@@ -221,16 +242,15 @@ extern "C" __global__ void AUTOTUNE_ENTRY()(ATTENTION_BWD_PARAMETERS, OUTPUTS) {
             for (int begin = seen.first_key(first); begin < end; begin += threads) {
                 const int row = begin + static_cast<int>(threadIdx.x);
                 __syncthreads();
-#pragma unroll 1
+                bool is_seen[rows];
+                RowFacts facts[rows];
+#pragma unroll
                 for (int r = 0; r < rows; ++r) {
-                    const bool is_seen = r < count && row < end && mask.sees(row, first + r);
-                    if (is_seen && lse[first_line + row] != minus_infinity()) {
-                        judge_pair(shared, r, queries + row * q_row, gradients + row * do_row,
-                                   {lse[first_line + row], deltas[first_line + row]}, scale, bounds);
-                    } else {
-                        clear_pair(shared, r);
-                    }
+                    is_seen[r] =
+                        r < count && row < end && mask.sees(row, first + r) && lse[first_line + row] != minus_infinity();
+                    if (is_seen[r]) facts[r] = {lse[first_line + row], deltas[first_line + row]};
                 }
+                judge_rows(shared, is_seen, queries + row * q_row, gradients + row * do_row, facts, scale, bounds);
                 __syncthreads();
                 const int here = min(end - begin, threads);
                 for (int c = 0; c < columns; ++c) {

@@ -10,6 +10,7 @@ namespace {
 using gemm::i32;
 using std::int64_t;
 
+constexpr int64_t kPreparedRows = 64;  // of a block
 constexpr int64_t kRowsPadding = 128;  // of the workspace's rows: as many as the largest tile of queries has
 
 }  // namespace
@@ -74,7 +75,7 @@ int64_t heads_at_once(const View& view, int64_t mib, int64_t other_len, int64_t 
 LaunchStep prepare_step(const View& view) {
     LaunchStep step;
     step.entry = "_prepare";
-    step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * (padded_rows(view) / 16)), 1, 1};
+    step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * (padded_rows(view) / kPreparedRows)), 1, 1};
     step.block = {256, 1, 1};
     step.arguments = {TensorArg{kDo},
                       TensorArg{kO},

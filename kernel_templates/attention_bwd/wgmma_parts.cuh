@@ -144,36 +144,50 @@ __device__ __forceinline__ void load_row_values(u32 to, const float* from, u32 b
 }
 
 // lse log2(e) and delta = sum(O dO) of each row; rows without a key and rows beyond the last get an infinite logarithm, so that
-// their weights are 0. 256 threads, 16 lanes a row.
+// their weights are 0. 256 threads and 64 rows a block.
 template <class Element, int dv>
 __device__ __forceinline__ void prepare_rows(const Element* d_o, const Element* o, const float* lse, float* lse_out, float* delta_out,
                                              int heads, int rows, int padded_rows, long long do_batch, long long do_head,
                                              long long do_row, long long o_batch, long long o_head, long long o_row) {
-    const int blocks_of_plane = padded_rows / 16;
+    constexpr int block_rows = 64, lanes = dv > 64 ? 16 : 8, rows_at_once = 256 / lanes, steps = block_rows / rows_at_once;
+    const int blocks_of_plane = padded_rows / block_rows;
     const int plane = static_cast<int>(blockIdx.x) / blocks_of_plane, batch = plane / heads, head = plane - batch * heads;
-    const int row = (static_cast<int>(blockIdx.x) - plane * blocks_of_plane) * 16 + threadIdx.x / 16, lane = threadIdx.x % 16;
-    float sum = 0.0f;
-    if (row < rows) {
-        const Element* of_o = o + batch * o_batch + head * o_head + row * o_row;
-        const Element* of_do = d_o + batch * do_batch + head * do_head + row * do_row;
+    const int first = (static_cast<int>(blockIdx.x) - plane * blocks_of_plane) * block_rows + threadIdx.x / lanes;
+    const int lane = threadIdx.x % lanes;
+    const Element* const of_o = o + batch * o_batch + head * o_head;
+    const Element* const of_do = d_o + batch * do_batch + head * do_head;
+    float sums[steps];
+    clear(sums);
 #pragma unroll
-        for (int column = 0; column < dv; column += 128) {
-            const int at = column + lane * 8;
-            if (at >= dv) continue;
-            const auto left = load_pack<Element, 8>(of_o + at);
-            const auto right = load_pack<Element, 8>(of_do + at);
+    for (int column = 0; column < dv; column += lanes * 8) {
+        const int at = column + lane * 8;
+        Pack<Element, 8> left[steps], right[steps];  // all loads before the first sum
 #pragma unroll
-            for (int i = 0; i < 8; ++i) sum = fmaf(to_f32(left.at[i]), to_f32(right.at[i]), sum);
+        for (int step = 0; step < steps; ++step) {
+            const int row = first + step * rows_at_once;
+            if (row >= rows || at >= dv) continue;
+            left[step] = load_pack<Element, 8>(of_o + row * o_row + at);
+            right[step] = load_pack<Element, 8>(of_do + row * do_row + at);
+        }
+#pragma unroll
+        for (int step = 0; step < steps; ++step) {
+            if (first + step * rows_at_once >= rows || at >= dv) continue;
+#pragma unroll
+            for (int i = 0; i < 8; ++i) sums[step] = fmaf(to_f32(left[step].at[i]), to_f32(right[step].at[i]), sums[step]);
         }
     }
 #pragma unroll
-    for (int step = 8; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (lane != 0) return;
-    const long long to = static_cast<long long>(plane) * padded_rows + row;
-    const float log =
-        row < rows ? lse[static_cast<long long>(plane) * rows + row] * attention::log2_e : attention::minus_infinity();
-    lse_out[to] = log == attention::minus_infinity() ? -log : log;
-    delta_out[to] = row < rows ? sum : 0.0f;
+    for (int step = 0; step < steps; ++step) {
+#pragma unroll
+        for (int other = lanes / 2; other > 0; other /= 2) sums[step] += __shfl_xor_sync(0xffffffffu, sums[step], other);
+        if (lane != 0) continue;
+        const int row = first + step * rows_at_once;
+        const long long to = static_cast<long long>(plane) * padded_rows + row;
+        const float log =
+            row < rows ? lse[static_cast<long long>(plane) * rows + row] * attention::log2_e : attention::minus_infinity();
+        lse_out[to] = log == attention::minus_infinity() ? -log : log;
+        delta_out[to] = row < rows ? sums[step] : 0.0f;
+    }
 }
 
 }  // namespace hopper

@@ -172,6 +172,33 @@ TEST(AttentionBwdReference, GradientsOfARowsScoresSumToNothing) {
     }
 }
 
+TEST(AttentionBwdExcerpts, AreWhatTheWholeSays) {
+    for (const char* order : {"bhsd", "bshd"}) {
+        const Pair pair("2x6x7x8", {{"mask", "causal"}, {"kv-heads", "2"}, {"kv-len", "5"}, {"dtype", "f32"}, {"order", order}});
+        const Tensors tensors = pair.tensors();
+        const std::vector<Expected> whole = pair.gradients(tensors);
+        const OpTest test = test_named(op_named("attention_bwd").tests(pair.backward), "numeric");
+        const std::vector<Excerpt> parts = op_named("attention_bwd").excerpts(pair.backward, 3);
+        EXPECT_EQ(parts.size(), 2U);
+        for (const Excerpt& part : parts) {
+            Tensors moved;
+            for (std::size_t i = 0; i < tensors.size(); ++i)
+                moved.emplace_back(tensors[i].begin() + part.first[i], tensors[i].end());
+            const std::vector<Expected> found = op_named("attention_bwd").reference_on_host(part.problem, test, moved);
+            for (const std::size_t output : {0U, 1U, 2U}) {
+                const std::size_t tensor = attention_bwd::kDq + output;
+                const Tensor &all = pair.backward.tensors[tensor], &of_part = part.problem.tensors[tensor];
+                std::map<std::int64_t, double> right;  // by where it lies
+                for (std::int64_t i = 0; i < all.elements(); ++i)
+                    right[all.offset_of(i)] = whole[output].values[static_cast<std::size_t>(i)];
+                for (std::int64_t i = 0; i < of_part.elements(); ++i)
+                    ASSERT_EQ(found[output].values[static_cast<std::size_t>(i)], right[part.first[tensor] + of_part.offset_of(i)])
+                        << order << " output " << output;
+            }
+        }
+    }
+}
+
 TEST(AttentionBwdReference, RowsWithoutWeightGiveNothing) {
     const Problem problem = parse("1x1x3x8", {{"kv-len", "4"}});
     const OpTest test = test_named(op_named("attention_bwd").tests(problem), "masked");

@@ -19,11 +19,11 @@ double floor_us(const Op& op, const Problem& problem, const Device& device) {
 // Whether the naive reference is worth its time at this size. Both tests of the naive fp64 kernel ran at 8.5 TFLOP/s or more on
 // an H200 (16384x16384x8192 in 1.03 s with fills, 2026-11-21): 32 a clock and SM. Cards whose fp64 is an afterthought have a
 // sixteenth of that.
-bool affordable_reference(const Op& op, const Problem& problem, const Device& device) {
+bool affordable_reference(const Op& op, const Problem& problem, const Device& device, double limit_s) {
     const bool is_datacenter = device.identity.cc_minor == 0;
     const double per_second =
         (is_datacenter ? 32.0 : 2.0) * std::max(device.identity.sm_count, 1) * std::max(device.clock_mhz, 1000.0) * 1e6;
-    return 2 * op.flops(problem) / per_second <= kReferenceLimit_s;
+    return op.reference_flops(problem) / per_second <= limit_s;
 }
 
 }  // namespace
@@ -42,11 +42,12 @@ double multiply_us(const Op& op, const Problem& problem, const Device& device) {
     return flop_per_us > 0 ? op.flops(problem) / flop_per_us : 0;
 }
 
-GpuWorkerSession::Options session_options(const Problem& problem, const TuneServices& services) {
+GpuWorkerSession::Options session_options(const Problem& problem, const TuneServices& services, double budget_s) {
     const Op& op = services.catalogue.op_of(problem);
     GpuWorkerSession::Options options;
     options.floor_us = floor_us(op, problem, services.device);
-    options.affordable_reference = affordable_reference(op, problem, services.device);
+    const double limit_s = budget_s > 0 ? std::min(kReferenceLimit_s, budget_s / 2) : kReferenceLimit_s;
+    options.affordable_reference = affordable_reference(op, problem, services.device, limit_s);
     return options;
 }
 

@@ -39,8 +39,9 @@ bool ends_all(ErrorCode code);
 std::string measuring_method(bool l2_warm);
 // What the tensor cores' peak rate takes, in microseconds; 0 if it is not known.
 double multiply_us(const Op& op, const Problem& problem, const Device& device);
-// Options of a session with what follows from the problem and the device: its limits, and which reference is worth its time.
-GpuWorkerSession::Options session_options(const Problem& problem, const TuneServices& services);
+// Options of a session with what follows from the problem and the device: its limits, and which reference is worth its time: some
+// seconds, and no more than half of the budget, if there is one.
+GpuWorkerSession::Options session_options(const Problem& problem, const TuneServices& services, double budget_s = 0);
 // Renders with what the services hold, compiles with urgency 0 and waits.
 Instance compile_now(RunShared& shared, const jit::Rendered& rendered);
 // Begins to compile what will be needed, after everything more urgent. It stands among the instances once it is done; a failure

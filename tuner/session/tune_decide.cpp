@@ -63,7 +63,7 @@ void TuneRun::prepare_gpu() {
         shared_.host.ensure_healthy();
     }
     const PhaseTimer timer(phases_.setup_s);
-    GpuWorkerSession::Options options = session_options(problem_, services());
+    GpuWorkerSession::Options options = session_options(problem_, services(), options_.budget.seconds);
     options.l2_warm = options_.l2_warm;
     options.seed = options_.seed;
     session_.emplace(shared_.host, problem_, feed_->reference(), options);

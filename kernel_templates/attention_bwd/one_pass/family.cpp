@@ -26,20 +26,18 @@ using std::int64_t;
 
 // How dQ's parts are added (kernel.cuh).
 enum DqPath : int64_t { kFromRegisters = 0, kBulk = 1, kOrdered = 2 };
-constexpr int64_t kInTurn = 2;  // of early_scores: dQ in the tile's own turn
 
-constexpr int64_t kStaticBytes = 16;         // the ticket
-constexpr int64_t kMostStaticBytes = 49152;  // of the last kernel, which keeps a tile of dQ in f32
-constexpr int64_t kTicketInts = 4;           // before the counters of turns
+constexpr int64_t kStaticBytes = 16;  // the ticket
+constexpr int64_t kTicketInts = 4;    // before the counters of turns
 
 struct Shape {
-    int64_t groups, block_q, stages, ds_buffers, dq_path, dq_buffers, swap_dq, early_scores, tile_order, walk, l2_group_mib, pdl;
+    int64_t groups, block_q, stages, ds_buffers, dq_path, dq_buffers, swap_dq, early_dv, tile_order, walk, l2_group_mib, pdl;
 
     explicit Shape(const Config& config) {
         gemm::ConfigReader reader(config);
         const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
         groups = get("groups"), block_q = get("block_q"), stages = get("stages"), ds_buffers = get("ds_buffers");
-        dq_path = get("dq_path"), dq_buffers = get("dq_buffers"), swap_dq = get("swap_dq"), early_scores = get("early_scores");
+        dq_path = get("dq_path"), dq_buffers = get("dq_buffers"), swap_dq = get("swap_dq"), early_dv = get("early_dv");
         tile_order = get("tile_order"), walk = get("walk"), l2_group_mib = get("l2_group_mib"), pdl = get("pdl");
     }
     Config config() const {
@@ -50,7 +48,7 @@ struct Shape {
                 {"dq_path", dq_path},
                 {"dq_buffers", dq_buffers},
                 {"swap_dq", swap_dq},
-                {"early_scores", early_scores},
+                {"early_dv", early_dv},
                 {"tile_order", tile_order},
                 {"walk", walk},
                 {"l2_group_mib", l2_group_mib},
@@ -67,7 +65,7 @@ struct Shape {
     }
     bool divides_dq(const View& view) const {
         const int64_t rows = swap_dq != 0 ? padded(view.d) : block_q, blocks = m_blocks(view), columns = dq_columns(view);
-        if (rows % 64 != 0 || groups % blocks != 0 || columns % 16 != 0) return false;
+        if (rows % 64 != 0 || groups % blocks != 0 || columns % (swap_dq != 0 ? 16 : 32) != 0) return false;
         const int64_t ds_span = block_q % 64 == 0 ? 64 : block_q % 32 == 0 ? 32 : 16;
         const int64_t span = swap_dq != 0 ? ds_span : span_of(view.d);
         return columns * (groups / blocks) == (swap_dq != 0 ? block_q : padded(view.d)) &&
@@ -79,15 +77,12 @@ struct Shape {
         return 1024 + (k_rows() + stages * block_q) * columns * 2 + ds_buffers * k_rows() * block_q * 2 + staged +
                stages * block_q * 8 + (2 * stages + 1 + 2 * dq_buffers) * 8;
     }
-    // dK, dV; scores and their gradients beside P as an operand, or dQ beside the next scores and dS as one. With dQ in the
-    // tile's own turn P and dS are in the registers of scores when it begins. The rest is what ptxas needs beside, by what it
-    // compiled.
+    // dK, dV; scores and their gradients, in whose registers P and dS are packed unless dV's product begins earlier, and then dQ.
+    // The rest is what ptxas needs beside, by what it compiled.
     int64_t register_need(const View& view) const {
         const int64_t kept = (padded(view.d) + padded(view.dv)) / 2, scores = block_q / 2;
-        const int64_t dq = dq_columns(view) / 2;  // in the registers of dP if it has as many
-        const int64_t passing = early_scores == kInTurn ? 2 * scores + std::max<int64_t>(dq - scores, 0)
-                                                        : (dq == scores ? 0 : dq) + 2 * scores + scores / 2;
-        return kept + passing + 20;
+        const int64_t early = early_dv != 0 ? scores / 2 : 0, dq = dq_columns(view) / 2;
+        return kept + 2 * scores + early + std::max<int64_t>(dq - scores, 0) + 20;
     }
 };
 
@@ -141,7 +136,7 @@ LaunchStep finish_step(const View& view, const Shape& s) {
     LaunchStep step;
     step.entry = "_finish";
     step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * query_tiles(view, s)), 1, 1};
-    step.block = {256, 1, 1};
+    step.block = {static_cast<std::uint32_t>(128 * s.groups), 1, 1};
     step.arguments = {WorkspaceArg{static_cast<std::size_t>(2 * vector_bytes(view) + counter_bytes(view, s))},
                       TensorArg{attention_bwd::kDq},
                       ScalarArg{attention::kScale},
@@ -183,17 +178,10 @@ class AttentionBwdOnePass final : public StructuredFamily {
             {"dq_path", {0, 1, 2}, compile, "dQ is added up 0: from registers, 1: from shared memory, 2: from there in order"},
             {"dq_buffers", {1, 2}, compile, "tiles of dQ that wait in shared memory"},
             {"swap_dq", {0, 1}, compile, "1: dQ is computed transposed"},
-            {"early_scores",
-             {0, 1, 2},
-             compile,
-             "dQ is computed 0, 1: at the begin of the next tile's turn, 1: and stored during that tile's scores; 2: in its own "
-             "turn"},
+            {"early_dv", {0, 1}, compile, "1: dV's product begins before dP is there"},
             {"tile_order", {0, 1}, launch, "tiles of keys of a head 0: first keys first, 1: last keys first"},
             {"walk", {0, 1}, launch, "a tile's queries 0: first ones first, 1: last ones first"},
-            {"l2_group_mib",
-             {0, 8, 16, 32, 64},
-             launch,
-             "heads whose queries have that size are worked on together; 0: each alone"},
+            {"l2_group_mib", {0, 16, 32}, launch, "heads whose queries have that size are worked on together; 0: each alone"},
             {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
         };
     }
@@ -212,14 +200,14 @@ class AttentionBwdOnePass final : public StructuredFamily {
             {"only what goes through shared memory waits there", {"dq_path", "dq_buffers"}, rule([](const Shape& s) {
                  return s.dq_path != kFromRegisters || s.dq_buffers == 1;
              })},
+            {"without a mask tiles take equally long, in either direction", {"tile_order", "walk"}, rule([=](const Shape& s) {
+                 return view.band.has_low || view.band.has_high || (s.tile_order == 0 && s.walk == 0);
+             })},
             {"dQ cannot be divided among the warpgroups", {"groups", "block_q", "swap_dq"}, rule([=](const Shape& s) {
                  return s.divides_dq(view);
              })},
-            {"the last kernel keeps a tile of dQ in 48 KiB", {"block_q"}, rule([=](const Shape& s) {
-                 return s.dq_bytes(view) <= kMostStaticBytes;
-             })},
             {"dK, dV, scores, their gradients and dQ exceed the registers that setmaxnreg can give",
-             {"groups", "block_q", "swap_dq", "early_scores"},
+             {"groups", "block_q", "swap_dq", "early_dv"},
              rule([=](const Shape& s) { return s.register_need(view) <= registers_of(s.groups); })},
             {"tiles exceed shared memory",
              {"groups", "block_q", "stages", "ds_buffers", "dq_path", "dq_buffers"},
@@ -230,13 +218,13 @@ class AttentionBwdOnePass final : public StructuredFamily {
     Config usual_config(const SearchSpace& rules, const Problem& problem, const Device&) const override {
         const View view(problem);
         Shape s{Config{}};
-        s.pdl = 1, s.stages = 2, s.ds_buffers = 2, s.early_scores = 1, s.swap_dq = 0;
-        s.dq_path = view.is_deterministic ? kOrdered : kBulk, s.dq_buffers = 1;
-        s.tile_order = grows(view) ? 1 : 0, s.walk = 0, s.l2_group_mib = 16;
+        s.pdl = 1, s.stages = 2, s.dq_path = view.is_deterministic ? kOrdered : kBulk, s.dq_buffers = 1;
+        s.tile_order = 0, s.walk = view.band.has_high ? 1 : 0, s.l2_group_mib = 16;
         for (const int64_t groups : {2, 1})
-            for (const int64_t block_q : {64, 32})
+            for (const int64_t block_q : {128, 64, 32})
                 for (const int64_t ds_buffers : {2, 1}) {
                     s.groups = groups, s.block_q = block_q, s.ds_buffers = ds_buffers;
+                    s.swap_dq = padded(view.d) == 128 ? 1 : 0, s.early_dv = s.swap_dq;
                     if (rules.contains(s.config())) return s.config();
                 }
         const std::vector<Config> first = rules.enumerate({}, 1);
@@ -255,8 +243,9 @@ class AttentionBwdOnePass final : public StructuredFamily {
         add("one_pass_wgmma_red", {{"dq_path", kFromRegisters}});
         add("one_pass_wgmma_ordered", {{"dq_path", kOrdered}});
         add("one_pass_wgmma_swapped", {{"swap_dq", 1}});
-        add("one_pass_wgmma_in_turn", {{"early_scores", kInTurn}});
-        add("one_pass_wgmma_plain", {{"early_scores", 0}, {"ds_buffers", 1}});
+        add("one_pass_wgmma_not_swapped", {{"swap_dq", 0}});
+        add("one_pass_wgmma_early_dv", {{"block_q", 64}, {"early_dv", 1}});
+        add("one_pass_wgmma_plain", {{"early_dv", 0}, {"ds_buffers", 1}});
         return named;
     }
 
@@ -287,15 +276,20 @@ double predict(const View& view, const Shape& s, const Device& device) {
     const double sms = std::max(device.identity.sm_count, 1);
     const auto columns = static_cast<double>(padded(view.d) + padded(view.dv));
     const double macs = view.visible_pairs() * (2 * columns + static_cast<double>(padded(view.d)));
-    double rate = s.groups == 1 ? 0.35 : 0.66;
-    rate *= static_cast<double>(s.block_q) / (static_cast<double>(s.block_q) + 12.0);
-    if (s.early_scores != 0) rate *= 1.05;
-    if (s.ds_buffers == 1) rate *= 0.98;
-    if (s.dq_path == kOrdered) rate *= 0.95;
+    double rate = (s.groups == 1 ? 0.42 : 0.66) * static_cast<double>(s.block_q) / (static_cast<double>(s.block_q) + 12.0);
+    if (s.early_dv != 0) rate *= 1.06;
+    if (s.swap_dq != 0 && padded(view.d) == 128) rate *= 1.05;
+    if (s.dq_path == kOrdered) rate *= 0.85;
+    if (s.dq_path == kFromRegisters) rate *= 0.97;
+    if (grows(view)) rate *= s.walk == 1 && s.tile_order == 0 ? 1.08 : s.walk == 1 ? 1.0 : 0.97;
+    if (s.ds_buffers == 1) rate *= 0.985;
+    if (s.dq_buffers == 2) rate *= s.dq_path == kOrdered ? 1.02 : 1.005;
+    if (s.l2_group_mib == 0) rate *= 0.99;
     const double us = macs / (rate * 2048.0 * sms * std::max(device.clock_mhz, 1.0));
     const auto tiles = static_cast<double>(ceil_div(view.kv_len, s.k_rows()) * view.b * view.kv_heads);
     const double waves = tiles / sms;
-    const double tail = grows(view) ? us * (1 + 0.3 / std::max(waves, 0.5)) : us * std::ceil(waves) / waves;
+    // Under a causal mask the longest tile takes twice the mean of all.
+    const double tail = grows(view) ? us * std::max(1 + 0.3 / std::max(waves, 0.5), 2 / waves) : us * std::ceil(waves) / waves;
     const double moved = static_cast<double>(sums_bytes(view, s)) * (s.dq_path == kOrdered ? 1.5 : 2.5);
     return 8 + tail + moved / 4.0e6 - (s.pdl != 0 ? 1.0 : 0.0);
 }

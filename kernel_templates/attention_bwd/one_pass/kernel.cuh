@@ -18,7 +18,7 @@ constexpr int ds_buffers = ${ds_buffers};      // tiles of dS there
 constexpr int dq_path = ${dq_path};            // 0: added from registers, 1: from shared memory, 2: from there in order
 constexpr int dq_buffers = ${dq_buffers};      // tiles of dQ there
 constexpr int swap_dq = ${swap_dq};            // 1: dQ^T = K^T dS^T
-constexpr int early_scores = ${early_scores};  // 1: the next tile's begin before dQ is stored, 2: dQ is stored in its own turn
+constexpr int early_dv = ${early_dv};          // 1: dV's product begins before dP is there
 // ---- end of parameters ----
 // clang-format on
 #include "attention/mask.cuh"
@@ -51,7 +51,7 @@ constexpr int dq_m_blocks = swap_dq ? head_tile / 64 : block_q / 64;
 static_assert(dq_m_blocks > 0 && groups % dq_m_blocks == 0 && (swap_dq ? head_tile : block_q) % 64 == 0);
 constexpr int dq_columns = (swap_dq ? block_q : head_tile) / (groups / dq_m_blocks);
 constexpr int dq_span = swap_dq ? ds_span : span_of(head_tile);
-static_assert(dq_columns % 16 == 0 && (dq_columns % dq_span == 0 || dq_span % dq_columns == 0));
+static_assert(dq_columns % (swap_dq ? 16 : 32) == 0 && (dq_columns % dq_span == 0 || dq_span % dq_columns == 0));
 constexpr int dq_registers = dq_columns / 2;
 constexpr u32 dq_group_bytes = dq_registers * 128 * 4, dq_bytes = dq_group_bytes * groups;
 
@@ -121,6 +121,16 @@ __device__ __forceinline__ void store_shared(u32 to, const float* values) {
                  "f"(values[3])
                  : "memory");
 }
+__device__ __forceinline__ void load_quad(const float* from, float* values) {
+    const float4 quad = *reinterpret_cast<const float4*>(from);
+    values[0] = quad.x, values[1] = quad.y, values[2] = quad.z, values[3] = quad.w;
+}
+// 8 rows of 8 elements, of which each lane holds two of a row.
+__device__ __forceinline__ u32 transposed_matrix(u32 pair) {
+    u32 result;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));
+    return result;
+}
 __device__ __forceinline__ int load_acquire(const int* from) {
     int value;
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
@@ -165,6 +175,8 @@ __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, cons
                 bulk_store(dq.of(walk), from, dq_bytes);
             }
             store_commit();
+            store_wait_read<0>();
+            barrier_arrive(shared.dq_empty(at.at));
             bulk_wait();
             asm volatile("fence.proxy.async;" ::: "memory");
             add_release(counter);
@@ -172,8 +184,8 @@ __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, cons
             bulk_add(dq.of(walk), from, dq_bytes);
             store_commit();
             store_wait_read<0>();
+            barrier_arrive(shared.dq_empty(at.at));
         }
-        barrier_arrive(shared.dq_empty(at.at));
         at.next();
     }
     bulk_wait();
@@ -187,15 +199,6 @@ template <int span>
 __device__ __forceinline__ u64 descriptor_of(u32 sixteenths, u32 leading) {
     constexpr u32 upper = (8 * span * 2 >> 4) | (span == 64 ? 1u : span == 32 ? 2u : 3u) << 30;
     return static_cast<u64>(upper) << 32 | (sixteenths + (leading >> 4 << 16));
-}
-
-// Where dQ is computed: in the registers of the next tile's dP, if it has as many; others would have to be moved.
-template <int count, int count_apart>
-__device__ __forceinline__ float (&registers_of_dq(float (&dp)[count], float (&apart)[count_apart]))[count_apart] {
-    if constexpr (count == count_apart)
-        return dp;
-    else
-        return apart;
 }
 
 struct Step {
@@ -272,22 +275,18 @@ struct Step {
                                                        descriptor_at(b, i * 16 * dq_span * 2), i > 0 ? 1 : 0);
         wgmma_commit();
     }
-    // Does not branch around what reads dQ: ptxas would have all products wait.
-    __device__ __forceinline__ void give_dq(const float (&dq)[dq_registers], Position<dq_buffers>& at, Walk& walk, bool is_first) const {
+    __device__ __forceinline__ void give_dq(const float (&dq)[dq_registers], Position<dq_buffers>& at, const Walk& walk) const {
         if constexpr (is_staged) {
             barrier_wait(shared.dq_empty(at.at), at.parity ^ 1);
 #pragma unroll
             for (int i = 0; i < dq_registers / 4; ++i) store_shared(dq_row + at.at * dq_bytes + i * 2048, dq + 4 * i);
             fence_async_proxy();
             __syncwarp();
-            if (!is_first) {
-                release(shared.dq_full(at.at));
-                at.next();
-            }
-        } else if (!is_first) {
+            release(shared.dq_full(at.at));
+            at.next();
+        } else {
 #pragma unroll
             for (int i = 0; i < dq_registers / 4; ++i) add_to_memory(sums.of(walk) + dq_thread + i * 512, dq + 4 * i);
-            walk.next();
         }
     }
     __device__ __forceinline__ void issue_dp(const Position<stages>& at, float (&dp)[block_q / 2]) const {
@@ -303,57 +302,6 @@ struct Step {
         issue_along_rows<Element, columns, block_q>(sums, a, descriptor_of<span>(tile, block_q * span * 2));
         wgmma_commit();
     }
-    // All tiles of the walk. A turn begins with dQ of the tile before. The first one computes a dQ that is not given away: with its
-    // tile in front of the loop ptxas finds too few registers.
-    __device__ __forceinline__ void run(const Walk& walk, float (&dk)[head_tile / 2], float (&d_v)[value_tile / 2]) const {
-        u32 p[block_q / 4], packed[block_q / 4];
-        float dp[block_q / 2], apart[dq_registers];
-        float(&dq)[dq_registers] = registers_of_dq(dp, apart);
-        Position<stages> at;
-        Position<dq_buffers> dq_at;
-        Walk to = walk, from = walk;
-        int buffer = 0;
-        bool is_first = true;
-#pragma unroll 1
-        for (; !to.is_over(); to.next()) {
-            float s[block_q / 2];
-            issue_dq(dq, buffer ^ 1);
-            wgmma_wait<1>();
-            if (!is_first) {
-                release(shared.empty(at.at));
-                at.next();
-            }
-            barrier_wait(shared.full(at.at), at.parity);
-            if constexpr (early_scores == 1) {
-                wgmma_fence();
-                issue_scores(at, s);
-                wgmma_wait<1>();
-            } else {
-                wgmma_wait<0>();
-            }
-            give_dq(dq, dq_at, from, is_first);
-            is_first = false;
-            wgmma_fence();
-            if constexpr (early_scores == 0) issue_scores(at, s);
-            issue_dp(at, dp);
-            wgmma_wait<1>();
-            const u32 of_rows = shared.lse(at.at) + threadIdx.x % 4 * 8;
-            if (to.tile < whole_first || to.tile >= whole_end) cut_scores(s, to.tile);
-            weigh(s, of_rows);
-            pack<Element>(s, p);
-            wgmma_fence();
-            issue_sums<value_tile>(d_v, p, d_o + at.at * (Shared::do_bytes / 16));
-            wgmma_wait<1>();
-            differentiate(s, dp, packed, of_rows);
-            store_ds(packed, buffer);
-            wgmma_fence();
-            issue_sums<head_tile>(dk, packed, q + at.at * (Shared::q_bytes / 16));
-            buffer ^= 1;
-        }
-        issue_dq(dq, buffer ^ 1);
-        wgmma_wait<0>();
-        give_dq(dq, dq_at, from, false);
-    }
     // P and dS of a tile as operands.
     __device__ __forceinline__ void finish_weights(const float (&s)[block_q / 2], const float (&dp)[block_q / 2], u32 (&p)[block_q / 4],
                                                    u32 (&packed)[block_q / 4], u32 of_rows) const {
@@ -367,11 +315,11 @@ struct Step {
             }
         }
     }
-    // The same with dQ of each tile in its own turn: no product crosses the end of a turn, but tiles may be larger.
-    __device__ __forceinline__ void run_in_turn(const Walk& walk, float (&dk)[head_tile / 2], float (&d_v)[value_tile / 2]) const {
+    // All tiles of the walk.
+    __device__ __forceinline__ void run(const Walk& walk, float (&dk)[head_tile / 2], float (&d_v)[value_tile / 2]) const {
         Position<stages> at;
         Position<dq_buffers> dq_at;
-        Walk to = walk, from = walk;
+        Walk to = walk;
         int buffer = 0;
 #pragma unroll 1
         for (; !to.is_over(); to.next()) {
@@ -385,16 +333,25 @@ struct Step {
             const u32 of_rows = shared.lse(at.at) + threadIdx.x % 4 * 8;
             if (to.tile < whole_first || to.tile >= whole_end) cut_scores(s, to.tile);
             weigh(s, of_rows);
-            wgmma_wait<0>();
-            finish_weights(s, dp, p, packed, of_rows);
-            store_ds(packed, buffer);
-            wgmma_fence();
-            issue_sums<value_tile>(d_v, p, d_o + at.at * (Shared::do_bytes / 16));
+            if constexpr (early_dv != 0) {
+                pack<Element>(s, p);
+                wgmma_fence();
+                issue_sums<value_tile>(d_v, p, d_o + at.at * (Shared::do_bytes / 16));
+                wgmma_wait<1>();
+                differentiate(s, dp, packed, of_rows);
+                store_ds(packed, buffer);
+            } else {
+                wgmma_wait<0>();
+                finish_weights(s, dp, p, packed, of_rows);
+                store_ds(packed, buffer);
+                wgmma_fence();
+                issue_sums<value_tile>(d_v, p, d_o + at.at * (Shared::do_bytes / 16));
+            }
             float dq[dq_registers];
             issue_dq(dq, buffer);
             issue_sums<head_tile>(dk, packed, q + at.at * (Shared::q_bytes / 16));
             wgmma_wait<1>();
-            give_dq(dq, dq_at, from, false);
+            give_dq(dq, dq_at, to);
             wgmma_wait<0>();
             release(shared.empty(at.at));
             at.next();
@@ -441,10 +398,7 @@ __device__ __forceinline__ void math(const Shared& shared, const KeyMask& mask, 
                         keys - row,
                         has_tail ? range.end : whole_first,
                         has_tail ? 0 : whole_end};
-        if constexpr (early_scores == 2)
-            step.run_in_turn(walk, dk, d_v);
-        else
-            step.run(walk, dk, d_v);
+        step.run(walk, dk, d_v);
     }
     store_rows<head_tile, d>(to_k, place.batch, place.head, row, keys, dk, scale);
     store_rows<value_tile, dv>(to_v, place.batch, place.head, row, keys, d_v, 1.0f);
@@ -532,41 +486,57 @@ extern "C" __global__ void __launch_bounds__(128 * (groups + 1), 1)
     }
 }
 
-// dQ of a tile of queries from its sums, which lie as the accumulators of the groups' threads.
-extern "C" __global__ void __launch_bounds__(256)
+// dQ of a tile of queries from its sums, which lie as the accumulators of the groups' threads: a group for each.
+extern "C" __global__ void __launch_bounds__(math_threads)
     AUTOTUNE_ENTRY(_finish)(const float* dq_sums, Element* dq, float scale, int heads, int rows, int keys, int mask_low,
                             int mask_high, long long dq_batch, long long dq_head, long long dq_row, int tiles) {
-    __shared__ float sums[dq_bytes / 4];
     dependent_launch::wait_for_earlier_grids();
     dependent_launch::let_next_grid_start();
     const int plane = static_cast<int>(blockIdx.x) / tiles, tile = static_cast<int>(blockIdx.x) - plane * tiles;
+    const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const Meetings meetings{{mask_low, mask_high, keys}, rows, block_q, k_rows};
     const attention_bwd::TileRange met = meetings.of_queries(tile);
-    const auto* from = reinterpret_cast<const float4*>(dq_sums + static_cast<long long>(blockIdx.x) * (dq_bytes / 4));
-#pragma unroll 4
-    for (int i = threadIdx.x; i < static_cast<int>(dq_bytes / 16); i += 256)
-        reinterpret_cast<float4*>(sums)[i] = met.first < met.end ? from[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    __syncthreads();
+    const float* const from = dq_sums + static_cast<long long>(blockIdx.x) * (dq_bytes / 4) + group * (dq_group_bytes / 4) +
+                              threadIdx.x % 128 * 4;
+    float values[dq_registers];
+    if (met.first < met.end) {
+#pragma unroll
+        for (int i = 0; i < dq_registers / 4; ++i) load_quad(from + i * 512, values + 4 * i);
+    } else {
+        clear(values);
+    }
     const int batch = plane / heads, head = plane - batch * heads;
-    Element* to = dq + batch * dq_batch + head * dq_head;
-    for (int i = threadIdx.x; i < block_q * (d / 8); i += 256) {
-        const int row = i / (d / 8), first = i % (d / 8) * 8;
-        u32 words[4];
+    Element* const to = dq + batch * dq_batch + head * dq_head;
+    const int m0 = group % dq_m_blocks * 64 + warp * 16, n0 = group / dq_m_blocks * dq_columns;
+    const auto store = [&](int row, int column, const u32(&words)[4]) {
+        const int at = tile * block_q + row;
+        if (at < rows && column < d)
+            *reinterpret_cast<uint4*>(to + at * dq_row + column) = make_uint4(words[0], words[1], words[2], words[3]);
+    };
+    const auto pair = [&](int column, int row) {  // of 8 columns, and 8 rows
+        const float* const both = values + column * 4 + row * 2;
+        return ptx::pack_pair<Element>(both[0] * scale, both[1] * scale);
+    };
+    if constexpr (swap_dq != 0) {
 #pragma unroll
-        for (int pair = 0; pair < 4; ++pair) {
-            float values[2];
+        for (int i = 0; i < dq_columns / 16; ++i) {
+            u32 words[4];
 #pragma unroll
-            for (int each = 0; each < 2; ++each) {
-                const int column = first + 2 * pair + each;
-                const int m = swap_dq ? column : row, n = swap_dq ? row : column;
-                const int in_group = m / 64 + n / dq_columns * dq_m_blocks;
-                const int thread = m % 64 / 16 * 32 + m % 8 * 4 + n % 8 / 2;
-                const int slot = n % dq_columns / 8 * 4 + m % 16 / 8 * 2 + n % 2;
-                values[each] = sums[in_group * (dq_group_bytes / 4) + slot / 4 * 512 + thread * 4 + slot % 4] * scale;
-            }
-            words[pair] = ptx::pack_pair<Element>(values[0], values[1]);
+            for (int each = 0; each < 4; ++each) words[each] = transposed_matrix(pair(2 * i + each / 2, each % 2));
+            transpose_quad(words, lane);
+            store(n0 + 16 * i + lane % 4 / 2 * 8 + lane / 4, m0 + lane % 2 * 8, words);
         }
-        if (tile * block_q + row < rows)
-            *reinterpret_cast<uint4*>(to + (tile * block_q + row) * dq_row + first) = make_uint4(words[0], words[1], words[2], words[3]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < dq_columns / 32; ++i) {
+#pragma unroll
+            for (int row = 0; row < 2; ++row) {
+                u32 words[4];
+#pragma unroll
+                for (int each = 0; each < 4; ++each) words[each] = pair(4 * i + each, row);
+                transpose_quad(words, lane);
+                store(m0 + row * 8 + lane / 4, n0 + 32 * i + lane % 4 * 8, words);
+            }
+        }
     }
 }

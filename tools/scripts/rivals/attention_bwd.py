@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Gradients of attention of seven problems: ours and cuDNN's in one process, FlashAttention-3's own program in turns with them.
+
+usage: attention_bwd.py [--fa3 PROGRAM] [--turns N] [--rounds N] [--seconds S] [--strict] [--json FILE]
+
+Ours are autotune.torch's plans of attention_bwd with the winners on record, adding in any order and in the same one each time. cuDNN in any
+order is torch's; in one order it is cudnn-frontend's, where the package `cudnn` is installed. bf16, N(0,1), [batch, heads, length, size], in
+sets that exceed the L2 four times. A sample is a CUDA graph of calls, each behind a small kernel of another kind, less a graph of those
+alone. PROGRAM prints lines "fa3 bwd ... B4 H16 ... Sq4096 ... D128 c0 splits 1  815.00 us" ("fa3 bwd det"); it times launch after launch.
+--strict instead: forward and backward of f32 without tf32, length 8192, beside torch's efficient and plain kernels.
+"""
+
+import argparse
+import json
+import math
+import re
+import statistics
+import subprocess
+import time
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import autotune.torch as at
+from attention import FOOTPRINT, GRAPH_US, PROBLEMS
+from autotune.problem import Problem
+from autotune.torch import _attention_bwd, _engine
+
+LINE = re.compile(r"fa3 bwd( det)?\s+B(\d+)\s+H(\d+)\s.*?Sq(\d+)\s.*?D(\d+)\s+c(\d) splits \d+\s+([\d.]+) us")
+STARTED = time.time()
+
+
+def flops(problem):
+    batch, heads, length, size, causal = problem
+    return 10.0 * batch * heads * length * length * size * (0.5 if causal else 1)
+
+
+def apart(ours, right):
+    return ((ours.float() - right.float()).norm() / right.float().norm()).item()
+
+
+class Set:
+    """Inputs of one call, what cuDNN's forward made of them, and room for the gradients."""
+
+    def __init__(self, problem):
+        batch, heads, length, size, self.causal = problem
+        self.scale = 1 / math.sqrt(size)
+        self.q, self.k, self.v, self.grad = (torch.randn(batch, heads, length, size, device="cuda", dtype=torch.bfloat16) for _ in range(4))
+        made = torch.ops.aten._scaled_dot_product_cudnn_attention(self.q, self.k, self.v, None, True, 0.0, self.causal, False, scale=self.scale)
+        self.o, self.lse, self.seed, self.offset = made[0], made[1], made[6], made[7]
+        self.gradients = tuple(torch.empty_like(each) for each in (self.q, self.k, self.v))
+
+    def addresses(self):
+        return (each.data_ptr() for each in (self.q, self.k, self.v, self.o, self.lse, self.grad, *self.gradients))
+
+
+def ours(first, deterministic):
+    usual = _attention_bwd.backward_problem(first.q, first.k, first.v, first.o, first.grad, "causal" if first.causal else "none")
+    problem = Problem("attention_bwd", usual.tensors, {**usual.attributes, "deterministic": deterministic})
+    plan = _engine.Described(_engine.plan_of(problem, 0), 0, 9, (first.scale,))
+
+    def run(one):
+        plan.launch(*one.addresses())
+        return one.gradients
+
+    return run, {"candidate": plan.plan.candidate, "origin": str(plan.plan.info.origin), "workspace": plan.plan.workspace_bytes}
+
+
+def torchs_cudnn(first):
+    length = first.q.shape[2]
+
+    def run(one):
+        return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+            one.grad, one.q, one.k, one.v, one.o, one.lse, one.seed, one.offset, None, None, None, length, length, 0.0, one.causal, scale=one.scale
+        )
+
+    return run, {}
+
+
+def frontends_cudnn(first, deterministic):
+    import cudnn
+
+    handle = cudnn.create_handle()
+    f32, dims, strides = cudnn.data_type.FLOAT, list(first.q.shape), list(first.q.stride())
+    batch, heads, length, _ = dims
+    graph = cudnn.pygraph(io_data_type=cudnn.data_type.BFLOAT16, intermediate_data_type=f32, compute_data_type=f32, handle=handle)
+    names = ("q", "k", "v", "o", "dO")
+    inputs = [graph.tensor(name=name, dim=dims, stride=strides, data_type=cudnn.data_type.BFLOAT16) for name in names]
+    stats = graph.tensor(name="stats", dim=[batch, heads, length, 1], stride=[heads * length, length, 1, 1], data_type=f32)
+    q, k, v, o, grad = inputs
+    outputs = graph.sdpa_backward(
+        name="bwd", q=q, k=k, v=v, o=o, dO=grad, stats=stats, attn_scale=first.scale, use_causal_mask=first.causal,
+        use_deterministic_algorithm=deterministic,
+    )  # fmt: skip
+    for output in outputs:
+        output.set_output(True).set_dim(dims).set_stride(strides)
+    graph.validate()
+    graph.build_operation_graph()
+    graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+    graph.check_support()
+    graph.build_plans()
+    workspace = torch.empty(max(1, graph.get_workspace_size()), device="cuda", dtype=torch.uint8)
+
+    def run(one):
+        cudnn.set_stream(handle=handle, stream=torch.cuda.current_stream().cuda_stream)
+        tensors = (one.q, one.k, one.v, one.o, one.grad, one.lse, *one.gradients)
+        graph.execute(dict(zip((*inputs, stats, *outputs), tensors)), workspace, handle=handle)
+        return one.gradients
+
+    return run, {"workspace": workspace.numel()}
+
+
+CONTENDERS = {
+    "any": lambda first: ours(first, "any"),
+    "same bits": lambda first: ours(first, "yes"),
+    "cudnn any": torchs_cudnn,
+    "cudnn same bits": lambda first: frontends_cudnn(first, True),
+}
+
+
+class Race:
+    """The graphs of one problem."""
+
+    def __init__(self, problem):
+        self.problem, self.facts, self.graphs = problem, {}, {}
+        batch, heads, length, size, _ = problem
+        sets = [Set(problem) for _ in range(max(2, math.ceil(FOOTPRINT / (8 * batch * heads * length * size * 2))))]
+        self.small = torch.zeros(132 * 256, device="cuda")
+        self.calls = len(sets) * max(1, math.ceil(GRAPH_US / (flops(problem) / 5e8 * len(sets))))
+        right = None
+        for name, make in {"cudnn any": CONTENDERS["cudnn any"], **CONTENDERS}.items():
+            try:
+                run, self.facts[name] = make(sets[0])
+                first = [each.clone() for each in run(sets[0])]
+                right = right or first
+                self.facts[name]["error"] = max(map(apart, first, right))
+                self.facts[name]["repeats"] = all(map(torch.equal, run(sets[0]), first))
+                assert self.facts[name]["error"] < 2e-2, f"{problem}: {name} is off by {self.facts[name]['error']}"
+                self.graphs[name] = self.graph(sets, run)
+            except Exception as error:  # a rival that is not installed or refuses the problem
+                print(problem, name, "FAILED", repr(error)[:200], flush=True)
+        self.graphs["filler"] = self.graph(sets, None)
+        self.times = {name: [] for name in self.graphs}
+
+    def graph(self, sets, run):
+        def all_calls():
+            for i in range(self.calls):
+                self.small.add_(1.0)
+                if run is not None:
+                    run(sets[i % len(sets)])
+
+        return at.graph_of(all_calls, 1)
+
+    def turn(self, rounds):
+        for name, times in at.race_runs({name: graph.replay for name, graph in self.graphs.items()}, rounds=rounds).items():
+            self.times[name] += [each / self.calls for each in times]
+
+    def us(self, name):
+        return statistics.median(a - b for a, b in zip(self.times[name], self.times["filler"]))
+
+
+def fa3_times(program, times):
+    said = subprocess.run([program, "bwd"], capture_output=True, text=True, check=False).stdout
+    for found in LINE.finditer(said):
+        key = (*(int(found[i]) for i in range(2, 6)), found[6] == "1")
+        times[key].setdefault("fa3 same bits" if found[1] else "fa3 any", []).append(float(found[7]))
+
+
+def seven(options):
+    races = {problem: Race(problem) for problem in PROBLEMS}
+    print(f"{time.time() - STARTED:.1f} s: ready", flush=True)
+    fa3 = {problem: {} for problem in PROBLEMS}
+    for turn in range(options.turns):
+        if time.time() - STARTED > options.seconds:
+            break
+        for race in races.values():
+            race.turn(options.rounds)
+        if options.fa3 and turn == 0:
+            fa3_times(options.fa3, fa3)
+    rows = []
+    for problem, race in races.items():
+        us = {name: race.us(name) for name in race.times if name != "filler"}
+        us.update({name: statistics.median(times) for name, times in fa3[problem].items()})
+        rows.append({"problem": problem, "us": us, "facts": race.facts})
+        print(problem, *(f"{name} {value:.1f} us {flops(problem) / value * 1e-6:.0f};" for name, value in us.items()), race.facts, flush=True)
+    for mine, theirs in (("any", "fa3 any"), ("any", "cudnn any"), ("same bits", "fa3 same bits"), ("same bits", "cudnn same bits")):
+        ratios = [row["us"][theirs] / row["us"][mine] for row in rows if mine in row["us"] and theirs in row["us"]]
+        if ratios:
+            print(f"{mine} against {theirs}: geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    return rows
+
+
+def strict(options):
+    """Forward and backward of f32, as a model runs them."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    rows = []
+    for size in (64, 128):
+        for causal in (False, True):
+            q, k, v = (torch.randn(1, 16, 8192, size, device="cuda", requires_grad=True) for _ in range(3))
+            grad = torch.randn(1, 16, 8192, size, device="cuda")
+
+            def aten(backend):
+                with sdpa_kernel(backend):
+                    o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+                return torch.autograd.grad(o, (q, k, v), grad)
+
+            runs = {
+                "ours": lambda: torch.autograd.grad(at.attention(q, k, v, is_causal=causal), (q, k, v), grad),
+                "efficient": lambda: aten(SDPBackend.EFFICIENT_ATTENTION),
+                "math": lambda: aten(SDPBackend.MATH),
+            }
+            right = runs["efficient"]()
+            error = max(map(apart, runs["ours"](), right))
+            times = at.race_runs(runs, rounds=options.rounds)
+            us = {name: statistics.median(values) for name, values in times.items()}
+            rows.append({"size": size, "causal": causal, "us": us, "error": error})
+            print(rows[-1], flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fa3")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=math.inf)
+    parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    rows = strict(options) if options.strict else seven(options)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file)
+
+
+if __name__ == "__main__":
+    main()
