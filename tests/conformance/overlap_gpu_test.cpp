@@ -38,6 +38,13 @@ std::vector<ProblemRequest> chained_problems() {
         all.push_back({"bgemm", shape, {{"layout", "nt"}, {"beta", "1"}}});
         all.push_back({"hgemm", shape, {{"beta", "1"}}});
     }
+    // fp8 has no result of the operands' type: C is added to, or is the next product's scales.
+    for (const char* acc : {"f32", "f32fast"}) {
+        for (const char* shape : {"16x4096x4096", "256x256x256", "1000x1000x1008"})
+            all.push_back({"fp8gemm", shape, {{"acc", acc}, {"beta", "1"}}});
+        all.push_back({"fp8gemm", "4096x1x512", {{"acc", acc}, {"scale", "row"}, {"c", "f32"}}});
+    }
+    all.push_back({"fp8gemm", "512x512x512", {{"scale", "block"}, {"beta", "1"}}});
     for (const char* op : {"sadd", "badd"}) {
         for (const char* shape : {"1000", "65536", "4194304"}) all.push_back({op, shape, {}});
     }

@@ -909,6 +909,11 @@ std::vector<Mutant> without_waits() {
         .find = "            " + wait + "            dependent_launch::let",
         .replace = "            dependent_launch::let",
         .config = "pdl=1", .shape = "256x256x256"});
+    add("gemm/wgmma_fp8", {.name = "math_groups_do_not_wait",
+        .find = "        take_from_producer();\n        begin_turn();\n",
+        .replace = "        take_from_producer();\n        dependent_launch::let_next_grid_start();\n",
+        .config = "pdl=1", .shape = "4096x1x512",
+        .options = {{"dtype", "e4m3"}, {"c", "f32"}, {"acc", "f32fast"}, {"scale", "row"}}});
     add("gemm/wgmma_tf32", {.name = "producer_does_not_wait", .file = "gemm/f32_producer.cuh",
         .find = "    Position at;\n    begin_turn();\n", .replace = "    Position at;\n    dependent_launch::let_next_grid_start();\n",
         .config = "pdl=1", .shape = "256x512x512", .options = {{"dtype", "f32"}, {"compute", "tf32"}, {"layout", "nt"}}});
