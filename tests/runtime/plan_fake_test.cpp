@@ -130,7 +130,7 @@ TEST(Plan, RefusesAMisalignedPointerByName) {
 
 TEST(Plan, OfColumnMajorNamesTheCallersMisalignedPointer) {
     Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/simt"}}})) return;  // reads nothing of the shifted end
     autotune_gemm_problem problem = gemm(64, 64, 64);
     problem.order = AUTOTUNE_COLUMN_MAJOR;
     problem.align_a = 2;

@@ -16,7 +16,8 @@ Streams::Streams(const gemm::Gemm& g, bool swap_ab)
       x_along_k(swap_ab ? g.trans_b : !g.trans_a),
       y_along_k(swap_ab ? !g.trans_a : g.trans_b),
       align_x(swap_ab ? g.align_b : g.align_a),
-      align_y(swap_ab ? g.align_a : g.align_b) {}
+      align_y(swap_ab ? g.align_a : g.align_b),
+      reads_c(g.reads_c) {}
 
 int64_t Streams::block_n() const {
     const int64_t most = groups_k() ? kMostColumns / 2 : kMostColumns;  // eight warps along K leave sums in shared memory

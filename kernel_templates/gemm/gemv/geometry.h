@@ -19,6 +19,7 @@ struct Streams {
     std::int64_t lines, columns, k, batch;  // of X, of Y
     bool x_along_k, y_along_k;              // k is the contiguous direction
     int align_x, align_y;
+    bool reads_c;
 
     Streams(const gemm::Gemm& g, bool swap_ab);
     // X is the operand with more lines.

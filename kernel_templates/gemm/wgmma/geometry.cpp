@@ -105,14 +105,15 @@ double step_clocks(const Shape& s, const Grid& grid) {
                     latency / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 
-// Clocks in which a thread reads what beta multiplies, one access after the other: pairs of elements, single ones of a transpose.
-// Fitted to 46 problems with any beta, of which such a kernel took 2.5 times as long as without (H200, in a stream, 2026-11-23).
-// The kernel has since been given C while it multiplies, which no GPU has timed: until one has, the choices among kernels stay
-// what they were.
+// Clocks for what beta multiplies (84 trials of 50 problems, H200, in a stream, 2026-11-23). By TMA it comes while products are
+// computed, to as many spans as have buffers; the others wait for a store's end. Without TMA a thread reads it, pair after
+// pair.
 double read_clocks(const Shape& s) {
     if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
+    const int64_t late_spans = std::max<int64_t>(0, s.block_n / s.span_c() - s.store_buffers);
+    if (s.tma_store != 0) return 1200.0 * static_cast<double>(late_spans);
     const auto elements = static_cast<double>(s.bands() * s.block_n / 2);
-    return 600.0 * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
+    return 120.0 * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
 }
 
 // Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
@@ -157,8 +158,21 @@ double clocks_of(const Shape& s, const Grid& grid) {
     return rounds * (run + ends);
 }
 
+// Bytes of the larger operand that blocks of stream-K read again: they are at different places of K, so that tiles of one strip
+// of that operand do not share what passes through L2 (261x15312x31616 takes 833 us; without this, 553 were predicted).
+double streamed_again(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
+    if (grid.parts != 0) return 0.0;
+    const bool x_is_larger = s.swap_ab != 0 ? g.n >= g.m : g.m >= g.n;
+    const auto rows_of_a_tile = static_cast<double>(x_is_larger ? s.block_m * s.cluster_m : s.block_n * s.cluster_n);
+    const double read = static_cast<double>(grid.tiles - grid.whole) * rows_of_a_tile * static_cast<double>(g.k * s.in_bytes);
+    const auto larger = static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * s.in_bytes);
+    const double fits = device.identity.l2_mib * 0.6e6 / larger;
+    return fits >= 1.0 ? 0.0 : std::max(0.0, read - larger) * (1.0 - fits);
+}
+
 double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
-    const auto once = static_cast<double>(((g.m * g.k + g.k * g.n) * s.in_bytes + g.m * g.n * s.out_bytes) * g.batch);
+    const int64_t of_c = g.m * g.n * s.out_bytes * (g.reads_c ? 2 : 1);
+    const auto once = static_cast<double>(((g.m * g.k + g.k * g.n) * s.in_bytes + of_c) * g.batch);
     const auto partial = grid.parts > 1 ? static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes) : 0.0;
     // Operands larger than the L2 are read again for each band of tiles that does not fit.
     const double wave_rows = static_cast<double>(std::max<int64_t>(1, s.group) * s.block_m * s.cluster_m);
@@ -170,7 +184,7 @@ double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& 
     const double again = std::max(0.0, std::ceil(extent / strip) - 1) * other * static_cast<double>(g.k * g.batch * s.in_bytes);
     const double fits = device.identity.l2_mib * 0.6e6 / (other * static_cast<double>(g.k * s.in_bytes));
     const double rereads = fits >= 1.0 ? 0.0 : again * (1.0 - fits);
-    return (once + partial * 0.3 + rereads * 0.5) / (device.memory_gb_per_s * 0.93 * 1e3);
+    return (once + partial * 0.3 + rereads * 0.5 + streamed_again(g, s, grid, device)) / (device.memory_gb_per_s * 0.93 * 1e3);
 }
 
 double pack_us(const Gemm& g, const Device& device) {
