@@ -6,7 +6,7 @@ from typing import Dict, Optional, Tuple
 import torch
 
 from . import _engine
-from ._engine import Described, Key, columns, layout_key, plan_of, refuse_nondeterministic, tensor_of
+from ._engine import Described, Key, columns, layout_key, must_be_deterministic, plan_of, refuse_nondeterministic, tensor_of
 from ._ops import _library, _refuse_host
 from ..errors import NoKernel
 from ..problem import Problem, Tensor
@@ -24,11 +24,11 @@ def gradients_like(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Three:
 
 
 def backward_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, grad: torch.Tensor, mask: str) -> Problem:
-    """The same input always gives the same bits: no family is faster for a problem of any order."""
+    """Parts of dQ are added in any order, unless torch is asked for deterministic algorithms."""
     inputs = {name: tensor_of(each) for name, each in (("q", q), ("k", k), ("v", v), ("o", o))}
     lse = {"lse": Tensor("f32", tuple(o.shape[:3])), "do": tensor_of(grad)}
     outputs = {name: tensor_of(each, 16) for name, each in zip(("dq", "dk", "dv"), gradients_like(q, k, v))}
-    attributes = {"mask": mask, "deterministic": "yes"}
+    attributes = {"mask": mask, "deterministic": "yes" if must_be_deterministic() else "any"}
     if q.dtype is torch.float32:
         attributes["compute"] = _engine.f32_compute()
     return Problem("attention_bwd", {**inputs, **lse, **outputs}, attributes)
@@ -41,7 +41,7 @@ def launch_backward(plan: Described, grad: torch.Tensor, inputs: Three, outputs:
 
 
 def _plan(grad: torch.Tensor, inputs: Three, o: torch.Tensor, mask: str, scale: float) -> Optional[Described]:
-    key = (layout_key(*inputs, o, grad), mask, scale, _engine.f32_compute() if grad.dtype is torch.float32 else "")
+    key = (layout_key(*inputs, o, grad), mask, scale, _engine.f32_compute() if grad.dtype is torch.float32 else "", must_be_deterministic())
     if key not in _plans:
         index = grad.get_device()
         try:

@@ -131,6 +131,14 @@ class Operator(OnHost):
         plain = tuple(each.detach() for each in (q, k, v))
         torch.library.opcheck(torch.ops.autotune.attention_bwd.default, (o, *plain, o, lse, "causal", 0.125), test_utils=checks)
 
+    def test_gradients_have_the_same_bits_where_that_is_asked(self):
+        self.addCleanup(torch.use_deterministic_algorithms, False)
+        tensors = inputs(requires_grad=True)
+        for asked, word in ((False, "any"), (True, "yes")):
+            torch.use_deterministic_algorithms(asked)
+            at.attention(*tensors).sum().backward()
+            self.assertEqual(self.plans[-1].problem.attributes["deterministic"], word)
+
     def test_a_kernel_that_is_not_deterministic_is_refused_where_that_is_asked(self):
         torch.use_deterministic_algorithms(True)
         self.addCleanup(torch.use_deterministic_algorithms, False)
