@@ -43,8 +43,7 @@ HandOver hand_over(const Problem& problem) {
     if (written->access == Access::inout) return {index, index};
     for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
         const Tensor& tensor = problem.tensors[i];
-        if (tensor.access == Access::in && !tensor.is_absent && lie_alike(tensor, *written))
-            return {static_cast<int>(i), index};
+        if (tensor.access == Access::in && !tensor.is_absent && lie_alike(tensor, *written)) return {static_cast<int>(i), index};
     }
     return {};
 }

@@ -110,11 +110,13 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
 }
 
 // Tiles worth knowing, large to small.
-constexpr std::array<Tile, 19> kTiles = {{{"coop_128x256x128", 128, 256, 128, 2, 0},
+constexpr std::array<Tile, 21> kTiles = {{{"coop_128x256x128", 128, 256, 128, 2, 0},
                                           {"coop_256x128x128", 256, 128, 128, 2, 0},
                                           {"coop_256x96x128", 256, 96, 128, 2, 0},
                                           {"coop_128x192x128", 128, 192, 128, 2, 0},
                                           {"coop_128x160x128", 128, 160, 128, 2, 0},
+                                          {"pingpong_128x192x128", 128, 192, 128, 2, 1},
+                                          {"pingpong_128x176x128", 128, 176, 128, 2, 1},
                                           {"pingpong_128x128x128", 128, 128, 128, 2, 1},
                                           {"pingpong_64x256x128", 64, 256, 128, 2, 1},
                                           {"pingpong_64x192x128", 64, 192, 128, 2, 1},
