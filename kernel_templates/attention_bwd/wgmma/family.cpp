@@ -214,7 +214,8 @@ double predict(const View& view, const Shape& s, const Device& device) {
     const bool grows = view.band.has_high && !view.band.has_low;
     const auto tail = [&](double us, int64_t tiles) {
         const double waves = static_cast<double>(tiles) / sms;
-        return grows ? us * (1 + (s.tile_order == 1 ? 0.2 : 0.8) / std::max(waves, 0.5)) : us * std::ceil(waves) / waves;
+        if (!grows) return us * std::ceil(waves) / waves;
+        return us * std::max(1 + (s.tile_order == 1 ? 0.2 : 0.8) / waves, 2 / waves);  // the longest takes twice the mean
     };
     const int64_t heads = view.b * view.q_heads;
     return 6 + tail(q_us, ceil_div(view.q_len, s.q_rows()) * heads) +
