@@ -153,15 +153,18 @@ AUTOTUNE_API autotune_status autotune_finish(autotune_handle handle);
 
 /* ---- gemm: C = alpha op(A) op(B) + beta C ---- */
 
+/* Of elements. AUTOTUNE_DTYPE_DEFAULT, in a zero-initialised struct, is the type that the command takes where none is given: f16
+ * products with f32 accumulation, add of f32, attention of bf16. A tensor of autotune_problem has no default. */
 typedef enum autotune_dtype {
-    AUTOTUNE_F16 = 0,
-    AUTOTUNE_BF16 = 1,
-    AUTOTUNE_F32 = 2,
-    AUTOTUNE_F64 = 3,
-    AUTOTUNE_E4M3 = 4,
-    AUTOTUNE_E5M2 = 5,
-    AUTOTUNE_I32 = 6,
-    AUTOTUNE_I8 = 7,
+    AUTOTUNE_DTYPE_DEFAULT = 0,
+    AUTOTUNE_F16 = 1,
+    AUTOTUNE_BF16 = 2,
+    AUTOTUNE_F32 = 3,
+    AUTOTUNE_F64 = 4,
+    AUTOTUNE_E4M3 = 5,
+    AUTOTUNE_E5M2 = 6,
+    AUTOTUNE_I32 = 7,
+    AUTOTUNE_I8 = 8,
     AUTOTUNE_DTYPE_RANGE = -0x7fffffff - 1
 } autotune_dtype;
 typedef enum autotune_order {
@@ -172,14 +175,14 @@ typedef enum autotune_order {
 typedef enum autotune_beta { AUTOTUNE_BETA_ANY = 0, AUTOTUNE_BETA_ZERO = 1, AUTOTUNE_BETA_RANGE = -0x7fffffff - 1 } autotune_beta;
 
 /* op(A) is m x k, op(B) is k x n, C is m x n. A is stored m x k (k x m if trans_a), B k x n (n x k if trans_b), in `order`.
- * Zero-initialise it, set struct_size, the extents and the types. */
+ * Zero-initialise it, set struct_size, the extents and what is not usual. */
 typedef struct autotune_gemm_problem {
     size_t struct_size;         /* sizeof(autotune_gemm_problem) */
     int64_t m, n, k;            /* each >= 1 */
     int64_t batch;              /* 0 means 1 */
-    autotune_dtype ab_type;     /* of A and B */
-    autotune_dtype c_type;      /* of C */
-    autotune_dtype accumulator; /* AUTOTUNE_F32, or AUTOTUNE_F16 with f16 operands */
+    autotune_dtype ab_type;     /* of A and B; default AUTOTUNE_F16 */
+    autotune_dtype c_type;      /* of C; default ab_type */
+    autotune_dtype accumulator; /* default AUTOTUNE_F32; or AUTOTUNE_F16 with f16 operands */
     autotune_order order;
     int trans_a, trans_b;
     int64_t lda, ldb, ldc;                /* elements from one row (column, if column-major) to the next; 0: dense */
@@ -256,11 +259,11 @@ AUTOTUNE_API autotune_status autotune_tuned_gemm(autotune_handle handle, const a
 /* ---- add: c = a + b ---- */
 
 /* `length` elements each, without gaps; a matrix of contiguous rows is as long as all of them. Sums are rounded once.
- * Zero-initialise it, set struct_size, length and type. */
+ * Zero-initialise it, set struct_size, length and what is not usual. */
 typedef struct autotune_add_problem {
-    size_t struct_size; /* sizeof(autotune_add_problem) */
-    int64_t length;     /* 0 to 2^40 */
-    autotune_dtype type;
+    size_t struct_size;            /* sizeof(autotune_add_problem) */
+    int64_t length;                /* 0 to 2^40 */
+    autotune_dtype type;           /* default AUTOTUNE_F32 */
     int align_a, align_b, align_c; /* as in autotune_gemm_problem; autotune_tuned_add() looks at the addresses instead */
 } autotune_add_problem;
 
@@ -306,7 +309,7 @@ typedef struct autotune_attention_problem {
     int64_t kv_len;      /* 0: q_len */
     int64_t d;           /* head size: a multiple of 8 up to 256 */
     int64_t dv;          /* of V and O; 0: d */
-    autotune_dtype type; /* AUTOTUNE_BF16, AUTOTUNE_F16 or AUTOTUNE_F32 */
+    autotune_dtype type; /* AUTOTUNE_BF16, the default, AUTOTUNE_F16 or AUTOTUNE_F32 */
     int tf32;            /* 1: f32 is multiplied in tf32 */
     autotune_mask mask;
     int64_t left, right; /* of a window */

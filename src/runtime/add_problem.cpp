@@ -42,7 +42,7 @@ PlanKey AddAsk::key(std::uint64_t context_id) const noexcept {
 Problem AddAsk::problem(const Catalogue& catalogue) const {
     if (given_.length < 0 || given_.length > kLongest)
         refuse("length is " + std::to_string(given_.length) + "; it must be from 0 to 2^40");
-    const DType type = dtype_of(given_.type, "type");
+    const DType type = dtype_of(given_.type, "type", DType::f32);
     ProblemDescription described{.op = "add", .tensors = {}};
     constexpr std::array<const char*, 3> kNames = {"a", "b", "c"};
     for (std::size_t i = 0; i < kNames.size(); ++i) {

@@ -9,11 +9,16 @@ namespace autotune::runtime {
 }
 
 DType dtype_of(autotune_dtype type, const char* member) {
-    // The public enumeration has the numbers of ours.
-    static_assert(static_cast<int>(DType::f16) == AUTOTUNE_F16 && static_cast<int>(DType::i8) == AUTOTUNE_I8);
-    const auto number = static_cast<unsigned>(type);
+    // The public enumeration has the order of ours, behind the default.
+    static_assert(static_cast<int>(DType::f16) + 1 == AUTOTUNE_F16 && static_cast<int>(DType::i8) + 1 == AUTOTUNE_I8);
+    const auto number = static_cast<unsigned>(type) - 1;
     if (number < kDTypes.size()) return kDTypes[number].type;
+    if (type == AUTOTUNE_DTYPE_DEFAULT) refuse(std::string(member) + " is missing");
     refuse(std::string(member) + " is " + std::to_string(static_cast<int>(type)) + ", no value of autotune_dtype");
+}
+
+DType dtype_of(autotune_dtype type, const char* member, DType usual) {
+    return type == AUTOTUNE_DTYPE_DEFAULT ? usual : dtype_of(type, member);
 }
 
 int checked_align(int align, const std::string& name, std::int64_t element_bytes) {

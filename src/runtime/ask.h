@@ -69,7 +69,10 @@ struct GeneralKernel {
 
 [[noreturn]] void refuse(const std::string& message);
 
+// Refuses AUTOTUNE_DTYPE_DEFAULT too.
 DType dtype_of(autotune_dtype type, const char* member);
+// `usual` for AUTOTUNE_DTYPE_DEFAULT.
+DType dtype_of(autotune_dtype type, const char* member, DType usual);
 
 // The alignment that a tensor's member says: 0 means 16. `name` is the tensor's.
 int checked_align(int align, const std::string& name, std::int64_t element_bytes);

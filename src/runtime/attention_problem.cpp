@@ -66,10 +66,11 @@ DescribedAttention::DescribedAttention(const autotune_attention_problem& given, 
     problem_.op = is_backward ? "attention_bwd" : "attention";
     problem_.tensors = tensors_.data();
     problem_.attributes = attributes_.data();
-    add_tensor("q", given.type, queries, is_zero(given.q_strides) ? nullptr : given.q_strides);
-    add_tensor("k", given.type, keys, is_zero(given.k_strides) ? nullptr : given.k_strides);
-    add_tensor("v", given.type, values, is_zero(given.v_strides) ? nullptr : given.v_strides);
-    add_tensor("o", given.type, outputs, is_zero(given.o_strides) ? nullptr : given.o_strides);
+    const autotune_dtype type = given.type == AUTOTUNE_DTYPE_DEFAULT ? AUTOTUNE_BF16 : given.type;
+    add_tensor("q", type, queries, is_zero(given.q_strides) ? nullptr : given.q_strides);
+    add_tensor("k", type, keys, is_zero(given.k_strides) ? nullptr : given.k_strides);
+    add_tensor("v", type, values, is_zero(given.v_strides) ? nullptr : given.v_strides);
+    add_tensor("o", type, outputs, is_zero(given.o_strides) ? nullptr : given.o_strides);
     if (is_backward || given.has_lse != 0) {
         const std::int64_t strides[3] = {given.q_heads * q_rows, q_rows, 1};
         add_tensor("lse", AUTOTUNE_F32, {batch, given.q_heads, q_rows, 1}, strides);
@@ -82,10 +83,10 @@ DescribedAttention::DescribedAttention(const autotune_attention_problem& given, 
         add_integer("max_kv", kv_len);
     }
     if (is_backward) {
-        add_tensor("do", given.type, outputs, is_zero(given.o_strides) ? nullptr : given.o_strides);
-        add_tensor("dq", given.type, queries, is_zero(given.q_strides) ? nullptr : given.q_strides);
-        add_tensor("dk", given.type, keys, is_zero(given.k_strides) ? nullptr : given.k_strides);
-        add_tensor("dv", given.type, values, is_zero(given.v_strides) ? nullptr : given.v_strides);
+        add_tensor("do", type, outputs, is_zero(given.o_strides) ? nullptr : given.o_strides);
+        add_tensor("dq", type, queries, is_zero(given.q_strides) ? nullptr : given.q_strides);
+        add_tensor("dk", type, keys, is_zero(given.k_strides) ? nullptr : given.k_strides);
+        add_tensor("dv", type, values, is_zero(given.v_strides) ? nullptr : given.v_strides);
         add_word("deterministic", given.any_order != 0 ? "any" : "yes");
     }
     add_word("mask", mask_word(given.mask));

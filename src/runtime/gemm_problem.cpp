@@ -19,6 +19,13 @@ struct Matrix {
     DType type;
 };
 
+DType type_of_ab(const autotune_gemm_problem& given) {
+    return dtype_of(given.ab_type, "ab_type", DType::f16);
+}
+DType type_of_c(const autotune_gemm_problem& given) {
+    return dtype_of(given.c_type, "c_type", type_of_ab(given));
+}
+
 void check_members(const autotune_gemm_problem& given) {
     const std::pair<const char*, std::int64_t> extents[] = {{"m", given.m}, {"n", given.n}, {"k", given.k}};
     for (const auto& [name, value] : extents)
@@ -43,8 +50,8 @@ std::array<Matrix, 3> matrices_of(const autotune_gemm_problem& given) {
     a.ld = given.lda, a.stride = given.stride_a, a.align = given.align_a;
     b.ld = given.ldb, b.stride = given.stride_b, b.align = given.align_b;
     c.ld = given.ldc, c.stride = given.stride_c, c.align = given.align_c;
-    a.type = b.type = dtype_of(given.ab_type, "ab_type");
-    c.type = dtype_of(given.c_type, "c_type");
+    a.type = b.type = type_of_ab(given);
+    c.type = type_of_c(given);
     if (column) return {b, a, c};
     return {a, b, c};
 }
@@ -104,7 +111,7 @@ Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogu
         .op = "gemm",
         .tensors = {description("a", matrices[0], batch, trans_first), description("b", matrices[1], batch, trans_second),
                     description("c", matrices[2], batch, false)}};
-    described.attributes = {{"acc", std::string(to_string(dtype_of(given.accumulator, "accumulator")))},
+    described.attributes = {{"acc", std::string(to_string(dtype_of(given.accumulator, "accumulator", DType::f32)))},
                             {"layout", std::string(trans_first ? "t" : "n") + (trans_second ? "t" : "n")},
                             {"order", "row"},
                             {"beta", given.beta == AUTOTUNE_BETA_ZERO ? "zero" : "any"}};
@@ -159,8 +166,8 @@ std::optional<Problem> GemmAsk::with_word(const Catalogue& catalogue, const std:
 std::vector<Problem> GemmAsk::wider_problems(const Catalogue& catalogue) const {
     std::vector<Problem> wider;
     if (beta_ == AUTOTUNE_BETA_ZERO) wider.push_back(problem_of(AUTOTUNE_BETA_ANY, aligns_, catalogue));
-    const auto element = static_cast<unsigned>(size_bytes(dtype_of(given_.ab_type, "ab_type")));
-    const auto element_c = static_cast<unsigned>(size_bytes(dtype_of(given_.c_type, "c_type")));
+    const auto element = static_cast<unsigned>(size_bytes(type_of_ab(given_)));
+    const auto element_c = static_cast<unsigned>(size_bytes(type_of_c(given_)));
     wider.push_back(problem_of(AUTOTUNE_BETA_ANY, {element, element, element_c}, catalogue));
     return wider;
 }

@@ -34,6 +34,7 @@ std::string refusal(const autotune_add_problem& problem) {
 TEST(AddProblem, IsTheProblemThatTheCommandTunes) {
     EXPECT_EQ(key_of_problem(add(1048576)), "add dtype=f32 align=16,16,16 1048576");
     EXPECT_EQ(key_of_problem(add(7, AUTOTUNE_BF16)), "add dtype=bf16 align=16,16,16 7");
+    EXPECT_EQ(key_of_problem(add(7, AUTOTUNE_DTYPE_DEFAULT)), key_of_problem(add(7, AUTOTUNE_F32)));
 }
 
 TEST(AddProblem, TakesLengthsFromNothingToTwoToTheForty) {

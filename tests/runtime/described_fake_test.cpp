@@ -218,6 +218,8 @@ TEST(Described, SupportSaysYesOrWhyNotAndCompilesNothing) {
     EXPECT_THAT(refusal(handle, bad), HasSubstr("e4m3"));
     bad.tensors[0].type = static_cast<autotune_dtype>(99);
     EXPECT_THAT(refusal(handle, bad), HasSubstr("99, no value of autotune_dtype"));
+    bad.tensors[0].type = AUTOTUNE_DTYPE_DEFAULT;
+    EXPECT_THAT(refusal(handle, bad), HasSubstr("the type of tensor a is missing"));
     bad = product(48, 40, 32);
     bad.tensors[2].name = nullptr;
     EXPECT_THAT(refusal(handle, bad), HasSubstr("tensors[2].name is NULL"));

@@ -24,7 +24,6 @@ autotune_gemm_problem sample() {
     problem.m = 64;
     problem.n = 96;
     problem.k = 128;
-    problem.accumulator = AUTOTUNE_F32;
     return problem;
 }
 
@@ -52,6 +51,14 @@ void nothing(autotune_gemm_problem&) {}
 TEST(GemmProblem, IsTheProblemThatTheCommandTunes) {
     const Problem ours = made([](auto& p) { p.beta = AUTOTUNE_BETA_ZERO; });
     EXPECT_EQ(ours.key(), catalogue().problem({"hgemm", "64x96x128", {}}).key());
+}
+
+TEST(GemmProblem, CTakesTheTypeOfAAndBUnlessItHasItsOwn) {
+    EXPECT_EQ(made([](auto& p) { p.ab_type = AUTOTUNE_BF16; }).key(),
+              made([](auto& p) { p.ab_type = p.c_type = AUTOTUNE_BF16; }).key());
+    EXPECT_EQ(made([](auto& p) { p.accumulator = AUTOTUNE_F32; }).key(), made(nothing).key());
+    EXPECT_EQ(made([](auto& p) { p.accumulator = AUTOTUNE_F16; }).key(),
+              catalogue().problem({"hgemm_f16acc", "64x96x128", {{"beta", "any"}}}).key());
 }
 
 TEST(GemmProblem, OfAnyBetaIsTheCommandsWithAnyBeta) {
