@@ -22,9 +22,8 @@ class KeyHash {
         second_ ^= second_ >> 29;
     }
     void add(std::int64_t word) noexcept { add(static_cast<std::uint64_t>(word)); }
-    void add(const char* text) noexcept {
-        const std::size_t length = text == nullptr ? 0 : std::strlen(text);
-        add(static_cast<std::uint64_t>(length));
+    // REQUIRES: the length is added too.
+    void add(const char* text, std::size_t length) noexcept {
         for (std::size_t at = 0; at < length; at += sizeof(std::uint64_t)) {
             std::uint64_t word = 0;
             std::memcpy(&word, text + at, std::min(length - at, sizeof(word)));
@@ -38,24 +37,36 @@ class KeyHash {
     std::uint64_t first_ = 0x9e3779b97f4a7c15U, second_ = 0xd1342543de82ef95U;
 };
 
+std::uint64_t length_of(const char* text) noexcept {
+    return text == nullptr ? 0 : std::strlen(text);
+}
+
 template <typename Element>
-const void* element_at(const Element* first, std::size_t index) noexcept {
-    return reinterpret_cast<const char*>(first) + index * first->struct_size;
+const Element* element_at(const Element* first, std::size_t index) noexcept {
+    return reinterpret_cast<const Element*>(reinterpret_cast<const char*>(first) + index * first->struct_size);
+}
+
+// The caller's element itself where it is as large as ours, else what we know of it, in `copy`. Null for a size that cannot be.
+template <typename Element>
+const Element* known_element(const Element* element, Element& copy) noexcept {
+    if (element->struct_size == sizeof(Element)) return element;
+    copy = {};
+    return copy_versioned(&copy, sizeof(copy), element) ? &copy : nullptr;
 }
 
 // Every element says its size, and all say the same.
 template <typename Element>
-void check_array(const Element* first, std::size_t count, const std::string& member) {
+void check_array(const Element* first, std::size_t count, const char* name) {
     if (count == 0) return;
-    if (first == nullptr) refuse("problem." + member + " is NULL, but its count is " + std::to_string(count));
+    const auto member = [&](std::size_t i) { return std::string("problem.") + name + "[" + std::to_string(i) + "]"; };
+    if (first == nullptr) refuse(std::string("problem.") + name + " is NULL, but its count is " + std::to_string(count));
     for (std::size_t i = 0; i < count; ++i) {
-        Element known = {};
-        const auto* element = static_cast<const Element*>(element_at(first, i));
-        const bool is_known = element->struct_size == first->struct_size && copy_versioned(&known, sizeof(known), element);
-        if (!is_known)
-            refuse("problem." + member + "[" + std::to_string(i) + "].struct_size must be that of the struct, here " +
-                   std::to_string(sizeof(Element)) + " bytes");
-        if (known.name == nullptr) refuse("problem." + member + "[" + std::to_string(i) + "].name is NULL");
+        Element copy;
+        const Element* const element = element_at(first, i);
+        const Element* const known = element->struct_size == first->struct_size ? known_element(element, copy) : nullptr;
+        if (known == nullptr)
+            refuse(member(i) + ".struct_size must be that of the struct, here " + std::to_string(sizeof(Element)) + " bytes");
+        if (known->name == nullptr) refuse(member(i) + ".name is NULL");
     }
 }
 
@@ -111,40 +122,42 @@ GivenProblem::GivenProblem(const autotune_problem* given) {
     check_array(given_.attributes, given_.attribute_count, "attributes");
 }
 
-autotune_tensor GivenProblem::tensor(std::size_t index) const noexcept {
-    autotune_tensor known = {};
-    copy_versioned(&known, sizeof(known), element_at(given_.tensors, index));
-    return known;
+const autotune_tensor& GivenProblem::tensor(std::size_t index, autotune_tensor& copy) const noexcept {
+    return *known_element(element_at(given_.tensors, index), copy);
 }
 
-autotune_attribute GivenProblem::attribute(std::size_t index) const noexcept {
-    autotune_attribute known = {};
-    copy_versioned(&known, sizeof(known), element_at(given_.attributes, index));
-    return known;
+const autotune_attribute& GivenProblem::attribute(std::size_t index, autotune_attribute& copy) const noexcept {
+    return *known_element(element_at(given_.attributes, index), copy);
 }
 
 PlanKey DescribedAsk::key(std::uint64_t context_id) const noexcept {
     KeyHash hash;
-    hash.add(given_.op().data());
+    const auto byte = [](auto value) { return std::min<std::uint64_t>(static_cast<std::uint64_t>(value), 0xffU); };
+    hash.add(std::uint64_t{given_.op().size()});
+    hash.add(given_.op().data(), given_.op().size());
     for (std::size_t i = 0; i < given_.tensor_count(); ++i) {
-        const autotune_tensor tensor = given_.tensor(i);
-        hash.add(tensor.name);
-        hash.add(static_cast<std::int64_t>(tensor.type));
-        hash.add(static_cast<std::int64_t>(tensor.rank));
+        autotune_tensor copy;
+        const autotune_tensor& tensor = given_.tensor(i, copy);
+        const std::uint64_t name_length = length_of(tensor.name);
+        const std::uint64_t align = addresses_.empty() ? byte(tensor.align == 0 ? 16 : tensor.align) : 0;
+        hash.add(name_length << 24 | align << 16 | byte(tensor.rank) << 8 | byte(tensor.type));
+        hash.add(tensor.name, name_length);
         for (int d = 0; d < std::clamp(tensor.rank, 0, AUTOTUNE_MAX_DIMS); ++d) {
             hash.add(tensor.extents[d]);
             hash.add(tensor.strides[d]);
         }
-        if (addresses_.empty()) hash.add(static_cast<std::int64_t>(tensor.align == 0 ? 16 : tensor.align));
     }
     for (const void* address : addresses_) hash.add(static_cast<std::uint64_t>(alignment_of(address)));
     for (std::size_t i = 0; i < given_.attribute_count(); ++i) {
-        const autotune_attribute attribute = given_.attribute(i);
-        hash.add(attribute.name);
-        hash.add(static_cast<std::int64_t>(attribute.kind));
-        hash.add(attribute.word);
-        hash.add(attribute.integer);
-        hash.add(std::bit_cast<std::uint64_t>(attribute.number));
+        autotune_attribute copy;
+        const autotune_attribute& attribute = given_.attribute(i, copy);
+        const std::uint64_t name_length = length_of(attribute.name);
+        const std::uint64_t word_length = attribute.kind == AUTOTUNE_ATTRIBUTE_WORD ? length_of(attribute.word) : 0;
+        hash.add(word_length << 36 | name_length << 8 | byte(attribute.kind));
+        hash.add(attribute.name, name_length);
+        hash.add(attribute.word, word_length);
+        if (attribute.kind == AUTOTUNE_ATTRIBUTE_INTEGER) hash.add(attribute.integer);
+        if (attribute.kind == AUTOTUNE_ATTRIBUTE_NUMBER) hash.add(std::bit_cast<std::uint64_t>(attribute.number));
     }
     return {{context_id, hash.first(), hash.second(), kIsDescribed | (addresses_.empty() ? 0U : 1U)}};
 }
@@ -164,10 +177,12 @@ TensorDescription DescribedAsk::description(const Op& op, const autotune_tensor&
 
 ProblemDescription DescribedAsk::whole_description(const Op& op) const {
     ProblemDescription description{.op = std::string(given_.op()), .tensors = {}};
+    autotune_tensor tensor;
     for (std::size_t i = 0; i < given_.tensor_count(); ++i)
-        description.tensors.push_back(this->description(op, given_.tensor(i)));
+        description.tensors.push_back(this->description(op, given_.tensor(i, tensor)));
+    autotune_attribute attribute;
     for (std::size_t i = 0; i < given_.attribute_count(); ++i)
-        description.attributes.push_back(attribute_of(given_.attribute(i)));
+        description.attributes.push_back(attribute_of(given_.attribute(i, attribute)));
     return description;
 }
 

@@ -21,9 +21,9 @@ class GivenProblem {
     std::string_view op() const noexcept { return given_.op; }
     std::size_t tensor_count() const noexcept { return given_.tensor_count; }
     std::size_t attribute_count() const noexcept { return given_.attribute_count; }
-    // By position in the caller's array, whose elements are as large as the caller's struct says.
-    autotune_tensor tensor(std::size_t index) const noexcept;
-    autotune_attribute attribute(std::size_t index) const noexcept;
+    // By position in the caller's array, whose elements are as large as the caller's struct says: those themselves, or `copy`.
+    const autotune_tensor& tensor(std::size_t index, autotune_tensor& copy) const noexcept;
+    const autotune_attribute& attribute(std::size_t index, autotune_attribute& copy) const noexcept;
 
   private:
     autotune_problem given_{};
