@@ -127,9 +127,10 @@ Config usual_config(const View& view) {
     return config_of({threads, per_row, cluster, 0, 0, 1, 0, 0, 0, 1, 0, 0});
 }
 
-// Four accesses a thread, three tiles ahead; more than 64 KiB of a row are shared by a cluster.
-Config drained_config(const View& view) {
-    constexpr std::int64_t kHeld = 4, kRowOfBlock = 64 * 1024 / kAccessBytes, kStages = 3;
+// Eight accesses a thread; more than 64 KiB of a row are shared by a cluster. Blocks that stay end apart, so there are several
+// fillings of them; a cluster would fill its rings anew for longer than that is worth.
+Config drained_config(const View& view, const Device& device) {
+    constexpr std::int64_t kHeld = 8, kRowOfBlock = 64 * 1024 / kAccessBytes, kMostWaves = 8;
     const std::int64_t accesses = row_accesses(view);
     std::int64_t cluster = 1;
     while (softmax::ceil_div(accesses, cluster) > kRowOfBlock && cluster < 8) cluster *= 2;
@@ -137,10 +138,14 @@ Config drained_config(const View& view) {
     std::int64_t per_row = 8;
     while (per_row * kHeld < share && per_row < 1024) per_row *= 2;
     const std::int64_t threads = cluster > 1 ? per_row : std::max<std::int64_t>(per_row, 128);
-    return config_of({threads, per_row, cluster, kHeld, 1, 1, 0, 0, 0, kStages, 1, 0});
+    const std::int64_t blocks = softmax::ceil_div(view.rows, threads / per_row) * cluster;
+    std::int64_t waves = cluster > 1 ? 1 : kMostWaves;
+    while (waves > 0 && blocks < 2 * waves * device.identity.sm_count) waves /= 2;
+    const std::int64_t stages = waves == 0 ? 1 : cluster > 1 ? 3 : 2;
+    return config_of({threads, per_row, cluster, kHeld, 1, 1, 0, 0, 0, stages, waves, 0});
 }
 
-std::vector<NamedConfig> named_configs(const View& view) {
+std::vector<NamedConfig> named_configs(const View& view, const Device& device) {
     Config rings = usual_config(view);
     rings.set("stages", 2);
     rings.set("waves", 1);
@@ -154,7 +159,7 @@ std::vector<NamedConfig> named_configs(const View& view) {
             {"bulk_stage2", rings},
             {"bulk_stage2_store", stored},
             {"bulk_cluster4", clusters},
-            {"bulk_drained", drained_config(view)}};
+            {"bulk_drained", drained_config(view, device)}};
 }
 
 std::int64_t resident_blocks(const Config& c, const View& view, const Device& device) {
@@ -207,11 +212,13 @@ class SoftmaxBulk final : public StructuredFamily {
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }
-    Config usual_config(const SearchSpace&, const Problem& problem, const Device&) const override {
-        return autotune::usual_config(View(problem));
+    Config usual_config(const SearchSpace& space, const Problem& problem, const Device& device) const override {
+        const View view(problem);
+        const Config drained = drained_config(view, device);
+        return space.contains(drained) ? drained : autotune::usual_config(view);
     }
-    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
-        return autotune::named_configs(View(problem));
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
+        return autotune::named_configs(View(problem), device);
     }
 };
 

@@ -136,7 +136,9 @@ std::int64_t power_from(std::int64_t value, std::int64_t most) {
 
 Config usual_config(const View& view) {
     const Widths widths(view);
-    const std::int64_t per_row = power_from(softmax::ceil_div(widths.accesses, 4), 1024);
+    // An access a lane, as far as a warp goes; then four.
+    const std::int64_t per_row =
+        std::max(power_from(widths.accesses, 32), power_from(softmax::ceil_div(widths.accesses, 4), 1024));
     const std::int64_t threads = std::max<std::int64_t>(per_row, view.rows * per_row >= 128 ? 128 : 32);
     const std::int64_t held =
         std::min<std::int64_t>(power_from(softmax::ceil_div(widths.accesses, per_row), 16), threads == 1024 ? 4 : 8);

@@ -7,6 +7,7 @@ usage: tools/scripts/rivals/softmax.py [--shapes FILE | --shape RxC --dtype bf16
 A line of --shapes is one of `autotune sweep`: 8192x4096 op=softmax dtype=bf16. Lines with other options are passed over.
 """
 import argparse
+import concurrent.futures
 import json
 import math
 import pathlib
@@ -40,15 +41,19 @@ class Rows:
         return ((self.y[0][:64].double() - right).norm() / right.norm()).item()
 
 
-def ours(rows, dtype):
-    """The launch of each set, and the plan."""
-    shape = tuple(rows.x[0].shape)
+def plan_of(shape, dtype, has_lse):
     tensors = {"x": autotune.Tensor(dtype, shape), "y": autotune.Tensor(dtype, shape)}
-    if rows.lse is not None:
+    if has_lse:
         tensors["lse"] = autotune.Tensor("f32", shape[:1])
-    plan = autotune.default_handle().plan(autotune.Problem("softmax", tensors, {}))
+    torch.cuda.set_device(0)  # threads have no context of their own
+    torch.zeros(1, device="cuda")
+    return autotune.default_handle().plan(autotune.Problem("softmax", tensors, {}))
+
+
+def ours(rows, plan):
+    """The launch of each set."""
     launches = [plan.bind(x, y, rows.lse) for x, y in zip(rows.x, rows.y)]
-    return [lambda launch=launch: launch(torch.cuda.current_stream().cuda_stream) for launch in launches], plan
+    return [lambda launch=launch: launch(torch.cuda.current_stream().cuda_stream) for launch in launches]
 
 
 def graph_of(calls, pairs, filler):
@@ -70,9 +75,9 @@ def time_us(graph):
     return begin.elapsed_time(end) * 1e3
 
 
-def compare(shape, dtype, options):
+def compare(shape, dtype, plan, options):
     rows = Rows(*shape, dtype, options.lse)
-    mine, plan = ours(rows, dtype)
+    mine = ours(rows, plan)
     contestants = {"autotune": mine,
                    "torch": [lambda x=x, y=y: torch.softmax(x, -1, out=y) for x, y in zip(rows.x, rows.y)],
                    "copy": [lambda x=x, y=y: torch.add(x, 1, out=y) for x, y in zip(rows.x, rows.y)],
@@ -123,10 +128,12 @@ def main():
     torch.zeros(1, device="cuda")
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, CUDA {torch.version.cuda}")
     print(f"{'shape':>14} {'type':>4} {'ours us':>9} {'torch us':>9} {'copy us':>9}  torch and copy over ours")
+    with concurrent.futures.ThreadPoolExecutor() as compilers:
+        plans = list(compilers.map(lambda problem: plan_of(*problem, options.lse), problems))
     rows = []
-    for shape, dtype in problems:
+    for (shape, dtype), plan in zip(problems, plans):
         try:
-            row = compare(shape, dtype, options)
+            row = compare(shape, dtype, plan, options)
         except Exception as error:  # a shape that this card has no memory for
             print(f"{'x'.join(map(str, shape)):>14} {dtype:>4}  failed: {str(error).splitlines()[0][:120]}", flush=True)
             continue
