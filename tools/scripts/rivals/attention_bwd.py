@@ -171,10 +171,9 @@ def seven(options):
     print(f"{time.time() - STARTED:.1f} s: ready", flush=True)
     fa3 = {problem: {} for problem in PROBLEMS}
     for turn in range(options.turns):
-        if time.time() - STARTED > options.seconds:
-            break
         for race in races.values():
-            race.turn(options.rounds)
+            if turn == 0 or time.time() - STARTED < options.seconds:
+                race.turn(options.rounds)
         if options.fa3 and turn == 0:
             fa3_times(options.fa3, fa3)
     rows = []
