@@ -535,7 +535,7 @@ class PatchedAttention(Gpu):
                     self.step()
         wanted = [problem for problem in at.misses() if problem.op.startswith("attention")]
         if wanted:
-            swept = autotune.sweep(wanted, budget="5s,16t")
+            swept = autotune.sweep(wanted, budget="3s,6t")
             self.assertLessEqual({item.state for item in swept.items}, {"tuned", "fresh"}, swept.items)
             at.refresh()
         at.clear_misses()
