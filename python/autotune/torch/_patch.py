@@ -12,7 +12,7 @@ from ._engine import Described, Gemm, Key, must_be_deterministic, tensor_of
 from ._ops import Function, _key
 from ._race import race_queued, ratio
 from ..command import run_json
-from ..errors import Error
+from ..errors import Error, InvalidArgument, NoKernel
 from ..handle import Plan
 from ..problem import Problem, Tensor
 
@@ -124,7 +124,10 @@ class Patch:
                 _misses[problem] += 1
                 return None
             plan = _engine.plan_of(problem, index)
-        except Error:  # no problem of ours, or no kernel of it can be had here
+        except (InvalidArgument, NoKernel):  # no problem of ours
+            return None
+        except Error as error:
+            warnings.warn(f"autotune.torch.patch() leaves {problem} to aten, though a winner is on record: {error}", RuntimeWarning, stacklevel=2)
             return None
         info = plan.info
         if info.origin not in ("exact", "shipped"):

@@ -5,6 +5,7 @@ import os
 import pathlib
 import tempfile
 import unittest
+import warnings
 from unittest import mock
 
 import torch
@@ -226,6 +227,18 @@ class Rule(unittest.TestCase):
             self.info = dataclasses.replace(self.info, origin=origin)
             self.assertFalse(self.is_taken(self.patch()))
         self.assertEqual(at.misses(), {self.PROBLEM: 3})
+
+    def test_a_winner_that_cannot_be_had_is_atens_and_a_warning(self):
+        for failure in (autotune.CompileFailed("no NVRTC"), autotune.DriverError("cuLibraryLoadData")):
+            with (
+                mock.patch.object(_patch._engine, "plan_of", mock.Mock(side_effect=failure)),
+                self.assertWarnsRegex(RuntimeWarning, f"leaves Problem.* to aten, though a winner is on record: {failure}"),
+            ):
+                self.assertFalse(self.is_taken(self.patch()))
+        with mock.patch.object(_patch._engine, "plan_of", mock.Mock(side_effect=autotune.NoKernel("no family"))), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertFalse(self.is_taken(self.patch()))
+        self.assertEqual(at.misses(), {})
 
     def test_what_is_not_wanted_is_neither_taken_nor_a_miss(self):
         self.assertFalse(self.is_taken(self.patch(only=lambda problem: problem.op != "gemm")))
