@@ -92,6 +92,9 @@ struct BlockScales {
 constexpr int scale_lines = swap_ab ? block_n : block_m;
 constexpr u32 scale_stage_bytes = scale_mode == 3 ? (scale_lines + 4) * 4 : 0;
 
+// Whether tiles begin within blocks of scales, or at least end in the next one.
+constexpr int in_blocks = swap_ab ? block_m : block_n;
+constexpr bool lies_across_blocks = scale_mode == 3 && in_blocks % scale_block != 0 && scale_block % in_blocks != 0;
 // The elements of a tile before its first whole block of scales.
 __device__ __forceinline__ int place_in_block(const Tile& tile) { return (swap_ab ? tile.m0 : tile.n0) % scale_block; }
 

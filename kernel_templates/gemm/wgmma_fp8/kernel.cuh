@@ -281,22 +281,23 @@ struct Divisor {
     }
 };
 
-// The tiles of one ping-pong group, in the order of gemm/hopper_schedule.cuh. K is not divided, so that what comes next is an addition: the
-// general schedule's branches and divisions took a quarter of a group's time (8192x8192x512, H200).
-class WholeTiles {
+// The order of gemm/hopper_schedule.cuh for math groups: where K is not divided what comes next is an addition, and no tile's place takes a division. The
+// general schedule's branches and divisions took a quarter of a group's time (8192x8192x512, H200). A ping-pong group has every second tile, whole.
+class Order {
   public:
-    __device__ __forceinline__ WholeTiles(const Shape& shape, int rank, int group)
-        : s(shape), rank_(rank), next_(cluster_index() + group * cluster_count()), strip_(shape.group * slow_count()),
-          group_(shape.group), last_(last_width()) {}
+    __device__ __forceinline__ Order(const Shape& shape, int rank, int group)
+        : general(shape, rank), s(shape), rank_(rank), next_(cluster_index() + (pingpong ? group : 0) * cluster_count()),
+          strip_(shape.group * slow_count()), group_(shape.group), last_(last_width()) {}
 
     __device__ __forceinline__ bool next(Work& work) {
+        if (!pingpong && (cluster_k > 1 || s.split_k != 1)) return general.next(work);
         if (next_ >= s.tiles()) return false;
         work = {next_, 0, s.steps(), 0, 1, 0};
-        next_ += math_groups * cluster_count();
+        next_ += (pingpong ? math_groups : 1) * cluster_count();
         return true;
     }
     __device__ __forceinline__ Tile tile(const Work& work) const {
-        if (s.raster == 2 || s.batch > 1) return Schedule(s, rank_).tile(work);
+        if (cluster_k > 1 || s.raster == 2 || s.batch > 1) return general.tile(work);
         const int strip = strip_.of(work.index);
         const int in_strip = work.index - strip * static_cast<int>(strip_.by);
         const bool is_last = fast_count() - strip * s.group < s.group;
@@ -305,6 +306,8 @@ class WholeTiles {
         return {((s.raster == 1 ? slow : fast) * cluster_m + rank_ % cluster_m) * block_m,
                 ((s.raster == 1 ? fast : slow) * cluster_n + rank_ / cluster_m) * block_n, 0, work.index * sharing_blocks + rank_};
     }
+
+    Schedule general;
 
   private:
     __device__ __forceinline__ int fast_count() const { return s.raster == 1 ? s.tiles_n : s.tiles_m; }
@@ -439,10 +442,15 @@ struct Walk {
 
     // The products of each stage's 128 k are added in f32, with their scales; a band at a time, so that one set of registers takes the
     // products. Another math group's multiplications run under the additions.
-    __device__ __forceinline__ void promote(Sums& acc, u32 scales, int place, int row0, const Work& work, int group) {
+    // What `prepare` does runs under the last multiplications.
+    template <typename Prepare>
+    __device__ __forceinline__ void promote(Sums& acc, u32 scales, int place, int row0, const Work& work, int group, Prepare prepare) {
 #pragma unroll
         for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
-        if (work.steps == 0) return;
+        if (work.steps == 0) {
+            prepare();
+            return;
+        }
         float products[accumulators];
         StepScales<1> factors;
         // Groups that begin together share the tensor cores, end together, and leave them idle while both add; the order of a tile's start lasts.
@@ -466,22 +474,22 @@ struct Walk {
         const int stage = uniform(at.stage);
         add_all_but_last(acc, products, factors, stage, scales, place, row0);
         at.next(ring.stages);
+        prepare();
         wgmma_wait<0>();
         let_go(stage);
         factors.add(acc[bands - 1], products, bands - 1);
     }
 };
 
-// `schedule`: a Schedule, or of ping-pong groups WholeTiles.
-template <class Order>
-__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order schedule, const Output& out, const Scales& scales, const Areas& areas,
-                                        int group, int rank) {
+__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Scales& scales, const Areas& areas, int group,
+                                        int rank) {
     const int lane = threadIdx.x % 32;
     const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
     Sums acc;
     Walk walk{ring, lane, shares_with(lane, rank), {}};
     Work work;
     u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+    Order schedule(s, rank, group);
     const Skip others(pingpong ? (math_groups - 1) * s.steps() : 0, ring.stages);
     if (pingpong && group > 0) walk.at.skip(group * s.steps(), ring.stages);
     while (schedule.next(work)) {
@@ -502,12 +510,13 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
             for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
         }
         if constexpr (promotes || cluster_k > 1) read_early();
+        Tile tile;
         if constexpr (promotes) {
-            const int place = scale_mode == 3 ? place_in_block(schedule.tile(work)) : 0;
+            const int place = lies_across_blocks ? place_in_block(schedule.tile(work)) : 0;
             if constexpr (product_sets == 2)
                 walk.promote_in_turns(acc, areas.scales, place, row0, work);
             else
-                walk.promote(acc, areas.scales, place, row0, work, group);
+                walk.promote(acc, areas.scales, place, row0, work, group, [&] { tile = schedule.tile(work); });
         } else if constexpr (cluster_k > 1) {
             last = walk.accumulate(acc, row0, work.steps, [] {});
         } else {
@@ -515,19 +524,19 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
         if (pingpong) others.move(walk.at, ring.stages);
-        const Tile tile = schedule.tile(work);  // its divisions run under the last multiplications
+        if constexpr (!promotes || product_sets == 2) tile = schedule.tile(work);  // its divisions run under the last multiplications
         if constexpr (!promotes) {
             wgmma_wait<0>();
             if (cluster_k == 1 || work.steps > 0) walk.let_go(last);
         }
         if constexpr (reduce_kernel) {
-            leave_part(out, schedule, work, group, acc);
+            leave_part(out, schedule.general, work, group, acc);
             continue;
         }
         if constexpr (cluster_k > 1) {
             exchange(areas.received, areas.exchange, rank, acc);
         } else if constexpr (!pingpong) {
-            if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
+            if (work.parts > 1 && !combine(out, schedule.general, work, tile.number, group, areas.flag, acc)) continue;
         }
         factors.publish(areas.columns, 1 + group);
         if (tma_store && (!reads_c || out.beta == 0.0f))
@@ -613,10 +622,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         const int math_group = warpgroup - 1;
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, block_scales, received,
                           exchanged};
-        if constexpr (pingpong)
-            consume(ring, shape, WholeTiles(shape, rank, math_group), out, scales, areas, math_group, rank);
-        else
-            consume(ring, shape, Schedule(shape, rank), out, scales, areas, math_group, rank);
+        consume(ring, shape, out, scales, areas, math_group, rank);
     }
 }
 
