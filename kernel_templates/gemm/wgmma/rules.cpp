@@ -91,15 +91,16 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
                       return s.store_buffers <= 2 || (s.tma_store == 1 && s.pingpong == 0 && s.cluster_k == 1 &&
                                                       s.block_n / s.span_c() == s.store_buffers);
                   })});
-    to.push_back({"one buffer is for tiles whose ring it makes deeper than two leave it, which is less than 256 k",
-                  {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_k", "tma_store", "store_buffers"},
-                  rule([=](const Shape& s) {
-                      if (s.store_buffers != 1) return true;
-                      Shape with_two = s;
-                      with_two.store_buffers = 2;
-                      const int64_t left = deepest_ring(with_two, device);
-                      return s.tma_store == 1 && left * s.step_bytes() < 512 && left < deepest_ring(s, device);
-                  })});
+    to.push_back(
+        {"one buffer is for tiles whose ring it makes deeper than two leave it, which is less than 256 k",
+         {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_k", "swap_ab", "tma_store", "store_buffers"},
+         rule([=](const Shape& s) {
+             if (s.store_buffers != 1) return true;
+             Shape with_two = s;
+             with_two.store_buffers = 2;
+             const int64_t left = deepest_ring(with_two, device);
+             return s.tma_store == 1 && left * s.step_bytes() < 512 && left < deepest_ring(s, device);
+         })});
     to.push_back({"outputs that TMA can store are, but for small ones and blocks that divide K",
                   {"cluster_k", "tma_store", "reduce_kernel"},
                   rule([=](const Shape& s) {
@@ -153,8 +154,8 @@ bool leaves_room_for_the_next_kernel(const Shape& s, const Device& device) {
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = rules_on<Shape>(g);
-    const std::vector<std::string> tile = {"block_m",   "block_n",   "block_k",       "math_groups", "pingpong",
-                                           "cluster_k", "tma_store", "store_buffers", "stages"};
+    const std::vector<std::string> tile = {"block_m",   "block_n", "block_k",   "math_groups",   "pingpong",
+                                           "cluster_k", "swap_ab", "tma_store", "store_buffers", "stages"};
     to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
                       return s.step_bytes() <= 128 || s.block_k < 2 * g.k;
                   })});
