@@ -281,23 +281,22 @@ struct Divisor {
     }
 };
 
-// The order of gemm/hopper_schedule.cuh for math groups: where K is not divided what comes next is an addition, and no tile's place takes a division. The
-// general schedule's branches and divisions took a quarter of a group's time (8192x8192x512, H200). A ping-pong group has every second tile, whole.
-class Order {
+// The order of gemm/hopper_schedule.cuh where K is not divided: what comes next is an addition, and no tile's place takes a division. The general
+// schedule's branches and divisions took a quarter of a ping-pong group's time (8192x8192x512, H200). Of such groups each has every second tile.
+class WholeTiles {
   public:
-    __device__ __forceinline__ Order(const Shape& shape, int rank, int group)
-        : general(shape, rank), s(shape), rank_(rank), next_(cluster_index() + (pingpong ? group : 0) * cluster_count()),
-          strip_(shape.group * slow_count()), group_(shape.group), last_(last_width()) {}
+    __device__ __forceinline__ WholeTiles(const Shape& shape, int rank, int group)
+        : s(shape), rank_(rank), next_(cluster_index() + (pingpong ? group : 0) * cluster_count()), strip_(shape.group * slow_count()),
+          group_(shape.group), last_(last_width()) {}
 
     __device__ __forceinline__ bool next(Work& work) {
-        if (!pingpong && (cluster_k > 1 || s.split_k != 1)) return general.next(work);
         if (next_ >= s.tiles()) return false;
         work = {next_, 0, s.steps(), 0, 1, 0};
         next_ += (pingpong ? math_groups : 1) * cluster_count();
         return true;
     }
     __device__ __forceinline__ Tile tile(const Work& work) const {
-        if (cluster_k > 1 || s.raster == 2 || s.batch > 1) return general.tile(work);
+        if (s.raster == 2 || s.batch > 1) return Schedule(s, rank_).tile(work);
         const int strip = strip_.of(work.index);
         const int in_strip = work.index - strip * static_cast<int>(strip_.by);
         const bool is_last = fast_count() - strip * s.group < s.group;
@@ -307,8 +306,6 @@ class Order {
                 ((s.raster == 1 ? fast : slow) * cluster_n + rank_ / cluster_m) * block_n, 0, work.index * sharing_blocks + rank_};
     }
 
-    Schedule general;
-
   private:
     __device__ __forceinline__ int fast_count() const { return s.raster == 1 ? s.tiles_n : s.tiles_m; }
     __device__ __forceinline__ int slow_count() const { return s.raster == 1 ? s.tiles_m : s.tiles_n; }
@@ -317,6 +314,23 @@ class Order {
     const Shape& s;
     int rank_, next_;
     Divisor strip_, group_, last_;
+};
+
+// The same, and the general schedule where K is divided.
+class AnyTiles {
+  public:
+    __device__ __forceinline__ AnyTiles(const Shape& shape, int rank) : general(shape, rank), s_(shape), whole_(shape, rank, 0) {}
+    __device__ __forceinline__ bool next(Work& work) {
+        if (cluster_k > 1 || s_.split_k != 1) return general.next(work);
+        return whole_.next(work);
+    }
+    __device__ __forceinline__ Tile tile(const Work& work) const { return cluster_k > 1 ? general.tile(work) : whole_.tile(work); }
+
+    Schedule general;
+
+  private:
+    const Shape& s_;
+    WholeTiles whole_;
 };
 
 // What the ring's position does while the other ping-pong groups have their tiles.
@@ -481,15 +495,16 @@ struct Walk {
     }
 };
 
-__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Scales& scales, const Areas& areas, int group,
-                                        int rank) {
+// `schedule`: WholeTiles of ping-pong groups, or AnyTiles.
+template <class Order>
+__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order schedule, const Output& out, const Scales& scales, const Areas& areas,
+                                        int group, int rank) {
     const int lane = threadIdx.x % 32;
     const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
     Sums acc;
     Walk walk{ring, lane, shares_with(lane, rank), {}};
     Work work;
     u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
-    Order schedule(s, rank, group);
     const Skip others(pingpong ? (math_groups - 1) * s.steps() : 0, ring.stages);
     if (pingpong && group > 0) walk.at.skip(group * s.steps(), ring.stages);
     while (schedule.next(work)) {
@@ -510,13 +525,13 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
         }
         if constexpr (promotes || cluster_k > 1) read_early();
-        Tile tile;
+        Tile place_of_promoted;
         if constexpr (promotes) {
             const int place = lies_across_blocks ? place_in_block(schedule.tile(work)) : 0;
             if constexpr (product_sets == 2)
                 walk.promote_in_turns(acc, areas.scales, place, row0, work);
             else
-                walk.promote(acc, areas.scales, place, row0, work, group, [&] { tile = schedule.tile(work); });
+                walk.promote(acc, areas.scales, place, row0, work, group, [&] { place_of_promoted = schedule.tile(work); });
         } else if constexpr (cluster_k > 1) {
             last = walk.accumulate(acc, row0, work.steps, [] {});
         } else {
@@ -524,7 +539,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
         if (pingpong) others.move(walk.at, ring.stages);
-        if constexpr (!promotes || product_sets == 2) tile = schedule.tile(work);  // its divisions run under the last multiplications
+        // Its divisions run under the last multiplications.
+        const Tile tile = promotes && product_sets == 1 ? place_of_promoted : schedule.tile(work);
         if constexpr (!promotes) {
             wgmma_wait<0>();
             if (cluster_k == 1 || work.steps > 0) walk.let_go(last);
@@ -622,7 +638,10 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         const int math_group = warpgroup - 1;
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, block_scales, received,
                           exchanged};
-        consume(ring, shape, out, scales, areas, math_group, rank);
+        if constexpr (pingpong)
+            consume(ring, shape, WholeTiles(shape, rank, math_group), out, scales, areas, math_group, rank);
+        else
+            consume(ring, shape, AnyTiles(shape, rank), out, scales, areas, math_group, rank);
     }
 }
 
