@@ -72,7 +72,7 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 1480.0;
     const double inside = clocks / (device.clock_mhz * 0.9);
     const double bytes = static_cast<double>((g.m * g.k + g.k * g.n + (g.reads_c ? 2 : 1) * g.m * g.n) * g.batch * 2);
-    const double memory = 1.59 + bytes / (device.memory_gb_per_s * 0.9 * 1e3);
+    const double memory = 2.1 + bytes / (device.memory_gb_per_s * 0.9 * 1e3);
     const double alone = 0.54 + (s.pdl != 0 ? 0.07 : 0.0) + std::pow(std::pow(inside, 4) + std::pow(memory, 4), 0.25);
     // The power limit leaves large products three fifths of the rate; small ones end before it matters.
     const double mac = static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch);
