@@ -200,6 +200,8 @@ class Function {
     // Allows at least `bytes` of dynamic shared memory, to all launches of this code; never less than before. Throws
     // DriverError{refused} above the device's opt-in limit.
     void allow_dynamic_smem(std::size_t bytes) const;
+    // Allows clusters of more than 8 blocks, which not every device of an architecture has room for.
+    void allow_large_clusters() const;
     // Resident blocks per SM for this launch shape.
     int blocks_per_sm(int threads, std::size_t dynamic_smem_bytes) const;
     // Makes the driver load the code now, so that a later launch loads nothing.

@@ -18,6 +18,11 @@ bool is_cluster(const Dim3& cluster) {
     return cluster.x * cluster.y * cluster.z > 1;
 }
 
+bool is_large_cluster(const Dim3& cluster) {
+    constexpr std::uint32_t kMostPortableBlocks = 8;
+    return cluster.x * cluster.y * cluster.z > kMostPortableBlocks;
+}
+
 // The driver would refuse such a launch only when it is enqueued; here it is refused where the code is loaded.
 void check_fits(const Driver& driver, const LaunchStep& step, const Function::Info& info) {
     const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
@@ -35,6 +40,11 @@ struct Library::Ready {
         Function function;
         Function::Info info;
         std::size_t dynamic_smem_bytes;
+        bool allows_large_clusters;
+
+        bool is_ready_for(const LaunchStep& step) const {
+            return step.dynamic_smem_bytes <= dynamic_smem_bytes && (allows_large_clusters || !is_large_cluster(step.cluster));
+        }
     };
     std::mutex mutex;
     std::vector<Kernel> kernels;
@@ -81,15 +91,16 @@ Function Library::ready(const std::string& symbol, const LaunchStep& step) const
     {
         const std::lock_guard lock(ready_->mutex);
         const Ready::Kernel* const known = ready_->find(id, symbol);
-        if (known != nullptr && step.dynamic_smem_bytes <= known->dynamic_smem_bytes) {
+        if (known != nullptr && known->is_ready_for(step)) {
             check_fits(*driver_, step, known->info);
             return known->function;
         }
     }
-    Ready::Kernel made{id, symbol, function(symbol), {}, step.dynamic_smem_bytes};
+    Ready::Kernel made{id, symbol, function(symbol), {}, step.dynamic_smem_bytes, is_large_cluster(step.cluster)};
     made.info = made.function.info();
     check_fits(*driver_, step, made.info);
     if (step.dynamic_smem_bytes > 0) made.function.allow_dynamic_smem(step.dynamic_smem_bytes);
+    if (made.allows_large_clusters) made.function.allow_large_clusters();
     made.function.force_load();
     const std::lock_guard lock(ready_->mutex);
     Ready::Kernel* const known = ready_->find(id, symbol);
@@ -97,6 +108,7 @@ Function Library::ready(const std::string& symbol, const LaunchStep& step) const
         ready_->kernels.push_back(made);
     } else {
         known->dynamic_smem_bytes = std::max(known->dynamic_smem_bytes, made.dynamic_smem_bytes);
+        known->allows_large_clusters |= made.allows_large_clusters;
     }
     return made.function;
 }
@@ -126,6 +138,12 @@ void Function::allow_dynamic_smem(std::size_t bytes) const {
     const CUresult result = driver_->api().func_set_attribute(as_function(raw_), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                                               static_cast<int>(bytes));
     throw_if_failed(*driver_, result, "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");
+}
+
+void Function::allow_large_clusters() const {
+    const CUresult result =
+        driver_->api().func_set_attribute(as_function(raw_), CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+    throw_if_failed(*driver_, result, "cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE_ALLOWED)");
 }
 
 int Function::blocks_per_sm(int threads, std::size_t dynamic_smem_bytes) const {

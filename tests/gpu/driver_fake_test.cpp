@@ -282,6 +282,24 @@ TEST(Function, DynamicSharedMemoryNeedsTheOptIn) {
     EXPECT_EQ(driver_code([&] { ready.function.allow_dynamic_smem(300000); }), 1);
 }
 
+// One plan of a kernel launches small clusters, another large ones.
+TEST(Library, AKernelThatWasLoadedBeforeAllowsLargeClusters) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Ready ready;
+    gpu::DeviceAddress data = ready.buffer.address();
+    int count = 4;
+    std::array<void*, 2> parameters{&data, &count};
+    LaunchStep step;
+    step.block = {32, 1, 1};
+    step.cluster.x = 8;
+    step.grid.x = 16;
+    EXPECT_EQ(ready.library.ready("tiny_plain_0", step).launch(step, parameters.data(), ready.stream.handle()), 0);
+    step.cluster.x = 16;
+    EXPECT_EQ(ready.function.launch(step, parameters.data(), ready.stream.handle()), 912);
+    EXPECT_EQ(ready.library.ready("tiny_plain_0", step).launch(step, parameters.data(), ready.stream.handle()), 0);
+}
+
 TEST(Function, StickyErrorShowsAtTheNextCallAndStays) {
     Sandbox sandbox("rule symbol=tiny do=return code=700");
     if (!in_fake_process(sandbox)) return;

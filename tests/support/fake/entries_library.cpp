@@ -120,6 +120,7 @@ CUresult func_get_attribute(int* value, CUfunction_attribute attribute, CUfuncti
 
 CUresult func_set_attribute(CUfunction function, CUfunction_attribute attribute, int value) {
     if (const CUresult result = enter("cuFuncSetAttribute", std::to_string(value)); result != CUDA_SUCCESS) return result;
+    if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) function->allows_large_clusters = value != 0;
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
     if (value < 0 || value > static_cast<int>(device_number(0, "smem_block"))) return CUDA_ERROR_INVALID_VALUE;
     function->dynamic_smem_allowed_bytes = static_cast<std::size_t>(value);
@@ -175,6 +176,14 @@ bool is_programmatic(const CUlaunchConfig& config) {
     return false;
 }
 
+std::uint32_t cluster_blocks(const CUlaunchConfig& config) {
+    for (unsigned i = 0; i < config.numAttrs; ++i) {
+        const auto& dim = config.attrs[i].value.clusterDim;
+        if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) return dim.x * dim.y * dim.z;
+    }
+    return 1;
+}
+
 CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
@@ -185,6 +194,7 @@ CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction function, voi
     launch.function = function;
     launch.config = *config;
     launch.is_programmatic = is_programmatic(*config);
+    launch.cluster_blocks = cluster_blocks(*config);
     launch.config.attrs = nullptr;
     for (std::size_t i = 0; i < function->kernel->parameters.size(); ++i) {
         read_parameter(function->kernel->parameters[i], parameters[i], launch);
@@ -275,6 +285,9 @@ CUresult refuse(const Launch& launch) {
     if (launch.threads() > static_cast<std::uint64_t>(max_threads_of(*launch.function)))
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     if (c.sharedMemBytes > launch.function->dynamic_smem_allowed_bytes) return CUDA_ERROR_INVALID_VALUE;
+    constexpr std::uint32_t kMostPortableBlocks = 8;
+    if (launch.cluster_blocks > kMostPortableBlocks && !launch.function->allows_large_clusters)
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     return CUDA_SUCCESS;
 }
 

@@ -33,6 +33,7 @@ struct CUfunc_st {
     CUctx_st* context = nullptr;
     const autotune::fake::KernelFact* kernel = nullptr;
     std::size_t dynamic_smem_allowed_bytes = 48 << 10;
+    bool allows_large_clusters = false;
 };
 
 // Hooks of the preloaded interposer (tests/support/interposer), where there is one.
@@ -71,7 +72,8 @@ struct Launch {
     CUlaunchConfig config{};
     std::vector<std::uint64_t> words;             // by parameter
     std::map<std::string, MapFacts> tensor_maps;  // by parameter name
-    bool is_programmatic = false;                 // launched with the attribute of programmatic dependent launch
+    std::uint32_t cluster_blocks = 1;
+    bool is_programmatic = false;  // launched with the attribute of programmatic dependent launch
     std::uint64_t blocks() const { return std::uint64_t{config.gridDimX} * config.gridDimY * config.gridDimZ; }
     std::uint64_t threads() const { return std::uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ; }
     // Value of a parameter by name; nullopt if the kernel has none of that name.
