@@ -31,9 +31,9 @@ class AttentionWgmmaFamily : public testing::Test {
 
 // Two groups of 64 queries, 128 keys, a tile a block.
 Config plain() {
-    return {{"math_groups", 2},  {"block_k", 128},    {"stages", 2},  {"q_buffers", 1}, {"blocks_per_sm", 1},
-            {"overlap", 1},      {"order_groups", 1}, {"rescale", 0}, {"schedule", 0},  {"tile_order", 0},
-            {"l2_group_mib", 0}, {"split_waves", 0},  {"pdl", 0}};
+    return {{"math_groups", 2}, {"block_k", 128},    {"stages", 2},      {"q_buffers", 1}, {"blocks_per_sm", 1},
+            {"overlap", 1},     {"order_groups", 1}, {"rescale", 0},     {"producer", 1},  {"schedule", 0},
+            {"tile_order", 0},  {"l2_group_mib", 0}, {"split_waves", 0}, {"pdl", 0}};
 }
 Config with(Config config, const std::map<std::string, std::int64_t>& values) {
     for (const auto& [name, value] : values) config.set(name, value);

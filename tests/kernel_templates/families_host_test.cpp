@@ -97,6 +97,7 @@ std::vector<Request> decoding(const std::string& d, const Options& mask) {
 // clang-format off
 std::vector<HostCase> cases() {
     const Options narrow = {{"dv", "24"}};
+    const std::string of_one_group = "math_groups=1 q_buffers=1 order_groups=0 schedule=0 producer=0 ";
     const std::string of_wgmma =
         "block_k=64 cluster_m=1 cluster_n=1 cluster_k=1 tma_swizzle=128 raster=0 group=1 evict_first=0 prefetch_steps=0 prefetch_all=0 ";
     const std::string of_one_tile = "block_k=64 cluster_m=1 cluster_n=1 cluster_k=1 ";
@@ -134,7 +135,7 @@ std::vector<HostCase> cases() {
 
         forward("split_one", "split", "bf16", decoding("64", {}), "warps=2 splits=1"),
         forward("split_last_block", "split", "bf16", decoding("64", {{"mask", "causal_bottom_right"}}), "warps=2 splits=3"),
-        forward("split_second_kernel", "split", "f16", decoding("128", {{"mask", "window_bottom_right"}, {"left", "60"}}), "warps=1 key_steps=2 splits=2 second_kernel=1", {{"dv", "64"}}),
+        forward("split_second_kernel", "split", "f16", decoding("128", {{"mask", "window_bottom_right"}, {"left", "60"}}), "warps=1 key_steps=2 splits=2 join=1", {{"dv", "64"}}),
 
         backward("two_pass_unmasked", "two_pass", "bf16", unmasked("64")),
         backward("two_pass_causal", "two_pass", "bf16", causal("64"), "q_warps=2 q_tile=32 k_warps=1 k_tile=16 order=2"),
@@ -151,6 +152,11 @@ std::vector<HostCase> cases() {
         forward("wgmma_unmasked", "wgmma", "bf16", unmasked("64")),
         forward("wgmma_causal", "wgmma", "bf16", causal("128")),
         forward("wgmma_window", "wgmma", "f16", window("64")),
+        forward("wgmma_self_loading_unmasked", "wgmma", "bf16", unmasked("64"), of_one_group + "block_k=32"),
+        forward("wgmma_self_loading_causal", "wgmma", "bf16", causal("128"), of_one_group + "block_k=32 stages=3 overlap=0"),
+        forward("wgmma_self_loading_window", "wgmma", "f16", window("64"), of_one_group + "block_k=48 blocks_per_sm=3 rescale=1"),
+        forward("wgmma_self_loading_divided", "wgmma", "bf16", {{"1x66x1x64", {{"kv-len", "70"}}}}, of_one_group + "block_k=32 split_waves=1"),
+        forward("wgmma_self_loading_packed", "wgmma", "bf16", packed_causal("64"), of_one_group + "block_k=32"),
         forward("wgmma_packed", "wgmma", "bf16", packed("64")),
         forward("wgmma_packed_causal", "wgmma", "bf16", packed_causal("64"), "math_groups=1 block_k=32 order_groups=0"),
         forward("wgmma_packed_window", "wgmma", "f16", packed_window("64"), "math_groups=1 block_k=48 order_groups=0 overlap=0", {{"dv", "128"}}),

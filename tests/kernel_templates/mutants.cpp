@@ -630,31 +630,82 @@ std::vector<Mutant> attention_split() {
     const std::map<std::string, std::string> decode = {{"mask", "none"}, {"kv-heads", "1"}, {"kv-len", "3000"}};
     return of_attention("attention/split", {
         {.name = "last_split_forgotten",
-         .find = "for (int split = 0; split < splits; ++split) {\n            const float4 values",
-         .replace = "for (int split = 0; split + 1 < splits; ++split) {\n            const float4 values",
+         .find = "join_to_output(StoredParts{of_line}, splits,", .replace = "join_to_output(StoredParts{of_line}, splits - 1,",
          .config = "splits=4", .shape = "1x4x1x64", .options = decode},
         {.name = "a_warp_is_not_joined",
-         .find = "for (int warp = 0; warp < warps; ++warp) {\n            const float4 values",
-         .replace = "for (int warp = 1; warp < warps; ++warp) {\n            const float4 values",
+         .find = "join_to_output(parts, warps,", .replace = "join_to_output(parts, warps - 1,",
          .config = "splits=1", .shape = "1x4x1x64", .options = decode},
         {.name = "part_not_brought_to_the_common_peak",
-         .find = "const f32 factor = meeting.factor[warp][row];", .replace = "const f32 factor = 1.0F;", .config = "splits=1",
+         .find = "add(attention::exp2_approx(facts[i].x - origin),", .replace = "add(1.0F,", .config = "splits=1",
          .shape = "1x4x1x64", .options = decode},
         {.name = "counter_not_reset",
-         .find = "if (meeting.is_last != 0) counters[place.line] = 0;", .replace = "", .config = "splits=4 second_kernel=0",
+         .find = "if (meeting.is_last != 0) counters[place.line] = 0;", .replace = "", .config = "splits=4 join=0",
          .shape = "1x4x1x64", .options = decode},
         {.name = "warps_not_waited_for",
-         .find = "store_part(meeting.parts[warp], state, lane);\n    __syncthreads();\n",
-         .replace = "store_part(meeting.parts[warp], state, lane);\n", .config = "splits=1", .shape = "1x4x1x64", .options = decode,
+         .find = "store_part(meeting.parts[warp], state, lane, count);\n    __syncthreads();\n",
+         .replace = "store_part(meeting.parts[warp], state, lane, count);\n", .config = "splits=1", .shape = "1x4x1x64", .options = decode,
          .races = true},
+        {.name = "cluster_forgets_its_last_block",
+         .find = "joined(ReceivedParts{meeting.received + turn * blocks}, blocks,",
+         .replace = "joined(ReceivedParts{meeting.received + turn * blocks}, blocks - 1,", .config = "splits=4 join=2",
+         .shape = "1x4x1x64", .options = decode},
+        {.name = "parts_of_two_reads_keep_their_peaks",
+         .find = "        sum *= factor;\n        total = make_float4(total.x * factor, total.y * factor, total.z * factor, total.w * factor);\n",
+         .replace = "", .config = "splits=24 warps=1", .shape = "1x4x1x64", .options = decode},
         {.name = "key_pairs_swapped",
          .find = "high ? 0x7632 : 0x5410", .replace = "high ? 0x3276 : 0x1054", .config = "splits=1", .shape = "1x4x1x64", .options = decode},
         {.name = "tail_key_counts_more_than_once",
          .find = "if (tile < begin_full || tile >= end_full) {", .replace = "if (tile < begin_full) {", .config = "splits=1",
          .shape = "1x4x1x64", .options = decode},
         {.name = "row_of_another_head",
-         .find = "place.kv_head * group + pair % group", .replace = "place.kv_head * group + pair % 2", .config = "splits=1",
+         .find = "place.kv_head * group + pair.head", .replace = "place.kv_head * group + pair.head % 2", .config = "splits=1",
          .shape = "1x4x1x64", .options = decode},
+    });
+}
+
+std::vector<Mutant> attention_wgmma() {
+    const std::string alone = "math_groups=1 q_buffers=1 order_groups=0 schedule=0 block_k=32 ";
+    const std::string self_loading = alone + "producer=0";
+    const std::map<std::string, std::string> grouped = {{"kv-heads", "2"}};
+    return of_attention("attention/wgmma", {
+        {.name = "outputs_keep_the_old_peak",
+         .find = "o[i] *= correction[i / 2 % 2];", .replace = "o[i] *= 1.0f;", .config = alone},
+        {.name = "row_sum_keeps_the_old_peak",
+         .find = "rows.sum[r] * correction[r];", .replace = "rows.sum[r];", .config = alone},
+        {.name = "correction_comes_too_late",
+         .find = "* factor <= 8.0f);", .replace = "* factor <= 800.0f);", .config = alone + "rescale=1"},
+        {.name = "sees_one_key_too_many",
+         .find = "const bool seen = column < end[r]", .replace = "const bool seen = column <= end[r]", .config = alone},
+        {.name = "window_begins_one_key_late",
+         .find = "column >= first[r]);", .replace = "column > first[r]);", .config = alone,
+         .options = {{"mask", "window"}, {"left", "40"}}},
+        {.name = "diagonal_tile_not_cut",
+         .find = "n >= max(keys.first, whole_end); --n)", .replace = "n >= max(keys.first, whole_end + 1); --n)", .config = alone},
+        {.name = "peak_of_half_a_row", .file = "attention/hopper_tiles.cuh",
+         .find = "return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));", .replace = "return x;", .config = alone},
+        {.name = "sum_of_half_a_row", .file = "attention/hopper_tiles.cuh",
+         .find = "return x + __shfl_xor_sync(0xffffffffu, x, 2);", .replace = "return x;", .config = alone},
+        {.name = "logarithm_without_scale",
+         .find = "attention::log_sum_exp(rows.max[r], sum, scale)", .replace = "attention::log_sum_exp(rows.max[r], sum, 1.0f)",
+         .config = alone, .options = {{"lse", "yes"}}},
+        {.name = "keys_of_another_head",
+         .find = "kv_head(work.head / p.group)", .replace = "kv_head(work.head % (p.heads / p.group))", .config = alone,
+         .shape = "1x4x100x64", .options = grouped},
+        {.name = "keys_between_parts_lost",
+         .find = "keys.first + steps * (part + 1) / parts}", .replace = "keys.first + steps * (part + 1) / parts - 1}",
+         .config = alone + "split_waves=1", .shape = "1x66x1x64", .options = {{"mask", "none"}, {"kv-len", "70"}}},
+        {.name = "keys_released_early",
+         .find = "            wgmma_wait<1>();\n            release(shared.k_empty(ring.at));\n",
+         .replace = "            release(shared.k_empty(ring.at));\n            wgmma_wait<1>();\n", .config = alone + "stages=2 overlap=1",
+         .races = true},
+        {.name = "last_values_not_waited_for",
+         .find = "        barrier_wait(shared.v_full(ring.at), ring.parity);\n", .replace = "", .config = alone, .races = true},
+        {.name = "values_of_another_tile_loaded",
+         .find = "loads->load_v(from.at, from.parity ^ 1, n - stages);", .replace = "loads->load_v(from.at, from.parity ^ 1, n - stages + 1);",
+         .config = self_loading + " stages=2"},
+        {.name = "first_tile_loaded_twice",
+         .find = "const int n = work.keys.end - 1 - i;", .replace = "const int n = work.keys.end - 1;",
+         .config = self_loading + " stages=2"},
     });
 }
 
@@ -956,8 +1007,8 @@ const std::vector<Mutant>& mutants() {
         std::vector<Mutant> list;
         for (const auto& part :
              {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8(), attention_naive(), attention_simt(),
-              attention_mma(), attention_split(), attention_bwd_two_pass(), attention_bwd_wgmma(), attention_bwd_one_pass(),
-              attention_bwd_simt(), softmax_rows(), softmax_bulk(), simt_f32(), tf32()})
+              attention_mma(), attention_split(), attention_wgmma(), attention_bwd_two_pass(), attention_bwd_wgmma(),
+              attention_bwd_one_pass(), attention_bwd_simt(), softmax_rows(), softmax_bulk(), simt_f32(), tf32()})
             list.insert(list.end(), part.begin(), part.end());
         return list;
     }();
@@ -967,8 +1018,9 @@ const std::vector<Mutant>& mutants() {
 bool runs_on_host(const Mutant& mutant) {
     constexpr std::array without = {"gemm/wmma", "gemm/wmma_tf32", "gemm/mma_fp8"};  // instructions that do not run there
     const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
-    const bool has_cluster =
-        has(mutant.config, "cluster_m=2") || has(mutant.config, "cluster_n=2") || has(mutant.config, "cluster_k=2");
+    const bool has_cluster = has(mutant.config, "cluster_m=2") || has(mutant.config, "cluster_n=2") ||
+                             has(mutant.config, "cluster_k=2") ||
+                             (mutant.family == "attention/split" && has(mutant.config, "join=2"));
     const bool lacks_a_fence = has(mutant.find, "fence");  // which has no effect there
     // Digits that are lost do not show in sums that have all of them.
     const bool lacks_digits = mutant.name == "wgmma_fp8_promotion_forgotten";

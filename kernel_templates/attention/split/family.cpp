@@ -14,14 +14,18 @@ using attention::View;
 constexpr std::int64_t kRows = 16;       // of a warp
 constexpr std::int64_t kMostRows = 128;  // of a head of keys: more are for families that work in tiles
 constexpr std::int64_t kMostRegisters = 255;
+constexpr std::int64_t kMostClusterBlocks = 16;
+// Who joins the parts of a head's blocks.
+enum Join : std::int64_t { kByLastBlock = 0, kBySecondKernel = 1, kByCluster = 2 };
 
 std::vector<Parameter> parameters() {
     const auto compile = ParameterKind::compile;
     return {
-        {"warps", {1, 2, 4, 8}, compile, "warps of a block, each with keys of its own"},
+        {"warps", {1, 2, 4, 8, 16}, compile, "warps of a block, each with keys of its own"},
         {"key_steps", {1, 2}, compile, "steps of 16 keys that a warp has in registers"},
         {"load_hint", {0, 1, 3}, compile, "0 none, 1 no allocation in L1, 3 that and 256 bytes into L2"},
-        {"second_kernel", {0, 1}, compile, "parts are joined: 0 by the last block of a head, 1 by a second kernel"},
+        {"join", {0, 1, 2}, compile, "parts are joined by 0: the last block of a head, 1: a second kernel, 2: their cluster"},
+        {"one_tile", {0, 1}, compile, "1: a warp has one tile of keys at most, and all that a block reads is in flight at once"},
         {"resident_blocks", {1, 2, 3, 4, 6, 8}, compile, "blocks of an SM that registers are shared out for"},
         {"splits",
          {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128},
@@ -44,21 +48,21 @@ std::int64_t lines_of(const View& view) {
 std::int64_t part_bytes(const View& view) {
     return kRows * (view.dv + 2) * 4;
 }
-// What the parts of a block's warps take where they meet: Meeting in kernel.cuh.
+// What the parts of a block's warps take where they meet, and those of a cluster's blocks: Meeting in kernel.cuh.
 std::int64_t smem_bytes(const Config& c, const View& view) {
+    constexpr std::int64_t kBarrierAndFlag = 16, kQuadPart = 32;
     const std::int64_t part = kRows * (view.dv + 4) * 4 + 2 * kRows * 4;
-    return c["warps"] * (part + kRows * 4) + 2 * kRows * 4 + 16;
-}
-
-// Of a block that joins the parts of others: peaks and sums of each split's rows, and of all.
-std::int64_t joining_bytes(std::int64_t splits) {
-    return (splits * kRows + kRows) * 8;
+    const std::int64_t quads = c["join"] == kByCluster ? kRows * view.dv / 4 + kMostClusterBlocks : 1;
+    return c["warps"] * part + quads * kQuadPart + kBarrierAndFlag;
 }
 
 std::int64_t registers_of(const Config& c, const View& view) {
-    constexpr std::int64_t kOther = 48;
+    constexpr std::int64_t kOther = 48, kOtherOfOneTile = 28;
     const std::int64_t queries = view.d / 4, values = view.dv / 2;
-    return queries + values + c["key_steps"] * (view.d / 4 + view.dv / 4 + 12) + kOther;
+    const std::int64_t loaded = c["key_steps"] * (view.d / 4 + view.dv / 4);
+    if (c["one_tile"] == 1)  // keys and queries are done with when values are multiplied
+        return std::max(queries + loaded, values + c["key_steps"] * (view.dv / 4)) + kOtherOfOneTile;
+    return queries + values + loaded + c["key_steps"] * 12 + kOther;
 }
 
 std::int64_t tiles_of(const View& view, const Config& c) {
@@ -70,14 +74,14 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     const bool is_hopper = device.identity.cc() >= 90;
     return {
         {"an SM has no room for as many threads, registers or joined parts",
-         {"warps", "resident_blocks"},
+         {"warps", "join", "resident_blocks"},
          [=](const Config& c) {
              return 32 * c["warps"] * c["resident_blocks"] <= limits.threads_per_sm &&
                     smem_bytes(c, view) <= limits.smem_per_block_bytes &&
                     (smem_bytes(c, view) + 1024) * c["resident_blocks"] <= limits.smem_per_sm_bytes;
          }},
         {"a thread has too few registers for what it holds",
-         {"warps", "key_steps", "resident_blocks"},
+         {"warps", "key_steps", "one_tile", "resident_blocks"},
          [=](const Config& c) {
              const std::int64_t most =
                  std::min<std::int64_t>(limits.registers_per_sm / (32 * c["warps"] * c["resident_blocks"]), kMostRegisters);
@@ -86,6 +90,14 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         {"some of the blocks that share the keys would have none",
          {"key_steps", "splits"},
          [=](const Config& c) { return c["splits"] == 1 || c["splits"] <= tiles_of(view, c); }},
+        {"clusters exist from sm_90 on and have 2 to 16 blocks",
+         {"join", "splits"},
+         [=](const Config& c) {
+             return c["join"] != kByCluster || (is_hopper && c["splits"] > 1 && c["splits"] <= kMostClusterBlocks);
+         }},
+        {"a warp has more than one tile of keys",
+         {"warps", "key_steps", "one_tile", "splits"},
+         [=](const Config& c) { return c["one_tile"] == 0 || tiles_of(view, c) <= c["warps"] * c["splits"]; }},
         {"programmatic dependent launch exists from sm_90 on",
          {"pdl"},
          [=](const Config& c) { return is_hopper || c["pdl"] == 0; }},
@@ -134,8 +146,10 @@ std::optional<std::string> AttentionSplit::refuses(const Problem& problem, const
         return "it takes head sizes of 32, 64, 96 and 128, and 64 and 128 for the values";
     if (view.align[attention::kQ] < 16 || view.align[attention::kK] < 16 || view.align[attention::kV] < 16)
         return "rows of q, k and v are not aligned to 16 bytes";
-    constexpr std::int64_t kMostSplits = 128, kMostBlocks = 2147483647;
-    if (view.b * view.kv_heads > kMostBlocks / (kMostSplits * bands_of(view))) return "there are too many heads for one grid";
+    constexpr std::int64_t kMostBlocks = 65535, kMostElements = 2147483647;  // of a grid's second and third dimension
+    if (view.b > kMostBlocks || view.kv_heads * bands_of(view) > kMostBlocks) return "there are too many heads for one grid";
+    if (std::max(view.strides[attention::kK].row, view.strides[attention::kV].row) > kMostElements)
+        return "rows of k or v are 2^31 elements apart or more";
     return std::nullopt;
 }
 
@@ -151,10 +165,10 @@ Config AttentionSplit::default_config(const Problem& problem, const Device& devi
     const View view(problem);
     const SearchSpace all = rules(problem, device);
     const std::int64_t splits = usual_splits(view, device);
-    const std::vector<Config> tries = {config_of({4, 1, 1, 0, 2, splits, 0}), config_of({2, 1, 1, 0, 2, splits, 0})};
+    const std::vector<Config> tries = {config_of({4, 1, 1, 0, 0, 2, splits, 0}), config_of({2, 1, 1, 0, 0, 2, splits, 0})};
     for (const Config& config : tries)
         if (all.contains(config)) return config;
-    return config_of({1, 1, 0, 0, 1, 1, 0});
+    return config_of({1, 1, 0, 0, 0, 1, 1, 0});
 }
 
 SearchSpace AttentionSplit::space(const Problem& problem, const Device& device) const {
@@ -162,10 +176,13 @@ SearchSpace AttentionSplit::space(const Problem& problem, const Device& device) 
     SearchSpace space = rules(problem, device);
     space.default_config = default_config(problem, device);
     const std::int64_t splits = usual_splits(view, device);
-    space.named = legal_ones({{"decode_unsplit", config_of({4, 1, 0, 0, 1, 1, 0})},
-                              {"decode_split", config_of({4, 1, 0, 0, 1, splits, 0})},
-                              {"decode_split_resident2", config_of({4, 1, 1, 0, 2, splits, 0})},
-                              {"decode_split_second_kernel", config_of({4, 1, 1, 1, 2, splits, 0})}},
+    space.named = legal_ones({{"decode_unsplit", config_of({4, 1, 0, 0, 0, 1, 1, 0})},
+                              {"decode_split", config_of({4, 1, 0, 0, 0, 1, splits, 0})},
+                              {"decode_split_resident2", config_of({4, 1, 1, 0, 0, 2, splits, 0})},
+                              {"decode_split_second_kernel", config_of({4, 1, 1, 1, 0, 2, splits, 0})},
+                              {"decode_cluster8", config_of({8, 1, 0, kByCluster, 0, 1, 8, 0})},
+                              {"decode_cluster16", config_of({8, 1, 0, kByCluster, 0, 1, 16, 0})},
+                              {"decode_cluster16_one_tile", config_of({16, 1, 0, kByCluster, 1, 1, 16, 0})}},
                              space);
     return space;
 }
@@ -173,27 +190,29 @@ SearchSpace AttentionSplit::space(const Problem& problem, const Device& device) 
 LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, const Device&) const {
     const View view(problem);
     const std::int64_t splits = config["splits"], lines = lines_of(view);
-    const bool joins_at_once = config["second_kernel"] == 0;
-    const std::int64_t counter_bytes = splits > 1 && joins_at_once ? attention::round_up(lines * 4, 256) : 0;
+    const bool by_last_block = config["join"] == kByLastBlock, by_cluster = config["join"] == kByCluster;
+    const std::int64_t counter_bytes = splits > 1 && by_last_block ? attention::round_up(lines * 4, 256) : 0;
     LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(lines * splits);
+    step.grid = {static_cast<std::uint32_t>(splits), static_cast<std::uint32_t>(view.kv_heads * bands_of(view)),
+                 static_cast<std::uint32_t>(view.b)};
     step.block.x = static_cast<std::uint32_t>(32 * config["warps"]);
-    step.dynamic_smem_bytes = static_cast<std::size_t>(std::max(smem_bytes(config, view), joining_bytes(splits)));
+    step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(config, view));
     step.programmatic_dependent = config["pdl"] == 1;
     step.arguments = attention::arguments(problem);
     step.arguments.push_back(I32Arg{static_cast<std::int32_t>(splits)});
     step.arguments.push_back(I32Arg{static_cast<std::int32_t>(bands_of(view))});
     step.arguments.push_back(WorkspaceArg{0});
     step.arguments.push_back(WorkspaceArg{static_cast<std::size_t>(counter_bytes)});
+    if (by_cluster) step.cluster.x = static_cast<std::uint32_t>(splits);
     LaunchPlan plan{.steps = {step}};
-    if (splits == 1) return plan;
+    if (splits == 1 || by_cluster) return plan;
     plan.workspace_bytes = static_cast<std::size_t>(counter_bytes + lines * splits * part_bytes(view));
     plan.workspace_zero_bytes = static_cast<std::size_t>(counter_bytes);
-    if (joins_at_once) return plan;
+    if (by_last_block) return plan;
     step.entry = "_join";
-    step.grid.x = static_cast<std::uint32_t>(lines);
+    step.grid.x = 1;
     step.block.x = static_cast<std::uint32_t>(kRows * view.dv / 4);
-    step.dynamic_smem_bytes = static_cast<std::size_t>(joining_bytes(splits));
+    step.dynamic_smem_bytes = 0;
     plan.steps.push_back(step);
     return plan;
 }
@@ -219,7 +238,11 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     const double tiles = keys / splits / (16 * real(c["key_steps"])) / real(c["warps"]);
     const double chain_us =
         std::ceil(tiles) * kTile_us * (1 + 0.3 * real(c["key_steps"] - 1)) * std::ceil(waves) * bands / std::max(bands, 1.0);
-    const double join_us = splits == 1 ? 0 : (c["second_kernel"] == 1 ? 2.0 : 1.1) + 0.012 * splits;
+    const double join_us = splits == 1 ? 0
+                                       : (c["join"] == kBySecondKernel ? 2.0
+                                          : c["join"] == kByCluster    ? 0.5
+                                                                       : 1.1) +
+                                             0.012 * splits;
     return kLaunch_us + kLatency_us + std::max(memory_us * std::min(unevenness, 1.6), chain_us) + join_us +
            blocks / device.identity.sm_count * 0.05 + (c["pdl"] == 1 ? 0.1 : 0);
 }

@@ -1,13 +1,18 @@
 // Attention of few queries on many keys (decoding): the keys of a head are split among blocks, and within a block among warps,
 // each of which goes through its own without meeting the others. Keys and values come from memory straight into mma.sync's
 // registers: a lane loads 16 bytes of a row, and which element of a product's sum, or which column of the output, a register
-// stands for follows from that. Parts are joined in a fixed order, by the last block of a head or by a second kernel.
+// stands for follows from that. Parts are joined in a fixed order, by the last block of a head,
+// by a second kernel, or by the blocks of a cluster from each other's shared memory.
 //
 // The rows of a warp are 16 pairs of a query and a head that shares the keys; row r is query r / group of head r % group.
 #include "attention/call.cuh"
+#include "common/cluster.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
 #include "common/ptx.cuh"
+#if __CUDA_ARCH__ >= 900
+#include "common/hopper.cuh"
+#endif
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 using Element = ${element_type};
@@ -23,7 +28,8 @@ constexpr int align_o = ${align_o};
 constexpr int warps = ${warps};
 constexpr int key_steps = ${key_steps};  // of 16 keys, of a warp at a time
 constexpr int load_hint = ${load_hint};
-constexpr bool second_kernel = ${second_kernel};
+constexpr int join = ${join};          // of blocks, by 0: the last of a head, 1: a second kernel, 2: their cluster
+constexpr bool one_tile = ${one_tile};  // a warp has one at most: all that a block reads is in flight at once
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
@@ -47,14 +53,24 @@ __device__ __forceinline__ void load_words(Words& to, const Element* from) {
     to[0] = raw.x, to[1] = raw.y, to[2] = raw.z, to[3] = raw.w;
 }
 
+// Rows of a head of keys or values from this lane's columns on: the address of one takes a single wide multiplication.
+struct HeadRows {
+    const char* first;
+    u32 row_bytes;
+
+    __device__ __forceinline__ const Element* operator[](int row) const {
+        return reinterpret_cast<const Element*>(first + static_cast<u64>(static_cast<u32>(row)) * row_bytes);
+    }
+};
+
 // What of a warp's keys is in registers. A key behind the last one is read as that.
 struct Keys {
     Words at[2 * key_steps][pieces_d];
 
-    __device__ __forceinline__ void load(const Element* k, i64 k_row, int first, int last, int lane) {
+    __device__ __forceinline__ void load(const HeadRows& k, int first, int last, int lane) {
 #pragma unroll
         for (int n = 0; n < 2 * key_steps; ++n) {
-            const Element* const row = k + min(first + n * 8 + lane / 4, last) * k_row + lane % 4 * 8;
+            const Element* const row = k[min(first + n * 8 + lane / 4, last)];
 #pragma unroll
             for (int piece = 0; piece < pieces_d; ++piece) load_words(at[n][piece], row + piece * 32);
         }
@@ -64,13 +80,12 @@ struct Keys {
 struct Values {
     Words at[key_steps][4][pieces_v];  // keys 2t, 2t + 1, 2t + 8, 2t + 9 of lane t of four
 
-    __device__ __forceinline__ void load(const Element* v, i64 v_row, int first, int last, int lane) {
+    __device__ __forceinline__ void load(const HeadRows& v, int first, int last, int lane) {
 #pragma unroll
         for (int step = 0; step < key_steps; ++step) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const int key = first + step * 16 + lane % 4 * 2 + i / 2 * 8 + i % 2;
-                const Element* const row = v + min(key, last) * v_row + lane / 4 * 8;
+                const Element* const row = v[min(first + step * 16 + lane % 4 * 2 + i / 2 * 8 + i % 2, last)];
 #pragma unroll
                 for (int piece = 0; piece < pieces_v; ++piece) load_words(at[step][i][piece], row + piece * 64);
             }
@@ -90,6 +105,15 @@ struct RowState {
     f32 peak[2];                 // of scores times slope; rows lane / 4 and that + 8
     f32 sum[2];                  // of this thread's keys
     f32 values[pieces_v][8][4];  // [64 columns][mma tile]: column 16t + 8 (i % 2) + tile of row i / 2 * 8 + lane / 4
+
+    __device__ __forceinline__ void clear_values() {
+#pragma unroll
+        for (int piece = 0; piece < pieces_v; ++piece)
+#pragma unroll
+            for (int tile = 0; tile < 8; ++tile)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) values[piece][tile][i] = 0;
+    }
 };
 
 __device__ __forceinline__ void multiply_keys(f32 (&scores)[2 * key_steps][4], const Words (&queries)[pieces_d][2],
@@ -173,7 +197,7 @@ __device__ __forceinline__ void weigh(f32 (&scores)[2 * key_steps][4], RowState&
         origin[half] = origin_of(state.peak[half]);
         factor[half] = attention::exp2_approx(before - origin[half]);
     }
-    if (__any_sync(0xffffffffU, factor[0] != 1.0F || factor[1] != 1.0F) != 0) {
+    if (!one_tile && __any_sync(0xffffffffU, factor[0] != 1.0F || factor[1] != 1.0F) != 0) {
 #pragma unroll
         for (int piece = 0; piece < pieces_v; ++piece)
 #pragma unroll
@@ -205,25 +229,39 @@ __device__ __forceinline__ void weigh(f32 (&scores)[2 * key_steps][4], RowState&
 // ---- parts, where warps and blocks meet ----
 
 constexpr int part_columns = dv + 4;  // in shared memory: neighbouring rows begin in other banks
+constexpr int row_quads = dv / 4;
 
 struct Part {
     f32 values[rows][part_columns];
     f32 peak[rows], sum[rows];
 };
+
+// Four columns of a row's part, with the row's peak and sum: what a block of a cluster gets from each of the others.
+struct QuadPart {
+    float4 values;
+    float2 peak_and_sum;
+    float2 unused;  // which keeps values aligned
+};
+constexpr int most_cluster_blocks = 16;
+constexpr int most_quads = join == 2 ? rows * row_quads + most_cluster_blocks : 1;
+
 struct Meeting {
     Part parts[warps];
-    f32 factor[warps][rows];  // of a warp's part in the block's
-    f32 peak[rows], sum[rows];
+    QuadPart received[most_quads];  // [quads of this block][blocks]
+    u64 all_received;               // barrier
     int is_last;
 };
 
 // A part in memory: values, then peaks, then sums.
 constexpr int stored_part = rows * (dv + 2);
+constexpr int parts_at_once = 16;  // that a thread reads
 
-__device__ __forceinline__ void store_part(Part& part, const RowState& state, int lane) {
+__device__ __forceinline__ void store_part(Part& part, const RowState& state, int lane, int count) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int row = lane / 4 + half * 8;
+        const f32 sum = sum_of_row(state.sum[half]);
+        if (row >= count) continue;
 #pragma unroll
         for (int piece = 0; piece < pieces_v; ++piece) {
 #pragma unroll
@@ -238,12 +276,20 @@ __device__ __forceinline__ void store_part(Part& part, const RowState& state, in
                 }
             }
         }
-        const f32 sum = sum_of_row(state.sum[half]);
         if (lane % 4 == 0) {
             part.peak[row] = state.peak[half];
             part.sum[row] = sum;
         }
     }
+}
+
+// Which query and head of its group a row stands for. Decoding has one query: a division takes as long as a tile of keys.
+struct Pair {
+    int query, head;
+};
+__device__ __forceinline__ Pair pair_of(int number, int group, int q_len) {
+    if (q_len == 1) return {0, number};
+    return {number / group, number % group};
 }
 
 // Where the rows of a block's head lie in the output.
@@ -254,10 +300,12 @@ struct Output {
     int first_row, row_count;  // pairs of a query and a head
     int group, q_len;
 
+    // Rows of the block that exist.
+    __device__ __forceinline__ int count() const { return min(rows, row_count - first_row); }
     __device__ __forceinline__ void store(int row, int column, float4 values, f32 inverse) const {
-        const int pair = first_row + row;
-        if (pair >= row_count) return;
-        Element* const to = o + pair % group * o_head + static_cast<i64>(pair / group) * o_row + column;
+        if (first_row + row >= row_count) return;
+        const Pair pair = pair_of(first_row + row, group, q_len);
+        Element* const to = o + pair.head * o_head + pair.query * o_row + column;
         const f32 each[4] = {values.x * inverse, values.y * inverse, values.z * inverse, values.w * inverse};
         constexpr int fitting = align_o / 2;
         constexpr int step = fitting < 4 ? fitting : 4;
@@ -270,119 +318,183 @@ struct Output {
         }
     }
     __device__ __forceinline__ void store_lse(int row, f32 peak, f32 sum) const {
-        const int pair = first_row + row;
-        if (lse == nullptr || pair >= row_count) return;
-        lse[static_cast<i64>(pair % group) * q_len + pair / group] = attention::log_sum_exp(peak, sum, attention::ln_2);
+        if (lse == nullptr || first_row + row >= row_count) return;
+        const Pair pair = pair_of(first_row + row, group, q_len);
+        lse[static_cast<i64>(pair.head) * q_len + pair.query] = attention::log_sum_exp(peak, sum, attention::ln_2);
     }
 };
 
-// Joins the warps' parts: to the output, or to memory if the keys are split further.
-__device__ __forceinline__ void join_warps(Meeting& meeting, const Output& output, f32* stored) {
-    if (threadIdx.x < rows) {
-        const int row = threadIdx.x;
-        f32 peak = attention::minus_infinity();
-#pragma unroll
-        for (int warp = 0; warp < warps; ++warp) peak = fmaxf(peak, meeting.parts[warp].peak[row]);
-        const f32 origin = origin_of(peak);
-        f32 sum = 0;
-#pragma unroll
-        for (int warp = 0; warp < warps; ++warp) {
-            const f32 factor = attention::exp2_approx(meeting.parts[warp].peak[row] - origin);
-            meeting.factor[warp][row] = factor;
-            sum = __fmaf_rn(meeting.parts[warp].sum[row], factor, sum);
-        }
-        meeting.peak[row] = peak;
-        meeting.sum[row] = sum;
-        if (stored == nullptr) {
-            output.store_lse(row, peak, sum);
-        } else {
-            stored[rows * dv + row] = peak;
-            stored[rows * dv + rows + row] = sum;
-        }
-    }
-    __syncthreads();
-    const int count = min(rows, output.row_count - output.first_row);
-    for (int at = threadIdx.x; at < count * dv / 4; at += threads) {
-        const int row = at / (dv / 4), column = at % (dv / 4) * 4;
-        float4 total = make_float4(0, 0, 0, 0);
-#pragma unroll
-        for (int warp = 0; warp < warps; ++warp) {
-            const float4 values = *reinterpret_cast<const float4*>(meeting.parts[warp].values[row] + column);
-            const f32 factor = meeting.factor[warp][row];
-            total.x = __fmaf_rn(values.x, factor, total.x);
-            total.y = __fmaf_rn(values.y, factor, total.y);
-            total.z = __fmaf_rn(values.z, factor, total.z);
-            total.w = __fmaf_rn(values.w, factor, total.w);
-        }
-        if (stored == nullptr) {
-            output.store(row, column, total, attention::inverse_of(meeting.sum[row]));
-        } else {
-            *reinterpret_cast<float4*>(stored + row * dv + column) = total;
-        }
-    }
-}
+// Four columns of a row, weighted and summed over parts, with the row's peak and sum.
+struct Joined {
+    f32 peak = attention::minus_infinity(), sum = 0;
+    float4 total = make_float4(0, 0, 0, 0);
 
-// How the parts of all blocks that split the keys are joined: the factor of each part's rows, in shared memory.
-struct Joining {
-    f32 peak[rows], sum[rows];
+    __device__ __forceinline__ void add(f32 weight, f32 part_sum, float4 values) {
+        sum = __fmaf_rn(part_sum, weight, sum);
+        total.x = __fmaf_rn(values.x, weight, total.x);
+        total.y = __fmaf_rn(values.y, weight, total.y);
+        total.z = __fmaf_rn(values.z, weight, total.z);
+        total.w = __fmaf_rn(values.w, weight, total.w);
+    }
+    // `count` parts from `first` on, in their order. All loads are on their way before one is used: each may take as long as the
+    // keys.
+    template <class Parts>
+    __device__ __forceinline__ void add_parts(const Parts& parts, int first, int count, int row, int column) {
+        float2 facts[parts_at_once];  // peaks and sums
+        float4 values[parts_at_once];
+#pragma unroll
+        for (int i = 0; i < parts_at_once; ++i) {
+            facts[i] = make_float2(attention::minus_infinity(), 0);
+            values[i] = make_float4(0, 0, 0, 0);
+            if (i < count) {
+                facts[i] = parts.peak_and_sum(first + i, row);
+                values[i] = parts.values(first + i, row, column);
+            }
+        }
+        const f32 before = peak;
+#pragma unroll
+        for (int i = 0; i < parts_at_once; ++i) peak = fmaxf(peak, facts[i].x);
+        const f32 origin = origin_of(peak);
+        const f32 factor = attention::exp2_approx(before - origin);
+        sum *= factor;
+        total = make_float4(total.x * factor, total.y * factor, total.z * factor, total.w * factor);
+#pragma unroll
+        for (int i = 0; i < parts_at_once; ++i) add(attention::exp2_approx(facts[i].x - origin), facts[i].y, values[i]);
+    }
 };
 
-// Joins the stored parts, in their order. Other SMs wrote them: they are read past L1. Loads do not wait for each other, or the
-// many ways to the L2 would take longer than the keys do.
-__device__ __forceinline__ void join_blocks(unsigned char* memory, const f32* stored, int splits, const Output& output) {
-    Joining& joining = *reinterpret_cast<Joining*>(memory);
-    f32* const factors = reinterpret_cast<f32*>(memory + sizeof(Joining));  // peaks first
-    f32* const sums = factors + splits * rows;
-    const int count = min(rows, output.row_count - output.first_row);
-    for (int at = threadIdx.x; at < splits * rows; at += blockDim.x) {
-        const f32* const facts = stored + static_cast<i64>(at / rows) * stored_part + rows * dv;
-        factors[at] = __ldcg(facts + at % rows);
-        sums[at] = __ldcg(facts + rows + at % rows);
+template <class Parts>
+__device__ __forceinline__ Joined joined(const Parts& parts, int count, int row, int column) {
+    Joined all;
+#pragma unroll 1
+    for (int first = 0; first < count; first += parts_at_once) all.add_parts(parts, first, count - first, row, column);
+    return all;
+}
+
+// Of a block's warps, in its shared memory.
+struct PartsOfWarps {
+    const Part* parts;
+    __device__ __forceinline__ float2 peak_and_sum(int warp, int row) const {
+        return make_float2(parts[warp].peak[row], parts[warp].sum[row]);
     }
-    __syncthreads();
-    if (threadIdx.x < rows) {
-        f32 peak = attention::minus_infinity();
-        for (int split = 0; split < splits; ++split) peak = fmaxf(peak, factors[split * rows + threadIdx.x]);
-        const f32 origin = origin_of(peak);
-        f32 sum = 0;
-        for (int split = 0; split < splits; ++split) {
-            f32& factor = factors[split * rows + threadIdx.x];
-            factor = attention::exp2_approx(factor - origin);
-            sum = __fmaf_rn(sums[split * rows + threadIdx.x], factor, sum);
-        }
-        joining.peak[threadIdx.x] = peak;
-        joining.sum[threadIdx.x] = sum;
+    __device__ __forceinline__ float4 values(int warp, int row, int column) const {
+        return *reinterpret_cast<const float4*>(parts[warp].values[row] + column);
     }
-    __syncthreads();
-    for (int at = threadIdx.x; at < count * dv / 4; at += blockDim.x) {
-        const int row = at / (dv / 4), column = at % (dv / 4) * 4;
-        const f32* const from = stored + row * dv + column;
-        float4 total = make_float4(0, 0, 0, 0);
-#pragma unroll 8
-        for (int split = 0; split < splits; ++split) {
-            const float4 values = __ldcg(reinterpret_cast<const float4*>(from + static_cast<i64>(split) * stored_part));
-            const f32 factor = factors[split * rows + row];
-            total.x = __fmaf_rn(values.x, factor, total.x);
-            total.y = __fmaf_rn(values.y, factor, total.y);
-            total.z = __fmaf_rn(values.z, factor, total.z);
-            total.w = __fmaf_rn(values.w, factor, total.w);
-        }
-        output.store(row, column, total, attention::inverse_of(joining.sum[row]));
-        if (column == 0) output.store_lse(row, joining.peak[row], joining.sum[row]);
+};
+// Of the blocks that split the keys, in memory. Other SMs wrote them: they are read past L1.
+struct StoredParts {
+    const f32* first;
+    __device__ __forceinline__ const f32* of(int split) const { return first + static_cast<i64>(split) * stored_part; }
+    __device__ __forceinline__ float2 peak_and_sum(int split, int row) const {
+        const f32* const facts = of(split) + rows * dv;
+        return make_float2(__ldcg(facts + row), __ldcg(facts + rows + row));
+    }
+    __device__ __forceinline__ float4 values(int split, int row, int column) const {
+        return __ldcg(reinterpret_cast<const float4*>(of(split) + row * dv + column));
+    }
+};
+// Of the blocks of a cluster, as they sent them: of the one quad whose row and column are asked for.
+struct ReceivedParts {
+    const QuadPart* of_quad;
+    __device__ __forceinline__ float2 peak_and_sum(int block, int) const { return of_quad[block].peak_and_sum; }
+    __device__ __forceinline__ float4 values(int block, int, int) const { return of_quad[block].values; }
+};
+
+__device__ __forceinline__ void store_joined(const Output& output, int row, int column, const Joined& all) {
+    output.store(row, column, all.total, attention::inverse_of(all.sum));
+    if (column == 0) output.store_lse(row, all.peak, all.sum);
+}
+// Joins parts to the output: thread `thread` of `thread_count`.
+template <class Parts>
+__device__ __forceinline__ void join_to_output(const Parts& parts, int count, const Output& output, int thread,
+                                               int thread_count) {
+#pragma unroll 1
+    for (int at = thread; at < output.count() * row_quads; at += thread_count) {
+        const int row = at / row_quads, column = at % row_quads * 4;
+        store_joined(output, row, column, joined(parts, count, row, column));
+    }
+}
+__device__ __forceinline__ void join_to_memory(const PartsOfWarps& parts, const Output& output, f32* stored) {
+#pragma unroll 1
+    for (int at = threadIdx.x; at < output.count() * row_quads; at += threads) {
+        const int row = at / row_quads, column = at % row_quads * 4;
+        const Joined all = joined(parts, warps, row, column);
+        *reinterpret_cast<float4*>(stored + row * dv + column) = all.total;
+        if (column != 0) continue;
+        stored[rows * dv + row] = all.peak;
+        stored[rows * dv + rows + row] = all.sum;
     }
 }
 
-// Blocks of one head and band of rows are neighbours: splits innermost.
+// ---- a cluster, whose blocks split a head's keys: each joins a share of the output's quads, which the others send it ----
+
+#if __CUDA_ARCH__ >= 900
+struct Exchange {
+    Meeting& meeting;
+    u32 barrier, rank;
+    int blocks, quads;  // of the cluster; of the output
+
+    __device__ __forceinline__ Exchange(Meeting& of_block, int block_count, int quad_count)
+        : meeting(of_block),
+          barrier(ptx::shared_address(&of_block.all_received)),
+          rank(cluster::rank()),
+          blocks(block_count),
+          quads(quad_count) {}
+
+    // Bytes are counted when they have arrived, so no write of any block has to be waited for.
+    __device__ __forceinline__ void begin() const {
+        if (threadIdx.x == 0) {
+            const int own = (quads - static_cast<int>(rank) + blocks - 1) / blocks;
+            hopper::barrier_init(barrier, 1);
+            hopper::fence_barrier_init();
+            hopper::barrier_expect(barrier, own * blocks * (sizeof(float4) + sizeof(float2)));
+        }
+        __syncwarp();
+        asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    }
+    // Before anything is sent: all blocks have begun and their barriers are there.
+    __device__ __forceinline__ void wait_for_others() const {
+        asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    }
+
+    __device__ __forceinline__ void send(int quad, const Joined& part) const {
+        const int turn = quad / blocks;
+        const u32 to = ptx::shared_address(meeting.received + turn * blocks + rank), of_rank = quad - turn * blocks;
+        const f32 values[4] = {part.total.x, part.total.y, part.total.z, part.total.w};
+        const u32 facts[2] = {__float_as_uint(part.peak), __float_as_uint(part.sum)};
+        hopper::send_remote(to, barrier, of_rank, values);
+        hopper::send_remote(to + sizeof(float4), barrier, of_rank, facts);
+    }
+    __device__ __forceinline__ void join(const Output& output) const {
+        hopper::barrier_wait_cluster(barrier, 0);
+#pragma unroll 1
+        for (int turn = threadIdx.x; turn * blocks + static_cast<int>(rank) < quads; turn += threads) {
+            const int quad = turn * blocks + static_cast<int>(rank);
+            const int row = quad / row_quads, column = quad % row_quads * 4;
+            store_joined(output, row, column, joined(ReceivedParts{meeting.received + turn * blocks}, blocks, row, column));
+        }
+    }
+};
+#else
+struct Exchange {
+    __device__ __forceinline__ Exchange(Meeting&, int, int) {}
+    __device__ __forceinline__ void begin() const {}
+    __device__ __forceinline__ void wait_for_others() const {}
+    __device__ __forceinline__ void send(int, const Joined&) const {}
+    __device__ __forceinline__ void join(const Output&) const {}
+};
+#endif
+
+// Blocks of one head and band of rows are neighbours: splits innermost, then bands, heads, batches.
 struct BlockPlace {
     int split, band, b, kv_head;
     i64 line;  // number of the head and band
 };
 
-__device__ __forceinline__ BlockPlace block_place(u32 block, int splits, int bands, int kv_heads) {
-    const u32 line = block / splits;
-    const u32 head = line / bands;
-    return {static_cast<int>(block % splits), static_cast<int>(line % bands), static_cast<int>(head / kv_heads),
-            static_cast<int>(head % kv_heads), static_cast<i64>(line)};
+__device__ __forceinline__ BlockPlace block_place(int bands) {
+    const int head = bands == 1 ? blockIdx.y : blockIdx.y / bands;
+    return {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y) - head * bands, static_cast<int>(blockIdx.z), head,
+            static_cast<i64>(blockIdx.z) * gridDim.y + blockIdx.y};
 }
 
 __device__ __forceinline__ Output output_of(const attention::Call<Element>& call, const BlockPlace& place) {
@@ -404,98 +516,124 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     extern __shared__ __align__(16) unsigned char memory[];
     Meeting& meeting = *reinterpret_cast<Meeting*>(memory);
     const attention::Call<Element> call = ATTENTION_CALL;
-    const BlockPlace place = block_place(blockIdx.x, splits, bands, q_heads / group);
-    const Output output = output_of(call, place);
+    const BlockPlace place = block_place(bands);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const f32 slope = scale * attention::log2_e;
     const auto mask = call.mask<has_low, has_high>();
+    const int row_count = q_len * group, band_row = place.band * rows;
+    const int count = min(rows, row_count - band_row);
+
+    // Tiles of the block's rows, dealt out to the splits and then to their warps.
+    const int first_row = pair_of(band_row, group, q_len).query;
+    const int last_row = pair_of(band_row + count - 1, group, q_len).query;
+    const int begin = mask.first_tile(first_row, tile_keys), end = mask.end_tile(last_row, tile_keys);
+    const int begin_full = mask.first_full_tile(last_row, tile_keys), end_full = mask.end_full_tile(first_row, tile_keys);
+    const int stride = warps * splits;
+    int tile = begin + warp * splits + place.split;
+
+    const HeadRows key_rows = {reinterpret_cast<const char*>(k + call.k_strides.of_head(place.b, place.kv_head) + lane % 4 * 8),
+                               static_cast<u32>(k_row) * 2};
+    const HeadRows value_rows = {reinterpret_cast<const char*>(v + call.v_strides.of_head(place.b, place.kv_head) + lane / 4 * 8),
+                                 static_cast<u32>(v_row) * 2};
+    Keys keys;
+    Values values;
+    const auto load_keys = [&](int from) { keys.load(key_rows, from * tile_keys, kv_len - 1, lane); };
+    const auto load_values = [&](int from) { values.load(value_rows, from * tile_keys, kv_len - 1, lane); };
+
     dependent_launch::let_next_grid_start();
     dependent_launch::wait_for_earlier_grids();
-
     Words queries[pieces_d][2];
     int row_begin[2], row_end[2];  // keys
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int pair = min(output.first_row + lane / 4 + half * 8, output.row_count - 1);
-        const int row = pair / group;
-        const Element* const from = q + call.q_strides.of_head(place.b, place.kv_head * group + pair % group) +
-                                    static_cast<i64>(row) * q_row + lane % 4 * 8;
+        const Pair pair = pair_of(band_row + min(lane / 4 + half * 8, count - 1), group, q_len);
+        const Element* const from =
+            q + call.q_strides.of_head(place.b, place.kv_head * group + pair.head) + pair.query * q_row + lane % 4 * 8;
 #pragma unroll
         for (int piece = 0; piece < pieces_d; ++piece) load_words(queries[piece][half], from + piece * 32);
-        row_begin[half] = mask.first_key(row);
-        row_end[half] = mask.end_key(row);
+        row_begin[half] = mask.first_key(pair.query);
+        row_end[half] = mask.end_key(pair.query);
     }
-    // Tiles of the block's rows, of this split, of this warp.
-    const int first_row = output.first_row / group;
-    const int last_row = (min(output.first_row + rows, output.row_count) - 1) / group;
-    const int begin = mask.first_tile(first_row, tile_keys), end = mask.end_tile(last_row, tile_keys);
-    const int begin_full = mask.first_full_tile(last_row, tile_keys), end_full = mask.end_full_tile(first_row, tile_keys);
-    const int share = (max(end - begin, 0) + splits - 1) / splits;
-    const int split_end = min(begin + (place.split + 1) * share, end);
-    int tile = begin + place.split * share + warp;
+    const Exchange exchange(meeting, splits, count * row_quads);
+    if constexpr (join == 2) exchange.begin();
 
+    const f32 slope = scale * attention::log2_e;
     RowState state;
-#pragma unroll
-    for (int piece = 0; piece < pieces_v; ++piece)
-#pragma unroll
-        for (int n = 0; n < 8; ++n)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) state.values[piece][n][i] = 0;
     state.peak[0] = state.peak[1] = attention::minus_infinity();
     state.sum[0] = state.sum[1] = 0;
-
-    const Element* const key_rows = k + call.k_strides.of_head(place.b, place.kv_head);
-    const Element* const value_rows = v + call.v_strides.of_head(place.b, place.kv_head);
-    Keys keys;
-    Values values;
-    if (tile < split_end) {
-        keys.load(key_rows, k_row, tile * tile_keys, kv_len - 1, lane);
-        values.load(value_rows, v_row, tile * tile_keys, kv_len - 1, lane);
-    }
-    for (; tile < split_end; tile += warps) {
-        // The last turn reads its own tile again: nothing that is not there, and no branch around the loads.
-        const int next = (tile + warps < split_end ? tile + warps : tile) * tile_keys;
-        f32 scores[2 * key_steps][4];
-        multiply_keys(scores, queries, keys);
-        keys.load(key_rows, k_row, next, kv_len - 1, lane);
+    f32 scores[2 * key_steps][4];
+    u32 weights[key_steps][4];
+    const auto weigh_tile = [&] {
         if (tile < begin_full || tile >= end_full) {
             const int first = tile * tile_keys;
             const int from[2] = {row_begin[0] - first, row_begin[1] - first};
             const int to[2] = {row_end[0] - first, row_end[1] - first};
             apply_mask(scores, from, to, lane);
         }
-        u32 weights[key_steps][4];
         weigh(scores, state, weights, slope);
-        multiply_values(state, weights, values);
-        values.load(value_rows, v_row, next, kv_len - 1, lane);
+    };
+    if constexpr (one_tile) {
+        if (tile < end) {
+            load_keys(tile);
+            load_values(tile);
+            multiply_keys(scores, queries, keys);
+            weigh_tile();
+            state.clear_values();  // not before: keys and queries are in those registers
+            multiply_values(state, weights, values);
+        } else {
+            state.clear_values();
+        }
+    } else {
+        state.clear_values();
+        if (tile < end) {
+            load_keys(tile);
+            load_values(tile);
+        }
+        for (; tile < end; tile += stride) {
+            // The last turn reads its own tile again: nothing that is not there, and no branch around the loads.
+            const int next = tile + stride < end ? tile + stride : tile;
+            multiply_keys(scores, queries, keys);
+            load_keys(next);
+            weigh_tile();
+            multiply_values(state, weights, values);
+            load_values(next);
+        }
     }
-    store_part(meeting.parts[warp], state, lane);
+    store_part(meeting.parts[warp], state, lane, count);
     __syncthreads();
+    const PartsOfWarps parts = {meeting.parts};
+    const Output output = output_of(call, place);
     if (splits == 1) {
-        join_warps(meeting, output, nullptr);
+        join_to_output(parts, warps, output, static_cast<int>(threadIdx.x), threads);
+        return;
+    }
+    if constexpr (join == 2) {
+        exchange.wait_for_others();
+#pragma unroll 1
+        for (int quad = threadIdx.x; quad < count * row_quads; quad += threads)
+            exchange.send(quad, joined(parts, warps, quad / row_quads, quad % row_quads * 4));
+        exchange.join(output);
         return;
     }
     f32* const of_line = stored + place.line * splits * stored_part;
-    join_warps(meeting, output, of_line + static_cast<i64>(place.split) * stored_part);
-    if constexpr (second_kernel) return;
-    __threadfence();
+    join_to_memory(parts, output, of_line + static_cast<i64>(place.split) * stored_part);
+    if constexpr (join == 1) return;
     __syncthreads();
     if (threadIdx.x == 0) {
+        __threadfence();  // of what the whole block wrote before the barrier
         meeting.is_last = atomicAdd(counters + place.line, 1U) == static_cast<u32>(splits) - 1;
         if (meeting.is_last != 0) counters[place.line] = 0;
+        __threadfence();
     }
     __syncthreads();
-    if (meeting.is_last == 0) return;
-    __threadfence();
-    __syncthreads();  // every thread has read is_last, which lies where the parts are joined
-    join_blocks(memory, of_line, splits, output);
+    if (meeting.is_last != 0) join_to_output(StoredParts{of_line}, splits, output, static_cast<int>(threadIdx.x), threads);
 }
 
-extern "C" __global__ void AUTOTUNE_ENTRY(_join)(ATTENTION_PARAMETERS, int splits, int bands, u32*, f32* stored) {
+extern "C" __global__ void __launch_bounds__(rows* dv / 4)
+    AUTOTUNE_ENTRY(_join)(ATTENTION_PARAMETERS, int splits, int bands, u32*, f32* stored) {
     const attention::Call<Element> call = ATTENTION_CALL;
-    const BlockPlace place = block_place(blockIdx.x * splits, splits, bands, q_heads / group);
+    const BlockPlace place = block_place(bands);
     dependent_launch::let_next_grid_start();
     dependent_launch::wait_for_earlier_grids();
-    extern __shared__ __align__(16) unsigned char memory[];
-    join_blocks(memory, stored + place.line * splits * stored_part, splits, output_of(call, place));
+    join_to_output(StoredParts{stored + place.line * splits * stored_part}, splits, output_of(call, place),
+                   static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
 }

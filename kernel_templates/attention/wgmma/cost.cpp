@@ -22,9 +22,15 @@ constexpr double kRatedClock = 1980;    // of the H200, MHz: rates below are its
 // with 64, 128 and 256 columns of K and V: fewer leave the softmax to be waited for.
 constexpr std::array<std::array<double, 3>, 3> kRate = {{{868, 1150, 1250}, {822, 1217, 1330}, {977, 1307, 1330}}};
 
+// Math groups of an SM whose rates a config is given: two blocks of one group that load for themselves count as one with a
+// producer, as the fits of that do.
+int64_t groups_of_sm(const Shape& s) {
+    return s.producer == 1 ? s.math_groups : std::clamp<int64_t>(s.blocks_per_sm - 1, 1, 2);
+}
+
 double base_rate(const View& view, const Shape& s) {
     const double weight = static_cast<double>(padded(view.d) + padded(view.dv)) / 128;  // 1 for 64 columns
-    const auto& of_groups = kRate.at(static_cast<std::size_t>(s.math_groups - 1));
+    const auto& of_groups = kRate.at(static_cast<std::size_t>(groups_of_sm(s) - 1));
     if (weight <= 1) return of_groups[0] * weight;
     const double place = std::min(std::log2(weight), 2.0);
     const double part = place < 1 ? place : place - 1;

@@ -31,10 +31,11 @@ std::vector<Parameter> parameters() {
         {"block_k", keys, compile, "keys of a tile"},
         {"stages", {2, 3, 4}, compile, "tiles of keys, and of values, in shared memory"},
         {"q_buffers", {1, 2}, compile, "tiles of queries in shared memory"},
-        {"blocks_per_sm", {1, 2}, compile, "blocks of an SM that registers are shared out for"},
+        {"blocks_per_sm", {1, 2, 3, 4}, compile, "blocks of an SM that registers are shared out for"},
         {"overlap", {0, 1}, compile, "1: the next scores are computed under a softmax of the same warpgroup"},
         {"order_groups", {0, 1, 2}, compile, "warpgroups take turns 0: never, 1: to issue products, 2: for exponentials"},
         {"rescale", {0, 1}, compile, "outputs are corrected 0: in each step, 1: where a maximum grew by more than 8 in log2"},
+        {"producer", {0, 1}, compile, "1: a warpgroup of its own loads, 0: the only math group does"},
         {"schedule", {0, 1, 2}, compile, "0: a tile a block; blocks stay and tiles are 1: dealt out, 2: taken from a counter"},
         {"tile_order", {0, 1}, launch, "tiles of a head 0: first rows first, 1: last rows, which see most keys, first"},
         {"l2_group_mib",
@@ -58,14 +59,21 @@ void add_tile_rules(std::vector<Constraint>& to, const View& view, const Device&
     to.push_back({"a tile has twice the keys that there are", {"block_k"}, rule([=](const Shape& s) {
                       return s.block_k == 32 || s.block_k < 2 * view.kv_len;
                   })});
-    to.push_back({"two blocks an SM are for one math group each", {"math_groups", "blocks_per_sm"}, rule([](const Shape& s) {
-                      return s.blocks_per_sm == 1 || s.math_groups == 1;
+    to.push_back({"two blocks an SM are for one math group each, more for groups that load for themselves",
+                  {"math_groups", "blocks_per_sm", "producer"},
+                  rule([](const Shape& s) {
+                      return s.blocks_per_sm == 1 || (s.math_groups == 1 && (s.blocks_per_sm == 2 || s.producer == 0));
+                  })});
+    to.push_back({"a group that loads for itself has a block and a tile of its own",
+                  {"math_groups", "producer", "schedule"},
+                  rule([](const Shape& s) {
+                      return s.producer == 1 || (s.math_groups == 1 && s.schedule == attention_wgmma::kBlockPerTile);
                   })});
     to.push_back({"scores, weights and outputs exceed the registers that setmaxnreg can give",
-                  {"math_groups", "block_k", "blocks_per_sm", "schedule"},
+                  {"math_groups", "block_k", "blocks_per_sm", "producer", "schedule"},
                   rule([=](const Shape& s) { return s.fragment_registers(view) + kOtherRegisters <= s.math_registers(view); })});
     to.push_back({"the operands of one product exceed the registers with which a block starts",
-                  {"math_groups", "block_k", "blocks_per_sm"},
+                  {"math_groups", "block_k", "blocks_per_sm", "producer"},
                   rule([=](const Shape& s) {
                       return std::max(s.block_k, padded(view.dv)) / 2 + kOtherOfProduct <= s.registers_at_start();
                   })});
@@ -130,6 +138,7 @@ Config config_of(const Shape& s) {
             {"overlap", s.overlap},
             {"order_groups", s.order_groups},
             {"rescale", s.rescale},
+            {"producer", s.producer},
             {"schedule", s.schedule},
             {"tile_order", s.tile_order},
             {"l2_group_mib", s.l2_group_mib},
@@ -141,7 +150,7 @@ Config config_of(const Shape& s) {
 Shape plainest(int64_t math_groups, int64_t block_k) {
     Shape s{Config{}};
     s.math_groups = math_groups, s.block_k = block_k;
-    s.stages = 2, s.q_buffers = 1, s.blocks_per_sm = 1;
+    s.stages = 2, s.q_buffers = 1, s.blocks_per_sm = 1, s.producer = 1;
     s.overlap = s.order_groups = s.rescale = s.schedule = s.tile_order = s.l2_group_mib = s.split_waves = s.pdl = 0;
     return s;
 }
@@ -232,6 +241,14 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
     s.overlap = 1;
     s.blocks_per_sm = 2;
     add("wgmma_blocks2");
+    s.producer = 0;
+    add("wgmma_self_loading");
+    s = plainest(1, 64);
+    s.overlap = 1;
+    s.producer = 0, s.blocks_per_sm = 3;
+    add("wgmma_self_loading_blocks3");
+    s.block_k = 128;
+    add("wgmma_self_loading_blocks3_k128");
     return legal_ones(std::move(all), space);
 }
 

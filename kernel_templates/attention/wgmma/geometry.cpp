@@ -62,6 +62,7 @@ Shape::Shape(const Config& config) {
     overlap = get("overlap");
     order_groups = get("order_groups");
     rescale = get("rescale");
+    producer = get("producer");
     schedule = get("schedule");
     tile_order = get("tile_order");
     l2_group_mib = get("l2_group_mib");
@@ -75,7 +76,7 @@ int64_t Shape::registers_at_start() const {
 
 int64_t Shape::math_registers(const View& view) const {
     const int64_t at_start = registers_at_start();
-    if (at_start >= 256) return kMostMathRegisters;  // nothing is reallocated
+    if (at_start >= 256 || producer == 0) return std::min(at_start, kMostMathRegisters);  // nothing is reallocated
     const int64_t most = (at_start * (math_groups + 1) - producer_registers(view, *this)) / math_groups / 8 * 8;
     return std::min(most, kMostMathRegisters);
 }

@@ -28,14 +28,14 @@ enum TileOrder : std::int64_t { kAscending = 0, kLongestFirst = 1 };
 enum Schedule : std::int64_t { kBlockPerTile = 0, kDealtOut = 1, kFromCounter = 2 };
 
 struct Shape {
-    std::int64_t math_groups, block_k, stages, q_buffers, blocks_per_sm, overlap, order_groups, rescale, schedule, tile_order,
-        l2_group_mib, split_waves, pdl;
+    std::int64_t math_groups, block_k, stages, q_buffers, blocks_per_sm, overlap, order_groups, rescale, producer, schedule,
+        tile_order, l2_group_mib, split_waves, pdl;
 
     // A parameter that the config lacks is 1.
     explicit Shape(const Config& config);
 
     std::int64_t block_q() const { return 64 * math_groups; }
-    std::int64_t threads() const { return 128 * (math_groups + 1); }
+    std::int64_t threads() const { return 128 * (math_groups + producer); }
     // Accumulators of both products, and the weights between them.
     std::int64_t fragment_registers(const View& view) const { return block_k / 2 + block_k / 4 + padded(view.dv) / 2; }
     // Of a thread of the block before setmaxnreg, which is what ptxas compiles for; and what setmaxnreg gives a math group's.

@@ -1,10 +1,11 @@
 // O = softmax(scale Q K^T, masked) V on Hopper. One producer warpgroup loads by TMA: Q once a tile, K and V through two rings;
-// each of `math_groups` math warpgroups owns 64 rows of queries. Scores come from wgmma of Q and K in shared memory, the weights
-// go into the second product from the registers in which the first one leaves them, and V is read along its stored rows: nothing
-// is transposed. Keys are walked from the last visible tile to the first, so that tiles that a mask or the end of the keys cuts
-// come first, or, cut by a window's left side, last; between them no score is compared with a bound. overlap: the scores of the
-// next tile are issued before the weights of this one are multiplied with V, and their softmax runs under that product.
-// order_groups: math groups take turns, so that one's softmax runs under another's products.
+// each of `math_groups` math warpgroups owns 64 rows of queries. Without a producer the only math group loads for itself. Scores
+// come from wgmma of Q and K in shared memory, the weights go into the second product from the registers in which the first one
+// leaves them, and V is read along its stored rows: nothing is transposed. Keys are walked from the last visible tile to the
+// first, so that tiles that a mask or the end of the keys cuts come first, or, cut by a window's left side, last; between them no
+// score is compared with a bound. overlap: the scores of the next tile are issued before the weights of this one are multiplied
+// with V, and their softmax runs under that product. order_groups: math groups take turns, so that one's softmax runs under
+// another's products.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #define ATTENTION_PACKED ${packed}
@@ -23,6 +24,7 @@ constexpr int blocks_per_sm = ${blocks_per_sm};
 constexpr int overlap = ${overlap};
 constexpr int order_groups = ${order_groups};  // turns of the math groups: 0: none, 1: to issue products, 2: for the exponentials
 constexpr int rescale = ${rescale};            // O is corrected 0: in each step, 1: where a maximum grew by more than 8 in log2
+constexpr int producer = ${producer};          // 1: a warpgroup of its own loads, 0: the math group does
 constexpr int schedule = ${schedule};          // 0: a tile a block, 1: persistent, tiles dealt out, 2: persistent, tiles from a counter
 // ---- end of parameters ----
 // clang-format on
@@ -39,6 +41,8 @@ static_assert(sizeof(Element) == 2 && d % 8 == 0 && dv % 8 == 0 && d <= 256 && d
 static_assert(block_k % 16 == 0 && block_k <= 256);
 static_assert(order_groups == 0 || math_groups > 1, "one group has nobody to take turns with");
 static_assert(q_buffers == 1 || schedule != 0, "a block with one tile has one Q");
+static_assert(producer == 1 || (math_groups == 1 && schedule == 0),
+              "a group that loads for itself has a block and a tile of its own");
 
 constexpr int block_q = 64 * math_groups;
 
@@ -160,6 +164,47 @@ struct Shared {
     __device__ __forceinline__ u32 work(int i) const { return barriers + (4 * stages + 2 * q_buffers) * 8 + i * 32; }
 };
 
+// ---- loads ----
+
+// Of one tile of Q and its keys, by one thread. Where a stage is filled anew, it waits until all math warps have released it.
+struct Loads {
+    const Shared& shared;
+    const TensorMap *map_q, *map_k, *map_v;
+    int head, kv_head, plane;  // plane: of the tensors
+    int first_q, first_kv;
+
+    __device__ __forceinline__ Loads(const Shared& in, const Problem& p, const Work& work, const Batch& batch,
+                                     const TensorMap* of_q, const TensorMap* of_k, const TensorMap* of_v)
+        : shared(in),
+          map_q(of_q),
+          map_k(of_k),
+          map_v(of_v),
+          head(work.head),
+          kv_head(work.head / p.group),
+          plane(ATTENTION_PACKED ? 0 : work.batch),
+          first_q(batch.first_q + work.row0),
+          first_kv(batch.first_kv) {}
+
+    // `parity`: of the round in which the stage is filled.
+    __device__ __forceinline__ void load_k(int at, u32 parity, int n) const {
+        barrier_wait(shared.k_empty(at), parity ^ 1);
+        barrier_expect(shared.k_full(at), k_bytes);
+        load_tile<head_tile, block_k>(shared.k + at * k_bytes, map_k, shared.k_full(at), first_kv + n * block_k, kv_head, plane,
+                                      policy_normal);
+    }
+    __device__ __forceinline__ void load_v(int at, u32 parity, int n) const {
+        barrier_wait(shared.v_empty(at), parity ^ 1);
+        barrier_expect(shared.v_full(at), v_bytes);
+        load_tile<value_tile, block_k>(shared.v + at * v_bytes, map_v, shared.v_full(at), first_kv + n * block_k, kv_head, plane,
+                                       policy_normal);
+    }
+    __device__ __forceinline__ void load_q(int at) const {
+        barrier_expect(shared.q_full(at), q_bytes);
+        load_tile<head_tile, block_q>(shared.q + at * q_bytes, map_q, shared.q_full(at), first_q, head, plane,
+                                      policy_evict_first);
+    }
+};
+
 // ---- the producer ----
 
 // Work without a row is the end.
@@ -202,43 +247,27 @@ __device__ __forceinline__ void produce(const Shared& shared, const Problem& p, 
         if (index >= p.all_items) break;
         const Work work = work_at(p, index);
         const Keys keys = work.keys;
-        const int kv_head = work.head / p.group;
         const Batch batch = batch_of(p, work.batch);
-        const int plane = ATTENTION_PACKED ? 0 : work.batch;  // of the tensors
-        const auto load_k = [&](const Position<stages>& at, int n) {
-            barrier_wait(shared.k_empty(at.at), at.parity ^ 1);
-            barrier_expect(shared.k_full(at.at), k_bytes);
-            load_tile<head_tile, block_k>(shared.k + at.at * k_bytes, map_k, shared.k_full(at.at), batch.first_kv + n * block_k,
-                                          kv_head, plane, policy_normal);
-        };
-        const auto load_v = [&](const Position<stages>& at, int n) {
-            barrier_wait(shared.v_empty(at.at), at.parity ^ 1);
-            barrier_expect(shared.v_full(at.at), v_bytes);
-            load_tile<value_tile, block_k>(shared.v + at.at * v_bytes, map_v, shared.v_full(at.at), batch.first_kv + n * block_k,
-                                           kv_head, plane, policy_normal);
-        };
+        const Loads loads(shared, p, work, batch, map_q, map_k, map_v);
         int n = keys.end - 1;
-        if (n >= keys.first) load_k(ring, n);
+        if (n >= keys.first) loads.load_k(ring.at, ring.parity, n);
         barrier_wait(shared.q_empty(of_q.at), of_q.parity ^ 1);
         publish(shared.work(of_q.at), work);
-        if (ATTENTION_PACKED && n < keys.first) {
+        if (ATTENTION_PACKED && n < keys.first)
             barrier_arrive(shared.q_full(of_q.at));
-        } else {
-            barrier_expect(shared.q_full(of_q.at), q_bytes);
-            load_tile<head_tile, block_q>(shared.q + of_q.at * q_bytes, map_q, shared.q_full(of_q.at), batch.first_q + work.row0,
-                                          work.head, plane, policy_evict_first);
-        }
+        else
+            loads.load_q(of_q.at);
         of_q.next();
         if (n < keys.first) continue;
 #pragma unroll 1
         for (; n > keys.first; --n) {
             Position<stages> following = ring;
             following.next();
-            load_k(following, n - 1);
-            load_v(ring, n);
+            loads.load_k(following.at, following.parity, n - 1);
+            loads.load_v(ring.at, ring.parity, n);
             ring = following;
         }
-        load_v(ring, n);
+        loads.load_v(ring.at, ring.parity, n);
         ring.next();
     }
     if constexpr (schedule != 0) {
@@ -437,6 +466,8 @@ struct Math {
     int group;
     u64 q, k, v;  // descriptors of this group's rows of Q, and of the rings' first tiles
     Position<stages> ring;
+    const Loads* loads;  // null: a producer loads
+    int first_key_tile;
 #if ATTENTION_PACKED
     RowMask mask;
 #endif
@@ -451,8 +482,22 @@ struct Math {
     __device__ __forceinline__ void release(u32 barrier) const {
         if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
     }
-    __device__ __forceinline__ u64 k_at(int at) const { return descriptor_at(k, at * k_bytes); }
-    __device__ __forceinline__ u64 v_at(int at) const { return descriptor_at(v, at * v_bytes); }
+    __device__ __forceinline__ u64 k_at(int at) const {
+        return descriptor_at(k, at * k_bytes);
+    }
+    __device__ __forceinline__ u64 v_at(int at) const {
+        return descriptor_at(v, at * v_bytes);
+    }
+
+    // Fills what held tile n, and is released, with the tile that comes `stages` later, if there is one.
+    __device__ __forceinline__ void refill_k(const Position<stages>& from, int n) const {
+        if constexpr (producer == 1) return;
+        if (threadIdx.x == 0 && n - stages >= first_key_tile) loads->load_k(from.at, from.parity ^ 1, n - stages);
+    }
+    __device__ __forceinline__ void refill_v(const Position<stages>& from, int n) const {
+        if constexpr (producer == 1) return;
+        if (threadIdx.x == 0 && n - stages >= first_key_tile) loads->load_v(from.at, from.parity ^ 1, n - stages);
+    }
 
     template <bool is_masked, bool is_first>
     __device__ __forceinline__ bool weigh(float (&s)[scores], int row, int n, Rows& rows, float (&correction)[2]) const {
@@ -478,6 +523,7 @@ struct Math {
         float correction[2];
         weigh<true, true>(s, row, n, rows, correction);
         pack(s, p);
+        refill_k(ring, n);
     }
 
     // Tile n of keys, with the weights of tile n + 1 still to be multiplied with V.
@@ -517,6 +563,8 @@ struct Math {
             pack(s, p);
             if (rescale == 0 || grew) correct(o, correction);
         }
+        refill_k(ring, n);
+        refill_v(before, n + 1);
     }
 
     __device__ __forceinline__ void end(float (&o)[outputs], const u32 (&p)[scores / 2]) {
@@ -529,16 +577,63 @@ struct Math {
     }
 };
 
+// One tile of queries with all its keys, or a part of them.
+__device__ __forceinline__ void attend(Math& math, const Problem& p, const Output& out, const Work& work, const Batch& batch,
+                                       float scale, int q_buffer, int row_in_block) {
+    const int group = math.group;
+    const Keys keys = work.keys;
+    const int row = work.row0 + row_in_block;
+    const int group_row0 = work.row0 + group * 64;
+    // Tiles [whole_first, whole_end) are seen whole by all rows of this group.
+    const int whole_first = batch.mask.first_full_tile(group_row0 + 63, block_k);
+    const int whole_end = batch.mask.end_full_tile(group_row0, block_k);
+    const u64 q_now = descriptor_at(math.q, q_buffer * q_bytes);
+    float o[outputs];
+#pragma unroll
+    for (int i = 0; i < outputs; ++i) o[i] = 0.0f;
+    Rows rows;
+    rows.max[0] = rows.max[1] = attention::minus_infinity();
+    rows.sum[0] = rows.sum[1] = 0.0f;
+    if (keys.end > keys.first) {
+        u32 weights[scores / 2];
+        int n = keys.end - 1;
+        math.begin(q_now, row, n, rows, weights);
+        --n;
+#pragma unroll 1
+        for (; n >= max(keys.first, whole_end); --n) math.template step<true>(q_now, row, n, rows, o, weights);
+#pragma unroll 1
+        for (; n >= max(keys.first, whole_first); --n) math.template step<false>(q_now, row, n, rows, o, weights);
+        if constexpr (has_low != 0) {
+#pragma unroll 1
+            for (; n >= keys.first; --n) {
+                math.template step<true>(q_now, row, n, rows, o, weights);
+            }
+        }
+        math.release(math.shared.q_empty(q_buffer));
+        math.end(o, weights);
+    } else {
+        math.release(math.shared.q_empty(q_buffer));
+    }
+    if (work.item >= 0)
+        store_part(out, work.item, row_in_block, o, rows);
+    else
+        store_outputs(p, batch, out, work, row, o, rows, scale);
+}
+
+__device__ __forceinline__ Math math_of(const Shared& shared, const Problem& p, float scale, int group) {
+    return {shared,
+            p,
+            scale * attention::log2_e,
+            group,
+            descriptor_along_columns<head_tile>(shared.q + group * (64 * span_of(head_tile) * 2)),
+            descriptor_along_columns<head_tile>(shared.k),
+            descriptor_along_rows<value_tile, block_k>(shared.v),
+            {}};
+}
+
 __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, const Output& out, float scale, int group) {
     const int row_in_block = group * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
-    Math math{shared,
-              p,
-              scale * attention::log2_e,
-              group,
-              descriptor_along_columns<head_tile>(shared.q + group * (64 * span_of(head_tile) * 2)),
-              descriptor_along_columns<head_tile>(shared.k),
-              descriptor_along_rows<value_tile, block_k>(shared.v),
-              {}};
+    Math math = math_of(shared, p, scale, group);
     if constexpr (order_groups != 0)
         if (group == math_groups - 1) pass_turn(group);
     Position<q_buffers> of_q;
@@ -550,43 +645,7 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
 #if ATTENTION_PACKED
         math.mask = batch.mask;
 #endif
-        const Keys keys = work.keys;
-        const int row = work.row0 + row_in_block;
-        const int group_row0 = work.row0 + group * 64;
-        // Tiles [whole_first, whole_end) are seen whole by all rows of this group.
-        const int whole_first = batch.mask.first_full_tile(group_row0 + 63, block_k);
-        const int whole_end = batch.mask.end_full_tile(group_row0, block_k);
-        const u64 q_now = descriptor_at(math.q, of_q.at * q_bytes);
-        float o[outputs];
-#pragma unroll
-        for (int i = 0; i < outputs; ++i) o[i] = 0.0f;
-        Rows rows;
-        rows.max[0] = rows.max[1] = attention::minus_infinity();
-        rows.sum[0] = rows.sum[1] = 0.0f;
-        if (keys.end > keys.first) {
-            u32 weights[scores / 2];
-            int n = keys.end - 1;
-            math.begin(q_now, row, n, rows, weights);
-            --n;
-#pragma unroll 1
-            for (; n >= max(keys.first, whole_end); --n) math.template step<true>(q_now, row, n, rows, o, weights);
-#pragma unroll 1
-            for (; n >= max(keys.first, whole_first); --n) math.template step<false>(q_now, row, n, rows, o, weights);
-            if constexpr (has_low != 0) {
-#pragma unroll 1
-                for (; n >= keys.first; --n) {
-                    math.template step<true>(q_now, row, n, rows, o, weights);
-                }
-            }
-            math.release(shared.q_empty(of_q.at));
-            math.end(o, weights);
-        } else {
-            math.release(shared.q_empty(of_q.at));
-        }
-        if (work.item >= 0)
-            store_part(out, work.item, row_in_block, o, rows);
-        else
-            store_outputs(p, batch, out, work, row, o, rows, scale);
+        attend(math, p, out, work, batch, scale, of_q.at, row_in_block);
         of_q.next();
         if constexpr (schedule == 0) break;
     }
@@ -594,10 +653,39 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
         if (group == 0) take_turn(group);  // the last turn that was passed
 }
 
-constexpr int threads = 128 * (math_groups + 1);
+// Both roles: a thread of the group loads Q and as many tiles of keys and values as there are stages, then each next one where
+// its predecessor in the stage was used up.
+__device__ __forceinline__ void load_and_consume(const Shared& shared, const Problem& p, const Output& out, float scale,
+                                                 const TensorMap* map_q, const TensorMap* map_k, const TensorMap* map_v) {
+    const Work work = work_at(p, static_cast<int>(blockIdx.x));
+    const Batch batch = batch_of(p, work.batch);
+    const Loads loads(shared, p, work, batch, map_q, map_k, map_v);
+    Math math = math_of(shared, p, scale, 0);
+    math.loads = &loads;
+    math.first_key_tile = work.keys.first;
+#if ATTENTION_PACKED
+    math.mask = batch.mask;
+#endif
+    if (work.keys.end > work.keys.first) {
+        if (threadIdx.x == 0) {
+            loads.load_q(0);
+#pragma unroll
+            for (int i = 0; i < stages; ++i) {
+                const int n = work.keys.end - 1 - i;
+                if (n < work.keys.first) break;
+                loads.load_k(i, 0, n);
+                loads.load_v(i, 0, n);
+            }
+        }
+        barrier_wait(shared.q_full(0), 0);
+    }
+    attend(math, p, out, work, batch, scale, 0, threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4);
+}
+
+constexpr int threads = 128 * (math_groups + producer);
 // setmaxnreg: what a thread starts with, what the producer's keep and what the math groups' get, of the 65,536 of an SM.
 constexpr int registers_at_start = 65536 / (threads * blocks_per_sm) / 8 * 8;
-constexpr bool reallocates = registers_at_start < 256;
+constexpr bool reallocates = producer == 1 && registers_at_start < 256;
 constexpr int producer_registers = math_groups == 3 ? 32 : schedule == 2 || has_low != 0 || ATTENTION_PACKED ? 40 : 24;
 constexpr int most_registers = (registers_at_start * (math_groups + 1) - producer_registers) / math_groups / 8 * 8;
 constexpr int math_registers = most_registers < 240 ? most_registers : 240;
@@ -612,8 +700,9 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm)
                      float2* part_rows ATTENTION_PACKING_PARAMETERS) {
     extern __shared__ unsigned char memory[];
     const Shared shared((smem_address(memory) + 1023) & ~1023u);
-    const Problem problem{{mask_low, mask_high, keys}, rows,         heads,         group,         q_tiles,
-                          items,                       all_items,    heads_at_once, longest_first, most_steps ATTENTION_PACKING};
+    const Problem problem{
+        {mask_low, mask_high, keys}, rows, heads, group, q_tiles, items, all_items, heads_at_once, longest_first,
+        most_steps ATTENTION_PACKING};
     if (threadIdx.x == 0) {
         prefetch_map(&map_q);
         prefetch_map(&map_k);
@@ -635,13 +724,15 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm)
     __syncthreads();
     dependent_launch::wait_for_earlier_grids();
     dependent_launch::let_next_grid_start();
+    const Output out{o, o_batch, o_head, o_row, lse, parts, part_rows};
     const int warpgroup = warp_uniform(threadIdx.x / 128);
-    if (warpgroup == 0) {
+    if constexpr (producer == 0) {
+        load_and_consume(shared, problem, out, scale, &map_q, &map_k, &map_v);
+    } else if (warpgroup == 0) {
         if constexpr (reallocates) give_registers<producer_registers>();
         if (threadIdx.x == 0) produce(shared, problem, &map_q, &map_k, &map_v, counter);
     } else {
         if constexpr (reallocates) take_registers<math_registers>();
-        const Output out{o, o_batch, o_head, o_row, lse, parts, part_rows};
         consume(shared, problem, out, scale, warpgroup - 1);
     }
 }
