@@ -1,70 +1,126 @@
 #!/usr/bin/env python3
-"""Forward attention of seven problems: ours, cuDNN's and torch's flash kernel in one process, FlashAttention-3's own program in turns with it.
+"""Forward attention beside torch's kernels in one process, cuDNN's and FlashAttention-2 among them, and FlashAttention-3's own program.
 
-usage: attention.py [--fa3 PROGRAM] [--turns N] [--json FILE]
+usage: attention.py [--set NAME]... [--fa3 PROGRAM] [--turns N] [--rounds N] [--csv FILE]
 
-Ours is autotune.torch.attention with the winners on record. bf16, N(0,1), [batch, heads, length, size], in as many sets as exceed the L2
+Ours is autotune.torch.attention with the winners on record. N(0,1), [batch, heads, length, size], in as many sets as exceed the L2
 four times. A sample is a CUDA graph of calls, each behind a small kernel of another kind, less a graph of those alone. PROGRAM prints lines
-"fa3 fwd ... B4 H16 ... Sq4096 ... D128 c0 splits 1  815.00 us"; it times launch after launch, [batch, length, heads, size].
+"fa3 fwd ... B4 H16 Hk16 Sq4096 Sk4096 D128 c0 splits 1  815.00 us"; it times launch after launch, [batch, length, heads, size].
+
+Sets: seven (docs/results/2026-11-23-h200/attention.md), decode (a query of 32 heads on 8), lengths (16,384 tokens of 16 heads), f32.
 """
 
 import argparse
-import json
+import csv
 import math
 import re
 import statistics
 import subprocess
+from typing import NamedTuple
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import autotune.torch as at
 
-PROBLEMS = (  # batch, heads, length, size, causal
-    (4, 16, 4096, 128, False),
-    (4, 16, 4096, 128, True),
-    (1, 16, 16384, 128, True),
-    (2, 32, 8192, 128, False),
-    (1, 16, 13312, 64, True),
-    (16, 16, 1024, 64, True),
-    (1, 1, 13312, 64, True),
-)
+
+class Problem(NamedTuple):
+    batch: int
+    heads: int
+    kv_heads: int
+    queries: int
+    keys: int
+    size: int
+    causal: bool
+    dtype: torch.dtype = torch.bfloat16
+
+    def flops(self):
+        return 4.0 * self.batch * self.heads * self.queries * self.keys * self.size * (0.5 if self.causal else 1)
+
+    def kv_bytes(self):
+        return 2 * self.batch * self.kv_heads * self.keys * self.size * self.dtype.itemsize
+
+
+def square(batch, heads, length, size, causal, dtype=torch.bfloat16):
+    return Problem(batch, heads, heads, length, length, size, causal, dtype)
+
+
+SETS = {
+    "seven": [
+        square(4, 16, 4096, 128, False),
+        square(4, 16, 4096, 128, True),
+        square(1, 16, 16384, 128, True),
+        square(2, 32, 8192, 128, False),
+        square(1, 16, 13312, 64, True),
+        square(16, 16, 1024, 64, True),
+        square(1, 1, 13312, 64, True),
+    ],
+    "decode": [
+        Problem(batch, 32, 8, 1, keys, 128, False)
+        for keys, batches in ((4096, (1, 16, 64)), (32768, (1, 16, 64)), (131072, (1, 16)))
+        for batch in batches
+    ],
+    "lengths": [
+        square(max(1, 16384 // length), 16, length, size, causal)
+        for size in (64, 128)
+        for causal in (False, True)
+        for length in (512, 1024, 2048, 4096, 8192, 16384, 32768)
+    ],
+    "f32": [square(1, 8, 8192, size, causal, torch.float32) for size in (64, 128) for causal in (False, True)],
+}
 FOOTPRINT = 4 * 60 << 20  # bytes of all sets
 GRAPH_US = 8000
-LINE = re.compile(r"fa3 fwd.*? B(\d+)\s+H(\d+)\s.*?Sq(\d+)\s.*?D(\d+)\s+c(\d) splits (\d+)\s+([\d.]+) us")
+MOST_RATE = {torch.bfloat16: 6e8, torch.float32: 3e7}  # FLOPs a microsecond
+MOST_BYTES = 4.6e6  # a microsecond
+LINE = re.compile(r"fa3 \w+.*? B(\d+)\s+H(\d+)\s+Hk(\d+)\s+Sq(\d+)\s+Sk(\d+)\s+D(\d+)\s+c(\d) splits (\d+)\s+([\d.]+) us")
 
 
-def contenders(causal):
-    aten = torch.ops.aten
-    return {
-        "ours": lambda q, k, v: at.attention(q, k, v, is_causal=causal),
-        "cudnn": lambda q, k, v: aten._scaled_dot_product_cudnn_attention(q, k, v, None, False, 0.0, causal)[0],
-        "flash": lambda q, k, v: aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)[0],
-    }
+def by_backend(backend, problem):
+    def run(q, k, v):
+        with sdpa_kernel(backend):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, is_causal=problem.causal, enable_gqa=problem.heads != problem.kv_heads
+            )
+
+    return run
 
 
-def flops(problem):
-    batch, heads, length, size, causal = problem
-    return 4.0 * batch * heads * length * length * size * (0.5 if causal else 1)
+def contenders(name, problem):
+    backends = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+    if name == "lengths":  # many, and FlashAttention-2 is the slowest
+        del backends["flash"]
+    if problem.dtype is torch.float32:
+        backends = {"efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH}
+    ours = {"ours": lambda q, k, v: at.attention(q, k, v, is_causal=problem.causal)}
+    return {**ours, **{name: by_backend(backend, problem) for name, backend in backends.items()}}
 
 
 class Race:
     """The graphs of one problem."""
 
-    def __init__(self, problem):
-        batch, heads, length, size, causal = problem
-        of_set = 4 * batch * heads * length * size * 2
+    def __init__(self, name, problem):
+        self.problem = problem
+        queries = (problem.batch, problem.heads, problem.queries, problem.size)
+        keys = (problem.batch, problem.kv_heads, problem.keys, problem.size)
+        of_set = 2 * math.prod(queries) * problem.dtype.itemsize + problem.kv_bytes()
         sets = [
-            [torch.randn(batch, heads, length, size, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+            [torch.randn(shape, device="cuda", dtype=problem.dtype) for shape in (queries, keys, keys)]
             for _ in range(max(2, math.ceil(FOOTPRINT / of_set)))
         ]
         small = torch.zeros(132 * 256, device="cuda")
-        functions = contenders(causal)
-        right = functions["flash"](*sets[0])
+        functions = contenders(name, problem)
+        right = functions["ours"](*sets[0])
+        self.sets = sets  # the graphs' own references are addresses
+        self.graphs, self.times = {}, {}
+        call_us = max(problem.flops() / MOST_RATE[problem.dtype], problem.kv_bytes() / MOST_BYTES, 3)
+        self.calls = len(sets) * max(1, math.ceil(GRAPH_US / (call_us * len(sets))))
         for name, function in functions.items():
-            error = ((function(*sets[0]) - right).float().norm() / right.float().norm()).item()
-            assert error < 1e-2, f"{problem}: {name} is off by {error}"
-        self.calls = len(sets) * max(1, math.ceil(GRAPH_US / (flops(problem) / 6e8 * len(sets))))
-        self.graphs = {name: self.graph(sets, small, function) for name, function in functions.items()}
+            try:
+                error = ((function(*sets[0]) - right).float().norm() / right.float().norm()).item()
+                assert error < 1e-2, f"{name} and ours differ by {error}"
+                self.graphs[name] = self.graph(sets, small, function)
+            except (RuntimeError, AssertionError, torch.OutOfMemoryError) as failure:
+                print(problem, name, str(failure).splitlines()[0], flush=True)
         self.graphs["filler"] = self.graph(sets, small, None)
         self.times = {name: [] for name in self.graphs}
 
@@ -81,45 +137,90 @@ class Race:
         for name, times in at.race_runs({name: graph.replay for name, graph in self.graphs.items()}, rounds=rounds).items():
             self.times[name] += [each / self.calls for each in times]
 
-    def us(self, name):
-        return statistics.median(a - b for a, b in zip(self.times[name], self.times["filler"]))
+    def us(self):
+        fillers = self.times["filler"]
+        return {
+            name: statistics.median(a - b for a, b in zip(times, fillers)) for name, times in self.times.items() if name != "filler"
+        }
 
 
-def fa3_times(program):
-    said = subprocess.run([program, "fwd", "split"], capture_output=True, text=True, check=True).stdout
+def fa3_times(program, names):
+    modes = [mode for name, of_set in (("seven", ["fwd", "split"]), ("decode", ["decode"])) if name in names for mode in of_set]
     best = {}
+    if not program or not modes:
+        return best
+    said = subprocess.run([program, *modes], capture_output=True, text=True, check=True).stdout
     for found in LINE.finditer(said):
-        batch, heads, length, size, causal = (int(found[i]) for i in range(1, 6))
-        key = (batch, heads, length, size, causal == 1)
-        best[key] = min(best.get(key, math.inf), float(found[7]))
+        *extents, causal = (int(found[i]) for i in range(1, 8))
+        key = Problem(*extents, causal == 1)
+        best[key] = min(best.get(key, math.inf), float(found[9]))
     return best
+
+
+def told(name, race, us):
+    problem = race.problem
+    is_decode = problem.queries == 1
+    rates = {each: problem.kv_bytes() / value * 1e-6 if is_decode else problem.flops() / value * 1e-6 for each, value in us.items()}
+    rivals = [value for each, value in us.items() if each != "ours"]
+    row = dict(zip(("batch", "heads", "kv_heads", "queries", "keys", "size"), problem), set=name)
+    row["mask"], row["dtype"] = "causal" if problem.causal else "none", str(problem.dtype).split(".")[1]
+    row.update({f"{each}_us": f"{value:.2f}" for each, value in us.items()})
+    row.update({f"{each}_{'tbps' if is_decode else 'tflops'}": f"{value:.2f}" for each, value in rates.items()})
+    row["best_rival_over_ours"] = f"{min(rivals) / us['ours']:.3f}" if rivals and "ours" in us else ""
+    return row
+
+
+def write_csv(path, rows):
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def raced(name, options, fa3):
+    """Rows of one set, whose tensors are gone before the next one's."""
+    together = name in ("seven", "decode")  # in turns with each other; longer sets have one problem's tensors at a time
+    races = []
+    for problem in SETS[name]:
+        races.append(Race(name, problem))
+        if not together:
+            for _ in range(options.turns):
+                races[0].turn(options.rounds)
+            yield told(name, races[0], races.pop().us())
+            torch.cuda.empty_cache()
+    for _ in range(options.turns if together else 0):
+        for race in races:
+            race.turn(options.rounds)
+    for race in races:
+        us = race.us()
+        if race.problem in fa3:
+            us["fa3"] = fa3[race.problem]
+        yield told(name, race, us)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", action="append", choices=sorted(SETS))
     parser.add_argument("--fa3")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--json")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--csv")
     options = parser.parse_args()
-    races = {problem: Race(problem) for problem in PROBLEMS}
-    fa3 = {problem: [] for problem in PROBLEMS}
-    for _ in range(options.turns):
-        for race in races.values():
-            race.turn(rounds=7)
-        for problem, us in (fa3_times(options.fa3) if options.fa3 else {}).items():
-            fa3[problem].append(us)
     rows = []
-    for problem, race in races.items():
-        us = {name: race.us(name) for name in race.times if name != "filler"}
-        if fa3[problem]:
-            us["fa3"] = statistics.median(fa3[problem])
-        best = min(value for name, value in us.items() if name != "ours")
-        rows.append({"problem": problem, "us": us, "best_rival_over_ours": best / us["ours"]})
-        print(problem, *(f"{name} {value:.1f} us {flops(problem) / value * 1e-6:.0f} TFLOP/s" for name, value in us.items()), f"{best / us['ours']:.3f}")
-    print(f"geometric mean {statistics.geometric_mean(row['best_rival_over_ours'] for row in rows):.3f}")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file)
+    for name in options.set or ["seven"]:
+        fa3 = fa3_times(options.fa3, [name])
+        ratios = []
+        with torch.no_grad():
+            for row in raced(name, options, fa3):
+                print(*(f"{key}={value}" for key, value in row.items()), flush=True)
+                ratios += [float(row["best_rival_over_ours"])] if row["best_rival_over_ours"] else []
+                rows.append(row)
+                if options.csv:
+                    write_csv(options.csv, rows)
+        if ratios:
+            print(f"{name}: geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}", flush=True)
+        torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":
