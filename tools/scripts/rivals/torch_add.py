@@ -2,7 +2,9 @@
 """c = a + b: libautotune against torch.add, in one process, on the same buffers, in interleaved rounds. README.md tells the method.
 
 usage: tools/scripts/rivals/torch_add.py [--library FILE] [--shapes 65536,1024x1024,...] [--dtypes f32,f16] [--rounds N] [--offset N]
-                                [--json FILE]
+                                [--stream] [--json FILE]
+
+--stream: stream time, what a launch adds where a small kernel of torch stands before each; else each launch stands after another like it.
 """
 import argparse
 import ctypes
@@ -22,6 +24,7 @@ TORCH_TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat1
 L2_FOOTPRINTS = 8       # of a bandwidth-bound problem, as the tuner has it
 MOST_SETS = 1024        # as the tuner has it
 SAMPLE_US = 3000        # that one sample covers at least
+FILLER_FLOATS = 33_792  # 132 x 256
 HOST_CALLS = 300        # fewer than a stream's queue holds, so that no call waits for the GPU
 
 
@@ -43,12 +46,14 @@ def make_sets(count, dtype, offset):
     return a, b, c
 
 
-def graph_of(calls, least=20):
-    """A graph of all calls in turn, at least `least` of them, and how many it holds."""
+def graph_of(calls, least=20, filler=None):
+    """A graph of all calls in turn, at least `least` of them, each behind the filler if there is one, and how many it holds."""
     repeats = -(-least // len(calls))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         for call in calls * repeats:
+            if filler is not None:
+                filler.add_(1.0)
             call()
     return graph, len(calls) * repeats
 
@@ -105,10 +110,18 @@ def compare_kernels(library, shape, word, options):
         current = torch.cuda.current_stream().cuda_stream
         for i in range(len(a)):
             plan.call(a[i].data_ptr(), b[i].data_ptr(), c[i].data_ptr(), current)()
-    graphs = {"torch": graph_of(theirs), "autotune": None}
-    graph, sets = graph_of([on_capture_stream], least=-(-20 // len(a)))
+            if filler is not None and i + 1 < len(a):
+                filler.add_(1.0)
+    filler = torch.zeros(FILLER_FLOATS, device="cuda") if options.stream else None
+    graphs = {"torch": graph_of(theirs, filler=filler), "autotune": None}
+    graph, sets = graph_of([on_capture_stream], least=-(-20 // len(a)), filler=filler)
     graphs["autotune"] = (graph, sets * len(a))
+    if options.stream:
+        graphs["filler"] = graph_of([lambda: None], least=200, filler=filler)
     times = race(graphs, options.rounds)
+    if options.stream:
+        fillers = times.pop("filler")
+        times = {name: [us - alone for us, alone in zip(values, fillers)] for name, values in times.items()}
     ratios = [mine / other for mine, other in zip(times["autotune"], times["torch"])]
     low, high = interval(ratios)
     moved_bytes = 3 * count * c.element_size()
@@ -181,6 +194,7 @@ def main():
     parser.add_argument("--dtypes", default="f32,f16")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--offset", type=int, default=0, help="elements between an aligned address and each operand")
+    parser.add_argument("--stream", action="store_true", help="each launch behind a small kernel, whose time is taken off")
     parser.add_argument("--json", help="write everything there too")
     options = parser.parse_args()
     if options.library is None:
