@@ -49,10 +49,6 @@ class Family {
     // equals by name.
     virtual int ladder_rung() const { return 0; }
 
-    // Whether the library may take its default for a problem that nobody tuned. False until a GPU has verified the family: a tune
-    // verifies every candidate, the library none.
-    virtual bool serves_untuned() const { return true; }
-
     // Equals space().version for every problem, so that a template's identity needs no problem.
     virtual int space_version() const { return 1; }
 

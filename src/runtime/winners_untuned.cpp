@@ -70,7 +70,6 @@ RankedDefaults ranked_defaults(const Catalogue& catalogue, const Problem& proble
             defaults.refusals += "; " + std::string(family->name()) + ": " + *reason;
             continue;
         }
-        if (!family->serves_untuned()) continue;
         const Config config = family->default_config(problem, device);
         const double us = family->predict_us(problem, config, device).value_or(std::numeric_limits<double>::infinity());
         ranked.push_back(

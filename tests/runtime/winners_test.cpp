@@ -121,18 +121,6 @@ TEST_F(WinnersTest, GiveTheDefaultThatIsPredictedFastest) {
     EXPECT_EQ(first(problem()).candidate.family, best);
 }
 
-// Nobody verifies a default before the library launches it.
-TEST_F(WinnersTest, GiveNoDefaultOfAFamilyThatNoGpuHasVerified) {
-    const Problem product = catalogue_.problem({"sgemm_tc", "4096x4096x1024", {}});
-    const Family& unverified = *catalogue_.find_family("gemm/wgmma_tf32x3");
-    ASSERT_FALSE(unverified.refuses(product, device_));
-    ASSERT_FALSE(unverified.serves_untuned());
-    Log log(settings_);
-    const std::vector<Found> defaults = Winners(settings_, catalogue_, log).defaults(product, device_);
-    EXPECT_FALSE(defaults.empty());
-    for (const Found& found : defaults) EXPECT_NE(found.candidate.family, unverified.name());
-}
-
 // What a plan takes where nothing is stored is chosen for rounded extents: it is legal for the problem itself, and by the cost
 // models' own word hardly slower than the best default of the problem itself.
 TEST_F(WinnersTest, GiveALikelyDefaultThatIsNearlyTheBest) {

@@ -149,7 +149,6 @@ class WgmmaTf32x3 final : public StructuredFamily {
         return "f32 operands as three products of tf32 parts on wgmma, split beside the loads, sm_90a alone";
     }
     int ladder_rung() const override { return 45; }
-    bool serves_untuned() const override { return false; }
 
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";

@@ -1,0 +1,52 @@
+#include <gtest/gtest.h>
+
+#include "kernel_templates/catalogue.h"
+
+namespace autotune::wgmma_fp8_family_test {
+namespace {
+
+const Catalogue& catalogue() {
+    static const Catalogue all = Catalogue::embedded();
+    return all;
+}
+
+// Each rule is asked when the parameters that it names have values: one that reads another as well would let configs through.
+TEST(WgmmaFp8Family, OffersNoConfigOfBlockScalesThatIsIllegalAsAWhole) {
+    const Problem problem = catalogue().problem({"fp8gemm", "4096x2112x7168", {{"scale", "block"}}});
+    const SearchSpace space = catalogue().find_family("gemm/wgmma_fp8")->space(problem, *reference_device("sm_90a"));
+    for (const std::int64_t swap_ab : {0, 1}) {
+        for (const std::int64_t block_n : {96, 128}) {
+            const Config held = {{"block_m", 256}, {"block_n", block_n}, {"swap_ab", swap_ab}, {"raster", 0}};
+            for (const Config& config : space.enumerate(held, 2'000))
+                EXPECT_EQ(space.why_not(config).value_or(""), "") << config.to_string();
+        }
+    }
+}
+
+TEST(WgmmaFp8Family, PingPongTakesWholeTiles) {
+    const Problem problem = catalogue().problem({"fp8gemm", "4096x2112x7168", {{"acc", "f32fast"}}});
+    const SearchSpace space = catalogue().find_family("gemm/wgmma_fp8")->space(problem, *reference_device("sm_90a"));
+    EXPECT_FALSE(space.enumerate({{"pingpong", 1}, {"split_k", 1}}, 1).empty());
+    EXPECT_TRUE(space.enumerate({{"pingpong", 1}, {"split_k", 0}}, 1).empty());
+    EXPECT_FALSE(space.enumerate({{"pingpong", 0}, {"split_k", 0}}, 1).empty());
+}
+
+// e4m3 has no type before sm_89: the refusal names what is missing.
+TEST(WgmmaFp8Family, EveryFamilyRefusesArchitecturesWithoutTheType) {
+    const Problem problem = catalogue().problem({"fp8gemm", "1024x768x512", {}});
+    for (const char* arch : {"sm_80", "sm_86"}) {
+        for (const Family* family : catalogue().families_of("gemm")) {
+            const auto reason = family->refuses(problem, *reference_device(arch));
+            ASSERT_TRUE(reason.has_value()) << family->name() << " on " << arch;
+            EXPECT_GT(reason->size(), 10U) << family->name();
+        }
+    }
+    for (const char* arch : {"sm_89", "sm_90a", "sm_120"}) {
+        int takes = 0;
+        for (const Family* family : catalogue().families_of("gemm")) takes += !family->refuses(problem, *reference_device(arch));
+        EXPECT_GE(takes, 1) << arch;
+    }
+}
+
+}  // namespace
+}  // namespace autotune::wgmma_fp8_family_test
