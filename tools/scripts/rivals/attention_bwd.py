@@ -22,12 +22,21 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import autotune.torch as at
-from attention import FOOTPRINT, GRAPH_US, PROBLEMS
+from attention import FOOTPRINT, GRAPH_US
 from autotune.problem import Problem
 from autotune.torch import _attention_bwd, _engine
 
 LINE = re.compile(r"fa3 bwd( det)?\s+B(\d+)\s+H(\d+)\s.*?Sq(\d+)\s.*?D(\d+)\s+c(\d) splits \d+\s+([\d.]+) us")
 STARTED = time.time()
+PROBLEMS = (  # batch, heads, length, size, causal
+    (4, 16, 4096, 128, False),
+    (4, 16, 4096, 128, True),
+    (1, 16, 16384, 128, True),
+    (2, 32, 8192, 128, False),
+    (1, 16, 13312, 64, True),
+    (16, 16, 1024, 64, True),
+    (1, 1, 13312, 64, True),
+)
 
 
 def flops(problem):
