@@ -139,11 +139,11 @@ def training(arguments, results, tokens=8192):
 
     # Switched on and off outside of what is timed.
     times = {"torch": [], "patched": []}
-    for turn in range(max(arguments.rounds // 2, 5) + 1):
+    for count in range(max(arguments.rounds // 2, 5) + 1):
         torch_us = at.time_us(step)
         with at.patch():
             patched_us = at.time_us(step)
-        if turn > 0:  # the first round plans
+        if count > 0:  # the first round plans
             times["torch"].append(torch_us)
             times["patched"].append(patched_us)
     report(f"training {tokens}, 4 blocks", times, results)

@@ -1,6 +1,9 @@
 """What torch sees of the operators without a GPU: shapes, strides, gradients' graphs, compilation on fake tensors, refusals."""
 
+import contextlib
 import dataclasses
+import importlib.util
+import io
 import os
 import pathlib
 import tempfile
@@ -280,6 +283,32 @@ class Rule(unittest.TestCase):
                 self.assertIsNone(second.entry("key", self.fail))
         with at.patch(least_gain=7.0, only=lambda problem: False) as other:
             self.assertEqual(other._entries, {})
+
+
+class Example(unittest.TestCase):
+    """llama_block.py on tensors without data: its steps run, whatever they would take."""
+
+    def block(self):
+        path = pathlib.Path(__file__).resolve().parents[3] / "examples" / "python" / "llama_block.py"
+        spec = importlib.util.spec_from_file_location("llama_block", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    def time_us(self, run):
+        run()
+        return 1.0
+
+    def test_a_training_step_runs_in_every_round(self):
+        block, results = self.block(), []
+        with (
+            FakeTensorMode(),
+            mock.patch.object(at, "time_us", self.time_us),
+            mock.patch.object(torch.Tensor, "backward"),  # autograd wants a device
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
+            block.training(mock.Mock(tune=None, rounds=4), results, tokens=64)
+        self.assertEqual([(each["case"], each["gain"]) for each in results], [("training 64, 4 blocks", 1.0)])
 
 
 class Refusals(unittest.TestCase):
