@@ -821,7 +821,7 @@ std::vector<Mutant> attention_bwd_one_pass() {
          .find = "            wgmma_wait<1>();\n            give_dq(dq, dq_at, to);", .replace = "            give_dq(dq, dq_at, to);\n            wgmma_wait<1>();",
          .config = "groups=1 block_q=64 early_dv=0", .races = true},
         {.name = "delta_forgotten",
-         .find = "s[i] * (dp[i] - delta[j].x), s[i + 1] * (dp[i + 1] - delta[j].y)", .replace = "s[i] * dp[i], s[i + 1] * dp[i + 1]",
+         .find = "packed[i / 2] = ptx::pack_pair<Element>(s[i] * (dp[i] - delta.x), s[i + 1] * (dp[i + 1] - delta.y));\n            }", .replace = "packed[i / 2] = ptx::pack_pair<Element>(s[i] * dp[i], s[i + 1] * dp[i + 1]);\n                (void)delta;\n            }",
          .config = "groups=1 block_q=64 early_dv=0"},
         {.name = "dq_overwritten_before_it_is_added",
          .find = "            barrier_wait(shared.dq_empty(at.at), at.parity ^ 1);\n", .replace = "",

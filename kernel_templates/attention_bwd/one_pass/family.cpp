@@ -13,6 +13,7 @@ namespace {
 
 using attention_bwd::add_strides;
 using attention_bwd::ceil_div;
+using attention_bwd::heads_at_once;
 using attention_bwd::padded;
 using attention_bwd::padded_rows;
 using attention_bwd::registers_of;
@@ -30,15 +31,13 @@ constexpr int64_t kStaticBytes = 16;  // the ticket
 constexpr int64_t kTicketInts = 4;    // before the counters of turns
 
 struct Shape {
-    int64_t groups, block_q, stages, ds_buffers, dq_path, dq_buffers, swap_dq, early_dv, early_rows, tile_order, walk,
-        l2_group_mib, pdl;
+    int64_t groups, block_q, stages, ds_buffers, dq_path, dq_buffers, swap_dq, early_dv, tile_order, walk, l2_group_mib, pdl;
 
     explicit Shape(const Config& config) {
         gemm::ConfigReader reader(config);
         const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
         groups = get("groups"), block_q = get("block_q"), stages = get("stages"), ds_buffers = get("ds_buffers");
-        dq_path = get("dq_path"), dq_buffers = get("dq_buffers"), swap_dq = get("swap_dq"), early_dv = get("early_dv"),
-        early_rows = get("early_rows");
+        dq_path = get("dq_path"), dq_buffers = get("dq_buffers"), swap_dq = get("swap_dq"), early_dv = get("early_dv");
         tile_order = get("tile_order"), walk = get("walk"), l2_group_mib = get("l2_group_mib"), pdl = get("pdl");
     }
     Config config() const {
@@ -50,7 +49,6 @@ struct Shape {
                 {"dq_buffers", dq_buffers},
                 {"swap_dq", swap_dq},
                 {"early_dv", early_dv},
-                {"early_rows", early_rows},
                 {"tile_order", tile_order},
                 {"walk", walk},
                 {"l2_group_mib", l2_group_mib},
@@ -84,8 +82,7 @@ struct Shape {
     int64_t register_need(const View& view) const {
         const int64_t kept = (padded(view.d) + padded(view.dv)) / 2, scores = block_q / 2;
         const int64_t early = early_dv != 0 ? scores / 2 : 0, dq = dq_columns(view) / 2;
-        const int64_t rows = early_rows != 0 ? block_q / 4 - 4 : 0;
-        return kept + 2 * scores + early + std::max<int64_t>({dq - scores, rows, 0}) + 20;
+        return kept + 2 * scores + early + std::max<int64_t>(dq - scores, 0) + 20;
     }
 };
 
@@ -106,12 +103,6 @@ Rule rule(std::function<bool(const Shape&)> holds) {
 
 bool grows(const View& view) {
     return view.band.has_high && !view.band.has_low;
-}
-
-// Heads that are worked on together: those of which queries, dO and the sums of dQ take up to the size.
-int64_t heads_at_once(const View& view, const Shape& s) {
-    const int64_t rows = (view.d + view.dv) * view.element_bytes, sums = view.d * 4;
-    return attention_bwd::heads_at_once(view, s.l2_group_mib * rows / (rows + sums), view.q_len, view.kv_heads);
 }
 
 LaunchStep main_step(const Problem& problem, const View& view, const Shape& s) {
@@ -136,7 +127,8 @@ LaunchStep main_step(const Problem& problem, const View& view, const Shape& s) {
     step.arguments.insert(step.arguments.end(), rest.begin(), rest.end());
     add_strides(step.arguments, view.dk_strides);
     add_strides(step.arguments, view.dv_strides);
-    for (const int64_t value : {tiles, all, heads_at_once(view, s), s.tile_order, s.walk}) step.arguments.push_back(i32(value));
+    for (const int64_t value : {tiles, all, heads_at_once(view, s.l2_group_mib, view.q_len, view.kv_heads), s.tile_order, s.walk})
+        step.arguments.push_back(i32(value));
     return step;
 }
 
@@ -186,13 +178,9 @@ class AttentionBwdOnePass final : public StructuredFamily {
             {"dq_buffers", {1, 2}, compile, "tiles of dQ that wait in shared memory"},
             {"swap_dq", {0, 1}, compile, "1: dQ is computed transposed"},
             {"early_dv", {0, 1}, compile, "1: dV's product begins before dP is there"},
-            {"early_rows", {0, 1}, compile, "1: rows' logarithms and deltas are loaded while products are computed"},
             {"tile_order", {0, 1}, launch, "tiles of keys of a head 0: first keys first, 1: last keys first"},
             {"walk", {0, 1}, launch, "a tile's queries 0: first ones first, 1: last ones first"},
-            {"l2_group_mib",
-             {0, 16, 32},
-             launch,
-             "heads whose queries, dO and sums of dQ have that size are worked on together; 0: each alone"},
+            {"l2_group_mib", {0, 16, 32}, launch, "heads whose queries have that size are worked on together; 0: each alone"},
             {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
         };
     }
@@ -218,7 +206,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
                  return s.divides_dq(view);
              })},
             {"dK, dV, scores, their gradients and dQ exceed the registers that setmaxnreg can give",
-             {"groups", "block_q", "swap_dq", "early_dv", "early_rows"},
+             {"groups", "block_q", "swap_dq", "early_dv"},
              rule([=](const Shape& s) { return s.register_need(view) <= registers_of(s.groups); })},
             {"tiles exceed shared memory",
              {"groups", "block_q", "stages", "ds_buffers", "dq_path", "dq_buffers"},
@@ -235,7 +223,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
             for (const int64_t block_q : {128, 64, 32})
                 for (const int64_t ds_buffers : {2, 1}) {
                     s.groups = groups, s.block_q = block_q, s.ds_buffers = ds_buffers;
-                    s.swap_dq = padded(view.d) == 128 ? 1 : 0, s.early_dv = s.swap_dq, s.early_rows = 0;
+                    s.swap_dq = padded(view.d) == 128 ? 1 : 0, s.early_dv = s.swap_dq;
                     if (rules.contains(s.config())) return s.config();
                 }
         const std::vector<Config> first = rules.enumerate({}, 1);
@@ -256,7 +244,6 @@ class AttentionBwdOnePass final : public StructuredFamily {
         add("one_pass_wgmma_swapped", {{"swap_dq", 1}});
         add("one_pass_wgmma_not_swapped", {{"swap_dq", 0}});
         add("one_pass_wgmma_early_dv", {{"block_q", 64}, {"early_dv", 1}});
-        add("one_pass_wgmma_early_rows", {{"early_rows", 1}});
         add("one_pass_wgmma_plain", {{"early_dv", 0}, {"ds_buffers", 1}});
         return named;
     }
@@ -288,13 +275,12 @@ double predict(const View& view, const Shape& s, const Device& device) {
     const double sms = std::max(device.identity.sm_count, 1);
     const auto columns = static_cast<double>(padded(view.d) + padded(view.dv));
     const double macs = view.visible_pairs() * (2 * columns + static_cast<double>(padded(view.d)));
-    double rate = (s.groups == 1 ? 0.42 : 0.66) * static_cast<double>(s.block_q) / (static_cast<double>(s.block_q) + 12.0);
+    double rate = (s.groups == 1 ? 0.42 : 0.6) * static_cast<double>(s.block_q) / (static_cast<double>(s.block_q) + 12.0);
     if (s.early_dv != 0) rate *= 1.06;
     if (s.swap_dq != 0 && padded(view.d) == 128) rate *= 1.05;
-    if (s.dq_path == kOrdered) rate *= 0.9;
+    if (s.dq_path == kOrdered) rate *= padded(view.d) == 128 ? 0.66 : 0.76;
     if (s.dq_path == kFromRegisters) rate *= 0.97;
     if (grows(view)) rate *= s.walk == 1 && s.tile_order == 0 ? 1.08 : s.walk == 1 ? 1.0 : 0.97;
-    if (s.early_rows != 0) rate *= 1.02;
     if (s.ds_buffers == 1) rate *= 0.985;
     if (s.dq_buffers == 2) rate *= s.dq_path == kOrdered ? 1.02 : 1.005;
     if (s.l2_group_mib == 0) rate *= 0.99;

@@ -19,7 +19,6 @@ constexpr int dq_path = ${dq_path};            // 0: added from registers, 1: fr
 constexpr int dq_buffers = ${dq_buffers};      // tiles of dQ there
 constexpr int swap_dq = ${swap_dq};            // 1: dQ^T = K^T dS^T
 constexpr int early_dv = ${early_dv};          // 1: dV's product begins before dP is there
-constexpr int early_rows = ${early_rows};      // 1: logarithms and deltas are loaded before the products that they wait for
 // ---- end of parameters ----
 // clang-format on
 #include "attention/mask.cuh"
@@ -158,41 +157,35 @@ struct DqSums {
     __device__ __forceinline__ float* of(const Walk& at) const { return sums + index(at) * (dq_bytes / 4); }
 };
 
-// What the math groups leave in shared memory, by the threads that add it in turn. An add in order takes longer than a tile: with
-// two threads the next one's begins before it is complete.
-constexpr int adders = is_ordered ? 2 : 1;
+// What the math groups leave in shared memory, by the one thread that adds it.
 __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, const DqSums& dq, const Meetings& meetings, int key_tile,
-                                           bool descending, int adder) {
+                                           bool descending) {
     Position<dq_buffers> at;
-    int due = 0;  // who adds the next tile
 #pragma unroll 1
     for (; !walk.is_over(); walk.next()) {
         const u32 from = shared.dq + at.at * dq_bytes;
         barrier_wait(shared.dq_full(at.at), at.parity);
-        if (adders == 1 || due == adder) {
-            if constexpr (is_ordered) {
-                int* const counter = dq.counters + dq.index(walk);
-                const int turn = meetings.turn(walk.tile, key_tile, descending);
-                if (turn > 0) {
-                    await_turn(counter, turn);
-                    bulk_add(dq.of(walk), from, dq_bytes);
-                } else {
-                    bulk_store(dq.of(walk), from, dq_bytes);
-                }
-                store_commit();
-                store_wait_read<0>();
-                barrier_arrive(shared.dq_empty(at.at));
-                bulk_wait();
-                asm volatile("fence.proxy.async;" ::: "memory");
-                add_release(counter);
-            } else {
+        if constexpr (is_ordered) {
+            int* const counter = dq.counters + dq.index(walk);
+            const int turn = meetings.turn(walk.tile, key_tile, descending);
+            if (turn > 0) {
+                await_turn(counter, turn);
                 bulk_add(dq.of(walk), from, dq_bytes);
-                store_commit();
-                store_wait_read<0>();
-                barrier_arrive(shared.dq_empty(at.at));
+            } else {
+                bulk_store(dq.of(walk), from, dq_bytes);
             }
+            store_commit();
+            store_wait_read<0>();
+            barrier_arrive(shared.dq_empty(at.at));
+            bulk_wait();
+            asm volatile("fence.proxy.async;" ::: "memory");
+            add_release(counter);
+        } else {
+            bulk_add(dq.of(walk), from, dq_bytes);
+            store_commit();
+            store_wait_read<0>();
+            barrier_arrive(shared.dq_empty(at.at));
         }
-        if constexpr (adders > 1) due ^= 1;
         at.next();
     }
     bulk_wait();
@@ -234,26 +227,23 @@ struct Step {
         for (int i = 0; i < block_q / 2; ++i)
             if (keys_left <= i / 2 % 2 * 8) s[i] = attention::minus_infinity();
     }
-    // Of the rows of a tile in the order in which a thread's scores lie: logarithms, or deltas.
-    __device__ __forceinline__ void load_rows(float2 (&of)[block_q / 8], u32 from) const {
-#pragma unroll
-        for (int j = 0; j < block_q / 8; ++j) of[j] = load_pair(from + j * 32);
-    }
-    __device__ __forceinline__ void weigh(float (&s)[block_q / 2], const float2 (&lse)[block_q / 8]) const {
+    __device__ __forceinline__ void weigh(float (&s)[block_q / 2], u32 of_rows) const {
 #pragma unroll
         for (int j = 0; j < block_q / 8; ++j) {
+            const float2 lse = load_pair(of_rows + j * 32);
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                s[4 * j + i] = attention::exp2_approx(fmaf(s[4 * j + i], factor, i % 2 == 0 ? -lse[j].x : -lse[j].y));
+                s[4 * j + i] = attention::exp2_approx(fmaf(s[4 * j + i], factor, i % 2 == 0 ? -lse.x : -lse.y));
         }
     }
     __device__ __forceinline__ void differentiate(const float (&s)[block_q / 2], const float (&dp)[block_q / 2],
-                                                  u32 (&packed)[block_q / 4], const float2 (&delta)[block_q / 8]) const {
+                                                  u32 (&packed)[block_q / 4], u32 of_rows) const {
 #pragma unroll
         for (int j = 0; j < block_q / 8; ++j) {
+            const float2 delta = load_pair(of_rows + Shared::row_bytes + j * 32);
 #pragma unroll
             for (int i = 4 * j; i < 4 * j + 4; i += 2)
-                packed[i / 2] = ptx::pack_pair<Element>(s[i] * (dp[i] - delta[j].x), s[i + 1] * (dp[i + 1] - delta[j].y));
+                packed[i / 2] = ptx::pack_pair<Element>(s[i] * (dp[i] - delta.x), s[i + 1] * (dp[i + 1] - delta.y));
         }
     }
     __device__ __forceinline__ void store_ds(const u32 (&packed)[block_q / 4], int buffer) const {
@@ -312,6 +302,19 @@ struct Step {
         issue_along_rows<Element, columns, block_q>(sums, a, descriptor_of<span>(tile, block_q * span * 2));
         wgmma_commit();
     }
+    // P and dS of a tile as operands.
+    __device__ __forceinline__ void finish_weights(const float (&s)[block_q / 2], const float (&dp)[block_q / 2], u32 (&p)[block_q / 4],
+                                                   u32 (&packed)[block_q / 4], u32 of_rows) const {
+#pragma unroll
+        for (int j = 0; j < block_q / 8; ++j) {
+            const float2 delta = load_pair(of_rows + Shared::row_bytes + j * 32);
+#pragma unroll
+            for (int i = 4 * j; i < 4 * j + 4; i += 2) {
+                p[i / 2] = ptx::pack_pair<Element>(s[i], s[i + 1]);
+                packed[i / 2] = ptx::pack_pair<Element>(s[i] * (dp[i] - delta.x), s[i + 1] * (dp[i + 1] - delta.y));
+            }
+        }
+    }
     // All tiles of the walk.
     __device__ __forceinline__ void run(const Walk& walk, float (&dk)[head_tile / 2], float (&d_v)[value_tile / 2]) const {
         Position<stages> at;
@@ -326,27 +329,20 @@ struct Step {
             wgmma_fence();
             issue_scores(at, s);
             issue_dp(at, dp);
-            const u32 of_rows = shared.lse(at.at) + threadIdx.x % 4 * 8;
-            float2 rows[block_q / 8];
-            if constexpr (early_rows != 0) load_rows(rows, of_rows);
             wgmma_wait<1>();
-            if constexpr (early_rows == 0) load_rows(rows, of_rows);
+            const u32 of_rows = shared.lse(at.at) + threadIdx.x % 4 * 8;
             if (to.tile < whole_first || to.tile >= whole_end) cut_scores(s, to.tile);
-            weigh(s, rows);
-            if constexpr (early_rows != 0) load_rows(rows, of_rows + Shared::row_bytes);
+            weigh(s, of_rows);
             if constexpr (early_dv != 0) {
                 pack<Element>(s, p);
                 wgmma_fence();
                 issue_sums<value_tile>(d_v, p, d_o + at.at * (Shared::do_bytes / 16));
                 wgmma_wait<1>();
-                if constexpr (early_rows == 0) load_rows(rows, of_rows + Shared::row_bytes);
-                differentiate(s, dp, packed, rows);
+                differentiate(s, dp, packed, of_rows);
                 store_ds(packed, buffer);
             } else {
                 wgmma_wait<0>();
-                if constexpr (early_rows == 0) load_rows(rows, of_rows + Shared::row_bytes);
-                pack<Element>(s, p);
-                differentiate(s, dp, packed, rows);
+                finish_weights(s, dp, p, packed, of_rows);
                 store_ds(packed, buffer);
                 wgmma_fence();
                 issue_sums<value_tile>(d_v, p, d_o + at.at * (Shared::do_bytes / 16));
@@ -482,8 +478,7 @@ extern "C" __global__ void __launch_bounds__(128 * (groups + 1), 1)
         if constexpr (Registers<groups>::reallocates) give_registers<Registers<groups>::producer>();
         if (threadIdx.x == 0)
             load(shared, place, walk, kv_heads * group, padded_rows, lse, delta, &map_q, &map_do, &map_k, &map_v);
-        if (is_staged && (threadIdx.x == 32 || (adders == 2 && threadIdx.x == 64)))
-            add_staged(shared, walk, sums, meetings, place.tile, descending != 0, static_cast<int>(threadIdx.x) / 32 - 1);
+        if (is_staged && threadIdx.x == 32) add_staged(shared, walk, sums, meetings, place.tile, descending != 0);
     } else {
         if constexpr (Registers<groups>::reallocates) take_registers<Registers<groups>::math>();
         math(shared, attention::seen_from_keys(of_rows, rows), place, walk, range, warpgroup - 1, keys, scale, sums,

@@ -201,7 +201,7 @@ double predict(const View& view, const Shape& s, const Device& device) {
     const double sms = std::max(device.identity.sm_count, 1);
     const auto columns = static_cast<double>(Shape::columns(view));
     const auto rate = [](int64_t groups, int64_t length) {
-        return 1400.0 *
+        return 1550.0 *
                (groups == 1   ? 0.6
                 : groups == 2 ? 0.9
                               : 0.95) *
