@@ -2,7 +2,7 @@
 import ctypes
 import pathlib
 
-TYPES = {"f16": 0, "bf16": 1, "f32": 2}
+TYPES = {"f16": 1, "bf16": 2, "f32": 3}  # autotune_dtype
 
 
 class AddProblem(ctypes.Structure):
