@@ -474,6 +474,7 @@ struct Walk {
             wgmma_wait<0>();
             arrive_at_named_barrier(stagger_barrier, math_threads);
         }
+#pragma unroll 1  // of narrow tiles the compiler would make two turns, with products in flight that it has to move
         for (int left = work.steps - 1; left > 0; --left) {
             const int stage = uniform(at.stage);
             add_all_but_last(acc, products, factors, stage, scales, place, row0);
