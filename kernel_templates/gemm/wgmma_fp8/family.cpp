@@ -59,6 +59,12 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        return s.product_sets == 1 || (g.promotes && s.bands() == 1 &&
                                                       s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? 96 : 192));
                    })});
+    all.push_back({"ptxas (13.0) serialises products of up to 48 columns that one set and no ping-pong promote",
+                   {"block_m", "block_n", "math_groups", "pingpong", "product_sets"},
+                   rule([g](const Shape& s) {
+                       const bool is_narrow = s.bands() == 1 && s.block_n <= 48;
+                       return !g.promotes || g.scaling == Scaling::block || !is_narrow || s.pingpong != 0 || s.product_sets == 2;
+                   })});
     all.push_back({"two math groups that promote a tile's products with one set each take turns",
                    {"math_groups", "pingpong", "product_sets", "stagger"},
                    rule([g](const Shape& s) {
