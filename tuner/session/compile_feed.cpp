@@ -26,9 +26,17 @@ void CompileFeed::request(const jit::Rendered& rendered, Instance& place) {
     }
     shared_.engine.pool().submit({rendered, options_.urgency - 1, owner_, options_.keep_folder},
                                  [this, &place](const CompileOutcome& outcome) {
-                                     if (outcome.compiled == nullptr) throw Error(ErrorCode::compile_failed, outcome.failure);
+                                     if (outcome.compiled == nullptr) {
+                                         judges_failure_ = outcome.failure;
+                                         return;
+                                     }
                                      place = shared_.instances[outcome.compiled->identity] = outcome.compiled;
                                  });
+}
+
+bool CompileFeed::has_judges() const {
+    if (!judges_failure_.empty()) throw Error(ErrorCode::compile_failed, judges_failure_);
+    return harness_ != nullptr && reference_ != nullptr;
 }
 
 void CompileFeed::submit(std::size_t point) {

@@ -43,7 +43,9 @@ class CompileFeed {
     std::size_t under_way() const { return compiling_ + ready_.size(); }
     // How much more would keep all compilers busy while the GPU works.
     std::size_t room() const;
-    bool has_judges() const { return harness_ != nullptr && reference_ != nullptr; }
+    // Throws Error{compile_failed} if one of them does not compile: here, and not where the loop hears of it, which may be while
+    // another problem is on the GPU.
+    bool has_judges() const;
     const Instance& harness() const { return harness_; }
     const Instance& reference() const { return reference_; }
     // Of all compilers, since it began.
@@ -59,6 +61,7 @@ class CompileFeed {
     std::string nvrtc_;
     double busy_before_s_;
     Instance harness_, reference_;
+    std::string judges_failure_;
     std::deque<Ready> ready_;
     std::size_t compiling_ = 0;
 };

@@ -331,6 +331,16 @@ TEST(Product, VerifyRunsStoredWinnersAgain) {
     EXPECT_EQ(run(machine, {"verify"}).exit_code, 6);
 }
 
+// The next problem compiles while this one is on the GPU.
+TEST(Product, ASweepsNextProblemFailsAloneWhenItsReferenceDoesNotCompile) {
+    Sandbox machine("rule on=compile a_type=bf16 do=fail message=\"error: no\"\n");
+    const std::string shapes = (machine.folder() / "shapes.txt").string();
+    std::ofstream(shapes) << "64x64x32 op=hgemm\n64x64x32 op=bgemm\n96x64x32 op=hgemm\n";
+    const Outcome swept = run(machine, {"sweep", "--shapes", shapes, "--family", "gemm/simt", "--budget", "4s,3t", "--json"});
+    EXPECT_EQ(winners_in(machine), 2) << swept.out << swept.err;
+    EXPECT_THAT(swept.out, HasSubstr("error: no"));
+}
+
 TEST(Product, VerifyGoesOnAfterAWinnerThatIsWrong) {
     Sandbox machine;
     const std::vector<std::string> two = {"sweep",    "--op",     "hgemm",     "--shape",  "64x64x32", "--shape",
