@@ -39,13 +39,14 @@ class Candidates {
     void predict_all();
     LaunchPlan plan(std::size_t point) const;
 
-    // These, the families' defaults after them and then what the cost models say is best, of all and of the named ones, nothing
+    // These, the families' defaults after them (but for hopeless ones) and then what the cost models say is best, of all and of the named ones, nothing
     // twice: what a search tries first.
     std::vector<std::size_t> all_seeds(std::vector<std::size_t> seeds) const;
     // The domain for a search strategy. REQUIRES: this object outlives it.
     Domain domain(std::vector<std::size_t> seeds) const;
 
   private:
+    std::vector<std::size_t> defaults() const;
     std::vector<std::size_t> most_promising(std::size_t count) const;
     std::vector<std::size_t> best_named(std::size_t count) const;
 

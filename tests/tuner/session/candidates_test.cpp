@@ -47,6 +47,23 @@ TEST_F(SearchSeeds, HoldEveryFamilysDefault) {
         EXPECT_TRUE(contains({std::string(part.family->name()), part.space.default_config})) << part.family->name();
 }
 
+// One run of the ladder's first step is as long as a whole search there.
+TEST(SearchSeedsOfAttention, HoldNoDefaultThatIsOutOfTheQuestion) {
+    const auto catalogue = Catalogue::embedded();
+    const auto begins_with_naive = [&](const std::string& shape, std::vector<std::string> families) {
+        const Problem problem = catalogue.problem({.op = "attention", .shape = shape, .options = {{"dtype", "bf16"}}});
+        const Choice choice{.families = std::move(families), .pins = {}, .named = {}};
+        const Candidates candidates(catalogue, problem, *reference_device("sm_90a"), choice);
+        const auto seeds = candidates.all_seeds({});
+        const Candidates::Part& naive = *candidates.part("attention/naive");
+        const auto point = candidates.find({"attention/naive", naive.space.default_config}).value();
+        return std::find(seeds.begin(), seeds.end(), point) != seeds.end();
+    };
+    EXPECT_FALSE(begins_with_naive("4x16x4096x128", {"attention/naive", "attention/wgmma"}));
+    EXPECT_TRUE(begins_with_naive("4x16x4096x128", {"attention/naive"})) << "who asks for it alone gets it";
+    EXPECT_TRUE(begins_with_naive("1x1x16x64", {"attention/naive", "attention/wgmma"}));
+}
+
 TEST_F(SearchSeeds, HoldWhatTheCostModelsSayIsBest) {
     std::size_t best = 0;
     for (std::size_t point = 0; point < candidates_.size(); ++point) {
