@@ -155,7 +155,7 @@ std::vector<HostCase> cases() {
         forward("wgmma_self_loading_unmasked", "wgmma", "bf16", unmasked("64"), of_one_group + "block_k=32"),
         forward("wgmma_self_loading_causal", "wgmma", "bf16", causal("128"), of_one_group + "block_k=32 stages=3 overlap=0"),
         forward("wgmma_self_loading_window", "wgmma", "f16", window("64"), of_one_group + "block_k=48 blocks_per_sm=3 rescale=1"),
-        forward("wgmma_self_loading_divided", "wgmma", "bf16", {{"1x66x1x64", {{"kv-len", "70"}}}}, of_one_group + "block_k=32 split_waves=1"),
+        forward("wgmma_self_loading_divided", "wgmma", "bf16", {{"1x6x1x64", {{"kv-len", "70"}}}}, of_one_group + "block_k=32 split_waves=1"),
         forward("wgmma_self_loading_packed", "wgmma", "bf16", packed_causal("64"), of_one_group + "block_k=32"),
         forward("wgmma_packed", "wgmma", "bf16", packed("64")),
         forward("wgmma_packed_causal", "wgmma", "bf16", packed_causal("64"), "math_groups=1 block_k=32 order_groups=0"),

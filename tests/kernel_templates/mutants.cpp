@@ -697,7 +697,7 @@ std::vector<Mutant> attention_wgmma() {
          .shape = "1x4x100x64", .options = grouped},
         {.name = "keys_between_parts_lost",
          .find = "keys.first + steps * (part + 1) / parts}", .replace = "keys.first + steps * (part + 1) / parts - 1}",
-         .config = alone + "split_waves=1", .shape = "1x66x1x64", .options = {{"mask", "none"}, {"kv-len", "70"}}},
+         .config = alone + "split_waves=1", .shape = "1x6x1x64", .options = {{"mask", "none"}, {"kv-len", "70"}}},
         {.name = "keys_released_early",
          .find = "            wgmma_wait<1>();\n            release(shared.k_empty(ring.at));\n",
          .replace = "            release(shared.k_empty(ring.at));\n            wgmma_wait<1>();\n", .config = alone + "stages=2 overlap=1",
@@ -752,7 +752,7 @@ std::vector<Mutant> attention_bwd_two_pass() {
 std::vector<Mutant> attention_bwd_wgmma() {
     return of_attention("attention_bwd/wgmma", {
         {.name = "delta_forgotten", .file = "attention_bwd/wgmma_parts.cuh",
-         .find = "delta_out[to] = row < rows ? sum : 0.0f;", .replace = "delta_out[to] = 0.0f;"},
+         .find = "delta_out[to] = row < rows ? sums[step] : 0.0f;", .replace = "delta_out[to] = 0.0f;"},
         {.name = "dq_without_scale",
          .find = "row, rows, dq, scale);", .replace = "row, rows, dq, 1.0f);"},
         {.name = "dk_without_scale",
