@@ -39,8 +39,8 @@ class Candidates {
     void predict_all();
     LaunchPlan plan(std::size_t point) const;
 
-    // These, the families' defaults after them (but for hopeless ones) and then what the cost models say is best, of all and of the named ones, nothing
-    // twice: what a search tries first.
+    // These, the families' defaults after them (but for hopeless ones) and then what the cost models say is best, of all and of
+    // the named ones, nothing twice: what a search tries first.
     std::vector<std::size_t> all_seeds(std::vector<std::size_t> seeds) const;
     // The domain for a search strategy. REQUIRES: this object outlives it.
     Domain domain(std::vector<std::size_t> seeds) const;
