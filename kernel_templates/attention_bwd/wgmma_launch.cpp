@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "kernel_templates/attention/tma_tiles.h"
 #include "kernel_templates/gemm/family_parts.h"
 
 namespace autotune::attention_bwd {
 namespace {
 
+using attention::map_of;
 using gemm::i32;
 using std::int64_t;
 
@@ -14,13 +16,6 @@ constexpr int64_t kPreparedRows = 64;  // of a block
 constexpr int64_t kRowsPadding = 128;  // of the workspace's rows: as many as the largest tile of queries has
 
 }  // namespace
-
-int64_t padded(int64_t columns) {
-    return round_up(columns, 32);
-}
-int64_t span_of(int64_t columns) {
-    return padded(columns) % 64 == 0 ? 64 : 32;
-}
 
 int64_t registers_of(int64_t math_groups) {
     return math_groups == 3 ? 160 : 240;
@@ -33,26 +28,6 @@ std::optional<std::string> refuses_wgmma(const View& view, const Device& device)
         {*std::min_element(view.align.begin(), view.align.end()), view.align_do, view.align_dq, view.align_dk, view.align_dv});
     if (least < 16) return "TMA and 16-byte accesses take rows that begin at multiples of 16 bytes";
     return attention::refuses_grid(view, 16);
-}
-
-TensorMapArg map_of(const Problem& problem, int index, int64_t rows) {
-    const Tensor& tensor = problem.tensors[static_cast<std::size_t>(index)];
-    const auto extent = [&](int dim) { return static_cast<std::uint64_t>(tensor.dims[static_cast<std::size_t>(dim)].extent); };
-    // A dimension of one has any stride; TMA wants one that is a multiple of 16 bytes.
-    const auto stride = [&](int dim) {
-        const Dim& of = tensor.dims[static_cast<std::size_t>(dim)];
-        return static_cast<std::uint64_t>((of.extent == 1 ? padded(tensor.dims[attention::kColumn].extent) : of.stride) * 2);
-    };
-    const auto columns = static_cast<int64_t>(extent(attention::kColumn));
-    TensorMapArg map;
-    map.tensor = index;
-    map.rank = 4;
-    map.dims = {extent(attention::kColumn), extent(attention::kRow), extent(attention::kHead), extent(attention::kBatch), 0};
-    map.strides_bytes = {stride(attention::kRow), stride(attention::kHead), stride(attention::kBatch), 0};
-    map.box = {static_cast<std::uint32_t>(span_of(columns)), static_cast<std::uint32_t>(rows), 1, 1, 0};
-    map.tma_swizzle_bytes = static_cast<int>(span_of(columns) * 2);
-    map.l2_promotion_bytes = 256;
-    return map;
 }
 
 void add_strides(std::vector<Argument>& to, const attention::Strides& strides) {
@@ -97,6 +72,15 @@ std::vector<Argument> pass_arguments(const Problem& problem, const View& view, i
             map_of(problem, kV, key_rows),
             WorkspaceArg{0},
             WorkspaceArg{static_cast<std::size_t>(vector_bytes(view))}};
+}
+
+void add_key_arguments(std::vector<Argument>& to, const View& view) {
+    const std::vector<Argument> all = {
+        TensorArg{kDk},  TensorArg{kDv},   ScalarArg{attention::kScale}, i32(view.kv_heads), i32(view.group()),
+        i32(view.q_len), i32(view.kv_len), i32(padded_rows(view)),       i32(view.band.low), i32(view.band.high)};
+    to.insert(to.end(), all.begin(), all.end());
+    add_strides(to, view.dk_strides);
+    add_strides(to, view.dv_strides);
 }
 
 std::vector<Binding> wgmma_facts(const Problem& problem) {

@@ -8,17 +8,12 @@
 // What the families on wgmma share of their spaces and launches (wgmma_parts.cuh is the device's side).
 namespace autotune::attention_bwd {
 
-// Columns of a tile in shared memory, whole swizzle spans; and elements of such a span.
-std::int64_t padded(std::int64_t columns);
-std::int64_t span_of(std::int64_t columns);
-
 // What a math warpgroup's thread gets by setmaxnreg.
 std::int64_t registers_of(std::int64_t math_groups);
 
 // Why no family on wgmma takes the problem.
 std::optional<std::string> refuses_wgmma(const View& view, const Device& device);
 
-TensorMapArg map_of(const Problem& problem, int tensor, std::int64_t rows);
 void add_strides(std::vector<Argument>& to, const attention::Strides& strides);
 
 // Rows of the workspace's vectors, whole tiles of queries, and the bytes of one of the two.
@@ -32,6 +27,9 @@ std::int64_t heads_at_once(const View& view, std::int64_t mib, std::int64_t othe
 LaunchStep prepare_step(const View& view);
 // What the kernels that use them are called with first: four maps and the vectors.
 std::vector<Argument> pass_arguments(const Problem& problem, const View& view, std::int64_t query_rows, std::int64_t key_rows);
+
+// What a kernel whose blocks have a tile of keys each is called with last but for its walk: dK, dV, the scale, extents, strides.
+void add_key_arguments(std::vector<Argument>& to, const View& view);
 
 // Bindings that all bind: element_type, d, dv, has_low, has_high.
 std::vector<Binding> wgmma_facts(const Problem& problem);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "kernel_templates/attention/tma_tiles.h"
 #include "kernel_templates/attention/wgmma/geometry.h"
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/registry.h"
@@ -10,11 +11,11 @@
 namespace autotune {
 namespace {
 
+using attention::map_of;
+using attention::padded;
 using attention::View;
 using attention_wgmma::Grid;
-using attention_wgmma::padded;
 using attention_wgmma::Shape;
-using attention_wgmma::span_of;
 using gemm::i32;
 using std::int64_t;
 
@@ -253,26 +254,6 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
 }
 
 // ---- the launch ----
-
-TensorMapArg map_of(const Problem& problem, int index, int64_t rows) {
-    const Tensor& tensor = problem.tensors[static_cast<std::size_t>(index)];
-    const auto extent = [&](int dim) { return static_cast<std::uint64_t>(tensor.dims[static_cast<std::size_t>(dim)].extent); };
-    // A dimension of one has any stride; TMA wants one that is a multiple of 16 bytes.
-    const auto stride = [&](int dim) {
-        const Dim& of = tensor.dims[static_cast<std::size_t>(dim)];
-        return static_cast<std::uint64_t>((of.extent == 1 ? padded(tensor.dims[attention::kColumn].extent) : of.stride) * 2);
-    };
-    const auto columns = static_cast<int64_t>(extent(attention::kColumn));
-    TensorMapArg map;
-    map.tensor = index;
-    map.rank = 4;
-    map.dims = {extent(attention::kColumn), extent(attention::kRow), extent(attention::kHead), extent(attention::kBatch), 0};
-    map.strides_bytes = {stride(attention::kRow), stride(attention::kHead), stride(attention::kBatch), 0};
-    map.box = {static_cast<std::uint32_t>(span_of(columns)), static_cast<std::uint32_t>(rows), 1, 1, 0};
-    map.tma_swizzle_bytes = static_cast<int>(span_of(columns) * 2);
-    map.l2_promotion_bytes = 256;
-    return map;
-}
 
 // Offsets into the workspace: the counter, and what is kept of parts.
 struct Workspace {

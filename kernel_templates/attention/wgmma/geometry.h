@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/attention/tma_tiles.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -13,15 +14,8 @@
 namespace autotune::attention_wgmma {
 
 using attention::ceil_div;
+using attention::padded;
 using attention::View;
-
-// Columns of a tile in shared memory, whole swizzle spans; and elements of such a span.
-constexpr std::int64_t padded(std::int64_t columns) {
-    return attention::round_up(columns, 32);
-}
-constexpr std::int64_t span_of(std::int64_t columns) {
-    return padded(columns) % 64 == 0 ? 64 : 32;
-}
 
 // Which tile comes after which. One that counts down a head's rows gives the longest first where a mask ends at the diagonal.
 enum TileOrder : std::int64_t { kAscending = 0, kLongestFirst = 1 };

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "kernel_templates/attention/tma_tiles.h"
 #include "kernel_templates/attention_bwd/wgmma_launch.h"
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/registry.h"
@@ -12,10 +13,11 @@
 namespace autotune {
 namespace {
 
+using attention::padded;
+using attention_bwd::add_key_arguments;
 using attention_bwd::add_strides;
 using attention_bwd::ceil_div;
 using attention_bwd::heads_at_once;
-using attention_bwd::padded;
 using attention_bwd::padded_rows;
 using attention_bwd::pass_arguments;
 using attention_bwd::registers_of;
@@ -176,19 +178,7 @@ LaunchStep key_step(const Problem& problem, const View& view, const Shape& s) {
     step.block = {static_cast<std::uint32_t>(128 * (s.k_groups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.k_smem_bytes(view));
     step.arguments = pass_arguments(problem, view, s.k_block_q, s.k_rows());
-    const std::vector<Argument> rest = {TensorArg{attention_bwd::kDk},
-                                        TensorArg{attention_bwd::kDv},
-                                        ScalarArg{attention::kScale},
-                                        i32(view.kv_heads),
-                                        i32(view.group()),
-                                        i32(view.q_len),
-                                        i32(view.kv_len),
-                                        i32(padded_rows(view)),
-                                        i32(view.band.low),
-                                        i32(view.band.high)};
-    step.arguments.insert(step.arguments.end(), rest.begin(), rest.end());
-    add_strides(step.arguments, view.dk_strides);
-    add_strides(step.arguments, view.dv_strides);
+    add_key_arguments(step.arguments, view);
     // The first keys are those that most queries see: they come first in any order.
     for (const int64_t value : {tiles, all, heads_at_once(view, s.l2_group_mib, view.q_len, view.kv_heads), int64_t{0}})
         step.arguments.push_back(i32(value));
