@@ -74,7 +74,7 @@ void Table::submit(std::size_t index) {
     const auto [known, is_new] = spaces_.try_emplace(candidate.family);
     if (is_new) known->second = family.space(problem_, services().device);
     const SearchSpace& space = known->second;
-    const jit::Target target{services().device.arch(), shared_.engine.nvrtc_version()};
+    const jit::Target target = shared_.engine.target();
     ++compiling_;
     shared_.engine.pool().submit(
         {jit::render(services().catalogue, family, problem_, space, candidate.config, target), 1, owner_, ""},

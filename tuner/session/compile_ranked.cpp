@@ -70,7 +70,7 @@ std::vector<CompiledRow> compile_ranked(const Problem& problem, const CompileOpt
         if (services.observer != nullptr) services.observer->on_progress(progress);
     };
     try {
-        const jit::Target target{services.device.arch(), engine.nvrtc_version()};
+        const jit::Target target = engine.target();
         const std::vector<std::size_t> points = ranked(candidates, static_cast<std::size_t>(std::max(options.count, 1)));
         rows.resize(points.size());
         missing = points.size();

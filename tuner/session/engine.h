@@ -36,6 +36,8 @@ class Engine {
 
     // NVRTC's version: what the services say, else what a compile worker says.
     const std::string& nvrtc_version();
+    // What this run renders for.
+    jit::Target target() { return {services_.device.arch(), nvrtc_version()}; }
     // Takes the GPU's lock, waiting for another tuner to let it go; warns the observer once. Held until release_gpu() or the end.
     void acquire_gpu();
     void release_gpu() { lock_.reset(); }

@@ -21,7 +21,7 @@ std::vector<Neighbour> neighbours_of(RunShared& shared, const Problem& problem, 
     TuneServices& services = shared.engine.services();
     const Op& op = services.catalogue.op_of(problem);
     const Family& family = *services.catalogue.find_family(candidate.family);
-    const jit::Target target{services.device.arch(), shared.engine.nvrtc_version()};
+    const jit::Target target = shared.engine.target();
     std::vector<Neighbour> all;
     for (Problem& near : op.awkward_neighbours(problem, candidate.config)) {
         if (family.refuses(near, services.device)) continue;

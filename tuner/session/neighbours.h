@@ -9,8 +9,8 @@ namespace autotune::tuner {
 
 // Verifies a candidate on the op's awkward neighbours of a problem: tails, padded rows, outputs that must not be read. Neighbours
 // that the family refuses, or whose space lacks the config, are left out. The first failure, or ok. Uses fixture number 1.
-// Needs these instances compiled.
-std::vector<jit::Rendered> needed_by_neighbours(RunShared& shared, const Problem& problem, const Candidate& candidate);
 RunOutcome verify_on_neighbours(RunShared& shared, const Problem& problem, const Candidate& candidate);
+// The instances that it will have compiled, neighbours' and their references.
+std::vector<jit::Rendered> needed_by_neighbours(RunShared& shared, const Problem& problem, const Candidate& candidate);
 
 }  // namespace autotune::tuner

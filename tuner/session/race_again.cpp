@@ -69,7 +69,7 @@ std::optional<Contestant> RaceAgain::contestant_of(const Candidate& candidate) {
     const Family& family = *services_.catalogue.find_family(candidate.family);
     const SearchSpace space = family.space(problem_, services_.device);
     const Config config = space.canonical(candidate.config);
-    const jit::Target target{services_.device.arch(), engine_.nvrtc_version()};
+    const jit::Target target = engine_.target();
     Contestant contestant;
     try {
         contestant.instance = compile_now(shared_, jit::render(services_.catalogue, family, problem_, space, config, target));

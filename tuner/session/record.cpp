@@ -82,7 +82,7 @@ void Recorder::set_up() {
 
 // A few more than there are compilers: all at once would hold every cubin in memory.
 void Recorder::submit_more() {
-    const jit::Target target{services_.device.arch(), engine_.nvrtc_version()};
+    const jit::Target target = engine_.target();
     const Candidates::Part& part = candidates_.parts().front();
     while (submitted_ < candidates_.size() && submitted_ - tried_ < 4 * engine_.pool().capacity()) {
         const std::size_t point = submitted_++;

@@ -70,7 +70,7 @@ void compile_ahead(RunShared& shared, jit::Rendered rendered) {
 
 Instance compile_judges(RunShared& shared, const Problem& problem) {
     const TuneServices& services = shared.engine.services();
-    const jit::Target target{services.device.arch(), shared.engine.nvrtc_version()};
+    const jit::Target target = shared.engine.target();
     shared.host.set_harness(compile_now(shared, jit::render_harness(services.catalogue, target)));
     return compile_now(shared, jit::render_reference(services.catalogue, services.catalogue.op_of(problem), problem, target));
 }

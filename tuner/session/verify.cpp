@@ -53,8 +53,7 @@ VerifyRun::Tried VerifyRun::tried_of(const ToVerify& item) const {
 }
 
 jit::Rendered VerifyRun::render(const ToVerify& item, const Tried& tried) {
-    return jit::render(services_.catalogue, tried.family, item.problem, tried.space, tried.candidate.config,
-                       {services_.device.arch(), engine_.nvrtc_version()});
+    return jit::render(services_.catalogue, tried.family, item.problem, tried.space, tried.candidate.config, engine_.target());
 }
 
 // Keeps the compilers busy with what comes next, whatever the GPU does. What cannot be rendered is said when it is its turn.
@@ -65,7 +64,7 @@ void VerifyRun::compile_next() {
             const Tried tried = tried_of(item);
             compile_ahead(shared_, render(item, tried));
             compile_ahead(shared_, jit::render_reference(services_.catalogue, services_.catalogue.op_of(item.problem),
-                                                         item.problem, {services_.device.arch(), engine_.nvrtc_version()}));
+                                                         item.problem, engine_.target()));
             for (jit::Rendered& rendered : needed_by_neighbours(shared_, item.problem, tried.candidate))
                 compile_ahead(shared_, std::move(rendered));
         } catch (const Error&) {
