@@ -5,11 +5,12 @@ usage: llama_block.py [decode] [prefill] [training] [--tune BUDGET] [--compile] 
 
 Both sides run in one process, rounds interleaved in random order. decode: a CUDA graph a step, a token a sequence, 1024 tokens in the cache;
 prefill: torch.compile on both sides, in a CUDA graph; training: forward and backward of four blocks, eager.
---apart: also a row for each product and attention, patched alone.
+--apart: also a row for each product and attention, patched alone; of training, for all products and for attention.
 --tune: first tunes the products of what is run that have no winner, with this budget each ("5s").
 """
 
 import argparse
+import contextlib
 import json
 import math
 import statistics
@@ -137,15 +138,18 @@ def training(arguments, results, tokens=8192):
     if arguments.tune:
         print(at.tune(lambda: blocks[0](x, turn), backward=True, budget=arguments.tune))
 
+    patches = {"torch": contextlib.nullcontext, "patched": at.patch}
+    if arguments.apart:
+        patches["products"] = lambda: at.patch(attention=False)
+        patches["attention"] = lambda: at.patch(mm=False, addmm=False, bmm=False)
     # Switched on and off outside of what is timed.
-    times = {"torch": [], "patched": []}
+    times = {side: [] for side in patches}
     for count in range(max(arguments.rounds // 2, 5) + 1):
-        torch_us = at.time_us(step)
-        with at.patch():
-            patched_us = at.time_us(step)
-        if count > 0:  # the first round plans
-            times["torch"].append(torch_us)
-            times["patched"].append(patched_us)
+        for side, patch in patches.items():
+            with patch():
+                elapsed = at.time_us(step)
+            if count > 0:  # the first round plans
+                times[side].append(elapsed)
     report(f"training {tokens}, 4 blocks", times, results)
 
 

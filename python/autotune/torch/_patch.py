@@ -3,27 +3,30 @@
 import threading
 import warnings
 from collections import Counter
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 import torch
 
 from . import _engine, _sdpa
 from ._engine import Described, Gemm, Key, must_be_deterministic, tensor_of
 from ._ops import Function, _key
-from ._race import race_queued, ratio
+from ._race import gain_over
 from ..command import run_json
 from ..errors import Error, InvalidArgument, NoKernel
 from ..handle import Plan
 from ..problem import Problem, Tensor
 
 Override = Callable[["Patch", Function], Function]  # of a patch and aten's own kernel, the one that is called instead
+Raced = Union[Gemm, Described]
 _UNKNOWN = object()
+_NEAR = 0.95  # a record that lost by more than this is not raced again
 _NEEDS = "autotune.torch.patch() needs torch.library.get_kernel, which torch has from 2.9 on; this is torch {}"
 
 _misses: Counter[Problem] = Counter()
 Only = Optional[Callable[[Problem], bool]]
-# By least gain and what is taken over at all: a patch that is made again knows what the one before decided.
-_decisions: Dict[Tuple[float, Only], Dict[Key, Any]] = {}
+Entries = Tuple[Dict[Key, Any], Dict[Key, Any]]  # decided by a race, and by the record alone, for deterministic algorithms
+# By a patch's options: one that is made again knows what the one before decided.
+_decisions: Dict[Tuple[float, Only, bool], Entries] = {}
 _active: List["Patch"] = []
 
 
@@ -70,12 +73,12 @@ def _kernel_of(name: str, overload: str) -> Any:
 class Patch:
     """An active patch. `restore()` or the end of a `with` block takes it away."""
 
-    def __init__(self, names: List[str], least_gain: float, only: Only = None):
+    def __init__(self, names: List[str], least_gain: float, only: Only = None, race: bool = True):
         if not hasattr(torch.library, "get_kernel"):
             raise RuntimeError(_NEEDS.format(torch.__version__))
         _records.read()  # a patch that cannot would leave everything to aten without a word
-        self.least_gain, self._only = least_gain, only
-        self._entries = _decisions.setdefault((least_gain, only), {})
+        self.least_gain, self._only, self._races = least_gain, only, race
+        self._entries = _decisions.setdefault((least_gain, only, race), ({}, {}))
         self._lock = threading.Lock()
         overrides = [(overload, make, _kernel_of(name, overload)) for name in names for overload, make in _OVERRIDES[name].items()]
         self._library: Optional[torch.library.Library] = torch.library.Library("aten", "IMPL")
@@ -102,20 +105,22 @@ class Patch:
 
     def entry(self, key: Key, make: Callable[[], Optional[Any]]) -> Any:
         """What serves a call: an entry of the engine, or None for aten."""
-        found = self._entries.get(key, _UNKNOWN)
+        is_strict = must_be_deterministic()
+        entries = self._entries[is_strict]
+        found = entries.get(key, _UNKNOWN)
         if found is _UNKNOWN:
             if _engine.is_capturing():
                 return None  # no compile, no file: the next call outside of a capture decides
             with self._lock:
-                found = self._entries.get(key, _UNKNOWN)
+                found = entries.get(key, _UNKNOWN)
                 if found is _UNKNOWN:
-                    found = self._entries[key] = make()
-        if found is not None and not found.deterministic and must_be_deterministic():
+                    found = entries[key] = make()
+        if is_strict and found is not None and not found.deterministic:
             return None
         return found
 
     def plan(self, problem: Problem, index: int) -> Optional[Plan]:
-        """The problem's plan where a winner is on record that beat its rivals, if it had any; None otherwise."""
+        """The problem's plan where a winner is on record that may be as fast as aten's kernel; None otherwise."""
         if self._only is not None and not self._only(problem):
             return None
         recorded = _records.read()
@@ -133,18 +138,25 @@ class Patch:
         if info.origin not in ("exact", "shipped"):
             _misses[problem] += 1
             return None
-        has_lost = info.recorded_rival_us != 0 and info.recorded_rival_us < info.recorded_us * self.least_gain
+        has_lost = info.recorded_rival_us != 0 and info.recorded_rival_us < info.recorded_us * self.least_gain * _NEAR
         return None if has_lost else plan
 
-    def is_as_fast(self, entry: Described, ours: Callable[[], object], theirs: Callable[[], object]) -> bool:
-        """Whether a winner is as fast as aten's kernel: as recorded, or raced here and now where no rival was in its final rounds."""
-        if entry.plan.info.recorded_rival_us != 0:
-            return True
-        with torch.cuda.device(entry.index):
-            return ratio(race_queued({"aten": theirs, "ours": ours}), "aten", "ours") >= self.least_gain
+    def is_as_fast(self, entry: Raced, ours: Callable[[], object], theirs: Callable[[], object]) -> bool:
+        """Whether a winner is as fast as aten's kernel: raced here and now or, where every process has to decide the same, by its final rounds."""
+        info = entry.plan.info
+        has_won = info.recorded_rival_us >= info.recorded_us * self.least_gain
+        if not self._races or must_be_deterministic():
+            return has_won
+        try:
+            with torch.cuda.device(entry.index):
+                return gain_over(theirs, ours) >= self.least_gain
+        except torch.OutOfMemoryError:  # a race wants memory of twice L2's size
+            return has_won
 
-    def product(self, a: torch.Tensor, b: torch.Tensor, c: Optional[torch.Tensor] = None) -> Optional[Gemm]:
-        """Decides for a product; `c` is its output where the caller has one."""
+    def product(
+        self, a: torch.Tensor, b: torch.Tensor, theirs: Callable[[], object], c: Optional[torch.Tensor] = None
+    ) -> Optional[Gemm]:
+        """Decides for a product that aten computes by `theirs`; `c` is its output where the caller has one."""
         word = _engine.WORDS.get(a.dtype)
         fits = (
             word is not None
@@ -164,7 +176,11 @@ class Patch:
         out = Tensor(word, shape) if c is None else tensor_of(c)
         problem = _engine.gemm_problem(tensor_of(a), tensor_of(b), out)
         plan = self.plan(problem, a.get_device())
-        return None if plan is None or plan.info.recorded_rival_us == 0 else Gemm(plan, a.get_device())
+        if plan is None:
+            return None
+        entry = Gemm(plan, a.get_device())
+        made = a.new_empty_strided(entry.shape, entry.strides) if c is None else c
+        return entry if self.is_as_fast(entry, lambda: entry.launch(a.data_ptr(), b.data_ptr(), made.data_ptr()), theirs) else None
 
 
 def _product_key(name: str, a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) -> Key:
@@ -176,16 +192,20 @@ def _override_product(name: str) -> Override:
     def make(patch: Patch, original: Function) -> Function:
         def run(keyset: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
             pa, pb = a.data_ptr(), b.data_ptr()
-            entry = patch.entry(_product_key(name, a, b, pa, pb), lambda: patch.product(a, b))
+            entry = patch.entry(_product_key(name, a, b, pa, pb), lambda: patch.product(a, b, lambda: original(keyset, a, b)))
             if entry is None:
                 return original(keyset, a, b)
-            c = a.new_empty_strided(entry.shape, entry.strides)
-            entry.launch(pa, pb, c.data_ptr())
-            return c
+            return _launch(entry, a, pa, pb)
 
         return run
 
     return make
+
+
+def _launch(entry: Gemm, a: torch.Tensor, pa: int, pb: int) -> torch.Tensor:
+    c = a.new_empty_strided(entry.shape, entry.strides)
+    entry.launch(pa, pb, c.data_ptr())
+    return c
 
 
 def _override_product_out(name: str) -> Override:
@@ -193,7 +213,7 @@ def _override_product_out(name: str) -> Override:
         def run(keyset: Any, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> Any:
             pa, pb, pc = a.data_ptr(), b.data_ptr(), out.data_ptr()
             key = _product_key(name, a, b, pa, pb), out.shape, out.stride(), out.dtype, pc & 15
-            entry = patch.entry(key, lambda: patch.product(a, b, out))
+            entry = patch.entry(key, lambda: patch.product(a, b, lambda: original(keyset, a, b, out=out), out))
             if entry is None:
                 return original(keyset, a, b, out=out)
             entry.launch(pa, pb, pc)
@@ -205,17 +225,14 @@ def _override_product_out(name: str) -> Override:
 
 
 def _override_addmm(patch: Patch, original: Function) -> Function:
-    product = _override_product("mm")(patch, original)
-
     def run(keyset: Any, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+        theirs: Callable[[], Any] = lambda: original(keyset, input, a, b, beta=beta, alpha=alpha)
         # A bias is aten's: its kernel adds it on the way out, ours would need a kernel more.
-        if (
-            beta != 0
-            or alpha != 1
-            or patch.entry(_product_key("mm", a, b, a.data_ptr(), b.data_ptr()), lambda: patch.product(a, b)) is None
-        ):
-            return original(keyset, input, a, b, beta=beta, alpha=alpha)
-        return product(keyset, a, b)
+        if beta != 0 or alpha != 1:
+            return theirs()
+        pa, pb = a.data_ptr(), b.data_ptr()
+        entry = patch.entry(_product_key("addmm", a, b, pa, pb), lambda: patch.product(a, b, theirs))
+        return theirs() if entry is None else _launch(entry, a, pa, pb)
 
     return run
 
@@ -263,25 +280,28 @@ def patch(
     attention: bool = True,
     least_gain: float = 1.0,
     only: Only = None,
+    race: bool = True,
 ) -> Patch:
     """Gives torch.mm, matmul, linear, bmm, addmm, softmax and scaled_dot_product_attention our kernels, until `restore()` or the end of a `with`.
 
-    A call is taken over only where a winner for exactly this problem and device is on record (tuned here, or shipped) whose final rounds
-    it won against the vendor's library by at least `least_gain`; every other call, also one with a bias, an attention mask or dropout, goes to
-    aten as before. A winner of softmax or attention that had no rival in its final rounds is raced against aten's own kernel when a call first meets
-    it, on the caller's stream, for some milliseconds. `only` says of a problem whether it may be taken over at all. `misses()` tells which problems
-    had no winner; `autotune.torch.tune` or `autotune.sweep(misses())` finds them. Code made by torch.compile calls the same
-    functions, so it is patched too. Nothing is compiled during a graph capture. A call costs 3 us more on the host.
+    A call is taken over only where a winner for exactly this problem and device is on record (tuned here, or shipped) that is at least `least_gain`
+    as fast as aten's own kernel. Both are raced when a call first meets the winner: on the caller's stream and tensors, for some milliseconds, with 2
+    times L2 of memory. Without `race`, and under torch.use_deterministic_algorithms, the winner's final rounds against the vendor's library decide:
+    processes then decide alike. Every other call, also one with a bias, an attention mask or dropout, goes to aten as before. `only` says of a problem
+    whether it may be taken over at all. `misses()` tells which problems had no winner; `autotune.torch.tune` or `autotune.sweep(misses())` finds
+    them. Code made by torch.compile calls the same functions, so it is patched too. Nothing is compiled during a graph capture. A call costs 3 us
+    more on the host.
     Raises RuntimeError for a torch that lacks what this needs, CommandError where the winners cannot be read.
     """
     wanted = dict(mm=mm, bmm=bmm, addmm=addmm, softmax=softmax, attention=attention)
-    return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain, only)
+    return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain, only, race)
 
 
 def _forget() -> None:
     _records.forget()
-    for entries in _decisions.values():
-        entries.clear()
+    for raced, recorded in _decisions.values():
+        raced.clear()
+        recorded.clear()
 
 
 _engine.on_refresh(_forget)

@@ -153,7 +153,7 @@ class Taken(_patch.Patch):
 
     def __init__(self, winners=("attention", "attention_bwd")):
         self.winners, self.plans, self.missed, self.is_faster = winners, [], [], True
-        self.least_gain, self._entries, self._lock = 1.0, {}, mock.MagicMock()
+        self.least_gain, self._entries, self._lock = 1.0, ({}, {}), mock.MagicMock()
 
     def is_as_fast(self, entry, ours, theirs):
         return self.is_faster

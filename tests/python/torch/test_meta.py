@@ -185,6 +185,15 @@ class Registration(unittest.TestCase):
         self.assertEqual((out.shape, out.stride()), (q.shape, q.stride()))
 
 
+@contextlib.contextmanager
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 class Rule(unittest.TestCase):
     """What a patch takes over, by what is on record of a problem."""
 
@@ -197,7 +206,7 @@ class Rule(unittest.TestCase):
         for owner, name, made in (
             (_patch, "_records", mock.Mock(read=lambda: mock.MagicMock(__contains__=lambda *_: True))),
             (_patch._engine, "plan_of", lambda problem, index: mock.Mock(info=self.info)),
-            (_patch, "race_queued", self.race),
+            (_patch, "gain_over", self.race),
             (_patch._engine, "is_capturing", lambda: False),
             (torch.cuda, "device", mock.MagicMock()),
         ):
@@ -206,20 +215,20 @@ class Rule(unittest.TestCase):
             self.addCleanup(replaced.stop)
         self.addCleanup(at.clear_misses)
 
-    def race(self, functions):
-        self.raced.append(functions)
-        return {"aten": [self.gain], "ours": [1.0]}
+    def race(self, theirs, ours):
+        self.raced.append((theirs, ours))
+        return self.gain
 
-    def patch(self, least_gain=1.0, only=None):
+    def patch(self, least_gain=1.0, only=None, race=True):
         patch = object.__new__(_patch.Patch)
-        patch.least_gain, patch._only = least_gain, only
+        patch.least_gain, patch._only, patch._races = least_gain, only, race
         return patch
 
     def is_taken(self, patch):
         return patch.plan(self.PROBLEM, 0) is not None
 
-    def test_a_rival_on_record_decides(self):
-        for rival_us, least_gain, expected in ((11.0, 1.0, True), (10.0, 1.0, True), (9.9, 1.0, False), (10.4, 1.05, False)):
+    def test_a_record_that_lost_clearly_is_not_raced(self):
+        for rival_us, least_gain, expected in ((11.0, 1.0, True), (9.9, 1.0, True), (9.4, 1.0, False), (9.8, 1.05, False)):
             with self.subTest(rival_us=rival_us, least_gain=least_gain):
                 self.info = dataclasses.replace(self.info, recorded_rival_us=rival_us)
                 self.assertEqual(self.is_taken(self.patch(least_gain)), expected)
@@ -248,24 +257,41 @@ class Rule(unittest.TestCase):
         self.assertTrue(self.is_taken(self.patch(only=lambda problem: problem.op == "gemm")))
         self.assertEqual(at.misses(), {})
 
-    def test_a_product_without_a_rival_on_record_is_atens(self):
+    def test_a_product_that_is_slower_than_atens_is_atens(self):
         a = mock.Mock(spec=torch.Tensor, dtype=torch.float16, device=torch.device("cuda", 0), shape=torch.Size((64, 64)))
         a.dim.return_value, a.data_ptr.return_value, a.stride.return_value, a.get_device.return_value = 2, 1 << 20, (64, 1), 0
-        with mock.patch.object(_patch, "Gemm", lambda plan, index: "ours"):
-            self.assertEqual(self.patch().product(a, a), "ours")
-            self.info = dataclasses.replace(self.info, recorded_rival_us=0.0)
-            self.assertIsNone(self.patch().product(a, a))
+        entry, theirs = mock.Mock(index=0, plan=mock.Mock(info=self.info)), mock.Mock()
+        with mock.patch.object(_patch, "Gemm", lambda plan, index: entry):
+            for self.gain, expected in ((1.0, entry), (0.99, None)):
+                self.assertIs(self.patch().product(a, a, theirs), expected)
+                self.assertIs(self.raced.pop()[0], theirs)
 
-    def test_where_no_rival_is_on_record_both_are_raced_here(self):
-        entry = mock.Mock(index=0, plan=mock.Mock(info=self.info))
+    def test_a_race_decides_whatever_is_on_record(self):
         ours, theirs = (lambda: None), (lambda: None)
-        self.assertTrue(self.patch().is_as_fast(entry, ours, theirs))
+        for rival_us in (0.0, 9.9, 20.0):
+            entry = mock.Mock(index=0, plan=mock.Mock(info=dataclasses.replace(self.info, recorded_rival_us=rival_us)))
+            for self.gain, least_gain, expected in ((1.0, 1.0, True), (0.99, 1.0, False), (1.04, 1.05, False)):
+                self.assertEqual(self.patch(least_gain).is_as_fast(entry, ours, theirs), expected)
+                self.assertEqual(self.raced.pop(), (theirs, ours))
+
+    def test_without_a_race_the_record_decides(self):
+        for rival_us, least_gain, expected in ((11.0, 1.0, True), (10.0, 1.0, True), (9.9, 1.0, False), (10.4, 1.05, False), (0.0, 1.0, False)):
+            entry = mock.Mock(index=0, plan=mock.Mock(info=dataclasses.replace(self.info, recorded_rival_us=rival_us)))
+            self.assertEqual(self.patch(least_gain, race=False).is_as_fast(entry, None, None), expected)
+            with deterministic():
+                self.assertEqual(self.patch(least_gain).is_as_fast(entry, None, None), expected)
+            with mock.patch.object(_patch, "gain_over", mock.Mock(side_effect=torch.OutOfMemoryError)):
+                self.assertEqual(self.patch(least_gain).is_as_fast(entry, None, None), expected)
         self.assertEqual(self.raced, [])
-        entry.plan.info = dataclasses.replace(self.info, recorded_rival_us=0.0)
-        for gain, least_gain, expected in ((1.0, 1.0, True), (0.99, 1.0, False), (1.04, 1.05, False)):
-            self.gain = gain
-            self.assertEqual(self.patch(least_gain).is_as_fast(entry, ours, theirs), expected)
-            self.assertEqual(self.raced.pop(), {"aten": theirs, "ours": ours})
+
+    def test_a_decision_of_a_race_is_not_taken_for_deterministic_algorithms(self):
+        patch = self.patch()
+        patch._entries, patch._lock = ({}, {}), contextlib.nullcontext()
+        self.assertEqual(patch.entry("key", lambda: "raced"), "raced")
+        with deterministic():
+            recorded = mock.Mock(deterministic=True)
+            self.assertIs(patch.entry("key", lambda: recorded), recorded)
+        self.assertEqual(patch.entry("key", self.fail), "raced")
 
     def test_a_softmax_that_is_slower_is_atens(self):
         x = torch.zeros(4, 64, dtype=torch.float16)
@@ -282,7 +308,7 @@ class Rule(unittest.TestCase):
             with at.patch(least_gain=7.0, only=only) as second:
                 self.assertIsNone(second.entry("key", self.fail))
         with at.patch(least_gain=7.0, only=lambda problem: False) as other:
-            self.assertEqual(other._entries, {})
+            self.assertEqual(other._entries, ({}, {}))
 
 
 class Example(unittest.TestCase):
@@ -307,8 +333,9 @@ class Example(unittest.TestCase):
             mock.patch.object(torch.Tensor, "backward"),  # autograd wants a device
             contextlib.redirect_stdout(io.StringIO()),
         ):
-            block.training(mock.Mock(tune=None, rounds=4), results, tokens=64)
-        self.assertEqual([(each["case"], each["gain"]) for each in results], [("training 64, 4 blocks", 1.0)])
+            block.training(mock.Mock(tune=None, apart=True, rounds=4), results, tokens=64)
+        case = "training 64, 4 blocks"
+        self.assertEqual([(each["case"], each["gain"]) for each in results], [(case, 1.0), (f"{case}, products", 1.0), (f"{case}, attention", 1.0)])
 
 
 class Refusals(unittest.TestCase):
