@@ -177,6 +177,7 @@ void run(const Options& options) {
 }  // namespace autotune::plan_cost
 
 int main(int argc, char** argv) {
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a row is seen though the next one is not reached
     try {
         autotune::plan_cost::run(autotune::plan_cost::parse(argc, argv));
         return 0;

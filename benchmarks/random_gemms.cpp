@@ -15,14 +15,17 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "db/portfolio.h"
 #include "db/store.h"
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/legality.h"
+#include "kernel_templates/offers.h"
 #include "src/core/error.h"
 #include "src/core/statistics.h"
 #include "src/gpu/library_folders.h"
@@ -41,8 +44,6 @@ using tuner::ProblemFixture;
 using tuner::Runnable;
 using tuner::WorkerGpu;
 
-constexpr int kSamples = 5;
-
 struct Options {
     std::uint64_t seed = 1;
     int problems = 200;
@@ -50,10 +51,14 @@ struct Options {
     double seconds = 1e9;     // no problem is begun after
     std::string instances;    // JSON lines {"family", "config"}: timed too, with launch parameters of their families' choice
     bool any_launch = false;  // and with some others
+    std::size_t offers = 0;   // kernels of the ranking of the portfolio and the defaults that are timed too
+    int samples = 5;          // of a turn
     std::string trains;       // "zero" or "any" beta alone, each layout has one type, a third of the problems is not aligned
+    int n = 0, k = 0;         // of the one weight of all problems, stored along K, in bf16; 0: drawn
     bool has_vendor = true;   // cuBLAS is timed
     std::string database;     // trials are recorded there
     std::string shipped;      // what the library is given; empty: nothing
+    std::string cache;        // folder of the first plans' cubins: empty at the start, if they are to be first plans
     std::string json;         // a line a problem
 };
 
@@ -66,7 +71,14 @@ Options parse(int count, char** words) {
         {"--seconds", [&](const char* word) { options.seconds = std::atof(word); }},
         {"--instances", [&](const char* word) { options.instances = word; }},
         {"--any-launch", [&](const char* word) { options.any_launch = std::strcmp(word, "1") == 0; }},
+        {"--offers", [&](const char* word) { options.offers = std::strtoull(word, nullptr, 10); }},
+        {"--samples", [&](const char* word) { options.samples = std::atoi(word); }},
+        {"--cache", [&](const char* word) { options.cache = word; }},
         {"--trains", [&](const char* word) { options.trains = word; }},
+        {"--weight",
+         [&](const char* word) {
+             if (std::sscanf(word, "%dx%d", &options.n, &options.k) != 2) throw Error(ErrorCode::usage, "--weight is NxK");
+         }},
         {"--vendor", [&](const char* word) { options.has_vendor = std::strcmp(word, "0") != 0; }},
         {"--database", [&](const char* word) { options.database = word; }},
         {"--shipped", [&](const char* word) { options.shipped = word; }},
@@ -79,7 +91,8 @@ Options parse(int count, char** words) {
     }
     if (!options.trains.empty() && options.trains != "zero" && options.trains != "any")
         throw Error(ErrorCode::usage, "--trains is zero or any");
-    if (options.problems < 1 || options.threads < 1) throw Error(ErrorCode::usage, "--problems and --threads are at least 1");
+    if (options.problems < 1 || options.threads < 1 || options.samples < 1)
+        throw Error(ErrorCode::usage, "--problems, --threads and --samples are at least 1");
     return options;
 }
 
@@ -94,28 +107,34 @@ struct Drawn {
 class Draw {
   public:
     Draw(const Catalogue& catalogue, const Options& options)
-        : catalogue_(catalogue), trains_(options.trains), random_(options.seed) {}
+        : catalogue_(catalogue), trains_(options.trains), n_(options.n), k_(options.k), random_(options.seed) {}
 
     Drawn next() {
+        if (n_ > 0) return drawn(extent(1, 8192, false), n_, k_, {false, true, true, trains_ != "any"}, true);
         const bool trains = !trains_.empty();
         const bool is_aligned = chance() < (trains ? 0.67 : 0.5);
         const std::int64_t m = extent(1, 16384, false), n = extent(64, 32768, is_aligned), k = extent(64, 32768, is_aligned);
         const bool trans_a = chance() < 0.5, trans_b = chance() < 0.5;
         const bool is_bf16 = trains ? trans_a != trans_b : chance() < 0.5;
         const bool is_zero = trains ? trains_ == "zero" : chance() < 0.5;
-        GemmProblem asked(trans_a && is_aligned ? (m + 7) / 8 * 8 : m, n, k);
-        asked.ab_type = asked.c_type = is_bf16 ? AUTOTUNE_BF16 : AUTOTUNE_F16;
-        asked.trans_a = trans_a ? 1 : 0;
-        asked.trans_b = trans_b ? 1 : 0;
-        asked.beta = is_zero ? AUTOTUNE_BETA_ZERO : AUTOTUNE_BETA_ANY;
-        const std::string shape = std::to_string(asked.m) + "x" + std::to_string(n) + "x" + std::to_string(k);
-        const std::string layout = std::string(trans_a ? "t" : "n") + (trans_b ? "t" : "n");
-        return {
-            catalogue_.problem({is_bf16 ? "bgemm" : "hgemm", shape, {{"layout", layout}, {"beta", is_zero ? "zero" : "any"}}}),
-            asked};
+        return drawn(m, n, k, {trans_a, trans_b, is_bf16, is_zero}, is_aligned);
     }
 
   private:
+    struct Kind {
+        bool trans_a, trans_b, is_bf16, is_zero;
+    };
+    Drawn drawn(std::int64_t m, std::int64_t n, std::int64_t k, const Kind& kind, bool is_aligned) const {
+        GemmProblem asked(kind.trans_a && is_aligned ? (m + 7) / 8 * 8 : m, n, k);
+        asked.ab_type = asked.c_type = kind.is_bf16 ? AUTOTUNE_BF16 : AUTOTUNE_F16;
+        asked.trans_a = kind.trans_a ? 1 : 0;
+        asked.trans_b = kind.trans_b ? 1 : 0;
+        asked.beta = kind.is_zero ? AUTOTUNE_BETA_ZERO : AUTOTUNE_BETA_ANY;
+        const std::string shape = std::to_string(asked.m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+        const std::string layout = std::string(kind.trans_a ? "t" : "n") + (kind.trans_b ? "t" : "n");
+        const std::string beta = kind.is_zero ? "zero" : "any";
+        return {catalogue_.problem({kind.is_bf16 ? "bgemm" : "hgemm", shape, {{"layout", layout}, {"beta", beta}}}), asked};
+    }
     double chance() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
     std::int64_t extent(double low, double high, bool is_aligned) {
         const auto value = static_cast<std::int64_t>(std::exp(std::log(low) + chance() * std::log(high / low)));
@@ -124,6 +143,7 @@ class Draw {
 
     const Catalogue& catalogue_;
     std::string trains_;
+    int n_, k_;
     std::mt19937_64 random_;
 };
 
@@ -203,7 +223,7 @@ class Bench {
     static const char* variable(const char* name) { return std::getenv(name); }
     jit::Target target() const { return {gpu_.device.arch(), nvrtc_->version()}; }
     jit::Compiled compile(const jit::Rendered& rendered) const {
-        jit::CompileResult result = jit::compile(*nvrtc_, jit::CubinCache(""), rendered);
+        jit::CompileResult result = jit::compile(*nvrtc_, jit::CubinCache(options_.cache), rendered);
         if (!result.compiled) throw Error(ErrorCode::compile_failed, result.failure);
         return std::move(*result.compiled);
     }
@@ -225,7 +245,8 @@ class Bench {
 
     void plan_all();
     void call_in_background();
-    void add_instances();
+    void add_contestants();
+    std::vector<Candidate> ranked_offers(const Problem& problem, std::mt19937_64& random) const;
     void compile_all();
     void time_all();
     void time_item(Item& item, db::Store* store);
@@ -245,16 +266,21 @@ class Bench {
     std::vector<Item> items_;
     struct Code {
         jit::Rendered rendered;
-        std::optional<ProblemFixture::Code> code;
+        std::size_t first_item = 0;                // that needs it
+        std::optional<jit::Compiled> compiled;     // empty if it failed
+        std::atomic<bool> is_done{false};          // compiled or failed
+        std::optional<ProblemFixture::Code> code;  // once it is loaded
     };
     std::map<std::string, Code> codes_;  // by compile key
+    std::vector<db::Portfolio> portfolios_;
+    std::atomic<bool> is_over_{false};  // nothing more is compiled
 };
 
 // The library makes all plans, on many threads at once, from a cold cache: what a server's first calls are.
 void Bench::plan_all() {
     autotune::Options settings;
     settings.database = "";
-    settings.cache_folder = "";
+    settings.cache_folder = options_.cache.c_str();
     settings.shipped = options_.shipped.c_str();
     const Handle handle(settings);
     Draw draw(catalogue_, options_);
@@ -322,8 +348,34 @@ void Bench::call_in_background() {
         created - begun, us.size(), us[us.size() / 2], us[us.size() * 99 / 100], us.back(), refused);
 }
 
-void Bench::add_instances() {
+// The first that the library would choose from the portfolio and the families' defaults, and some of the others that are
+// predicted within three times of the first: what a choice is judged by.
+std::vector<Candidate> Bench::ranked_offers(const Problem& problem, std::mt19937_64& random) const {
+    std::vector<Candidate> offers;
+    if (const db::Portfolio* known = db::portfolio_for(portfolios_, problem.class_key(), gpu_.device.arch()))
+        offers = known->candidates;
+    for (const Family* family : catalogue_.families_of(problem.op))
+        if (!family->refuses(problem, gpu_.device))
+            offers.push_back({std::string(family->name()), family->default_config(problem, gpu_.device)});
+    std::vector<OfferRanking::Ranked> ranked = OfferRanking(catalogue_, problem, gpu_.device).best(offers, offers.size());
+    const auto is_far = [&](const OfferRanking::Ranked& each) { return each.predicted_us > 3 * ranked.front().predicted_us; };
+    ranked.erase(std::find_if(ranked.begin(), ranked.end(), is_far), ranked.end());
+    // Where rows are not aligned each problem's kernels are its own: half as many can be compiled.
+    const std::size_t wanted = problem.class_key().ends_with("align=16,16,16") ? options_.offers : (options_.offers + 1) / 2;
+    const std::size_t first = std::min(wanted, ranked.size());
+    std::shuffle(ranked.begin() + static_cast<std::ptrdiff_t>(first), ranked.end(), random);
+    ranked.resize(std::min(ranked.size(), wanted + wanted / 2));
+    std::vector<Candidate> chosen;
+    for (OfferRanking::Ranked& each : ranked) chosen.push_back(std::move(each.candidate));
+    return chosen;
+}
+
+void Bench::add_contestants() {
     const std::vector<Candidate> instances = read_instances(options_.instances);
+    if (options_.offers > 0) {
+        const auto fail = [](const std::string& text) { throw Error(ErrorCode::database, text); };
+        portfolios_ = db::read_portfolios(db::portfolio_path(options_.shipped), fail);
+    }
     std::mutex mutex;
     on_threads(items_.size(), [&](std::size_t i) {
         Item& item = items_[i];
@@ -364,6 +416,8 @@ void Bench::add_instances() {
             if (!options_.any_launch || !is_aligned) continue;
             for (const Config& other : other_launches(chosen, rules.at(instance.family), random)) add(instance.family, other);
         }
+        if (options_.offers > 0)
+            for (const Candidate& each : ranked_offers(problem, random)) add(each.family, each.config);
         for (Contestant& contestant : item.contestants) {
             const Family& family = *catalogue_.find_family(contestant.candidate.family);
             contestant.predicted_us = family.predict_us(problem, contestant.candidate.config, gpu_.device);
@@ -371,25 +425,37 @@ void Bench::add_instances() {
             jit::Rendered rendered = jit::render(catalogue_, family, problem, space, contestant.candidate.config, target());
             contestant.compile_key = rendered.identity;
             const std::lock_guard lock(mutex);
-            codes_.try_emplace(contestant.compile_key, Code{std::move(rendered), {}});
+            const auto [entry, is_new] = codes_.try_emplace(contestant.compile_key);
+            Code& code = entry->second;
+            code.first_item = is_new ? i : std::min(code.first_item, i);
+            if (is_new) code.rendered = std::move(rendered);
         }
     });
 }
 
+// In the order in which they are timed, which goes on meanwhile.
 void Bench::compile_all() {
     std::vector<Code*> all;
     for (auto& [key, code] : codes_) all.push_back(&code);
+    std::stable_sort(all.begin(), all.end(), [](const Code* a, const Code* b) { return a->first_item < b->first_item; });
     const double begun = seconds();
-    std::atomic<int> failed{0};
+    std::atomic<int> failed{0}, left_out{0};
     on_threads(all.size(), [&](std::size_t i) {
+        Code& code = *all[i];
         try {
-            all[i]->code = ProblemFixture::Code{load(compile(all[i]->rendered)), all[i]->rendered.symbol};
+            if (is_over_ || seconds() > options_.seconds)
+                ++left_out;
+            else
+                code.compiled = compile(code.rendered);
         } catch (const Error& error) {
             ++failed;
         }
-        all[i]->rendered.source.clear();
+        code.rendered.source.clear();
+        code.is_done = true;
+        code.is_done.notify_all();
     });
-    std::printf("%zu kernels compiled in %.1f s, %d failed\n", all.size(), seconds() - begun, failed.load());
+    std::printf("%zu kernels compiled in %.1f s, %d failed\n", all.size() - static_cast<std::size_t>(left_out), seconds() - begun,
+                failed.load());
 }
 
 // All contestants twice, in turns, and the vendor with each turn: the lesser median counts.
@@ -400,8 +466,9 @@ void Bench::time_item(Item& item, db::Store* store) {
     std::vector<std::optional<Runnable>> runnables;
     for (Contestant& contestant : item.contestants) {
         runnables.emplace_back();
-        const Code& code = codes_.at(contestant.compile_key);
-        if (!code.code) continue;
+        Code& code = codes_.at(contestant.compile_key);
+        if (!code.compiled) continue;
+        if (!code.code) code.code = ProblemFixture::Code{load(*code.compiled), code.rendered.symbol};
         const Family& family = *catalogue_.find_family(contestant.candidate.family);
         try {
             runnables.back().emplace(
@@ -411,7 +478,7 @@ void Bench::time_item(Item& item, db::Store* store) {
         }
     }
     const auto time = [&](Runnable& runnable, std::optional<double>& best) {
-        const double us = stats::median(meter_->sample(bench, runnable, {.samples = kSamples}));
+        const double us = stats::median(meter_->sample(bench, runnable, {.samples = options_.samples}));
         best = std::min(best.value_or(us), us);
     };
     for (int turn = 0; turn < 2; ++turn) {
@@ -425,7 +492,7 @@ void Bench::time_item(Item& item, db::Store* store) {
         const Family& family = *catalogue_.find_family(contestant.candidate.family);
         StoredTrial row;
         row.trial.candidate = contestant.candidate;
-        row.trial.timing = Timing{*contestant.us, *contestant.us, *contestant.us, *contestant.us, 2 * kSamples};
+        row.trial.timing = Timing{*contestant.us, *contestant.us, *contestant.us, *contestant.us, 2 * options_.samples};
         row.template_identity = catalogue_.template_identity(family);
         row.nvrtc = nvrtc_->version();
         row.method = "stream-2 l2=cold data=normal";
@@ -438,6 +505,7 @@ void Bench::time_all() {
     if (!options_.database.empty()) store = db::Store::open({.path = options_.database});
     std::ofstream json(options_.json);
     for (Item& item : items_) {
+        for (const Contestant& each : item.contestants) codes_.at(each.compile_key).is_done.wait(false);
         if (seconds() > options_.seconds) break;
         time_item(item, store ? &*store : nullptr);
         Json line{{"problem", item.drawn.problem.key()}, {"origin", item.origin}, {"plan_ms", item.plan_ms}};
@@ -494,15 +562,25 @@ void Bench::report() const {
                 "most%");
     for (const auto& [name, ratios] : groups) ratios.print(name);
     all.print("all");
+    std::set<std::string> taken;
+    for (const Item& item : items_) taken.insert(item.contestants.front().compile_key);
+    std::printf("%zu different kernels serve the %zu problems\n", taken.size(), items_.size());
     std::printf("least: %s; seed %llu, %.0f s\n", all.worst.c_str(), static_cast<unsigned long long>(options_.seed), seconds());
 }
 
 void Bench::run() {
     plan_all();
     call_in_background();
-    add_instances();
-    compile_all();
-    time_all();
+    add_contestants();
+    std::thread compiler([this] { compile_all(); });
+    try {
+        time_all();
+    } catch (...) {
+        is_over_ = true;
+        compiler.join();
+        throw;
+    }
+    compiler.join();
     report();
 }
 
