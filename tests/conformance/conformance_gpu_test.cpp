@@ -192,6 +192,27 @@ Requests attention_requests() {
     return all;
 }
 
+// Sequences of different lengths one after the other: tails in each, empty ones, heads that share keys, every mask, both orders.
+Requests packed_requests() {
+    Requests all;
+    for (const std::string dtype : {"bf16", "f16", "f32"}) {
+        const auto add = [&](const std::string& shape, std::map<std::string, std::string> options) {
+            options.insert({{"dtype", dtype}, {"packed", "yes"}});
+            options.emplace("lse", "yes");
+            all.push_back(attention(shape, std::move(options)));
+        };
+        for (const std::string d : {"64", "128"}) {
+            add("4x4x237x" + d, {{"kv-heads", "2"}, {"kv-len", "360"}});
+            add("7x2x300x" + d, {{"mask", "causal"}, {"order", "bhsd"}});
+            add("3x3x250x" + d, {{"mask", "causal_bottom_right"}, {"kv-len", "410"}, {"total-kv", "500"}});
+        }
+        add("3x3x330x64", {{"mask", "window"}, {"left", "90"}, {"right", "20"}, {"kv-len", "400"}, {"kv-heads", "1"}});
+        add("5x2x140x96", {{"mask", "window_bottom_right"}, {"left", "30"}, {"kv-len", "170"}, {"lse", "no"}});
+        add("7x2x3x64", {{"total-q", "5"}, {"total-kv", "4"}});  // some are empty
+    }
+    return all;
+}
+
 // The gradients of the same.
 Requests attention_bwd_requests() {
     Requests all;
@@ -456,11 +477,29 @@ std::vector<std::string> family_names() {
     return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Conformance, ::testing::ValuesIn(family_names()), [](const auto& parameter) {
+std::vector<std::string> families_of(const std::string& op) {
+    std::vector<std::string> names = family_names();
+    std::erase_if(names, [&](const std::string& name) { return !name.starts_with(op + "/"); });
+    return names;
+}
+
+std::string test_name(const ::testing::TestParamInfo<std::string>& parameter) {
     std::string name = parameter.param;
     std::replace(name.begin(), name.end(), '/', '_');
     return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Conformance, ::testing::ValuesIn(family_names()), test_name);
+
+class PackedConformance : public Conformance {};
+
+TEST_P(PackedConformance, AgreesWithTheReference) {
+    const Family& family = *catalogue_.find_family(GetParam());
+    const auto choose = [](const SearchSpace& space, std::size_t turn) { return configs_for(space, 17 + turn); };
+    expect_right(family, groups(family, packed_requests(), choose));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, PackedConformance, ::testing::ValuesIn(families_of("attention")), test_name);
 
 }  // namespace
 }  // namespace autotune::test

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Forward attention beside torch's kernels in one process, cuDNN's and FlashAttention-2 among them, and FlashAttention-3's own program.
 
-usage: attention.py [--set NAME]... [--fa3 PROGRAM] [--turns N] [--rounds N] [--csv FILE]
+usage: attention.py [--set NAME]... [--fa3 LIBRARY] [--warm SECONDS] [--turns N] [--rounds N] [--csv FILE]
 
 Ours is autotune.torch.attention with the winners on record. N(0,1), [batch, heads, length, size], in as many sets as exceed the L2
-four times. A sample is a CUDA graph of calls, each behind a small kernel of another kind, less a graph of those alone. PROGRAM prints lines
-"fa3 fwd ... B4 H16 Hk16 Sq4096 Sk4096 D128 c0 splits 1  815.00 us"; it times launch after launch, [batch, length, heads, size].
+four times. A sample is a CUDA graph of calls, each behind a small kernel of another kind, less a graph of those alone. LIBRARY is made
+of fa3_library.cu and FlashAttention-3; the counters of its kernels are cleared once a graph, not once a call as its own interface does.
 
 Sets: seven (docs/results/2026-11-23-h200/attention.md), decode (a query of 32 heads on 8), lengths (16,384 tokens of 16 heads), f32.
 """
@@ -13,15 +13,15 @@ Sets: seven (docs/results/2026-11-23-h200/attention.md), decode (a query of 32 h
 import argparse
 import csv
 import math
-import re
 import statistics
-import subprocess
+import time
 from typing import NamedTuple
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import autotune.torch as at
+from flash_attention3 import FlashAttention3
 
 
 class Problem(NamedTuple):
@@ -72,7 +72,6 @@ FOOTPRINT = 4 * 60 << 20  # bytes of all sets
 GRAPH_US = 8000
 MOST_RATE = {torch.bfloat16: 6e8, torch.float32: 3e7}  # FLOPs a microsecond
 MOST_BYTES = 4.6e6  # a microsecond
-LINE = re.compile(r"fa3 \w+.*? B(\d+)\s+H(\d+)\s+Hk(\d+)\s+Sq(\d+)\s+Sk(\d+)\s+D(\d+)\s+c(\d) splits (\d+)\s+([\d.]+) us")
 
 
 def by_backend(backend, problem):
@@ -85,21 +84,24 @@ def by_backend(backend, problem):
     return run
 
 
-def contenders(name, problem):
+def contenders(name, problem, fa3):
     backends = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
     if name == "lengths":  # many, and FlashAttention-2 is the slowest
         del backends["flash"]
     if problem.dtype is torch.float32:
         backends = {"efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH}
     ours = {"ours": lambda q, k, v: at.attention(q, k, v, is_causal=problem.causal)}
-    return {**ours, **{name: by_backend(backend, problem) for name, backend in backends.items()}}
+    theirs = {name: by_backend(backend, problem) for name, backend in backends.items()}
+    if fa3 is not None and problem.dtype is torch.bfloat16:
+        theirs["fa3"] = lambda q, k, v: fa3(q, k, v, problem.causal)
+    return {**ours, **theirs}
 
 
 class Race:
     """The graphs of one problem."""
 
-    def __init__(self, name, problem):
-        self.problem = problem
+    def __init__(self, name, problem, fa3):
+        self.problem, self.fa3 = problem, fa3
         queries = (problem.batch, problem.heads, problem.queries, problem.size)
         keys = (problem.batch, problem.kv_heads, problem.keys, problem.size)
         of_set = 2 * math.prod(queries) * problem.dtype.itemsize + problem.kv_bytes()
@@ -108,7 +110,7 @@ class Race:
             for _ in range(max(2, math.ceil(FOOTPRINT / of_set)))
         ]
         small = torch.zeros(132 * 256, device="cuda")
-        functions = contenders(name, problem)
+        functions = contenders(name, problem, fa3)
         right = functions["ours"](*sets[0])
         self.sets = sets  # the graphs' own references are addresses
         self.graphs, self.times = {}, {}
@@ -116,6 +118,8 @@ class Race:
         self.calls = len(sets) * max(1, math.ceil(GRAPH_US / (call_us * len(sets))))
         for name, function in functions.items():
             try:
+                if fa3 is not None:
+                    fa3.begin()
                 error = ((function(*sets[0]) - right).float().norm() / right.float().norm()).item()
                 assert error < 1e-2, f"{name} and ours differ by {error}"
                 self.graphs[name] = self.graph(sets, small, function)
@@ -126,6 +130,8 @@ class Race:
 
     def graph(self, sets, small, function):
         def all_calls():
+            if self.fa3 is not None:  # in every graph, for the same fillers in all
+                self.fa3.begin()
             for i in range(self.calls):
                 small.add_(1.0)
                 if function is not None:
@@ -142,19 +148,6 @@ class Race:
         return {
             name: statistics.median(a - b for a, b in zip(times, fillers)) for name, times in self.times.items() if name != "filler"
         }
-
-
-def fa3_times(program, names):
-    modes = [mode for name, of_set in (("seven", ["fwd", "split"]), ("decode", ["decode"])) if name in names for mode in of_set]
-    best = {}
-    if not program or not modes:
-        return best
-    said = subprocess.run([program, *modes], capture_output=True, text=True, check=True).stdout
-    for found in LINE.finditer(said):
-        *extents, causal = (int(found[i]) for i in range(1, 8))
-        key = Problem(*extents, causal == 1)
-        best[key] = min(best.get(key, math.inf), float(found[9]))
-    return best
 
 
 def told(name, race, us):
@@ -178,38 +171,47 @@ def write_csv(path, rows):
         writer.writerows(rows)
 
 
+def warmed(races, seconds):
+    """Puts the card under load for this long."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for race in races:
+            race.graphs["ours"].replay()
+        torch.cuda.synchronize()
+
+
 def raced(name, options, fa3):
     """Rows of one set, whose tensors are gone before the next one's."""
     together = name in ("seven", "decode")  # in turns with each other; longer sets have one problem's tensors at a time
     races = []
     for problem in SETS[name]:
-        races.append(Race(name, problem))
+        races.append(Race(name, problem, fa3))
         if not together:
             for _ in range(options.turns):
                 races[0].turn(options.rounds)
             yield told(name, races[0], races.pop().us())
             torch.cuda.empty_cache()
+    if together:
+        warmed(races, options.warm)
     for _ in range(options.turns if together else 0):
         for race in races:
             race.turn(options.rounds)
     for race in races:
-        us = race.us()
-        if race.problem in fa3:
-            us["fa3"] = fa3[race.problem]
-        yield told(name, race, us)
+        yield told(name, race, race.us())
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", action="append", choices=sorted(SETS))
     parser.add_argument("--fa3")
+    parser.add_argument("--warm", type=float, default=2)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--csv")
     options = parser.parse_args()
     rows = []
+    fa3 = FlashAttention3(options.fa3) if options.fa3 else None
     for name in options.set or ["seven"]:
-        fa3 = fa3_times(options.fa3, [name])
         ratios = []
         with torch.no_grad():
             for row in raced(name, options, fa3):
