@@ -9,34 +9,46 @@ constexpr int threads_y = threads / threads_x;
 constexpr int vec = 4;
 static_assert(threads % 32 == 0 && 32 % threads_x == 0, "the threads of a row are of one warp");
 
-// Rows to shared memory; those from `count` on are zeros. f32 is copied asynchronously, other types are turned into it on the way.
+// Four elements to shared memory as f32, or zeros: f32 is copied asynchronously, other types are turned into it on the way.
+template <int align>
+__device__ __forceinline__ void copy_four(f32* target, const Element* source, bool exists) {
+    if constexpr (is_same<Element, f32>) {
+        constexpr int bytes = align < 16 ? align : 16;
+#pragma unroll
+        for (int i = 0; i < 16; i += bytes)
+            ptx::cp_async<bytes>(ptx::shared_address(target) + i, reinterpret_cast<const char*>(source) + i, exists ? bytes : 0);
+    } else {
+        constexpr int step = align >= 8 ? 4 : align / 2;
+        float4 value = {};
+        if (exists) {
+            f32 parts[vec];
+#pragma unroll
+            for (int i = 0; i < vec; i += step) {
+                const Pack<Element, step> pack = load_pack<Element, step>(source + i);
+#pragma unroll
+                for (int j = 0; j < step; ++j) parts[i + j] = to_f32(pack.at[j]);
+            }
+            value = make_float4(parts[0], parts[1], parts[2], parts[3]);
+        }
+        *reinterpret_cast<float4*>(target) = value;
+    }
+}
+
+// Rows to shared memory; those from `count` on are zeros.
 template <int rows, int columns, int ld, int align>
 __device__ __forceinline__ void copy_rows(f32* to, const Element* from, i64 row_elements, int count) {
-    constexpr int chunks = columns / vec;
-    for (int at = threadIdx.x; at < rows * chunks; at += threads) {
-        const int row = at / chunks, column = at % chunks * vec;
-        const Element* const source = from + row * row_elements + column;
-        f32* const target = to + row * ld + column;
-        if constexpr (is_same<Element, f32>) {
-            constexpr int bytes = align < 16 ? align : 16;
+    constexpr int chunks = columns / vec, rows_at_once = threads / chunks;
+    if constexpr (threads % chunks == 0 && rows % rows_at_once == 0) {  // a thread keeps its columns: no divisions
+        const int first = threadIdx.x / chunks, column = threadIdx.x % chunks * vec;
+        const Element* source = from + first * row_elements + column;
+        f32* const target = to + first * ld + column;
 #pragma unroll
-            for (int i = 0; i < 16; i += bytes)
-                ptx::cp_async<bytes>(ptx::shared_address(target) + i, reinterpret_cast<const char*>(source) + i,
-                                     row < count ? bytes : 0);
-        } else {
-            constexpr int step = align >= 8 ? 4 : align / 2;
-            float4 value = {};
-            if (row < count) {
-                f32 parts[vec];
-#pragma unroll
-                for (int i = 0; i < vec; i += step) {
-                    const Pack<Element, step> pack = load_pack<Element, step>(source + i);
-#pragma unroll
-                    for (int j = 0; j < step; ++j) parts[i + j] = to_f32(pack.at[j]);
-                }
-                value = make_float4(parts[0], parts[1], parts[2], parts[3]);
-            }
-            *reinterpret_cast<float4*>(target) = value;
+        for (int row = 0; row < rows; row += rows_at_once, source += rows_at_once * row_elements)
+            copy_four<align>(target + row * ld, source, first + row < count);
+    } else {
+        for (int at = threadIdx.x; at < rows * chunks; at += threads) {
+            const int row = at / chunks, column = at % chunks * vec;
+            copy_four<align>(to + row * ld + column, from + row * row_elements + column, row < count);
         }
     }
 }
@@ -59,10 +71,16 @@ __device__ __forceinline__ void add_scaled(f32 (&sums)[vec], f32 weight, float4 
     sums[3] = __fmaf_rn(weight, values.w, sums[3]);
 }
 
+// Lanes of a row are two apart where a warp has several rows. A load of 16 bytes is answered for half a warp at a time: in one turn where
+// each lane reads what its neighbour or its next but one reads, in two elsewhere.
+constexpr int lane_step = threads_x < 32 ? 2 : 1;
+
 struct Place {
     int x, y;
-    __device__ __forceinline__ Place() : x(threadIdx.x % threads_x), y(threadIdx.x / threads_x) {}
-    // Neighbouring threads have neighbouring rows: of the block's own, and of a tile's.
+    __device__ __forceinline__ Place()
+        : x(threadIdx.x / lane_step % threads_x),
+          y(threadIdx.x / (threads_x * lane_step) * lane_step + threadIdx.x % lane_step) {}
+    // Threads beside each other in a row or a column have neighbouring rows: of a tile, and of the block's own.
     __device__ __forceinline__ int own(int i) const { return i * threads_y + y; }
     __device__ __forceinline__ int other(int i) const { return i * threads_x + x; }
 };

@@ -49,12 +49,12 @@ struct Shared {
 
 __device__ __forceinline__ f32 largest_of_row(f32 mine) {
 #pragma unroll
-    for (int step = 1; step < threads_x; step *= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffffU, mine, step));
+    for (int step = 1; step < threads_x; step *= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffffU, mine, step * lane_step));
     return mine;
 }
 __device__ __forceinline__ f32 sum_of_row(f32 mine) {
 #pragma unroll
-    for (int step = 1; step < threads_x; step *= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
+    for (int step = 1; step < threads_x; step *= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step * lane_step);
     return mine;
 }
 
