@@ -247,7 +247,7 @@ sets=${AUTOTUNE_SUITE_SETS:-classic prefill decode decode_large small adverse}
 
 # All of a set beside the vendor's libraries, sustained, and its plot.
 bench_set() {
-  part "sets-bench-$1" 400 0 "$autotune" bench --shapes "$root/benchmarks/sets/$1.txt" --against cublas,cublaslt \
+  part "sets-bench-$1" 400 0 "$autotune" bench --shapes "$root/benchmarks/sets/$1.txt" --winner-only --against cublas,cublaslt \
     --rounds "${AUTOTUNE_SUITE_ROUNDS:-12}" --warm "${AUTOTUNE_SUITE_WARM:-0.7}" --blocks "${AUTOTUNE_SUITE_BLOCKS:-0}" --json \
     --plot "$out/$1.svg" --db "$suite_db"
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kProbes = 3;
 constexpr double kWithinReach = 1.25;  // times the best in the probes
-constexpr double kWarm_s = 0.2;
+constexpr double kWarm_s = 0.1;
 constexpr double kCannotRun = std::numeric_limits<double>::infinity();
 
 // A refused launch is a time that cannot win.
@@ -57,7 +57,7 @@ std::optional<std::size_t> fastest_of(Meter& meter, ProblemFixture& fixture, std
     std::vector<FinalistInfo> infos;
     for (const std::size_t choice : kept) infos.push_back({.name = std::to_string(choice)});
     FinalRounds rounds(std::move(infos), {.least_rounds = 12, .most_rounds = 20, .eliminate_after = 5});
-    const Meter::Wanted turn = {.samples = 3, .time_us = 1'500, .most_samples = 64};
+    const Meter::Wanted turn = {.samples = 1, .most_samples = 1};  // a millisecond: with more, choosing takes most of a table's time
     meter.warm(fixture, choices[kept.front()], kWarm_s);
     while (!rounds.done() && kept.size() > 1) {
         std::vector<double> times_us;

@@ -61,13 +61,15 @@ void add_defaults(std::vector<BenchEntry>& entries, const Candidates& chosen) {
     }
 }
 
-void add_winner(std::vector<BenchEntry>& entries, const Candidates& chosen, const Choice& choice, const Problem& problem,
+// Whether there is one.
+bool add_winner(std::vector<BenchEntry>& entries, const Candidates& chosen, const Choice& choice, const Problem& problem,
                 const TuneServices& services) {
     const auto winner = valid_winner(problem, services, choice);
     const Candidates::Part* part = winner ? chosen.part(winner->candidate.family) : nullptr;
-    if (part == nullptr) return;
+    if (part == nullptr) return false;
     const Candidate candidate{winner->candidate.family, part->space.canonical(winner->candidate.config)};
     entries.push_back({.name = "winner", .candidate = candidate});
+    return true;
 }
 
 void add_untuned(std::vector<BenchEntry>& entries, const Candidates& chosen, const Candidate& untuned) {
@@ -85,9 +87,9 @@ std::vector<BenchEntry> bench_entries(const Problem& problem, const BenchOptions
     std::vector<BenchEntry> entries;
     add_choice(entries, chosen, options.choice);
     if (named) add_named(entries, chosen, wanted);
-    add_winner(entries, chosen, options.choice, problem, services);
+    const bool has_winner = add_winner(entries, chosen, options.choice, problem, services);
     if (options.untuned) add_untuned(entries, chosen, *options.untuned);
-    if (!named && !options.untuned) add_defaults(entries, chosen);
+    if (!named && !options.untuned && !(options.winner_only && has_winner)) add_defaults(entries, chosen);
     if (entries.empty() && options.against.empty())
         throw Error(ErrorCode::no_valid_config,
                     "no named config fits " + problem.key() + "; without --named the defaults are timed");

@@ -150,6 +150,7 @@ struct BenchOptions {
     bool named = false;                // every named config of the chosen families
     bool best_of_family = false;       // of those only each family's best
     std::optional<Candidate> untuned;  // a row of this name, in place of the defaults: what a library would take without a winner
+    bool winner_only = false;          // no defaults beside a winner
     std::vector<std::string> against;  // names of rivals (src/rivals/rival.h)
     int rounds = 30;
     std::size_t racers = 8;     // candidates that go on from the survey to the rounds, at most

@@ -84,6 +84,12 @@ TEST(BenchEntries, RivalsComeLast) {
     EXPECT_FALSE(entries.back().candidate);
 }
 
+TEST(BenchEntries, DefaultsStandInForAWinnerThatThereIsNot) {
+    BenchOptions options;
+    options.winner_only = true;
+    EXPECT_THAT(entries_of(options, all), testing::Not(testing::IsEmpty()));
+}
+
 TEST(BenchEntries, TheFilterDecidesWhichNamedConfigsAreMeasured) {
     EXPECT_THAT(named_entries([](const Candidate&) { return false; }, {"cublas"}), testing::SizeIs(1));
 }

@@ -41,6 +41,7 @@ tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, c
     options.choice = choice_of(session, problem, device);
     options.named = arguments.has("named");
     options.best_of_family = arguments.has("best-of-family");
+    options.winner_only = arguments.has("winner-only");
     options.against = rivals_of(arguments);
     options.rounds = static_cast<int>(arguments.integer("rounds", options.rounds, {.least = 3, .most = 100'000}));
     options.racers = static_cast<std::size_t>(arguments.integer("racers", 8, {.least = 1, .most = 64}));
@@ -196,6 +197,7 @@ Command bench_command() {
                               {"named", "", "every named config of the families, from naive to best", false, {}},
                               {"best-of-family", "", "of the named configs only each family's best", false, {}},
                               {"untuned", "", "what the library takes where nobody tuned, in place of the defaults", false, {}},
+                              {"winner-only", "", "no defaults beside a winner", false, {}},
                               {"racers", "N", "named configs that go on from the survey to the rounds; default 8", false, {}},
                               {"budget", "TIME", "per problem: end the survey of named configs after 30s, 5m", false, {}},
                               {"plot", "FILE", "SVG: one problem as a ladder of bars, several under the roofline", false, {}},
