@@ -295,6 +295,18 @@ TEST(Product, BenchNamedGoesFromThePlainestFamilyToTheWinnerAndTheRivals) {
     EXPECT_LE(interleaved, 3) << "two racers and the winner";
 }
 
+TEST(Product, BenchOfTheWinnerOnlyHasNoDefaults) {
+    Sandbox machine;
+    ASSERT_EQ(run(machine, plus(kTune, {"--family", "mma"})).exit_code, 0);
+    const Outcome said = run(machine, plus({"bench", "--winner-only", "--against", "cublas", "--rounds", "3", "--burst"},
+                                           plus(kAsk, {"--family", "simt", "--family", "mma", "--json"})));
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    const json rows = json::parse(said.out)["rows"];
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_EQ(rows[0]["name"], "winner");
+    EXPECT_EQ(rows[1]["name"], "cublas");
+}
+
 TEST(Product, BestOfFamilySurveysAllOnceAndThenThreeOfEachFamily) {
     Sandbox machine;
     const Outcome said = run(machine, {"bench", "--op", "hgemm", "--shape", "64x64x32", "--shape", "64x64x16", "--family", "simt",
