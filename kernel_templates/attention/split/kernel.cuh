@@ -620,8 +620,8 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();  // of what the whole block wrote before the barrier
-        meeting.is_last = atomicAdd(counters + place.line, 1U) == static_cast<u32>(splits) - 1;
-        if (meeting.is_last != 0) counters[place.line] = 0;
+        const u32 others = static_cast<u32>(splits) - 1;
+        meeting.is_last = atomicInc(counters + place.line, others) == others;  // 0 again with the last: a counter cannot stick
         __threadfence();
     }
     __syncthreads();

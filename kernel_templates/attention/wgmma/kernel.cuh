@@ -228,13 +228,11 @@ __device__ __forceinline__ Work published(u32 from) {
             warp_uniform(work.item)};
 }
 
-// The next tile's index, or one that is no tile's. A counter is set back by the block that takes the last number of all.
+// The next tile's index, or one that is no tile's. A counter is 0 again with the last number of all blocks: it cannot stick.
 __device__ __forceinline__ int next_index(const Problem& p, int before, u32* counter) {
     if constexpr (schedule == 0) return before < 0 ? static_cast<int>(blockIdx.x) : p.all_items;
     if constexpr (schedule == 1) return before < 0 ? static_cast<int>(blockIdx.x) : before + static_cast<int>(gridDim.x);
-    const int index = static_cast<int>(atomicAdd(counter, 1u));
-    if (index == p.all_items + static_cast<int>(gridDim.x) - 1) atomicExch(counter, 0u);
-    return index;
+    return static_cast<int>(atomicInc(counter, static_cast<u32>(p.all_items) + gridDim.x - 1));
 }
 
 __device__ __forceinline__ void produce(const Shared& shared, const Problem& p, const TensorMap* map_q, const TensorMap* map_k,

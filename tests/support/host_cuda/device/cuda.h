@@ -154,12 +154,6 @@ inline unsigned atomicInc(unsigned* at, unsigned last) {
     *at = before >= last ? 0 : before + 1;
     return before;
 }
-template <class Type>
-inline Type atomicExch(Type* at, Type value) {
-    const Type before = *at;
-    *at = value;
-    return before;
-}
 inline void __threadfence() {}
 
 // Addresses of shared memory count from the begin of the dynamic part.
