@@ -22,6 +22,11 @@ std::optional<int> tf32_terms(const Problem& problem) {
     return std::nullopt;
 }
 
+std::optional<std::string> refuses_short_sums(const Problem& problem) {
+    if (problem.word("compute") != kTf32x3 || Gemm(problem).k >= kLeastSplitK) return std::nullopt;
+    return "sums of fewer than " + std::to_string(kLeastSplitK) + " products are more accurate on CUDA cores";
+}
+
 std::optional<std::string> refuses_large(const Gemm& g, int64_t least_rows, int64_t least_columns) {
     if (std::max({g.m, g.n, g.k, g.batch}) > kMaxExtent) return "an extent does not fit 32-bit indices";
     if (ceil_div(g.m, least_rows) * ceil_div(g.n, least_columns) > kMaxBlocks / std::max<int64_t>(1, g.batch))

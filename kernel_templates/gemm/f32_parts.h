@@ -19,6 +19,12 @@ std::vector<Binding> f32_facts(const Problem& problem);
 // How many products of tf32 parts make one of f32: 1 for compute tf32, 3 for tf32x3; nullopt for what is neither.
 std::optional<int> tf32_terms(const Problem& problem);
 
+// tf32x3 with sums of fewer products than this is left to CUDA cores: what tensor cores cut off and the split leaves out is more
+// there than SGEMM's roundings are.
+inline constexpr std::int64_t kLeastSplitK = 256;
+// Why a kernel that splits operands into tf32 parts does not do the problem.
+std::optional<std::string> refuses_short_sums(const Problem& problem);
+
 // Why a kernel that counts in 32 bits, with tiles of at least so many rows and columns, cannot do the problem.
 std::optional<std::string> refuses_large(const Gemm& g, std::int64_t least_rows, std::int64_t least_columns);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernel_templates/gemm/f32_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "src/core/integer_math.h"
 
@@ -57,11 +58,13 @@ std::vector<Problem> awkward_neighbours(const Op& op, const Problem& problem, co
         {tile.m, tile.n, tile.k + 8, 2, 1},
         {1, 1, 1},
     }};
+    // Short sums of tf32x3 are other families'.
+    const bool is_split = problem.word("compute") == kTf32x3 && View(problem).k >= kLeastSplitK;
     std::vector<Problem> neighbours;
     for (Extents extents : wanted) {
         extents.m = std::max<std::int64_t>(extents.m, 1);
         extents.n = std::max<std::int64_t>(extents.n, 1);
-        extents.k = std::max<std::int64_t>(extents.k, 1);
+        extents.k = std::max<std::int64_t>(extents.k, 1) + (is_split ? kLeastSplitK : 0);
         neighbours.push_back(at_extents(op, problem, extents));
     }
     return neighbours;

@@ -101,6 +101,14 @@ Requests f32_gemm_requests() {
             all.push_back({op, "1024x768x512", {{"layout", layout}}});
         }
     }
+    // Shorter sums of it are not split.
+    for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
+        all.push_back({"sgemm_tc", "129x257x387", {{"layout", layout}}});
+        all.push_back({"sgemm_tc", "66x70x290", {{"layout", layout}, {"align", "8"}, {"batch", "3"}, {"beta", "1"}}});
+        all.push_back(
+            {"sgemm_tc", "65x67x325", {{"layout", layout}, {"lda", "327"}, {"ldb", "329"}, {"ldc", "75"}, {"beta", "1"}}});
+        all.push_back({"sgemm_tc", "1x1x257", {{"layout", layout}}});
+    }
     return all;
 }
 
@@ -259,8 +267,8 @@ Requests named_requests() {
     }
     for (const std::string op : {"sgemm", "tf32gemm", "sgemm_tc"}) {
         for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
-            all.push_back({op, "260x4100x180", {{"layout", layout}}});
-            all.push_back({op, "259x4099x177", {{"layout", layout}, {"beta", "0.5"}}});
+            all.push_back({op, "260x4100x260", {{"layout", layout}}});
+            all.push_back({op, "259x4099x257", {{"layout", layout}, {"beta", "0.5"}}});
         }
     }
     for (const std::string acc : {"f32", "f32fast"}) {
@@ -292,7 +300,7 @@ Requests small_requests() {
             all.push_back(gemm(shape, {{"dtype", "f16"}, {"layout", layout}, {"beta", "1"}}));
     }
     for (const std::string op : {"sgemm", "tf32gemm", "sgemm_tc"}) {
-        for (const std::string layout : {"nn", "tt"}) all.push_back({op, "131x133x77", {{"layout", layout}, {"beta", "1"}}});
+        for (const std::string layout : {"nn", "tt"}) all.push_back({op, "131x133x257", {{"layout", layout}, {"beta", "1"}}});
     }
     all.push_back({"fp8gemm", "136x136x144", {{"acc", "f32fast"}, {"c", "f16"}}});
     all.push_back({"fp8gemm", "131x133x272", {{"scale", "block"}, {"align", "1,1,2"}}});

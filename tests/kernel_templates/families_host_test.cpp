@@ -195,6 +195,7 @@ std::vector<HostCase> cases() {
         {"packed", "add/bulk", "", {{"dtype", "f16"}}, {{"50000"}}},
         {"whole_and_ragged_tiles", "gemm/simt_f32", "block_m=64 block_n=64 thread_m=8 thread_n=4 lanes_m=4 block_k=8 smem_pad=4 stages=4 cp_async=1 reg_buffers=2 split_k=1", {{"dtype", "f32"}, {"compute", "f32"}, {"layout", "nn"}}, {{"130x200x76"}, {"2*64x72x24"}}},
         {"tiles_by_registers", "gemm/simt_f32", "block_m=64 block_n=64 thread_m=8 thread_n=4 lanes_m=0 bcf=1 block_k=16 smem_pad=0 stages=2 cp_async=0 reg_buffers=1 split_k=1", {{"dtype", "f32"}, {"compute", "f32"}, {"layout", "nt"}, {"beta", "0.5"}}, {{"130x200x77"}}},
+        {"short_sums_of_tf32x3", "gemm/simt_f32", "", {{"dtype", "f32"}, {"compute", "tf32x3"}, {"layout", "tt"}}, {{"65x72x90"}}},
         {"nn", "gemm/wgmma_tf32x3", "", {{"dtype", "f32"}, {"compute", "tf32x3"}, {"layout", "nn"}}, {{"200x136x264"}, {"3*68x132x296"}, {"64x500x276"}}},
         {"tt", "gemm/wgmma_tf32x3", "block_n=96 stages=4", {{"dtype", "f32"}, {"compute", "tf32x3"}, {"layout", "tt"}, {"beta", "0.5"}}, {{"260x100x324"}}},
         {"nt", "gemm/wgmma_tf32x3", "block_n=64 parts_n=2 stages=6", {{"dtype", "f32"}, {"compute", "tf32x3"}, {"layout", "nt"}}, {{"200x136x356"}, {"129x196x292"}}},

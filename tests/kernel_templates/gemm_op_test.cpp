@@ -259,7 +259,10 @@ TEST(GemmOp, AwkwardNeighboursStayInTheClassAndHaveTails) {
         const auto has = [&](const char* extent, std::int64_t value) {
             return std::any_of(neighbours.begin(), neighbours.end(), [&](const Problem& p) { return p.extent(extent) == value; });
         };
-        EXPECT_TRUE(has("m", 63) && has("m", 65) && has("n", 127) && has("n", 129) && has("k", 31) && has("k", 33));
+        const bool is_split = problem.word("compute") == "tf32x3" && problem.extent("k") >= 256;  // whose short sums are not
+        const std::int64_t least_k = is_split ? 256 : 0;
+        EXPECT_TRUE(has("m", 63) && has("m", 65) && has("n", 127) && has("n", 129));
+        EXPECT_TRUE(has("k", least_k + 31) && has("k", least_k + 33));
         EXPECT_TRUE(std::any_of(neighbours.begin(), neighbours.end(), [](const Problem& p) {
             const TypedMatrix a = matrix_view(p.tensor("a")), c = matrix_view(p.tensor("c"));
             return a.ld >= a.cols + 12 && c.ld >= c.cols + 12;

@@ -175,6 +175,7 @@ class MmaTf32 final : public StructuredFamily {
         if (device.identity.cc() < 80) return "mma.sync of tf32 and cp.async need sm_80 or later";
         const Gemm g(problem);
         if (g.in != DType::f32 || !gemm::tf32_terms(problem)) return "it multiplies f32 operands as tf32 or tf32x3";
+        if (auto reason = gemm::refuses_short_sums(problem)) return reason;
         return gemm::refuses_large(g, 32, 32);
     }
     std::vector<Binding> facts(const Problem& problem) const override {

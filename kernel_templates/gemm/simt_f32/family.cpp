@@ -248,7 +248,8 @@ class SimtF32 final : public StructuredFamily {
     int ladder_rung() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device&) const override {
         const Gemm g(problem);
-        if (g.in != DType::f32 || problem.word("compute") != to_string(DType::f32)) return "it multiplies f32 by f32 in f32";
+        const bool is_strict = problem.word("compute") == to_string(DType::f32) || gemm::refuses_short_sums(problem);
+        if (g.in != DType::f32 || !is_strict) return "it multiplies f32 by f32 in f32";
         return gemm::refuses_large(g, 16, 16);
     }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }

@@ -154,6 +154,7 @@ class WgmmaTf32x3 final : public StructuredFamily {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
         const Gemm g(problem);
         if (g.in != DType::f32 || problem.word("compute") != gemm::kTf32x3) return "it multiplies f32 operands as tf32x3";
+        if (auto reason = gemm::refuses_short_sums(problem)) return reason;
         return gemm::refuses_large(g, 128, 32);
     }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }

@@ -80,7 +80,7 @@ TEST(Product, VerifiesProductsWhoseOperandsAreArrangedFirst) {
         {"--op", "sgemm_tc", "--layout", "nn", "--align", "4", "--family", "gemm/wgmma_tf32x3"}};
     for (const std::vector<std::string>& words : cases) {
         Sandbox machine;
-        const Outcome timed = run(machine, plus({"bench", "--shape", "33x34x20", "--rounds", "3", "--burst", "--json"}, words));
+        const Outcome timed = run(machine, plus({"bench", "--shape", "33x34x276", "--rounds", "3", "--burst", "--json"}, words));
         ASSERT_EQ(timed.exit_code, 0) << timed.err;
         for (const json& row : json::parse(timed.out)["rows"]) EXPECT_EQ(row["status"], "ok") << row;
     }
