@@ -124,33 +124,33 @@ def prefill(arguments, results):
 def training(arguments, results, tokens=8192):
     blocks = torch.nn.ModuleList(Block() for _ in range(4))
     x, turn = torch.randn(1, tokens, HIDDEN, device="cuda", dtype=torch.bfloat16), turn_of(0, tokens)
-
-    def model():
-        y = x
-        for block in blocks:
-            y = block(y, turn)
-        return y
-
-    def step():
-        blocks.zero_grad(set_to_none=True)
-        model().float().square().mean().backward()
-
     if arguments.tune:
         print(at.tune(lambda: blocks[0](x, turn), backward=True, budget=arguments.tune))
-
     patches = {"torch": contextlib.nullcontext, "patched": at.patch}
     if arguments.apart:
         patches["products"] = lambda: at.patch(attention=False)
         patches["attention"] = lambda: at.patch(mm=False, addmm=False, bmm=False)
-    # Switched on and off outside of what is timed.
-    times = {side: [] for side in patches}
-    for count in range(max(arguments.rounds // 2, 5) + 1):
-        for side, patch in patches.items():
-            with patch():
-                elapsed = at.time_us(step)
-            if count > 0:  # the first round plans
-                times[side].append(elapsed)
-    report(f"training {tokens}, 4 blocks", times, results)
+    kinds = {"": blocks}
+    if arguments.compile:
+        kinds[", compiled"] = [torch.compile(block, fullgraph=True, dynamic=False) for block in blocks]
+    for kind, layers in kinds.items():
+
+        def step():
+            blocks.zero_grad(set_to_none=True)
+            y = x
+            for layer in layers:
+                y = layer(y, turn)
+            y.float().square().mean().backward()
+
+        # Switched on and off outside of what is timed.
+        times = {side: [] for side in patches}
+        for count in range(max(arguments.rounds // 2, 5) + 1):
+            for side, patch in patches.items():
+                with patch():
+                    elapsed = at.time_us(step)
+                if count > 0:  # the first round plans
+                    times[side].append(elapsed)
+        report(f"training {tokens}, 4 blocks{kind}", times, results)
 
 
 @torch.no_grad()
@@ -173,7 +173,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", choices=[[], "decode", "prefill", "training"])
     parser.add_argument("--tune")
-    parser.add_argument("--compile", action="store_true", help="decode also with torch.compile on both sides")
+    parser.add_argument("--compile", action="store_true", help="decode and training also with torch.compile on both sides")
     parser.add_argument("--apart", action="store_true", help="also each product and attention alone")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--json")

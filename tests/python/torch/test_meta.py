@@ -333,7 +333,7 @@ class Example(unittest.TestCase):
             mock.patch.object(torch.Tensor, "backward"),  # autograd wants a device
             contextlib.redirect_stdout(io.StringIO()),
         ):
-            block.training(mock.Mock(tune=None, apart=True, rounds=4), results, tokens=64)
+            block.training(mock.Mock(tune=None, apart=True, compile=False, rounds=4), results, tokens=64)
         case = "training 64, 4 blocks"
         self.assertEqual([(each["case"], each["gain"]) for each in results], [(case, 1.0), (f"{case}, products", 1.0), (f"{case}, attention", 1.0)])
 
