@@ -10,7 +10,7 @@ namespace {
 
 DType dtype_word(const Problem& problem, std::string_view name) {
     const std::optional<DType> type = parse_dtype(problem.word(name));
-    check(type.has_value(), "attribute '" + std::string(name) + "' is no element type");
+    if (!type) check(false, "attribute '" + std::string(name) + "' is no element type");
     return *type;
 }
 

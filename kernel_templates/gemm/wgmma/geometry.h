@@ -88,6 +88,9 @@ struct Grid {
     Grid(const Gemm& g, const Shape& s, const Device& device);
 };
 
+// Whether L2 holds the larger operand, so that no order of tiles makes memory deliver it twice.
+bool rereads_nothing(const Gemm& g, const Device& device);
+
 // Predicted time in microseconds.
 double predict(const Gemm& g, const Shape& s, const Device& device);
 

@@ -18,8 +18,9 @@ struct Order {
     int64_t raster, group;
 };
 
-// Orders of tiles worth a prediction: the config's own, and panels both ways. One where a direction has a single tile.
-std::vector<Order> orders_for(const Shape& s, const Grid& grid) {
+// Orders of tiles worth a prediction: the config's own, and panels both ways. One where a direction has a single tile, or where
+// L2 holds both operands, so that no order reads one again.
+std::vector<Order> orders_for(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
     if (grid.count_m == 1 || grid.count_n == 1) return {{0, 1}};
     std::vector<Order> orders;
     const auto add = [&](int64_t raster, int64_t group) {
@@ -32,6 +33,7 @@ std::vector<Order> orders_for(const Shape& s, const Grid& grid) {
         add(1, group);
     }
     add(0, 1);
+    if (rereads_nothing(g, device)) orders.resize(1);
     return orders;
 }
 
@@ -75,7 +77,7 @@ Relaunched relaunched(const Config& from, const Gemm& g, const Device& device) {
     double best_us = std::numeric_limits<double>::infinity();
     const Grid grid(g, s, device);
     const std::vector<int64_t> divisions = divisions_for(s, grid, device);
-    for (const Order& order : orders_for(s, grid)) {
+    for (const Order& order : orders_for(g, s, grid, device)) {
         s.raster = order.raster;
         s.group = order.group;
         for (const int64_t split_k : divisions) {
