@@ -47,7 +47,20 @@ int64_t heads_at_once(const View& view, int64_t mib, int64_t other_len, int64_t 
     return std::clamp<int64_t>(mib * 1024 * 1024 / bytes, 1, view.b * heads);
 }
 
-LaunchStep prepare_step(const View& view) {
+Argument address_in(Scratch scratch, int64_t offset_bytes) {
+    const auto offset = static_cast<std::size_t>(offset_bytes);
+    if (scratch == Scratch::dq) return TensorArg{.index = kDq, .offset_bytes = offset};
+    return WorkspaceArg{offset};
+}
+
+bool dq_holds(const View& view, int64_t bytes) {
+    const auto& [batch, head, row] = view.dq_strides;
+    const int64_t last = (view.b - 1) * batch + (view.q_heads - 1) * head + (view.q_len - 1) * row + view.d - 1;
+    const int64_t elements = view.b * view.q_heads * view.q_len * view.d;
+    return last + 1 == elements && bytes <= elements * view.element_bytes;
+}
+
+LaunchStep prepare_step(const View& view, Scratch scratch) {
     LaunchStep step;
     step.entry = "_prepare";
     step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * (padded_rows(view) / kPreparedRows)), 1, 1};
@@ -55,8 +68,8 @@ LaunchStep prepare_step(const View& view) {
     step.arguments = {TensorArg{kDo},
                       TensorArg{kO},
                       TensorArg{kLse},
-                      WorkspaceArg{0},
-                      WorkspaceArg{static_cast<std::size_t>(vector_bytes(view))},
+                      address_in(scratch, 0),
+                      address_in(scratch, vector_bytes(view)),
                       i32(view.q_heads),
                       i32(view.q_len),
                       i32(padded_rows(view))};
@@ -65,13 +78,10 @@ LaunchStep prepare_step(const View& view) {
     return step;
 }
 
-std::vector<Argument> pass_arguments(const Problem& problem, const View& view, int64_t query_rows, int64_t key_rows) {
-    return {map_of(problem, kQ, query_rows),
-            map_of(problem, kDo, query_rows),
-            map_of(problem, kK, key_rows),
-            map_of(problem, kV, key_rows),
-            WorkspaceArg{0},
-            WorkspaceArg{static_cast<std::size_t>(vector_bytes(view))}};
+std::vector<Argument> pass_arguments(const Problem& problem, const View& view, Scratch scratch, int64_t query_rows,
+                                     int64_t key_rows) {
+    return {map_of(problem, kQ, query_rows), map_of(problem, kDo, query_rows), map_of(problem, kK, key_rows),
+            map_of(problem, kV, key_rows),   address_in(scratch, 0),           address_in(scratch, vector_bytes(view))};
 }
 
 void add_key_arguments(std::vector<Argument>& to, const View& view) {

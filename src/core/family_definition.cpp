@@ -270,7 +270,7 @@ LaunchStep DefinedFamily::launch_step(std::size_t index, const Problem& problem,
         const FamilyDefinition::Argument& argument = from.arguments[i];
         const auto value = [&] { return step.arguments[i].evaluate(scope); };
         if (argument.kind == Kind::tensor)
-            launch.arguments.push_back(TensorArg{static_cast<int>(index_of_tensor(problem, argument.value))});
+            launch.arguments.push_back(TensorArg{.index = static_cast<int>(index_of_tensor(problem, argument.value))});
         if (argument.kind == Kind::scalar)
             launch.arguments.push_back(ScalarArg{static_cast<int>(index_of_scalar(problem, argument.value))});
         if (argument.kind == Kind::i32) launch.arguments.push_back(I32Arg{narrow(value(), argument.value)});

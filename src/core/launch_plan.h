@@ -18,8 +18,9 @@ struct Dim3 {
 
 // ---- Arguments: data, never addresses. src/jit turns them into kernel parameters in this order. ----
 
-struct TensorArg {  // device address of Problem::tensors[index]; 0 if it is absent
+struct TensorArg {  // device address of Problem::tensors[index] + offset; 0 if it is absent, which takes no offset
     int index = 0;
+    std::size_t offset_bytes = 0;
 };
 struct ScalarArg {  // the call's value of Problem::scalars[index], in its type
     int index = 0;

@@ -44,7 +44,9 @@ struct Packer {
     Parameters& parameters;
     const std::unique_ptr<MapCache>* next_cache;
 
-    void operator()(const TensorArg& argument) const { parameters.add(inputs.tensors[static_cast<std::size_t>(argument.index)]); }
+    void operator()(const TensorArg& argument) const {
+        parameters.add(inputs.tensors[static_cast<std::size_t>(argument.index)] + argument.offset_bytes);
+    }
     void operator()(const ScalarArg& argument) const { parameters.add(inputs.scalars[static_cast<std::size_t>(argument.index)]); }
     void operator()(const WorkspaceArg& argument) const { parameters.add(inputs.workspace + argument.offset_bytes); }
     void operator()(const I32Arg& argument) const { parameters.add(argument.value); }

@@ -16,11 +16,13 @@ using attention::padded;
 using attention::span_of;
 using attention_bwd::add_key_arguments;
 using attention_bwd::add_strides;
+using attention_bwd::address_in;
 using attention_bwd::ceil_div;
 using attention_bwd::heads_at_once;
 using attention_bwd::padded_rows;
 using attention_bwd::registers_of;
 using attention_bwd::round_up;
+using attention_bwd::Scratch;
 using attention_bwd::vector_bytes;
 using attention_bwd::View;
 using gemm::i32;
@@ -31,6 +33,7 @@ enum DqPath : int64_t { kFromRegisters = 0, kBulk = 1, kOrdered = 2 };
 
 constexpr int64_t kStaticBytes = 16;  // the ticket
 constexpr int64_t kTicketInts = 4;    // before the counters of turns
+constexpr int64_t kAdders = 2;        // in order, a counter each
 
 struct Shape {
     int64_t groups, block_q, stages, ds_buffers, dq_path, dq_buffers, swap_dq, early_dv, tile_order, walk, l2_group_mib, pdl;
@@ -95,7 +98,7 @@ int64_t sums_bytes(const View& view, const Shape& s) {
     return view.b * view.q_heads * query_tiles(view, s) * s.dq_bytes(view);
 }
 int64_t counter_bytes(const View& view, const Shape& s) {
-    return s.dq_path == kOrdered ? round_up((kTicketInts + view.b * view.q_heads * query_tiles(view, s)) * 4, 16) : 0;
+    return s.dq_path == kOrdered ? round_up((kTicketInts + view.b * view.q_heads * query_tiles(view, s) * kAdders) * 4, 16) : 0;
 }
 
 using Rule = std::function<bool(const Config&)>;
@@ -107,15 +110,26 @@ bool grows(const View& view) {
     return view.band.has_high && !view.band.has_low;
 }
 
+// The vectors of rows and the counters of turns; the sums are the workspace, behind these where dQ has no room for them.
+int64_t scratch_bytes(const View& view, const Shape& s) {
+    return 2 * vector_bytes(view) + counter_bytes(view, s);
+}
+Scratch scratch_of(const View& view, const Shape& s) {
+    return attention_bwd::dq_holds(view, scratch_bytes(view, s)) ? Scratch::dq : Scratch::workspace;
+}
+int64_t sums_offset(const View& view, const Shape& s) {
+    return scratch_of(view, s) == Scratch::dq ? 0 : scratch_bytes(view, s);
+}
+
 LaunchStep main_step(const Problem& problem, const View& view, const Shape& s) {
     const int64_t tiles = ceil_div(view.kv_len, s.k_rows()), all = tiles * view.kv_heads * view.b;
     LaunchStep step;
     step.grid = {static_cast<std::uint32_t>(all), 1, 1};
     step.block = {static_cast<std::uint32_t>(128 * (s.groups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(view));
-    step.arguments = attention_bwd::pass_arguments(problem, view, s.block_q, s.k_rows());
-    step.arguments.push_back(WorkspaceArg{static_cast<std::size_t>(2 * vector_bytes(view) + counter_bytes(view, s))});
-    step.arguments.push_back(WorkspaceArg{static_cast<std::size_t>(2 * vector_bytes(view))});
+    step.arguments = attention_bwd::pass_arguments(problem, view, scratch_of(view, s), s.block_q, s.k_rows());
+    step.arguments.push_back(WorkspaceArg{static_cast<std::size_t>(sums_offset(view, s))});
+    step.arguments.push_back(address_in(scratch_of(view, s), 2 * vector_bytes(view)));
     add_key_arguments(step.arguments, view);
     for (const int64_t value : {tiles, all, heads_at_once(view, s.l2_group_mib, view.q_len, view.kv_heads), s.tile_order, s.walk})
         step.arguments.push_back(i32(value));
@@ -127,7 +141,7 @@ LaunchStep finish_step(const View& view, const Shape& s) {
     step.entry = "_finish";
     step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * query_tiles(view, s)), 1, 1};
     step.block = {static_cast<std::uint32_t>(128 * s.groups), 1, 1};
-    step.arguments = {WorkspaceArg{static_cast<std::size_t>(2 * vector_bytes(view) + counter_bytes(view, s))},
+    step.arguments = {WorkspaceArg{static_cast<std::size_t>(sums_offset(view, s))},
                       TensorArg{attention_bwd::kDq},
                       ScalarArg{attention::kScale},
                       i32(view.q_heads),
@@ -247,9 +261,10 @@ class AttentionBwdOnePass final : public StructuredFamily {
         const Shape s(config);
         const bool is_ordered = s.dq_path == kOrdered;
         plan.deterministic = is_ordered;
-        plan.workspace_bytes = static_cast<std::size_t>(2 * vector_bytes(view) + counter_bytes(view, s) + sums_bytes(view, s));
-        LaunchStep prepare = attention_bwd::prepare_step(view);
-        prepare.arguments.push_back(WorkspaceArg{static_cast<std::size_t>(2 * vector_bytes(view))});
+        plan.workspace_bytes = static_cast<std::size_t>(sums_offset(view, s) + sums_bytes(view, s));
+        LaunchStep prepare = attention_bwd::prepare_step(view, scratch_of(view, s));
+        prepare.arguments.push_back(is_ordered ? address_in(scratch_of(view, s), 2 * vector_bytes(view))
+                                               : WorkspaceArg{static_cast<std::size_t>(sums_offset(view, s))});
         prepare.arguments.push_back(I64Arg{(is_ordered ? counter_bytes(view, s) : sums_bytes(view, s)) / 16});
         plan.steps = {prepare, main_step(problem, view, s), finish_step(view, s)};
         for (LaunchStep& step : plan.steps) step.programmatic_dependent = s.pdl != 0;

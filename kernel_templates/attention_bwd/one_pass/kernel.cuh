@@ -54,6 +54,9 @@ constexpr int dq_span = swap_dq ? ds_span : span_of(head_tile);
 static_assert(dq_columns % (swap_dq ? 16 : 32) == 0 && (dq_columns % dq_span == 0 || dq_span % dq_columns == 0));
 constexpr int dq_registers = dq_columns / 2;
 constexpr u32 dq_group_bytes = dq_registers * 128 * 4, dq_bytes = dq_group_bytes * groups;
+// Threads that add in order: a part of each tile each, because an add takes longer than the products of a tile.
+constexpr int adders = is_ordered ? 2 : 1;
+constexpr u32 part_bytes = dq_bytes / adders;
 
 struct Shared {
     static constexpr u32 k_bytes = k_rows * head_tile * 2, v_bytes = k_rows * value_tile * 2;
@@ -148,7 +151,7 @@ __device__ __forceinline__ void await_turn(const int* counter, int turn) {
     asm volatile("fence.proxy.async;" ::: "memory");
 }
 
-// The sums of dQ: f32 of all tiles of queries of a head, then of the next head; and as many counters of who has added.
+// The sums of dQ: f32 of all tiles of queries of a head, then of the next head; and a counter of who has added for each part.
 struct DqSums {
     float* sums;
     int* counters;
@@ -157,22 +160,23 @@ struct DqSums {
     __device__ __forceinline__ float* of(const Walk& at) const { return sums + index(at) * (dq_bytes / 4); }
 };
 
-// What the math groups leave in shared memory, by the one thread that adds it.
+// What the math groups leave in shared memory, by the threads that add it, of which each adds a part of every tile.
 __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, const DqSums& dq, const Meetings& meetings, int key_tile,
-                                           bool descending) {
+                                           bool descending, int part) {
     Position<dq_buffers> at;
 #pragma unroll 1
     for (; !walk.is_over(); walk.next()) {
-        const u32 from = shared.dq + at.at * dq_bytes;
+        const u32 from = shared.dq + at.at * dq_bytes + part * part_bytes;
+        float* const to = dq.of(walk) + part * (part_bytes / 4);
         barrier_wait(shared.dq_full(at.at), at.parity);
         if constexpr (is_ordered) {
-            int* const counter = dq.counters + dq.index(walk);
+            int* const counter = dq.counters + dq.index(walk) * adders + part;
             const int turn = meetings.turn(walk.tile, key_tile, descending);
             if (turn > 0) {
                 await_turn(counter, turn);
-                bulk_add(dq.of(walk), from, dq_bytes);
+                bulk_add(to, from, part_bytes);
             } else {
-                bulk_store(dq.of(walk), from, dq_bytes);
+                bulk_store(to, from, part_bytes);
             }
             store_commit();
             store_wait_read<0>();
@@ -181,7 +185,7 @@ __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, cons
             asm volatile("fence.proxy.async;" ::: "memory");
             add_release(counter);
         } else {
-            bulk_add(dq.of(walk), from, dq_bytes);
+            bulk_add(to, from, part_bytes);
             store_commit();
             store_wait_read<0>();
             barrier_arrive(shared.dq_empty(at.at));
@@ -461,7 +465,7 @@ extern "C" __global__ void __launch_bounds__(128 * (groups + 1), 1)
 #pragma unroll
             for (int i = 0; i < dq_buffers; ++i) {
                 barrier_init(shared.dq_full(i), 4 * groups);
-                barrier_init(shared.dq_empty(i), 1);
+                barrier_init(shared.dq_empty(i), adders);
             }
         }
     }
@@ -478,7 +482,9 @@ extern "C" __global__ void __launch_bounds__(128 * (groups + 1), 1)
         if constexpr (Registers<groups>::reallocates) give_registers<Registers<groups>::producer>();
         if (threadIdx.x == 0)
             load(shared, place, walk, kv_heads * group, padded_rows, lse, delta, &map_q, &map_do, &map_k, &map_v);
-        if (is_staged && threadIdx.x == 32) add_staged(shared, walk, sums, meetings, place.tile, descending != 0);
+        const int part = warp_uniform(threadIdx.x / 32) - 1;
+        if (is_staged && part >= 0 && part < adders && threadIdx.x % 32 == 0)
+            add_staged(shared, walk, sums, meetings, place.tile, descending != 0, part);
     } else {
         if constexpr (Registers<groups>::reallocates) take_registers<Registers<groups>::math>();
         math(shared, attention::seen_from_keys(of_rows, rows), place, walk, range, warpgroup - 1, keys, scale, sums,

@@ -21,6 +21,7 @@ using attention_bwd::heads_at_once;
 using attention_bwd::padded_rows;
 using attention_bwd::pass_arguments;
 using attention_bwd::registers_of;
+using attention_bwd::Scratch;
 using attention_bwd::vector_bytes;
 using attention_bwd::View;
 using gemm::i32;
@@ -151,7 +152,7 @@ LaunchStep query_step(const Problem& problem, const View& view, const Shape& s) 
     step.grid = {static_cast<std::uint32_t>(all), 1, 1};
     step.block = {static_cast<std::uint32_t>(128 * (s.q_groups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.q_smem_bytes(view));
-    step.arguments = pass_arguments(problem, view, s.q_rows(), s.q_block_k);
+    step.arguments = pass_arguments(problem, view, Scratch::workspace, s.q_rows(), s.q_block_k);
     const std::vector<Argument> rest = {TensorArg{attention_bwd::kDq},
                                         ScalarArg{attention::kScale},
                                         i32(view.q_heads),
@@ -177,7 +178,7 @@ LaunchStep key_step(const Problem& problem, const View& view, const Shape& s) {
     step.grid = {static_cast<std::uint32_t>(all), 1, 1};
     step.block = {static_cast<std::uint32_t>(128 * (s.k_groups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.k_smem_bytes(view));
-    step.arguments = pass_arguments(problem, view, s.k_block_q, s.k_rows());
+    step.arguments = pass_arguments(problem, view, Scratch::workspace, s.k_block_q, s.k_rows());
     add_key_arguments(step.arguments, view);
     // The first keys are those that most queries see: they come first in any order.
     for (const int64_t value : {tiles, all, heads_at_once(view, s.l2_group_mib, view.q_len, view.kv_heads), int64_t{0}})
@@ -261,7 +262,8 @@ class AttentionBwdWgmma final : public Family {
         if (view.rows() == 0 || view.kv_len == 0) return plan;
         const Shape s(config);
         plan.workspace_bytes = static_cast<std::size_t>(2 * vector_bytes(view));
-        plan.steps = {attention_bwd::prepare_step(view), query_step(problem, view, s), key_step(problem, view, s)};
+        plan.steps = {attention_bwd::prepare_step(view, Scratch::workspace), query_step(problem, view, s),
+                      key_step(problem, view, s)};
         for (LaunchStep& step : plan.steps) step.programmatic_dependent = s.pdl != 0;
         return plan;
     }

@@ -96,7 +96,7 @@ std::vector<u64> LaunchMemory::words(const LaunchStep& step) const {
 u64 LaunchMemory::word(const Argument& argument) const {
     const auto at = [](int index) { return static_cast<std::size_t>(index); };
     if (const auto* const tensor = std::get_if<TensorArg>(&argument))
-        return problem_.tensors[at(tensor->index)].is_absent ? 0 : address_of(arrays_[at(tensor->index)]);
+        return problem_.tensors[at(tensor->index)].is_absent ? 0 : address_of(arrays_[at(tensor->index)]) + tensor->offset_bytes;
     if (const auto* const scalar = std::get_if<ScalarArg>(&argument)) return problem_.scalars[at(scalar->index)].bits();
     if (const auto* const place = std::get_if<WorkspaceArg>(&argument)) return address_of(workspace_) + place->offset_bytes;
     if (const auto* const number = std::get_if<I32Arg>(&argument)) return static_cast<u32>(number->value);
