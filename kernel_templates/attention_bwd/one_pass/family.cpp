@@ -282,19 +282,21 @@ double predict(const View& view, const Shape& s, const Device& device) {
     const double macs = view.visible_pairs() * (2 * columns + static_cast<double>(padded(view.d)));
     double rate = (s.groups == 1 ? 0.42 : 0.6) * static_cast<double>(s.block_q) / (static_cast<double>(s.block_q) + 12.0);
     if (s.early_dv != 0) rate *= 1.06;
-    if (s.swap_dq != 0 && padded(view.d) == 128) rate *= 1.05;
-    if (s.dq_path == kOrdered) rate *= padded(view.d) == 128 ? 0.66 : 0.76;
+    if (s.swap_dq != 0 && padded(view.d) == 128 && s.dq_path != kOrdered) rate *= 1.05;
+    if (s.dq_path == kOrdered) rate *= 0.94;
     if (s.dq_path == kFromRegisters) rate *= 0.97;
-    if (grows(view)) rate *= s.walk == 1 && s.tile_order == 0 ? 1.08 : s.walk == 1 ? 1.0 : 0.97;
+    // In order, tiles of keys that begin where they alone have to add wait for none.
+    if (grows(view) && s.dq_path == kOrdered) rate *= s.walk != s.tile_order ? 1.08 : 1.0;
+    if (grows(view) && s.dq_path != kOrdered) rate *= s.walk == 1 && s.tile_order == 0 ? 1.08 : s.walk == 1 ? 1.0 : 0.97;
     if (s.ds_buffers == 1) rate *= 0.985;
     if (s.dq_buffers == 2) rate *= s.dq_path == kOrdered ? 1.02 : 1.005;
-    if (s.l2_group_mib == 0) rate *= 0.99;
+    if (s.l2_group_mib == 0) rate *= s.dq_path == kOrdered ? 0.87 : 0.99;
     double us = macs / (rate * 2048.0 * sms * std::max(device.clock_mhz, 1.0));
-    // An add in order takes 1.9 us until the next tile of keys may add, and those that begin together wait for each other once.
+    // An add in order takes 2.2 us until the next tile of keys may add, and those that begin together wait for each other once.
     double waiting = 0;
     if (s.dq_path == kOrdered) {
-        us = std::max(us, 1.9 / sms * view.visible_pairs() / static_cast<double>(s.k_rows() * s.block_q));
-        waiting = 0.5 * std::min(static_cast<double>(ceil_div(view.kv_len, s.k_rows())), sms);
+        us = std::max(us, 2.2 / sms * view.visible_pairs() / static_cast<double>(s.k_rows() * s.block_q));
+        waiting = 0.7 * std::min(static_cast<double>(ceil_div(view.kv_len, s.k_rows())), sms);
     }
     const auto tiles = static_cast<double>(ceil_div(view.kv_len, s.k_rows()) * view.b * view.kv_heads);
     const double waves = tiles / sms;

@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
-"""Gradients of attention of seven problems: ours and cuDNN's in one process, FlashAttention-3's own program in turns with them.
+"""Gradients of attention of seven problems in one process: ours, cuDNN's and FlashAttention-3's.
 
-usage: attention_bwd.py [--fa3 PROGRAM] [--turns N] [--rounds N] [--seconds S] [--strict] [--json FILE]
+usage: attention_bwd.py [--fa3 LIBRARY] [--turns N] [--rounds N] [--seconds S] [--strict] [--json FILE]
 
 Ours are autotune.torch's plans of attention_bwd with the winners on record, adding in any order and in the same one each time. cuDNN in any
-order is torch's; in one order it is cudnn-frontend's, where the package `cudnn` is installed. bf16, N(0,1), [batch, heads, length, size], in
-sets that exceed the L2 four times. A sample is a CUDA graph of calls, each behind a small kernel of another kind, less a graph of those
-alone. PROGRAM prints lines "fa3 bwd ... B4 H16 ... Sq4096 ... D128 c0 splits 1  815.00 us" ("fa3 bwd det"); it times launch after launch.
+order is torch's; in one order it is cudnn-frontend's, where the package `cudnn` is installed. LIBRARY is made of fa3_backward_library.cu and
+FlashAttention-3. bf16, N(0,1), [batch, heads, length, size], in sets that exceed the L2 four times. A sample is a CUDA graph of calls, each
+behind a small kernel of another kind, less a graph of those alone, replayed for a tenth of a second after half of that.
 --strict instead: forward and backward of f32 without tf32, length 8192, beside torch's efficient and plain kernels.
 """
 
 import argparse
 import json
 import math
-import re
+import random
 import statistics
-import subprocess
 import time
 
 import torch
@@ -25,9 +24,10 @@ import autotune.torch as at
 from attention import FOOTPRINT, GRAPH_US
 from autotune.problem import Problem
 from autotune.torch import _attention_bwd, _engine
+from flash_attention3 import FlashAttention3Backward
 
-LINE = re.compile(r"fa3 bwd( det)?\s+B(\d+)\s+H(\d+)\s.*?Sq(\d+)\s.*?D(\d+)\s+c(\d) splits \d+\s+([\d.]+) us")
 STARTED = time.time()
+SAMPLE_US = 1e5
 PROBLEMS = (  # batch, heads, length, size, causal
     (4, 16, 4096, 128, False),
     (4, 16, 4096, 128, True),
@@ -59,8 +59,8 @@ class Set:
         self.o, self.lse, self.seed, self.offset = made[0], made[1], made[6], made[7]
         self.gradients = tuple(torch.empty_like(each) for each in (self.q, self.k, self.v))
 
-    def addresses(self):
-        return (each.data_ptr() for each in (self.q, self.k, self.v, self.o, self.lse, self.grad, *self.gradients))
+    def tensors(self):
+        return (self.q, self.k, self.v, self.o, self.lse, self.grad, *self.gradients)
 
 
 def ours(first, deterministic):
@@ -69,7 +69,7 @@ def ours(first, deterministic):
     plan = _engine.Described(_engine.plan_of(problem, 0), 0, 9, (first.scale,))
 
     def run(one):
-        plan.launch(*one.addresses())
+        plan.launch(*(each.data_ptr() for each in one.tensors()))
         return one.gradients
 
     return run, {"candidate": plan.plan.candidate, "origin": str(plan.plan.info.origin), "workspace": plan.plan.workspace_bytes}
@@ -119,25 +119,41 @@ def frontends_cudnn(first, deterministic):
     return run, {"workspace": workspace.numel()}
 
 
-CONTENDERS = {
-    "any": lambda first: ours(first, "any"),
-    "same bits": lambda first: ours(first, "yes"),
-    "cudnn any": torchs_cudnn,
-    "cudnn same bits": lambda first: frontends_cudnn(first, True),
-}
+def flash_attention3(library, first, deterministic):
+    scratch = library.scratch(first.q, first.causal, deterministic)
+
+    def run(one):
+        library(one.tensors(), scratch)
+        return one.gradients
+
+    return run, {"workspace": sum(each.nbytes for each in scratch[1])}
+
+
+def contenders(fa3):
+    """What makes each; the first is what the others are compared with."""
+    every = {
+        "cudnn any": torchs_cudnn,
+        "any": lambda first: ours(first, "any"),
+        "same bits": lambda first: ours(first, "yes"),
+        "cudnn same bits": lambda first: frontends_cudnn(first, True),
+    }
+    if fa3 is not None:
+        every["fa3 any"] = lambda first: flash_attention3(fa3, first, False)
+        every["fa3 same bits"] = lambda first: flash_attention3(fa3, first, True)
+    return every
 
 
 class Race:
     """The graphs of one problem."""
 
-    def __init__(self, problem):
+    def __init__(self, problem, fa3):
         self.problem, self.facts, self.graphs = problem, {}, {}
         batch, heads, length, size, _ = problem
         sets = [Set(problem) for _ in range(max(2, math.ceil(FOOTPRINT / (8 * batch * heads * length * size * 2))))]
         self.small = torch.zeros(132 * 256, device="cuda")
         self.calls = len(sets) * max(1, math.ceil(GRAPH_US / (flops(problem) / 5e8 * len(sets))))
         right = None
-        for name, make in {"cudnn any": CONTENDERS["cudnn any"], **CONTENDERS}.items():
+        for name, make in contenders(fa3).items():
             try:
                 run, self.facts[name] = make(sets[0])
                 first = [each.clone() for each in run(sets[0])]
@@ -160,35 +176,37 @@ class Race:
 
         return at.graph_of(all_calls, 1)
 
+    def sustained(self, graph):
+        replays = min(200, max(1, round(SAMPLE_US / max(at.time_us(graph.replay), 1))))
+
+        def run():
+            for _ in range(replays):
+                graph.replay()
+
+        for _ in range(replays // 2):
+            graph.replay()
+        return at.time_us(run) / replays / self.calls
+
     def turn(self, rounds):
-        for name, times in at.race_runs({name: graph.replay for name, graph in self.graphs.items()}, rounds=rounds).items():
-            self.times[name] += [each / self.calls for each in times]
+        for _ in range(rounds):
+            for name, graph in random.sample(list(self.graphs.items()), len(self.graphs)):
+                self.times[name].append(self.sustained(graph))
 
     def us(self, name):
         return statistics.median(a - b for a, b in zip(self.times[name], self.times["filler"]))
 
 
-def fa3_times(program, times):
-    said = subprocess.run([program, "bwd"], capture_output=True, text=True, check=False).stdout
-    for found in LINE.finditer(said):
-        key = (*(int(found[i]) for i in range(2, 6)), found[6] == "1")
-        times[key].setdefault("fa3 same bits" if found[1] else "fa3 any", []).append(float(found[7]))
-
-
 def seven(options):
-    races = {problem: Race(problem) for problem in PROBLEMS}
+    fa3 = FlashAttention3Backward(options.fa3) if options.fa3 else None
+    races = {problem: Race(problem, fa3) for problem in PROBLEMS}
     print(f"{time.time() - STARTED:.1f} s: ready", flush=True)
-    fa3 = {problem: {} for problem in PROBLEMS}
     for turn in range(options.turns):
         for race in races.values():
             if turn == 0 or time.time() - STARTED < options.seconds:
                 race.turn(options.rounds)
-        if options.fa3 and turn == 0:
-            fa3_times(options.fa3, fa3)
     rows = []
     for problem, race in races.items():
         us = {name: race.us(name) for name in race.times if name != "filler"}
-        us.update({name: statistics.median(times) for name, times in fa3[problem].items()})
         rows.append({"problem": problem, "us": us, "facts": race.facts})
         print(problem, *(f"{name} {value:.1f} us {flops(problem) / value * 1e-6:.0f};" for name, value in us.items()), race.facts, flush=True)
     for mine, theirs in (("any", "fa3 any"), ("any", "cudnn any"), ("same bits", "fa3 same bits"), ("same bits", "cudnn same bits")):
@@ -230,7 +248,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fa3")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--strict", action="store_true")
     parser.add_argument("--json")

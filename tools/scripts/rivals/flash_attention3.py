@@ -1,4 +1,4 @@
-"""FlashAttention-3's forward by the library that fa3_library.cu makes, as a function of torch tensors."""
+"""FlashAttention-3 by the libraries that fa3_library.cu and fa3_backward_library.cu make, as functions of torch tensors."""
 
 import ctypes
 
@@ -40,3 +40,33 @@ class FlashAttention3:
         if self.library.fa3_forward(ctypes.byref(extents), splits, tensors, counter, stream) != 0:
             raise RuntimeError("the library of FlashAttention-3 lacks a kernel for this problem")
         return o
+
+
+class BackwardExtents(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int) for name in ("batch", "heads", "length", "size", "causal", "deterministic")]
+
+
+class FlashAttention3Backward:
+    """Its backward by the library that fa3_backward_library.cu makes."""
+
+    def __init__(self, path):
+        self.library = ctypes.CDLL(path)
+        self.library.fa3_backward.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+        self.library.fa3_padded_rows.argtypes = [ctypes.c_void_p]
+
+    def scratch(self, q, causal, deterministic):
+        """What a call of `q`'s shape needs beside its tensors."""
+        batch, heads, length, size = q.shape
+        extents = BackwardExtents(batch, heads, length, size, int(causal), int(deterministic))
+        rows = self.library.fa3_padded_rows(ctypes.byref(extents))
+        sums = torch.empty((batch, heads, rows, size), dtype=torch.float32, device="cuda")
+        vectors = [torch.empty((batch, heads, rows), dtype=torch.float32, device="cuda") for _ in range(2)]
+        turns = torch.zeros((batch, heads, rows), dtype=torch.int32, device="cuda")
+        return extents, (sums, *vectors, turns)
+
+    def __call__(self, tensors, scratch):
+        """`tensors`: q, k, v, o, lse, dO and then dQ, dK, dV, which it writes."""
+        extents, room = scratch
+        addresses = (ctypes.c_void_p * 13)(*(tensor.data_ptr() for tensor in (*tensors, *room)))
+        if self.library.fa3_backward(ctypes.byref(extents), addresses, torch.cuda.current_stream().cuda_stream) != 0:
+            raise RuntimeError("the library of FlashAttention-3 lacks a kernel for this problem")
