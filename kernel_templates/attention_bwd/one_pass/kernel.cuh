@@ -167,8 +167,8 @@ __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, cons
 #pragma unroll 1
     for (; !walk.is_over(); walk.next()) {
         const u32 from = shared.dq + at.at * dq_bytes + part * part_bytes;
-        float* const to = dq.of(walk) + part * (part_bytes / 4);
         barrier_wait(shared.dq_full(at.at), at.parity);
+        float* const to = dq.of(walk) + part * (part_bytes / 4);
         if constexpr (is_ordered) {
             int* const counter = dq.counters + dq.index(walk) * adders + part;
             const int turn = meetings.turn(walk.tile, key_tile, descending);
@@ -482,9 +482,8 @@ extern "C" __global__ void __launch_bounds__(128 * (groups + 1), 1)
         if constexpr (Registers<groups>::reallocates) give_registers<Registers<groups>::producer>();
         if (threadIdx.x == 0)
             load(shared, place, walk, kv_heads * group, padded_rows, lse, delta, &map_q, &map_do, &map_k, &map_v);
-        const int part = warp_uniform(threadIdx.x / 32) - 1;
-        if (is_staged && part >= 0 && part < adders && threadIdx.x % 32 == 0)
-            add_staged(shared, walk, sums, meetings, place.tile, descending != 0, part);
+        if (is_staged && threadIdx.x == 32) add_staged(shared, walk, sums, meetings, place.tile, descending != 0, 0);
+        if (is_ordered && threadIdx.x == 64) add_staged(shared, walk, sums, meetings, place.tile, descending != 0, 1);
     } else {
         if constexpr (Registers<groups>::reallocates) take_registers<Registers<groups>::math>();
         math(shared, attention::seen_from_keys(of_rows, rows), place, walk, range, warpgroup - 1, keys, scale, sums,
