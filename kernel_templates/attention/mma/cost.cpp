@@ -11,7 +11,8 @@ constexpr double kMmaShareOfHopper = 0.62;  // of the tensor cores' rate that mm
 constexpr double kSmemBytesPerClock = 128;
 constexpr double kExpPerClock = 16;
 constexpr double kIssuePerClock = 128;    // lanes of an SM
-constexpr double kBarrierClocks = 90;     // of a block that meets
+constexpr double kBarrierClocks = 140;    // of a block that meets
+constexpr double kTurnClocks = 1250;      // of one tile of keys, at least, from its loads to its sums; with one stage
 constexpr double kSustainedClock = 0.88;  // of the largest
 // No GPU has timed tf32 yet: until one has, what nobody tuned is served by the ordinary cores.
 constexpr double kTf32Caution = 8;
@@ -62,13 +63,15 @@ double predict_us(const attention::View& view, const Config& config, const Devic
     const double blocks = tiles_q * heads;
     const double resident =
         std::min(static_cast<double>(g.blocks_per_sm(device)), std::max(1.0, std::floor(blocks / sms + 0.999)));
-    // Warps of other blocks, and of this one, fill what one leaves of each unit.
+    // Warps of other blocks, and of this one, fill what one leaves of each unit. A third block an SM took no less time than two.
     const double busy = resident * static_cast<double>(g.warps);
-    const double overlap = std::min(0.85, busy / 14);
+    const double overlap = std::min(0.57, busy / 14);
     const double overhead = kBarrierClocks * (g.stages == 1 ? 2.6 : 1.0) / resident;
     const double spilled =
         std::max(0.0, static_cast<double>(g.registers() * g.threads() * g.resident_blocks) / device.limits.registers_per_sm - 1);
-    const double a_tile = (overlap * clocks.bound() + (1 - overlap) * clocks.sum()) * (1 + 2 * spilled) + overhead;
+    const double turn = kTurnClocks * (g.stages == 1 ? 1.5 : 1.0) / resident;
+    const double a_tile =
+        std::max((overlap * clocks.bound() + (1 - overlap) * clocks.sum()) * (1 + 2 * spilled) + overhead, turn);
 
     const double per_sm = tiles / sms;
     const double longest = static_cast<double>(attention::ceil_div(view.kv_len, g.block_k));

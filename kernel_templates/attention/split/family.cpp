@@ -217,34 +217,61 @@ LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, co
     return plan;
 }
 
-// Bytes in flight over the latency is what memory can be asked for (Little's law); what does not fill a wave of blocks waits for
-// the rest.
+// The constants are fitted to 316 timings of ten problems on an H200 (docs/results/2026-11-23-h200/attention_mma.md).
+
+// Bytes a microsecond that memory gives: at most its own rate and what SMs take, and no more than is in flight over the latency.
+double bytes_per_us(const View& view, const Config& c, const Device& device, double bytes, double resident) {
+    constexpr double kLatency_us = 0.86, kReachableShare = 0.92, kOfSm = 95e3, kLoaded = 0.79, kLoadedOfOneTile = 1.1;
+    constexpr double kStreamed = 60e6;  // bytes from which words to the caches count
+    const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+    const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
+    const double of_warp =
+        real(c["key_steps"] * 16 * (view.d + view.dv) * view.element_bytes) * (c["one_tile"] == 1 ? kLoadedOfOneTile : kLoaded);
+    const double in_flight = std::min(std::min(blocks, sms * resident) * real(c["warps"]) * of_warp, bytes);
+    const double most = device.memory_gb_per_s * 1e3 * kReachableShare;
+    const double rate = std::min({most, in_flight / kLatency_us, std::min(blocks, sms) * kOfSm});
+    if (bytes < kStreamed || c["load_hint"] == 1) return rate;
+    return rate * (c["load_hint"] == 0 ? 0.975 : 0.963);
+}
+
+// By how much a grid that does not fill its last round of blocks, or clusters that do not fit beside each other, prolong the
+// stream.
+double unevenness(const View& view, const Config& c, const Device& device, double resident) {
+    const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+    const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
+    const double waves = blocks / (sms * resident);
+    double factor = 1;
+    if (waves > 1)
+        factor += 0.78 * (std::ceil(waves) / waves - 1);
+    else if (blocks > sms)
+        factor += 0.07 * (std::ceil(blocks / sms) * sms / blocks - 1);
+    constexpr double kPortable = 8, kSmsOfGroup = 16;  // an H200 has seven groups of at least that many
+    const double clusters = 7 * std::floor(kSmsOfGroup * resident / real(c["splits"]));
+    if (c["join"] == kByCluster && real(c["splits"]) > kPortable && real(lines_of(view)) > clusters) factor *= 1.57;
+    return factor;
+}
+
+double join_us(const Config& c) {
+    if (c["splits"] == 1)
+        return c["join"] == kByLastBlock ? 0 : 0.5;  // nothing is joined: the same kernel by other names comes later
+    const double once = c["join"] == kBySecondKernel ? 1.8 : c["join"] == kByCluster ? 1.15 : 1.2;
+    return once + 0.03 * static_cast<double>(c["splits"]);
+}
+
 double predicted_us(const View& view, const Config& c, const Device& device) {
-    constexpr double kLaunch_us = 2.2, kLatency_us = 1.0, kReachableShare = 0.96, kTile_us = 0.16;
+    constexpr double kLaunch_us = 2.3, kTile_us = 0.19, kTileOfStream_us = 0.06, kWarp_us = 0.17, kBlock_us = 0.58;
     const auto real = [](std::int64_t value) { return static_cast<double>(value); };
     const double keys = std::max(view.visible_pairs() / std::max(real(view.rows()), 1.0), 1.0);
-    const double bands = real(bands_of(view)), splits = real(c["splits"]);
     const double bytes = real(view.b * view.kv_heads) * keys * real(view.d + view.dv) * real(view.element_bytes);
     const double by_registers =
         std::floor(device.limits.registers_per_sm /
                    (32.0 * real(c["warps"]) * real(std::min<std::int64_t>(registers_of(c, view) + 20, 255))));
     const double resident = std::max(real(c["resident_blocks"]), std::max(1.0, by_registers));
-    const double blocks = real(lines_of(view)) * splits, slots = device.identity.sm_count * resident;
-    const double busy = std::min(blocks, slots);
-    const double in_flight = busy * real(c["warps"] * c["key_steps"]) * 16 * real(view.d + view.dv) * 2 * 0.75;
-    const double memory_us = std::max(bytes / (device.memory_gb_per_s * 1e3 * kReachableShare), bytes / in_flight * kLatency_us);
-    const double waves = blocks / slots;
-    const double unevenness = waves <= 1 ? std::max(1.0, real(device.identity.sm_count) / busy * 0.5) : std::ceil(waves) / waves;
-    const double tiles = keys / splits / (16 * real(c["key_steps"])) / real(c["warps"]);
-    const double chain_us =
-        std::ceil(tiles) * kTile_us * (1 + 0.3 * real(c["key_steps"] - 1)) * std::ceil(waves) * bands / std::max(bands, 1.0);
-    const double join_us = splits == 1 ? 0
-                                       : (c["join"] == kBySecondKernel ? 2.0
-                                          : c["join"] == kByCluster    ? 0.5
-                                                                       : 1.1) +
-                                             0.012 * splits;
-    return kLaunch_us + kLatency_us + std::max(memory_us * std::min(unevenness, 1.6), chain_us) + join_us +
-           blocks / device.identity.sm_count * 0.05 + (c["pdl"] == 1 ? 0.1 : 0);
+    const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
+    const double memory_us = bytes / bytes_per_us(view, c, device, bytes, resident) * unevenness(view, c, device, resident);
+    const double tiles = std::ceil(keys / real(c["splits"] * 16 * c["key_steps"] * c["warps"]));
+    const double chain_us = tiles * std::ceil(blocks / (sms * resident)) * (bytes > 60e6 ? kTileOfStream_us : kTile_us);
+    return kLaunch_us + memory_us + chain_us + join_us(c) + kWarp_us * real(c["warps"]) + kBlock_us * blocks / sms;
 }
 
 Predictor AttentionSplit::predictor(const Problem& problem, const Device& device) const {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Forward attention beside torch's kernels in one process, cuDNN's and FlashAttention-2 among them, and FlashAttention-3's own program.
 
-usage: attention.py [--set NAME]... [--fa3 LIBRARY] [--warm SECONDS] [--turns N] [--rounds N] [--csv FILE]
+usage: attention.py [--set NAME]... [--fa3 LIBRARY] [--triton] [--warm SECONDS] [--turns N] [--rounds N] [--csv FILE]
 
 Ours is autotune.torch.attention with the winners on record. N(0,1), [batch, heads, length, size], in as many sets as exceed the L2
 four times. A sample is a CUDA graph of calls, each behind a small kernel of another kind, less a graph of those alone. LIBRARY is made
@@ -84,7 +84,7 @@ def by_backend(backend, problem):
     return run
 
 
-def contenders(name, problem, fa3):
+def contenders(name, problem, others):
     backends = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
     if name == "lengths":  # many, and FlashAttention-2 is the slowest
         del backends["flash"]
@@ -92,16 +92,18 @@ def contenders(name, problem, fa3):
         backends = {"efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH}
     ours = {"ours": lambda q, k, v: at.attention(q, k, v, is_causal=problem.causal)}
     theirs = {name: by_backend(backend, problem) for name, backend in backends.items()}
-    if fa3 is not None and problem.dtype is torch.bfloat16:
-        theirs["fa3"] = lambda q, k, v: fa3(q, k, v, problem.causal)
+    if problem.dtype is torch.bfloat16:
+        for other, function in others.items():
+            if other == "fa3" or problem.queries == problem.keys:
+                theirs[other] = lambda q, k, v, function=function: function(q, k, v, problem.causal)
     return {**ours, **theirs}
 
 
 class Race:
     """The graphs of one problem."""
 
-    def __init__(self, name, problem, fa3):
-        self.problem, self.fa3 = problem, fa3
+    def __init__(self, name, problem, others):
+        self.problem, self.fa3 = problem, others.get("fa3")
         queries = (problem.batch, problem.heads, problem.queries, problem.size)
         keys = (problem.batch, problem.kv_heads, problem.keys, problem.size)
         of_set = 2 * math.prod(queries) * problem.dtype.itemsize + problem.kv_bytes()
@@ -110,7 +112,7 @@ class Race:
             for _ in range(max(2, math.ceil(FOOTPRINT / of_set)))
         ]
         small = torch.zeros(132 * 256, device="cuda")
-        functions = contenders(name, problem, fa3)
+        functions = contenders(name, problem, others)
         right = functions["ours"](*sets[0])
         self.sets = sets  # the graphs' own references are addresses
         self.graphs, self.times = {}, {}
@@ -118,8 +120,8 @@ class Race:
         self.calls = len(sets) * max(1, math.ceil(GRAPH_US / (call_us * len(sets))))
         for name, function in functions.items():
             try:
-                if fa3 is not None:
-                    fa3.begin()
+                if self.fa3 is not None:
+                    self.fa3.begin()
                 error = ((function(*sets[0]) - right).float().norm() / right.float().norm()).item()
                 assert error < 1e-2, f"{name} and ours differ by {error}"
                 self.graphs[name] = self.graph(sets, small, function)
@@ -180,12 +182,12 @@ def warmed(races, seconds):
         torch.cuda.synchronize()
 
 
-def raced(name, options, fa3):
+def raced(name, options, others):
     """Rows of one set, whose tensors are gone before the next one's."""
     together = name in ("seven", "decode")  # in turns with each other; longer sets have one problem's tensors at a time
     races = []
     for problem in SETS[name]:
-        races.append(Race(name, problem, fa3))
+        races.append(Race(name, problem, others))
         if not together:
             for _ in range(options.turns):
                 races[0].turn(options.rounds)
@@ -204,17 +206,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", action="append", choices=sorted(SETS))
     parser.add_argument("--fa3")
+    parser.add_argument("--triton", action="store_true")
     parser.add_argument("--warm", type=float, default=2)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--csv")
     options = parser.parse_args()
     rows = []
-    fa3 = FlashAttention3(options.fa3) if options.fa3 else None
+    others = {"fa3": FlashAttention3(options.fa3)} if options.fa3 else {}
+    if options.triton:
+        from triton_attention import TritonAttention  # its compiler takes seconds to load
+
+        others["triton"] = TritonAttention()
     for name in options.set or ["seven"]:
         ratios = []
         with torch.no_grad():
-            for row in raced(name, options, fa3):
+            for row in raced(name, options, others):
                 print(*(f"{key}={value}" for key, value in row.items()), flush=True)
                 ratios += [float(row["best_rival_over_ours"])] if row["best_rival_over_ours"] else []
                 rows.append(row)
