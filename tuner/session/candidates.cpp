@@ -14,8 +14,6 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr std::size_t kMostPointsPerFamily = 200'000;
-
 std::vector<const Family*> chosen_families(const Catalogue& catalogue, const Problem& problem, const Choice& choice) {
     const std::vector<const Family*> all = catalogue.families_of(problem.op);
     if (choice.families.empty()) return all;
@@ -33,7 +31,7 @@ std::vector<const Family*> chosen_families(const Catalogue& catalogue, const Pro
 }
 
 std::vector<Config> points_of(const SearchSpace& space, const Choice& choice) {
-    if (choice.named.empty()) return space.enumerate(choice.pins, kMostPointsPerFamily);
+    if (choice.named.empty()) return space.enumerate(choice.pins, Candidates::kMostPointsPerFamily);
     std::vector<Config> points;
     for (const NamedConfig& named : space.named) {
         if (named.name != choice.named) continue;

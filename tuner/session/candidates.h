@@ -23,6 +23,10 @@ class Candidates {
         Predictor predictor;
     };
 
+    // A space is listed up to here, in the order of its first parameter: a family with more legal points would lose the last
+    // values.
+    static constexpr std::size_t kMostPointsPerFamily = 200'000;
+
     // Throws Error{usage} for an unknown family, parameter, value or named config, listing the known ones; Error{no_valid_config}
     // with each family's reason if nothing is left.
     Candidates(const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice);

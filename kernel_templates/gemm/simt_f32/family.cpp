@@ -59,6 +59,9 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimi
                       if (s.thread_m > 1 && s.thread_n > 1) return true;
                       return s.thread_m == s.thread_n && s.bcf == 0 && s.lanes_m == 0 && s.reg_buffers == 1 && s.min_blocks == 1;
                   })});
+    to.push_back({"accesses of one element, and tiles 32 deep, are for threads of one element",
+                  {"thread_m", "block_k", "vec"},
+                  rule([](const Shape& s) { return s.thread_m == 1 || (s.vec == 4 && s.block_k <= 16); })});
     to.push_back({"a warp's tile has runs of four, and the block's is a multiple of it",
                   {"block_m", "block_n", "thread_m", "thread_n", "lanes_m", "bcf"},
                   rule([](const Shape& s) {

@@ -64,6 +64,20 @@ TEST(SearchSeedsOfAttention, HoldNoDefaultThatIsOutOfTheQuestion) {
     EXPECT_TRUE(begins_with_naive("1x1x16x64", {"attention/naive", "attention/wgmma"}));
 }
 
+// gemm/simt_f32 once had 414,000 legal points: the half with the largest tiles, and its default, was never listed.
+TEST(SearchSpaces, OfGemmAreListedToTheEnd) {
+    const auto catalogue = Catalogue::embedded();
+    const Device device = *reference_device("sm_90a");
+    for (const char* op : {"hgemm", "sgemm", "tf32gemm", "sgemm_tc", "fp8gemm"}) {
+        const Problem problem = catalogue.problem({.op = op, .shape = "8192x8192x8192", .options = {}});
+        for (const Family* family : catalogue.families_of(problem.op)) {
+            if (family->refuses(problem, device)) continue;
+            EXPECT_LE(family->space(problem, device).count().legal, Candidates::kMostPointsPerFamily)
+                << op << " " << family->name();
+        }
+    }
+}
+
 TEST_F(SearchSeeds, HoldWhatTheCostModelsSayIsBest) {
     std::size_t best = 0;
     for (std::size_t point = 0; point < candidates_.size(); ++point) {
