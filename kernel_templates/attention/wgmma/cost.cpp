@@ -42,7 +42,7 @@ double base_rate(const View& view, const Shape& s) {
 double swept_factor(const Shape& s, bool is_heavy, bool is_masked) {
     double factor = 1;
     if (s.math_groups > 1) {
-        if (s.order_groups == 1) factor *= 1.05;
+        if (s.order_groups == 1 && (!is_heavy || (s.math_groups == 3 && !is_masked))) factor *= 1.05;
         if (s.order_groups == 2)
             factor *= s.rescale == 1 ? (is_heavy && s.math_groups == 3 ? 0.96 : 0.90) : (is_heavy ? 1.03 : 1.01);
         if (s.order_groups == 0 && s.math_groups == 2) factor *= s.block_k > 100 ? 1.06 : 0.98;
