@@ -104,7 +104,7 @@ def decode(arguments, results):
             print(at.tune(step, budget=arguments.tune))
         compare(f"decode {sequences}", graphs_of(step, at.collect(step) if arguments.apart else ()), arguments.rounds, results)
         if arguments.compile:
-            compiled = torch.compile(block, fullgraph=True, dynamic=False)
+            compiled = torch.compile(block, fullgraph=True)  # for one sequence, and then for any number
             compare(f"decode {sequences}, compiled", graphs_of(lambda: compiled(x, turn, cache)), arguments.rounds, results)
 
 

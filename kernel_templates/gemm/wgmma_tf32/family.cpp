@@ -178,6 +178,7 @@ Config corner_config(const Tile& t, const Corner& corner, const Gemm& g, const D
                      {"group", corner.group},
                      {"pdl", 1}};
     const Shape shape(config, g);
+    if (shape.x_in_registers) config.set("x_sets", 2);  // 4 to 9 % faster on 4096^3
     for (const int64_t stages : {8, 7, 6, 5, 4, 3, 2}) {
         if (shape.smem_bytes(stages) > device.limits.smem_per_block_bytes) continue;
         config.set("stages", stages);

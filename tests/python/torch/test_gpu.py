@@ -477,6 +477,9 @@ class Patched(Gpu):
         twice = lambda: (once(), once())
         self.assertLess(gain_over(once, twice), 0.8)
         self.assertGreater(gain_over(twice, once), 1.25)
+        large = matrix(4096, 4096)
+        once, twice = (lambda: large @ w), (lambda: (large @ w, large @ w))
+        self.assertAlmostEqual(gain_over(once, twice), 0.5, delta=0.05)
 
     def test_a_record_that_lost_is_not_taken(self):
         m, n, k = SHIPPED
