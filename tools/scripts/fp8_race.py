@@ -1,22 +1,30 @@
 #!/usr/bin/env python3
-"""fp8 products in a stream, in turns with torch's _scaled_mm and DeepGEMM: microseconds, TFLOP/s and the rival's time over ours.
+"""fp8 products in a stream, in turns with torch's _scaled_mm, cuBLASLt's fastest heuristic and DeepGEMM: microseconds, TFLOP/s and the
+best rival's time over ours.
 
     tools/scripts/fp8_race.py PROBLEM... [--pin CANDIDATE...] [--deep-gemm FOLDER] [--rounds 7] [--warm 0.15] [--json FILE]
 
 PROBLEM: MxNxK:SCALE, SCALE one of none, tensor, row (fast sums) and block (promoted sums): 4096x7168x2048:row. C is f16 without scales,
-else bf16. Ours is the library's choice (AUTOTUNE_DB, AUTOTUNE_SHIPPED), and each --pin. FOLDER holds the package deep_gemm.
+else bf16. Ours is the library's choice (AUTOTUNE_DB, AUTOTUNE_SHIPPED), and each --pin. FOLDER holds the package deep_gemm. torch is
+CUTLASS with row scales and cuBLASLt's first choice with none or those of tensors. cuBLASLt's heuristics are raced before the rounds.
 Each contestant is a graph of launches over several sets of buffers, each behind a small kernel of another kind; the time of those
 small kernels alone is taken off. Needs a GPU, torch and the package autotune.
 """
 import argparse
 import json
+import pathlib
 import statistics
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import autotune
 import torch
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "rivals"))
+from cublaslt import WORKSPACE_BYTES, CublasLt  # noqa: E402
+
+RIVALS = ("torch", "cuBLASLt", "DeepGEMM")
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 F8 = torch.float8_e4m3fn
 
@@ -97,6 +105,41 @@ def of_torch(problem, sets):
     return run
 
 
+class OfCublasLt:
+    """cuBLASLt's algorithms for a problem, on the sets."""
+
+    def __init__(self, lt, problem, sets):
+        self.product = lt.fp8_product((problem.m, problem.n, problem.k), problem.c, problem.scale, problem.scale != "block")
+        self.workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device="cuda")
+        self.scales = [list(s.get("scales", [])) for s in sets]
+        if problem.scale == "block" and problem.m != problem.padded_rows:  # it reads them without gaps
+            for of_one in self.scales:
+                of_one[0] = of_one[0].t().contiguous()
+        self.sets = sets
+
+    def algorithm(self, index):
+        def run(i):
+            s = self.sets[i]
+            self.product.run(index, s["a"].data_ptr(), s["b"].data_ptr(), s["c"].data_ptr(), self.workspace.data_ptr(),
+                             torch.cuda.current_stream().cuda_stream, [scale.data_ptr() for scale in self.scales[i]])
+
+        return run
+
+    def fastest(self, race):
+        best_us, best, best_index = float("inf"), None, None
+        for index in range(self.product.count):
+            run = self.algorithm(index)
+            try:
+                run(0)
+                graph = race.graph(run, 8)
+            except RuntimeError:  # one that this problem or this card refuses
+                continue
+            us = min(race.replayed_us(graph) for _ in range(4))
+            if us < best_us:
+                best_us, best, best_index = us, run, index
+        return best, f"{best_index} of {self.product.count}"
+
+
 def of_deep_gemm(deep_gemm, sets):
     return lambda i: deep_gemm.fp8_gemm_nt((sets[i]["a"], sets[i]["scales"][0]), (sets[i]["b"], sets[i]["scales"][1]), sets[i]["c"])
 
@@ -111,10 +154,10 @@ class Race:
         self.filler = torch.zeros(33792, device="cuda")
         self.graphs, self.errors = {"filler": self.graph(None)}, {}
 
-    def graph(self, run):
+    def graph(self, run, most=64):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            for i in range(self.launches):
+            for i in range(min(most, self.launches)):
                 self.filler.add_(1.0)
                 if run is not None:
                     run(i % len(self.sets))
@@ -123,10 +166,23 @@ class Race:
     def add(self, name, run):
         c = self.sets[0]["c"]
         c.fill_(float("nan"))
-        run(0)
+        try:
+            run(0)
+        except RuntimeError as error:
+            print(f"  {name}: {str(error).splitlines()[0][:120]}")
+            return
         rows = c[:len(self.exact)].float()
         self.errors[name] = ((rows - self.exact).norm() / self.exact.norm()).item()
         self.graphs[name] = self.graph(run)
+
+    @staticmethod
+    def replayed_us(graph):
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        graph.replay()
+        last.record()
+        last.synchronize()
+        return first.elapsed_time(last) * 1e3
 
     def time(self, rounds, warm_s):
         begun = time.time()
@@ -137,30 +193,53 @@ class Race:
         samples = {name: [] for name in self.graphs}
         for _ in range(rounds):
             for name, graph in self.graphs.items():
-                first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                first.record()
-                graph.replay()
-                last.record()
-                last.synchronize()
-                samples[name].append(first.elapsed_time(last) * 1e3 / self.launches)
+                samples[name].append(self.replayed_us(graph) / self.launches)
         alone = samples.pop("filler")
         return {name: [both - filler for both, filler in zip(of_one, alone)] for name, of_one in samples.items()}
 
 
-def raced(problem, options, handles, deep_gemm):
+def planned(problem, handle):
+    torch.empty(1, device="cuda")  # the thread's context
+    try:
+        return handle.plan(problem.described())
+    except autotune.Error as error:
+        return error
+
+
+def raced(problem, options, plans, libraries):
     generator = torch.Generator(device="cuda").manual_seed(1)
     sets = [problem.buffers(generator) for _ in range(max(2, min(48, -(-260_000_000 // problem.bytes))))]
     race = Race(problem, sets)
-    origins = {}
-    for name, handle in handles.items():
-        plan = handle.plan(problem.described())
+    notes = {}
+    for name, plan in plans.items():
+        if isinstance(plan, Exception):
+            print(f"  {name}: {plan}")
+            continue
         race.add(name, ours(plan, sets))
-        origins[name] = f"{plan.origin}: {plan.candidate}"
+        notes[name] = f"{plan.origin}: {plan.candidate}"
+    try:
+        fastest, notes["cuBLASLt"] = OfCublasLt(libraries["cuBLASLt"], problem, sets).fastest(race)
+        if fastest is not None:
+            race.add("cuBLASLt", fastest)
+    except RuntimeError as error:  # no algorithm
+        print(f"  cuBLASLt: {error}")
     if problem.scale != "block":
         race.add("torch", of_torch(problem, sets))
-    elif deep_gemm is not None:
-        race.add("DeepGEMM", of_deep_gemm(deep_gemm, sets))
-    return race.time(options.rounds, options.warm), race.errors, origins
+    elif "DeepGEMM" in libraries:
+        race.add("DeepGEMM", of_deep_gemm(libraries["DeepGEMM"], sets))
+    torch.cuda.synchronize()
+    return race.time(options.rounds, options.warm), race.errors, notes
+
+
+def report(problem, samples, errors, notes):
+    print(problem.text)
+    rivals = {name: statistics.median(samples[name]) for name in RIVALS if name in samples}
+    for name, of_one in sorted(samples.items(), key=lambda item: statistics.median(item[1])):
+        us = statistics.median(of_one)
+        ratio = ""
+        if rivals and name not in RIVALS:
+            ratio = f"{statistics.median(a / b for a, b in zip(samples[min(rivals, key=rivals.get)], of_one)):.3f}"
+        print(f"  {us:9.2f} us {problem.flops / us * 1e-6:7.1f} TFLOP/s  error {errors[name]:.1e}  {ratio:6}  {name} {notes.get(name, '')}", flush=True)
 
 
 def main():
@@ -172,21 +251,24 @@ def main():
     parser.add_argument("--warm", type=float, default=0.15)
     parser.add_argument("--json")
     options = parser.parse_args()
-    deep_gemm = None
+    libraries = {"cuBLASLt": CublasLt()}
     if options.deep_gemm:
         sys.path.insert(0, options.deep_gemm)
         import deep_gemm
+        libraries["DeepGEMM"] = deep_gemm
     handles = {"ours": autotune.Handle()} | {pin: autotune.Handle(pin=pin) for pin in options.pin}
+    with ThreadPoolExecutor(16) as pool:  # each plan is a compile
+        plans = [{name: pool.submit(planned, problem, handle) for name, handle in handles.items()} for problem in options.problems]
+        plans = [{name: plan.result() for name, plan in of_one.items()} for of_one in plans]
     results = []
-    for problem in options.problems:
-        samples, errors, origins = raced(problem, options, handles, deep_gemm)
-        print(problem.text)
-        for name, of_one in sorted(samples.items(), key=lambda item: statistics.median(item[1])):
-            us = statistics.median(of_one)
-            ratios = [statistics.median(a / b for a, b in zip(samples[rival], of_one)) for rival in ("torch", "DeepGEMM") if rival in samples]
-            ratio = f"{ratios[0]:.3f}" if ratios and name in handles else ""
-            print(f"  {us:9.2f} us {problem.flops / us * 1e-6:7.1f} TFLOP/s  error {errors[name]:.1e}  {ratio:6}  {name} {origins.get(name, '')}")
-        results.append({"problem": problem.text, "samples_us": samples, "errors": errors, "origins": origins})
+    for problem, of_one in zip(options.problems, plans):
+        try:
+            samples, errors, notes = raced(problem, options, of_one, libraries)
+        except (RuntimeError, autotune.Error) as error:
+            print(f"{problem.text}: {error}", flush=True)
+            continue
+        report(problem, samples, errors, notes)
+        results.append({"problem": problem.text, "samples_us": samples, "errors": errors, "notes": notes})
         if options.json:
             with open(options.json, "w", encoding="utf-8") as file:
                 json.dump(results, file)

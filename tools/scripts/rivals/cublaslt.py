@@ -3,8 +3,10 @@ import ctypes
 import pathlib
 
 COMPUTE_32F, REAL_32F = 68, 0
-TYPES = {"f16": 2, "bf16": 14}
-TRANSPOSE_A = 3             # attributes of a matmul description
+TYPES = {"f16": 2, "bf16": 14, "e4m3": 28}
+TRANSPOSE_A, SCALE_OF_A, SCALE_OF_B, FAST_ACCUMULATION = 3, 17, 18, 25  # attributes of a matmul description
+SCALE_MODE_OF_A, SCALE_MODE_OF_B = 31, 32
+SCALE_MODES = {"none": (0, 0), "tensor": (0, 0), "row": (3, 3), "block": (5, 4)}  # of its A, which is our B, and of its B
 WORKSPACE_LIMIT = 1         # attribute of a preference
 WORKSPACE_BYTES = 64 << 20
 
@@ -39,29 +41,39 @@ class CublasLt:
             raise RuntimeError(f"cuBLASLt status {status}")
 
     def product(self, shape, dtype, layout, most=64):
-        return Product(self, shape, dtype, layout, most)
+        return Product(self, shape, (dtype, dtype), layout, most)
+
+    def fp8_product(self, shape, out, scale, is_fast, most=64):
+        """e4m3 in, layout nt. `scale`: none, tensor, row or block; those of blocks without gaps between A's columns."""
+        first, second = SCALE_MODES[scale]
+        attributes = [(FAST_ACCUMULATION, ctypes.c_int8(is_fast))]
+        if scale != "none":  # the heuristics look at whether there is a scale, not at its address
+            attributes += [(SCALE_OF_A, ctypes.c_uint64(256)), (SCALE_OF_B, ctypes.c_uint64(256)),
+                           (SCALE_MODE_OF_A, ctypes.c_int32(first)), (SCALE_MODE_OF_B, ctypes.c_int32(second))]
+        return Product(self, shape, ("e4m3", out), "nt", most, attributes)
 
 
 class Product:
     """C = A B with B as stored by the second letter of `layout`: for cuBLAS, which thinks in columns, C^T = B^T A^T."""
 
-    def __init__(self, library, shape, dtype, layout, most):
+    def __init__(self, library, shape, dtypes, layout, most, attributes=()):
         self.library = library
         c = library.c
         m, n, k = shape
         self.description = ctypes.c_void_p()
         library.check(c.cublasLtMatmulDescCreate(ctypes.byref(self.description), COMPUTE_32F, REAL_32F))
-        is_transposed = ctypes.c_int32(1 if layout[1] == "t" else 0)
-        library.check(c.cublasLtMatmulDescSetAttribute(self.description, TRANSPOSE_A, ctypes.byref(is_transposed), 4))
+        self.set(TRANSPOSE_A, ctypes.c_int32(1 if layout[1] == "t" else 0))
+        for attribute, value in attributes:
+            self.set(attribute, value)
 
-        def matrix(rows, columns):
+        def matrix(rows, columns, dtype=dtypes[0]):
             made = ctypes.c_void_p()
             library.check(c.cublasLtMatrixLayoutCreate(ctypes.byref(made), TYPES[dtype], ctypes.c_uint64(rows),
                                                        ctypes.c_uint64(columns), ctypes.c_int64(rows)))
             return made
 
         self.b = matrix(k, n) if layout[1] == "t" else matrix(n, k)
-        self.a, self.out = matrix(k, m), matrix(n, m)
+        self.a, self.out = matrix(k, m), matrix(n, m, dtypes[1])
         preference = ctypes.c_void_p()
         library.check(c.cublasLtMatmulPreferenceCreate(ctypes.byref(preference)))
         limit = ctypes.c_uint64(WORKSPACE_BYTES)
@@ -72,8 +84,15 @@ class Product:
                                                        preference, most, self.found, ctypes.byref(count)))
         self.count = count.value
 
-    def run(self, index, a, b, c, workspace, stream):
-        """Enqueues algorithm `index`; addresses."""
+    def set(self, attribute, value):
+        """`value`: of ctypes, in the attribute's own size."""
+        self.library.check(self.library.c.cublasLtMatmulDescSetAttribute(self.description, attribute, ctypes.byref(value),
+                                                                         ctypes.c_size_t(ctypes.sizeof(value))))
+
+    def run(self, index, a, b, c, workspace, stream, scales=()):
+        """Enqueues algorithm `index`; addresses. `scales`: of A and B."""
+        for attribute, address in zip((SCALE_OF_B, SCALE_OF_A), scales):
+            self.set(attribute, ctypes.c_uint64(address))
         one, zero = ctypes.c_float(1), ctypes.c_float(0)
         self.library.check(self.library.c.cublasLtMatmul(
             self.library.handle, self.description, ctypes.byref(one), ctypes.c_void_p(b), self.b, ctypes.c_void_p(a), self.a,
