@@ -63,7 +63,7 @@ struct BlockScales {
     i64 line_stride, line_k, block_k_stride;
     int next_block;
     int lines_left;    // the last line after the first
-    int second_block;  // column groups of eight before those of the next block
+    int second_block;  // columns before those of the next block
 
     __device__ __forceinline__ BlockScales(const Scales& scales, const Shape& s, const Tile& tile, int row0) {
         if constexpr (scale_mode != 3) return;
@@ -80,7 +80,7 @@ struct BlockScales {
         block_k_stride = of_blocks.k;
         next_block = block < last_block ? static_cast<int>(of_blocks.line) : 0;
         lines_left = max(count - 1 - first, 0);
-        second_block = (scale_block - in_blocks % scale_block) / 8;
+        second_block = scale_block - in_blocks % scale_block;
     }
     __device__ __forceinline__ float line(int after, int step) const {
         return load_scale(lines + min(after, lines_left) * line_stride + step * line_k);
@@ -182,7 +182,7 @@ class StepScales {
             const u32 block = stage + scale_lines * 4 + (swap_ab ? (column_in_block + row0) / scale_block * 4 : 0);
 #pragma unroll
             for (int i = 0; i < block_count; ++i) asm volatile("ld.shared.f32 %0, [%1];" : "=f"(blocks_[i]) : "r"(block + i * 4));
-            second_block_ = (scale_block - column_in_block) / 8;
+            second_block_ = scale_block - column_in_block;
         }
     }
 
@@ -200,17 +200,16 @@ class StepScales {
                 for (int i = 0; i < 4; ++i) sums[4 * j + i] += products[4 * j + i] * (i % 2 == 0 ? low : high);
             }
         } else {
-            float factors[2][block_count];
+            float factors[2][chunk_count];
 #pragma unroll
-            for (int i = 0; i < 2 * block_count; ++i) factors[i % 2][i / 2] = lines_[2 * (band % held_bands) + i % 2] * blocks_[i / 2];
-#pragma unroll
-            for (int j = 0; j < block_n / 8; ++j) {
-                const bool second = block_count > 1 && j >= (block_n % scale_block == 0 ? scale_block / 8 : second_block_);
-                const float upper = second ? factors[0][block_count - 1] : factors[0][0];
-                const float lower = second ? factors[1][block_count - 1] : factors[1][0];
-#pragma unroll
-                for (int i = 0; i < 4; ++i) sums[4 * j + i] += products[4 * j + i] * (i < 2 ? upper : lower);
+            for (int chunk = 0; chunk < chunk_count; ++chunk) {
+                const bool second = block_count > 1 && (chunk * chunk_columns >= scale_block || chunk * chunk_columns >= second_block_);
+                const float block = second ? blocks_[block_count - 1] : blocks_[0];
+                factors[0][chunk] = lines_[2 * (band % held_bands)] * block;
+                factors[1][chunk] = lines_[2 * (band % held_bands) + 1] * block;
             }
+#pragma unroll
+            for (int i = 0; i < accumulators; ++i) sums[i] += products[i] * factors[i % 4 / 2][i / 4 * 8 / chunk_columns];
         }
     }
 
@@ -218,6 +217,9 @@ class StepScales {
     static constexpr int line_count = scale_mode != 3 ? 1 : swap_ab ? block_n / 4 : 2 * held_bands;
     // A math group has 64 or 128 rows, of one block.
     static constexpr int block_count = swap_ab || scale_block % block_n == 0 ? 1 : 2;
+    // Columns of a tile that are of one block wherever the tile lies: the greatest power of two that divides both.
+    static constexpr int chunk_columns = (block_n & -block_n) < scale_block ? (block_n & -block_n) : scale_block;
+    static constexpr int chunk_count = block_n / chunk_columns;
     float lines_[line_count], blocks_[block_count];
     int second_block_;
 };

@@ -31,6 +31,15 @@ TEST(WgmmaFp8Family, PingPongTakesWholeTiles) {
     EXPECT_FALSE(space.enumerate({{"pingpong", 0}, {"split_k", 0}}, 1).empty());
 }
 
+TEST(WgmmaFp8Family, LargeTilesThatPromoteTakeWholeTiles) {
+    const Problem problem = catalogue().problem({"fp8gemm", "4096x2112x7168", {{"scale", "block"}}});
+    const SearchSpace space = catalogue().find_family("gemm/wgmma_fp8")->space(problem, *reference_device("sm_90a"));
+    EXPECT_FALSE(space.enumerate({{"block_m", 256}, {"block_n", 128}, {"split_k", 1}}, 1).empty());
+    EXPECT_TRUE(space.enumerate({{"block_m", 256}, {"block_n", 128}, {"split_k", 0}}, 1).empty());
+    EXPECT_TRUE(space.enumerate({{"block_m", 128}, {"block_n", 192}, {"cluster_k", 2}}, 1).empty());
+    EXPECT_FALSE(space.enumerate({{"block_m", 128}, {"block_n", 128}, {"split_k", 0}}, 1).empty());
+}
+
 // e4m3 has no type before sm_89: the refusal names what is missing.
 TEST(WgmmaFp8Family, EveryFamilyRefusesArchitecturesWithoutTheType) {
     const Problem problem = catalogue().problem({"fp8gemm", "1024x768x512", {}});

@@ -199,7 +199,7 @@ class Race:
 
 
 def planned(problem, handle):
-    torch.empty(1, device="cuda")  # the thread's context
+    torch.cuda.set_device(0)  # makes the context current on this thread
     try:
         return handle.plan(problem.described())
     except autotune.Error as error:

@@ -32,9 +32,10 @@ std::vector<Parameter> parameters() {
                    compile,
                    "sets of registers for promoted products; 2: additions run under the next multiplications"});
     all.push_back({"stagger",
-                   {0, 1},
+                   {0, 1, 2, 3},
                    compile,
-                   "1: of two math groups that promote, one multiplies while the other adds, from a tile's start"});
+                   "two math groups that promote multiply 0: as they come, 1: one later from a tile's start, 2: in turns, passed on "
+                   "when issued, 3: when done"});
     all.push_back({"device_maps", {0, 1}, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one"});
     all.push_back({"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"});
     return all;
@@ -59,19 +60,16 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        return s.product_sets == 1 || (g.promotes && s.bands() == 1 &&
                                                       s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? 96 : 192));
                    })});
-    all.push_back({"ptxas (13.0) serialises products of up to 48 columns that one set and no ping-pong promote",
-                   {"block_m", "block_n", "math_groups", "pingpong", "product_sets"},
-                   rule([g](const Shape& s) {
-                       const bool is_narrow = s.bands() == 1 && s.block_n <= 48;
-                       return !g.promotes || g.scaling == Scaling::block || !is_narrow || s.pingpong != 0 || s.product_sets == 2;
-                   })});
     all.push_back({"two math groups that promote a tile's products with one set each take turns",
                    {"math_groups", "pingpong", "product_sets", "stagger"},
                    rule([g](const Shape& s) {
                        return s.stagger == 0 || (g.promotes && s.product_sets == 1 && s.math_groups == 2 && s.pingpong == 0);
                    })});
-    all.push_back({"ping-pong groups take whole tiles", {"pingpong", "split_k"}, rule([](const Shape& s) {
-                       return s.pingpong == 0 || s.split_k == 1;
+    all.push_back({"ping-pong groups, and tiles above 128x128 that promote, take whole tiles",
+                   {"block_m", "block_n", "pingpong", "split_k", "cluster_k"},
+                   rule([g](const Shape& s) {
+                       const bool is_whole = s.split_k == 1 && s.cluster_k == 1;
+                       return is_whole || (s.pingpong == 0 && !(g.promotes && s.block_m * s.block_n > 128 * 128));
                    })});
     all.push_back({"maps made on the device are a rung of the ladder: one tile, blocks that stay, aligned operands",
                    {"block_m", "block_n", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",

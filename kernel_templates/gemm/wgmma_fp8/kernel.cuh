@@ -29,7 +29,7 @@ constexpr int tma_store = ${tma_store};
 constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
 constexpr int product_sets = ${product_sets};    // registers for products on their way to sums in f32
-constexpr int stagger = ${stagger};              // 1: the second math group multiplies under the first one's additions from a tile's start
+constexpr int stagger = ${stagger};  // two math groups multiply 0: as they come; 1: the second later from a tile's start; 2, 3: in turns, passed on when issued, or done
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 #define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
 // ---- end of parameters ----
@@ -83,8 +83,10 @@ namespace {
 
 static_assert(product_sets == 1 || (promotes && bands == 1), "two sets of products are for one band that is promoted");
 static_assert(!stagger || (promotes && product_sets == 1 && math_groups == 2 && !pingpong), "two groups that promote one tile's products take turns");
-static_assert(!pingpong || !reduce_kernel, "ping-pong groups take whole tiles");
 constexpr int stagger_barrier = 1 + math_groups;  // beside those of the groups
+// Then a block's order of work has no branch, and the compiler sees that all of a warp has the same.
+constexpr bool takes_whole_tiles = pingpong || (promotes && block_m * block_n > 128 * 128);
+static_assert(!takes_whole_tiles || (!reduce_kernel && cluster_k == 1), "K is not divided");
 
 // Descriptors of a stage's operands, at its first 32 bytes of K and a row of X.
 struct Operands {
@@ -141,6 +143,13 @@ __device__ __forceinline__ bool barrier_is_over(u32 barrier, u32 parity) {
 __device__ __forceinline__ void arrive_at_named_barrier(int id, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+
+// Turns of two math groups, a barrier each.
+__device__ __forceinline__ int own_group() { return uniform(threadIdx.x / 128) - 1; }
+__device__ __forceinline__ void take_turn() {
+    if constexpr (stagger >= 2) named_barrier(stagger_barrier + own_group(), math_threads);
+}
+__device__ __forceinline__ void pass_turn() { arrive_at_named_barrier(stagger_barrier + 1 - own_group(), math_threads); }
 
 // ---- the output ----
 
@@ -436,27 +445,47 @@ struct Walk {
         }
     }
 
-    // The first band's products of a stage, once it is full.
-    __device__ __forceinline__ void multiply_first_band(float* products, int stage, int row0, bool is_full = false) const {
-        if (!is_full) barrier_wait(ring.full + stage * 8, at.parity);
-        multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), row0), 0);
-    }
-    // Reads each band's scales under its multiplications, and leaves those of the last band under way.
-    __device__ __forceinline__ void add_all_but_last(Sums& acc, float* products, StepScales<1>& factors, int stage, u32 scales, int place, int row0) const {
+    // The products of a stage's 128 k, added in f32 with their scales; a band at a time, so that one set of registers takes the products. Each
+    // band's multiplications, the wait for them and the additions stand in one basic block: of others ptxas (13.0) lets no additions yield the
+    // issue slot, and the other math group's multiplications start late (H200: DeepGEMM's loop, which has the yields, took 0.87 of the time).
+    // Returns whether the next stage is full. What `prepare` does runs under the last band's multiplications.
+    template <typename Prepare>
+    __device__ __forceinline__ bool promote_stage(Sums& acc, Operands& operands, u32 scales, int place, int row0, bool is_full, bool lets_other_begin, Prepare prepare) {
+        const int stage = uniform(at.stage);
         const u32 of_stage = scales + stage * scale_stage_bytes;
+        float products[accumulators];
+        StepScales<1> factors;
+        if (!is_full) barrier_wait(ring.full + stage * 8, at.parity);
+        take_turn();
+        multiply_promoted(products, operands, 0);
+        if (stagger == 2) pass_turn();
         factors.read_stage(of_stage, row0, place);
 #pragma unroll
         for (int band = 1; band < bands; ++band) {
             wgmma_wait<0>();
+            if (stagger == 3) pass_turn();
+            if (band == 1 && lets_other_begin) arrive_at_named_barrier(stagger_barrier, math_threads);
             factors.add(acc[band - 1], products, band - 1);
-            multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), row0), band);
+            take_turn();
+            multiply_promoted(products, operands, band);
+            if (stagger == 2) pass_turn();
             factors.read_stage(of_stage, row0 + band * 64, place);
         }
+        at.next(ring.stages);
+        const int following = uniform(at.stage);
+        const bool next_is_full = barrier_is_over(ring.full + following * 8, at.parity);
+        operands = Operands(ring.x(following), ring.y(following), row0);
+        prepare();
+        wgmma_wait<0>();
+        if (stagger == 3) pass_turn();
+        if (bands == 1 && lets_other_begin) arrive_at_named_barrier(stagger_barrier, math_threads);
+        let_go(stage);
+        factors.add(acc[bands - 1], products, bands - 1);
+        return next_is_full;
     }
 
-    // The products of each stage's 128 k are added in f32, with their scales; a band at a time, so that one set of registers takes the
-    // products. Another math group's multiplications run under the additions.
-    // What `prepare` does runs under the last multiplications.
+    // The sums of all stages of a tile. Another math group's multiplications run under the additions. What `prepare` does runs under the last
+    // multiplications.
     template <typename Prepare>
     __device__ __forceinline__ void promote(Sums& acc, u32 scales, int place, int row0, const Work& work, int group, Prepare prepare) {
 #pragma unroll
@@ -465,34 +494,16 @@ struct Walk {
             prepare();
             return;
         }
-        float products[accumulators];
-        StepScales<1> factors;
         // Groups that begin together share the tensor cores, end together, and leave them idle while both add; the order of a tile's start lasts.
-        if (stagger && group == 1) named_barrier(stagger_barrier, math_threads);
-        multiply_first_band(products, uniform(at.stage), row0);
-        if (stagger && group == 0) {
-            wgmma_wait<0>();
-            arrive_at_named_barrier(stagger_barrier, math_threads);
-        }
+        if (stagger == 1 && group == 1) named_barrier(stagger_barrier, math_threads);
+        Operands operands(ring.x(uniform(at.stage)), ring.y(uniform(at.stage)), row0);
+        bool is_full = false, lets_other_begin = stagger == 1 && group == 0;
 #pragma unroll 1  // of narrow tiles the compiler would make two turns, with products in flight that it has to move
         for (int left = work.steps - 1; left > 0; --left) {
-            const int stage = uniform(at.stage);
-            add_all_but_last(acc, products, factors, stage, scales, place, row0);
-            at.next(ring.stages);
-            const int following = uniform(at.stage);
-            const bool is_full = barrier_is_over(ring.full + following * 8, at.parity);
-            wgmma_wait<0>();
-            let_go(stage);
-            factors.add(acc[bands - 1], products, bands - 1);
-            multiply_first_band(products, following, row0, is_full);
+            is_full = promote_stage(acc, operands, scales, place, row0, is_full, lets_other_begin, [] {});
+            lets_other_begin = false;
         }
-        const int stage = uniform(at.stage);
-        add_all_but_last(acc, products, factors, stage, scales, place, row0);
-        at.next(ring.stages);
-        prepare();
-        wgmma_wait<0>();
-        let_go(stage);
-        factors.add(acc[bands - 1], products, bands - 1);
+        promote_stage(acc, operands, scales, place, row0, is_full, lets_other_begin, prepare);
     }
 };
 
@@ -552,7 +563,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
         }
         if constexpr (cluster_k > 1) {
             exchange(areas.received, areas.exchange, rank, acc);
-        } else if constexpr (!pingpong) {
+        } else if constexpr (!takes_whole_tiles) {
             if (work.parts > 1 && !combine(out, schedule.general, work, tile.number, group, areas.flag, acc)) continue;
         }
         factors.publish(areas.columns, 1 + group);
@@ -637,9 +648,10 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
 #endif
         const Output out{c, &map_c, store_hint != 0 ? policy_evict_first : policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
+        if (stagger >= 2 && math_group == 1) pass_turn();  // the first is the first group's
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, block_scales, received,
                           exchanged};
-        if constexpr (pingpong)
+        if constexpr (takes_whole_tiles)
             consume(ring, shape, WholeTiles(shape, rank, math_group), out, scales, areas, math_group, rank);
         else
             consume(ring, shape, AnyTiles(shape, rank), out, scales, areas, math_group, rank);
