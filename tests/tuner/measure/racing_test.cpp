@@ -133,6 +133,24 @@ TEST(FinalRounds, PreferFewerResourcesInATie) {
     EXPECT_EQ(verdict.decided_by, "tie: fewer resources");
 }
 
+// Ten rounds cannot tell 4 % from nothing where turns differ by 10 %: that makes nobody equal.
+TEST(FinalRounds, FewRoundsDoNotMakeASlowerFinalistOfFewerResourcesWin) {
+    int named = 0;
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+        NoisyCard card(seed, 0.1);
+        FinalRounds rounds({{.name = "a", .resources = {.dynamic_smem_bytes = 9}}, {.name = "b", .resources = {.dynamic_smem_bytes = 1}}},
+                           {.seed = seed});
+        for (int round = 0; round < 10; ++round) {
+            std::vector<double> times;
+            for (const std::size_t finalist : rounds.next_round()) times.push_back(card.launch(finalist == 0 ? 100 : 104));
+            rounds.report_round(times);
+        }
+        rounds.stop();
+        named += rounds.verdict().winner == 0 ? 1 : 0;
+    }
+    EXPECT_GE(named, 75);
+}
+
 // With a gap of 0.2 % half a percent is a lead, whichever kernel uses fewer resources or won before; with 1 % it is a tie.
 TEST(FinalRounds, ASmallerTieGapTellsSmallerLeadsApart) {
     const std::vector<FinalistInfo> finalists = {{.name = "deep ring", .resources = {.dynamic_smem_bytes = 200'000}},
