@@ -66,7 +66,10 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                   })});
     to.push_back({"accumulators exceed the registers that setmaxnreg can give",
                   {"block_m", "math_groups", "pingpong", "block_n"},
-                  rule([](const Shape& s) { return s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? 96 : 192); })});
+                  rule([](const Shape& s) {
+                      const int64_t most_of_three = s.temporaries() > 0 ? 128 : 96;
+                      return s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? most_of_three : 192);
+                  })});
     to.push_back({"the swizzle spans more than block_k, or less with no need",
                   {"block_k", "tma_swizzle"},
                   rule([](const Shape& s) { return s.step_bytes() == 64 ? s.tma_swizzle <= 64 : s.tma_swizzle == 128; })});
