@@ -146,6 +146,9 @@ std::vector<HostCase> cases() {
         backward("simt_unmasked", "simt", "f32", unmasked("64")),
         backward("simt_causal", "simt", "f32", causal("32")),
         backward("simt_window", "simt", "f32", window("32"), "order=0"),
+        backward("simt_one_pass", "simt", "f32", unmasked("64"), "passes=1", {{"deterministic", "any"}}),
+        backward("simt_one_pass_causal", "simt", "f32", causal("72"), "threads=128 threads_x=8 thread_own=4 thread_other=8 passes=1",
+                 {{"deterministic", "any"}}),
         backward("simt_causal", "simt", "bf16", causal("64")),
         backward("simt_unaligned", "simt", "f16", unmasked("40"), "", {{"dv", "24"}, {"align", "2"}}),
 

@@ -22,6 +22,7 @@ std::vector<Parameter> parameters() {
         {"thread_other", {1, 2, 4, 8}, compile, "rows of a tile, of a thread"},
         {"unroll", {1, 2, 4}, compile, "steps of four elements that are unrolled"},
         {"resident_blocks", {1, 2, 3, 4}, compile, "blocks of an SM that registers are shared out for"},
+        {"passes", {1, 2}, compile, "1: blocks with their keys add to dQ in memory; 2: a pass for dQ and one for dK and dV"},
         {"order", {0, 2}, ParameterKind::launch, "0 heads one by one; 2 the longest tiles of all heads first"}};
 }
 
@@ -32,27 +33,39 @@ struct Geometry {
           threads_x(c["threads_x"]),
           own(c["thread_own"]),
           other(c["thread_other"]),
+          passes(c.find("passes").value_or(2)),
           block(threads / threads_x * own),
           tile(threads_x * other),
           columns_d(round_up(view.d, 4 * threads_x)),
           columns_v(round_up(view.dv, 4 * threads_x)) {}
 
-    std::int64_t threads, threads_x, own, other, block, tile;
+    std::int64_t threads, threads_x, own, other, passes, block, tile;
     std::int64_t columns_d, columns_v;  // of a row, in whole runs
 
     std::int64_t smem_bytes() const { return 4 * ((block + tile) * (columns_d + columns_v + 8) + block * (tile + 4)) + 8 * tile; }
     // Of the pass for dK and dV, which has more sums.
     std::int64_t registers() const {
         constexpr std::int64_t kOther = 44;
-        return own * (columns_d + columns_v) / threads_x + 2 * own * other + std::max(4 * (own + other), 4 * own + 16) + kOther;
+        const std::int64_t scores = 2 * own * other + std::max(4 * (own + other), 4 * own + 16);
+        return own * (columns_d + columns_v) / threads_x + std::max(scores, passes == 1 ? dq_registers() : 0) + kOther;
+    }
+    // Of the pass that adds to dQ: 16 threads share a quad of queries (kernel.cuh).
+    std::int64_t dq_quads() const { return tile / (threads / 16 * 4); }
+    std::int64_t dq_registers() const {
+        const std::int64_t runs = ceil_div(columns_d, 64);
+        return 16 * dq_quads() * runs + 4 * runs + 4;
     }
     attention::Resources resources() const { return {smem_bytes(), registers()}; }
 };
 
+bool divides_dq(const Config& c) {
+    return c["threads_x"] * c["thread_other"] % (c["threads"] / 16 * 4) == 0;
+}
+
 std::vector<Constraint> constraints(const View& view, const Device& device) {
     const std::vector<std::string> shape = {"threads", "threads_x", "thread_own", "thread_other"};
     std::vector<std::string> with_resident = shape;
-    with_resident.push_back("resident_blocks");
+    with_resident.insert(with_resident.end(), {"resident_blocks", "passes"});
     std::vector<Constraint> all = {
         {"half of the rows of a block lie behind the last query, or the last key", shape,
          [=](const Config& c) {
@@ -60,6 +73,13 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
              return block <= 8 || block < 2 * std::min(view.q_len, view.kv_len);
          }},
         attention::tile_rule("a tile has 16 to 128 rows", "thread_other"),
+        {"the problem asks for the same bits from the same input, which two passes give",
+         {"passes"},
+         [=](const Config& c) { return c["passes"] == 2 || !view.is_deterministic; }},
+        {"only dQ in f32 is added to", {"passes"}, [=](const Config& c) { return c["passes"] == 2 || view.type == DType::f32; }},
+        {"threads do not divide a tile of dQ",
+         {"threads", "threads_x", "thread_other", "passes"},
+         [](const Config& c) { return c["passes"] == 2 || divides_dq(c); }},
         attention::order_rule(view),
     };
     const auto resources = [=](const Config& c) { return Geometry(c, view).resources(); };
@@ -73,20 +93,21 @@ Config config_of(std::initializer_list<std::int64_t> values) {
 
 Config usual_config(const View& view, const SearchSpace& rules) {
     const std::int64_t order = view.is_masked() ? 2 : 0;
-    //                                    thr  tx  ow ot un rb order
-    const std::vector<Config> tries = {config_of({256, 16, 4, 4, 2, 1, order}), config_of({256, 16, 2, 2, 2, 1, order}),
-                                       config_of({128, 16, 4, 2, 2, 1, order}), config_of({128, 16, 2, 2, 2, 1, order}),
-                                       config_of({64, 16, 2, 1, 2, 1, order}),  config_of({64, 16, 1, 1, 1, 1, order})};
+    //                                    thr  tx  ow ot un rb ps order
+    const std::vector<Config> tries = {config_of({256, 16, 4, 4, 2, 1, 1, order}), config_of({256, 16, 4, 4, 2, 1, 2, order}),
+                                       config_of({256, 16, 2, 2, 2, 1, 2, order}), config_of({128, 16, 4, 2, 2, 1, 2, order}),
+                                       config_of({128, 16, 2, 2, 2, 1, 2, order}), config_of({64, 16, 2, 1, 2, 1, 2, order}),
+                                       config_of({64, 16, 1, 1, 1, 1, 2, order})};
     for (const Config& config : tries)
         if (rules.contains(config)) return config;
-    return config_of({64, 32, 1, 1, 1, 1, 0});
+    return config_of({64, 32, 1, 1, 1, 1, 2, 0});
 }
 
 class AttentionBwdSimt final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention_bwd/simt"; }
     std::string_view about() const override {
-        return "a pass for dQ and one for dK and dV in f32 on the ordinary cores, without atomics";
+        return "a pass for dQ and one for dK and dV, or one for all that adds to dQ, in f32 on the ordinary cores";
     }
     int ladder_rung() const override { return 0; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
@@ -103,10 +124,14 @@ class AttentionBwdSimt final : public StructuredFamily {
         return autotune::usual_config(View(problem), rules);
     }
     std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
-        const std::int64_t order = View(problem).is_masked() ? 2 : 0;
-        return {{"two_pass_f32", config_of({256, 16, 2, 2, 1, 1, 0})},
-                {"two_pass_f32_longest_first", config_of({256, 16, 2, 2, 1, 1, order})},
-                {"two_pass_f32_rows4", config_of({256, 16, 4, 4, 2, 1, order})}};
+        const View view(problem);
+        const std::int64_t order = view.is_masked() ? 2 : 0;
+        std::vector<NamedConfig> named = {{"two_pass_f32", config_of({256, 16, 2, 2, 1, 1, 2, 0})},
+                                          {"two_pass_f32_longest_first", config_of({256, 16, 2, 2, 1, 1, 2, order})},
+                                          {"two_pass_f32_rows4", config_of({256, 16, 4, 4, 2, 1, 2, order})}};
+        if (!view.is_deterministic && view.type == DType::f32)
+            named.push_back({"one_pass_f32", config_of({256, 16, 4, 4, 2, 1, 1, order})});
+        return named;
     }
 };
 
@@ -134,9 +159,11 @@ LaunchPlan AttentionBwdSimt::plan(const Problem& problem, const Config& config, 
         return made;
     };
     LaunchPlan plan;
-    plan.steps = {step("_delta", ceil_div(view.rows(), kDeltaWarps)),
-                  step("_queries", view.b * view.q_heads * ceil_div(view.q_len, geometry.block)),
-                  step("", view.b * view.kv_heads * ceil_div(view.kv_len, geometry.block))};
+    plan.deterministic = geometry.passes == 2;
+    plan.steps.push_back(step("_delta", ceil_div(view.rows(), kDeltaWarps)));
+    if (geometry.passes == 2)
+        plan.steps.push_back(step("_queries", view.b * view.q_heads * ceil_div(view.q_len, geometry.block)));
+    plan.steps.push_back(step("", view.b * view.kv_heads * ceil_div(view.kv_len, geometry.block)));
     plan.steps[0].block.x = static_cast<std::uint32_t>(32 * kDeltaWarps);
     plan.steps[0].dynamic_smem_bytes = 0;
     plan.workspace_bytes = static_cast<std::size_t>(view.rows() * 8);
@@ -164,9 +191,10 @@ Predictor AttentionBwdSimt::predictor(const Problem& problem, const Device& devi
         const double overlap = std::min(0.9, resident * real(g.threads) / 32 / 14 + (c["unroll"] > 1 ? 0.1 : 0));
         double total = 0;
         for (const bool by_keys : {false, true}) {
+            if (!by_keys && g.passes == 1) continue;
             const double pairs =
                 by_keys ? attention::computed_pairs(view, g.tile, g.block) : attention::computed_pairs(view, g.block, g.tile);
-            const auto [issue, smem] = clocks(by_keys ? sums_d + sums_v : sums_d);
+            const auto [issue, smem] = clocks(by_keys ? sums_d * (g.passes == 1 ? 2 : 1) + sums_v : sums_d);
             const double meeting = 500 / resident / real(g.block * g.tile);
             total += pairs * (overlap * std::max(issue, smem) + (1 - overlap) * (issue + smem) + meeting);
         }

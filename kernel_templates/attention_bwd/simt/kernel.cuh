@@ -1,6 +1,7 @@
-// Gradients of attention in f32 on the ordinary cores, strict products and sums, in two passes without atomics: a block with its
+// Gradients of attention in f32 on the ordinary cores, strict products and sums. In two passes without atomics: a block with its
 // queries goes through the keys for dQ, and a block with its keys through the queries for dK and dV. Both passes are one text: a
-// block has own rows (q and dO, or k and v) and goes through tiles of the others.
+// block has own rows (q and dO, or k and v) and goes through tiles of the others. In one pass blocks with their keys add to dQ too,
+// in any order.
 #include "attention_bwd/call.cuh"
 #include "common/ptx.cuh"
 // clang-format off
@@ -25,6 +26,7 @@ constexpr int thread_own = ${thread_own};      // rows of the block, of a thread
 constexpr int thread_other = ${thread_other};  // rows of a tile, of a thread
 constexpr int unroll = ${unroll};
 constexpr int resident_blocks = ${resident_blocks};
+constexpr int passes = ${passes};
 // clang-format on
 // ---- end of parameters ----
 #include "attention/block_order.cuh"
@@ -120,6 +122,69 @@ __device__ __forceinline__ void store_rows(Element* to, i64 row_elements, int co
     }
 }
 
+// ---- dQ of a tile of queries, in one pass ----
+
+// A thread has quads of queries and of columns. As in Place, lanes beside each other have other queries and the same columns.
+constexpr int dq_threads_x = 16;
+constexpr int dq_threads_y = threads / dq_threads_x;
+constexpr int dq_quads = passes == 1 ? tile_rows / (dq_threads_y * vec) : 1;
+constexpr int dq_runs = (d + dq_threads_x * vec - 1) / (dq_threads_x * vec);
+static_assert(passes == 2 || (is_same<Element, f32> && dq_quads * dq_threads_y * vec == tile_rows));
+
+template <int align>
+__device__ __forceinline__ void add_to_memory(f32* to, const f32 (&values)[vec]) {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (align >= 16) {
+        asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values[0]), "f"(values[1]),
+                     "f"(values[2]), "f"(values[3])
+                     : "memory");
+        return;
+    }
+#endif
+#pragma unroll
+    for (int i = 0; i < vec; ++i) atomicAdd(to + i, values[i]);
+}
+
+// Adds dS^T K, of the block's keys, to the tile's `count` rows at `to`.
+__device__ __forceinline__ void add_dq(f32* to, i64 row_elements, int count, f32 factor, const f32* weights, const f32* keys) {
+    const int x = threadIdx.x / 2 % dq_threads_x * vec;
+    const int y = (threadIdx.x / (2 * dq_threads_x) * 2 + threadIdx.x % 2) * vec;
+    f32 sums[dq_quads][vec][dq_runs][vec] = {};
+#pragma unroll unroll
+    for (int key = 0; key < block; ++key) {
+        float4 values[dq_runs];
+#pragma unroll
+        for (int run = 0; run < dq_runs; ++run) values[run] = load4(keys + key * ld_d + run * dq_threads_x * vec + x);
+#pragma unroll
+        for (int quad = 0; quad < dq_quads; ++quad) {
+            const float4 weight = load4(weights + key * ld_w + quad * dq_threads_y * vec + y);
+#pragma unroll
+            for (int run = 0; run < dq_runs; ++run) {
+                add_scaled(sums[quad][0][run], weight.x, values[run]);
+                add_scaled(sums[quad][1][run], weight.y, values[run]);
+                add_scaled(sums[quad][2][run], weight.z, values[run]);
+                add_scaled(sums[quad][3][run], weight.w, values[run]);
+            }
+        }
+    }
+#pragma unroll
+    for (int quad = 0; quad < dq_quads; ++quad)
+#pragma unroll
+        for (int i = 0; i < vec; ++i) {
+            const int row = quad * dq_threads_y * vec + y + i;
+            if (row >= count) continue;
+#pragma unroll
+            for (int run = 0; run < dq_runs; ++run) {
+                const int column = run * dq_threads_x * vec + x;
+                if (column >= d) break;
+                f32(&of_row)[vec] = sums[quad][i][run];
+#pragma unroll
+                for (int c = 0; c < vec; ++c) of_row[c] *= factor;
+                add_to_memory<align_dq>(to + row * row_elements + column, of_row);
+            }
+        }
+}
+
 constexpr int delta_warps = 8;
 
 }  // namespace
@@ -132,6 +197,10 @@ extern "C" __global__ void __launch_bounds__(32 * delta_warps)
     const i64 row = line % q_len, head = line / q_len % q_heads, b = line / q_len / q_heads;
     const Element* const left = o + b * o_batch + head * o_head + row * o_row;
     const Element* const right = d_o + b * do_batch + head * do_head + row * do_row;
+    if constexpr (passes == 1) {
+        Element* const to = d_q + b * dq_batch + head * dq_head + row * dq_row;
+        for (int i = static_cast<int>(threadIdx.x % 32); i < d; i += 32) to[i] = from_f32<Element>(0);
+    }
     f32 sum = 0;
     for (int i = static_cast<int>(threadIdx.x % 32); i < dv; i += 32) sum = __fmaf_rn(to_f32(left[i]), to_f32(right[i]), sum);
 #pragma unroll
@@ -256,9 +325,18 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
 #pragma unroll
             for (int i = 0; i < thread_own; ++i)
 #pragma unroll
-                for (int j = 0; j < thread_other; ++j) scores[i][j] *= products[i][j] - shared.facts[place.other(j)].delta;
+                for (int j = 0; j < thread_other; ++j) {
+                    scores[i][j] *= products[i][j] - shared.facts[place.other(j)].delta;
+                    // Keys behind the last have weights that may be infinite.
+                    if (passes == 1 && place.own(i) >= kv_len - first) scores[i][j] = 0;
+                }
             share_weights(shared.weights, scores, place);
             add_product<tile_rows, ld_w, ld_d>(of_keys, shared.weights, shared.left, place);
+            if constexpr (passes == 1) {
+                __syncthreads();  // all have shared their weights
+                Element* const to = d_q + call.dq_strides.of_head(at.b, head) + static_cast<i64>(first_other) * dq_row;
+                add_dq(reinterpret_cast<f32*>(to), dq_row, left, scale, shared.weights, shared.own_left);
+            }
         }
     }
     ptx::cp_async_wait<0>();
