@@ -166,7 +166,7 @@ def make_context_current(index: int) -> None:
 class Gemm:
     """A product's plan with what a call needs, all by value, so that threads share it."""
 
-    __slots__ = ("plan", "address", "index", "shape", "strides", "deterministic", "workspace", "alpha", "beta", "keep")
+    __slots__ = ("plan", "address", "index", "shape", "strides", "deterministic", "workspace", "alpha", "beta", "keep", "in_stream", "in_graphs")
 
     def __init__(self, plan: Plan, index: int, alpha: float = 1.0, beta: float = 0.0):
         self.plan, self.address, self.index = plan, plan._address, index
@@ -176,6 +176,7 @@ class Gemm:
         self.workspace = Workspace(plan, index) if plan.workspace_bytes else None
         self.keep = ctypes.c_float(alpha), ctypes.c_float(beta)
         self.alpha, self.beta = map(ctypes.addressof, self.keep)
+        self.in_stream = self.in_graphs = True  # where a patch takes it
 
     def launch(self, a: int, b: int, c: int) -> None:
         stream = _raw_stream(self.index)
@@ -200,12 +201,13 @@ class Gemm:
 class Described:
     """Any op's plan: tensors in the op's order, scalars that stay. Threads share it."""
 
-    __slots__ = ("plan", "index", "deterministic", "workspace", "_call")
+    __slots__ = ("plan", "index", "deterministic", "workspace", "_call", "in_stream", "in_graphs")
 
     def __init__(self, plan: Plan, index: int, tensor_count: int, scalars: Tuple[float, ...] = ()):
         self.plan, self.index, self.deterministic = plan, index, plan.info.deterministic
         self.workspace = Workspace(plan, index) if plan.workspace_bytes else None
         self._call = Call(tensor_count, scalars)
+        self.in_stream = self.in_graphs = True  # where a patch takes it
 
     def launch(self, *addresses: int) -> None:
         stream = _raw_stream(self.index)

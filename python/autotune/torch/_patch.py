@@ -3,21 +3,21 @@
 import threading
 import warnings
 from collections import Counter
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, TypeVar
 
 import torch
 
 from . import _engine, _sdpa
 from ._engine import Described, Gemm, Key, must_be_deterministic, tensor_of
 from ._ops import Function, _key
-from ._race import gain_over
+from ._race import gains_over
 from ..command import run_json
 from ..errors import Error, InvalidArgument, NoKernel
 from ..handle import Plan
 from ..problem import Problem, Tensor
 
 Override = Callable[["Patch", Function], Function]  # of a patch and aten's own kernel, the one that is called instead
-Raced = Union[Gemm, Described]
+Raced = TypeVar("Raced", Gemm, Described)
 _UNKNOWN = object()
 _NEAR = 0.95  # a record that lost by more than this is not raced again
 _NEEDS = "autotune.torch.patch() needs torch.library.get_kernel, which torch has from 2.9 on; this is torch {}"
@@ -115,7 +115,9 @@ class Patch:
                 found = entries.get(key, _UNKNOWN)
                 if found is _UNKNOWN:
                     found = entries[key] = make()
-        if is_strict and found is not None and not found.deterministic:
+        if found is None or (is_strict and not found.deterministic):
+            return None
+        if found.in_stream != found.in_graphs and _engine.is_capturing() != found.in_graphs:
             return None
         return found
 
@@ -141,17 +143,24 @@ class Patch:
         has_lost = info.recorded_rival_us != 0 and info.recorded_rival_us < info.recorded_us * self.least_gain * _NEAR
         return None if has_lost else plan
 
-    def is_as_fast(self, entry: Raced, ours: Callable[[], object], theirs: Callable[[], object]) -> bool:
-        """Whether a winner is as fast as aten's kernel: raced here and now or, where every process has to decide the same, by its final rounds."""
+    def winner(self, make: Callable[[], Raced], ours: Callable[[Raced], object], theirs: Callable[[], object]) -> Optional[Raced]:
+        """What `make` makes if it is as fast as aten's kernel, in a stream or in CUDA graphs: raced here and now or, where every process has to
+        decide the same, by its final rounds. `ours` and `theirs` are a call of each."""
+        entry = make()
         info = entry.plan.info
         has_won = info.recorded_rival_us >= info.recorded_us * self.least_gain
         if not self._races or must_be_deterministic():
-            return has_won
+            return entry if has_won else None
         try:
             with torch.cuda.device(entry.index):
-                return gain_over(theirs, ours) >= self.least_gain
+                in_stream, in_graphs = (gain >= self.least_gain for gain in gains_over(theirs, lambda: ours(entry)))
         except torch.OutOfMemoryError:  # a race wants memory of twice L2's size
-            return has_won
+            return entry if has_won else None
+        if not in_stream and not in_graphs:
+            return None
+        fresh = make()  # whose memory no graph of the race holds
+        fresh.in_stream, fresh.in_graphs = in_stream, in_graphs
+        return fresh
 
     def product(
         self, a: torch.Tensor, b: torch.Tensor, theirs: Callable[[], object], c: Optional[torch.Tensor] = None
@@ -178,9 +187,11 @@ class Patch:
         plan = self.plan(problem, a.get_device())
         if plan is None:
             return None
-        entry = Gemm(plan, a.get_device())
-        made = a.new_empty_strided(entry.shape, entry.strides) if c is None else c
-        return entry if self.is_as_fast(entry, lambda: entry.launch(a.data_ptr(), b.data_ptr(), made.data_ptr()), theirs) else None
+        strides = plan.problem.tensors["c"].strides
+        made = a.new_empty_strided(shape, strides) if c is None else c
+        return self.winner(
+            lambda: Gemm(plan, a.get_device()), lambda entry: entry.launch(a.data_ptr(), b.data_ptr(), made.data_ptr()), theirs
+        )
 
 
 def _product_key(name: str, a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) -> Key:
@@ -258,8 +269,11 @@ def _softmax_entry(patch: Patch, x: torch.Tensor, theirs: Callable[[], object]) 
     plan = patch.plan(problem, x.get_device())
     if plan is None:
         return None
-    entry = Described(plan, x.get_device(), 3)
-    return entry if patch.is_as_fast(entry, lambda: entry.launch(x.data_ptr(), torch.empty_like(x).data_ptr(), 0), theirs) else None
+    return patch.winner(
+        lambda: Described(plan, x.get_device(), 3),
+        lambda entry: entry.launch(x.data_ptr(), torch.empty_like(x).data_ptr(), 0),
+        theirs,
+    )
 
 
 _OVERRIDES: Dict[str, Dict[str, Override]] = {
@@ -285,8 +299,8 @@ def patch(
     """Gives torch.mm, matmul, linear, bmm, addmm, softmax and scaled_dot_product_attention our kernels, until `restore()` or the end of a `with`.
 
     A call is taken over only where a winner for exactly this problem and device is on record (tuned here, or shipped) that is at least `least_gain`
-    as fast as aten's own kernel. Both are raced when a call first meets the winner: on the caller's stream and tensors, for some milliseconds, with 2
-    times L2 of memory. Without `race`, and under torch.use_deterministic_algorithms, the winner's final rounds against the vendor's library decide:
+    as fast as aten's own kernel. Both are raced when a call first meets the winner, in the stream and, if they are short, in a CUDA graph, on the caller's
+    tensors, for some milliseconds, with 2 times L2 of memory: calls that are captured go by the race in a graph, the others by that in the stream. Without `race`, and under torch.use_deterministic_algorithms, the winner's final rounds against the vendor's library decide:
     processes then decide alike. Every other call, also one with a bias, an attention mask or dropout, goes to aten as before. `only` says of a problem
     whether it may be taken over at all. `misses()` tells which problems had no winner; `autotune.torch.tune` or `autotune.sweep(misses())` finds
     them. Code made by torch.compile calls the same functions, so it is patched too. Nothing is compiled during a graph capture. A call costs 3 us

@@ -1,8 +1,9 @@
 """Times of functions on the GPU, side by side: each in a CUDA graph of several calls, rounds interleaved, medians and ratios."""
 
+import functools
 import random
 import statistics
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Tuple
 
 import torch
 
@@ -70,17 +71,19 @@ def race_runs(
     return times
 
 
-def gain_over(theirs: Callable[[], object], ours: Callable[[], object], *, rounds: int = 9) -> float:
-    """How many times `ours` theirs takes, on the current stream and without graphs: above 1 ours is faster.
+def gains_over(theirs: Callable[[], object], ours: Callable[[], object], *, rounds: int = 9) -> Tuple[float, float]:
+    """How many times `ours` theirs takes, on the current stream and in a CUDA graph: above 1 ours is faster.
 
-    Before each short call a kernel reads through L2, as a model's other weights do; its time is measured too and taken off. The GPU waits until
-    all calls of a turn are queued, so the host's time is in none. Long ones are raced under load.
+    Before each short call a kernel reads through L2, as a model's other weights do; its time is measured too and taken off. In the stream the GPU
+    waits until all calls of a turn are queued, so the host's time is in none. Long calls are raced in the stream alone, under load.
     """
     first_us = _warm_us(theirs)
     if first_us > _LONG_US:
-        return _gain_under_load(theirs, ours, int(_LOAD_US / first_us))
+        gain = _gain_under_load(theirs, ours, int(_LOAD_US / first_us))
+        return gain, gain
     l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
     spare = torch.zeros(max(2 * l2_bytes, _LEAST_READ) // 4, device="cuda")
+
     def cold(function: Callable[[], object]) -> Callable[[], object]:
         def run() -> None:
             for _ in range(_COLD_CALLS):
@@ -90,9 +93,35 @@ def gain_over(theirs: Callable[[], object], ours: Callable[[], object], *, round
         return run
 
     runs = {"nothing": cold(lambda: None), "theirs": cold(theirs), "ours": cold(ours)}
-    times = race_runs(runs, rounds=rounds, wait_cycles=_QUEUE_CYCLES)
+    in_stream = _gain(race_runs(runs, rounds=rounds, wait_cycles=_QUEUE_CYCLES))
+    graphs = {name: _captured(run) for name, run in runs.items()}
+    return in_stream, _gain(race_runs({name: graph.replay for name, graph in graphs.items()}, rounds=rounds))
+
+
+def _gain(times: Dict[str, List[float]]) -> float:
     reading = statistics.median(times["nothing"])
-    return statistics.median((a - reading) / (b - reading) if b > reading else 1.0 for a, b in zip(times["theirs"], times["ours"]))
+    pairs = zip(times["theirs"], times["ours"])
+    return statistics.median((a - reading) / (b - reading) if b > reading else 1.0 for a, b in pairs)
+
+
+@functools.lru_cache(maxsize=None)
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """One for all races: torch keeps a workspace of cuBLAS for each stream that was ever used."""
+    return torch.cuda.Stream(device)
+
+
+def _captured(run: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """Without what torch.cuda.graph does before it captures: it collects garbage and empties the allocator's cache."""
+    graph, side = torch.cuda.CUDAGraph(), _side_stream(torch.cuda.current_device())
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            run()
+        finally:
+            graph.capture_end()
+    torch.cuda.current_stream().wait_stream(side)
+    return graph
 
 
 def _gain_under_load(theirs: Callable[[], object], ours: Callable[[], object], warm_calls: int, rounds: int = 15) -> float:

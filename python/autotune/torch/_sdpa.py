@@ -62,8 +62,7 @@ class _Forward:
         plan = patch.plan(attention_problem(*self.tensors, o, _mask(self.is_causal), with_lse), q.get_device())
         if plan is None:
             return None
-        entry = Described(plan, q.get_device(), 5, (self.scale,))
-        return entry if patch.is_as_fast(entry, lambda: self.launch(entry), theirs) else None
+        return patch.winner(lambda: Described(plan, q.get_device(), 5, (self.scale,)), self.launch, theirs)
 
     def launch(self, entry: Described) -> Tuple[torch.Tensor, torch.Tensor]:
         q, k, v = self.tensors
@@ -195,8 +194,9 @@ def _backward(
         plan = patch.plan(backward_problem(*inputs, o, grad, _mask(is_causal)), grad.get_device())
         if plan is None:
             return None
-        entry = Described(plan, grad.get_device(), 9, (scale,))
-        return entry if patch.is_as_fast(entry, lambda: launch_backward(entry, grad, inputs, outputs), theirs) else None
+        return patch.winner(
+            lambda: Described(plan, grad.get_device(), 9, (scale,)), lambda entry: launch_backward(entry, grad, inputs, outputs), theirs
+        )
 
     entry = patch.entry(_key("attention_bwd", (*inputs, o, grad), is_causal, scale), make)
     return None if entry is None else launch_backward(entry, grad, inputs, outputs)

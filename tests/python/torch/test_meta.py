@@ -201,12 +201,12 @@ class Rule(unittest.TestCase):
 
     def setUp(self):
         self.info = PlanInfo("shipped", "gemm/mma", True, 0.0, 10.0, 0, 0, 11.0)
-        self.gain = 1.0  # of ours in a race here
+        self.gain = 1.0  # of ours in a race here; a pair: in a stream and in a graph
         self.raced = []
         for owner, name, made in (
             (_patch, "_records", mock.Mock(read=lambda: mock.MagicMock(__contains__=lambda *_: True))),
             (_patch._engine, "plan_of", lambda problem, index: mock.Mock(info=self.info)),
-            (_patch, "gain_over", self.race),
+            (_patch, "gains_over", self.race),
             (_patch._engine, "is_capturing", lambda: False),
             (torch.cuda, "device", mock.MagicMock()),
         ):
@@ -217,7 +217,7 @@ class Rule(unittest.TestCase):
 
     def race(self, theirs, ours):
         self.raced.append((theirs, ours))
-        return self.gain
+        return (*self.gain,) if isinstance(self.gain, tuple) else (self.gain, self.gain)
 
     def patch(self, least_gain=1.0, only=None, race=True):
         patch = object.__new__(_patch.Patch)
@@ -257,41 +257,55 @@ class Rule(unittest.TestCase):
         self.assertTrue(self.is_taken(self.patch(only=lambda problem: problem.op == "gemm")))
         self.assertEqual(at.misses(), {})
 
+    def entry(self):
+        return mock.Mock(index=0, plan=mock.Mock(info=self.info), deterministic=True, in_stream=True, in_graphs=True)
+
     def test_a_product_that_is_slower_than_atens_is_atens(self):
         a = mock.Mock(spec=torch.Tensor, dtype=torch.float16, device=torch.device("cuda", 0), shape=torch.Size((64, 64)))
         a.dim.return_value, a.data_ptr.return_value, a.stride.return_value, a.get_device.return_value = 2, 1 << 20, (64, 1), 0
-        entry, theirs = mock.Mock(index=0, plan=mock.Mock(info=self.info)), mock.Mock()
-        with mock.patch.object(_patch, "Gemm", lambda plan, index: entry):
+        entry, theirs, plan = self.entry(), mock.Mock(), lambda problem, index: mock.Mock(info=self.info, problem=problem)
+        with mock.patch.object(_patch, "Gemm", lambda plan, index: entry), mock.patch.object(_patch._engine, "plan_of", plan):
             for self.gain, expected in ((1.0, entry), (0.99, None)):
                 self.assertIs(self.patch().product(a, a, theirs), expected)
                 self.assertIs(self.raced.pop()[0], theirs)
 
     def test_a_race_decides_whatever_is_on_record(self):
-        ours, theirs = (lambda: None), (lambda: None)
+        theirs = lambda: None
         for rival_us in (0.0, 9.9, 20.0):
-            entry = mock.Mock(index=0, plan=mock.Mock(info=dataclasses.replace(self.info, recorded_rival_us=rival_us)))
+            self.info = dataclasses.replace(self.info, recorded_rival_us=rival_us)
             for self.gain, least_gain, expected in ((1.0, 1.0, True), (0.99, 1.0, False), (1.04, 1.05, False)):
-                self.assertEqual(self.patch(least_gain).is_as_fast(entry, ours, theirs), expected)
-                self.assertEqual(self.raced.pop(), (theirs, ours))
+                self.assertEqual(self.patch(least_gain).winner(self.entry, mock.Mock(), theirs) is not None, expected)
+                self.assertIs(self.raced.pop()[0], theirs)
+
+    def test_what_wins_in_a_stream_alone_is_not_taken_in_graphs_and_the_other_way_round(self):
+        patch = self.patch()
+        for number, self.gain in enumerate(((1.1, 0.9), (0.9, 1.1))):
+            patch._entries, patch._lock = ({}, {}), contextlib.nullcontext()
+            found = patch.entry("key", lambda: patch.winner(self.entry, mock.Mock(), None))
+            self.assertEqual(found is not None, number == 0)
+            with mock.patch.object(_patch._engine, "is_capturing", lambda: True):
+                self.assertEqual(patch.entry("key", self.fail) is not None, number == 1)
 
     def test_without_a_race_the_record_decides(self):
         for rival_us, least_gain, expected in ((11.0, 1.0, True), (10.0, 1.0, True), (9.9, 1.0, False), (10.4, 1.05, False), (0.0, 1.0, False)):
-            entry = mock.Mock(index=0, plan=mock.Mock(info=dataclasses.replace(self.info, recorded_rival_us=rival_us)))
-            self.assertEqual(self.patch(least_gain, race=False).is_as_fast(entry, None, None), expected)
+            self.info = dataclasses.replace(self.info, recorded_rival_us=rival_us)
+            is_won = lambda patch: patch.winner(self.entry, mock.Mock(), None) is not None
+            self.assertEqual(is_won(self.patch(least_gain, race=False)), expected)
             with deterministic():
-                self.assertEqual(self.patch(least_gain).is_as_fast(entry, None, None), expected)
-            with mock.patch.object(_patch, "gain_over", mock.Mock(side_effect=torch.OutOfMemoryError)):
-                self.assertEqual(self.patch(least_gain).is_as_fast(entry, None, None), expected)
+                self.assertEqual(is_won(self.patch(least_gain)), expected)
+            with mock.patch.object(_patch, "gains_over", mock.Mock(side_effect=torch.OutOfMemoryError)):
+                self.assertEqual(is_won(self.patch(least_gain)), expected)
         self.assertEqual(self.raced, [])
 
     def test_a_decision_of_a_race_is_not_taken_for_deterministic_algorithms(self):
         patch = self.patch()
         patch._entries, patch._lock = ({}, {}), contextlib.nullcontext()
-        self.assertEqual(patch.entry("key", lambda: "raced"), "raced")
+        raced = self.entry()
+        self.assertIs(patch.entry("key", lambda: raced), raced)
         with deterministic():
-            recorded = mock.Mock(deterministic=True)
+            recorded = self.entry()
             self.assertIs(patch.entry("key", lambda: recorded), recorded)
-        self.assertEqual(patch.entry("key", self.fail), "raced")
+        self.assertIs(patch.entry("key", self.fail), raced)
 
     def test_a_softmax_that_is_slower_is_atens(self):
         x = torch.zeros(4, 64, dtype=torch.float16)
