@@ -94,7 +94,10 @@ def gains_over(theirs: Callable[[], object], ours: Callable[[], object], *, roun
 
     runs = {"nothing": cold(lambda: None), "theirs": cold(theirs), "ours": cold(ours)}
     in_stream = _gain(race_runs(runs, rounds=rounds, wait_cycles=_QUEUE_CYCLES))
-    graphs = {name: _captured(run) for name, run in runs.items()}
+    try:
+        graphs = {name: _captured(run) for name, run in runs.items()}
+    except RuntimeError:  # theirs cannot be captured, or there is no memory for a graph
+        return in_stream, in_stream
     return in_stream, _gain(race_runs({name: graph.replay for name, graph in graphs.items()}, rounds=rounds))
 
 
