@@ -62,7 +62,6 @@ struct Traffic {
     double l1_share = 1;               // of the bytes that an SM moves at best, what these accesses let it move
 };
 // Programmatic dependent launch, which every add family can be launched with: the parameter, and where it exists.
-bool can_start_early(const Device& device);
 Parameter pdl_parameter();
 Constraint pdl_constraint(const Device& device);
 

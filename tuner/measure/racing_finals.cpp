@@ -165,8 +165,9 @@ bool FinalRounds::decided() const {
     });
 }
 
-// Previous winner; then, of those within the tie gap of the fastest, fewer resources; among equals the faster one if its lead is outside
-// the noise, else the first by name. A wide interval makes nobody equal: in 10 rounds at the power limit kernels 2 to 7 % slower spanned 1.
+// Previous winner; then, of those within the tie gap of the fastest, fewer resources; among equals the faster one if its lead
+// is outside the noise, else the first by name. A wide interval makes nobody equal: in 10 rounds at the power limit those of
+// kernels 2 to 7 % slower spanned 1.
 std::size_t FinalRounds::first_of_ties(std::vector<std::size_t> ties, std::string& decided_by) const {
     for (const std::size_t lane : ties) {
         if (!lanes_[lane].info.is_previous_winner) continue;

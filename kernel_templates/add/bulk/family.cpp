@@ -106,7 +106,7 @@ class AddBulk final : public StructuredFamily {
         return autotune::constraints(device);
     }
     Config usual_config(const SearchSpace&, const Problem&, const Device&) const override {
-        return config_of({8192, 2, 256, 0, 0, 0, 1, 1});
+        return config_of({8192, 2, 256, 0, 0, 0, 1, 0});
     }
     std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
         return autotune::named_configs(View(problem).type);

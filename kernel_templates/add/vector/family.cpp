@@ -98,7 +98,7 @@ Config choose_default(const View& view, const Device& device) {
     const bool is_long = view.n > 4 * one_wave;
     const std::int64_t unroll = !is_long ? 1 : access == kWidestAccessBytes ? 2 : 4;
     const std::int64_t hint = is_long || access < kWidestAccessBytes ? 0 : 1;
-    return config_of({vec, access, unroll, kThreads, hint, hint, 0, 0, add::can_start_early(device) ? 1 : 0});
+    return config_of({vec, access, unroll, kThreads, hint, hint, 0, 0, 0});
 }
 
 std::int64_t resident_blocks(const Config& c, const View& view, const Device& device) {
