@@ -7,7 +7,8 @@
 namespace autotune::add {
 namespace {
 
-constexpr double kLaunch_us = 1.1, kEarlyLaunch_us = 1.17;  // in a stream of kernels that trigger nothing early
+// In a stream of kernels that trigger nothing early.
+constexpr double kLaunch_us = 1.1, kEarlyLaunch_us = 1.17;
 constexpr double kLatency_us = 0.8;       // of a load that misses every cache, under load
 constexpr double kReachableShare = 0.93;  // of the memory's peak, reads and writes mixed
 constexpr double kSmBytesPerClock = 64;   // between an SM and L2

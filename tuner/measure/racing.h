@@ -135,8 +135,7 @@ struct FinalRow {
 
 struct Verdict {
     std::size_t winner = 0;
-    std::string decided_by;      // "faster", "tie: previous winner", "tie: lower median", "tie: fewer resources", "tie: fixed order",
-                                 // "only candidate"
+    std::string decided_by;      // "faster", "only candidate", "tie: previous winner", "tie: lower median", ...
     std::vector<FinalRow> rows;  // against the winner: itself first, then ascending ratio; failed finalists left out
     int rounds = 0;
     int void_rounds = 0;

@@ -135,11 +135,12 @@ TEST(FinalRounds, PreferFewerResourcesInATie) {
 
 // Ten rounds cannot tell 4 % from nothing where turns differ by 10 %: that makes nobody equal.
 TEST(FinalRounds, FewRoundsDoNotMakeASlowerFinalistOfFewerResourcesWin) {
+    const std::vector<FinalistInfo> finalists = {{.name = "a", .resources = {.dynamic_smem_bytes = 9}},
+                                                 {.name = "b", .resources = {.dynamic_smem_bytes = 1}}};
     int named = 0;
     for (std::uint64_t seed = 1; seed <= 100; ++seed) {
         NoisyCard card(seed, 0.1);
-        FinalRounds rounds({{.name = "a", .resources = {.dynamic_smem_bytes = 9}}, {.name = "b", .resources = {.dynamic_smem_bytes = 1}}},
-                           {.seed = seed});
+        FinalRounds rounds(finalists, {.seed = seed});
         for (int round = 0; round < 10; ++round) {
             std::vector<double> times;
             for (const std::size_t finalist : rounds.next_round()) times.push_back(card.launch(finalist == 0 ? 100 : 104));
