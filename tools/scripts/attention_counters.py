@@ -2,10 +2,12 @@
 """Hardware counters of attention's winners as a Markdown table: what each of them waits for.
 
     tools/scripts/attention_counters.py [--json FILE] [PROBLEM...]      PROBLEM: 4x16x4096x128,mask=causal or 1x32x1x128,kv_heads=8,keys=4096
+                                                                        or 4x16x4096x128,op=attention_bwd,deterministic=any
 
 Needs Nsight Compute's `ncu`, the right to read counters, and the Python package; no torch. One process makes the context and runs the kernels
 that the library serves, all problems one after the other, so that ncu attaches once: the command's tuner has a worker process, which ncu ends.
-Each problem is profiled in its third launch, at the clock that the card has.
+Each problem is profiled in its third launch, at the clock that the card has. Of several kernels of a problem the one that is named without a
+suffix is profiled: the pass of gradients, or of two passes that for dK and dV.
 """
 import argparse
 import csv
@@ -66,7 +68,7 @@ def normal_values(dtype, count=1 << 20):
 def described(text):
     extents, *words = text.split(",")
     batch, heads, queries, size = (int(extent) for extent in extents.split("x"))
-    options = {"mask": "none", "dtype": "bf16", "kv_heads": heads, "keys": queries} | dict(word.split("=") for word in words)
+    options = {"op": "attention", "mask": "none", "dtype": "bf16", "kv_heads": heads, "keys": queries, "deterministic": "yes"} | dict(word.split("=") for word in words)
     return (batch, heads, queries, size), (batch, int(options["kv_heads"]), int(options["keys"]), size), options
 
 
@@ -77,17 +79,23 @@ def run(texts):
     for text in texts:
         q, kv, options = described(text)
         dtype = options["dtype"]
-        table = tables.setdefault(dtype, None) or normal_values(dtype)
-        tables[dtype] = table
         shapes = {"q": q, "k": kv, "v": kv, "o": q}
+        types = dict.fromkeys(shapes, dtype)
         attributes = {"mask": options["mask"]} | ({"compute": "f32"} if dtype == "f32" else {})
-        problem = autotune.Problem("attention", {name: autotune.Tensor(dtype, shape) for name, shape in shapes.items()}, attributes)
-        sets = [[driver.array(math.prod(shape), table) for shape in shapes.values()] for _ in range(COPIES)]
+        rest = (None,)
+        if options["op"] == "attention_bwd":
+            shapes |= {"lse": q[:3], "do": q, "dq": q, "dk": kv, "dv": kv}
+            types = dict.fromkeys(shapes, dtype) | {"lse": "f32"}
+            attributes["deterministic"], rest = options["deterministic"], ()
+        problem = autotune.Problem(options["op"], {name: autotune.Tensor(types[name], shape) for name, shape in shapes.items()}, attributes)
+        for each in set(types.values()) - set(tables):
+            tables[each] = normal_values(each)
+        sets = [[driver.array(math.prod(shape), tables[types[name]]) for name, shape in shapes.items()] for _ in range(COPIES)]
         for i, arrays in enumerate(sets):
             if i == COPIES - 1:
                 driver.call("cuCtxSynchronize")
                 driver.call("cuProfilerStart")
-            autotune.default_handle().run(problem, *arrays, None, scalars=(1 / math.sqrt(q[-1]),))
+            autotune.default_handle().run(problem, *arrays, *rest, scalars=(1 / math.sqrt(q[-1]),))
             driver.call("cuCtxSynchronize")
         driver.call("cuProfilerStop")
         plan = autotune.default_handle().plan(problem)
@@ -98,8 +106,9 @@ def run(texts):
 
 def profiled(texts, counters):
     """What the run said of each problem, and {counter: (value, unit)} of each kernel."""
-    command = ["ncu", "--clock-control", "none", "--profile-from-start", "off", "--csv", "--kernel-name", "regex:^attention_", "--metrics",
-               ",".join(name + reduction for name, reduction, _, _ in counters), sys.executable, __file__, "--run", *texts]
+    metrics = ",".join(name + reduction for name, reduction, _, _ in counters)
+    command = ["ncu", "--clock-control", "none", "--profile-from-start", "off", "--csv",
+               "--kernel-name", "regex:^attention_[a-z_]+_[0-9a-f]{16}$", "--metrics", metrics, sys.executable, __file__, "--run", *texts]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = said.stdout.splitlines()
     kernels = {}
