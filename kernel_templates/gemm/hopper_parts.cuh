@@ -1,6 +1,5 @@
 // Adding the parts into which a tile's K is cut: within a cluster through its shared memory, by the part that finishes last, or by a
-// second kernel. REQUIRES gemm/hopper_tile.cuh, gemm/hopper_schedule.cuh, gemm/pair_store.cuh, common/dependent_launch.cuh and, as a constant
-// before the include: counters_wrap (1: a counter of finished parts resets itself; 0: the last part resets it).
+// second kernel. REQUIRES gemm/hopper_tile.cuh, gemm/hopper_schedule.cuh, gemm/pair_store.cuh, common/dependent_launch.cuh.
 #pragma once
 
 namespace {
@@ -94,10 +93,7 @@ __device__ __forceinline__ void add_parts(const Output& out, const Schedule& sch
 
 // Counts a part of `parts` as finished: whether it is the last. The counter is 0 again then.
 __device__ __forceinline__ bool is_last_part(u32* counter, u32 parts) {
-    if constexpr (counters_wrap) return atomicInc(counter, parts - 1) == parts - 1;  // 0 whatever it held before: it cannot stick
-    const bool is_last = atomicAdd(counter, 1u) + 1 == parts;
-    if (is_last) *counter = 0;
-    return is_last;
+    return atomicInc(counter, parts - 1) == parts - 1;  // 0 whatever it held before: it cannot stick
 }
 
 // Leaves this part in the workspace. True in the group that finds all parts there: its `acc` is then their sum, in order.

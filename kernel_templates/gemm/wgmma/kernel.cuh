@@ -48,7 +48,7 @@ constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
 
 static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && (is_same<Acc, f32> || (is_same<Acc, f16> && is_same<In, f16>)));
 constexpr int element_bytes = 2;
-constexpr bool counters_wrap = true, converts_pairs = false;
+constexpr bool converts_pairs = false;
 
 }  // namespace
 

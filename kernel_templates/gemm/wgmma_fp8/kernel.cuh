@@ -62,8 +62,7 @@ static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of prom
 using Acc = f32;
 constexpr int element_bytes = 1;
 constexpr int x_mn_major = 0, y_k_major = 1;
-// As the shipped winners were measured.
-constexpr bool counters_wrap = false, converts_pairs = true;
+constexpr bool converts_pairs = true;  // as the shipped winners were measured
 // The scales of a tile's columns, of each math group.
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 
