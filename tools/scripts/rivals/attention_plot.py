@@ -10,8 +10,8 @@ import sys
 
 WIDTH, HEIGHT, LEFT, TOP, GAP = 400, 260, 56, 44, 70
 PEAK = 989  # TFLOP/s of an H200's tensor cores in bf16
-COLOURS = {"ours": "#c0392b", "cudnn": "#2471a3", "flash": "#7d8b3c", "fa3": "#7d3c98"}
-NAMES = {"ours": "autotune", "cudnn": "cuDNN", "flash": "FlashAttention-2 (torch)", "fa3": "FlashAttention-3"}
+COLOURS = {"ours": "#c0392b", "cudnn": "#2471a3", "flash": "#7d8b3c", "fa3": "#7d3c98", "triton": "#b9770e"}
+NAMES = {"ours": "autotune", "cudnn": "cuDNN", "flash": "FlashAttention-2 (torch)", "fa3": "FlashAttention-3", "triton": "Triton"}
 
 
 def text(x, y, words, anchor="middle", colour="#222"):
