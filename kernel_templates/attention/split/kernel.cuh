@@ -52,6 +52,25 @@ __device__ __forceinline__ void load_words(Words& to, const Element* from) {
     global::Load<load_hint>::run(raw, from);
     to[0] = raw.x, to[1] = raw.y, to[2] = raw.z, to[3] = raw.w;
 }
+// Otherwise the words stay as they are. A predicate: around a branch nothing could be ordered.
+__device__ __forceinline__ void load_words_if(bool is_wanted, Words& to, const Element* from) {
+#define AT_LOAD_IF(modifiers)                                                                                             \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global" modifiers ".v4.u32 {%0, %1, %2, %3}, [%4];\n}" \
+                 : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])                                                     \
+                 : "l"(from), "r"(static_cast<u32>(is_wanted)))
+    if constexpr (load_hint == global::load_default) AT_LOAD_IF("");
+    else if constexpr (load_hint == global::load_no_allocate) AT_LOAD_IF(".L1::no_allocate");
+    else AT_LOAD_IF(".L1::no_allocate.L2::256B");
+#undef AT_LOAD_IF
+}
+
+struct LoadAlways {
+    __device__ __forceinline__ void operator()(Words& to, const Element* from) const { load_words(to, from); }
+};
+struct LoadIf {
+    bool is_wanted;
+    __device__ __forceinline__ void operator()(Words& to, const Element* from) const { load_words_if(is_wanted, to, from); }
+};
 
 // Rows of a head of keys or values from this lane's columns on: the address of one takes a single wide multiplication.
 struct HeadRows {
@@ -67,12 +86,13 @@ struct HeadRows {
 struct Keys {
     Words at[2 * key_steps][pieces_d];
 
-    __device__ __forceinline__ void load(const HeadRows& k, int first, int last, int lane) {
+    template <class Load>
+    __device__ __forceinline__ void load(const Load& load, const HeadRows& k, int first, int last, int lane) {
 #pragma unroll
         for (int n = 0; n < 2 * key_steps; ++n) {
             const Element* const row = k[min(first + n * 8 + lane / 4, last)];
 #pragma unroll
-            for (int piece = 0; piece < pieces_d; ++piece) load_words(at[n][piece], row + piece * 32);
+            for (int piece = 0; piece < pieces_d; ++piece) load(at[n][piece], row + piece * 32);
         }
     }
 };
@@ -80,14 +100,15 @@ struct Keys {
 struct Values {
     Words at[key_steps][4][pieces_v];  // keys 2t, 2t + 1, 2t + 8, 2t + 9 of lane t of four
 
-    __device__ __forceinline__ void load(const HeadRows& v, int first, int last, int lane) {
+    template <class Load>
+    __device__ __forceinline__ void load(const Load& load, const HeadRows& v, int first, int last, int lane) {
 #pragma unroll
         for (int step = 0; step < key_steps; ++step) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const Element* const row = v[min(first + step * 16 + lane % 4 * 2 + i / 2 * 8 + i % 2, last)];
 #pragma unroll
-                for (int piece = 0; piece < pieces_v; ++piece) load_words(at[step][i][piece], row + piece * 64);
+                for (int piece = 0; piece < pieces_v; ++piece) load(at[step][i][piece], row + piece * 64);
             }
         }
     }
@@ -252,7 +273,7 @@ struct Meeting {
     int is_last;
 };
 
-// A part in memory: values, then peaks, then sums.
+// A part in memory: values, then peaks with sums.
 constexpr int stored_part = rows * (dv + 2);
 constexpr int parts_at_once = 16;  // that a thread reads
 
@@ -336,14 +357,14 @@ struct Joined {
         total.z = __fmaf_rn(values.z, weight, total.z);
         total.w = __fmaf_rn(values.w, weight, total.w);
     }
-    // `count` parts from `first` on, in their order. All loads are on their way before one is used: each may take as long as the
-    // keys.
-    template <class Parts>
+    // `count` parts from `first` on, at most `most`, in their order. All loads are on their way before one is used: each may take as
+    // long as the keys.
+    template <int most, class Parts>
     __device__ __forceinline__ void add_parts(const Parts& parts, int first, int count, int row, int column) {
-        float2 facts[parts_at_once];  // peaks and sums
-        float4 values[parts_at_once];
+        float2 facts[most];  // peaks and sums
+        float4 values[most];
 #pragma unroll
-        for (int i = 0; i < parts_at_once; ++i) {
+        for (int i = 0; i < most; ++i) {
             facts[i] = make_float2(attention::minus_infinity(), 0);
             values[i] = make_float4(0, 0, 0, 0);
             if (i < count) {
@@ -353,26 +374,28 @@ struct Joined {
         }
         const f32 before = peak;
 #pragma unroll
-        for (int i = 0; i < parts_at_once; ++i) peak = fmaxf(peak, facts[i].x);
+        for (int i = 0; i < most; ++i) peak = fmaxf(peak, facts[i].x);
         const f32 origin = origin_of(peak);
         const f32 factor = attention::exp2_approx(before - origin);
         sum *= factor;
         total = make_float4(total.x * factor, total.y * factor, total.z * factor, total.w * factor);
 #pragma unroll
-        for (int i = 0; i < parts_at_once; ++i) add(attention::exp2_approx(facts[i].x - origin), facts[i].y, values[i]);
+        for (int i = 0; i < most; ++i) add(attention::exp2_approx(facts[i].x - origin), facts[i].y, values[i]);
     }
 };
 
 template <class Parts>
 __device__ __forceinline__ Joined joined(const Parts& parts, int count, int row, int column) {
+    constexpr int most = Parts::at_once;
     Joined all;
 #pragma unroll 1
-    for (int first = 0; first < count; first += parts_at_once) all.add_parts(parts, first, count - first, row, column);
+    for (int first = 0; first < count; first += most) all.template add_parts<most>(parts, first, count - first, row, column);
     return all;
 }
 
 // Of a block's warps, in its shared memory.
 struct PartsOfWarps {
+    static constexpr int at_once = warps;
     const Part* parts;
     __device__ __forceinline__ float2 peak_and_sum(int warp, int row) const {
         return make_float2(parts[warp].peak[row], parts[warp].sum[row]);
@@ -382,19 +405,23 @@ struct PartsOfWarps {
     }
 };
 // Of the blocks that split the keys, in memory. Other SMs wrote them: they are read past L1.
-struct StoredParts {
+template <int most>
+struct PartsInMemory {
+    static constexpr int at_once = most;
     const f32* first;
     __device__ __forceinline__ const f32* of(int split) const { return first + static_cast<i64>(split) * stored_part; }
     __device__ __forceinline__ float2 peak_and_sum(int split, int row) const {
-        const f32* const facts = of(split) + rows * dv;
-        return make_float2(__ldcg(facts + row), __ldcg(facts + rows + row));
+        return __ldcg(reinterpret_cast<const float2*>(of(split) + rows * dv) + row);
     }
     __device__ __forceinline__ float4 values(int split, int row, int column) const {
         return __ldcg(reinterpret_cast<const float4*>(of(split) + row * dv + column));
     }
 };
+// A block of few threads has the registers to read all parts of the usual number of splits at once.
+using StoredParts = PartsInMemory<threads * resident_blocks <= 128 ? 2 * parts_at_once : parts_at_once>;
 // Of the blocks of a cluster, as they sent them: of the one quad whose row and column are asked for.
 struct ReceivedParts {
+    static constexpr int at_once = most_cluster_blocks;
     const QuadPart* of_quad;
     __device__ __forceinline__ float2 peak_and_sum(int block, int) const { return of_quad[block].peak_and_sum; }
     __device__ __forceinline__ float4 values(int block, int, int) const { return of_quad[block].values; }
@@ -421,8 +448,7 @@ __device__ __forceinline__ void join_to_memory(const PartsOfWarps& parts, const 
         const Joined all = joined(parts, warps, row, column);
         *reinterpret_cast<float4*>(stored + row * dv + column) = all.total;
         if (column != 0) continue;
-        stored[rows * dv + row] = all.peak;
-        stored[rows * dv + rows + row] = all.sum;
+        *(reinterpret_cast<float2*>(stored + rows * dv) + row) = make_float2(all.peak, all.sum);
     }
 }
 
@@ -485,6 +511,13 @@ struct Exchange {
 };
 #endif
 
+// What the counter held; behind `last` it is 0 again. What the whole block wrote before its barrier is there for who counts later.
+__device__ __forceinline__ u32 counted(u32* counter, u32 last) {
+    u32 before;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(last) : "memory");
+    return before;
+}
+
 // Blocks of one head and band of rows are neighbours: splits innermost, then bands, heads, batches.
 struct BlockPlace {
     int split, band, b, kv_head;
@@ -536,8 +569,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
                                  static_cast<u32>(v_row) * 2};
     Keys keys;
     Values values;
-    const auto load_keys = [&](int from) { keys.load(key_rows, from * tile_keys, kv_len - 1, lane); };
-    const auto load_values = [&](int from) { values.load(value_rows, from * tile_keys, kv_len - 1, lane); };
+    const int last_key = kv_len - 1;
 
     dependent_launch::let_next_grid_start();
     dependent_launch::wait_for_earlier_grids();
@@ -573,8 +605,8 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     };
     if constexpr (one_tile) {
         if (tile < end) {
-            load_keys(tile);
-            load_values(tile);
+            keys.load(LoadAlways{}, key_rows, tile * tile_keys, last_key, lane);
+            values.load(LoadAlways{}, value_rows, tile * tile_keys, last_key, lane);
             multiply_keys(scores, queries, keys);
             weigh_tile();
             state.clear_values();  // not before: keys and queries are in those registers
@@ -585,17 +617,17 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     } else {
         state.clear_values();
         if (tile < end) {
-            load_keys(tile);
-            load_values(tile);
+            keys.load(LoadAlways{}, key_rows, tile * tile_keys, last_key, lane);
+            values.load(LoadAlways{}, value_rows, tile * tile_keys, last_key, lane);
         }
         for (; tile < end; tile += stride) {
-            // The last turn reads its own tile again: nothing that is not there, and no branch around the loads.
-            const int next = tile + stride < end ? tile + stride : tile;
+            const int next = tile + stride;
+            const LoadIf load_next = {next < end};
             multiply_keys(scores, queries, keys);
-            load_keys(next);
+            keys.load(load_next, key_rows, next * tile_keys, last_key, lane);
             weigh_tile();
             multiply_values(state, weights, values);
-            load_values(next);
+            values.load(load_next, value_rows, next * tile_keys, last_key, lane);
         }
     }
     store_part(meeting.parts[warp], state, lane, count);
@@ -619,10 +651,8 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     if constexpr (join == 1) return;
     __syncthreads();
     if (threadIdx.x == 0) {
-        __threadfence();  // of what the whole block wrote before the barrier
-        const u32 others = static_cast<u32>(splits) - 1;
-        meeting.is_last = atomicInc(counters + place.line, others) == others;  // 0 again with the last: a counter cannot stick
-        __threadfence();
+        const u32 last = static_cast<u32>(splits) - 1;
+        meeting.is_last = counted(counters + place.line, last) == last;
     }
     __syncthreads();
     if (meeting.is_last != 0) join_to_output(StoredParts{of_line}, splits, output, static_cast<int>(threadIdx.x), threads);
@@ -634,6 +664,6 @@ extern "C" __global__ void __launch_bounds__(rows* dv / 4)
     const BlockPlace place = block_place(bands);
     dependent_launch::let_next_grid_start();
     dependent_launch::wait_for_earlier_grids();
-    join_to_output(StoredParts{stored + place.line * splits * stored_part}, splits, output_of(call, place),
+    join_to_output(PartsInMemory<parts_at_once>{stored + place.line * splits * stored_part}, splits, output_of(call, place),
                    static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
 }

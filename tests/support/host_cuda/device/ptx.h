@@ -108,6 +108,10 @@ inline void st_shared_b32(u32 at, u32 word) {
     *reinterpret_cast<u32*>(shared(at)) = word;
 }
 
+inline void atom_acq_rel_gpu_global_inc_u32(u32& before, void* at, u32 last) {
+    before = atomicInc(static_cast<u32*>(at), last);
+}
+
 #define HOST_CUDA_LOADS(name)                                                     \
     inline void name##_u16(u16& to, const void* from) {                           \
         to = *static_cast<const u16*>(from);                                      \
