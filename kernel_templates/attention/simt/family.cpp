@@ -100,6 +100,7 @@ std::vector<NamedConfig> named_configs(const View& view) {
         {"tiled_f32_diagonal", config_of({256, 16, 4, 4, 2, 1, 1, 0})},
         {"tiled_f32_longest_first", config_of({256, 16, 4, 4, 2, 1, 1, order})},
         {"tiled_f32_rows8", config_of({256, 16, 8, 4, 2, 2, 1, order})},
+        {"tiled_f32_rows8_rolled", config_of({256, 16, 8, 4, 2, 1, 1, order})},
     };
 }
 
