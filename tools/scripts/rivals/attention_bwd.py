@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Gradients of attention of seven problems in one process: ours, cuDNN's and FlashAttention-3's.
 
-usage: attention_bwd.py [--fa3 LIBRARY] [--turns N] [--rounds N] [--seconds S] [--strict] [--json FILE]
+usage: attention_bwd.py [--fa3 LIBRARY] [--rounds N] [--seconds S] [--strict] [--json FILE]
 
 Ours are autotune.torch's plans of attention_bwd with the winners on record, adding in any order and in the same one each time. cuDNN in any
 order is torch's; in one order it is cudnn-frontend's, where the package `cudnn` is installed. LIBRARY is made of fa3_backward_library.cu and
 FlashAttention-3. bf16, N(0,1), [batch, heads, length, size], in sets that exceed the L2 four times. A sample is a CUDA graph of calls, each
-behind a small kernel of another kind, less a graph of those alone, replayed for a tenth of a second after half of that.
+behind a small kernel of another kind, less a graph of those alone, replayed for 60 ms after half of that.
 --strict instead: forward and backward of f32 without tf32, length 8192, beside torch's efficient and plain kernels.
 """
 
@@ -27,7 +27,7 @@ from autotune.torch import _attention_bwd, _engine
 from flash_attention3 import FlashAttention3Backward
 
 STARTED = time.time()
-SAMPLE_US = 1e5
+SAMPLE_US = 6e4
 PROBLEMS = (  # batch, heads, length, size, causal
     (4, 16, 4096, 128, False),
     (4, 16, 4096, 128, True),
@@ -143,19 +143,26 @@ def contenders(fa3):
     return every
 
 
+def save(rows, path):
+    if path:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(rows, file)
+
+
 class Race:
     """The graphs of one problem."""
 
     def __init__(self, problem, fa3):
         self.problem, self.facts, self.graphs = problem, {}, {}
         batch, heads, length, size, _ = problem
-        sets = [Set(problem) for _ in range(max(2, math.ceil(FOOTPRINT / (8 * batch * heads * length * size * 2))))]
+        self.sets = sets = [Set(problem) for _ in range(max(2, math.ceil(FOOTPRINT / (8 * batch * heads * length * size * 2))))]
         self.small = torch.zeros(132 * 256, device="cuda")
         self.calls = len(sets) * max(1, math.ceil(GRAPH_US / (flops(problem) / 5e8 * len(sets))))
-        right = None
+        self.runs, right = {}, None  # graphs know addresses: what they use stays in sets and runs
         for name, make in contenders(fa3).items():
             try:
                 run, self.facts[name] = make(sets[0])
+                self.runs[name] = run
                 first = [each.clone() for each in run(sets[0])]
                 right = right or first
                 self.facts[name]["error"] = max(map(apart, first, right))
@@ -198,22 +205,24 @@ class Race:
 
 def seven(options):
     fa3 = FlashAttention3Backward(options.fa3) if options.fa3 else None
-    races = {problem: Race(problem, fa3) for problem in PROBLEMS}
-    print(f"{time.time() - STARTED:.1f} s: ready", flush=True)
-    for turn in range(options.turns):
-        for race in races.values():
-            if turn == 0 or time.time() - STARTED < options.seconds:
-                race.turn(options.rounds)
     rows = []
-    for problem, race in races.items():
+    for problem in PROBLEMS:
+        if time.time() - STARTED > options.seconds:
+            print(problem, "left out: the time is used up", flush=True)
+            continue
+        race = Race(problem, fa3)
+        race.turn(options.rounds)
         us = {name: race.us(name) for name in race.times if name != "filler"}
         rows.append({"problem": problem, "us": us, "facts": race.facts})
         print(problem, *(f"{name} {value:.1f} us {flops(problem) / value * 1e-6:.0f};" for name, value in us.items()), race.facts, flush=True)
+        print(f"{time.time() - STARTED:.1f} s", flush=True)
+        del race
+        torch.cuda.empty_cache()
+        save(rows, options.json)
     for mine, theirs in (("any", "fa3 any"), ("any", "cudnn any"), ("same bits", "fa3 same bits"), ("same bits", "cudnn same bits")):
         ratios = [row["us"][theirs] / row["us"][mine] for row in rows if mine in row["us"] and theirs in row["us"]]
         if ratios:
             print(f"{mine} against {theirs}: geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
-    return rows
 
 
 def strict(options):
@@ -222,8 +231,8 @@ def strict(options):
     rows = []
     for size in (64, 128):
         for causal in (False, True):
-            q, k, v = (torch.randn(1, 16, 8192, size, device="cuda", requires_grad=True) for _ in range(3))
-            grad = torch.randn(1, 16, 8192, size, device="cuda")
+            q, k, v = (torch.randn(1, 8, 8192, size, device="cuda", requires_grad=True) for _ in range(3))
+            grad = torch.randn(1, 8, 8192, size, device="cuda")
 
             def aten(backend):
                 with sdpa_kernel(backend):
@@ -241,22 +250,18 @@ def strict(options):
             us = {name: statistics.median(values) for name, values in times.items()}
             rows.append({"size": size, "causal": causal, "us": us, "error": error})
             print(rows[-1], flush=True)
-    return rows
+            save(rows, options.json)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fa3")
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--strict", action="store_true")
     parser.add_argument("--json")
     options = parser.parse_args()
-    rows = strict(options) if options.strict else seven(options)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file)
+    (strict if options.strict else seven)(options)
 
 
 if __name__ == "__main__":
