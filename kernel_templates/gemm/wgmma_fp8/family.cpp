@@ -32,10 +32,9 @@ std::vector<Parameter> parameters() {
                    compile,
                    "sets of registers for promoted products; 2: additions run under the next multiplications"});
     all.push_back({"stagger",
-                   {0, 1, 2, 3},
+                   {0, 1},
                    compile,
-                   "how two math groups that promote multiply: 0: as they come, 1: one later from a tile's start, 2: in turns, "
-                   "passed on when issued, 3: when done"});
+                   "1: of two math groups that promote, one multiplies while the other adds, from a tile's start"});
     all.push_back({"device_maps", {0, 1}, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one"});
     all.push_back({"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"});
     return all;

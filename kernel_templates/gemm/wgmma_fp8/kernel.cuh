@@ -29,7 +29,7 @@ constexpr int tma_store = ${tma_store};
 constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
 constexpr int product_sets = ${product_sets};    // registers for products on their way to sums in f32
-constexpr int stagger = ${stagger};  // two math groups multiply 0: as they come; 1: the second later from a tile's start; 2, 3: in turns, passed on when issued, or done
+constexpr int stagger = ${stagger};              // 1: the second math group multiplies under the first one's additions from a tile's start
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 #define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
 // ---- end of parameters ----
@@ -142,13 +142,6 @@ __device__ __forceinline__ bool barrier_is_over(u32 barrier, u32 parity) {
 __device__ __forceinline__ void arrive_at_named_barrier(int id, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
-
-// Turns of two math groups, a barrier each.
-__device__ __forceinline__ int own_group() { return uniform(threadIdx.x / 128) - 1; }
-__device__ __forceinline__ void take_turn() {
-    if constexpr (stagger >= 2) named_barrier(stagger_barrier + own_group(), math_threads);
-}
-__device__ __forceinline__ void pass_turn() { arrive_at_named_barrier(stagger_barrier + 1 - own_group(), math_threads); }
 
 // ---- the output ----
 
@@ -455,19 +448,14 @@ struct Walk {
         float products[accumulators];
         StepScales<1> factors;
         if (!is_full) barrier_wait(ring.full + stage * 8, at.parity);
-        take_turn();
         multiply_promoted(products, operands, 0);
-        if (stagger == 2) pass_turn();
         factors.read_stage(of_stage, row0, place);
 #pragma unroll
         for (int band = 1; band < bands; ++band) {
             wgmma_wait<0>();
-            if (stagger == 3) pass_turn();
             if (band == 1 && lets_other_begin) arrive_at_named_barrier(stagger_barrier, math_threads);
             factors.add(acc[band - 1], products, band - 1);
-            take_turn();
             multiply_promoted(products, operands, band);
-            if (stagger == 2) pass_turn();
             factors.read_stage(of_stage, row0 + band * 64, place);
         }
         at.next(ring.stages);
@@ -476,7 +464,6 @@ struct Walk {
         operands = Operands(ring.x(following), ring.y(following), row0);
         prepare();
         wgmma_wait<0>();
-        if (stagger == 3) pass_turn();
         if (bands == 1 && lets_other_begin) arrive_at_named_barrier(stagger_barrier, math_threads);
         let_go(stage);
         factors.add(acc[bands - 1], products, bands - 1);
@@ -494,9 +481,9 @@ struct Walk {
             return;
         }
         // Groups that begin together share the tensor cores, end together, and leave them idle while both add; the order of a tile's start lasts.
-        if (stagger == 1 && group == 1) named_barrier(stagger_barrier, math_threads);
+        if (stagger && group == 1) named_barrier(stagger_barrier, math_threads);
         Operands operands(ring.x(uniform(at.stage)), ring.y(uniform(at.stage)), row0);
-        bool is_full = false, lets_other_begin = stagger == 1 && group == 0;
+        bool is_full = false, lets_other_begin = stagger && group == 0;
 #pragma unroll 1  // of narrow tiles the compiler would make two turns, with products in flight that it has to move
         for (int left = work.steps - 1; left > 0; --left) {
             is_full = promote_stage(acc, operands, scales, place, row0, is_full, lets_other_begin, [] {});
@@ -647,7 +634,6 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
 #endif
         const Output out{c, &map_c, store_hint != 0 ? policy_evict_first : policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
-        if (stagger >= 2 && math_group == 1) pass_turn();  // the first is the first group's
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, block_scales, received,
                           exchanged};
         if constexpr (takes_whole_tiles)
