@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 #include "src/core/error.h"
@@ -26,7 +27,21 @@ struct Subject {
     jit::CompileResult compiled;
 };
 
-// Everything compiled at once on all cores, and the GPU's side of verifying; made once for all tests.
+// The numbers of the mutants whose tests the filter and the shard leave.
+std::set<std::size_t> selected() {
+    std::set<std::size_t> chosen;
+    const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+    for (int i = 0; i < all.total_test_suite_count(); ++i) {
+        const testing::TestSuite& suite = *all.GetTestSuite(i);
+        for (int j = 0; j < suite.total_test_count(); ++j) {
+            const testing::TestInfo& test = *suite.GetTestInfo(j);
+            if (test.should_run() && test.value_param() != nullptr) chosen.insert(std::stoul(test.value_param()));
+        }
+    }
+    return chosen;
+}
+
+// What the tests need compiled at once on all cores, and the GPU's side of verifying; made once for all tests.
 class Laboratory {
   public:
     Laboratory()
@@ -39,12 +54,14 @@ class Laboratory {
             subjects_.push_back(subject(mutant, true));
             subjects_.push_back(subject(mutant, false));
         }
+        const std::set<std::size_t> chosen = selected();
         std::atomic<std::size_t> next = 0;
         std::vector<std::jthread> threads;
         for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
             threads.emplace_back([&] {
                 for (std::size_t at = next++; at < subjects_.size(); at = next++)
-                    if (!subjects_[at].rendered.symbol.empty()) subjects_[at].compiled = compile(subjects_[at].rendered);
+                    if (!subjects_[at].rendered.symbol.empty() && chosen.contains(at / 2))
+                        subjects_[at].compiled = compile(subjects_[at].rendered);
             });
         }
     }
