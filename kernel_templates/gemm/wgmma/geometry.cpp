@@ -99,9 +99,10 @@ double step_clocks(const Shape& s, const Grid& grid) {
     // What adding products outside of the tensor cores takes of the issue slots: a band's warps of all math groups one after
     // another. With two sets of products it runs beside the own multiplications, with three bands or more of a tile beside other
     // bands', else half of it (4096x2112x7168 in blocks, H200, 2026-11-23: 128x192 1,090 clocks a step, 192x128 1,000, 256x128
-    // 1,170).
+    // 1,170). Ping-pong groups multiply for a tile at a time, beside nobody (128x128: 1,090).
     const double additions = s.promotes ? bands_in_tile * (static_cast<double>(s.block_n) / 2.0 + 60.0) : 0.0;
-    const double exposed = s.product_sets == 1 && bands_in_tile <= 2 ? additions / 2.0 : 0.0;
+    const double alone = s.pingpong != 0 ? 1.5 : bands_in_tile <= 2 ? 0.5 : 0.0;
+    const double exposed = s.product_sets == 1 ? additions * alone : 0.0;
     const double latency = 2190.0 + (s.sharing_blocks() > 1 ? 250.0 : 0.0);
     const double overhead = s.tma_swizzle == 32 ? 180.0 : 163.0;  // twice the loads
     return std::max(std::max({multiply, shared, l2, additions}) + overhead + exposed,
