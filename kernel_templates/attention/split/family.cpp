@@ -242,7 +242,7 @@ double unevenness(const View& view, const Config& c, const Device& device, doubl
     const double waves = blocks / (sms * resident);
     double factor = 1;
     if (waves > 1)
-        factor += 0.78 * (std::ceil(waves) / waves - 1);
+        factor += 0.3 * (std::ceil(waves) / waves - 1);
     else if (blocks > sms)
         factor += 0.07 * (std::ceil(blocks / sms) * sms / blocks - 1);
     constexpr double kPortable = 8, kSmsOfGroup = 16;  // an H200 has seven groups of at least that many
@@ -268,7 +268,11 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
                    (32.0 * real(c["warps"]) * real(std::min<std::int64_t>(registers_of(c, view) + 20, 255))));
     const double resident = std::max(real(c["resident_blocks"]), std::max(1.0, by_registers));
     const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
-    const double memory_us = bytes / bytes_per_us(view, c, device, bytes, resident) * unevenness(view, c, device, resident);
+    // A bound on registers that binds nothing makes the same kernel again: it comes later.
+    const double again = real(c["resident_blocks"]) == resident ? 1 : 1.004;
+    const double narrow = c["warps"] <= 2 && bytes > 60e6 ? 1.02 : 1;
+    const double memory_us =
+        bytes / bytes_per_us(view, c, device, bytes, resident) * unevenness(view, c, device, resident) * again * narrow;
     const double tiles = std::ceil(keys / real(c["splits"] * 16 * c["key_steps"] * c["warps"]));
     const double chain_us = tiles * std::ceil(blocks / (sms * resident)) * (bytes > 60e6 ? kTileOfStream_us : kTile_us);
     return kLaunch_us + memory_us + chain_us + join_us(c) + kWarp_us * real(c["warps"]) + kBlock_us * blocks / sms;

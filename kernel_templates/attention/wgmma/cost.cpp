@@ -42,10 +42,10 @@ double base_rate(const View& view, const Shape& s) {
 double swept_factor(const Shape& s, bool is_heavy, bool is_masked) {
     double factor = 1;
     if (s.math_groups > 1) {
-        if (s.order_groups == 1 && (!is_heavy || (s.math_groups == 3 && !is_masked))) factor *= 1.05;
+        if (s.order_groups == 1 && (!is_heavy || s.math_groups == 3)) factor *= 1.05;
         if (s.order_groups == 2)
-            factor *= s.rescale == 1 ? (is_heavy && s.math_groups == 3 ? 0.96 : 0.90) : (is_heavy ? 1.03 : 1.01);
-        if (s.order_groups == 0 && s.math_groups == 2) factor *= s.block_k > 100 ? 1.06 : 0.98;
+            factor *= s.rescale == 1 ? (is_heavy && s.math_groups == 3 ? 0.96 : 0.90) : (is_heavy ? 1.07 : 1.04);
+        if (s.order_groups == 0 && s.math_groups == 2) factor *= s.block_k > 100 ? (is_heavy ? 1.03 : 1.08) : 0.98;
     }
     if (is_heavy && s.math_groups == 3) factor *= s.overlap == 1 ? 1.03 : 0.98;
     if (is_heavy && s.q_buffers == 2) factor *= 0.92;
@@ -79,8 +79,9 @@ double rate(const View& view, const Shape& s) {
 
 // Microseconds of an SM's item of work beside its steps: the first loads, the last product, the output.
 double item_us(const Shape& s) {
+    constexpr double kGroup_us = 1.2;
     const double start = s.schedule == kBlockPerTile ? 1.2 : s.q_buffers == 2 ? 0.0 : 0.7;
-    return (1.3 + start + 0.3 * static_cast<double>(s.math_groups - 1)) / static_cast<double>(s.blocks_per_sm);
+    return (1.3 + start + kGroup_us * static_cast<double>(s.math_groups - 1)) / static_cast<double>(s.blocks_per_sm);
 }
 
 double tiles_of_keys(const View& view, const Shape& s) {
