@@ -202,7 +202,10 @@ void expect_within_limits(const LaunchPlan& plan, const Subject& subject, const 
                 EXPECT_LE(at->offset_bytes, plan.workspace_bytes) << what;
             }
             if (const auto* at = std::get_if<TensorArg>(&argument)) {
-                EXPECT_LT(at->index, static_cast<int>(subject.problem.tensors.size()));
+                ASSERT_LT(at->index, static_cast<int>(subject.problem.tensors.size()));
+                const Tensor& tensor = subject.problem.tensors[static_cast<std::size_t>(at->index)];
+                const std::size_t bytes = tensor.is_absent ? 0 : static_cast<std::size_t>(tensor.span_bytes());
+                EXPECT_LE(at->offset_bytes, bytes) << what;
             }
             if (const auto* at = std::get_if<ScalarArg>(&argument)) {
                 EXPECT_LT(at->index, static_cast<int>(subject.problem.scalars.size()));
