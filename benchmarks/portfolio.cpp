@@ -5,12 +5,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
 #include <set>
 #include <sstream>
 #include <string>
@@ -36,8 +38,9 @@ constexpr std::size_t kFewProblems = 30;  // of a class: its portfolio is filled
 
 struct Options {
     std::vector<std::string> databases, trials;
-    std::string out, dump, prune, arch = "sm_90a";
+    std::string out, dump, prune, pool, arch = "sm_90a";
     std::size_t count = 48;
+    int drawn = 0;  // problems of a class that are drawn at random and predicted
 };
 
 Options parse(int count, char** words) {
@@ -47,6 +50,8 @@ Options parse(int count, char** words) {
         {"--trials", [&](const char* word) { options.trials.emplace_back(word); }},
         {"--out", [&](const char* word) { options.out = word; }},
         {"--prune", [&](const char* word) { options.prune = word; }},
+        {"--pool", [&](const char* word) { options.pool = word; }},
+        {"--drawn", [&](const char* word) { options.drawn = std::atoi(word); }},
         {"--dump", [&](const char* word) { options.dump = word; }},
         {"--count", [&](const char* word) { options.count = std::strtoull(word, nullptr, 10); }}};
     for (int i = 1; i < count; i += 2) {
@@ -65,7 +70,7 @@ Options parse(int count, char** words) {
 struct Measured {
     Problem problem;
     std::vector<std::pair<Candidate, double>> trials;
-    std::map<std::string, double> instances;           // the best time of each that was tried
+    std::map<std::size_t, double> instances;           // the best time of each that was tried, by its number
     std::map<std::string, std::vector<double>> exact;  // by candidate
     double best_us = std::numeric_limits<double>::infinity();
 };
@@ -96,19 +101,26 @@ class Maker {
     // `left_out` plays no part, nor do instances that can do no problem of the class.
     std::vector<Candidate> choose(std::vector<const Measured*> problems, const Measured* left_out, const std::string& class_key);
     bool serves(const Candidate& candidate, const std::string& class_key) const;
-    bool serves(const std::string& instance, const std::string& class_key);
+    bool serves(std::size_t instance, const std::string& class_key);
+    std::size_t number_of(const std::string& instance, const Candidate& whole);
+    std::optional<std::size_t> known_number(const Problem& problem, const Candidate& candidate) const;
+    void draw(const std::string& class_key);
     void prune(std::ofstream& out) const;
     // Of a class, with those that serve all classes where the class has few problems.
-    std::vector<Candidate> portfolio_of(const std::vector<const Measured*>& problems, const Measured* left_out);
+    std::vector<Candidate> portfolio_of(const std::string& class_key, const std::vector<const Measured*>& problems,
+                                        const Measured* left_out);
     double regret(const Measured& at, const std::vector<Candidate>& offers) const;
     std::map<std::string, std::vector<const Measured*>> classes() const;
 
     Options options_;
     Device device_;
     Catalogue catalogue_ = Catalogue::embedded();
-    std::map<std::string, Measured> measured_;  // by problem
-    std::map<std::string, Candidate> of_instance_;
-    std::map<std::pair<std::string, std::string>, bool> serves_;  // by class and instance
+    std::map<std::string, Measured> measured_;    // by problem
+    std::map<std::string, std::size_t> numbers_;  // of instances
+    std::vector<Candidate> of_instance_;
+    std::map<std::pair<std::string, std::size_t>, bool> serves_;  // by class and instance
+    std::vector<Candidate> pool_;
+    std::map<std::string, std::vector<Measured>> drawn_;  // by class; what a portfolio is made for beside what was measured
 };
 
 // "gemm a=bf16 ... align=16,16,16", as class keys are written.
@@ -121,6 +133,16 @@ Problem Maker::problem_of_class(const std::string& class_key, const std::string&
     return catalogue_.problem(request);
 }
 
+std::size_t Maker::number_of(const std::string& instance, const Candidate& whole) {
+    const auto [entry, is_new] = numbers_.try_emplace(instance, of_instance_.size());
+    if (is_new) of_instance_.push_back(whole);
+    return entry->second;
+}
+std::optional<std::size_t> Maker::known_number(const Problem& problem, const Candidate& candidate) const {
+    const auto found = numbers_.find(instance_key(catalogue_, problem, device_, candidate));
+    return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void Maker::add(const Problem& problem, const Candidate& candidate, double us) {
     const Family* family = catalogue_.find_family(candidate.family);
     if (family == nullptr || family->refuses(problem, device_)) return;
@@ -130,10 +152,9 @@ void Maker::add(const Problem& problem, const Candidate& candidate, double us) {
     const Candidate whole{candidate.family, rules.canonical(candidate.config)};
     if (!rules.contains(whole.config)) return;  // of another state of the template
     at.trials.emplace_back(whole, us);
-    const std::string instance = candidate.family + " " + rules.compile_part(whole.config).to_string();
-    const auto [entry, is_new] = at.instances.try_emplace(instance, us);
+    const std::size_t number = number_of(candidate.family + " " + rules.compile_part(whole.config).to_string(), whole);
+    const auto [entry, is_new] = at.instances.try_emplace(number, us);
     if (!is_new) entry->second = std::min(entry->second, us);
-    of_instance_.try_emplace(instance, whole);
     at.exact[whole.to_string()].push_back(us);
     at.best_us = std::min(at.best_us, us);
 }
@@ -216,7 +237,7 @@ bool Maker::serves(const Candidate& candidate, const std::string& class_key) con
     }
     return false;
 }
-bool Maker::serves(const std::string& instance, const std::string& class_key) {
+bool Maker::serves(std::size_t instance, const std::string& class_key) {
     const auto [entry, is_new] = serves_.try_emplace({class_key, instance}, false);
     if (is_new) entry->second = serves(of_instance_.at(instance), class_key);
     return entry->second;
@@ -238,26 +259,26 @@ std::vector<Candidate> Maker::choose(std::vector<const Measured*> problems, cons
                                      const std::string& class_key) {
     std::erase(problems, left_out);
     std::vector<Candidate> chosen;
-    std::set<std::string> taken;
+    std::vector<bool> taken(of_instance_.size());
     std::vector<double> reached(problems.size(), 3.0);  // of each problem's best, by what is chosen
     while (chosen.size() < options_.count) {
-        std::map<std::string, double> gains;
+        std::vector<double> gains(of_instance_.size());
         for (std::size_t i = 0; i < problems.size(); ++i) {
             const bool is_own = problems[i]->problem.class_key() == class_key;
             for (const auto& [instance, us] : problems[i]->instances) {
                 const double ratio = us / problems[i]->best_us;
-                if (ratio >= reached[i] || taken.contains(instance) || (!is_own && !serves(instance, class_key))) continue;
+                if (ratio >= reached[i] || taken[instance] || (!is_own && !serves(instance, class_key))) continue;
                 const bool arrives = ratio <= kNearBest && reached[i] > kNearBest;
                 gains[instance] += std::log(reached[i] / ratio) + (arrives ? 0.1 : 0.0);
             }
         }
-        const auto best =
-            std::max_element(gains.begin(), gains.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-        if (best == gains.end() || best->second < 0.005) break;
-        taken.insert(best->first);
-        chosen.push_back(of_instance_.at(best->first));
+        const auto best = std::max_element(gains.begin(), gains.end());
+        if (best == gains.end() || *best < 0.005) break;
+        const auto number = static_cast<std::size_t>(best - gains.begin());
+        taken[number] = true;
+        chosen.push_back(of_instance_[number]);
         for (std::size_t i = 0; i < problems.size(); ++i) {
-            const auto tried = problems[i]->instances.find(best->first);
+            const auto tried = problems[i]->instances.find(number);
             if (tried != problems[i]->instances.end()) reached[i] = std::min(reached[i], tried->second / problems[i]->best_us);
         }
     }
@@ -269,7 +290,8 @@ double Maker::regret(const Measured& at, const std::vector<Candidate>& offers) c
     for (const auto& ranked : OfferRanking(catalogue_, at.problem, device_).best(offers, kOffersTried)) {
         if (const auto exact = at.exact.find(ranked.candidate.to_string()); exact != at.exact.end())
             return stats::median(exact->second) / at.best_us - 1;
-        const auto tried = at.instances.find(instance_key(catalogue_, at.problem, device_, ranked.candidate));
+        const auto number = known_number(at.problem, ranked.candidate);
+        const auto tried = number ? at.instances.find(*number) : at.instances.end();
         if (tried != at.instances.end()) return tried->second / at.best_us - 1;
     }
     return -1;
@@ -277,15 +299,21 @@ double Maker::regret(const Measured& at, const std::vector<Candidate>& offers) c
 
 std::map<std::string, std::vector<const Measured*>> Maker::classes() const {
     std::map<std::string, std::vector<const Measured*>> classes;
-    for (const auto& [key, at] : measured_)
-        if (at.trials.size() >= kLeastTrials) classes[at.problem.class_key()].push_back(&at);
+    for (const auto& [class_key, drawn] : drawn_) classes[class_key];
+    for (const auto& [key, at] : measured_) {
+        const std::string class_key = at.problem.class_key();
+        if (at.trials.size() >= kLeastTrials && (drawn_.empty() || drawn_.contains(class_key))) classes[class_key].push_back(&at);
+    }
     return classes;
 }
 
-std::vector<Candidate> Maker::portfolio_of(const std::vector<const Measured*>& problems, const Measured* left_out) {
-    const std::string class_key = problems.front()->problem.class_key();
-    std::vector<Candidate> chosen = choose(problems, left_out, class_key);
-    if (problems.size() >= kFewProblems) return chosen;
+std::vector<Candidate> Maker::portfolio_of(const std::string& class_key, const std::vector<const Measured*>& problems,
+                                           const Measured* left_out) {
+    std::vector<const Measured*> own = problems;
+    if (const auto drawn = drawn_.find(class_key); drawn != drawn_.end())
+        for (const Measured& each : drawn->second) own.push_back(&each);
+    std::vector<Candidate> chosen = choose(own, left_out, class_key);
+    if (own.size() >= kFewProblems) return chosen;
     std::vector<const Measured*> all;
     for (const auto& [other, each] : classes()) all.insert(all.end(), each.begin(), each.end());
     for (Candidate& each : choose(all, left_out, class_key)) {
@@ -295,6 +323,31 @@ std::vector<Candidate> Maker::portfolio_of(const std::vector<const Measured*>& p
     return chosen;
 }
 
+// Problems of the class with extents as random_gemms draws them, and what every instance of the pool is predicted to take for
+// them.
+void Maker::draw(const std::string& class_key) {
+    std::mt19937_64 random(7);
+    const bool is_aligned = class_key.ends_with("align=16,16,16");
+    const auto extent = [&](double low, double high) {
+        const double chance = static_cast<double>(random() >> 11) * 0x1p-53;
+        const auto value = static_cast<std::int64_t>(std::exp(std::log(low) + chance * std::log(high / low)));
+        return std::to_string(is_aligned ? std::max<std::int64_t>(8, value / 8 * 8) : value | 1);
+    };
+    for (int i = 0; i < options_.drawn; ++i) {
+        const std::string rows = extent(1, 16384);
+        Measured at;
+        at.problem = problem_of_class(class_key, rows + "x" + extent(64, 32768) + "x" + extent(64, 32768));
+        for (const auto& ranked : OfferRanking(catalogue_, at.problem, device_).best(pool_, pool_.size())) {
+            const std::size_t number =
+                number_of(instance_key(catalogue_, at.problem, device_, ranked.candidate), ranked.candidate);
+            const auto [entry, is_new] = at.instances.try_emplace(number, ranked.predicted_us);
+            if (!is_new) entry->second = std::min(entry->second, ranked.predicted_us);
+            at.best_us = std::min(at.best_us, ranked.predicted_us);
+        }
+        drawn_[class_key].push_back(std::move(at));
+    }
+}
+
 void Maker::run() {
     std::ofstream out(options_.out);
     if (!options_.prune.empty()) return prune(out);
@@ -302,21 +355,37 @@ void Maker::run() {
     for (const std::string& path : options_.trials) read_trials(path);
     print_errors();
     if (!options_.dump.empty()) dump();
+    if (options_.drawn > 0) {
+        std::set<std::string> known;
+        const auto fail = [](const std::string& text) { throw Error(ErrorCode::database, text); };
+        for (const db::Portfolio& each : db::read_portfolios(options_.pool, fail))
+            for (const Candidate& candidate : each.candidates)
+                if (known.insert(candidate.to_string()).second) pool_.push_back(candidate);
+        for (const Candidate& candidate : of_instance_)
+            if (known.insert(candidate.to_string()).second) pool_.push_back(candidate);
+        for (const char* const type_and_layout : {"f16 nn", "bf16 nt", "bf16 tn", "f16 tt"}) {
+            const std::string type(type_and_layout, std::strchr(type_and_layout, ' '));
+            for (const char* const beta : {"zero", "any"})
+                for (const char* const align : {"16,16,16", "2,2,2"})
+                    draw("gemm a=" + type + " b=" + type + " c=" + type + " compute=" + type +
+                         " acc=f32 layout=" + (std::strchr(type_and_layout, ' ') + 1) + " beta=" + beta + " align=" + align);
+        }
+    }
     std::printf("\n%-90s %8s %9s %8s %8s %8s\n", "class", "problems", "instances", "within3%", "regret%", "p90%");
     for (const auto& [class_key, problems] : classes()) {
-        const std::vector<Candidate> chosen = portfolio_of(problems, nullptr);
+        const std::vector<Candidate> chosen = portfolio_of(class_key, problems, nullptr);
         std::vector<double> regrets;
         int within = 0;
         for (std::size_t left_out = 0; left_out < problems.size(); ++left_out) {
             double nearest = 9;
             for (const Candidate& each : chosen) {
-                const auto tried =
-                    problems[left_out]->instances.find(instance_key(catalogue_, problems[left_out]->problem, device_, each));
+                const auto number = known_number(problems[left_out]->problem, each);
+                const auto tried = number ? problems[left_out]->instances.find(*number) : problems[left_out]->instances.end();
                 if (tried != problems[left_out]->instances.end())
                     nearest = std::min(nearest, tried->second / problems[left_out]->best_us);
             }
             within += nearest <= kNearBest ? 1 : 0;
-            const double lost = regret(*problems[left_out], portfolio_of(problems, problems[left_out]));
+            const double lost = regret(*problems[left_out], portfolio_of(class_key, problems, problems[left_out]));
             if (lost >= 0) regrets.push_back(lost);
         }
         std::sort(regrets.begin(), regrets.end());

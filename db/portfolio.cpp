@@ -7,6 +7,7 @@
 
 #include "db/record_reader.h"
 #include "db/record_writer.h"
+#include "src/core/text.h"
 
 namespace autotune::db {
 namespace {
@@ -63,9 +64,18 @@ std::string accumulator_of(const std::vector<std::string>& words) {
     return found == words.end() ? "" : *found;
 }
 
-// How data lie changes which kernels are fast; which of two types of one size they have hardly does.
-std::size_t weight_of(const std::string& word) {
-    return word.starts_with("layout=") || word.starts_with("align=") ? 6 : 1;
+// How much two words at one place of class keys have in common. How data lie changes which kernels are fast; which of two types
+// of one size they have hardly does. Of alignments it matters which tensors have rows of 16 bytes.
+std::size_t shared_by(const std::string& a, const std::string& b) {
+    if (a.starts_with("align=") && b.starts_with("align=")) {
+        const std::vector<std::string> of_a = split(a.substr(6), ','), of_b = split(b.substr(6), ',');
+        std::size_t shared = a == b ? 1 : 0;
+        for (std::size_t i = 0; i < std::min(of_a.size(), of_b.size()); ++i)
+            shared += (of_a[i] == "16") == (of_b[i] == "16") ? 2 : 0;
+        return shared;
+    }
+    if (a != b) return 0;
+    return a.starts_with("layout=") ? 6 : 1;
 }
 
 }  // namespace
@@ -107,8 +117,7 @@ const Portfolio* portfolio_for(std::span<const Portfolio> portfolios, std::strin
         if (wanted.empty() || each.op != wanted.front() || each.arch != arch) continue;
         if (accumulator_of(words) != accumulator_of(wanted)) continue;
         std::size_t shared = 0;
-        for (const std::string& word : wanted)
-            if (std::count(words.begin(), words.end(), word) > 0) shared += weight_of(word);
+        for (std::size_t i = 0; i < std::min(words.size(), wanted.size()); ++i) shared += shared_by(words[i], wanted[i]);
         if (best == nullptr || shared > most_shared) best = &each, most_shared = shared;
     }
     return best;

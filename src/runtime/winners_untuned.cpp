@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kNearLimit = 8;        // looked at
 constexpr std::size_t kNearTried = 2;        // that are legal: whether one is takes as long as everything else
 constexpr std::size_t kMostDefaults = 4096;  // remembered, at about 1 KB each
-constexpr std::size_t kUntunedTried = 2;     // of those predicted fastest: the second is for a kernel that will not compile
+constexpr std::size_t kUntunedTried = 1;     // of those predicted fastest: for one that will not compile defaults stand in
 constexpr std::size_t kRegretProblems = 12;  // of a class, left out one after the other: some milliseconds each
 constexpr std::size_t kLeastForRegret = 5;   // of which a median says something
 constexpr std::size_t kLeastTrials = 8;      // of a problem whose best is believed to be known

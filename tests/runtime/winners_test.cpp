@@ -255,6 +255,21 @@ TEST_F(PortfolioTest, OfTheMostSimilarClassServesAClassWithoutOne) {
     EXPECT_EQ(winners.untuned(half_sums, device_).front().regret, -1);  // another accumulator: nothing is said of it
 }
 
+TEST_F(PortfolioTest, OfUnalignedRowsServesOtherUnalignedRows) {
+    const auto of = [&](const char* layout, const char* align) {
+        db::Portfolio made = portfolio_;
+        made.class_key = std::string("gemm a=f16 b=f16 c=f16 compute=f16 acc=f32 layout=") + layout + " beta=zero align=" + align;
+        return made;
+    };
+    const std::vector<db::Portfolio> all = {of("nn", "16,16,16"), of("nn", "2,2,2"), of("tn", "2,4,4"), of("nn", "16,2,2")};
+    const auto chosen = [&](const char* shape) {
+        return db::portfolio_for(all, catalogue_.problem({"bgemm", shape, {{"layout", "nn"}}}).class_key(), "sm_90a");
+    };
+    EXPECT_EQ(chosen("128x256x256"), &all[0]);
+    EXPECT_EQ(chosen("128x258x258"), &all[1]);  // 4,4,4
+    EXPECT_EQ(chosen("128x250x256"), &all[3]);  // 16,4,4
+}
+
 TEST_F(PortfolioTest, WithALineThatIsNotValidIsAWarningAndTheOthers) {
     write("{\"op\":\"gemm\",\"arch\":\"sm_90a\"}");
     write("not json");

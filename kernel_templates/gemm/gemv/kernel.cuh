@@ -482,20 +482,33 @@ __device__ __forceinline__ f32 product(const Work& work, const Shape& s, int lin
     return to_f32(x) * to_f32(y);
 }
 
-// The k that 16-byte accesses do not reach.
+// The k that 16-byte accesses do not reach: fewer than eight on either side. Where rows are not aligned all are loaded before the first is
+// added; elsewhere there are seldom any, and registers are worth more.
 __device__ __forceinline__ f32 sum_edges(const Work& work, const Shape& s, int line, int column) {
+    if (work.k_low == 0 && work.k_high == s.k) return 0.0F;
+    constexpr int abreast = align_x < 16 ? groups - 1 : 1;
     f32 sum = 0.0F;
-    for (int k = 0; k < work.k_low; ++k) sum += product(work, s, line, column, k);
-    for (int k = work.k_high; k < s.k; ++k) sum += product(work, s, line, column, k);
+#pragma unroll abreast
+    for (int k = 0; k < groups - 1; ++k)
+        if (k < work.k_low) sum += product(work, s, line, column, k);
+#pragma unroll abreast
+    for (int i = 0; i < groups - 1; ++i)
+        if (work.k_high + i < s.k) sum += product(work, s, line, column, work.k_high + i);
     return sum;
 }
 
-__device__ __forceinline__ void store(const Work& work, const Shape& s, int line, int column, f32 sum) {
+__device__ __forceinline__ Out* place_in_c(const Work& work, const Shape& s, int line, int column) {
     const i64 at = work.first_line + static_cast<i64>(line) * work.line_step;
-    Out* const to = work.c + (swap_ab ? (work.first_column + column) * s.ldc + at : at * s.ldc + work.first_column + column);
-    f32 value = s.alpha * sum;
-    if (s.beta != 0.0F) value += s.beta * to_f32(*to);
-    *to = from_f32<Out>(value);
+    return work.c + (swap_ab ? (work.first_column + column) * s.ldc + at : at * s.ldc + work.first_column + column);
+}
+
+// What beta multiplies is on its way while compute() adds up the element.
+template <typename Compute>
+__device__ __forceinline__ void store(const Work& work, const Shape& s, int line, int column, const Compute& compute) {
+    Out* const to = place_in_c(work, s, line, column);
+    const f32 before = s.beta != 0.0F ? to_f32(*to) : 0.0F;
+    const f32 value = s.alpha * compute();
+    *to = from_f32<Out>(s.beta != 0.0F ? value + s.beta * before : value);
 }
 
 // Calls visit(index, line, column) for this thread's elements of the tile, neighbours in memory by neighbouring threads.
@@ -543,9 +556,11 @@ __device__ __forceinline__ void sync_cluster() {
 __device__ __forceinline__ void finish_in_cluster(const Work& work, const Shape& s, f32* mine) {
     sync_cluster();
     for_elements(work, work.part * threads + threadIdx.x, s.split_k * threads, [&](int i, int line, int column) {
-        f32 sum = 0.0F;
-        for (int part = 0; part < s.split_k; ++part) sum += load_remote(mine + i, part);
-        store(work, s, line, column, sum);
+        store(work, s, line, column, [&] {
+            f32 sum = 0.0F;
+            for (int part = 0; part < s.split_k; ++part) sum += load_remote(mine + i, part);
+            return sum;
+        });
     });
     sync_cluster();  // a block must not leave while others read its sums
 }
@@ -558,9 +573,11 @@ __device__ __forceinline__ f32* slot(f32* partial, u32 tile, const Shape& s, int
 __device__ __forceinline__ void finish_in_memory(const Work& work, const Shape& s, const f32* from, u32* counter) {
     if (!is_last(counter, s.split_k)) return;
     for_elements(work, threadIdx.x, threads, [&](int i, int line, int column) {
-        f32 sum = 0.0F;
-        for (int part = 0; part < s.split_k; ++part) sum += __ldcg(from + part * (block_lines * block_n) + i);
-        store(work, s, line, column, sum);
+        store(work, s, line, column, [&] {
+            f32 sum = 0.0F;
+            for (int part = 0; part < s.split_k; ++part) sum += __ldcg(from + part * (block_lines * block_n) + i);
+            return sum;
+        });
     });
 }
 
@@ -568,14 +585,16 @@ __device__ __forceinline__ void finish(const Work& work, const Shape& s, f32* le
     const u32 tile = (blockIdx.z * gridDim.y + blockIdx.y) * (gridDim.x / s.split_k) + blockIdx.x / s.split_k;
     f32* const mine = cluster ? left + warps_k * work.columns * sum_pitch : slot(partial, tile, s, work.part);
     for_elements(work, threadIdx.x, threads, [&](int i, int line, int column) {
-        f32 sum = collect(left, work, s, line, column);
-        if (work.part == 0) sum += sum_edges(work, s, line, column);
+        const auto part = [&] {
+            const f32 edges = work.part == 0 ? sum_edges(work, s, line, column) : 0.0F;
+            return collect(left, work, s, line, column) + edges;
+        };
         if (s.split_k == 1)
-            store(work, s, line, column, sum);
+            store(work, s, line, column, part);
         else if constexpr (cluster)
-            mine[i] = sum;
+            mine[i] = part();
         else
-            __stcg(mine + i, sum);
+            __stcg(mine + i, part());
     });
     if (s.split_k == 1) return;
     if constexpr (cluster)
@@ -586,7 +605,7 @@ __device__ __forceinline__ void finish(const Work& work, const Shape& s, f32* le
 
 // ---- before this kernel's turn in the stream ----
 
-__device__ __forceinline__ void prefetch(const In* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+__device__ __forceinline__ void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
 constexpr int sector_elements = 64;  // 128 bytes, what L2 fetches at once
 
@@ -615,6 +634,12 @@ __device__ __forceinline__ void prefetch_x(const Work& work, const Shape& s) {
     }
 }
 
+// What beta multiplies, each part of the tile a share.
+__device__ __forceinline__ void prefetch_c(const Work& work, const Shape& s) {
+    for_elements(work, work.part * threads + threadIdx.x, s.split_k * threads,
+                 [&](int, int line, int column) { prefetch(place_in_c(work, s, line, column)); });
+}
+
 // Lets the next launch be set up, and waits for what the stream holds before this one.
 __device__ __forceinline__ void take_turn(const Work& work, const Shape& s) {
     dependent_launch::let_next_grid_start();
@@ -623,6 +648,7 @@ __device__ __forceinline__ void take_turn(const Work& work, const Shape& s) {
         prefetch_y(work, s);
         prefetch_x(work, s);
     }
+    if (s.beta != 0.0F) prefetch_c(work, s);
 #endif
     dependent_launch::wait_for_earlier_grids();
 }

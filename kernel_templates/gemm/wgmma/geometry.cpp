@@ -1,6 +1,7 @@
 #include "kernel_templates/gemm/wgmma/geometry.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -81,21 +82,110 @@ namespace {
 
 constexpr double kUsableL2 = 0.6e6;  // bytes of a MiB that an operand keeps to itself
 
-// The constants below were fitted to 1,300 trials of 15 problems on an H200 (docs/results/2026-11-21-h200/wgmma_cost.md): the
-// deviation of a trial from the prediction is 10 %, and the fastest tried is among the first 40 predicted.
+// Times are clocks of an SM where no unit is named.
+struct Constants {
+    double multiply, overhead;           // of a K step: over what the tensor cores' peak says, and beside it
+    double l2_bytes, l2_bytes_of_all;    // a clock, of one SM and of all
+    double latency;                      // of a stage of the ring
+    std::array<double, 4> straddling;    // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
+                                         // M-side operand along K and along M, of the N-side operand
+    double narrow;                       // an N-side operand stored along N, in boxes of a quarter line: over whole lines
+    double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
+    double unaligned_store;              // an element of a thread that is stored alone
+    double late_span, direct_read;       // of C, that beta multiplies
+    double combine, combine_area;        // parts of a tile that meet
+    double clock, memory;                // shares of the maximum
+    double memory_us, output;            // before memory delivers; a byte of C in bytes of operands
+    double overlap;                      // exponent of the norm that adds computing and memory: 1 hides nothing
+    double reduce_us, reduced_bytes;     // of the second kernel, a microsecond
+    double pack_us, pack_share;
+    std::array<double, 3> launch_us;  // nothing fetched early; fetched; fetched beside the kernel before
+};
+// Fitted to 1,900 trials of 690 problems, of which 500 were drawn at random, in a stream on an H200: the deviation of a trial
+// from the prediction is 11 % (docs/results/2026-11-23-h200/serve.md).
+constexpr Constants kOfHalf = {.multiply = 1.448,
+                               .overhead = 103.0,
+                               .l2_bytes = 121.6,
+                               .l2_bytes_of_all = 6837.0,
+                               .latency = 1878.0,
+                               .straddling = {0.748, 0.931, 0.718, 0.71},
+                               .narrow = 0.632,
+                               .tile = 1304.0,
+                               .direct_area = 3.19,
+                               .tma_area = 16.5,
+                               .unaligned_store = 57.4,
+                               .late_span = 1119.0,
+                               .direct_read = 138.0,
+                               .combine = 9750.0,
+                               .combine_area = 2.65,
+                               .clock = 1.193,
+                               .memory = 1.175,
+                               .memory_us = 0.516,
+                               .output = 1.644,
+                               .overlap = 1.5,
+                               .reduce_us = 1.336,
+                               .reduced_bytes = 4.71e6,
+                               .pack_us = 1.5,
+                               .pack_share = 0.815,
+                               .launch_us = {2.83, 2.74, 2.0}};
+// Of fp8: 1,300 trials of 15 problems (docs/results/2026-11-21-h200/wgmma_cost.md).
+constexpr Constants kOfBytes = {.multiply = 0.875,
+                                .overhead = 163.0,
+                                .l2_bytes = 149.0,
+                                .l2_bytes_of_all = 9190.0,
+                                .latency = 2190.0,
+                                .straddling = {},
+                                .narrow = 0.0,
+                                .tile = 1780.0,
+                                .direct_area = 2.3,
+                                .tma_area = 8.0,
+                                .unaligned_store = 0.0,
+                                .late_span = 1200.0,
+                                .direct_read = 120.0,
+                                .combine = 5240.0,
+                                .combine_area = 2.6,
+                                .clock = 0.86,
+                                .memory = 0.93,
+                                .memory_us = 0.0,
+                                .output = 1.0,
+                                .overlap = 6.0,
+                                .reduce_us = 1.35,
+                                .reduced_bytes = 4.2e6,
+                                .pack_us = 2.0,
+                                .pack_share = 0.7,
+                                .launch_us = {2.6, 2.4, 2.1}};
+
+const Constants& constants(const Shape& s) {
+    return s.in_bytes == 1 ? kOfBytes : kOfHalf;
+}
+
+// Bytes of a K step that L2 delivers for both operands, rows that straddle lines counted as they cost.
+double operand_bytes(const Gemm& g, const Shape& s) {
+    const Constants& c = constants(s);
+    const bool swap = s.swap_ab != 0;
+    const bool x_along_k = swap ? g.trans_b : !g.trans_a, y_along_k = swap ? !g.trans_a : g.trans_b;
+    const auto straddles = [&](int64_t row) { return row * s.in_bytes % 128 != 0 ? 1.0 : 0.0; };
+    const int64_t rows = swap ? g.n : g.m, columns = swap ? g.m : g.n;
+    const double x_lines = 1.0 + straddles(x_along_k ? g.k : rows) * c.straddling[x_along_k ? 0 : 1];
+    double y_lines = 1.0 + straddles(y_along_k ? g.k : columns) * c.straddling[y_along_k ? 2 : 3];
+    if (!y_along_k)
+        y_lines *= 1.0 + c.narrow * (static_cast<double>(s.widest_span()) / static_cast<double>(s.span(s.block_n)) - 1.0);
+    const double x = static_cast<double>(s.block_m * s.step_bytes()) / static_cast<double>(s.cluster_n);
+    const double y = static_cast<double>(s.block_n * s.step_bytes()) / static_cast<double>(s.cluster_m);
+    return x * x_lines + y * y_lines;
+}
 
 // Clocks of one SM for one K step: what the tensor cores, shared memory and L2 take, whichever is most, or the time a stage of
 // the ring takes to come back.
-double step_clocks(const Shape& s, const Grid& grid) {
+double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
+    const Constants& c = constants(s);
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
-    const double multiply = 0.875 * mac / (4096.0 / static_cast<double>(s.in_bytes));
+    const double multiply = c.multiply * mac / (4096.0 / static_cast<double>(s.in_bytes));
     const double bands_in_tile = static_cast<double>(s.block_m) / 64.0;
     const double shared =
         bands_in_tile * (static_cast<double>(s.step_bytes()) / 32.0) * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
-    const double x = static_cast<double>(s.block_m * s.step_bytes()) / static_cast<double>(s.cluster_n);
-    const double y = static_cast<double>(s.block_n * s.step_bytes()) / static_cast<double>(s.cluster_m);
     const double busy = static_cast<double>(grid.clusters * s.cluster_blocks());
-    const double l2 = (x + y) / std::min(149.0, 9190.0 / busy);  // few busy SMs get more each
+    const double l2 = operand_bytes(g, s) / std::min(c.l2_bytes, c.l2_bytes_of_all / busy);  // few busy SMs get more each
     // What adding products outside of the tensor cores takes of the issue slots: a band's warps of all math groups one after
     // another. With two sets of products it runs beside the own multiplications, with three bands or more of a tile beside other
     // bands', else half of it (4096x2112x7168 in blocks, H200, 2026-11-23: 128x192 1,090 clocks a step, 192x128 1,000, 256x128
@@ -103,49 +193,52 @@ double step_clocks(const Shape& s, const Grid& grid) {
     const double additions = s.promotes ? bands_in_tile * (static_cast<double>(s.block_n) / 2.0 + 60.0) : 0.0;
     const double alone = s.pingpong != 0 ? 1.5 : bands_in_tile <= 2 ? 0.5 : 0.0;
     const double exposed = s.product_sets == 1 ? additions * alone : 0.0;
-    const double latency = 2190.0 + (s.sharing_blocks() > 1 ? 250.0 : 0.0);
-    const double overhead = s.tma_swizzle == 32 ? 180.0 : 163.0;  // twice the loads
+    const double latency = c.latency + (s.sharing_blocks() > 1 ? 250.0 : 0.0);
+    const double overhead = c.overhead + (s.tma_swizzle == 32 ? 17.0 : 0.0);  // twice the loads
     return std::max(std::max({multiply, shared, l2, additions}) + overhead + exposed,
                     latency / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 
-// Clocks for what beta multiplies (84 trials of 50 problems, H200, in a stream, 2026-11-23). By TMA it comes while products are
+// Clocks for what beta multiplies. By TMA it comes while products are
 // computed, to as many spans as have buffers; the others wait for a store's end. Without TMA a thread reads it, pair after
 // pair.
 double read_clocks(const Shape& s) {
     if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
     const int64_t late_spans = std::max<int64_t>(0, s.block_n / s.span_c() - s.store_buffers);
-    if (s.tma_store != 0) return 1200.0 * static_cast<double>(late_spans);
+    if (s.tma_store != 0) return constants(s).late_span * static_cast<double>(late_spans);
     const auto elements = static_cast<double>(s.bands() * s.block_n / 2);
-    return 120.0 * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
+    return constants(s).direct_read * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
 }
 
 // Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
-double tile_clocks(const Shape& s) {
-    if (s.reduce_kernel != 0) return 1780.0;  // another kernel stores C
+double tile_clocks(const Gemm& g, const Shape& s) {
+    const Constants& c = constants(s);
+    if (s.reduce_kernel != 0) return c.tile;  // another kernel stores C
+    const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes;
+    const double alone = stores_alone ? c.unaligned_store * static_cast<double>(s.bands() * s.block_n) : 0.0;
     // With one buffer each span waits for the one before: a guess, not measured.
-    const double area_per_clock = s.tma_store == 0                            ? 2.3
+    const double area_per_clock = s.tma_store == 0                            ? c.direct_area
                                   : s.store_buffers == s.block_n / s.span_c() ? 16.0
                                   : s.store_buffers == 1                      ? 6.0
-                                                                              : 8.0;
-    return 1780.0 + static_cast<double>(s.block_m * s.block_n) / area_per_clock;
+                                                                              : c.tma_area;
+    return c.tile + alone + static_cast<double>(s.block_m * s.block_n) / area_per_clock;
 }
 // Clocks to leave a part in the workspace and to add the parts, or, for a second kernel, to leave it alone.
 double combine_clocks(const Shape& s) {
     const auto area = static_cast<double>(s.block_m * s.block_n);
-    return s.reduce_kernel != 0 ? 600.0 + area / 16.0 : 5240.0 + area / 2.6;
+    return s.reduce_kernel != 0 ? 600.0 + area / 16.0 : constants(s).combine + area / constants(s).combine_area;
 }
 
-// The second kernel, if there is one: until its turn is known to have come, and what is written and read of the parts. Fitted to
-// 30,715 trials (docs/results/2026-11-22-h200).
+// The second kernel, if there is one: until its turn is known to have come, and what is written and read of the parts.
 double reduce_us(const Gemm& g, const Shape& s, const Grid& grid) {
     if (s.reduce_kernel == 0) return 0.0;
-    return 1.35 + static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes) / 4.2e6;
+    const auto bytes = static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes);
+    return constants(s).reduce_us + bytes / constants(s).reduced_bytes;
 }
 
-double clocks_of(const Shape& s, const Grid& grid) {
-    const double step = step_clocks(s, grid);
-    const double end = tile_clocks(s) + read_clocks(s);
+double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
+    const double step = step_clocks(g, s, grid);
+    const double end = tile_clocks(g, s) + read_clocks(s);
     const auto steps = static_cast<double>(grid.steps);
     const auto tiles = static_cast<double>(grid.tiles);
     const auto clusters = static_cast<double>(grid.clusters);
@@ -175,8 +268,9 @@ double streamed_again(const Gemm& g, const Shape& s, const Grid& grid, const Dev
 }
 
 double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
-    const int64_t of_c = g.m * g.n * s.out_bytes * (g.reads_c ? 2 : 1);
-    const auto once = static_cast<double>(((g.m * g.k + g.k * g.n) * s.in_bytes + of_c) * g.batch);
+    const Constants& c = constants(s);
+    const double of_c = c.output * static_cast<double>(g.m * g.n * s.out_bytes * (g.reads_c ? 2 : 1) * g.batch);
+    const double once = static_cast<double>((g.m * g.k + g.k * g.n) * s.in_bytes * g.batch) + of_c;
     const auto partial = grid.parts > 1 ? static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes) : 0.0;
     // Operands larger than the L2 are read again for each band of tiles that does not fit.
     const double wave_rows = static_cast<double>(std::max<int64_t>(1, s.group) * s.block_m * s.cluster_m);
@@ -188,14 +282,16 @@ double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& 
     const double again = std::max(0.0, std::ceil(extent / strip) - 1) * other * static_cast<double>(g.k * g.batch * s.in_bytes);
     const double fits = device.identity.l2_mib * kUsableL2 / (other * static_cast<double>(g.k * s.in_bytes));
     const double rereads = fits >= 1.0 ? 0.0 : again * (1.0 - fits);
-    return (once + partial * 0.3 + rereads * 0.5 + streamed_again(g, s, grid, device)) / (device.memory_gb_per_s * 0.93 * 1e3);
+    const double bytes = once + partial * 0.3 + rereads * 0.5 + streamed_again(g, s, grid, device);
+    return c.memory_us + bytes / (device.memory_gb_per_s * c.memory * 1e3);
 }
 
-double pack_us(const Gemm& g, const Device& device) {
-    const double bytes_per_us = device.memory_gb_per_s * 0.7 * 1e3;
+double pack_us(const Gemm& g, const Shape& s, const Device& device) {
+    const Constants& c = constants(s);
+    const double bytes_per_us = device.memory_gb_per_s * c.pack_share * 1e3;
     double us = 0;
-    if (g.align_a < 16) us += 2.0 + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
-    if (g.align_b < 16) us += 2.0 + 4.0 * static_cast<double>(g.k * g.n * g.batch) / bytes_per_us;
+    if (g.align_a < 16) us += c.pack_us + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
+    if (g.align_b < 16) us += c.pack_us + 4.0 * static_cast<double>(g.k * g.n * g.batch) / bytes_per_us;
     return us;
 }
 
@@ -214,21 +310,21 @@ double power_us(const Shape& s, const Grid& grid, const Device& device) {
     return at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2);
 }
 
-// From a kernel's turn to its first operands: 0.9 us more in a stream than after itself, by 9,000 trials of 110 problems on an
-// H200. What an early fetch saves is a guess, not measured: more where the next kernel's blocks have room beside this one's and
-// so can begin before those end.
+// From a kernel's turn to its first operands. What an early fetch saves is more where the next kernel's blocks have room beside
+// this one's and so can begin before those end.
 double launch_us(const Shape& s, const Device& device) {
     if (s.pdl == 0) return 3.7;
-    if (s.prefetch_steps == 0) return 2.6;
-    return fits_twice(s, s.stages, device) ? 2.1 : 2.4;
+    if (s.prefetch_steps == 0) return constants(s).launch_us[0];
+    return constants(s).launch_us[fits_twice(s, s.stages, device) ? 2 : 1];
 }
 
-// Little more than the larger of two times that hide each other. Roots of powers by products: a plan predicts hundreds of times.
-double sixth_norm(double a, double b) {
-    const double a3 = a * a * a, b3 = b * b * b;
-    return std::cbrt(std::sqrt(a3 * a3 + b3 * b3));
+// Norms of two times that hide each other in part. Roots of powers by products where a plan predicts hundreds of times.
+double overlapped(double a, double b, double exponent) {
+    if (exponent != 1.5) return std::pow(std::pow(a, exponent) + std::pow(b, exponent), 1.0 / exponent);
+    const double sum = a * std::sqrt(a) + b * std::sqrt(b);
+    return std::cbrt(sum * sum);
 }
-double eighth_norm(double a, double b) {
+double larger(double a, double b) {
     const double a4 = a * a * a * a, b4 = b * b * b * b;
     return std::sqrt(std::sqrt(std::sqrt(a4 * a4 + b4 * b4)));
 }
@@ -241,11 +337,11 @@ bool rereads_nothing(const Gemm& g, const Device& device) {
 
 double predict(const Gemm& g, const Shape& s, const Device& device) {
     const Grid grid(g, s, device);
-    const double compute = clocks_of(s, grid) / (device.clock_mhz * 0.86);
-    const double memory = memory_us(g, s, grid, device);
-    const double launch = launch_us(s, device);
-    const double alone = launch + sixth_norm(compute, memory) + reduce_us(g, s, grid);
-    return eighth_norm(alone, power_us(s, grid, device)) + pack_us(g, device);
+    const Constants& c = constants(s);
+    const double compute = clocks_of(g, s, grid) / (device.clock_mhz * c.clock);
+    const double running = overlapped(compute, memory_us(g, s, grid, device), c.overlap);
+    const double alone = launch_us(s, device) + running + reduce_us(g, s, grid);
+    return larger(alone, power_us(s, grid, device)) + pack_us(g, s, device);
 }
 
 }  // namespace autotune::wgmma
