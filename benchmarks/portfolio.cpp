@@ -328,15 +328,16 @@ std::vector<Candidate> Maker::portfolio_of(const std::string& class_key, const s
 void Maker::draw(const std::string& class_key) {
     std::mt19937_64 random(7);
     const bool is_aligned = class_key.ends_with("align=16,16,16");
-    const auto extent = [&](double low, double high) {
+    const auto extent = [&](double low, double high, std::int64_t unit) {
         const double chance = static_cast<double>(random() >> 11) * 0x1p-53;
         const auto value = static_cast<std::int64_t>(std::exp(std::log(low) + chance * std::log(high / low)));
-        return std::to_string(is_aligned ? std::max<std::int64_t>(8, value / 8 * 8) : value | 1);
+        return std::to_string(is_aligned ? std::max(unit, value / unit * unit) : value | 1);
     };
     for (int i = 0; i < options_.drawn; ++i) {
-        const std::string rows = extent(1, 16384);
+        const std::int64_t unit = i % 2 == 0 ? 8 : 128;  // models have round extents more often than not
+        const std::string rows = extent(1, 16384, 8), n = extent(64, 32768, unit);
         Measured at;
-        at.problem = problem_of_class(class_key, rows + "x" + extent(64, 32768) + "x" + extent(64, 32768));
+        at.problem = problem_of_class(class_key, rows + "x" + n + "x" + extent(64, 32768, unit));
         for (const auto& ranked : OfferRanking(catalogue_, at.problem, device_).best(pool_, pool_.size())) {
             const std::size_t number =
                 number_of(instance_key(catalogue_, at.problem, device_, ranked.candidate), ranked.candidate);

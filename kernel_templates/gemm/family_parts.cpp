@@ -117,6 +117,14 @@ int64_t chunk_elements(const TypedMatrix& matrix) {
 
 }  // namespace
 
+double ragged(const Gemm& g, std::int64_t tile_m, std::int64_t tile_n) {
+    const std::int64_t side = std::min(g.m, g.n), tile = g.m <= g.n ? tile_m : tile_n;
+    const std::int64_t others = ceil_div(side, tile) - 1;
+    if (others < 1) return 0.0;
+    const double lacking = 1.0 - static_cast<double>(side - others * tile) / static_cast<double>(tile);
+    return lacking / static_cast<double>(others);
+}
+
 int64_t packed_ld(const TypedMatrix& matrix) {
     return round_up(matrix.cols, chunk_elements(matrix));
 }

@@ -120,6 +120,10 @@ class DefaultChoice {
     double best_us_ = std::numeric_limits<double>::infinity();
 };
 
+// What the last of several tiles along C's shorter side lacks of its rows, for each of the others: blocks that have little to
+// load run ahead of those that share the longer operand with them. 0 where there is one tile.
+double ragged(const Gemm& g, std::int64_t tile_m, std::int64_t tile_n);
+
 // The copy of a matrix with rows padded to whole chunks: its leading dimension in elements, and its size.
 std::int64_t packed_ld(const TypedMatrix& matrix);
 std::int64_t packed_bytes(const TypedMatrix& matrix);

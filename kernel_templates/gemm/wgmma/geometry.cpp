@@ -98,36 +98,38 @@ struct Constants {
     double memory_us, output;            // before memory delivers; a byte of C in bytes of operands
     double overlap;                      // exponent of the norm that adds computing and memory: 1 hides nothing
     double reduce_us, reduced_bytes;     // of the second kernel, a microsecond
+    double ragged;                       // of the larger operand that is read again where a last tile has no rows
     double pack_us, pack_share;
     std::array<double, 3> launch_us;  // nothing fetched early; fetched; fetched beside the kernel before
 };
-// Fitted to 1,900 trials of 690 problems, of which 500 were drawn at random, in a stream on an H200: the deviation of a trial
-// from the prediction is 11 % (docs/results/2026-11-23-h200/serve.md).
-constexpr Constants kOfHalf = {.multiply = 1.448,
-                               .overhead = 103.0,
-                               .l2_bytes = 121.6,
-                               .l2_bytes_of_all = 6837.0,
-                               .latency = 1878.0,
-                               .straddling = {0.748, 0.931, 0.718, 0.71},
-                               .narrow = 0.632,
-                               .tile = 1304.0,
-                               .direct_area = 3.19,
-                               .tma_area = 16.5,
-                               .unaligned_store = 57.4,
-                               .late_span = 1119.0,
-                               .direct_read = 138.0,
-                               .combine = 9750.0,
-                               .combine_area = 2.65,
-                               .clock = 1.193,
-                               .memory = 1.175,
-                               .memory_us = 0.516,
-                               .output = 1.644,
+// Fitted to 3,150 trials of 890 problems, of which 700 were drawn at random, in a stream on an H200: the deviation of a trial
+// from the prediction is 9 % (docs/results/2026-11-23-h200/serve.md).
+constexpr Constants kOfHalf = {.multiply = 1.824,
+                               .overhead = 54.0,
+                               .l2_bytes = 102.0,
+                               .l2_bytes_of_all = 6264.0,
+                               .latency = 2020.0,
+                               .straddling = {1.036, 1.196, 0.961, 0.882},
+                               .narrow = 0.66,
+                               .tile = 1297.0,
+                               .direct_area = 4.31,
+                               .tma_area = 19.4,
+                               .unaligned_store = 84.0,
+                               .late_span = 1168.0,
+                               .direct_read = 137.0,
+                               .combine = 12070.0,
+                               .combine_area = 2.84,
+                               .clock = 1.39,
+                               .memory = 1.141,
+                               .memory_us = 0.767,
+                               .output = 1.697,
                                .overlap = 1.5,
-                               .reduce_us = 1.336,
-                               .reduced_bytes = 4.71e6,
-                               .pack_us = 1.5,
-                               .pack_share = 0.815,
-                               .launch_us = {2.83, 2.74, 2.0}};
+                               .reduce_us = 1.434,
+                               .reduced_bytes = 5.42e6,
+                               .ragged = 0.13,
+                               .pack_us = 1.48,
+                               .pack_share = 0.838,
+                               .launch_us = {2.73, 2.7, 1.97}};
 // Of fp8: 1,300 trials of 15 problems (docs/results/2026-11-21-h200/wgmma_cost.md).
 constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .overhead = 163.0,
@@ -151,6 +153,7 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .overlap = 6.0,
                                 .reduce_us = 1.35,
                                 .reduced_bytes = 4.2e6,
+                                .ragged = 0.0,
                                 .pack_us = 2.0,
                                 .pack_share = 0.7,
                                 .launch_us = {2.6, 2.4, 2.1}};
@@ -168,8 +171,7 @@ double operand_bytes(const Gemm& g, const Shape& s) {
     const int64_t rows = swap ? g.n : g.m, columns = swap ? g.m : g.n;
     const double x_lines = 1.0 + straddles(x_along_k ? g.k : rows) * c.straddling[x_along_k ? 0 : 1];
     double y_lines = 1.0 + straddles(y_along_k ? g.k : columns) * c.straddling[y_along_k ? 2 : 3];
-    if (!y_along_k)
-        y_lines *= 1.0 + c.narrow * (static_cast<double>(s.widest_span()) / static_cast<double>(s.span(s.block_n)) - 1.0);
+    if (!y_along_k) y_lines *= 1.0 + c.narrow * (128.0 / static_cast<double>(s.in_bytes * s.span(s.block_n)) - 1.0);
     const double x = static_cast<double>(s.block_m * s.step_bytes()) / static_cast<double>(s.cluster_n);
     const double y = static_cast<double>(s.block_n * s.step_bytes()) / static_cast<double>(s.cluster_m);
     return x * x_lines + y * y_lines;
@@ -282,8 +284,10 @@ double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& 
     const double again = std::max(0.0, std::ceil(extent / strip) - 1) * other * static_cast<double>(g.k * g.batch * s.in_bytes);
     const double fits = device.identity.l2_mib * kUsableL2 / (other * static_cast<double>(g.k * s.in_bytes));
     const double rereads = fits >= 1.0 ? 0.0 : again * (1.0 - fits);
-    const double bytes = once + partial * 0.3 + rereads * 0.5 + streamed_again(g, s, grid, device);
-    return c.memory_us + bytes / (device.memory_gb_per_s * c.memory * 1e3);
+    const double bytes = once + partial * 0.3 + rereads * 0.48 + streamed_again(g, s, grid, device);
+    const double last = gemm::ragged(g, s.swap_ab != 0 ? s.block_n : s.block_m, s.swap_ab != 0 ? s.block_m : s.block_n);
+    const double read_again = c.ragged * last * static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * s.in_bytes);
+    return c.memory_us + (bytes / c.memory + read_again / 0.9) / (device.memory_gb_per_s * 1e3);
 }
 
 double pack_us(const Gemm& g, const Shape& s, const Device& device) {

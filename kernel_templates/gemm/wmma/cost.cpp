@@ -17,7 +17,7 @@ double wmma_share(int cc) {
 }
 
 double copy_penalty(int access_bytes) {
-    return access_bytes == 16 ? 1.0 : access_bytes == 8 ? 2.0 : access_bytes == 4 ? 3.4 : 9.0;
+    return access_bytes == 16 ? 1.0 : access_bytes == 8 ? 2.0 : access_bytes == 4 ? 3.4 : 8.8;
 }
 
 // Cycles of one SM for a block's k16 step when nothing waits: tensor cores, shared memory, L2.
@@ -40,7 +40,7 @@ double tile_cycles(const Gemm& g, const Shape& s, const Device& device, double r
     const double warps = resident * static_cast<double>(s.warps());
     const double busy = step_cycles(g, s, device) * static_cast<double>(s.block_k) / 16.0 * (warps < 4 ? 4.0 / warps : 1.0);
     const double meeting = 220.0 / std::sqrt(resident);
-    const double latency = 814.0 / resident;
+    const double latency = 665.0 / resident;
     if (s.stages == 1) return busy + 2 * meeting + latency;
     return std::max(busy + meeting, latency / static_cast<double>(s.stages - 1)) + (s.stages == 2 ? 0.3 * latency : 0.0);
 }
@@ -54,23 +54,23 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     const double rounds = std::ceil(blocks / sms);
     const double resident = std::min(static_cast<double>(blocks_per_sm(g, s, device.limits)), rounds);
     const double loop = tile_cycles(g, s, device, resident) * static_cast<double>(ceil_div(std::max<int64_t>(1, g.k), s.block_k));
-    // C leaves element by element where it is not aligned, and is read one after the other where beta multiplies it (90 trials of
-    // 70 problems, most of them drawn at random, in a stream on an H200; the deviation is 18 %).
-    const double of_c = (g.reads_c ? 6.1 : 1.0) * (g.align_c < gemm::kChunkBytes ? 1.9 : 1.0);
-    const double ends = 993.0 + of_c * static_cast<double>(s.block_m * s.block_n) / 5.04;
-    const double compute_us = (rounds * loop + ends * (resident > 1 ? 1.0 + 0.56 * (rounds - 1) : rounds)) / cycles_per_us;
+    // C leaves element by element where it is not aligned, and is read one after the other where beta multiplies it (110 trials
+    // of 70 problems, most of them drawn at random, in a stream on an H200; the deviation is 18 %).
+    const double of_c = (g.reads_c ? 5.6 : 1.0) * (g.align_c < gemm::kChunkBytes ? 2.3 : 1.0);
+    const double ends = 823.0 + of_c * static_cast<double>(s.block_m * s.block_n) / 4.64;
+    const double compute_us = (rounds * loop + ends * (resident > 1 ? 1.0 + 0.57 * (rounds - 1) : rounds)) / cycles_per_us;
 
     const double operands = static_cast<double>((g.m + g.n) * g.k * g.batch) * kElementBytes;
     const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
     const bool outgrows_l2 = operands > device.identity.l2_mib * 0.5e6;
     const double rereads = outgrows_l2 && s.swizzle_stride == 0 ? 2.0 : 1.0;
-    const double memory_us = (operands * rereads + output) / (device.memory_gb_per_s * 0.93 * 1e3);
+    const double memory_us = (operands * rereads + output) / (device.memory_gb_per_s * 0.98 * 1e3);
     // What the model thinks as good as the plain choice differs by chance; that it ranks behind leaves room for other tiles.
     const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.02 : 1.0;
     const double shape = s.wmma_m != 16 ? 1.01 : 1.0;
     const double unaligned =
-        std::min(g.align_a, g.align_b) < gemm::kChunkBytes ? 1.4 : 1.0;  // elements that are copied one by one
-    return 1.47 + panel * shape * unaligned * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6);
+        std::min(g.align_a, g.align_b) < gemm::kChunkBytes ? 1.27 : 1.0;  // elements that are copied one by one
+    return 1.58 + panel * shape * unaligned * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6);
 }
 
 }  // namespace autotune::wmma
