@@ -482,11 +482,11 @@ __device__ __forceinline__ f32 product(const Work& work, const Shape& s, int lin
     return to_f32(x) * to_f32(y);
 }
 
-// The k that 16-byte accesses do not reach: fewer than eight on either side. Where rows are not aligned all are loaded before the first is
-// added; elsewhere there are seldom any, and registers are worth more.
+// The k that 16-byte accesses do not reach: fewer than eight on either side. Where rows are not aligned two are loaded before the first is
+// added (all at once, some instances spill); elsewhere there are seldom any.
 __device__ __forceinline__ f32 sum_edges(const Work& work, const Shape& s, int line, int column) {
     if (work.k_low == 0 && work.k_high == s.k) return 0.0F;
-    constexpr int abreast = align_x < 16 ? groups - 1 : 1;
+    constexpr int abreast = align_x < 16 ? 2 : 1;
     f32 sum = 0.0F;
 #pragma unroll abreast
     for (int k = 0; k < groups - 1; ++k)
