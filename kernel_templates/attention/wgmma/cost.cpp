@@ -28,6 +28,11 @@ int64_t groups_of_sm(const Shape& s) {
     return s.producer == 1 ? s.math_groups : std::clamp<int64_t>(s.blocks_per_sm - 1, 1, 2);
 }
 
+// Products take longer than the softmax.
+bool is_heavy(const View& view) {
+    return padded(view.d) + padded(view.dv) > 160;
+}
+
 double base_rate(const View& view, const Shape& s) {
     const double weight = static_cast<double>(padded(view.d) + padded(view.dv)) / 128;  // 1 for 64 columns
     const auto& of_groups = kRate.at(static_cast<std::size_t>(groups_of_sm(s) - 1));
@@ -39,49 +44,48 @@ double base_rate(const View& view, const Shape& s) {
 
 // What a regression over 200 more timings of twelve problems (16,384 tokens of 16 heads, lengths from 1024 to 16384) found on
 // top: by turns and lazy corrections, Q buffers and schedules.
-double swept_factor(const Shape& s, bool is_heavy, bool is_masked) {
-    double factor = 1;
+double swept_factor(const Shape& s, bool heavy, bool is_masked) {
+    double factor = s.math_groups == 1 && !heavy ? 0.93 : 1;
     if (s.math_groups > 1) {
-        if (s.order_groups == 1 && (!is_heavy || s.math_groups == 3)) factor *= 1.05;
-        if (s.order_groups == 2)
-            factor *= s.rescale == 1 ? (is_heavy && s.math_groups == 3 ? 0.96 : 0.90) : (is_heavy ? 1.07 : 1.04);
-        if (s.order_groups == 0 && s.math_groups == 2) factor *= s.block_k > 100 ? (is_heavy ? 1.03 : 1.08) : 0.98;
+        if (s.order_groups == 1 && (!heavy || s.math_groups == 3)) factor *= 1.05;
+        if (s.order_groups == 2) factor *= s.rescale == 1 ? (heavy && s.math_groups == 3 ? 0.96 : 0.90) : (heavy ? 1.07 : 1.04);
+        if (s.order_groups == 0 && s.math_groups == 2) factor *= s.block_k > 100 ? (heavy ? 1.03 : 1.08) : 0.98;
     }
-    if (is_heavy && s.math_groups == 3) factor *= s.overlap == 1 ? 1.03 : 0.98;
-    if (is_heavy && s.q_buffers == 2) factor *= 0.92;
+    if (heavy && s.math_groups == 3) factor *= s.overlap == 1 ? 1.03 : 0.98;
+    if (heavy && s.q_buffers == 2) factor *= 0.92;
     if (s.split_waves > 0) return factor;
-    if (s.schedule == kBlockPerTile) factor *= is_heavy ? 0.88 : 0.93;
-    if (s.schedule == kDealtOut && is_masked) factor *= is_heavy ? 0.94 : 0.87;
+    if (s.schedule == kBlockPerTile) factor *= heavy ? 0.88 : 0.93;
+    if (s.schedule == kDealtOut && is_masked) factor *= heavy ? 0.94 : 0.87;
     return factor;
 }
 
 double rate(const View& view, const Shape& s) {
     const auto keys = static_cast<double>(s.block_k);
-    const bool is_heavy = padded(view.d) + padded(view.dv) > 160;  // products take longer than the softmax
+    const bool heavy = is_heavy(view);
     double rate = base_rate(view, s);
-    if (s.math_groups == 2 && is_heavy) {
+    if (s.math_groups == 2 && heavy) {
         if (s.order_groups == 1) rate *= 0.93 * std::pow(keys / 128, 0.12);
         if (s.order_groups == 0) rate *= 0.97 * std::pow(keys / 128, 0.05);
         if (s.order_groups == 2) rate *= std::pow(std::min(keys, 128.0) / 128, 0.12);
         if (s.order_groups != 2 && s.rescale == 1) rate *= 1.03;
         if (s.order_groups == 1 && s.schedule == kDealtOut) rate *= 0.97;
     } else {
-        rate *= std::pow(std::min(keys, is_heavy ? 80.0 : 112.0) / (is_heavy ? 80.0 : 112.0), is_heavy ? 0.35 : 0.12);
+        rate *= std::pow(std::min(keys, heavy ? 80.0 : 112.0) / (heavy ? 80.0 : 112.0), heavy ? 0.35 : 0.12);
         if (s.math_groups > 1 && s.order_groups == 0) rate *= 0.99;
-        if (is_heavy && s.rescale == 0) rate *= 0.93;
+        if (heavy && s.rescale == 0) rate *= 0.93;
     }
-    rate *= swept_factor(s, is_heavy, view.is_masked());
-    if (s.overlap == 0) rate *= is_heavy ? (s.math_groups == 3 ? 1.0 : 0.97) : 0.91;
+    rate *= swept_factor(s, heavy, view.is_masked());
+    if (s.overlap == 0) rate *= heavy ? (s.math_groups == 3 ? 1.0 : 0.97) : 0.91;
     if (s.math_groups == 1 && s.blocks_per_sm == 1) rate *= 0.6;
     if (s.stages > 2) rate *= 1.002;
     return rate;
 }
 
 // Microseconds of an SM's item of work beside its steps: the first loads, the last product, the output.
-double item_us(const Shape& s) {
-    constexpr double kGroup_us = 1.2;
+double item_us(const View& view, const Shape& s) {
+    const double group_us = is_heavy(view) ? 1.2 : 0.2;
     const double start = s.schedule == kBlockPerTile ? 1.2 : s.q_buffers == 2 ? 0.0 : 0.7;
-    return (1.3 + start + kGroup_us * static_cast<double>(s.math_groups - 1)) / static_cast<double>(s.blocks_per_sm);
+    return (1.3 + start + group_us * static_cast<double>(s.math_groups - 1)) / static_cast<double>(s.blocks_per_sm);
 }
 
 double tiles_of_keys(const View& view, const Shape& s) {
@@ -103,16 +107,17 @@ double predict(const View& view, const Shape& s, double key_tiles, const Device&
     if (grid.most_steps > 0) {
         // Parts of nearly equal length, then their sum.
         const double part = static_cast<double>(grid.most_steps) * step_us;
-        time = key_tiles * step_us / room + 0.12 * part + items / sms * item_us(s) * 1.6 + 2.5 + 0.02 * items;
+        time = key_tiles * step_us / room + 0.12 * part + items / sms * item_us(view, s) * 1.6 + 2.5 + 0.02 * items;
     } else if (view.band.has_high && !view.band.has_low) {
         const double longest = 2 * steps * step_us;
         const double heads = static_cast<double>(grid.heads_at_once) / static_cast<double>(view.group());
         double unbalanced = 0.6;
         if (s.tile_order == kLongestFirst) unbalanced = 0.04 + 0.45 / heads + (s.schedule == kDealtOut ? 0.15 : 0.0);
-        time = std::max(longest, key_tiles * step_us / room + std::min(unbalanced, 0.6) * longest) + items / sms * item_us(s);
+        time =
+            std::max(longest, key_tiles * step_us / room + std::min(unbalanced, 0.6) * longest) + items / sms * item_us(view, s);
     } else {
         const double waves = std::ceil(tiles / room);
-        time = waves * (steps * step_us + item_us(s) * static_cast<double>(s.blocks_per_sm) * 0.3) + 1.5;
+        time = waves * (steps * step_us + item_us(view, s) * static_cast<double>(s.blocks_per_sm) * 0.3) + 1.5;
     }
     // Heads whose keys and values fall out of L2 are read from memory by every tile.
     const double kv_bytes = static_cast<double>(view.kv_len * (view.d + view.dv) * view.element_bytes);
