@@ -31,7 +31,7 @@ constexpr std::array<std::int64_t, 12> kPivots = {1, 4, 16, 32, 64, 128, 256, 51
 // 6 % at most instead of 36 %.
 constexpr std::array<std::int64_t, 21> kBetween = {768,  1536, 3072, 6144, 384, 192, 96,   48,   640, 1280, 2560,
                                                    5120, 896,  1792, 288,  144, 576, 1152, 2304, 72,  24};
-constexpr std::size_t kDefaultsEvery = 3;  // pivots whose defaults are offered beside the portfolio
+constexpr std::size_t kDefaultsEvery = 3;  // pivots whose defaults are offered beside a portfolio of the problem's class
 
 // The next number of four binary digits and zeros: 129 becomes 144.
 std::int64_t rounded_up(std::int64_t value) {
@@ -176,9 +176,11 @@ std::vector<Found> Winners::serving_set(const Problem& problem, const Device& de
     }
     std::vector<Found> offers = portfolio_offers(problem, device);
     if (offers.empty()) return {};
-    // A portfolio rests on the problems that were tuned: what is unlike them, the families' own defaults may do better.
+    // A portfolio rests on the problems that were tuned: what is unlike them, the families' own defaults may do better. One of
+    // another class may hold nothing that serves this problem, and a default serves few extents beside its own.
     const double regret = offers.front().regret;
-    for (std::size_t i = 0; i < pivots.size(); i += kDefaultsEvery) {
+    const std::size_t every = regret >= 0 ? kDefaultsEvery : 1;
+    for (std::size_t i = 0; i < pivots.size(); i += every) {
         for (Found& each : ranked_defaults(catalogue_, with_first_extent(problem, pivots[i]), device).candidates) {
             each.regret = regret;
             offers.push_back(std::move(each));

@@ -416,6 +416,21 @@ TEST_F(PortfolioTest, OfAnotherClassLeavesASingleRowToGemv) {
     EXPECT_EQ(found.front().candidate.family, "gemm/gemv");
 }
 
+// Of a borrowed portfolio no kernel may serve, and a default for 32 or 256 rows need not be legal for 64: each pivot has its own.
+TEST_F(PortfolioTest, OfAnotherClassLeavesEveryPivotItsDefaults) {
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    for (const char* shape : {"64x4096x14336", "128x4096x14336", "512x4096x14336"}) {
+        const Problem wanted = catalogue_.problem({"fp8gemm", shape, {{"scale", "block"}}});
+        const auto predicted_us = [&](const std::vector<Found>& found) {
+            const Candidate& chosen = found.at(0).candidate;
+            return *catalogue_.find_family(chosen.family)->predict_us(wanted, chosen.config, device_);
+        };
+        EXPECT_LT(predicted_us(winners.untuned(wanted, device_)), 1.05 * predicted_us(winners.defaults(wanted, device_)))
+            << shape;
+    }
+}
+
 TEST_F(WinnersTest, WriteMissesInBatchesBeforeTheEnd) {
     settings_.record_misses = true;
     Log log(settings_);
