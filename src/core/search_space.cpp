@@ -1,6 +1,7 @@
 #include "src/core/search_space.h"
 
 #include <algorithm>
+#include <random>
 
 #include "src/core/space_walk.h"
 
@@ -99,6 +100,36 @@ std::vector<Config> SearchSpace::enumerate(const Config& pins, std::size_t limit
         configs.push_back(walk.config_at(positions));
         return configs.size() < limit;
     });
+    return configs;
+}
+
+// Algorithm S (Knuth, The Art of Computer Programming, volume 2): a config is taken with the share of those still wanted in
+// those still to come, so that the sample is in order.
+std::vector<Config> SearchSpace::sample(const Config& pins, std::size_t limit) const {
+    std::vector<Config> configs = enumerate(pins, limit + 1);
+    if (configs.size() <= limit) return configs;
+    configs.clear();
+    SpaceWalk walk(*this, pins);
+    std::uint64_t to_come = 0;
+    walk.visit_legal([&](const std::vector<std::size_t>&) {
+        ++to_come;
+        return true;
+    });
+    std::mt19937_64 random(limit);
+    walk.visit_legal([&](const std::vector<std::size_t>& positions) {
+        if (random() % to_come < limit - configs.size()) configs.push_back(walk.config_at(positions));
+        --to_come;
+        return configs.size() < limit;
+    });
+    const auto add = [&](const Config& wanted) {
+        const auto is_as_pinned = [&](const auto& pin) { return wanted.find(pin.first) == pin.second; };
+        if (!contains(wanted) || !std::all_of(pins.values().begin(), pins.values().end(), is_as_pinned)) return;
+        const Config config = canonical(wanted);
+        const auto at = std::lower_bound(configs.begin(), configs.end(), config);
+        if (at == configs.end() || *at != config) configs.insert(at, config);
+    };
+    add(default_config);
+    for (const NamedConfig& each : named) add(each.config);
     return configs;
 }
 

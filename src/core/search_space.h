@@ -64,6 +64,9 @@ class SearchSpace {
     // All legal configs in lexicographic order of parameter positions. `pins` fixes parameters to one value.
     // Stops after `limit` results.
     std::vector<Config> enumerate(const Config& pins = {}, std::size_t limit = SIZE_MAX) const;
+    // As enumerate(), but where more than `limit` configs are legal a sample of so many from the whole space, the same every
+    // time, with the default and the legal named configs beside it. REQUIRES: the values of each parameter are ascending.
+    std::vector<Config> sample(const Config& pins, std::size_t limit) const;
     SpaceCount count() const;
 
     // Legal configs that differ from `config` in one parameter (all its values), or in two adjacent steps of compile parameters

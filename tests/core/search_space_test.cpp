@@ -78,6 +78,35 @@ TEST(SearchSpace, EnumerateKeepsPinsAndStopsAtTheLimit) {
     EXPECT_TRUE(space.enumerate({}, 0).empty());
 }
 
+TEST(SearchSpace, ASampleIsFromTheWholeSpaceAndInOrder) {
+    SearchSpace space = wide(8);  // 7.8 million points less those where i is above j
+    space.default_config = space.enumerate({}, 1).front();
+    space.named = {
+        {"last",
+         space.canonical({{"a", 5}, {"b", 5}, {"c", 5}, {"d", 5}, {"e", 5}, {"f", 5}, {"g", 5}, {"h", 5}, {"i", 5}, {"j", 5}})}};
+    const std::vector<Config> some = space.sample({{"a", 3}, {"b", 2}}, 1000);
+    ASSERT_EQ(some.size(), 1000U) << "neither default nor named config is as pinned";
+    EXPECT_TRUE(std::is_sorted(some.begin(), some.end()));
+    EXPECT_EQ(std::adjacent_find(some.begin(), some.end()), some.end());
+    EXPECT_EQ(some, space.sample({{"a", 3}, {"b", 2}}, 1000));
+    for (const std::int64_t value : {1, 2, 3, 4, 5}) {
+        const auto has = [&](const Config& config) { return config["c"] == value; };
+        EXPECT_NEAR(static_cast<double>(std::count_if(some.begin(), some.end(), has)), 200, 60) << "c=" << value;
+    }
+    for (const Config& config : some) EXPECT_TRUE(space.contains(config)) << config.to_string();
+    const std::vector<Config> open = space.sample({}, 10);
+    EXPECT_THAT(open, ::testing::SizeIs(::testing::AllOf(::testing::Ge(11U), ::testing::Le(12U))));
+    EXPECT_EQ(open.front(), space.default_config);
+    EXPECT_EQ(open.back(), space.named[0].config);
+}
+
+TEST(SearchSpace, ASampleOfASmallSpaceIsAllOfIt) {
+    const SearchSpace space = tiles();
+    const std::vector<Config> all = space.enumerate();
+    EXPECT_EQ(space.sample({}, all.size()), all);
+    EXPECT_TRUE(space.sample({{"warps", 4}}, 10).empty());
+}
+
 TEST(SpreadConfigs, LieAtEqualDistancesInTheOrderOfEnumeration) {
     const std::vector<Config> all = tiles().enumerate();
     EXPECT_EQ(test::spread_configs(tiles(), 3), (std::vector<Config>{all[0], all[4], all[8], all[12]}));

@@ -31,7 +31,7 @@ std::vector<const Family*> chosen_families(const Catalogue& catalogue, const Pro
 }
 
 std::vector<Config> points_of(const SearchSpace& space, const Choice& choice) {
-    if (choice.named.empty()) return space.enumerate(choice.pins, Candidates::kMostPointsPerFamily);
+    if (choice.named.empty()) return space.sample(choice.pins, Candidates::kMostPointsPerFamily);
     std::vector<Config> points;
     for (const NamedConfig& named : space.named) {
         if (named.name != choice.named) continue;
@@ -141,7 +141,7 @@ Candidate Candidates::at(std::size_t point) const {
     return {std::string(part.family->name()), part.points[point - part.first]};
 }
 
-// Enumeration is in ascending order of values, and a config compares by its values in declared order: a binary search finds it.
+// Points are in ascending order of values, and a config compares by its values in declared order: a binary search finds it.
 std::optional<std::size_t> Candidates::find(const Candidate& candidate) const {
     const Part* in = part(candidate.family);
     if (in == nullptr) return std::nullopt;

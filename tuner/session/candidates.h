@@ -23,8 +23,7 @@ class Candidates {
         Predictor predictor;
     };
 
-    // A space is listed up to here, in the order of its first parameter: a family with more legal points would lose the last
-    // values.
+    // Of a family with more legal points a sample of so many is searched.
     static constexpr std::size_t kMostPointsPerFamily = 200'000;
 
     // Throws Error{usage} for an unknown family, parameter, value or named config, listing the known ones; Error{no_valid_config}

@@ -78,6 +78,21 @@ TEST(SearchSpaces, OfGemmAreListedToTheEnd) {
     }
 }
 
+// Of a space that is too large to be listed nothing is left out for its place: the last values of the first parameter once were.
+TEST(SearchSpaces, TooLargeToBeListedAreSampledToTheEnd) {
+    const auto catalogue = Catalogue::embedded();
+    const Device device = *reference_device("sm_90a");
+    const Problem problem = catalogue.problem({.op = "softmax", .shape = "8192x8192", .options = {}});
+    const Candidates candidates(catalogue, problem, device, {});
+    const Candidates::Part& rows = *candidates.part("softmax/rows");
+    ASSERT_GT(rows.space.count().legal, Candidates::kMostPointsPerFamily);
+    EXPECT_GE(rows.points.size(), Candidates::kMostPointsPerFamily);
+    const Parameter& first = rows.space.parameters.front();
+    EXPECT_EQ(rows.points.back()[first.name], rows.space.enumerate({{first.name, first.values.back()}}, 1).at(0)[first.name]);
+    EXPECT_TRUE(candidates.find({"softmax/rows", rows.space.default_config}));
+    for (const NamedConfig& each : rows.space.named) EXPECT_TRUE(candidates.find({"softmax/rows", each.config})) << each.name;
+}
+
 TEST_F(SearchSeeds, HoldWhatTheCostModelsSayIsBest) {
     std::size_t best = 0;
     for (std::size_t point = 0; point < candidates_.size(); ++point) {
