@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "src/core/space_walk.h"
 
@@ -103,24 +104,25 @@ std::vector<Config> SearchSpace::enumerate(const Config& pins, std::size_t limit
     return configs;
 }
 
-// Algorithm S (Knuth, The Art of Computer Programming, volume 2): a config is taken with the share of those still wanted in
-// those still to come, so that the sample is in order.
+// Algorithm R (Vitter, 1985), in one walk: the n-th config takes a random place of n, if the sample has that place.
 std::vector<Config> SearchSpace::sample(const Config& pins, std::size_t limit) const {
-    std::vector<Config> configs = enumerate(pins, limit + 1);
-    if (configs.size() <= limit) return configs;
-    configs.clear();
+    std::vector<std::pair<std::uint64_t, Config>> taken;  // with its number in the walk
+    std::mt19937_64 random(limit);
+    std::uint64_t seen = 0;
     SpaceWalk walk(*this, pins);
-    std::uint64_t to_come = 0;
-    walk.visit_legal([&](const std::vector<std::size_t>&) {
-        ++to_come;
+    walk.visit_legal([&](const std::vector<std::size_t>& positions) {
+        ++seen;
+        if (taken.size() < limit)
+            taken.emplace_back(seen, walk.config_at(positions));
+        else if (const std::uint64_t place = random() % seen; place < limit)
+            taken[place] = {seen, walk.config_at(positions)};
         return true;
     });
-    std::mt19937_64 random(limit);
-    walk.visit_legal([&](const std::vector<std::size_t>& positions) {
-        if (random() % to_come < limit - configs.size()) configs.push_back(walk.config_at(positions));
-        --to_come;
-        return configs.size() < limit;
-    });
+    std::sort(taken.begin(), taken.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Config> configs;
+    configs.reserve(taken.size());
+    for (auto& [number, config] : taken) configs.push_back(std::move(config));
+    if (seen <= limit) return configs;
     const auto add = [&](const Config& wanted) {
         const auto is_as_pinned = [&](const auto& pin) { return wanted.find(pin.first) == pin.second; };
         if (!contains(wanted) || !std::all_of(pins.values().begin(), pins.values().end(), is_as_pinned)) return;
