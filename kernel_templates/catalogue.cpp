@@ -195,7 +195,7 @@ Problem Catalogue::problem(const ProblemRequest& request) const {
 
 const Op& Catalogue::op_of(const Problem& problem) const {
     const Op* op = find_op(problem.op);
-    if (op == nullptr) check(false, "a problem of the unknown op '" + problem.op + "'");
+    if (op == nullptr) internal_error("a problem of the unknown op '" + problem.op + "'");
     return *op;
 }
 

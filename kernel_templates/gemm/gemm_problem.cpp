@@ -10,7 +10,7 @@ namespace {
 
 DType dtype_word(const Problem& problem, std::string_view name) {
     const std::optional<DType> type = parse_dtype(problem.word(name));
-    if (!type) check(false, "attribute '" + std::string(name) + "' is no element type");
+    if (!type) internal_error("attribute '" + std::string(name) + "' is no element type");
     return *type;
 }
 

@@ -29,7 +29,7 @@ Sizes parse_sizes(const Op& op, const ProblemRequest& request, const RequestOpti
 
 DType type_of(const std::string& word) {
     const std::optional<DType> type = parse_dtype(word);
-    if (!type) check(false, "gemm allows the unknown type '" + word + "'");
+    if (!type) internal_error("gemm allows the unknown type '" + word + "'");
     return *type;
 }
 

@@ -13,7 +13,7 @@ std::int64_t blocks_of(std::int64_t extent) {
 
 std::int64_t extent_of(const std::vector<Extent>& extents, std::string_view name) {
     const auto found = std::find_if(extents.begin(), extents.end(), [&](const Extent& extent) { return extent.name == name; });
-    if (found == extents.end()) check(false, "a product has no extent '" + std::string(name) + "'");
+    if (found == extents.end()) internal_error("a product has no extent '" + std::string(name) + "'");
     return found->value;
 }
 

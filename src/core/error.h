@@ -31,12 +31,14 @@ class Error : public std::runtime_error {
     ErrorCode code_;
 };
 
-// Throws Error{internal} naming the caller's file and line unless `holds`. For our own invariants, never for input.
+// Throws Error{internal} naming the caller's file and line. For our own invariants, never for input.
+[[noreturn]] inline void internal_error(const std::string& what, std::source_location at = std::source_location::current()) {
+    throw Error(ErrorCode::internal, "internal error: " + what + " (" + at.file_name() + ":" + std::to_string(at.line()) + ")");
+}
+
+// The same unless `holds`. A message that is costly to make, on a path that is often taken, goes to internal_error() instead.
 inline void check(bool holds, const std::string& what, std::source_location at = std::source_location::current()) {
-    if (!holds) {
-        throw Error(ErrorCode::internal,
-                    "internal error: " + what + " (" + at.file_name() + ":" + std::to_string(at.line()) + ")");
-    }
+    if (!holds) internal_error(what, at);
 }
 
 }  // namespace autotune

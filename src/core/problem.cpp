@@ -13,18 +13,17 @@ namespace {
 
 constexpr int kWidestAccessBytes = 16;
 
-// The messages are made only where they are needed: a plan looks up hundreds of names.
 template <class Items>
 auto& find_named(Items& items, std::string_view name, std::string_view what, const std::string& op) {
     const auto found = std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.name == name; });
-    if (found == items.end()) check(false, "op '" + op + "' has no " + std::string(what) + " '" + std::string(name) + "'");
+    if (found == items.end()) internal_error("op '" + op + "' has no " + std::string(what) + " '" + std::string(name) + "'");
     return *found;
 }
 
 template <class Value>
 const Value& value_as(const AttributeValue& value, std::string_view name, std::string_view what) {
     const auto* const typed = std::get_if<Value>(&value);
-    if (typed == nullptr) check(false, "attribute '" + std::string(name) + "' is no " + std::string(what));
+    if (typed == nullptr) internal_error("attribute '" + std::string(name) + "' is no " + std::string(what));
     return *typed;
 }
 

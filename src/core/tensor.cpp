@@ -30,9 +30,10 @@ std::int64_t Tensor::offset_of(std::int64_t number) const {
 TypedMatrix matrix_view(const Tensor& tensor) {
     const std::size_t rank = tensor.dims.size();
     if (rank < 1 || rank > 3)
-        check(false, "tensor " + tensor.name + " is no matrix: it has " + std::to_string(rank) + " dimensions");
+        internal_error("tensor " + tensor.name + " is no matrix: it has " + std::to_string(rank) + " dimensions");
     const Dim cols = tensor.dims[rank - 1];
-    if (cols.stride != 1 && cols.extent > 1) check(false, "tensor " + tensor.name + " is no matrix: its rows are not contiguous");
+    if (cols.stride != 1 && cols.extent > 1)
+        internal_error("tensor " + tensor.name + " is no matrix: its rows are not contiguous");
     const Dim rows = rank >= 2 ? tensor.dims[rank - 2] : Dim{1, cols.extent};
     const Dim batch = rank == 3 ? tensor.dims[0] : Dim{1, rows.extent * rows.stride};
     TypedMatrix matrix;

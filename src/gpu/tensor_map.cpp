@@ -29,8 +29,7 @@ CUtensorMapSwizzle swizzle_of(int bytes) {
         case 128:
             return CU_TENSOR_MAP_SWIZZLE_128B;
         default:
-            check(false, "tma_swizzle of " + std::to_string(bytes) + " bytes");
-            return CU_TENSOR_MAP_SWIZZLE_NONE;
+            internal_error("tma_swizzle of " + std::to_string(bytes) + " bytes");
     }
 }
 
@@ -45,8 +44,7 @@ CUtensorMapL2promotion promotion_of(int bytes) {
         case 256:
             return CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
         default:
-            check(false, "L2 promotion of " + std::to_string(bytes) + " bytes");
-            return CU_TENSOR_MAP_L2_PROMOTION_NONE;
+            internal_error("L2 promotion of " + std::to_string(bytes) + " bytes");
     }
 }
 

@@ -78,7 +78,7 @@ Handle::Order Handle::order_of(const Wanted& wanted) const {
 std::shared_ptr<Plan> Handle::bind(const Chosen& chosen, const Problem& problem, const Order& order) {
     const std::string& name = chosen.instance->candidate.family;
     const Family* family = catalogue_.find_family(name);
-    if (family == nullptr) check(false, "no family " + name);
+    if (family == nullptr) internal_error("no family " + name);
     return std::make_shared<Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(order.context.ordinal),
                                               order.context.id, chosen.origin, chosen.recorded_us, chosen.recorded_rival_us,
                                               chosen.regret, order.form, errors_, chosen.when_zero, order.zero_scalar});

@@ -18,7 +18,7 @@ Instances::Instances(const Settings& settings, const Catalogue& catalogue, std::
 
 const Family& Instances::family_of(const Candidate& candidate) const {
     const Family* family = catalogue_.find_family(candidate.family);
-    if (family == nullptr) check(false, "no family " + candidate.family);
+    if (family == nullptr) internal_error("no family " + candidate.family);
     return *family;
 }
 

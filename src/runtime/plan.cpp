@@ -89,7 +89,7 @@ Plan::Plan(const Parts& parts)
     for (std::size_t i = 0; i < scalar_count_; ++i) must_be_zero_[i] = is_zero(problem_, problem_.scalars[i].name);
     const auto written =
         std::find_if(problem_.tensors.begin(), problem_.tensors.end(), [](const Tensor& t) { return t.is_written(); });
-    if (written == problem_.tensors.end()) check(false, "op " + op_ + " writes no tensor");
+    if (written == problem_.tensors.end()) internal_error("op " + op_ + " writes no tensor");
     output_ = form_.order[static_cast<std::size_t>(written - problem_.tensors.begin())];
     if (form_.may_be_in_place) in_place_bytes_ = static_cast<std::size_t>(written->span_bytes());
     share_workspace();
