@@ -40,6 +40,22 @@ TEST(WgmmaFp8Family, LargeTilesThatPromoteTakeWholeTiles) {
     EXPECT_FALSE(space.enumerate({{"block_m", 128}, {"block_n", 128}, {"split_k", 0}}, 1).empty());
 }
 
+// In a stream whose kernels trigger nothing early a launch in turn is the shorter one.
+TEST(WgmmaFp8Family, FewRowsAreTriedWithAndWithoutProgrammaticLaunch) {
+    const Problem problem = catalogue().problem({"fp8gemm", "64x7168x2048", {{"acc", "f32fast"}, {"scale", "tensor"}}});
+    const SearchSpace space = catalogue().find_family("gemm/wgmma_fp8")->space(problem, *reference_device("sm_90a"));
+    const Config tile = {{"block_m", 64}, {"block_n", 64}, {"pingpong", 0}, {"cluster_k", 1}};
+    for (const std::int64_t pdl : {0, 1}) {
+        Config held = tile;
+        held.set("pdl", pdl);
+        EXPECT_FALSE(space.enumerate(held, 1).empty()) << pdl;
+    }
+    Config early = tile;
+    early.set("pdl", 0);
+    early.set("prefetch_steps", 8);
+    EXPECT_TRUE(space.enumerate(early, 1).empty());
+}
+
 // e4m3 has no type before sm_89: the refusal names what is missing.
 TEST(WgmmaFp8Family, EveryFamilyRefusesArchitecturesWithoutTheType) {
     const Problem problem = catalogue().problem({"fp8gemm", "1024x768x512", {}});

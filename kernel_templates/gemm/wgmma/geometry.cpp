@@ -101,6 +101,7 @@ struct Constants {
     double ragged;                       // of the larger operand that is read again where a last tile has no rows
     double pack_us, pack_share;
     std::array<double, 3> launch_us;  // nothing fetched early; fetched; fetched beside the kernel before
+    double launch_in_turn_us;         // without programmatic dependent launch
 };
 // Fitted to 3,150 trials of 890 problems, of which 700 were drawn at random, in a stream on an H200: the deviation of a trial
 // from the prediction is 9 % (docs/results/2026-11-23-h200/serve.md).
@@ -129,7 +130,8 @@ constexpr Constants kOfHalf = {.multiply = 1.824,
                                .ragged = 0.13,
                                .pack_us = 1.48,
                                .pack_share = 0.838,
-                               .launch_us = {2.73, 2.7, 1.97}};
+                               .launch_us = {2.73, 2.7, 1.97},
+                               .launch_in_turn_us = 3.7};
 // Of fp8: 1,300 trials of 15 problems (docs/results/2026-11-21-h200/wgmma_cost.md).
 constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .overhead = 163.0,
@@ -156,7 +158,8 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .ragged = 0.0,
                                 .pack_us = 2.0,
                                 .pack_share = 0.7,
-                                .launch_us = {2.6, 2.4, 2.1}};
+                                .launch_us = {2.6, 2.4, 2.1},
+                                .launch_in_turn_us = 2.4};
 
 const Constants& constants(const Shape& s) {
     return s.in_bytes == 1 ? kOfBytes : kOfHalf;
@@ -317,7 +320,7 @@ double power_us(const Shape& s, const Grid& grid, const Device& device) {
 // From a kernel's turn to its first operands. What an early fetch saves is more where the next kernel's blocks have room beside
 // this one's and so can begin before those end.
 double launch_us(const Shape& s, const Device& device) {
-    if (s.pdl == 0) return 3.7;
+    if (s.pdl == 0) return constants(s).launch_in_turn_us;
     if (s.prefetch_steps == 0) return constants(s).launch_us[0];
     return constants(s).launch_us[fits_twice(s, s.stages, device) ? 2 : 1];
 }
