@@ -56,6 +56,18 @@ TEST(WgmmaFp8Family, FewRowsAreTriedWithAndWithoutProgrammaticLaunch) {
     EXPECT_TRUE(space.enumerate(early, 1).empty());
 }
 
+// A search takes a sample of more points than that, and then may lack what is worth trying.
+TEST(WgmmaFp8Family, FewRowsAreSearchedWhole) {
+    for (const char* shape : {"16x24576x1536", "64x2112x7168", "128x2112x7168", "128x4096x14336"}) {
+        for (const char* scale : {"tensor", "block"}) {
+            const std::string acc = scale == std::string("block") ? "f32" : "f32fast";
+            const Problem problem = catalogue().problem({"fp8gemm", shape, {{"acc", acc}, {"scale", scale}}});
+            const SearchSpace space = catalogue().find_family("gemm/wgmma_fp8")->space(problem, *reference_device("sm_90a"));
+            EXPECT_LT(space.enumerate({}, 200'001).size(), 200'000U) << shape << " " << scale;
+        }
+    }
+}
+
 // e4m3 has no type before sm_89: the refusal names what is missing.
 TEST(WgmmaFp8Family, EveryFamilyRefusesArchitecturesWithoutTheType) {
     const Problem problem = catalogue().problem({"fp8gemm", "1024x768x512", {}});

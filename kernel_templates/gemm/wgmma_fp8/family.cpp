@@ -105,6 +105,18 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    [leaves = stores_with_hint(g, device)](const Config& c) {
                        return c.find("store_hint").value_or(0) == (leaves && c.find("tma_store").value_or(1) == 1 ? 1 : 0);
                    }});
+    // Behind a kernel that triggers nothing early none of these changes the time, and each would double the points to search.
+    all.push_back({"an early fetch is of eight steps", {"prefetch_steps"}, [](const Config& c) {
+                       const int64_t steps = c.find("prefetch_steps").value_or(0);
+                       return steps == 0 || steps == 8;
+                   }});
+    all.push_back({"with few rows tiles are taken along them", {"raster", "group"}, [g](const Config& c) {
+                       return !wgmma::has_few_rows(g) || (c.find("raster").value_or(0) == 0 && c.find("group").value_or(1) == 1);
+                   }});
+    all.push_back({"L2 hints are for the larger operand", {"swap_ab", "evict_first"}, rule([g](const Shape& s) {
+                       const bool x_is_larger = s.swap_ab != 0 ? g.n >= g.m : g.m > g.n;
+                       return s.evict_first == 0 || s.evict_first == (x_is_larger ? 1 : 2);
+                   })});
     all.push_back({"stages of 256 are for few rows, stages of 64 for short K", {"block_k"}, [g](const Config& c) {
                        const int64_t block_k = c.find("block_k").value_or(128);
                        return block_k == 128 || (block_k == 256 ? wgmma::has_few_rows(g) : g.k <= 256);
