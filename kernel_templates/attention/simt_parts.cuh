@@ -7,7 +7,14 @@ namespace {
 
 constexpr int threads_y = threads / threads_x;
 constexpr int vec = 4;
+constexpr int rows_of_warp = 32 / threads_x;
 static_assert(threads % 32 == 0 && 32 % threads_x == 0, "the threads of a row are of one warp");
+
+// What the columns of a row are XORed with, where rows are not padded: those that a warp reads at once are then in other banks.
+// REQUIRES: rows of a multiple of 32 elements.
+__device__ __forceinline__ int turn_of_row(int row) {
+    return row % rows_of_warp * threads_x;
+}
 
 // Four elements to shared memory as f32, or zeros: f32 is copied asynchronously, other types are turned into it on the way.
 template <int align>
@@ -34,21 +41,23 @@ __device__ __forceinline__ void copy_four(f32* target, const Element* source, bo
     }
 }
 
-// Rows to shared memory; those from `count` on are zeros.
-template <int rows, int columns, int ld, int align>
+// Rows to shared memory, their columns turned if asked for; those from `count` on are zeros.
+template <int rows, int columns, int ld, int align, bool turned = false>
 __device__ __forceinline__ void copy_rows(f32* to, const Element* from, i64 row_elements, int count) {
     constexpr int chunks = columns / vec, rows_at_once = threads / chunks;
-    if constexpr (threads % chunks == 0 && rows % rows_at_once == 0) {  // a thread keeps its columns: no divisions
+    constexpr bool one_turn = !turned || rows_at_once % rows_of_warp == 0;  // of all rows of a thread
+    if constexpr (threads % chunks == 0 && rows % rows_at_once == 0 && one_turn) {  // a thread keeps its columns: no divisions
         const int first = threadIdx.x / chunks, column = threadIdx.x % chunks * vec;
         const Element* source = from + first * row_elements + column;
-        f32* const target = to + first * ld + column;
+        f32* const target = to + first * ld + (turned ? column ^ turn_of_row(first) : column);
 #pragma unroll
         for (int row = 0; row < rows; row += rows_at_once, source += rows_at_once * row_elements)
             copy_four<align>(target + row * ld, source, first + row < count);
     } else {
         for (int at = threadIdx.x; at < rows * chunks; at += threads) {
             const int row = at / chunks, column = at % chunks * vec;
-            copy_four<align>(to + row * ld + column, from + row * row_elements + column, row < count);
+            copy_four<align>(to + row * ld + (turned ? column ^ turn_of_row(row) : column), from + row * row_elements + column,
+                             row < count);
         }
     }
 }
@@ -83,11 +92,13 @@ struct Place {
     // Threads beside each other in a row or a column have neighbouring rows: of a tile, and of the block's own.
     __device__ __forceinline__ int own(int i) const { return i * threads_y + y; }
     __device__ __forceinline__ int other(int i) const { return i * threads_x + x; }
+    __device__ __forceinline__ int turn() const { return turn_of_row(y); }  // of all its own rows
 };
 
-// Products of own rows and a tile's, `columns` elements long.
-template <int columns, int ld, int thread_own, int thread_other>
-__device__ __forceinline__ void multiply_rows(f32 (&result)[thread_own][thread_other], const f32* own, const f32* other, const Place& place) {
+// Products of own rows and a tile's, `columns` elements long. Columns of own rows are turned by `turn`.
+template <int columns, int ld_own, int ld, int thread_own, int thread_other>
+__device__ __forceinline__ void multiply_rows(f32 (&result)[thread_own][thread_other], const f32* own, const f32* other, const Place& place,
+                                              int turn = 0) {
 #pragma unroll
     for (int i = 0; i < thread_own; ++i)
 #pragma unroll
@@ -96,7 +107,7 @@ __device__ __forceinline__ void multiply_rows(f32 (&result)[thread_own][thread_o
     for (int at = 0; at < columns; at += vec) {
         float4 a[thread_own], b[thread_other];
 #pragma unroll
-        for (int i = 0; i < thread_own; ++i) a[i] = load4(own + place.own(i) * ld + at);
+        for (int i = 0; i < thread_own; ++i) a[i] = load4(own + place.own(i) * ld_own + (at ^ turn));
 #pragma unroll
         for (int j = 0; j < thread_other; ++j) b[j] = load4(other + place.other(j) * ld + at);
 #pragma unroll
@@ -106,15 +117,15 @@ __device__ __forceinline__ void multiply_rows(f32 (&result)[thread_own][thread_o
     }
 }
 
-// Adds the products of weights, rows of ld_w elements, and the rows of a tile.
+// Adds the products of weights, rows of ld_w elements of which columns are turned by `turn`, and the rows of a tile.
 template <int tile_rows, int ld_w, int ld, int thread_own, int runs>
 __device__ __forceinline__ void add_product(f32 (&sums)[thread_own][runs][vec], const f32* weights, const f32* other,
-                                            const Place& place) {
+                                            const Place& place, int turn = 0) {
 #pragma unroll unroll
     for (int row = 0; row < tile_rows; row += vec) {
         float4 weight[thread_own];
 #pragma unroll
-        for (int i = 0; i < thread_own; ++i) weight[i] = load4(weights + place.own(i) * ld_w + row);
+        for (int i = 0; i < thread_own; ++i) weight[i] = load4(weights + place.own(i) * ld_w + (row ^ turn));
 #pragma unroll
         for (int run = 0; run < runs; ++run) {
             const f32* const from = other + row * ld + (run * threads_x + place.x) * vec;

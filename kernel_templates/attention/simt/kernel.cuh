@@ -171,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
                                               call.kv_len - tile * block_k);
         ptx::cp_async_commit();
         f32 scores[thread_q][thread_k];
-        multiply_rows<d, ld_q>(scores, shared.q, shared.k, place);
+        multiply_rows<d, ld_q, ld_q>(scores, shared.q, shared.k, place);
         if (masking != 2 || tile < begin_full || tile >= end_full) apply_mask(scores, mask, first_row, tile * block_k, place);
         weigh(scores, sums, state, shared, place, slope);
         ptx::cp_async_wait<0>();

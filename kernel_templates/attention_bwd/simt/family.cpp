@@ -42,13 +42,17 @@ struct Geometry {
     std::int64_t threads, threads_x, own, other, passes, block, tile;
     std::int64_t columns_d, columns_v;  // of a row, in whole runs
 
-    std::int64_t smem_bytes() const { return 4 * ((block + tile) * (columns_d + columns_v + 8) + block * (tile + 4)) + 8 * tile; }
+    std::int64_t smem_bytes() const {
+        return 4 * ((block + tile) * (columns_d + columns_v) + 8 * tile + block * round_up(tile, 32)) + 8 * tile;
+    }
     // Of the pass for dK and dV, which has more sums.
     std::int64_t registers() const {
         constexpr std::int64_t kOther = 44;
-        const std::int64_t scores = 2 * own * other + std::max(4 * (own + other), 4 * own + 16);
+        const std::int64_t held = (reads_weights() ? 1 : 2) * own * other;
+        const std::int64_t scores = held + std::max(4 * (own + other), 4 * own + 16);
         return own * (columns_d + columns_v) / threads_x + std::max(scores, passes == 1 ? dq_registers() : 0) + kOther;
     }
+    bool reads_weights() const { return own * other >= 32; }
     // Of the pass that adds to dQ: 16 threads share a quad of queries (kernel.cuh).
     std::int64_t dq_quads() const { return tile / (threads / 16 * 4); }
     std::int64_t dq_registers() const {
@@ -91,15 +95,17 @@ Config config_of(std::initializer_list<std::int64_t> values) {
     return autotune::config_of(parameters(), values);
 }
 
-Config usual_config(const View& view, const SearchSpace& rules) {
+Config usual_config(const View& view, const SearchSpace& rules, std::int64_t sm_count) {
     const std::int64_t order = view.is_masked() ? 2 : 0;
     //                                    thr  tx  ow ot un rb ps order
-    const std::vector<Config> tries = {config_of({256, 16, 4, 4, 2, 1, 1, order}), config_of({256, 16, 4, 4, 2, 1, 2, order}),
+    const std::vector<Config> tries = {config_of({256, 16, 8, 4, 2, 1, 1, order}), config_of({256, 16, 8, 4, 2, 1, 2, order}),
+                                       config_of({256, 16, 4, 4, 2, 1, 1, order}), config_of({256, 16, 4, 4, 2, 1, 2, order}),
                                        config_of({256, 16, 2, 2, 2, 1, 2, order}), config_of({128, 16, 4, 2, 2, 1, 2, order}),
                                        config_of({128, 16, 2, 2, 2, 1, 2, order}), config_of({64, 16, 2, 1, 2, 1, 2, order}),
                                        config_of({64, 16, 1, 1, 1, 1, 2, order})};
+    const bool has_few_blocks = view.b * view.kv_heads * ceil_div(view.kv_len, 128) < sm_count;
     for (const Config& config : tries)
-        if (rules.contains(config)) return config;
+        if (rules.contains(config) && !(has_few_blocks && config["thread_own"] == 8)) return config;
     return config_of({64, 32, 1, 1, 1, 1, 2, 0});
 }
 
@@ -120,17 +126,20 @@ class AttentionBwdSimt final : public StructuredFamily {
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }
-    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device&) const override {
-        return autotune::usual_config(View(problem), rules);
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return autotune::usual_config(View(problem), rules, device.identity.sm_count);
     }
     std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
         const View view(problem);
         const std::int64_t order = view.is_masked() ? 2 : 0;
         std::vector<NamedConfig> named = {{"two_pass_f32", config_of({256, 16, 2, 2, 1, 1, 2, 0})},
                                           {"two_pass_f32_longest_first", config_of({256, 16, 2, 2, 1, 1, 2, order})},
-                                          {"two_pass_f32_rows4", config_of({256, 16, 4, 4, 2, 1, 2, order})}};
-        if (!view.is_deterministic && view.type == DType::f32)
+                                          {"two_pass_f32_rows4", config_of({256, 16, 4, 4, 2, 1, 2, order})},
+                                          {"two_pass_f32_rows8", config_of({256, 16, 8, 4, 2, 1, 2, order})}};
+        if (!view.is_deterministic && view.type == DType::f32) {
             named.push_back({"one_pass_f32", config_of({256, 16, 4, 4, 2, 1, 1, order})});
+            named.push_back({"one_pass_f32_rows8", config_of({256, 16, 8, 4, 2, 1, 1, order})});
+        }
         return named;
     }
 };

@@ -40,10 +40,11 @@ constexpr int runs_d = (d + threads_x * vec - 1) / (threads_x * vec);  // of fou
 constexpr int runs_v = (dv + threads_x * vec - 1) / (threads_x * vec);
 static_assert(tile_rows % vec == 0, "weights are read four at a time");
 
-// Rows are four elements longer than they need be, so that neighbouring ones begin in other banks, and cover whole runs.
-constexpr int ld_d = runs_d * threads_x * vec + vec;
-constexpr int ld_v = runs_v * threads_x * vec + vec;
-constexpr int ld_w = tile_rows + vec;
+// Rows cover whole runs. Those of a tile are four elements longer than they need be, so that neighbouring ones begin in other banks.
+// Those of the block and of weights have their columns turned instead, which leaves room for a tile of 128 x 64 with 128 columns.
+constexpr int own_ld_d = runs_d * threads_x * vec, ld_d = own_ld_d + vec;
+constexpr int own_ld_v = runs_v * threads_x * vec, ld_v = own_ld_v + vec;
+constexpr int ld_w = (tile_rows + 31) / 32 * 32;
 
 struct RowFacts {
     f32 lse, delta;  // in units of log 2; +inf and 0 where a row has no weight or is not there
@@ -55,8 +56,8 @@ struct Shared {
 
     __device__ __forceinline__ explicit Shared(f32* memory)
         : own_left(memory),
-          own_right(own_left + block * ld_d),
-          left(own_right + block * ld_v),
+          own_right(own_left + block * own_ld_d),
+          left(own_right + block * own_ld_v),
           right(left + tile_rows * ld_d),
           weights(right + tile_rows * ld_v),
           facts(reinterpret_cast<RowFacts*>(weights + block * ld_w)) {}
@@ -94,7 +95,7 @@ __device__ __forceinline__ void share_weights(f32* to, const Scores& weights, co
 #pragma unroll
     for (int i = 0; i < thread_own; ++i)
 #pragma unroll
-        for (int j = 0; j < thread_other; ++j) to[place.own(i) * ld_w + place.other(j)] = weights[i][j];
+        for (int j = 0; j < thread_other; ++j) to[place.own(i) * ld_w + (place.other(j) ^ place.turn())] = weights[i][j];
     __syncwarp();
 }
 
@@ -154,10 +155,11 @@ __device__ __forceinline__ void add_dq(f32* to, i64 row_elements, int count, f32
     for (int key = 0; key < block; ++key) {
         float4 values[dq_runs];
 #pragma unroll
-        for (int run = 0; run < dq_runs; ++run) values[run] = load4(keys + key * ld_d + run * dq_threads_x * vec + x);
+        for (int run = 0; run < dq_runs; ++run)
+            values[run] = load4(keys + key * own_ld_d + (run * dq_threads_x * vec + x ^ turn_of_row(key)));
 #pragma unroll
         for (int quad = 0; quad < dq_quads; ++quad) {
-            const float4 weight = load4(weights + key * ld_w + quad * dq_threads_y * vec + y);
+            const float4 weight = load4(weights + key * ld_w + (quad * dq_threads_y * vec + y ^ turn_of_row(key)));
 #pragma unroll
             for (int run = 0; run < dq_runs; ++run) {
                 add_scaled(sums[quad][0][run], weight.x, values[run]);
@@ -186,6 +188,9 @@ __device__ __forceinline__ void add_dq(f32* to, i64 row_elements, int count, f32
 }
 
 constexpr int delta_warps = 8;
+
+// Whether weights are read again, where registers are too few to keep them.
+constexpr bool reads_weights = thread_own * thread_other >= 32;
 
 }  // namespace
 
@@ -226,10 +231,10 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     const f32 slope = scale * attention::log2_e;
     const Element* const keys = k + call.forward.k_strides.of_head(at.b, at.head / group);
     const Element* const values = v + call.forward.v_strides.of_head(at.b, at.head / group);
-    copy_rows<block, d, ld_d, align_q>(shared.own_left,
+    copy_rows<block, d, own_ld_d, align_q, true>(shared.own_left,
                                        q + call.forward.q_strides.of_head(at.b, at.head) + static_cast<i64>(first) * q_row, q_row,
                                        q_len - first);
-    copy_rows<block, dv, ld_v, align_do>(
+    copy_rows<block, dv, own_ld_v, align_do, true>(
         shared.own_right, d_o + call.do_strides.of_head(at.b, at.head) + static_cast<i64>(first) * do_row, do_row, q_len - first);
     RowFacts mine[thread_own];
 #pragma unroll
@@ -249,9 +254,9 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         ptx::cp_async_wait<0>();
         __syncthreads();
         Scores scores, products;
-        multiply_rows<d, ld_d>(scores, shared.own_left, shared.left, place);
+        multiply_rows<d, own_ld_d, ld_d>(scores, shared.own_left, shared.left, place, place.turn());
         if (tile < begin_full || tile >= end_full) apply_mask(scores, mask, first, tile * tile_rows, place);
-        multiply_rows<dv, ld_v>(products, shared.own_right, shared.right, place);
+        multiply_rows<dv, own_ld_v, ld_v>(products, shared.own_right, shared.right, place, place.turn());
 #pragma unroll
         for (int i = 0; i < thread_own; ++i) {
 #pragma unroll
@@ -261,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
             }
         }
         share_weights(shared.weights, scores, place);
-        add_product<tile_rows, ld_w, ld_d>(sums, shared.weights, shared.left, place);
+        add_product<tile_rows, ld_w, ld_d>(sums, shared.weights, shared.left, place, place.turn());
     }
     ptx::cp_async_wait<0>();
     store_rows<d, align_dq>(d_q + call.dq_strides.of_head(at.b, at.head) + static_cast<i64>(first) * dq_row, dq_row,
@@ -284,59 +289,74 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     const int begin = seen.first_tile(first, tile_rows), end = seen.end_tile(last, tile_rows);
     const int begin_full = seen.first_full_tile(last, tile_rows), end_full = seen.end_full_tile(first, tile_rows);
     const f32 slope = scale * attention::log2_e;
-    copy_rows<block, d, ld_d, align_k>(shared.own_left,
+    copy_rows<block, d, own_ld_d, align_k, true>(shared.own_left,
                                        k + call.forward.k_strides.of_head(at.b, at.head) + static_cast<i64>(first) * k_row, k_row,
                                        kv_len - first);
-    copy_rows<block, dv, ld_v, align_v>(shared.own_right,
+    copy_rows<block, dv, own_ld_v, align_v, true>(shared.own_right,
                                         v + call.forward.v_strides.of_head(at.b, at.head) + static_cast<i64>(first) * v_row,
                                         v_row, kv_len - first);
     f32 of_keys[thread_own][runs_d][vec], of_values[thread_own][runs_v][vec];
     clear(of_keys);
     clear(of_values);
-    for (int head = at.head * group; head < (at.head + 1) * group; ++head) {
-        const Element* const queries = q + call.forward.q_strides.of_head(at.b, head);
-        const Element* const gradients = d_o + call.do_strides.of_head(at.b, head);
-        const i64 line = (static_cast<i64>(at.b) * q_heads + head) * q_len;
-        for (int tile = begin; tile < end; ++tile) {
-            const int first_other = tile * tile_rows, left = q_len - first_other;
-            __syncthreads();  // the tile before is read
-            copy_rows<tile_rows, d, ld_d, align_q>(shared.left, queries + static_cast<i64>(first_other) * q_row, q_row, left);
-            copy_rows<tile_rows, dv, ld_v, align_do>(shared.right, gradients + static_cast<i64>(first_other) * do_row, do_row,
-                                                     left);
-            for (int i = threadIdx.x; i < tile_rows; i += threads) {
-                RowFacts row = {-attention::minus_infinity(), 0};
-                if (i < left) row = facts[line + first_other + i];
-                shared.facts[i] = row;
+    const int tiles = max(end - begin, 0);
+    const auto head_of = [&](int step) { return at.head * group + step / tiles; };
+    const auto first_of = [&](int step) { return (begin + step % tiles) * tile_rows; };
+    const auto fetch_queries = [&](int step) {
+        const int head = head_of(step), first_other = first_of(step), left = q_len - first_other;
+        copy_rows<tile_rows, d, ld_d, align_q>(
+            shared.left, q + call.forward.q_strides.of_head(at.b, head) + static_cast<i64>(first_other) * q_row, q_row, left);
+        // Of rows that are not there all is 0, what q, dO and their facts are: so are their parts of every sum.
+        const RowFacts* const from = facts + (static_cast<i64>(at.b) * q_heads + head) * q_len + first_other;
+        for (int i = threadIdx.x; i < tile_rows; i += threads)
+            ptx::cp_async<sizeof(RowFacts)>(ptx::shared_address(shared.facts + i), from + i, i < left ? sizeof(RowFacts) : 0);
+        ptx::cp_async_commit();
+    };
+    const auto fetch_gradients = [&](int step) {
+        const int first_other = first_of(step);
+        copy_rows<tile_rows, dv, ld_v, align_do>(
+            shared.right, d_o + call.do_strides.of_head(at.b, head_of(step)) + static_cast<i64>(first_other) * do_row, do_row,
+            q_len - first_other);
+        ptx::cp_async_commit();
+    };
+    const int steps = tiles * group;
+    if (steps > 0) {
+        fetch_queries(0);
+        fetch_gradients(0);
+    }
+    for (int step = 0; step < steps; ++step) {
+        const int first_other = first_of(step), tile = begin + step % tiles;
+        const bool is_last = step + 1 == steps;
+        ptx::cp_async_wait<0>();
+        __syncthreads();  // the tile is there, and weights of the one before are read
+        Scores scores, products;
+        multiply_rows<d, own_ld_d, ld_d>(scores, shared.own_left, shared.left, place, place.turn());
+        if (tile < begin_full || tile >= end_full) apply_mask(scores, seen, first, first_other, place);
+#pragma unroll
+        for (int i = 0; i < thread_own; ++i)
+#pragma unroll
+            for (int j = 0; j < thread_other; ++j)
+                scores[i][j] = attention::exp2_approx(__fmaf_rn(scores[i][j], slope, -shared.facts[place.other(j)].lse));
+        share_weights(shared.weights, scores, place);
+        add_product<tile_rows, ld_w, ld_v>(of_values, shared.weights, shared.right, place, place.turn());
+        multiply_rows<dv, own_ld_v, ld_v>(products, shared.own_right, shared.right, place, place.turn());
+        __syncthreads();  // gradients are read
+        if (!is_last) fetch_gradients(step + 1);
+#pragma unroll
+        for (int i = 0; i < thread_own; ++i)
+#pragma unroll
+            for (int j = 0; j < thread_other; ++j) {
+                if constexpr (reads_weights) scores[i][j] = shared.weights[place.own(i) * ld_w + (place.other(j) ^ place.turn())];
+                scores[i][j] *= products[i][j] - shared.facts[place.other(j)].delta;
+                // Keys behind the last have weights that may be infinite.
+                if (passes == 1 && place.own(i) >= kv_len - first) scores[i][j] = 0;
             }
-            ptx::cp_async_commit();
-            ptx::cp_async_wait<0>();
-            __syncthreads();
-            Scores scores, products;
-            multiply_rows<d, ld_d>(scores, shared.own_left, shared.left, place);
-            if (tile < begin_full || tile >= end_full) apply_mask(scores, seen, first, first_other, place);
-#pragma unroll
-            for (int i = 0; i < thread_own; ++i)
-#pragma unroll
-                for (int j = 0; j < thread_other; ++j)
-                    scores[i][j] = attention::exp2_approx(__fmaf_rn(scores[i][j], slope, -shared.facts[place.other(j)].lse));
-            share_weights(shared.weights, scores, place);
-            add_product<tile_rows, ld_w, ld_v>(of_values, shared.weights, shared.right, place);
-            multiply_rows<dv, ld_v>(products, shared.own_right, shared.right, place);
-#pragma unroll
-            for (int i = 0; i < thread_own; ++i)
-#pragma unroll
-                for (int j = 0; j < thread_other; ++j) {
-                    scores[i][j] *= products[i][j] - shared.facts[place.other(j)].delta;
-                    // Keys behind the last have weights that may be infinite.
-                    if (passes == 1 && place.own(i) >= kv_len - first) scores[i][j] = 0;
-                }
-            share_weights(shared.weights, scores, place);
-            add_product<tile_rows, ld_w, ld_d>(of_keys, shared.weights, shared.left, place);
-            if constexpr (passes == 1) {
-                __syncthreads();  // all have shared their weights
-                Element* const to = d_q + call.dq_strides.of_head(at.b, head) + static_cast<i64>(first_other) * dq_row;
-                add_dq(reinterpret_cast<f32*>(to), dq_row, left, scale, shared.weights, shared.own_left);
-            }
+        share_weights(shared.weights, scores, place);
+        add_product<tile_rows, ld_w, ld_d>(of_keys, shared.weights, shared.left, place, place.turn());
+        __syncthreads();  // queries are read, and all have shared their weights
+        if (!is_last) fetch_queries(step + 1);
+        if constexpr (passes == 1) {
+            Element* const to = d_q + call.dq_strides.of_head(at.b, head_of(step)) + static_cast<i64>(first_other) * dq_row;
+            add_dq(reinterpret_cast<f32*>(to), dq_row, q_len - first_other, scale, shared.weights, shared.own_left);
         }
     }
     ptx::cp_async_wait<0>();
