@@ -81,8 +81,8 @@ class OverlapTest : public GpuTest {
         nvrtc_ = gpu::Nvrtc::load(nvrtc_search(driver()->version() / 1000));
         target_ = {device().arch(), nvrtc_->version()};
         stream_.emplace(driver());
-        harness_ =
-            std::make_unique<tuner::Harness>(driver(), library_of(compiled(jit::render_harness(catalogue_, target_))), *stream_);
+        static const jit::CompileResult harness = compiled(jit::render_harness(catalogue_, target_));  // the same in all tests
+        harness_ = std::make_unique<tuner::Harness>(driver(), library_of(harness), *stream_);
     }
     void TearDown() override {
         harness_.reset();
@@ -218,8 +218,9 @@ TEST_P(MixedOverlap, FamiliesOfOneOpInTurn) {
         for (const Config& config : overlapping_configs(*family, problem, device(), 1))
             wanted.push_back({family, problem, config});
     }
+    if (wanted.size() < 2) GTEST_SKIP() << "one family alone starts early here";
     const std::vector<OverlapChain::Kernel> links = kernels(catalogue_, wanted);
-    if (links.size() < 2) GTEST_SKIP() << "one family alone starts early here";
+    if (links.size() < 2) GTEST_SKIP() << "the compiler's report leaves one family here";
     EXPECT_EQ(wrong(links, kRuns), 0) << problem.key();
 }
 
