@@ -2,6 +2,8 @@
 // common/hopper.cuh and, before the include: swap_ab, block_m, block_n, bands, accumulators, Sums, cluster_k, owner_of.
 #pragma once
 
+#include "common/bulk.cuh"
+
 namespace {
 
 // What a thread of a math group multiplies a tile's sums by: alpha and its rows' scales in registers, those of the columns in shared memory.
@@ -88,15 +90,18 @@ struct BlockScales {
     __device__ __forceinline__ float block(int after, int step) const { return load_scale(blocks + after * next_block + step * block_k_stride); }
 };
 
-// What a stage of the ring holds of block scales: one for each line of the tile, then those of the blocks that it touches.
-constexpr int scale_lines = swap_ab ? block_n : block_m;
-constexpr u32 scale_stage_bytes = scale_mode == 3 ? (scale_lines + 4) * 4 : 0;
-
 // Whether tiles begin within blocks of scales, or at least end in the next one.
 constexpr int in_blocks = swap_ab ? block_m : block_n;
 constexpr bool lies_across_blocks = scale_mode == 3 && in_blocks % scale_block != 0 && scale_block % in_blocks != 0;
+constexpr int touched_blocks = scale_block % in_blocks == 0 ? 1 : 2;  // at most
 // The elements of a tile before its first whole block of scales.
 __device__ __forceinline__ int place_in_block(const Tile& tile) { return (swap_ab ? tile.m0 : tile.n0) % scale_block; }
+
+// What a stage of the ring holds of block scales: one for each line of the tile, then a chunk of 16 bytes for each block that it touches, in
+// which a step has its own place: so a chunk of four steps' scales can be copied whole.
+constexpr int scale_lines = swap_ab ? block_n : block_m;
+constexpr u32 scale_stage_bytes = scale_mode == 3 ? (scale_lines + 2 * 4) * 4 : 0;
+__device__ __forceinline__ u32 place_in_chunk(int step) { return (step & 3) * 4; }
 
 // `bytes` to shared memory, of which those beyond `valid` become zero.
 template <int bytes>
@@ -107,44 +112,92 @@ __device__ __forceinline__ void copy_scales(u32 to, const float* from, int valid
         asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
-// A lane's part in filling the stages of a tile with its scales: 33 arrivals, the copy engine's and one of each lane, end a stage's phase of
-// `full`. Its instructions come one after another and a stage lasts 500 clocks, so there are few of them.
-class ScaleFeed {
-  public:
-    __device__ __forceinline__ ScaleFeed(const Scales& scales, const Shape& s, const Tile& tile, int step) {
+// Where the scales of a tile's lines lie from a step on, those of the block `after` its first from the operand's first step on, and how many
+// lines there are to the operand's end.
+struct TileScales {
+    const float *lines, *blocks;
+    int count;
+    __device__ __forceinline__ TileScales(const Scales& scales, const Shape& s, const Tile& tile, int step, int after) {
         const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
         const ScaleStrides& of_blocks = swap_ab ? scales.of_x : scales.of_y;
-        const int lane = threadIdx.x % 32, first = swap_ab ? tile.n0 : tile.m0;
-        count_ = (swap_ab ? s.n : s.m) - first;
-        lines_ = (swap_ab ? scales.y : scales.x) + tile.batch * of_lines.batch + first * of_lines.line + step * of_lines.k;
-        const int block = (swap_ab ? tile.m0 : tile.n0) / scale_block + lane, last_block = ((swap_ab ? s.m : s.n) - 1) / scale_block;
-        blocks_ = (swap_ab ? scales.x : scales.y) + tile.batch * of_blocks.batch + min(block, last_block) * of_blocks.line + step * of_blocks.k;
-        in_chunks_ = of_lines.line == 1 && of_lines.k % 4 == 0 && reinterpret_cast<u64>(lines_) % 16 == 0;
+        const int first = swap_ab ? tile.n0 : tile.m0;
+        const int block = (swap_ab ? tile.m0 : tile.n0) / scale_block + after, last_block = ((swap_ab ? s.m : s.n) - 1) / scale_block;
+        count = (swap_ab ? s.n : s.m) - first;
+        lines = (swap_ab ? scales.y : scales.x) + tile.batch * of_lines.batch + first * of_lines.line + step * of_lines.k;
+        blocks = (swap_ab ? scales.x : scales.y) + tile.batch * of_blocks.batch + min(block, last_block) * of_blocks.line;
     }
-    // Of the step after the one before.
-    __device__ __forceinline__ void fill(const Scales& scales, u32 stage, u32 full) {
+};
+
+// Whether all scales lie in whole chunks of 16 bytes, lines side by side and blocks along K.
+__device__ __forceinline__ bool lie_in_chunks(const Scales& scales, const Shape& s) {
+    const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
+    const ScaleStrides& of_blocks = swap_ab ? scales.of_x : scales.of_y;
+    const i64 together = of_lines.k | of_lines.batch | of_blocks.line | of_blocks.batch | (swap_ab ? s.n : s.m) | s.steps();
+    const u64 addresses = reinterpret_cast<u64>(scales.x) | reinterpret_cast<u64>(scales.y);
+    return scale_mode == 3 && of_lines.line == 1 && of_blocks.k == 1 && together % 4 == 0 && addresses % 16 == 0;
+}
+
+// Scales in whole chunks, by a thread whose copies the copy engine carries out: two arrivals end a stage's phase of `full`. Copies of a warp's
+// lanes (ScaleFeed) stand behind the operands' requests, 48 KiB, and were what a stage was last filled with: 1,174 clocks a step where DeepGEMM
+// takes 1,107 (4096x4096x7168, 256x128, H200, 2026-11-23).
+class ScaleChunks {
+  public:
+    __device__ __forceinline__ ScaleChunks(const Scales& scales, const Shape& s, const Tile& tile, int step) {
+        const TileScales of_tile(scales, s, tile, step, 0);
+        lines_ = of_tile.lines;
+        line_bytes_ = max(min(of_tile.count, scale_lines), 0) * 4;
+        blocks_ = of_tile.blocks;
+        const int extent = swap_ab ? s.m : s.n, first = swap_ab ? tile.m0 : tile.n0;
+        next_block_ = first / scale_block * scale_block + scale_block < extent ? static_cast<int>((swap_ab ? scales.of_x : scales.of_y).line) : 0;
+    }
+    // Of `step`, the one after the one before.
+    __device__ __forceinline__ void fill(const Scales& scales, u32 stage, u32 full, int step) {
+        hopper::barrier_expect(full, line_bytes_ + touched_blocks * 16);
+        if (line_bytes_ > 0) bulk::load(stage, lines_, line_bytes_, full, hopper::policy_normal);
+#pragma unroll
+        for (int i = 0; i < touched_blocks; ++i)
+            bulk::load(stage + (scale_lines + i * 4) * 4, blocks_ + i * next_block_ + (step & ~3), 16, full, hopper::policy_normal);
+        lines_ += (swap_ab ? scales.of_y : scales.of_x).k;
+    }
+
+  private:
+    const float *lines_, *blocks_;
+    int line_bytes_, next_block_;  // from a block's scales to those of the next
+};
+
+// A lane's part in filling the stages of a tile with scales that lie otherwise: 33 arrivals, the copy engine's and one of each lane, end a
+// stage's phase of `full`. Its instructions come one after another and a stage lasts 500 clocks, so there are few of them.
+class ScaleFeed {
+  public:
+    __device__ __forceinline__ ScaleFeed(const Scales& scales, const Shape& s, const Tile& tile, int step)
+        : of_(scales, s, tile, step, static_cast<int>(threadIdx.x % 32)) {
+        const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
+        in_chunks_ = of_lines.line == 1 && of_lines.k % 4 == 0 && reinterpret_cast<u64>(of_.lines) % 16 == 0;
+        of_.blocks += step * (swap_ab ? scales.of_x : scales.of_y).k;
+    }
+    // Of `step`, the one after the one before.
+    __device__ __forceinline__ void fill(const Scales& scales, u32 stage, u32 full, int step) {
         const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
         const int lane = threadIdx.x % 32;
         if (in_chunks_) {
 #pragma unroll
             for (int i = 0; i < (scale_lines + 127) / 128; ++i) {
-                const int line = (i * 32 + lane) * 4, valid = min(max(count_ - line, 0), 4) * 4;
-                if (line < scale_lines) copy_scales<16>(stage + line * 4, valid > 0 ? lines_ + line : lines_, valid);
+                const int line = (i * 32 + lane) * 4, valid = min(max(of_.count - line, 0), 4) * 4;
+                if (line < scale_lines) copy_scales<16>(stage + line * 4, valid > 0 ? of_.lines + line : of_.lines, valid);
             }
         } else {
 #pragma unroll 1
             for (int line = lane; line < scale_lines; line += 32)
-                copy_scales<4>(stage + line * 4, lines_ + min(line, count_ - 1) * of_lines.line);
+                copy_scales<4>(stage + line * 4, of_.lines + min(line, of_.count - 1) * of_lines.line);
         }
-        if (lane < 4) copy_scales<4>(stage + (scale_lines + lane) * 4, blocks_);
+        if (lane < touched_blocks) copy_scales<4>(stage + (scale_lines + lane * 4) * 4 + place_in_chunk(step), of_.blocks);
         asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(full) : "memory");
-        lines_ += of_lines.k;
-        blocks_ += (swap_ab ? scales.of_x : scales.of_y).k;
+        of_.lines += of_lines.k;
+        of_.blocks += (swap_ab ? scales.of_x : scales.of_y).k;
     }
 
   private:
-    const float *lines_, *blocks_;
-    int count_;  // of the operand's lines from the tile's first on
+    TileScales of_;
     bool in_chunks_;
 };
 
@@ -164,8 +217,8 @@ class StepScales {
         }
     }
 
-    // From a stage that a ScaleFeed filled. `row0`: the first row of the band in the tile.
-    __device__ __forceinline__ void read_stage(u32 stage, int row0, int column_in_block) {
+    // From the stage of `step`. `row0`: the first row of the band in the tile.
+    __device__ __forceinline__ void read_stage(u32 stage, int row0, int column_in_block, int step) {
         if constexpr (scale_mode == 3) {
             const int lane = threadIdx.x % 32;
             const u32 first = stage + (swap_ab ? lane % 4 * 2 : row0 + threadIdx.x / 32 % 4 * 16 + lane / 4) * 4;
@@ -179,9 +232,9 @@ class StepScales {
                     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(lines_[i]) : "r"(first + (i / 2 * 64 + i % 2 * 8) * 4));
             }
             // Exchanged, a math group's 64 or 128 rows are of one of the tile's blocks.
-            const u32 block = stage + scale_lines * 4 + (swap_ab ? (column_in_block + row0) / scale_block * 4 : 0);
+            const u32 block = stage + scale_lines * 4 + (swap_ab ? (column_in_block + row0) / scale_block * 16 : 0) + place_in_chunk(step);
 #pragma unroll
-            for (int i = 0; i < block_count; ++i) asm volatile("ld.shared.f32 %0, [%1];" : "=f"(blocks_[i]) : "r"(block + i * 4));
+            for (int i = 0; i < block_count; ++i) asm volatile("ld.shared.f32 %0, [%1];" : "=f"(blocks_[i]) : "r"(block + i * 16));
             second_block_ = scale_block - column_in_block;
         }
     }

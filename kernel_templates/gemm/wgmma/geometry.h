@@ -56,8 +56,8 @@ struct Shape {
     std::int64_t c_barrier_bytes() const {
         return reads_c && in_bytes == 2 && tma_store != 0 ? math_groups * store_buffers * 8 : 0;
     }
-    // Scales of blocks, of the tile's lines and of the blocks that it touches.
-    std::int64_t scale_stage_bytes() const { return scales_blocks ? ((swap_ab != 0 ? block_n : block_m) + 4) * 4 : 0; }
+    // Scales of blocks, of the tile's lines and, 16 bytes each, of two blocks that it touches.
+    std::int64_t scale_stage_bytes() const { return scales_blocks ? ((swap_ab != 0 ? block_n : block_m) + 8) * 4 : 0; }
     std::int64_t column_scale_bytes() const { return scales_columns ? math_groups * block_n * 4 : 0; }
     // What the peers of a cluster along K send.
     std::int64_t received_bytes() const { return (cluster_k - 1) * (block_m * block_n / cluster_k) * sum_bytes; }

@@ -254,17 +254,18 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
 
 // ---- the scales of blocks ----
 
-// By a warp of the producer warpgroup, beside the thread that loads the operands.
+// Fills the stages' parts of scales, beside the thread that loads the operands: a warp with a ScaleFeed, or one thread with ScaleChunks.
+template <class Source>
 __device__ __forceinline__ void feed_scales(const Ring& ring, Schedule schedule, const Shape& s, const Scales& scales, u32 area) {
     Position at;
     Work work;
     dependent_launch::wait_for_earlier_grids();
     while (schedule.next(work)) {
-        ScaleFeed feed(scales, s, schedule.tile(work), work.first);
+        Source source(scales, s, schedule.tile(work), work.first);
 #pragma unroll 1
-        for (int step = 0; step < work.steps; ++step) {
+        for (int step = work.first; step < work.first + work.steps; ++step) {
             barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
-            feed.fill(scales, area + at.stage * scale_stage_bytes, ring.full + at.stage * 8);
+            source.fill(scales, area + at.stage * scale_stage_bytes, ring.full + at.stage * 8, step);
             at.next(ring.stages);
         }
     }
@@ -363,7 +364,12 @@ struct Walk {
     int lane;
     bool notifies;
     Position at;
+    int step = 0;  // of K, where products are promoted
 
+    __device__ __forceinline__ void next_step() {
+        at.next(ring.stages);
+        ++step;
+    }
     __device__ __forceinline__ void let_go(int stage) const { release(ring, stage, lane, notifies); }
 
     // Sums stay in the tensor cores' registers. Returns with the last stage's multiplications under way; their stage is returned. What
@@ -391,7 +397,7 @@ struct Walk {
     __device__ __forceinline__ void begin(float* products, StepScales<1>& factors, u32 scales, int place, int row0) {
         const int stage = at.stage;
         barrier_wait(ring.full + stage * 8, at.parity);
-        factors.read_stage(scales + stage * scale_stage_bytes, row0, place);
+        factors.read_stage(scales + stage * scale_stage_bytes, row0, place, step);
         multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), row0), 0);
     }
     // Adds the products of the stage before, under which another's may still be multiplied.
@@ -405,28 +411,29 @@ struct Walk {
 #pragma unroll
         for (int i = 0; i < accumulators; ++i) acc[0][i] = 0.0f;
         if (work.steps == 0) return;
+        step = work.first;
         float even[accumulators], odd[accumulators];
         StepScales<1> of_even, of_odd;
         int left = work.steps - 1;
         int stage_of_even = at.stage, stage_of_odd;
         begin(even, of_even, scales, place, row0);
-        at.next(ring.stages);
+        next_step();
         for (; left >= 2; left -= 2) {
             stage_of_odd = at.stage;
             begin(odd, of_odd, scales, place, row0);
-            at.next(ring.stages);
+            next_step();
             wgmma_wait<1>();
             end(acc, even, of_even, stage_of_even);
             stage_of_even = at.stage;
             begin(even, of_even, scales, place, row0);
-            at.next(ring.stages);
+            next_step();
             wgmma_wait<1>();
             end(acc, odd, of_odd, stage_of_odd);
         }
         if (left == 1) {
             stage_of_odd = at.stage;
             begin(odd, of_odd, scales, place, row0);
-            at.next(ring.stages);
+            next_step();
             wgmma_wait<1>();
             end(acc, even, of_even, stage_of_even);
             wgmma_wait<0>();
@@ -449,16 +456,16 @@ struct Walk {
         StepScales<1> factors;
         if (!is_full) barrier_wait(ring.full + stage * 8, at.parity);
         multiply_promoted(products, operands, 0);
-        factors.read_stage(of_stage, row0, place);
+        factors.read_stage(of_stage, row0, place, step);
 #pragma unroll
         for (int band = 1; band < bands; ++band) {
             wgmma_wait<0>();
             if (band == 1 && lets_other_begin) arrive_at_named_barrier(stagger_barrier, math_threads);
             factors.add(acc[band - 1], products, band - 1);
             multiply_promoted(products, operands, band);
-            factors.read_stage(of_stage, row0 + band * 64, place);
+            factors.read_stage(of_stage, row0 + band * 64, place, step);
         }
-        at.next(ring.stages);
+        next_step();
         const int following = uniform(at.stage);
         const bool next_is_full = barrier_is_over(ring.full + following * 8, at.parity);
         operands = Operands(ring.x(following), ring.y(following), row0);
@@ -483,6 +490,7 @@ struct Walk {
         // Groups that begin together share the tensor cores, end together, and leave them idle while both add; the order of a tile's start lasts.
         if (stagger && group == 1) named_barrier(stagger_barrier, math_threads);
         Operands operands(ring.x(uniform(at.stage)), ring.y(uniform(at.stage)), row0);
+        step = work.first;
         bool is_full = false, lets_other_begin = stagger && group == 0;
 #pragma unroll 1  // of narrow tiles the compiler would make two turns, with products in flight that it has to move
         for (int left = work.steps - 1; left > 0; --left) {
@@ -592,8 +600,9 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     const ScaleStrides strides_a{scale_a_batch, scale_a_line, scale_a_k}, strides_b{scale_b_batch, scale_b_line, scale_b_k};
     const Scales scales = swap_ab ? Scales{scale_b, scale_a, strides_b, strides_a} : Scales{scale_a, scale_b, strides_a, strides_b};
     const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
+    const bool in_chunks = lie_in_chunks(scales, shape);
     if (threadIdx.x == 0) {
-        constexpr int fillers = scale_mode == 3 ? 33 : 1;
+        const int fillers = scale_mode != 3 ? 1 : in_chunks ? 2 : 33;
         if constexpr (AUTOTUNE_DEVICE_MAPS)
             prepare(ring, fillers, exchanged, turn);
         else if constexpr (tma_store)
@@ -624,7 +633,10 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
             const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
             produce(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
         } else if (scale_mode == 3 && threadIdx.x / 32 == 2) {
-            feed_scales(ring, Schedule(shape, rank), shape, scales, block_scales);
+            if (!in_chunks)
+                feed_scales<ScaleFeed>(ring, Schedule(shape, rank), shape, scales, block_scales);
+            else if (threadIdx.x == 64)
+                feed_scales<ScaleChunks>(ring, Schedule(shape, rank), shape, scales, block_scales);
         }
     } else {
         take_from_producer();
