@@ -411,7 +411,7 @@ void Bench::add_contestants() {
             ++position;
             if (!rules.contains(instance.family)) continue;
             if (!is_aligned && (position + i) % 6 != 0) continue;  // each takes a compile of its own
-            const Config chosen = relaunch.at(instance.family)(instance.config).config;
+            const Config chosen = relaunch.at(instance.family)(instance.config).of(instance.config);
             add(instance.family, chosen);
             if (!options_.any_launch || !is_aligned) continue;
             for (const Config& other : other_launches(chosen, rules.at(instance.family), random)) add(instance.family, other);

@@ -2,31 +2,40 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace autotune {
 
-OfferRanking::Ranked OfferRanking::relaunched(std::size_t offer, const Candidate& candidate) {
-    constexpr double kUnknown = std::numeric_limits<double>::infinity();
+Relaunched OfferRanking::relaunched(const Candidate& candidate) {
     const auto [entry, is_new] = relaunchers_.try_emplace(candidate.family);
     if (is_new) {
         const Family* family = catalogue_.find_family(candidate.family);
         if (family != nullptr && !family->refuses(problem_, device_)) entry->second = family->relauncher(problem_, device_);
     }
-    if (!entry->second) return {offer, candidate, kUnknown};
-    Relaunched given = entry->second(candidate.config);
-    return {offer, {candidate.family, std::move(given.config)}, given.predicted_us.value_or(kUnknown)};
+    return entry->second ? entry->second(candidate.config) : Relaunched{};
+}
+
+std::vector<OfferRanking::Ranked> OfferRanking::best(std::span<const Candidate* const> offers, std::size_t count) {
+    std::vector<Relaunched> given;
+    std::vector<std::pair<double, std::size_t>> order;  // predicted time and index
+    for (std::size_t i = 0; i < offers.size(); ++i) {
+        given.push_back(relaunched(*offers[i]));
+        order.emplace_back(given.back().predicted_us.value_or(std::numeric_limits<double>::infinity()), i);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<Ranked> legal;
+    for (const auto& [predicted_us, i] : order) {
+        if (legal.size() == count) break;
+        Candidate candidate{offers[i]->family, given[i].of(offers[i]->config)};
+        if (legality_.allows(candidate)) legal.push_back({i, std::move(candidate), predicted_us});
+    }
+    return legal;
 }
 
 std::vector<OfferRanking::Ranked> OfferRanking::best(std::span<const Candidate> offers, std::size_t count) {
-    std::vector<Ranked> all;
-    for (std::size_t i = 0; i < offers.size(); ++i) all.push_back(relaunched(i, offers[i]));
-    std::stable_sort(all.begin(), all.end(), [](const Ranked& a, const Ranked& b) { return a.predicted_us < b.predicted_us; });
-    std::vector<Ranked> legal;
-    for (Ranked& each : all) {
-        if (legal.size() == count) break;
-        if (legality_.allows(each.candidate)) legal.push_back(std::move(each));
-    }
-    return legal;
+    std::vector<const Candidate*> all;
+    for (const Candidate& each : offers) all.push_back(&each);
+    return best(all, count);
 }
 
 std::string instance_key(const Catalogue& catalogue, const Problem& problem, const Device& device, const Candidate& candidate) {

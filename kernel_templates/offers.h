@@ -26,11 +26,12 @@ class OfferRanking {
         double predicted_us = 0;  // infinity: no opinion
     };
     // The first `count` that are legal, the one that is predicted fastest first; equals in the order given.
+    std::vector<Ranked> best(std::span<const Candidate* const> offers, std::size_t count);
     std::vector<Ranked> best(std::span<const Candidate> offers, std::size_t count);
 
   private:
-    // The candidate as given where its family does not exist or refuses.
-    Ranked relaunched(std::size_t offer, const Candidate& candidate);
+    // Nothing is changed nor known where its family does not exist or refuses.
+    Relaunched relaunched(const Candidate& candidate);
 
     const Catalogue& catalogue_;
     const Problem& problem_;

@@ -165,17 +165,17 @@ std::vector<int> parse_alignments(const RequestOptions& options, std::size_t ele
 void check_tensor_size(const Tensor& tensor) {
     std::int64_t last = 0;
     bool overflows = false;
-    std::string extents;
     for (const Dim& dim : tensor.dims) {
         std::int64_t distance = 0;
         overflows = overflows || __builtin_mul_overflow(dim.extent - 1, dim.stride, &distance) ||
                     __builtin_add_overflow(last, distance, &last);
-        extents += (extents.empty() ? "" : "x") + std::to_string(dim.extent);
     }
     std::int64_t bytes = 0;
     overflows = overflows || __builtin_mul_overflow(last + 1, static_cast<std::int64_t>(size_bytes(tensor.dtype)), &bytes);
-    if (overflows || bytes > kLargestTensorBytes)
-        refuse("tensor " + tensor.name + " of " + extents + " elements is larger than 128 TiB; make the shape smaller");
+    if (!overflows && bytes <= kLargestTensorBytes) return;
+    std::string extents;
+    for (const Dim& dim : tensor.dims) extents += (extents.empty() ? "" : "x") + std::to_string(dim.extent);
+    refuse("tensor " + tensor.name + " of " + extents + " elements is larger than 128 TiB; make the shape smaller");
 }
 
 DescribedTensors::DescribedTensors(const Op& op, const ProblemDescription& description)
@@ -198,17 +198,17 @@ void DescribedTensors::add_tensor(const TensorDescription& tensor) {
     const TensorDescription*& place = given_[static_cast<std::size_t>(form - forms_.begin())];
     if (place != nullptr) refuse("tensor '" + tensor.name + "' is given twice");
     place = &tensor;
-    const std::string what = "tensor " + tensor.name;
+    const auto what = [&] { return "tensor " + tensor.name; };
     if (tensor.dims.size() > form->dims.size())
-        refuse(what + " has " + std::to_string(tensor.dims.size()) + " dimensions; it has at most " +
+        refuse(what() + " has " + std::to_string(tensor.dims.size()) + " dimensions; it has at most " +
                std::to_string(form->dims.size()) + ": " + join(form->dims));
     for (const Dim& dim : tensor.dims) {
-        if (dim.extent < 0) refuse(what + " has an extent of " + std::to_string(dim.extent) + "; extents are not negative");
-        if (dim.stride < 0) refuse(what + " has a stride of " + std::to_string(dim.stride) + "; strides are not negative");
+        if (dim.extent < 0) refuse(what() + " has an extent of " + std::to_string(dim.extent) + "; extents are not negative");
+        if (dim.stride < 0) refuse(what() + " has a stride of " + std::to_string(dim.stride) + "; strides are not negative");
     }
     const auto alignment = static_cast<unsigned>(tensor.alignment_bytes);
     if (tensor.alignment_bytes < static_cast<int>(size_bytes(tensor.dtype)) || alignment > 16 || !std::has_single_bit(alignment))
-        refuse(what + " is aligned to " + std::to_string(tensor.alignment_bytes) + " bytes; give a power of two from " +
+        refuse(what() + " is aligned to " + std::to_string(tensor.alignment_bytes) + " bytes; give a power of two from " +
                std::to_string(size_bytes(tensor.dtype)) + " (one element) to 16");
 }
 

@@ -26,7 +26,7 @@ std::vector<std::int64_t> wgmma_widths();
 // Makes rules of what is asked of a config's shape on the problem.
 template <class Shape>
 auto rules_on(const Gemm& g) {
-    return [g](std::function<bool(const Shape&)> holds) -> std::function<bool(const Config&)> {
+    return [g](auto holds) -> std::function<bool(const Config&)> {
         return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
     };
 }

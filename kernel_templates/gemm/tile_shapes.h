@@ -31,7 +31,7 @@ std::int64_t k_per_split(const Gemm& g, const Shape& s) {
 // Makes rules of what is asked of a config's Shape, which `shape_of` resolves.
 template <class Shape>
 constexpr auto rules_by(Shape (*shape_of)(const Config&)) {
-    return [shape_of](std::function<bool(const Shape&)> holds) -> std::function<bool(const Config&)> {
+    return [shape_of](auto holds) -> std::function<bool(const Config&)> {
         return [shape_of, holds = std::move(holds)](const Config& c) { return holds(shape_of(c)); };
     };
 }

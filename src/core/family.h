@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,10 +28,16 @@ struct Binding {
 // Time expected of a config, in microseconds, for ranking only; nullopt: no opinion.
 using Predictor = std::function<std::optional<double>(const Config&)>;
 
-// A config with its launch parameters chosen for another problem than the one it comes from, and what the cost model says of it.
+// The launch parameters that a config gets for another problem than the one it comes from, and what the cost model says of it
+// then. Without the config: of many that are compared, one is taken.
 struct Relaunched {
-    Config config;
+    std::vector<std::pair<std::string_view, std::int64_t>> changes;  // names live as long as the family
     std::optional<double> predicted_us;
+
+    Config of(Config config) const {
+        for (const auto& [name, value] : changes) config.set(name, value);
+        return config;
+    }
 };
 using Relauncher = std::function<Relaunched(const Config&)>;
 
@@ -86,7 +93,7 @@ class Family {
     // stay. What it gives may be illegal where the compile parameters are. It refers to neither problem nor device. The library
     // asks it of every instance that might serve a problem, so it costs a few microseconds.
     virtual Relauncher relauncher(const Problem& problem, const Device& device) const {
-        return [predict = predictor(problem, device)](const Config& config) { return Relaunched{config, predict(config)}; };
+        return [predict = predictor(problem, device)](const Config& config) { return Relaunched{{}, predict(config)}; };
     }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -27,6 +28,7 @@ class Background {
 
   private:
     void serve();
+    void nap(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until);
     void start_thread();
 
     std::size_t most_threads_;
@@ -34,7 +36,7 @@ class Background {
     std::condition_variable has_work_, is_idle_;
     std::deque<std::function<void()>> queue_;
     std::vector<std::thread> threads_;
-    std::size_t busy_ = 0;
+    std::size_t busy_ = 0, napping_ = 0;
     bool is_ending_ = false;
 };
 

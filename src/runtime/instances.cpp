@@ -151,7 +151,7 @@ Instances::Shared Instances::make(const Found& found, const Problem& problem, co
 }
 
 std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, const Device& device) const {
-    constexpr std::size_t kMost = 2;      // to ask whether one is legal takes as long as to predict several
+    constexpr std::size_t kMost = 1;      // to ask whether one is legal takes as long as to predict several
     std::vector<const Family*> families;  // to say a family's facts takes longer than everything else here
     {
         const std::lock_guard lock(mutex_);
@@ -166,8 +166,8 @@ std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, con
             all.insert(all.end(), found->second.begin(), found->second.end());
     }
     std::sort(all.begin(), all.end(), [](const Shared& a, const Shared& b) { return a->source < b->source; });
-    std::vector<Candidate> candidates;
-    for (const Shared& each : all) candidates.push_back(each->candidate);
+    std::vector<const Candidate*> candidates;
+    for (const Shared& each : all) candidates.push_back(&each->candidate);
     std::vector<Shared> ranked;
     for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, kMost)) {
         Instance twin = *all[each.offer];  // the same code, other launch parameters

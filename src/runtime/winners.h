@@ -117,7 +117,8 @@ class Winners {
     std::vector<Found> portfolio_offers(const Problem& problem, const Device& device);
     // What serves the problem and others that differ from it in the first extent; empty without a portfolio. Remembered, unless
     // something is left out.
-    std::vector<Found> serving_set(const Problem& problem, const Device& device, const Problem* left_out);
+    using ServingSet = std::shared_ptr<const std::vector<Found>>;
+    ServingSet serving_set(const Problem& problem, const Device& device, const Problem* left_out);
     // Stored winners of the problem's class with the times of what else was tried for their problems.
     struct Tried {
         Problem problem;
@@ -138,10 +139,10 @@ class Winners {
     std::mutex mutex_;
     std::unique_ptr<db::WinnerStore> store_;
     bool store_has_database_ = false;
-    std::optional<std::vector<db::Portfolio>> portfolios_;              // once they were looked for
-    std::unordered_map<std::string, Candidate> likely_defaults_;        // by class, device and rounded extents
-    std::unordered_map<std::string, std::vector<Found>> serving_sets_;  // by class, device, extents but the first, and its range
-    std::unordered_map<std::string, ExpectedRegret> regrets_;           // by class and device
+    std::optional<std::vector<db::Portfolio>> portfolios_;        // once they were looked for
+    std::unordered_map<std::string, Candidate> likely_defaults_;  // by class, device and rounded extents
+    std::unordered_map<std::string, ServingSet> serving_sets_;    // by class, device, extents but the first, and its range
+    std::unordered_map<std::string, ExpectedRegret> regrets_;     // by class and device
     TemplateIdentities identities_;
     std::vector<Miss> misses_;         // one a plan
     std::size_t unwritten_plans_ = 0;  // of those

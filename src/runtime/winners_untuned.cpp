@@ -52,6 +52,13 @@ Problem with_first_extent(Problem problem, std::int64_t value) {
     return problem;
 }
 
+// What problems have in common that differ in the first extent alone, up to `most`.
+std::string key_of_range(const Problem& problem, std::int64_t most) {
+    std::string key = problem.class_key() + " " + std::to_string(most);
+    for (std::size_t i = 1; i < problem.extents.size(); ++i) key += "x" + std::to_string(problem.extents[i].value);
+    return key;
+}
+
 // Every value to 64, then eight steps to each doubling: what is chosen changes with waves of tiles.
 std::int64_t next_value(std::int64_t value) {
     return value < 64 ? value + 1 : value + static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(value))) / 8;
@@ -124,8 +131,8 @@ const db::Portfolio* Winners::portfolio(const Problem& problem, const Device& de
 
 std::vector<Found> Winners::rank(const std::vector<Found>& offers, const Problem& problem, const Device& device,
                                  std::size_t count) const {
-    std::vector<Candidate> candidates;
-    for (const Found& each : offers) candidates.push_back(each.candidate);
+    std::vector<const Candidate*> candidates;
+    for (const Found& each : offers) candidates.push_back(&each.candidate);
     std::vector<Found> ranked;
     for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, count)) {
         Found found = offers[each.offer];
@@ -165,17 +172,18 @@ std::vector<Found> Winners::make_serving_set(const Problem& problem, const Devic
     return set;
 }
 
-std::vector<Found> Winners::serving_set(const Problem& problem, const Device& device, const Problem* left_out) {
-    if (problem.extents.empty()) return {};
+Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& device, const Problem* left_out) {
+    static const auto kNone = std::make_shared<const std::vector<Found>>();
+    if (problem.extents.empty()) return kNone;
     const std::vector<std::int64_t> pivots = pivots_of(problem.extents.front().value);
-    const std::string key = with_first_extent(problem, pivots.back()).key() + " on " + device.identity.key();
+    const std::string key = key_of_range(problem, pivots.back()) + " on " + device.identity.key();
     {
         const std::lock_guard lock(mutex_);
         const auto known = serving_sets_.find(key);
         if (left_out == nullptr && known != serving_sets_.end()) return known->second;
     }
     std::vector<Found> offers = portfolio_offers(problem, device);
-    if (offers.empty()) return {};
+    if (offers.empty()) return kNone;
     // A portfolio rests on the problems that were tuned: what is unlike them, the families' own defaults may do better. One of
     // another class may hold nothing that serves this problem, and a default serves few extents beside its own.
     const double regret = offers.front().regret;
@@ -195,7 +203,7 @@ std::vector<Found> Winners::serving_set(const Problem& problem, const Device& de
     }
     std::vector<std::int64_t> chosen_for = pivots;
     if (pivots.size() > 1) chosen_for.insert(chosen_for.end(), kBetween.begin(), kBetween.end());
-    std::vector<Found> set = make_serving_set(problem, device, std::move(offers), chosen_for);
+    const auto set = std::make_shared<const std::vector<Found>>(make_serving_set(problem, device, std::move(offers), chosen_for));
     if (left_out != nullptr) return set;
     const std::lock_guard lock(mutex_);
     if (serving_sets_.size() >= kMostDefaults) serving_sets_.clear();
@@ -205,7 +213,7 @@ std::vector<Found> Winners::serving_set(const Problem& problem, const Device& de
 
 std::vector<Found> Winners::untuned(const Problem& problem, const Device& device, Own own) {
     const Problem* const left_out = own == Own::left_out ? &problem : nullptr;
-    std::vector<Found> ranked = rank(serving_set(problem, device, left_out), problem, device, kUntunedTried);
+    std::vector<Found> ranked = rank(*serving_set(problem, device, left_out), problem, device, kUntunedTried);
     if (ranked.empty()) {
         std::vector<Found> offers = read_near(problem, device, left_out);
         for (Found& each : likely_default(problem, device)) offers.push_back(std::move(each));

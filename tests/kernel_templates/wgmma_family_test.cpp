@@ -52,10 +52,11 @@ TEST_F(WgmmaFamily, RelaunchesAKernelLegallyWhereItCanBe) {
         for (const SearchSpace& source : {from, space(other)}) {
             for (const NamedConfig& each : source.named) {
                 const Relaunched given = relaunch(each.config);
-                EXPECT_EQ(rules.compile_part(given.config), rules.compile_part(each.config));
+                const Config config = given.of(each.config);
+                EXPECT_EQ(rules.compile_part(config), rules.compile_part(each.config));
                 const bool can_be = !rules.enumerate(rules.compile_part(each.config), 1).empty();
-                const auto reason = rules.why_not(given.config);
-                EXPECT_EQ(!reason, can_be) << shape << " " << given.config.to_string() << ": " << reason.value_or("");
+                const auto reason = rules.why_not(config);
+                EXPECT_EQ(!reason, can_be) << shape << " " << config.to_string() << ": " << reason.value_or("");
                 ++(can_be ? legal : illegal);
                 if (rules.contains(each.config)) {
                     EXPECT_LE(*given.predicted_us, 1.1 * *family_.predict_us(other, each.config, device_)) << shape;

@@ -1,9 +1,7 @@
 #include "kernel_templates/gemm/wgmma/relaunch.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <utility>
 #include <vector>
 
 #include "kernel_templates/gemm/wgmma/geometry.h"
@@ -87,17 +85,15 @@ Relaunched relaunched(const Config& from, const Gemm& g, const Device& device) {
         }
     }
     settle_fetches(best, g, device);
-    Config config = from;
-    const std::array<std::pair<const char*, int64_t>, 8> launch = {{{"stages", best.stages},
-                                                                    {"split_k", best.split_k},
-                                                                    {"raster", best.raster},
-                                                                    {"group", best.group},
-                                                                    {"evict_first", best.evict_first},
-                                                                    {"pdl", best.pdl},
-                                                                    {"prefetch_steps", best.prefetch_steps},
-                                                                    {"prefetch_all", best.prefetch_all}}};
-    for (const auto& [name, value] : launch) config.set(name, value);
-    return {std::move(config), predict(g, best, device)};
+    return {{{"stages", best.stages},
+             {"split_k", best.split_k},
+             {"raster", best.raster},
+             {"group", best.group},
+             {"evict_first", best.evict_first},
+             {"pdl", best.pdl},
+             {"prefetch_steps", best.prefetch_steps},
+             {"prefetch_all", best.prefetch_all}},
+            predict(g, best, device)};
 }
 
 }  // namespace autotune::wgmma
