@@ -52,6 +52,8 @@ struct Shape {
     std::int64_t staging_bytes() const {
         return tma_store != 0 ? store_buffers * math_groups * 64 * bands() * span_c() * out_bytes : 0;
     }
+    // gemm/wgmma_fp8 has barriers for the deepest ring.
+    std::int64_t stage_barrier_bytes(std::int64_t count) const { return (in_bytes == 1 ? 12 : count) * 16; }
     // Barriers of the spans of C that gemm/wgmma loads by TMA.
     std::int64_t c_barrier_bytes() const {
         return reads_c && in_bytes == 2 && tma_store != 0 ? math_groups * store_buffers * 8 : 0;
@@ -64,7 +66,7 @@ struct Shape {
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
         return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + column_scale_bytes() +
-               count * (16 + scale_stage_bytes()) + math_groups * 12 + 12 + c_barrier_bytes();
+               count * scale_stage_bytes() + stage_barrier_bytes(count) + math_groups * 12 + 12 + c_barrier_bytes();
     }
 };
 

@@ -62,6 +62,7 @@ static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of prom
 using Acc = f32;
 constexpr int element_bytes = 1;
 constexpr int x_mn_major = 0, y_k_major = 1;
+constexpr int most_stages = 12;       // of a ring
 constexpr bool converts_pairs = true;  // as the shipped winners were measured
 // The scales of a tile's columns, of each math group.
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
@@ -252,16 +253,70 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
     }
 }
 
-// ---- the scales of blocks ----
+// ---- the loads ----
+
+// The order of work of those that load, the general schedule's. Where K is whole and tiles follow each other along one direction, a tile's place is
+// a few instructions: those that run once cost what fetching them costs, 30 clocks a line of eight, and the general schedule's 250 stood before a
+// block's first load.
+class LoadOrder {
+  public:
+    __device__ __forceinline__ LoadOrder(const Shape& shape, int rank)
+        : s_(shape), general_(shape, rank), rank_(cluster_k > 1 ? 0 : rank), next_(cluster_index()) {}
+
+    __device__ __forceinline__ bool next(Work& work) {
+        if (cluster_k > 1 || s_.split_k != 1) return general_.next(work);
+        if (next_ >= s_.tiles()) return false;
+        work = {next_, 0, s_.steps(), 0, 1, 0};
+        next_ += cluster_count();
+        return true;
+    }
+    __device__ __forceinline__ Tile tile(const Work& work) const {
+        if (s_.raster != 0 || s_.group != 1 || s_.batch != 1) return general_.tile(work);
+        const int along_m = s_.tiles_n == 1 ? work.index : work.index / s_.tiles_n;
+        const int along_n = work.index - along_m * s_.tiles_n;
+        return {(along_m * cluster_m + rank_ % cluster_m) * block_m, (along_n * cluster_n + rank_ / cluster_m) * block_n, 0, 0};
+    }
+
+  private:
+    const Shape& s_;
+    Schedule general_;
+    int rank_, next_;
+};
+
+// By one thread: the operands of all stages.
+__device__ __forceinline__ void load_stages(const Ring& ring, LoadOrder order, const Operand& x, const Operand& y, int rank, u32 turn) {
+    const int in_row = rank % cluster_m, row = rank / cluster_m;
+    const auto mask_x = static_cast<unsigned short>(((1u << sharing_blocks) - 1) / ((1u << cluster_m) - 1) << in_row);
+    const auto mask_y = static_cast<unsigned short>(((1u << cluster_m) - 1) << row * cluster_m);
+    Position at;
+    Work work;
+    begin_turn();
+    asm volatile("st.volatile.shared.u32 [%0], 1;" ::"r"(turn) : "memory");
+    while (order.next(work)) {
+        const Tile tile = order.tile(work);
+#pragma unroll 1
+        for (int step = work.first; step < work.first + work.steps; ++step) {
+            const u32 full = ring.full + at.stage * 8;
+            barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
+            barrier_expect(full, stage_bytes);
+            load_operand<true, block_m, span_x, cluster_n>(ring.x(at.stage), x, full, tile.m0, step * block_k, tile.batch, row, mask_x);
+            load_operand<true, block_n, span_y, cluster_m>(ring.y(at.stage), y, full, tile.n0, step * block_k, tile.batch, in_row, mask_y);
+            at.next(ring.stages);
+        }
+    }
+    // A block must not leave while a peer may still arrive on its barriers.
+    for (int stage = 0; sharing_blocks > 1 && stage < ring.stages; ++stage, at.next(ring.stages))
+        barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
+}
 
 // Fills the stages' parts of scales, beside the thread that loads the operands: a warp with a ScaleFeed, or one thread with ScaleChunks.
 template <class Source>
-__device__ __forceinline__ void feed_scales(const Ring& ring, Schedule schedule, const Shape& s, const Scales& scales, u32 area) {
+__device__ __forceinline__ void feed_scales(const Ring& ring, LoadOrder order, const Shape& s, const Scales& scales, u32 area) {
     Position at;
     Work work;
     dependent_launch::wait_for_earlier_grids();
-    while (schedule.next(work)) {
-        Source source(scales, s, schedule.tile(work), work.first);
+    while (order.next(work)) {
+        Source source(scales, s, order.tile(work), work.first);
 #pragma unroll 1
         for (int step = work.first; step < work.first + work.steps; ++step) {
             barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
@@ -348,6 +403,26 @@ struct Skip {
         at.parity ^= 1;
     }
 };
+
+// prepare(), by a thread each of the producer's first two warps, and of as many stages as a ring may have: so it is a few instructions in a row. In a
+// loop one thread takes 60 clocks a barrier, 1,200 for ten stages, before the first load.
+__device__ __forceinline__ void make_barriers(u32 first, int arrivals) {
+#pragma unroll
+    for (int stage = 0; stage < most_stages; ++stage) barrier_init(first + stage * 8, arrivals);
+}
+template <class... Maps>
+__device__ __forceinline__ void prepare_together(int warp, const Ring& ring, int fillers, u32 exchanged, u32 turn, const Maps*... maps) {
+    if (warp == 0) {
+        make_barriers(ring.full, fillers);
+        make_barriers(ring.empty, 4 * groups_per_tile * notified_blocks);
+    } else {
+        (prefetch_map(maps), ...);
+        barrier_init(exchanged, 1);
+        make_pingpong_barriers(ring);
+        asm volatile("st.volatile.shared.u32 [%0], 0;" ::"r"(turn) : "memory");
+    }
+    fence_barrier_init();
+}
 
 // ---- the math groups ----
 
@@ -593,7 +668,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     const u32 columns = received + received_bytes;
     const u32 block_scales = columns + math_groups * column_bytes;
     const u32 barriers = block_scales + stages * scale_stage_bytes;
-    const Ring ring{base, barriers, barriers + stages * 8, barriers + stages * 16, stages};
+    const Ring ring{base, barriers, barriers + most_stages * 8, barriers + most_stages * 16, stages};
     const u32 exchanged = ring.order + math_groups * 8;
     const u32 flags = exchanged + 8;
     const u32 turn = flags + math_groups * 4;
@@ -601,17 +676,18 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     const Scales scales = swap_ab ? Scales{scale_b, scale_a, strides_b, strides_a} : Scales{scale_a, scale_b, strides_a, strides_b};
     const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
     const bool in_chunks = lie_in_chunks(scales, shape);
-    if (threadIdx.x == 0) {
+    const int warp = uniform(threadIdx.x / 32);
+    if (warp < 2 && threadIdx.x % 32 == 0) {
         const int fillers = scale_mode != 3 ? 1 : in_chunks ? 2 : 33;
         if constexpr (AUTOTUNE_DEVICE_MAPS)
-            prepare(ring, fillers, exchanged, turn);
+            prepare_together(warp, ring, fillers, exchanged, turn);
         else if constexpr (tma_store)
-            prepare(ring, fillers, exchanged, turn, &map_x, &map_y, &map_c);
+            prepare_together(warp, ring, fillers, exchanged, turn, &map_x, &map_y, &map_c);
         else
-            prepare(ring, fillers, exchanged, turn, &map_x, &map_y);
+            prepare_together(warp, ring, fillers, exchanged, turn, &map_x, &map_y);
     }
     meet();
-    const int warpgroup = uniform(threadIdx.x / 128);
+    const int warpgroup = warp / 4;
     if (warpgroup == 0) {
         // By a warp that has nothing else to do, until the turn comes; before the warpgroup keeps but 40 registers, beside which it spills.
         if (threadIdx.x == 32 && prefetch_steps > 0) {
@@ -631,12 +707,12 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
 #endif
             const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
             const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
-            produce(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
+            load_stages(ring, LoadOrder(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
         } else if (scale_mode == 3 && threadIdx.x / 32 == 2) {
             if (!in_chunks)
-                feed_scales<ScaleFeed>(ring, Schedule(shape, rank), shape, scales, block_scales);
+                feed_scales<ScaleFeed>(ring, LoadOrder(shape, rank), shape, scales, block_scales);
             else if (threadIdx.x == 64)
-                feed_scales<ScaleChunks>(ring, Schedule(shape, rank), shape, scales, block_scales);
+                feed_scales<ScaleChunks>(ring, LoadOrder(shape, rank), shape, scales, block_scales);
         }
     } else {
         take_from_producer();
