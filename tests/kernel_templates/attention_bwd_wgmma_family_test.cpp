@@ -31,13 +31,23 @@ TEST_F(AttentionBwdWgmmaFamily, TakesAlignedSixteenBitRowsOnHopperAlone) {
     EXPECT_EQ(family_.refuses(problem("1x2x300x128", {{"dtype", "f16"}}), device_), std::nullopt);
     EXPECT_NE(family_.refuses(problem("1x2x300x64", {{"dtype", "f32"}}), device_), std::nullopt);
     EXPECT_NE(family_.refuses(problem("1x2x300x64", {{"align", "8"}}), device_), std::nullopt);
-    EXPECT_NE(family_.refuses(problem("1x2x300x256"), device_), std::nullopt);
+    EXPECT_EQ(family_.refuses(problem("1x2x300x256"), device_), std::nullopt);
     EXPECT_NE(family_.refuses(problem("1x2x300x64"), *reference_device("sm_80")), std::nullopt);
 }
 
 TEST_F(AttentionBwdWgmmaFamily, HasHundredsOfLegalConfigs) {
     for (const char* shape : {"4x16x4096x128", "1x16x13312x64"})
         EXPECT_GE(space(problem(shape, {{"mask", "causal"}})).count().legal, 100U) << shape;
+}
+
+// dK and dV of 384 columns and more do not fit beside each other: each has its own blocks.
+TEST_F(AttentionBwdWgmmaFamily, WideSumsAreOfTwoBlocks) {
+    for (const char* size : {"96", "160", "192", "256"}) {
+        const Problem wide = problem("2x8x1024x" + std::string(size), {{"kv-heads", "2"}});
+        EXPECT_GE(space(wide).count().legal, 20U) << size;
+        EXPECT_EQ(usual(wide).steps[2].grid.x, 2U * 2 * 8 * (std::stoi(size) > 172 ? 2 : 1)) << size;
+    }
+    EXPECT_EQ(usual(problem("2x8x1024x192", {{"dv", "128"}})).steps[2].grid.x, 2U * 8 * 8);
 }
 
 TEST_F(AttentionBwdWgmmaFamily, SaysWhyAConfigIsDropped) {

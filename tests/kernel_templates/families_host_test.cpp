@@ -168,7 +168,8 @@ std::vector<HostCase> cases() {
         backward("wgmma_causal", "wgmma", "bf16", causal("64"), "q_groups=1 q_block_k=48 q_stages=2 k_groups=1 k_block_q=80 k_stages=3"),
         backward("wgmma_window", "wgmma", "f16", window("64"), "q_groups=1 q_block_k=32 k_groups=1 k_block_q=32", {{"dv", "128"}}),
         backward("wgmma_narrow", "wgmma", "bf16", causal("40"), "", {{"dv", "24"}}),
-
+        backward("wgmma_wide", "wgmma", "bf16", causal("256"), "q_groups=1 q_block_k=32 q_stages=2 k_groups=1 k_block_q=32 k_stages=2"),
+        backward("wgmma_wide_window", "wgmma", "f16", window("200"), "q_groups=1 q_block_k=48 k_groups=1 k_block_q=48 k_stages=3"),
 
         backward("one_pass_unmasked", "one_pass", "bf16", unmasked("64")),
         backward("one_pass_causal", "one_pass", "bf16", causal("64"), "groups=1 block_q=64 ds_buffers=1 stages=3"),

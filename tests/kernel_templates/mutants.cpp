@@ -793,6 +793,10 @@ std::vector<Mutant> attention_bwd_wgmma() {
         {.name = "sums_not_waited_for",
          .find = "descriptor_at(step.k_by_rows, at.at * QueryShared::k_bytes));\n        wgmma_commit();\n        wgmma_wait<0>();",
          .replace = "descriptor_at(step.k_by_rows, at.at * QueryShared::k_bytes));\n        wgmma_commit();", .races = true},
+        {.name = "scores_for_dv_alone_not_waited_for",
+         .find = "wgmma_wait<of_k ? 1 : 0>();", .replace = "wgmma_wait<1>();", .shape = "1x1x150x192", .races = true},
+        {.name = "gradients_for_dk_alone_not_waited_for",
+         .find = "wgmma_wait<of_v ? 1 : 0>();", .replace = "wgmma_wait<1>();", .shape = "1x1x150x192", .races = true},
     });
 }
 

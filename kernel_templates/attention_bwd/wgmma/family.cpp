@@ -56,13 +56,23 @@ struct Shape {
     static int64_t columns(const View& view) { return padded(view.d) + padded(view.dv); }
 };
 
+// What ptxas needs for wide sums beside their registers, by what it compiled.
+int64_t beside(int64_t columns) {
+    return std::max<int64_t>(columns - 128, 0) / 4;
+}
 // dQ, scores, their gradients, the latter again as an operand.
 int64_t q_registers(const View& view, int64_t block_k) {
-    return padded(view.d) / 2 + block_k + block_k / 4 + 32;
+    return padded(view.d) / 2 + block_k + block_k / 4 + 32 + beside(padded(view.d));
+}
+// Whether a block of the pass of dK and dV computes one of them alone (kernel.cuh).
+bool splits_sums(const View& view) {
+    return Shape::columns(view) > 344;
 }
 // dK, dV, scores, their gradients, an operand.
 int64_t k_registers(const View& view, int64_t block_q) {
-    return Shape::columns(view) / 2 + block_q + block_q / 4 + 28;
+    const int64_t widest = std::max(padded(view.d), padded(view.dv));
+    const int64_t kept = splits_sums(view) ? widest / 2 + beside(widest) : Shape::columns(view) / 2;
+    return kept + block_q + block_q / 4 + 28;
 }
 
 std::vector<Parameter> parameters() {
@@ -99,7 +109,11 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
          })},
         {"dQ, scores and their gradients exceed the registers that setmaxnreg can give",
          {"q_groups", "q_block_k"},
-         rule([=](const Shape& s) { return q_registers(view, s.q_block_k) <= registers_of(s.q_groups); })},
+         rule([=](const Shape& s) {
+             // One group may have 255, which both bounds of a window take beside wide sums.
+             const int64_t bounds = view.band.has_low && s.q_groups > 1 ? beside(padded(view.d)) / 2 : 0;
+             return q_registers(view, s.q_block_k) + bounds <= registers_of(s.q_groups);
+         })},
         {"dK, dV, scores and their gradients exceed the registers that setmaxnreg can give",
          {"k_groups", "k_block_q"},
          rule([=](const Shape& s) { return k_registers(view, s.k_block_q) <= registers_of(s.k_groups); })},
@@ -175,7 +189,7 @@ LaunchStep key_step(const Problem& problem, const View& view, const Shape& s) {
     const int64_t tiles = ceil_div(view.kv_len, s.k_rows()), all = tiles * view.kv_heads * view.b;
     LaunchStep step;
     step.entry = "_keys";
-    step.grid = {static_cast<std::uint32_t>(all), 1, 1};
+    step.grid = {static_cast<std::uint32_t>(splits_sums(view) ? 2 * all : all), 1, 1};
     step.block = {static_cast<std::uint32_t>(128 * (s.k_groups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.k_smem_bytes(view));
     step.arguments = pass_arguments(problem, view, Scratch::workspace, s.k_block_q, s.k_rows());
@@ -199,7 +213,7 @@ double predict(const View& view, const Shape& s, const Device& device) {
                static_cast<double>(length) / (static_cast<double>(length) + 20.0);
     };
     const double q_macs = pairs * (columns + static_cast<double>(padded(view.d)));
-    const double k_macs = pairs * 2 * columns;
+    const double k_macs = pairs * (2 * columns + (splits_sums(view) ? static_cast<double>(padded(view.d)) : 0.0));
     const double scale = 1980.0 / std::max(device.clock_mhz, 1.0) / (sms * 2048.0);
     const double q_us = q_macs * scale / rate(s.q_groups, s.q_block_k), k_us = k_macs * scale / rate(s.k_groups, s.k_block_q);
     const bool grows = view.band.has_high && !view.band.has_low;
@@ -210,8 +224,8 @@ double predict(const View& view, const Shape& s, const Device& device) {
     };
     const int64_t heads = view.b * view.q_heads;
     return 6 + tail(q_us, ceil_div(view.q_len, s.q_rows()) * heads) +
-           tail(k_us, ceil_div(view.kv_len, s.k_rows()) * view.b * view.kv_heads) - (s.q_stages + s.k_stages > 4 ? 0.5 : 0.0) -
-           (s.pdl != 0 ? 1.0 : 0.0);
+           tail(k_us, ceil_div(view.kv_len, s.k_rows()) * view.b * view.kv_heads * (splits_sums(view) ? 2 : 1)) -
+           (s.q_stages + s.k_stages > 4 ? 0.5 : 0.0) - (s.pdl != 0 ? 1.0 : 0.0);
 }
 
 class AttentionBwdWgmma final : public Family {
@@ -225,7 +239,6 @@ class AttentionBwdWgmma final : public Family {
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         const View view(problem);
         if (auto reason = attention_bwd::refuses_wgmma(view, device)) return reason;
-        if (k_registers(view, 32) > registers_of(1)) return "dK and dV of so many columns exceed the registers of a warpgroup";
         return std::nullopt;
     }
 

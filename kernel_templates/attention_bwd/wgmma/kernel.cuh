@@ -3,6 +3,7 @@
 // product are the A operand of the next:
 //   S = Q K^T, P = 2^(S c - lse log2 e), dP = dO V^T, dS = P (dP - delta), dQ += dS K         with queries along M,
 //   the same transposed, dV += P^T dO, dK += dS^T Q                                           with keys along M.
+// Where dK and dV together exceed the registers of a warpgroup, blocks own keys for dK or for dV: the scores are computed three times.
 // A first kernel leaves lse log2 e and delta = sum(O dO) of each row in the workspace, rows beyond the last with lse = inf, so
 // that their weights are 0.
 // clang-format off
@@ -151,6 +152,7 @@ __device__ __forceinline__ void query_math(const QueryShared& shared, const RowM
 // ---- dK and dV ----
 
 constexpr int k_rows = 64 * k_groups;
+constexpr bool splits_sums = head_tile + value_tile > 344;
 constexpr int k_threads = 128 * (k_groups + 1);
 
 struct KeyShared {
@@ -178,7 +180,7 @@ struct KeyStep {
     int row;
 
     // Tile n of queries, with products of the tile before perhaps still on their way: `before` is its stage, or -1.
-    template <bool is_masked>
+    template <bool of_k, bool of_v, bool is_masked>
     __device__ __forceinline__ void run(Position<k_stages>& at, int& before, int n, float (&dk)[head_tile / 2],
                                         float (&d_v)[value_tile / 2]) const {
         constexpr int scores = k_block_q / 2;
@@ -189,9 +191,11 @@ struct KeyStep {
         wgmma_fence();
         issue_along_columns<Element, head_tile, k_rows, k_block_q>(s, k, descriptor_at(q, at.at * KeyShared::q_bytes));
         wgmma_commit();
-        issue_along_columns<Element, value_tile, k_rows, k_block_q>(dp, v, descriptor_at(d_o, at.at * KeyShared::do_bytes));
-        wgmma_commit();
-        wgmma_wait<1>();
+        if constexpr (of_k) {
+            issue_along_columns<Element, value_tile, k_rows, k_block_q>(dp, v, descriptor_at(d_o, at.at * KeyShared::do_bytes));
+            wgmma_commit();
+        }
+        wgmma_wait<of_k ? 1 : 0>();
         if (before >= 0) release(shared.empty(before));
         if constexpr (is_masked) cut(s, mask, row, n * k_block_q + static_cast<int>(threadIdx.x % 4 * 2));
 #pragma unroll
@@ -201,35 +205,40 @@ struct KeyStep {
             for (int i = 0; i < 4; ++i)
                 s[4 * j + i] = attention::exp2_approx(fmaf(s[4 * j + i], factor, i % 2 == 0 ? -lse.x : -lse.y));
         }
-        pack<Element>(s, p);
-        wgmma_fence();
-        issue_along_rows<Element, value_tile, k_block_q>(d_v, p, descriptor_at(do_by_rows, at.at * KeyShared::do_bytes));
-        wgmma_commit();
-        wgmma_wait<1>();
-#pragma unroll
-        for (int j = 0; j < k_block_q / 8; ++j) {
-            const float2 delta = load_pair(of_rows + KeyShared::row_bytes + j * 32);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) s[4 * j + i] *= dp[4 * j + i] - (i % 2 == 0 ? delta.x : delta.y);
+        if constexpr (of_v) {
+            pack<Element>(s, p);
+            wgmma_fence();
+            issue_along_rows<Element, value_tile, k_block_q>(d_v, p, descriptor_at(do_by_rows, at.at * KeyShared::do_bytes));
+            wgmma_commit();
         }
-        pack<Element>(s, ds);
-        wgmma_fence();
-        issue_along_rows<Element, head_tile, k_block_q>(dk, ds, descriptor_at(q_by_rows, at.at * KeyShared::q_bytes));
-        wgmma_commit();
-        wgmma_wait<1>();  // P's registers are free for the next tile's
+        if constexpr (of_k) {
+            wgmma_wait<of_v ? 1 : 0>();
+#pragma unroll
+            for (int j = 0; j < k_block_q / 8; ++j) {
+                const float2 delta = load_pair(of_rows + KeyShared::row_bytes + j * 32);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) s[4 * j + i] *= dp[4 * j + i] - (i % 2 == 0 ? delta.x : delta.y);
+            }
+            pack<Element>(s, ds);
+            wgmma_fence();
+            issue_along_rows<Element, head_tile, k_block_q>(dk, ds, descriptor_at(q_by_rows, at.at * KeyShared::q_bytes));
+            wgmma_commit();
+            if constexpr (of_v) wgmma_wait<1>();  // P's registers are free for the next tile's
+        }
         before = at.at;
         at.next();
     }
 };
 
+template <bool of_k, bool of_v>
 __device__ __forceinline__ void key_math(const KeyShared& shared, const KeyMask& mask, const Place& place, const Tiles& tiles,
                                          int heads, int group, int keys, float scale, const Destination<Element>& to_k,
                                          const Destination<Element>& to_v) {
     const int row0 = place.tile * k_rows + group * 64;
     const int row = row0 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
     float dk[head_tile / 2], d_v[value_tile / 2];
-    clear(dk);
-    clear(d_v);
+    if constexpr (of_k) clear(dk);
+    if constexpr (of_v) clear(d_v);
     barrier_wait(shared.loaded(), 0);
     if (tiles.end > tiles.first) {
         const KeyStep step{shared,
@@ -252,19 +261,19 @@ __device__ __forceinline__ void key_math(const KeyShared& shared, const KeyMask&
             int n = tiles.first;
             if constexpr (has_high != 0) {
 #pragma unroll 1
-                for (; n < whole_first; ++n) step.run<true>(at, before, n, dk, d_v);
+                for (; n < whole_first; ++n) step.run<of_k, of_v, true>(at, before, n, dk, d_v);
             }
 #pragma unroll 1
-            for (; n < whole_end; ++n) step.run<false>(at, before, n, dk, d_v);
+            for (; n < whole_end; ++n) step.run<of_k, of_v, false>(at, before, n, dk, d_v);
             if constexpr (has_low != 0) {
 #pragma unroll 1
-                for (; n < tiles.end; ++n) step.run<true>(at, before, n, dk, d_v);
+                for (; n < tiles.end; ++n) step.run<of_k, of_v, true>(at, before, n, dk, d_v);
             }
         }
         wgmma_wait<0>();
     }
-    store_rows<head_tile, d>(to_k, place.batch, place.head, row, keys, dk, scale);
-    store_rows<value_tile, dv>(to_v, place.batch, place.head, row, keys, d_v, 1.0f);
+    if constexpr (of_k) store_rows<head_tile, d>(to_k, place.batch, place.head, row, keys, dk, scale);
+    if constexpr (of_v) store_rows<value_tile, dv>(to_v, place.batch, place.head, row, keys, d_v, 1.0f);
 }
 
 }  // namespace
@@ -334,7 +343,9 @@ extern "C" __global__ void __launch_bounds__(k_threads, 1)
     const KeyShared shared((smem_address(memory) + 1023) & ~1023u);
     init_barriers<k_stages>(shared, 4 * k_groups);
     const KeyMask mask = attention::seen_from_keys(RowMask{mask_low, mask_high, keys}, rows);
-    const Place place = place_of({tiles, kv_heads, heads_at_once, all_tiles, descending}, static_cast<int>(blockIdx.x));
+    const bool is_second = splits_sums && static_cast<int>(blockIdx.x) >= all_tiles;  // of a tile's blocks: the one for dV
+    const Place place = place_of({tiles, kv_heads, heads_at_once, all_tiles, descending},
+                                 static_cast<int>(blockIdx.x) - (is_second ? all_tiles : 0));
     const int first_key = place.tile * k_rows;
     const Tiles range{mask.first_tile(first_key, k_block_q), mask.end_tile(min(first_key + k_rows, keys) - 1, k_block_q)};
     dependent_launch::wait_for_earlier_grids();
@@ -370,7 +381,13 @@ extern "C" __global__ void __launch_bounds__(k_threads, 1)
         }
     } else {
         if constexpr (Registers<k_groups>::reallocates) take_registers<Registers<k_groups>::math>();
-        key_math(shared, mask, place, range, group, warpgroup - 1, keys, scale, {dk, dk_batch, dk_head, dk_row},
-                 {d_v, dv_batch, dv_head, dv_row});
+        const Destination<Element> to_k{dk, dk_batch, dk_head, dk_row}, to_v{d_v, dv_batch, dv_head, dv_row};
+        if constexpr (!splits_sums) {
+            key_math<true, true>(shared, mask, place, range, group, warpgroup - 1, keys, scale, to_k, to_v);
+        } else if (is_second) {
+            key_math<false, true>(shared, mask, place, range, group, warpgroup - 1, keys, scale, to_k, to_v);
+        } else {
+            key_math<true, false>(shared, mask, place, range, group, warpgroup - 1, keys, scale, to_k, to_v);
+        }
     }
 }
