@@ -3,6 +3,7 @@
 // the space; and every named config on problems of its own.
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "kernel_templates/catalogue.h"
+#include "src/core/error.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
 #include "tests/support/gpu_gate.h"
@@ -33,6 +35,14 @@ struct Group {
 int env_int(const char* name, int fallback) {
     const char* text = std::getenv(name);
     return text == nullptr ? fallback : std::atoi(text);
+}
+
+// AUTOTUNE_CONFORMANCE_PART=I/N: whether the problem is of the Ith of N parts, counted from 0.
+bool is_of_part(std::size_t problem) {
+    const char* text = std::getenv("AUTOTUNE_CONFORMANCE_PART");
+    std::size_t part = 0, parts = 1;
+    if (text != nullptr) check(std::sscanf(text, "%zu/%zu", &part, &parts) == 2 && part < parts, "a part is I/N, with I < N");
+    return problem % parts == part;
 }
 
 ProblemRequest gemm(const std::string& shape, std::map<std::string, std::string> options) {
@@ -375,11 +385,13 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
     using Choose = std::function<std::vector<Config>(const SearchSpace&, std::size_t)>;
     std::vector<Group> groups(const Family& family, const Requests& requests, const Choose& choose) const {
         std::vector<Group> all;
+        std::size_t turn = 0;
         const std::string_view op = family.name().substr(0, family.name().find('/'));
         for (const ProblemRequest& request : requests) {
             const Problem problem = catalogue_.problem(request);
             if (problem.op != op || family.refuses(problem, device())) continue;
-            all.push_back({problem, choose(family.space(problem, device()), all.size())});
+            const std::size_t mine = turn++;
+            if (is_of_part(mine)) all.push_back({problem, choose(family.space(problem, device()), mine)});
         }
         return all;
     }
