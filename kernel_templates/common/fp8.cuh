@@ -16,5 +16,26 @@ __device__ __forceinline__ f32 to_f32(e4m3 x) {
     const f32 small = static_cast<f32>(magnitude) * 0.001953125f;
     return __uint_as_float(sign | (magnitude < 8 ? __float_as_uint(small) : (magnitude << 20) + (120u << 23)));
 }
+// ---- from f32: rounded once, to nearest, ties to even; what is too large becomes the largest number ----
+
+__device__ __forceinline__ u16 fp8_pair(e4m3, f32 low, f32 high) {
+    u16 pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+__device__ __forceinline__ u16 fp8_pair(e5m2, f32 low, f32 high) {
+    u16 pair;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+template <>
+__device__ __forceinline__ e4m3 from_f32<e4m3>(f32 value) {
+    return {static_cast<u8>(fp8_pair(e4m3{}, value, 0.0F))};
+}
+template <>
+__device__ __forceinline__ e5m2 from_f32<e5m2>(f32 value) {
+    return {static_cast<u8>(fp8_pair(e5m2{}, value, 0.0F))};
+}
+
 // Its bits are the upper half of an f16.
 __device__ __forceinline__ f32 to_f32(e5m2 x) { return to_f32(f16{static_cast<u16>(x.bits << 8)}); }

@@ -8,6 +8,7 @@ namespace hopper {
 constexpr int map_type_u8 = 0, map_type_f16 = 6, map_type_f32 = 7, map_type_bf16 = 10;
 template <class Element>
 __device__ constexpr int map_type_of() {
+    if (sizeof(Element) == 1) return map_type_u8;
     return is_same<Element, f32> ? map_type_f32 : is_same<Element, f16> ? map_type_f16 : map_type_bf16;
 }
 __device__ constexpr int map_swizzle(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "kernel_templates/request.h"
@@ -70,10 +71,44 @@ Spec::Stored stored(const Logical& matrix, bool transposed) {
             .alignment_bytes = matrix.alignment_bytes};
 }
 
+// The element type of the bias, which an attribute may say too.
+std::string bias_word(const DescribedTensors& tensors) {
+    const TensorDescription* const bias = tensors.find(kBias);
+    const std::string own(bias == nullptr ? kBiases[0] : to_string(bias->dtype));
+    const std::string said = tensors.word("bias", own);
+    if (bias != nullptr && said != own) refuse("tensor bias is " + own + ", but the attribute bias is " + said);
+    if (std::find(kBiases.begin(), kBiases.end(), said) == kBiases.end())
+        refuse("tensor bias is " + said + "; a bias is bf16, f16 or f32");
+    return said;
+}
+
+// A tensor of the epilogue: there if the problem has it, dense, and of the right extent.
+void check_epilogue_tensor(const DescribedTensors& tensors, std::string_view name, bool is_wanted) {
+    const std::string text(name);
+    const TensorDescription* const tensor = tensors.find(text);
+    if (is_wanted && tensor == nullptr) refuse("the problem needs the tensor " + text);
+    if (!is_wanted && tensor != nullptr) refuse("tensor " + text + " is given, but the attributes say that there is none");
+    if (tensor == nullptr) return;
+    if (name != kBias && tensor->dtype != DType::f32)
+        refuse("tensor " + text + " is " + std::string(to_string(tensor->dtype)) + "; it is one f32");
+    const std::int64_t wanted = name == kBias ? tensors.dims("c").back().extent : 1;
+    const Dim dim = tensors.dims(text).back();
+    if (dim.extent != wanted || (dim.extent > 1 && dim.stride != 1))
+        refuse("tensor " + text + " has " + std::to_string(dim.extent) + " elements, " + std::to_string(dim.stride) +
+               " apart; it has " + std::to_string(wanted) + ", side by side");
+}
+
 // The tensors' own types, with which what the attributes say must agree.
 Types types_of(const DescribedTensors& tensors) {
     Types types{tensors.at("a").dtype,       tensors.at("b").dtype,      tensors.at("c").dtype,
                 tensors.word("compute", ""), tensors.word("acc", "f32"), tensors.word("scale", kScalings[0])};
+    types.bias = bias_word(tensors);
+    types.scale_d = tensors.word("scale_d", kScalesOfC[tensors.find(kScaleD) == nullptr ? 0 : 1]);
+    types.amax = tensors.word("amax", kAmaxes[tensors.find(kAmaxD) == nullptr ? 0 : 1]);
+    for (const auto& [name, is_wanted] :
+         {std::pair{kBias, types.bias != kBiases[0]}, std::pair{kScaleD, types.scale_d != kScalesOfC[0]},
+          std::pair{kAmaxD, types.amax != kAmaxes[0]}})
+        check_epilogue_tensor(tensors, name, is_wanted);
     return checked_types(std::move(types));
 }
 
@@ -153,6 +188,7 @@ DescribedProblem described(const Op& op, const ProblemDescription& description) 
     spec.stored = {stored(a, spec.trans_a), stored(b, spec.trans_b), stored(c, false)};
     if (swaps && spec.types.scale == kScalings[static_cast<std::size_t>(Scaling::block)])
         refuse("scale block is for a C stored by rows: A has scales of rows and B of blocks");
+    if (swaps && spec.types.bias != kBiases[0]) refuse("a bias is of columns, for a C stored by rows; store C so");
     spec.scales =
         scales_of(tensors, spec.types,
                   {{"m", swaps ? spec.n : spec.m}, {"n", swaps ? spec.m : spec.n}, {"k", spec.k}, {"batch", spec.batch}});
@@ -167,6 +203,12 @@ DescribedProblem described(const Op& op, const ProblemDescription& description) 
         result.order.push_back(swaps ? kScaleA : kScaleB);
         result.problem.tensors[kScaleA].name = "scale_a";
         result.problem.tensors[kScaleB].name = "scale_b";
+    }
+    const std::vector<TensorForm> forms = op.tensors();
+    for (std::size_t i = result.order.size(); i < result.problem.tensors.size(); ++i) {
+        const auto form = std::find_if(forms.begin(), forms.end(),
+                                       [&](const TensorForm& each) { return each.name == result.problem.tensors[i].name; });
+        result.order.push_back(static_cast<std::size_t>(form - forms.begin()));
     }
     return result;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
@@ -33,12 +34,21 @@ std::vector<std::int64_t> band_starts(std::int64_t extent, Random& random) {
 // The scales of `count` lines from `start` on, where `lines` share one.
 void cut_scale(Excerpt& part, int tensor, std::int64_t start, std::int64_t count, std::int64_t lines) {
     const Scaling scaling = scaling_of(part.problem);
-    if (scaling == Scaling::none) return;
-    part.first.resize(kScaleB + 1, 0);
-    if (scaling == Scaling::tensor) return;
+    if (scaling == Scaling::none || scaling == Scaling::tensor) return;
     Dim& dim = part.problem.tensors[static_cast<std::size_t>(tensor)].dims[1];
     part.first[static_cast<std::size_t>(tensor)] = start / lines * dim.stride;
     dim.extent = ceil_div(count, lines);
+}
+
+// The bias of columns `start` to `start + count`. An amax of a part is not that of the whole.
+void cut_epilogue(Excerpt& part, std::int64_t start, std::int64_t count) {
+    if (const std::optional<int> bias = find_tensor(part.problem, kBias)) {
+        part.first[static_cast<std::size_t>(*bias)] = start;
+        part.problem.tensors[static_cast<std::size_t>(*bias)].dims.front().extent = count;
+    }
+    for (Attribute& attribute : part.problem.attributes) {
+        if (attribute.name == "amax") attribute.value = std::string(kPartialAmax);
+    }
 }
 
 Excerpt rows_of(const Problem& problem, std::int64_t start) {
@@ -48,7 +58,9 @@ Excerpt rows_of(const Problem& problem, std::int64_t start) {
     part.problem.set_extent("m", count);
     part.problem.tensors[kA].dims[view.trans_a ? kCols : kRows].extent = count;
     part.problem.tensors[kC].dims[kRows].extent = count;
+    part.first.resize(problem.tensors.size(), 0);
     cut_scale(part, kScaleA, start, count, 1);
+    cut_epilogue(part, 0, view.n);
     return part;
 }
 
@@ -62,7 +74,9 @@ Excerpt columns_of(const Problem& problem, std::int64_t wanted) {
     part.problem.set_extent("n", count);
     part.problem.tensors[kB].dims[view.trans_b ? kRows : kCols].extent = count;
     part.problem.tensors[kC].dims[kCols].extent = count;
+    part.first.resize(problem.tensors.size(), 0);
     cut_scale(part, kScaleB, start, count, block);
+    cut_epilogue(part, start, count);
     return part;
 }
 
@@ -98,6 +112,10 @@ std::optional<ProductForm> product_form(const Problem& problem) {
     form.fills = {Fill::integers(-2, 2, std::max<std::int64_t>(every, 1)), Fill::integers(),
                   view.reads_c ? Fill::integers() : Fill::nan()};
     form.fills.resize(problem.tensors.size(), Fill::constant(1));  // of the scales
+    for (const std::string_view name : {kBias, kAmaxD}) {
+        if (const std::optional<int> tensor = find_tensor(problem, name))
+            form.fills[static_cast<std::size_t>(*tensor)] = Fill::constant(0);
+    }
     return form;
 }
 

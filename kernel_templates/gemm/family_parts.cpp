@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "src/core/error.h"
 
@@ -25,7 +26,8 @@ Gemm::Gemm(const Problem& problem)
       in(problem.tensors[kA].dtype),
       out(problem.tensors[kC].dtype),
       promotes(gemm::promotes(problem)),
-      scaling(scaling_of(problem)) {}
+      scaling(scaling_of(problem)),
+      has_bias(epilogue_of(problem).bias.has_value()) {}
 
 std::optional<std::string> refuses_half_product(const Problem& problem) {
     const Gemm g(problem);
@@ -48,15 +50,17 @@ std::optional<std::string> refuses_fp8_product(const Problem& problem) {
 
 std::vector<Binding> fp8_facts(const Problem& problem) {
     const Gemm g(problem);
-    return {{"a_type", g.in},
-            {"b_type", problem.tensors[kB].dtype},
-            {"out_type", g.out},
-            {"promotes", g.promotes ? 1 : 0},
-            {"scale_mode", static_cast<int64_t>(g.scaling)},
-            {"align_a", g.align_a},
-            {"align_b", g.align_b},
-            {"align_c", g.align_c},
-            {"reads_c", g.reads_c ? 1 : 0}};
+    std::vector<Binding> all = {{"a_type", g.in},
+                                {"b_type", problem.tensors[kB].dtype},
+                                {"out_type", g.out},
+                                {"promotes", g.promotes ? 1 : 0},
+                                {"scale_mode", static_cast<int64_t>(g.scaling)},
+                                {"align_a", g.align_a},
+                                {"align_b", g.align_b},
+                                {"align_c", g.align_c},
+                                {"reads_c", g.reads_c ? 1 : 0}};
+    for (Binding& binding : epilogue_facts(problem)) all.push_back(std::move(binding));
+    return all;
 }
 
 I32Arg i32(int64_t value) {

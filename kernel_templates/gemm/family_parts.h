@@ -37,6 +37,7 @@ struct Gemm {
     DType in, out;
     bool promotes;  // products of 128 k are added in f32: fp8 with acc=f32
     Scaling scaling;
+    bool has_bias;
 
     explicit Gemm(const Problem& problem);
     std::int64_t in_bytes() const { return static_cast<std::int64_t>(size_bytes(in)); }
@@ -51,7 +52,7 @@ std::optional<std::string> refuses_half_product(const Problem& problem);
 std::optional<std::string> refuses_fp8_product(const Problem& problem);
 
 // The facts that every family of fp8 binds: a_type, b_type, out_type, promotes, scale_mode, align_a, align_b, align_c (bytes),
-// reads_c.
+// reads_c, and those of epilogue.h.
 std::vector<Binding> fp8_facts(const Problem& problem);
 
 I32Arg i32(std::int64_t value);

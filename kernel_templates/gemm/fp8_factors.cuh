@@ -1,4 +1,4 @@
-// Scales of fp8 products as the warpgroups that multiply with wgmma apply them. REQUIRES gemm/fp8_scales.cuh, gemm/pair_store.cuh,
+// Scales of fp8 products as the warpgroups that multiply with wgmma apply them. REQUIRES gemm/fp8_scales.cuh, gemm/fp8_epilogue.cuh,
 // common/hopper.cuh and, before the include: swap_ab, block_m, block_n, bands, accumulators, Sums, cluster_k, owner_of.
 #pragma once
 
@@ -279,7 +279,7 @@ class StepScales {
 
 // A tile's sums to C, of one math group.
 __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Tile& tile, int row0, int rank, const Factors& factors,
-                                             const Sums& acc) {
+                                             Epilogue& epilogue, const Sums& acc) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll
     for (int band = 0; band < bands; ++band) {
@@ -289,8 +289,8 @@ __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, 
             if (cluster_k > 1 && owner_of(band, j) != rank) continue;
             const int col = tile.n0 + j * 8 + lane % 4 * 2;
             const Pair columns = factors.of_columns(j);
-            store_pair<true>(out, s, tile, row, col, factors.applied(band, 0, columns, pair_of(acc[band], 2 * j)));
-            store_pair<true>(out, s, tile, row + 8, col, factors.applied(band, 1, columns, pair_of(acc[band], 2 * j + 1)));
+            epilogue.store_applied(out, s, tile, row, col, band, 0, j, factors.applied(band, 0, columns, pair_of(acc[band], 2 * j)));
+            epilogue.store_applied(out, s, tile, row + 8, col, band, 1, j, factors.applied(band, 1, columns, pair_of(acc[band], 2 * j + 1)));
         }
     }
 }

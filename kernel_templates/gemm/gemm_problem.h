@@ -74,6 +74,8 @@ struct Tolerance {
     double value = 0;
     double input = 0;
     double floor = 0;
+    double of_amax =
+        0;  // times the largest value: what is allowed of amax beside the largest bound before C's factor and rounding
 };
 Tolerance tolerance(const Problem& problem, const OpTest& test);
 

@@ -12,7 +12,8 @@ TensorMapArg map_of(const TypedMatrix& stored, std::int64_t ld, std::int64_t bat
     map.strides_bytes = {static_cast<std::uint64_t>(ld * element_bytes), static_cast<std::uint64_t>(batch_stride * element_bytes),
                          0, 0};
     map.box = {static_cast<std::uint32_t>(box[0]), static_cast<std::uint32_t>(box[1]), 1, 0, 0};
-    map.tma_swizzle_bytes = static_cast<int>(box[0] * element_bytes);
+    const std::int64_t box_bytes = box[0] * element_bytes;
+    map.tma_swizzle_bytes = box_bytes > kChunkBytes ? static_cast<int>(box_bytes) : 0;
     return map;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "kernel_templates/request.h"
@@ -93,9 +94,16 @@ Problem make_problem(const Spec& spec) {
                           {"beta", spec.reads_c ? "any" : "zero"},
                           {"align", alignment_word(problem.tensors)}};
     if (of_fp8) problem.attributes.push_back({"scale", types.scale});
+    const std::array<std::array<std::string, 3>, 3> epilogue = {
+        {{"bias", types.bias, kBiases[0]}, {"scale_d", types.scale_d, kScalesOfC[0]}, {"amax", types.amax, kAmaxes[0]}}};
+    for (const auto& [name, word, usual] : epilogue) {
+        if (word != usual) problem.attributes.push_back({name, word});
+    }
     const std::vector<Tensor> dense = scale_tensors(scaling_of(problem), problem.extents);
     const std::vector<Tensor>& scales = spec.scales.empty() ? dense : spec.scales;
     problem.tensors.insert(problem.tensors.end(), scales.begin(), scales.end());
+    const std::vector<Tensor> last = epilogue_tensors(epilogue_of(problem), spec.n);
+    problem.tensors.insert(problem.tensors.end(), last.begin(), last.end());
     problem.scalars = {{"alpha", spec.alpha}, {"beta", spec.beta}};
     return problem;
 }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
@@ -75,51 +78,77 @@ OpOption scale_option() {
             "what of A and B, in fp8, has a factor in tensors scale_a and scale_b; none if left out"};
 }
 
+// What products of fp8 do beside.
+std::vector<OpOption> epilogue_options() {
+    return {{"bias",
+             {gemm::kBiases.begin(), gemm::kBiases.end()},
+             "",
+             "of fp8: element type of the tensor bias, which is added to each column of C; none if left out"},
+            {"scale_d",
+             {gemm::kScalesOfC.begin(), gemm::kScalesOfC.end()},
+             "",
+             "tensor: a C in fp8 is multiplied by tensor scale_d before it is rounded; none if left out"},
+            {"amax",
+             {gemm::kAmaxes.begin(), gemm::kAmaxes.end()},
+             "",
+             "of fp8, yes: tensor amax_d is raised to the largest magnitude of C before scale_d; no if left out"}};
+}
+
+template <class Item>
+std::vector<Item> joined(std::vector<Item> all, std::vector<Item> more) {
+    all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    return all;
+}
+
 std::vector<OpOption> GemmOp::options() const {
     const std::vector<std::string> types = {"f16", "bf16", "f32", "e4m3", "e5m2"};
-    return {{"dtype", types, "", "element type of A, B and C; of fp8, of A and B"},
-            {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B: n as in the formula, t stored transposed"},
-            {"acc", {"f32", "f16", kFast}, "", acc_about()},
-            {"alpha", {}, "number", "factor of A B"},
-            {"beta", {}, "number, zero or any", "factor of C; any: the winner must serve every value"},
-            {"batch", {}, "integer >= 1", "how many products of one shape"},
-            {"lda", {}, "integer >= a row's elements", "elements between rows of A as stored"},
-            {"ldb", {}, "integer >= a row's elements", "elements between rows of B as stored"},
-            {"ldc", {}, "integer >= a row's elements", "elements between rows of C"},
-            {"stride_a", {}, "integer >= one matrix", "elements between batches of A"},
-            {"stride_b", {}, "integer >= one matrix", "elements between batches of B"},
-            {"stride_c", {}, "integer >= one matrix", "elements between batches of C"},
-            {"align", {}, "power of two <= 16, one or one per tensor", "bytes that divide the base addresses"},
-            {"a", types, "", "element type of A, where it is named alone"},
-            {"b", types, "", "element type of B"},
-            {"c", {"f16", "bf16", "f32"}, "", "element type of C; bf16 if left out where A and B are fp8"},
-            {"compute",
-             {"f16", "bf16", "f32", kTf32, kTf32x3, kFp8},
-             "",
-             "what the multiplier works in: the type of A and B if left out; tf32 and tf32x3 are for f32"},
-            scale_option()};
+    return joined({{"dtype", types, "", "element type of A, B and C; of fp8, of A and B"},
+                   {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B: n as in the formula, t stored transposed"},
+                   {"acc", {"f32", "f16", kFast}, "", acc_about()},
+                   {"alpha", {}, "number", "factor of A B"},
+                   {"beta", {}, "number, zero or any", "factor of C; any: the winner must serve every value"},
+                   {"batch", {}, "integer >= 1", "how many products of one shape"},
+                   {"lda", {}, "integer >= a row's elements", "elements between rows of A as stored"},
+                   {"ldb", {}, "integer >= a row's elements", "elements between rows of B as stored"},
+                   {"ldc", {}, "integer >= a row's elements", "elements between rows of C"},
+                   {"stride_a", {}, "integer >= one matrix", "elements between batches of A"},
+                   {"stride_b", {}, "integer >= one matrix", "elements between batches of B"},
+                   {"stride_c", {}, "integer >= one matrix", "elements between batches of C"},
+                   {"align", {}, "power of two <= 16, one or one per tensor", "bytes that divide the base addresses"},
+                   {"a", types, "", "element type of A, where it is named alone"},
+                   {"b", types, "", "element type of B"},
+                   {"c", types, "", "element type of C; bf16 if left out where A and B are fp8"},
+                   {"compute",
+                    {"f16", "bf16", "f32", kTf32, kTf32x3, kFp8},
+                    "",
+                    "what the multiplier works in: the type of A and B if left out; tf32 and tf32x3 are for f32"},
+                   scale_option()},
+                  epilogue_options());
 }
 
 // Any stride is a tensor's own: rows of A, of its transpose, of a part of a larger matrix.
 std::vector<TensorForm> GemmOp::tensors() const {
-    return {
-        {"a", Access::in, {"batch", "m", "k"}},
-        {"b", Access::in, {"batch", "k", "n"}},
-        {"c", Access::inout, {"batch", "m", "n"}, false, "read where beta is any"},
-        {"scale_a", Access::in, {"batch", "m", "k/128"}, true, "f32, of fp8: as many dimensions as the attribute scale has"},
-        {"scale_b", Access::in, {"batch", "n", "k/128"}, true, "f32, of fp8: a row for each column of B, or for 128 of them"}};
+    return {{"a", Access::in, {"batch", "m", "k"}},
+            {"b", Access::in, {"batch", "k", "n"}},
+            {"c", Access::inout, {"batch", "m", "n"}, false, "read where beta is any"},
+            {"scale_a", Access::in, {"batch", "m", "k/128"}, true, "f32, of fp8: as many dimensions as the attribute scale has"},
+            {"scale_b", Access::in, {"batch", "n", "k/128"}, true, "f32, of fp8: a row for each column of B, or for 128 of them"},
+            {"bias", Access::in, {"n"}, true, "of fp8: added to each column of C; bf16, f16 or f32, as the attribute bias says"},
+            {"scale_d", Access::in, {"1"}, true, "f32, of a C in fp8: multiplies what is written"},
+            {"amax_d", Access::inout, {"1"}, true, "f32, of fp8: raised to the largest magnitude of C before scale_d"}};
 }
 
 std::vector<OpOption> GemmOp::attributes() const {
-    return {{"acc", {"f32", "f16", kFast}, "", acc_about()},
-            {"beta", {"zero", "any"}, "", "zero, the usual: every call passes beta = 0 and C is not read"},
-            {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B, t: transposed as stored; if left out, the strides tell"},
-            {"order", {"row", "column"}, "", "of C, and of what layout's letters mean; if left out, C's strides tell"},
-            {"compute",
-             {"f16", "bf16", "f32", kTf32, kTf32x3, kFp8},
-             "",
-             "what the multiplier works in; the type of A and B if left out"},
-            scale_option()};
+    return joined({{"acc", {"f32", "f16", kFast}, "", acc_about()},
+                   {"beta", {"zero", "any"}, "", "zero, the usual: every call passes beta = 0 and C is not read"},
+                   {"layout", {"nn", "nt", "tn", "tt"}, "", "A then B, t: transposed as stored; if left out, the strides tell"},
+                   {"order", {"row", "column"}, "", "of C, and of what layout's letters mean; if left out, C's strides tell"},
+                   {"compute",
+                    {"f16", "bf16", "f32", kTf32, kTf32x3, kFp8},
+                    "",
+                    "what the multiplier works in; the type of A and B if left out"},
+                   scale_option()},
+                  epilogue_options());
 }
 
 std::vector<ProblemRequest> GemmOp::examples() const {
@@ -145,6 +174,14 @@ std::vector<ProblemRequest> GemmOp::examples() const {
     requests.push_back({"fp8gemm", "65x255x1023", {{"scale", "block"}, {"beta", "any"}}});
     requests.push_back({"fp8gemm", "16x4096x4096", {{"acc", fast}, {"scale", "row"}}});
     requests.push_back({"fp8gemm", "3*256x192x256", {{"b", "e5m2"}, {"scale", "row"}, {"ldb", "272"}}});
+    requests.push_back({"fp8gemm",
+                        "512x384x640",
+                        {{"c", "e4m3"}, {"scale", "tensor"}, {"bias", "bf16"}, {"scale_d", "tensor"}, {"amax", "yes"}}});
+    requests.push_back({"fp8gemm", "131x273x528", {{"acc", fast}, {"scale", "row"}, {"bias", "bf16"}}});
+    requests.push_back({"fp8gemm",
+                        "2*200x136x272",
+                        {{"scale", "block"}, {"c", "e5m2"}, {"bias", "f32"}, {"scale_d", "tensor"}, {"beta", "any"}}});
+    requests.push_back({"fp8gemm", "16x512x1024", {{"acc", fast}, {"c", "f16"}, {"bias", "f16"}, {"amax", "yes"}}});
     requests.push_back({"hgemm", "16*512x512x512", {{"align", "8,4,2"}}});
     requests.push_back({"bgemm", "1x4096x4096", {{"layout", "nt"}, {"ldb", "4104"}, {"alpha", "0.5"}, {"beta", "2"}}});
     return requests;
@@ -167,16 +204,34 @@ double GemmOp::bytes(const Problem& problem) const {
 
 std::vector<Binding> GemmOp::reference_facts(const Problem& problem) const {
     const View view(problem);
+    const gemm::Epilogue epilogue = gemm::epilogue_of(problem);
     return {{"a_type", view.in},
             {"b_type", view.b.dtype},
             {"out_type", view.out},
             {"trans_a", view.trans_a ? 1 : 0},
             {"trans_b", view.trans_b ? 1 : 0},
-            {"scale_mode", static_cast<std::int64_t>(gemm::scaling_of(problem))}};
+            {"scale_mode", static_cast<std::int64_t>(gemm::scaling_of(problem))},
+            {"bias_type", epilogue.bias.value_or(DType::f32)},
+            {"saturation", gemm::is_fp8(view.out) ? static_cast<std::int64_t>(gemm::saturation_of(view.out)) : 0}};
 }
 
-// Arguments: a, b, c, expected, bound, alpha, beta, then the four numbers of Tolerance, then m .. stride_c as every gemm kernel,
-// then the scales.
+// Of amax: the largest values that the main kernel left in the workspace.
+LaunchStep amax_step(const Problem& problem, const gemm::Tolerance& allowed) {
+    const bool is_whole = problem.word("amax") != gemm::kPartialAmax;
+    LaunchStep step;
+    step.entry = "_amax";
+    step.block.x = 1;
+    step.arguments = {gemm::address_of(problem, gemm::kAmaxD),
+                      WorkspaceArg{0},
+                      ExpectedArg{1},
+                      BoundArg{1},
+                      F32Arg{static_cast<float>(allowed.of_amax)},
+                      F32Arg{is_whole ? 0.0F : std::numeric_limits<float>::infinity()}};
+    return step;
+}
+
+// Arguments: a, b, c, expected, bound, alpha, beta, then four numbers of Tolerance, then m .. stride_c as every gemm kernel, then
+// the scales, bias and scale_d, and where the largest value and bound go.
 LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) const {
     const View view(problem);
     const gemm::Tolerance allowed = gemm::tolerance(problem, test);
@@ -201,7 +256,18 @@ LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) co
     step.arguments.insert(step.arguments.end(), common.begin() + kFirstExtent, common.end() - 1);
     const std::vector<Argument> scales = gemm::scale_arguments(problem);
     step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
-    return {.steps = {step}};
+    step.arguments.push_back(gemm::address_of(problem, gemm::kBias));
+    step.arguments.push_back(gemm::address_of(problem, gemm::kScaleD));
+    LaunchPlan plan;
+    if (gemm::epilogue_of(problem).keeps_amax) {
+        plan.workspace_bytes = plan.workspace_zero_bytes = 2 * sizeof(double);
+        step.arguments.push_back(WorkspaceArg{0});
+        plan.steps = {step, amax_step(problem, allowed)};
+    } else {
+        step.arguments.push_back(I64Arg{0});
+        plan.steps = {step};
+    }
+    return plan;
 }
 
 // One element, from values in stored order.
@@ -248,12 +314,47 @@ HostElement host_product(const Problem& problem, const View& view, std::span<con
     return sums;
 }
 
+// What the epilogue makes of scaled sums of column after column, and what it keeps of them.
+class HostEpilogue {
+  public:
+    HostEpilogue(const Problem& problem, std::span<const std::vector<double>> values)
+        : bias_(values_of(problem, values, gemm::kBias)), most_(gemm::saturation_of(problem.tensors[gemm::kC].dtype)) {
+        if (const std::vector<double>* scale = values_of(problem, values, gemm::kScaleD)) scale_ = scale->front();
+        if (const std::vector<double>* amax = values_of(problem, values, gemm::kAmaxD)) largest_ = amax->front();
+    }
+    double biased(double value, std::int64_t col) const {
+        return bias_ == nullptr ? value : value + (*bias_)[static_cast<std::size_t>(col)];
+    }
+    double scale() const { return scale_; }
+    double stored(double value) const { return std::clamp(value * scale_, -most_, most_); }
+    void count(double value, double bound) {
+        is_nan_ = is_nan_ || std::isnan(value);
+        largest_ = std::max(largest_, std::fabs(value));
+        largest_bound_ = std::max(largest_bound_, bound);
+    }
+    Expected amax(double of_amax) const {
+        return {{is_nan_ ? std::numeric_limits<double>::quiet_NaN() : largest_}, {largest_bound_ + of_amax * largest_}};
+    }
+
+  private:
+    static const std::vector<double>* values_of(const Problem& problem, std::span<const std::vector<double>> values,
+                                                std::string_view name) {
+        const std::optional<int> tensor = gemm::find_tensor(problem, name);
+        return tensor ? &values[static_cast<std::size_t>(*tensor)] : nullptr;
+    }
+
+    const std::vector<double>* bias_;
+    double scale_ = 1, most_, largest_ = 0, largest_bound_ = 0;
+    bool is_nan_ = false;
+};
+
 std::vector<Expected> GemmOp::reference_on_host(const Problem& problem, const OpTest& test,
                                                 std::span<const std::vector<double>> tensors) const {
     const View view(problem);
     const gemm::Tolerance allowed = gemm::tolerance(problem, test);
     const double alpha = problem.scalars[gemm::kAlpha].number();
     const double beta = problem.scalars[gemm::kBeta].number();
+    HostEpilogue epilogue(problem, tensors);
     Expected c;
     for (std::int64_t batch = 0; batch < view.batch; ++batch) {
         for (std::int64_t row = 0; row < view.m; ++row) {
@@ -261,14 +362,17 @@ std::vector<Expected> GemmOp::reference_on_host(const Problem& problem, const Op
                 const HostElement sums = host_product(problem, view, tensors, batch, {row, col});
                 const auto at = static_cast<std::size_t>(batch * view.c.batch_stride + row * view.c.ld + col);
                 const double added = beta == 0 ? 0 : beta * tensors[gemm::kC][at];
-                const double value = alpha * sums.product + added;
-                c.values.push_back(value);
-                c.bounds.push_back(allowed.norm * std::fabs(alpha) * std::sqrt(sums.squares) + allowed.value * std::fabs(value) +
-                                   allowed.input * std::fabs(added) + allowed.floor);
+                const double value = epilogue.biased(alpha * sums.product + added, col), stored = epilogue.stored(value);
+                const double bound = allowed.norm * std::fabs(alpha) * std::sqrt(sums.squares) + allowed.input * std::fabs(added);
+                c.values.push_back(stored);
+                c.bounds.push_back(bound * epilogue.scale() + allowed.value * std::fabs(stored) + allowed.floor);
+                epilogue.count(value, bound);
             }
         }
     }
-    return {std::move(c)};
+    std::vector<Expected> outputs = {std::move(c)};
+    if (test.outputs.size() > 1) outputs.push_back(epilogue.amax(allowed.of_amax));
+    return outputs;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "kernel_templates/request.h"
@@ -49,6 +50,9 @@ Types parse_types(const RequestOptions& options) {
     types.compute = compute;
     types.acc = options.word("acc", "f32");
     types.scale = options.word("scale", kScalings[0]);
+    types.bias = options.word("bias", kBiases[0]);
+    types.scale_d = options.word("scale_d", kScalesOfC[0]);
+    types.amax = options.word("amax", kAmaxes[0]);
     return checked_types(std::move(types));
 }
 

@@ -9,6 +9,8 @@ using Out = ${out_type};
 constexpr bool trans_a = ${trans_a};
 constexpr bool trans_b = ${trans_b};
 constexpr int scale_mode = ${scale_mode};  // 0: no scales, 3: those of B are of 128 columns
+using Bias = ${bias_type};
+constexpr int saturation = ${saturation};  // the largest number of a C in fp8; 0: C has infinities
 // ---- end of parameters ----
 
 namespace {
@@ -117,7 +119,27 @@ struct Results {
     f64* bound;
 };
 
-__device__ void write_results(const Sums& sums, const Product& shape, const Results& to, const Tolerance& allowed, i64 row0, i64 col0) {
+// What becomes of scaled sums. None of the three need be there.
+struct Epilogue {
+    const Bias* bias;
+    const f32* scale;
+    u64* largest;  // magnitude of C before its factor, and allowed error: bits of f64, which are ordered as the numbers are
+
+    __device__ f64 biased(f64 value, i64 col) const { return bias == nullptr ? value : value + to_f64(bias[col]); }
+    __device__ f64 scaled(f64 value) const { return scale == nullptr ? value : value * static_cast<f64>(*scale); }
+    __device__ void count(f64 value, f64 error) const {
+        if (largest == nullptr) return;
+        atomicMax(largest, static_cast<u64>(__double_as_longlong(value)) & 0x7FFFFFFFFFFFFFFFull);
+        atomicMax(largest + 1, static_cast<u64>(__double_as_longlong(error)));
+    }
+};
+__device__ f64 saturated(f64 value) {
+    if (saturation == 0 || fabs(value) <= saturation || value != value) return value;
+    return value > 0.0 ? saturation : -saturation;
+}
+
+__device__ void write_results(const Sums& sums, const Product& shape, const Results& to, const Epilogue& epilogue, const Tolerance& allowed,
+                              i64 row0, i64 col0) {
 #pragma unroll
     for (int i = 0; i < rows_per_thread; ++i) {
 #pragma unroll
@@ -126,15 +148,18 @@ __device__ void write_results(const Sums& sums, const Product& shape, const Resu
             const i64 col = col0 + column_of(j);
             if (row >= shape.rows || col >= shape.cols) continue;
             const f64 added = shape.beta == 0.0 ? 0.0 : shape.beta * to_f64(to.c[row * shape.ldc + col]);
-            const f64 value = shape.alpha * sums.product[i][j] + added;
-            to.expected[row * shape.cols + col] = value;
-            to.bound[row * shape.cols + col] =
-                allowed.norm * root_of(sums.squares[i][j]) + allowed.value * fabs(value) + allowed.input * fabs(added) + allowed.floor;
+            const f64 value = epilogue.biased(shape.alpha * sums.product[i][j] + added, col);
+            const f64 error = allowed.norm * root_of(sums.squares[i][j]) + allowed.input * fabs(added);
+            const f64 stored = saturated(epilogue.scaled(value));
+            to.expected[row * shape.cols + col] = stored;
+            to.bound[row * shape.cols + col] = epilogue.scaled(error) + allowed.value * fabs(stored) + allowed.floor;
+            epilogue.count(value, error);
         }
     }
 }
 
-__device__ void compute_tile(const Operand<A>& a, const Operand<B>& b, const Product& shape, const Results& to, const Tolerance& allowed) {
+__device__ void compute_tile(const Operand<A>& a, const Operand<B>& b, const Product& shape, const Results& to, const Epilogue& epilogue,
+                             const Tolerance& allowed) {
     Sums sums = {};
     for (i64 k0 = 0; k0 < shape.k; k0 += depth) {
         fetch<!trans_a>(a_values, a_squares, a, k0, shape.k);
@@ -143,7 +168,7 @@ __device__ void compute_tile(const Operand<A>& a, const Operand<B>& b, const Pro
         accumulate(sums);
         __syncthreads();
     }
-    write_results(sums, shape, to, allowed, a.first, b.first);
+    write_results(sums, shape, to, epilogue, allowed, a.first, b.first);
 }
 
 }  // namespace
@@ -152,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(threads, 3)
     AUTOTUNE_ENTRY()(const A* a, const B* b, const Out* c, f64* expected, f64* bound, float alpha, float beta, float norm, float value,
                      float input, float floor, int m, int n, int k, i64 lda, i64 ldb, i64 ldc, int batch, i64 stride_a, i64 stride_b,
                      i64 stride_c, const f32* scale_a, const f32* scale_b, i64 scale_a_batch, i64 scale_a_line, i64 scale_a_k, i64 scale_b_batch,
-                     i64 scale_b_line, i64 scale_b_k) {
+                     i64 scale_b_line, i64 scale_b_k, const Bias* bias, const f32* scale_d, u64* largest) {
     const Product shape = {m, n, k, lda, ldb, ldc, alpha, beta};
     const Tolerance allowed = {norm * fabsf(alpha), value, input, floor};
     const i64 tiles_n = (shape.cols + tile - 1) / tile;
@@ -165,6 +190,14 @@ extern "C" __global__ void __launch_bounds__(threads, 3)
         const Scale of_a = {scale_a + which * scale_a_batch, scale_a_line, scale_a_k, 1};
         const Scale of_b = {scale_b + which * scale_b_batch, scale_b_line, scale_b_k, scale_mode == 3 ? 128 : 1};
         compute_tile({a + which * stride_a, lda, row, shape.rows, of_a}, {b + which * stride_b, ldb, col, shape.cols, of_b}, shape,
-                     {c + which * stride_c, expected + dense, bound + dense}, allowed);
+                     {c + which * stride_c, expected + dense, bound + dense}, {bias, scale_d, largest}, allowed);
     }
+}
+
+// amax_d raised to the largest magnitude, by one thread. `slack`: infinite where it is that of a part.
+extern "C" __global__ void AUTOTUNE_ENTRY(_amax)(const f32* amax_d, const u64* largest, f64* expected, f64* bound, float of_amax, float slack) {
+    const f64 found = __longlong_as_double(static_cast<i64>(largest[0])), before = static_cast<f64>(*amax_d);
+    const f64 value = found < before ? before : found;
+    *expected = value;
+    *bound = __longlong_as_double(static_cast<i64>(largest[1])) + of_amax * value + slack;
 }

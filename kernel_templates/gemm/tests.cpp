@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "src/core/integer_math.h"
@@ -60,6 +61,7 @@ Tolerance numeric_tolerance(const View& view, const Problem& problem) {
     result.value = in + out;
     result.input = 2 * out;
     result.floor = underflow_roundoff(view.out) + (view.acc == DType::f16 ? 6 * steps * underflow_roundoff(DType::f16) : 0);
+    result.of_amax = 2 * unit_roundoff(DType::f32);
     return result;
 }
 
@@ -67,7 +69,7 @@ Tolerance numeric_tolerance(const View& view, const Problem& problem) {
 Tolerance exact_tolerance(const View& view, const Problem& problem) {
     if (scales_exactly(problem.scalars[kAlpha].number()) && scales_exactly(problem.scalars[kBeta].number())) return {};
     const double scaling = 8 * unit_roundoff(DType::f32);
-    return {0, unit_roundoff(view.out) + scaling, scaling, underflow_roundoff(view.out)};
+    return {0, unit_roundoff(view.out) + scaling, scaling, underflow_roundoff(view.out), scaling};
 }
 
 // Norms of a few elements say little: one expected value near 0 would fail a right kernel.
@@ -104,6 +106,8 @@ OpTest promotion_test(const Problem& problem) {
     test.fills = {Fill::integers(1, kLargest, (view.k + kMostTerms - 1) / kMostTerms), Fill::integers(1, kLargest),
                   view.reads_c ? Fill::integers() : Fill::nan()};
     add_scales(problem, test, exact_scales());
+    const double mean_product = (1 + kLargest) * (1 + kLargest) / 4.0;
+    add_epilogue(problem, test, 2 * mean_product * static_cast<double>(std::min(view.k, kMostTerms)));
     return test;
 }
 
@@ -132,6 +136,9 @@ std::vector<OpTest> tests(const Problem& problem) {
     if (is_fp8(view.in)) {
         add_scales(problem, exact, exact_scales());
         add_scales(problem, numeric, usual_scales());
+        // Four standard deviations of sums, of products of {-2..2} and of N(0,1) with scales.
+        add_epilogue(problem, exact, 8 * std::sqrt(static_cast<double>(std::min(view.k, terms))));
+        add_epilogue(problem, numeric, 6 * std::sqrt(static_cast<double>(view.k)));
         if (!view.fast) return {std::move(exact), promotion_test(problem), std::move(numeric)};
     }
     if (is_f32_accurate(problem)) return {std::move(exact), wide_test(view, kA), wide_test(view, kB), std::move(numeric)};

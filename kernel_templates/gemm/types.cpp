@@ -1,5 +1,6 @@
 #include "kernel_templates/gemm/types.h"
 
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "kernel_templates/request.h"
 
@@ -27,8 +28,10 @@ void check_fp8(const Types& types) {
         refuse("a is " + word(types.a) + " and b is " + word(types.b) + "; fp8 is multiplied by fp8: give e4m3 or e5m2 for both");
     if (types.a == DType::e5m2 && types.b == DType::e5m2)
         refuse("a and b are both e5m2, which has 2 bits of mantissa; one of them must be e4m3");
-    if (types.c != DType::f16 && types.c != DType::bf16 && types.c != DType::f32)
-        refuse("c is " + word(types.c) + "; a product of fp8 is written as f16, bf16 or f32");
+    if (types.c != DType::f16 && types.c != DType::bf16 && types.c != DType::f32 && !is_fp8(types.c))
+        refuse("c is " + word(types.c) + "; a product of fp8 is written as f16, bf16, f32 or fp8");
+    if (types.scale_d != kScalesOfC[0] && !is_fp8(types.c))
+        refuse("scale_d is the factor of a C in fp8, but c is " + word(types.c) + "; give c e4m3 or e5m2, or alpha");
     if (types.acc == "f16") refuse("acc f16 needs dtype f16, not " + word(types.a) + "; use acc f32 or f32fast");
     if (types.scale == kScalings[static_cast<std::size_t>(Scaling::block)] && types.acc == kFast)
         refuse("scale block multiplies sums of 128 k outside of the tensor cores; use acc f32, not f32fast");
@@ -46,6 +49,9 @@ void check_other(const Types& types) {
     if (types.acc == "f16" && types.a != DType::f16) refuse("acc f16 needs dtype f16, not " + type + "; use acc f32");
     if (types.acc == kFast) refuse("acc f32fast is for fp8, not " + type + "; use acc f32");
     if (types.scale != kScalings[0]) refuse("scale " + types.scale + " is for fp8, not " + type);
+    if (types.bias != kBiases[0]) refuse("a bias is for fp8, not " + type);
+    if (types.scale_d != kScalesOfC[0]) refuse("scale_d is for fp8, not " + type);
+    if (types.amax != kAmaxes[0]) refuse("amax is for fp8, not " + type);
 }
 
 }  // namespace

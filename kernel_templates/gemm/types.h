@@ -12,6 +12,8 @@ struct Types {
     std::string compute;  // what the multiplier works in; empty: default_compute()
     std::string acc = "f32";
     std::string scale = "none";  // what of fp8 operands has scales: a word of kScalings
+    // What becomes of sums of fp8 on their way to C: words of kBiases, kScalesOfC and kAmaxes.
+    std::string bias = "none", scale_d = "none", amax = "no";
 };
 
 // The type of A and B; f32, and neither of the TensorFloat-32 ways, for f32; fp8 for both of its types.

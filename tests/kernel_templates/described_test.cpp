@@ -172,6 +172,40 @@ TEST(DescribedGemm, RefusesScalesThatDoNotFit) {
     EXPECT_THAT(refusal(columns), HasSubstr("stored by rows"));
 }
 
+TEST(DescribedGemm, TheEpilogueOfFp8IsWhatTensorsSay) {
+    ProblemDescription given = plain_fp8("", {tensor("amax_d", {}, DType::f32, 4), tensor("bias", {{48, 1}}, DType::bf16, 2),
+                                              tensor("scale_d", {{1, 1}}, DType::f32, 4)});
+    given.tensors[2].dtype = DType::e4m3;
+    const DescribedProblem found = described(given);
+    EXPECT_EQ(found.order, (std::vector<std::size_t>{0, 1, 2, 5, 6, 7}));
+    EXPECT_EQ(found.problem.word("bias"), "bf16");
+    EXPECT_EQ(found.problem.key(),
+              catalogue()
+                  .problem({"fp8gemm", "64x48x256", {{"c", "e4m3"}, {"bias", "bf16"}, {"scale_d", "tensor"}, {"amax", "yes"}}})
+                  .key());
+}
+
+TEST(DescribedGemm, RefusesAnEpilogueThatDoesNotFit) {
+    const TensorDescription bias = tensor("bias", {{48, 1}}, DType::bf16, 2);
+    const auto with = [](TensorDescription each, const std::vector<Attribute>& attributes = {}) {
+        ProblemDescription given = plain_fp8("", {std::move(each)});
+        given.attributes.insert(given.attributes.end(), attributes.begin(), attributes.end());
+        return refusal(given);
+    };
+    EXPECT_THAT(with(tensor("bias", {{47, 1}}, DType::bf16, 2)), AllOf(HasSubstr("bias has 47"), HasSubstr("48")));
+    EXPECT_THAT(with(tensor("bias", {{48, 2}}, DType::bf16, 2)), HasSubstr("side by side"));
+    EXPECT_THAT(with(tensor("bias", {{48, 1}}, DType::e4m3, 1)), HasSubstr("bf16, f16 or f32"));
+    EXPECT_THAT(with(bias, {{"bias", "f32"}}), AllOf(HasSubstr("bias is bf16"), HasSubstr("f32")));
+    EXPECT_THAT(with(bias, {{"amax", "yes"}}), HasSubstr("needs the tensor amax_d"));
+    EXPECT_THAT(with(tensor("amax_d", {{2, 1}}, DType::f32, 4)), HasSubstr("amax_d has 2"));
+    EXPECT_THAT(with(tensor("amax_d", {}, DType::f16, 2)), HasSubstr("it is one f32"));
+    EXPECT_THAT(with(tensor("amax_d", {}, DType::f32, 4), {{"amax", "no"}}), HasSubstr("amax_d is given"));
+    EXPECT_THAT(with(tensor("scale_d", {}, DType::f32, 4)), HasSubstr("c is bf16"));
+    ProblemDescription columns = plain_fp8("", {bias});
+    columns.tensors[2].dims = {{64, 1}, {48, 64}};
+    EXPECT_THAT(refusal(columns), HasSubstr("a bias is of columns"));
+}
+
 TEST(DescribedGemm, RefusesWhatIsNoProduct) {
     ProblemDescription given = plain();
     given.tensors.pop_back();

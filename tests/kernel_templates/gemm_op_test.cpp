@@ -95,6 +95,65 @@ TEST(GemmOp, RefusesWhatFp8HasNot) {
     EXPECT_THAT(refusal("8x8x8", {{"scale", "row"}}, "gemm"), HasSubstr("scale row is for fp8"));
 }
 
+TEST(GemmOp, TheEpilogueOfFp8IsInTheKeyWhereThereIsOne) {
+    const Problem problem =
+        parse("64x48x256", {{"c", "e4m3"}, {"bias", "bf16"}, {"scale_d", "tensor"}, {"amax", "yes"}}, "fp8gemm");
+    EXPECT_EQ(problem.class_key(),
+              "gemm a=e4m3 b=e4m3 c=e4m3 compute=fp8 acc=f32 layout=nt beta=zero align=16,16,16 scale=none bias=bf16 "
+              "scale_d=tensor amax=yes");
+    EXPECT_EQ(problem.tensor("bias").dims, (std::vector<Dim>{{48, 1}}));
+    EXPECT_EQ(problem.tensor("bias").dtype, DType::bf16);
+    EXPECT_EQ(problem.tensor("scale_d").dtype, DType::f32);
+    EXPECT_EQ(problem.tensor("amax_d").access, Access::inout);
+    EXPECT_EQ(parse("8x8x16", {{"bias", "none"}, {"scale_d", "none"}, {"amax", "no"}}, "fp8gemm").key(),
+              parse("8x8x16", {}, "fp8gemm").key());
+}
+
+TEST(GemmOp, RefusesAnEpilogueThatIsNot) {
+    EXPECT_THAT(refusal("8x8x16", {{"scale_d", "tensor"}}, "fp8gemm"), AllOf(HasSubstr("c is bf16"), HasSubstr("e4m3 or e5m2")));
+    EXPECT_THAT(refusal("8x8x16", {{"bias", "e4m3"}}, "fp8gemm"), HasSubstr("none, bf16, f16, f32"));
+    EXPECT_THAT(refusal("8x8x8", {{"bias", "f16"}}, "gemm"), HasSubstr("a bias is for fp8, not f16"));
+    EXPECT_THAT(refusal("8x8x8", {{"amax", "yes"}}, "gemm"), HasSubstr("amax is for fp8"));
+    EXPECT_THAT(refusal("8x8x8", {{"scale_d", "tensor"}}, "gemm"), HasSubstr("scale_d is for fp8"));
+    EXPECT_THAT(refusal("8x8x8", {{"dtype", "f16"}, {"c", "e4m3"}}, "gemm"), HasSubstr("one type for all"));
+}
+
+// Reference answers of one problem with tensors changed as `change` says.
+std::vector<Expected> reference_of(const Problem& problem, const std::function<void(std::vector<std::vector<double>>&)>& change) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Op& op = catalogue.op_of(problem);
+    const std::vector<OpTest> tests = op.tests(problem);
+    const OpTest& test = typical_test(tests);
+    std::vector<std::vector<double>> values;
+    for (std::size_t i = 0; i < problem.tensors.size(); ++i)
+        values.push_back(filled_tensor(test.fills[i], problem.tensors[i], static_cast<int>(i), 7));
+    change(values);
+    return op.reference_on_host(problem, test, values);
+}
+
+TEST(GemmOp, AFp8OutputSaturatesAndItsAmaxIsThatBeforeTheFactor) {
+    for (const auto& [type, most] : {std::pair{"e4m3", 448.0}, std::pair{"e5m2", 57344.0}}) {
+        const Problem problem =
+            parse("4x16x256", {{"c", type}, {"bias", "f32"}, {"scale_d", "tensor"}, {"amax", "yes"}}, "fp8gemm");
+        const std::vector<Expected> answers = reference_of(problem, [](auto& values) {
+            values[3][2] = 1e5;
+            values[3][5] = -1e6;
+            values[4][0] = 10;
+        });
+        EXPECT_EQ(answers.at(0).values.at(2), most);
+        EXPECT_EQ(answers.at(0).values.at(5), -most);
+        EXPECT_NEAR(answers.at(1).values.at(0), 1e6, 1e3);
+    }
+}
+
+TEST(GemmOp, AmaxIsRaisedAndANanAnywhereMakesItNan) {
+    const Problem problem = parse("4x16x256", {{"bias", "f32"}, {"amax", "yes"}}, "fp8gemm");
+    const auto amax = [&](auto change) { return reference_of(problem, change).at(1).values.at(0); };
+    EXPECT_EQ(amax([](auto& values) { values[4][0] = 1e9; }), 1e9);
+    EXPECT_LT(amax([](auto& values) { values[4][0] = 0; }), 1e3);
+    EXPECT_TRUE(std::isnan(amax([](auto& values) { values[3][15] = std::nan(""); })));
+}
+
 // What the reference says of scales that are no ordinary numbers, every family is compared with.
 TEST(GemmOp, ANanScaleOfFp8SpoilsItsRowAndAZeroScaleClearsItsColumn) {
     const Catalogue catalogue = Catalogue::embedded();
@@ -278,7 +337,7 @@ TEST(GemmOp, TheReferencePlanFitsTheLargestProblems) {
         catalogue.op_of(problem).reference_plan(problem, typical_test(catalogue.op_of(problem).tests(problem)));
     ASSERT_EQ(plan.steps.size(), 1U);
     EXPECT_EQ(plan.steps[0].grid.x, (2147483647U + 63) / 64);
-    EXPECT_EQ(plan.steps[0].arguments.size(), 29U);
+    EXPECT_EQ(plan.steps[0].arguments.size(), 32U);
 }
 
 }  // namespace

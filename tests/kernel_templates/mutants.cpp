@@ -341,6 +341,50 @@ std::vector<Mutant> wgmma_fp8() {
     });
 }
 
+std::vector<Mutant> fp8_epilogue() {
+    const std::map<std::string, std::string> all = {{"dtype", "e4m3"}, {"c", "e4m3"}, {"bias", "bf16"}, {"scale_d", "tensor"}, {"amax", "yes"}};
+    const std::string epilogue = "gemm/fp8_epilogue.cuh";
+    return of_family("gemm/wgmma_fp8",
+                     "block_m=64 block_n=128 block_k=128 math_groups=1 pingpong=0 cluster_m=1 cluster_n=1 cluster_k=1 "
+                     "swap_ab=0 tma_store=1 store_buffers=2 tma_swizzle=128 reduce_kernel=0 stages=8 split_k=1 "
+                     "prefetch_steps=0 prefetch_all=0 persistent=1 product_sets=1 stagger=0 store_hint=0", {
+        {.name = "biases_of_the_left_neighbour", .file = epilogue,
+         .find = "area_ = area + threadIdx.x % 4 * 8;", .replace = "area_ = area;",
+         .shape = "64x128x256", .options = all},
+        {.name = "biases_of_the_first_tile", .file = epilogue,
+         .find = "bias_at(min(tile.n0 + i * 128", .replace = "bias_at(min(i * 128",
+         .shape = "64x256x256", .options = all},
+        {.name = "biases_of_columns_exchanged", .file = epilogue,
+         .find = "bias_at(min(row + i / 2 * 64 + i % 2 * 8, s.m - 1))", .replace = "bias_at(min(row + i / 2 * 64, s.m - 1))",
+         .config = "swap_ab=1 block_n=64 tma_store=0 stages=12", .shape = "64x128x256", .options = all},
+        {.name = "factor_of_c_forgotten", .file = epilogue,
+         .find = "return {values.low * scale_, values.high * scale_};", .replace = "return values;",
+         .shape = "64x128x256", .options = all},
+        {.name = "saturated_before_the_factor", .file = epilogue,
+         .find = "return {values.low * scale_, values.high * scale_};",
+         .replace = "return {fminf(values.low, 448.0f) * scale_, fminf(values.high, 448.0f) * scale_};",
+         .shape = "64x128x256", .options = all},
+        {.name = "amax_behind_the_factor", .file = epilogue,
+         .find = "if (has_low) count(values.low);", .replace = "if (has_low) count(values.low * scale_);",
+         .shape = "64x128x256", .options = all},
+        {.name = "amax_of_even_columns", .file = epilogue,
+         .find = "if (has_high) count(values.high);", .replace = "",
+         .shape = "64x256x512", .options = all},
+        {.name = "amax_of_one_lane", .file = epilogue,
+         .find = "__reduce_max_sync(0xffffffffu, largest_)", .replace = "largest_",
+         .shape = "64x128x256", .options = all},
+        {.name = "amax_without_the_last_rows", .file = epilogue,
+         .find = "rows_left_ = s.m - row;", .replace = "rows_left_ = s.m / 64 * 64 - row;",
+         .shape = "96x128x256", .options = all},
+        {.name = "fp8_pairs_not_exchanged",
+         .find = "__shfl_xor_sync(0xffffffffu, odd ? first : second, 1)", .replace = "(odd ? first : second)",
+         .shape = "64x128x256", .options = all},
+        {.name = "fp8_staging_not_swizzled",
+         .find = "j / 2 ^ (row >> row_shift & chunk_mask)", .replace = "j / 2",
+         .shape = "64x128x256", .options = all},
+    });
+}
+
 std::vector<Mutant> wgmma_nonpersistent() {
     return of_family("gemm/wgmma_nonpersistent",
                      "block_m=64 block_n=64 block_k=64 math_groups=1 k_groups=1 cluster_m=1 cluster_n=1 cluster_k=1 swap_ab=0 stages=2 "
@@ -1053,10 +1097,26 @@ const std::vector<Mutant>& overlap_mutants() {
 const std::vector<Mutant>& mutants() {
     static const std::vector<Mutant> all = [] {
         std::vector<Mutant> list;
-        for (const auto& part :
-             {simt(), mma(), wgmma(), wgmma_nonpersistent(), wmma(), wgmma_fp8(), attention_naive(), attention_simt(),
-              attention_mma(), attention_split(), attention_wgmma(), attention_bwd_two_pass(), attention_bwd_wgmma(),
-              attention_bwd_one_pass(), attention_bwd_simt(), softmax_rows(), softmax_bulk(), simt_f32(), tf32()})
+        for (const auto& part : {simt(),
+                                 mma(),
+                                 wgmma(),
+                                 wgmma_nonpersistent(),
+                                 wmma(),
+                                 wgmma_fp8(),
+                                 fp8_epilogue(),
+                                 attention_naive(),
+                                 attention_simt(),
+                                 attention_mma(),
+                                 attention_split(),
+                                 attention_wgmma(),
+                                 attention_bwd_two_pass(),
+                                 attention_bwd_wgmma(),
+                                 attention_bwd_one_pass(),
+                                 attention_bwd_simt(),
+                                 softmax_rows(),
+                                 softmax_bulk(),
+                                 simt_f32(),
+                                 tf32()})
             list.insert(list.end(), part.begin(), part.end());
         return list;
     }();

@@ -35,6 +35,8 @@ std::vector<Judged> judged() {
         {"gradients_causal", "attention_bwd", "2x2x33x64", {{"dtype", "bf16"}, {"kv-len", "21"}, {"mask", "causal_bottom_right"}}},
         {"gradients_window", "attention_bwd", "1x1x50x32", {{"dtype", "f16"}, {"mask", "window"}, {"left", "9"}, {"right", "3"}}},
         {"gradients_tf32", "attention_bwd", "1x1x9x64", {{"dtype", "f32"}, {"compute", "tf32"}, {"mask", "causal"}}},
+        {"epilogue_of_fp8", "gemm", "20x70x140", {{"dtype", "e4m3"}, {"c", "e4m3"}, {"scale", "row"}, {"bias", "bf16"}, {"scale_d", "tensor"}, {"amax", "yes"}}},
+        {"amax_of_fp8", "gemm", "20x70x140", {{"dtype", "e4m3"}, {"c", "f16"}, {"beta", "any"}, {"amax", "yes"}}},
         {"softmax", "softmax", "7x300", {{"dtype", "bf16"}, {"lse", "yes"}, {"scale", "-2"}}},
         {"add", "add", "777", {{"dtype", "f16"}}},
         {"gemm_f16", "gemm", "33x40x50", {{"dtype", "f16"}, {"layout", "nt"}}},

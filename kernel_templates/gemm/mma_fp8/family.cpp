@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/registry.h"
@@ -145,7 +146,9 @@ class MmaFp8 final : public StructuredFamily {
         step.arguments.assign(common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
         const std::vector<Argument> scales = gemm::scale_arguments(problem);
+        const std::vector<Argument> epilogue = gemm::epilogue_arguments(problem);
         step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
+        step.arguments.insert(step.arguments.end(), epilogue.begin(), epilogue.end());
         plan.steps.push_back(std::move(step));
         return plan;
     }

@@ -11,6 +11,11 @@ constexpr int scale_mode = ${scale_mode};  // 0: none, 1: one for a tensor, 2: o
 constexpr int align_a = ${align_a};        // bytes
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
+#define AUTOTUNE_EPILOGUE ${epilogue}  // 1: a bias, a factor of C or an amax, for which a kernel has parameters
+using Bias = ${bias_type};
+constexpr int has_bias = ${has_bias};
+constexpr int scales_c = ${scales_c};      // a C in fp8 has a factor
+constexpr int keeps_amax = ${keeps_amax};  // amax_d is raised to the largest magnitude of C
 constexpr int reads_c = ${reads_c};        // 0: beta is 0, and nothing is compiled for another
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
@@ -43,6 +48,7 @@ using Sums = float[tiles_m][tiles_n][4];
 #include "gemm/hopper_schedule.cuh"
 #include "gemm/pair_store.cuh"
 #include "gemm/fp8_scales.cuh"
+#include "gemm/fp8_epilogue.cuh"
 
 namespace {
 
@@ -183,7 +189,7 @@ __device__ __forceinline__ void promote(Sums& sums, const Sums& products, const 
 }
 
 __device__ __forceinline__ void store_tile(const Output& out, const Scales& scales, const Shape& s, const Tile& tile, const WarpPlace& warp,
-                                           const Sums& sums) {
+                                           Epilogue& epilogue, const Sums& sums) {
 #pragma unroll
     for (int i = 0; i < tiles_m; ++i) {
 #pragma unroll
@@ -192,7 +198,7 @@ __device__ __forceinline__ void store_tile(const Output& out, const Scales& scal
 #pragma unroll
             for (int j = 0; j < tiles_n; ++j) {
                 const int column = tile.n0 + warp.column + j * 8 + warp.lane % 4 * 2;
-                store_pair<true>(out, s, tile, row, column, scales.applied(s, tile, row, column, out.alpha, pair_of(sums[i][j], half)));
+                epilogue.store_sums(out, s, tile, row, column, scales.applied(s, tile, row, column, out.alpha, pair_of(sums[i][j], half)));
             }
         }
     }
@@ -203,13 +209,15 @@ __device__ __forceinline__ void store_tile(const Output& out, const Scales& scal
 extern "C" __global__ void __launch_bounds__(threads)
     AUTOTUNE_ENTRY()(const u8* a, const u8* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc, int batch,
                      i64 stride_a, i64 stride_b, i64 stride_c, int count_m, int count_n, int group, int raster, const float* scale_a,
-                     const float* scale_b, i64 scale_a_batch, i64 scale_a_line, i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line, i64 scale_b_k) {
+                     const float* scale_b, i64 scale_a_batch, i64 scale_a_line, i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line,
+                     i64 scale_b_k AUTOTUNE_EPILOGUE_PARAMETERS) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const u32 ring = hopper::smem_address(shared);
     dependent_launch::wait_for_earlier_grids();
     dependent_launch::let_next_grid_start();
     const Scales scales{scale_a, scale_b, {scale_a_batch, scale_a_line, scale_a_k}, {scale_b_batch, scale_b_line, scale_b_k}};
     const Output out{c, nullptr, hopper::policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
+    Epilogue epilogue(AUTOTUNE_EPILOGUE_ADDRESSES);
     const Shape shape{m, n, k, batch, count_m, count_n, count_m * count_n * batch, 1, group, raster};
     const int warp = threadIdx.x / 32;
     const WarpPlace place_of_warp{warp % warps_m * (block_m / warps_m), warp / warps_m * (block_n / warps_n), static_cast<int>(threadIdx.x % 32)};
@@ -247,6 +255,7 @@ extern "C" __global__ void __launch_bounds__(threads)
         }
         asm volatile("cp.async.wait_group 0;" ::: "memory");
         __syncthreads();  // all have left the last stages
-        store_tile(out, scales, shape, tile, place_of_warp, sums);
+        store_tile(out, scales, shape, tile, place_of_warp, epilogue, sums);
     }
+    epilogue.raise_amax();
 }

@@ -17,6 +17,7 @@ Shape::Shape(const Config& c, const Gemm& g)
       promotes(g.promotes),
       scales_columns(g.scaling == gemm::Scaling::row),
       scales_blocks(g.scaling == gemm::Scaling::block),
+      has_bias(g.has_bias),
       reads_c(g.reads_c) {
     gemm::ConfigReader reader(c);
     const auto get = [&reader](std::string_view name, int64_t otherwise = 1) { return reader.find(name).value_or(otherwise); };

@@ -23,9 +23,9 @@ struct Shape {
     std::int64_t product_sets;  // of registers for products that are to be promoted
     std::int64_t stagger;       // 1: two math groups promote in turns
     // The problem's, not the config's: bytes of an element of the operands, of C and of the accumulators, whether products of 128
-    // k are added outside of the tensor cores, and whether columns or blocks have scales of their own.
+    // k are added outside of the tensor cores, whether columns or blocks have scales of their own, and columns a bias.
     std::int64_t in_bytes, out_bytes, sum_bytes;
-    bool promotes, scales_columns, scales_blocks;
+    bool promotes, scales_columns, scales_blocks, has_bias;
     bool reads_c;  // what beta multiplies
 
     Shape(const Config& config, const Gemm& g);
@@ -60,13 +60,16 @@ struct Shape {
     }
     // Scales of blocks, of the tile's lines and, 16 bytes each, of two blocks that it touches.
     std::int64_t scale_stage_bytes() const { return scales_blocks ? ((swap_ab != 0 ? block_n : block_m) + 8) * 4 : 0; }
-    std::int64_t column_scale_bytes() const { return scales_columns ? math_groups * block_n * 4 : 0; }
+    // And the scales and biases of the tile's columns; exchanged, biases are of rows, in registers.
+    std::int64_t column_bytes() const {
+        return ((scales_columns ? 1 : 0) + (has_bias && swap_ab == 0 ? 1 : 0)) * math_groups * block_n * 4;
+    }
     // What the peers of a cluster along K send.
     std::int64_t received_bytes() const { return (cluster_k - 1) * (block_m * block_n / cluster_k) * sum_bytes; }
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
-        return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + column_scale_bytes() +
-               count * scale_stage_bytes() + stage_barrier_bytes(count) + math_groups * 12 + 12 + c_barrier_bytes();
+        return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + column_bytes() + count * scale_stage_bytes() +
+               stage_barrier_bytes(count) + math_groups * 12 + 12 + c_barrier_bytes();
     }
 };
 

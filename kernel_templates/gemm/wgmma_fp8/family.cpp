@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "kernel_templates/gemm/device_maps.h"
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma/defaults.h"
@@ -80,7 +81,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                               s.cluster_blocks() == 1 && s.swap_ab == 0 && s.tma_store == 1 && s.reduce_kernel == 0 &&
                               s.raster == 0 && s.prefetch_steps == 0 && s.persistent == 1 && !g.packs_any();
                    }});
-    all.push_back({"f32 that is exchanged is not stored by TMA", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
+    all.push_back({"f32 and fp8 that are exchanged are not stored by TMA", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
                        return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
                    })});
     // A tile's columns lie in at most two blocks of 128: the factors of the next are one selection away.
@@ -203,10 +204,12 @@ class WgmmaFp8 final : public StructuredFamily {
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
         LaunchPlan plan = wgmma::plan(problem, Shape(config, Gemm(problem)), device);
         const std::vector<Argument> scales = gemm::scale_arguments(problem);
+        const std::vector<Argument> epilogue = gemm::epilogue_arguments(problem);
         for (LaunchStep& step : plan.steps) {
             if (step.entry == "_pack") continue;
             if (step.entry.empty()) step.arguments.push_back(gemm::i32(config["store_hint"]));
             step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
+            step.arguments.insert(step.arguments.end(), epilogue.begin(), epilogue.end());
         }
         if (config["device_maps"] != 0 && !plan.steps.empty()) gemm::make_maps_on_device(plan);
         return plan;

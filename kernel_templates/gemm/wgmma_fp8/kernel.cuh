@@ -15,6 +15,11 @@ constexpr int scale_mode = ${scale_mode};  // 0: none, 1: one for a tensor, 2: o
 constexpr int align_a = ${align_a};  // bytes; below 16 the operand is packed into the workspace first
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
+#define AUTOTUNE_EPILOGUE ${epilogue}  // 1: a bias, a factor of C or an amax, for which a kernel has parameters
+using Bias = ${bias_type};
+constexpr int has_bias = ${has_bias};
+constexpr int scales_c = ${scales_c};      // a C in fp8 has a factor
+constexpr int keeps_amax = ${keeps_amax};  // amax_d is raised to the largest magnitude of C
 constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
 constexpr int swap_ab = ${swap_ab};
 constexpr int block_m = ${block_m};
@@ -55,7 +60,7 @@ struct Choose<false, One, Other> {
 using X = Choose<swap_ab == 0, A, B>::Type;
 using Y = Choose<swap_ab == 0, B, A>::Type;
 
-static_assert(!tma_store || sizeof(Out) == 2 || !swap_ab, "exchanged sums in f32 are stored directly");
+static_assert(!tma_store || sizeof(Out) == 2 || !swap_ab, "exchanged sums of other widths than 16 bits are stored directly");
 static_assert(!promotes || block_k == 128, "products of 128 k are promoted");
 static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of promoted products");
 
@@ -77,6 +82,7 @@ constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 #include "gemm/hopper_parts.cuh"
 #include "gemm/fp8_pack.cuh"
 #include "gemm/fp8_scales.cuh"
+#include "gemm/fp8_epilogue.cuh"
 #include "gemm/fp8_factors.cuh"
 
 namespace {
@@ -168,6 +174,23 @@ __device__ __forceinline__ void stage_quad_f32(u32 buffer, int band, int j, cons
     }
 }
 
+// Sixteen columns of a band in fp8, j and the group after, a row of a buffer 128, 32 or 16 bytes: lanes exchange pairs, so that each has four
+// neighbouring columns of one of both groups.
+template <class To>
+__device__ __forceinline__ void stage_groups_fp8(u32 buffer, int band, int j, const Pair (&sums)[4]) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, odd = lane % 2;
+    constexpr int row_shift = row_bytes_c == 128 ? 0 : 2, chunk_mask = row_bytes_c / 16 - 1;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const u32 first = fp8_pair(To{}, sums[half].low, sums[half].high), second = fp8_pair(To{}, sums[2 + half].low, sums[2 + half].high);
+        const u32 other = __shfl_xor_sync(0xffffffffu, odd ? first : second, 1);
+        const u32 four = odd ? other | second << 16 : first | other << 16;
+        const int row = band * 64 + warp * 16 + half * 8 + lane / 4;
+        const int chunk = j / 2 ^ (row >> row_shift & chunk_mask);
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(buffer + row * row_bytes_c + chunk * 16 + odd * 8 + lane % 4 / 2 * 4), "r"(four) : "memory");
+    }
+}
+
 // Spans of C that are staged between two barriers: all where there is a buffer for each, else as many as leave another round's on their way.
 constexpr int spans_of_c = block_n / span_c;
 constexpr int spans_in_round = spans_of_c <= store_buffers ? spans_of_c : (store_buffers + 1) / 2;
@@ -184,7 +207,8 @@ __device__ __forceinline__ void wait_for_buffers(int group) {
 
 // A span of C to its buffer, which has a row of span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows,
 // band after band.
-__device__ __forceinline__ void stage_span(u32 buffer, int part, const Factors& factors, const Sums& acc) {
+template <class To = Out>
+__device__ __forceinline__ void stage_span(u32 buffer, int part, const Factors& factors, Epilogue& epilogue, const Sums& acc) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
     constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
@@ -198,14 +222,17 @@ __device__ __forceinline__ void stage_span(u32 buffer, int part, const Factors& 
             const int row = band * 64 + row_in_band;
             Pair sums[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) sums[i] = factors.applied(band, i % 2, columns[i / 2], pair_of(acc[band], 2 * at + i));
-            if constexpr (sizeof(Out) == 4) {
+            for (int i = 0; i < 4; ++i)
+                sums[i] = epilogue.applied(band, i % 2, at + i / 2, factors.applied(band, i % 2, columns[i / 2], pair_of(acc[band], 2 * at + i)));
+            if constexpr (sizeof(To) == 1) {
+                stage_groups_fp8<To>(buffer, band, j, sums);
+            } else if constexpr (sizeof(To) == 4) {
                 stage_quad_f32(buffer, band, j, sums[0], sums[1]);
                 stage_quad_f32(buffer, band, j + 1, sums[2], sums[3]);
             } else {
                 u32 r[4];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) r[i] = pack2<Out>(sums[i].low, sums[i].high);
+                for (int i = 0; i < 4; ++i) r[i] = pack2<To>(sums[i].low, sums[i].high);
                 if constexpr (swap_ab) {
                     const int column = (j + lane / 16) * 8 + lane % 8;
                     const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
@@ -234,7 +261,7 @@ __device__ __forceinline__ void send_span(const Output& out, const Tile& tile, i
 // Accumulators -> staging buffers -> TMA stores, which run under the next tile's multiplications. REQUIRES wait_for_buffers<true>() since the
 // tile before: it costs nothing under this one's multiplications.
 __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
-                                             const Factors& factors, const Sums& acc) {
+                                             const Factors& factors, Epilogue& epilogue, const Sums& acc) {
     const auto is_own = [rank](int part) { return cluster_k == 1 || owner_of(0, part * span_c / 8) == rank; };
     const auto buffer_of = [staging](int part) { return staging + part % (spans_in_round * rounds_on_their_way) * staging_bytes; };
 #pragma unroll
@@ -242,7 +269,7 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
         if (first > 0) wait_for_buffers<false>(group);
 #pragma unroll
         for (int part = first; part < spans_of_c && part < first + spans_in_round; ++part)
-            if (is_own(part)) stage_span(buffer_of(part), part, factors, acc);
+            if (is_own(part)) stage_span(buffer_of(part), part, factors, epilogue, acc);
         fence_async_proxy();
         named_barrier(1 + group, 128);
         if (threadIdx.x % 128 != 0) continue;
@@ -428,7 +455,7 @@ __device__ __forceinline__ void prepare_together(int warp, const Ring& ring, int
 
 struct Areas {
     u32 staging, flag;       // of this math group
-    u32 columns;             // of this math group: the scales of its tile's columns
+    u32 columns, biases;     // of this math group: the scales of its tile's columns, and what is added to them
     u32 scales;              // of blocks, a part for each stage
     u32 received, exchange;  // what peers of the cluster send, and the barrier that counts it
 };
@@ -578,8 +605,8 @@ struct Walk {
 
 // `schedule`: WholeTiles of ping-pong groups, or AnyTiles.
 template <class Order>
-__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order schedule, const Output& out, const Scales& scales, const Areas& areas,
-                                        int group, int rank) {
+__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order schedule, const Output& out, const Scales& scales, Epilogue epilogue,
+                                        const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32;
     const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
     Sums acc;
@@ -599,6 +626,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
         // A load at the end of a tile stands behind the ring's next stages in the queue to L2: 4000 clocks.
         const auto read_early = [&] {
             if constexpr (scale_mode == 2 && !reduce_kernel) factors.read(scales, s, schedule.tile(work), row0);
+            if constexpr (has_epilogue && !reduce_kernel) epilogue.read<bands>(s, schedule.tile(work), row0);
             if constexpr (tma_store) wait_for_buffers<true>(group);
         };
         if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
@@ -636,11 +664,13 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
             if (work.parts > 1 && !combine(out, schedule.general, work, tile.number, group, areas.flag, acc)) continue;
         }
         factors.publish(areas.columns, 1 + group);
+        epilogue.publish(areas.biases, 1 + group);
         if (tma_store && (!reads_c || out.beta == 0.0f))
-            store_staged(out, tile, row0, rank, areas.staging, group, factors, acc);
+            store_staged(out, tile, row0, rank, areas.staging, group, factors, epilogue, acc);
         else
-            store_direct(out, s, tile, row0, rank, factors, acc);
+            store_direct(out, s, tile, row0, rank, factors, epilogue, acc);
     }
+    if constexpr (!reduce_kernel) epilogue.raise_amax();
     if (tma_store && threadIdx.x % 128 == 0) store_wait_read<0>();
 }
 
@@ -656,7 +686,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
                     Out* c, float alpha, float beta, int m, int n, int k, long long ldc, int batch, long long stride_c, u32* counters,
                     Register* partial, int stages, int tiles_m, int tiles_n, int whole, int group, int raster, int split_k, int evict_first,
                     int prefetch_steps, int early_blocks, int store_hint, const float* scale_a, const float* scale_b, i64 scale_a_batch, i64 scale_a_line,
-                    i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line, i64 scale_b_k) {
+                    i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line, i64 scale_b_k AUTOTUNE_EPILOGUE_PARAMETERS) {
 #if AUTOTUNE_DEVICE_MAPS
     const TensorMap &map_x = *made_x, &map_y = *made_y, &map_c = *made_c;
 #endif
@@ -666,7 +696,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     const u32 staging = base + stages * stage_bytes;
     const u32 received = staging + math_groups * store_buffers * staging_bytes;
     const u32 columns = received + received_bytes;
-    const u32 block_scales = columns + math_groups * column_bytes;
+    const u32 biases = columns + math_groups * column_bytes;
+    const u32 block_scales = biases + math_groups * bias_bytes;
     const u32 barriers = block_scales + stages * scale_stage_bytes;
     const Ring ring{base, barriers, barriers + most_stages * 8, barriers + most_stages * 16, stages};
     const u32 exchanged = ring.order + math_groups * 8;
@@ -722,12 +753,13 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
 #endif
         const Output out{c, &map_c, store_hint != 0 ? policy_evict_first : policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, partial, counters};
         const int math_group = warpgroup - 1;
-        const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, block_scales, received,
-                          exchanged};
+        const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, biases + math_group * bias_bytes,
+                          block_scales, received, exchanged};
+        const Epilogue epilogue(AUTOTUNE_EPILOGUE_ADDRESSES);
         if constexpr (takes_whole_tiles)
-            consume(ring, shape, WholeTiles(shape, rank, math_group), out, scales, areas, math_group, rank);
+            consume(ring, shape, WholeTiles(shape, rank, math_group), out, scales, epilogue, areas, math_group, rank);
         else
-            consume(ring, shape, AnyTiles(shape, rank), out, scales, areas, math_group, rank);
+            consume(ring, shape, AnyTiles(shape, rank), out, scales, epilogue, areas, math_group, rank);
     }
 }
 
@@ -737,7 +769,7 @@ extern "C" __global__ void __launch_bounds__(128)
     AUTOTUNE_ENTRY(_reduce)(Out* c, float alpha, float beta, int m, int n, long long ldc, int batch, long long stride_c,
                             const Register* partial, int tiles_m, int tiles_n, int group, int raster, int split_k, const float* scale_a,
                             const float* scale_b, i64 scale_a_batch, i64 scale_a_line, i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line,
-                            i64 scale_b_k) {
+                            i64 scale_b_k AUTOTUNE_EPILOGUE_PARAMETERS) {
     dependent_launch::let_next_grid_start();
     const Shape shape{swap_ab ? n : m, swap_ab ? m : n, 0, batch, tiles_m, tiles_n, 0, split_k, group, raster};
     const TwoQuads at = quads_of_thread(partial, shape);
@@ -747,15 +779,17 @@ extern "C" __global__ void __launch_bounds__(128)
     const Scales scales = swap_ab ? Scales{scale_b, scale_a, strides_b, strides_a} : Scales{scale_a, scale_b, strides_a, strides_b};
     add_quads(at.first_part, split_k, sums);
     const Output out{c, nullptr, policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
+    Epilogue epilogue(AUTOTUNE_EPILOGUE_ADDRESSES);
 #pragma unroll
     for (int q = 0; q < 2; ++q) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int row = at.row + half * 8, col = at.col + q * 8;
-            store_pair<true>(out, shape, at.tile, row, col,
+            epilogue.store_sums(out, shape, at.tile, row, col,
                        scales.applied(shape, at.tile, row, col, out.alpha, pair_of(&sums[q * 4], half)));
         }
     }
+    epilogue.raise_amax();
 }
 #endif
 

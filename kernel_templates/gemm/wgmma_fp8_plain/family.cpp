@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "kernel_templates/gemm/device_maps.h"
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/hopper_rules.h"
@@ -61,10 +62,10 @@ struct Shape {
     int64_t tiles(const Gemm& g) const { return tiles_m(g) * tiles_n(g) * g.batch; }
     // Sums, and with promotion the products of one band.
     int64_t sums(const Gemm& g) const { return bands() * block_n / 2 + (g.promotes ? block_n / 2 : 0); }
-    // Alignment slack, stages, the columns' scales of each warpgroup, barriers.
+    // Alignment slack, stages, the columns' scales and biases of each warpgroup, barriers.
     int64_t smem_bytes(const Gemm& g) const {
-        return 1024 + stages * (block_m + block_n) * block_k + (g.scaling == Scaling::row ? math_groups * block_n * 4 : 0) +
-               stages * 8;
+        const int64_t of_columns = (g.scaling == Scaling::row ? 1 : 0) + (g.has_bias ? 1 : 0);
+        return 1024 + stages * (block_m + block_n) * block_k + of_columns * math_groups * block_n * 4 + stages * 8;
     }
     // Blocks on an SM at once: about 60 registers beside the sums.
     int64_t resident(const Gemm& g, const Device& device) const {
@@ -156,7 +157,9 @@ class WgmmaFp8Plain final : public StructuredFamily {
         step.arguments.insert(step.arguments.end(), common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
         const std::vector<Argument> scales = gemm::scale_arguments(problem);
+        const std::vector<Argument> epilogue = gemm::epilogue_arguments(problem);
         step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
+        step.arguments.insert(step.arguments.end(), epilogue.begin(), epilogue.end());
         plan.steps.push_back(std::move(step));
         if (s.device_maps != 0) gemm::make_maps_on_device(plan);
         return plan;

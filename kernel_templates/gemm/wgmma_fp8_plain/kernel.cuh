@@ -11,6 +11,11 @@ constexpr int scale_mode = ${scale_mode};  // 0: none, 1: one for a tensor, 2: o
 constexpr int align_a = ${align_a};  // bytes
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
+#define AUTOTUNE_EPILOGUE ${epilogue}  // 1: a bias, a factor of C or an amax, for which a kernel has parameters
+using Bias = ${bias_type};
+constexpr int has_bias = ${has_bias};
+constexpr int scales_c = ${scales_c};      // a C in fp8 has a factor
+constexpr int keeps_amax = ${keeps_amax};  // amax_d is raised to the largest magnitude of C
 constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
 constexpr int loads = ${loads};      // 0: cp.async, 1: TMA
 constexpr int block_m = ${block_m};
@@ -56,6 +61,7 @@ __device__ __forceinline__ constexpr int owner_of(int, int) { return 0; }
 #include "gemm/hopper_schedule.cuh"
 #include "gemm/pair_store.cuh"
 #include "gemm/fp8_scales.cuh"
+#include "gemm/fp8_epilogue.cuh"
 #include "gemm/fp8_factors.cuh"
 
 namespace {
@@ -163,14 +169,15 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
                      const u8* a, const u8* b, Out* c, float alpha,
                      float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc, int batch, i64 stride_a, i64 stride_b, i64 stride_c, int tiles_m,
                      int tiles_n, int group, int raster, const float* scale_a, const float* scale_b, i64 scale_a_batch, i64 scale_a_line,
-                     i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line, i64 scale_b_k) {
+                     i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line, i64 scale_b_k AUTOTUNE_EPILOGUE_PARAMETERS) {
 #if AUTOTUNE_DEVICE_MAPS
     const TensorMap &map_a = *made_a, &map_b = *made_b;
 #endif
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
     const u32 columns = base + stages * stage_bytes;
-    const Stages ring{base, columns + math_groups * column_bytes};
+    const u32 biases = columns + math_groups * column_bytes;
+    const Stages ring{base, biases + math_groups * bias_bytes};
     const int warpgroup = threadIdx.x / 128, row0 = warpgroup * (64 * bands);
     const Shape shape{m, n, k, batch, tiles_m, tiles_n, tiles_m * tiles_n * batch, 1, group, raster};
     if (loads == 1 && threadIdx.x == 0) {
@@ -191,6 +198,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
 
     const Scales scales{scale_a, scale_b, {scale_a_batch, scale_a_line, scale_a_k}, {scale_b_batch, scale_b_line, scale_b_k}};
     const Output out{c, nullptr, hopper::policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
+    Epilogue epilogue(AUTOTUNE_EPILOGUE_ADDRESSES);
     const Lines lines_a{&map_a, a, lda, stride_a, m, k}, lines_b{&map_b, b, ldb, stride_b, n, k};
     Schedule schedule(shape, 0);
     Work work;
@@ -201,6 +209,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
         const BlockScales block_scales(scales, shape, tile, row0);
         Factors factors(out.alpha);
         factors.read(scales, shape, tile, row0);
+        if constexpr (has_epilogue) epilogue.read<bands>(shape, tile, row0);
         Sums acc;
 #pragma unroll
         for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
@@ -229,9 +238,11 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
         first_parity = parity;
         wgmma_wait<0>();
         factors.publish(columns + warpgroup * column_bytes, 1 + warpgroup);
-        store_direct(out, shape, tile, row0, 0, factors, acc);
+        epilogue.publish(biases + warpgroup * bias_bytes, 1 + warpgroup);
+        store_direct(out, shape, tile, row0, 0, factors, epilogue, acc);
         __syncthreads();  // all have left the last stages
     }
+    epilogue.raise_amax();
 }
 
 #if AUTOTUNE_DEVICE_MAPS

@@ -62,6 +62,8 @@ class BlockMachine final : public ::host_cuda::Machine {
     u16 to_half(double value) override;
     u16 to_bfloat(double value) override;
     float from_half(u16 bits) override;
+    u16 to_e4m3(float value) override;
+    u16 to_e5m2(float value) override;
 
   private:
     struct Copy {

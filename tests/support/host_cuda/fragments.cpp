@@ -1,5 +1,6 @@
 // Numbers of 16 bits, and what a warp does together with fragments of them: ldmatrix and mma.sync, by the layouts in the PTX
 // manual.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -164,6 +165,12 @@ u16 BlockMachine::to_bfloat(double value) {
 }
 float BlockMachine::from_half(u16 bits) {
     return halves()[bits];
+}
+u16 BlockMachine::to_e4m3(float value) {
+    return static_cast<u16>(encode(DType::e4m3, static_cast<double>(std::clamp(value, -448.0F, 448.0F))));
+}
+u16 BlockMachine::to_e5m2(float value) {
+    return static_cast<u16>(encode(DType::e5m2, static_cast<double>(std::clamp(value, -57344.0F, 57344.0F))));
 }
 
 }  // namespace autotune::test::host_cuda

@@ -149,6 +149,12 @@ inline Type atomicAdd(Type* at, Type value) {
     *at = before + value;
     return before;
 }
+template <class Type>
+inline Type atomicMax(Type* at, Type value) {
+    const Type before = *at;
+    *at = before < value ? value : before;
+    return before;
+}
 inline unsigned atomicInc(unsigned* at, unsigned last) {
     const unsigned before = *at;
     *at = before >= last ? 0 : before + 1;
@@ -244,6 +250,12 @@ inline unsigned __reduce_add_sync(unsigned mask, unsigned mine) {
     unsigned sum = 0;
     for (int lane = 0; lane < 32; ++lane) sum += (mask >> lane & 1) != 0 ? all.at(lane) : 0;
     return sum;
+}
+inline unsigned __reduce_max_sync(unsigned mask, unsigned mine) {
+    const host_cuda::Lanes<unsigned> all(mask, "__reduce_max_sync", mine);
+    unsigned largest = 0;
+    for (int lane = 0; lane < 32; ++lane) largest = (mask >> lane & 1) != 0 && all.at(lane) > largest ? all.at(lane) : largest;
+    return largest;
 }
 
 #include "ptx.h"

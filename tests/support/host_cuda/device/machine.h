@@ -120,6 +120,9 @@ class Machine {
     virtual u16 to_half(double value) = 0;
     virtual u16 to_bfloat(double value) = 0;
     virtual float from_half(u16 bits) = 0;
+    // What is too large becomes the largest number.
+    virtual u16 to_e4m3(float value) = 0;
+    virtual u16 to_e5m2(float value) = 0;
 
   protected:
     ~Machine() = default;

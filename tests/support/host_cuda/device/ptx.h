@@ -43,6 +43,12 @@ inline void cvt_rn_f16x2_f32(u32& to, float high, float low) {
 inline void cvt_rn_bf16x2_f32(u32& to, float high, float low) {
     to = pair_of(host_cuda_machine->to_bfloat(static_cast<double>(high)), host_cuda_machine->to_bfloat(static_cast<double>(low)));
 }
+inline void cvt_rn_satfinite_e4m3x2_f32(u16& to, float high, float low) {
+    to = static_cast<u16>(host_cuda_machine->to_e4m3(high) << 8 | host_cuda_machine->to_e4m3(low));
+}
+inline void cvt_rn_satfinite_e5m2x2_f32(u16& to, float high, float low) {
+    to = static_cast<u16>(host_cuda_machine->to_e5m2(high) << 8 | host_cuda_machine->to_e5m2(low));
+}
 inline void cvt_rz_f32_f64(float& to, double from) {
     to = static_cast<float>(from);
     if (__builtin_fabs(static_cast<double>(to)) > __builtin_fabs(from)) to = host_cuda_bits<float>(host_cuda_bits<u32>(to) - 1);

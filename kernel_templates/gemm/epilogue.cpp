@@ -1,0 +1,87 @@
+#include "kernel_templates/gemm/epilogue.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/scaling.h"
+
+namespace autotune::gemm {
+namespace {
+
+Tensor vector_of(std::string_view name, DType dtype, std::int64_t count, Access access = Access::in) {
+    Tensor tensor;
+    tensor.name = name;
+    tensor.dtype = dtype;
+    tensor.access = access;
+    tensor.dims = {{count, 1}};
+    tensor.alignment_bytes = static_cast<int>(size_bytes(dtype));
+    tensor.is_optional = true;
+    return tensor;
+}
+
+}  // namespace
+
+Epilogue epilogue_of(const Problem& problem) {
+    Epilogue epilogue;
+    if (problem.has_attribute("bias")) epilogue.bias = parse_dtype(problem.word("bias"));
+    epilogue.writes_fp8 = is_fp8(problem.tensors[kC].dtype);
+    epilogue.scales_c = problem.has_attribute("scale_d");
+    epilogue.keeps_amax = problem.has_attribute("amax");
+    return epilogue;
+}
+
+std::vector<Tensor> epilogue_tensors(const Epilogue& epilogue, std::int64_t n) {
+    std::vector<Tensor> tensors;
+    if (epilogue.bias) tensors.push_back(vector_of(kBias, *epilogue.bias, n));
+    if (epilogue.scales_c) tensors.push_back(vector_of(kScaleD, DType::f32, 1));
+    if (epilogue.keeps_amax) tensors.push_back(vector_of(kAmaxD, DType::f32, 1, Access::inout));
+    return tensors;
+}
+
+std::optional<int> find_tensor(const Problem& problem, std::string_view name) {
+    for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
+        if (problem.tensors[i].name == name) return static_cast<int>(i);
+    }
+    return std::nullopt;
+}
+
+Argument address_of(const Problem& problem, std::string_view name) {
+    const std::optional<int> tensor = find_tensor(problem, name);
+    return tensor ? Argument(TensorArg{*tensor}) : Argument(I64Arg{0});
+}
+
+std::vector<Binding> epilogue_facts(const Problem& problem) {
+    const Epilogue epilogue = epilogue_of(problem);
+    return {{"epilogue", epilogue.is_any() ? 1 : 0},
+            {"bias_type", epilogue.bias.value_or(DType::f32)},
+            {"has_bias", epilogue.bias ? 1 : 0},
+            {"scales_c", epilogue.scales_c ? 1 : 0},
+            {"keeps_amax", epilogue.keeps_amax ? 1 : 0}};
+}
+
+std::vector<Argument> epilogue_arguments(const Problem& problem) {
+    if (!epilogue_of(problem).is_any()) return {};
+    return {address_of(problem, kBias), address_of(problem, kScaleD), address_of(problem, kAmaxD)};
+}
+
+double saturation_of(DType type) {
+    if (!is_fp8(type)) return std::numeric_limits<double>::infinity();
+    return type == DType::e4m3 ? 448 : 57344;
+}
+
+// The factor of C is a power of two with which few sums saturate, so that exact sums stay exact and rounding hides little.
+void add_epilogue(const Problem& problem, OpTest& test, double largest) {
+    const Epilogue epilogue = epilogue_of(problem);
+    if (epilogue.bias) test.fills.push_back(test.is_typical ? Fill::normal() : Fill::integers());
+    if (epilogue.scales_c) {
+        const int exponent = std::ilogb(saturation_of(problem.tensors[kC].dtype) / largest);
+        test.fills.push_back(Fill::constant(static_cast<float>(std::ldexp(test.is_typical ? 1.25 : 1.0, exponent))));
+    }
+    if (epilogue.keeps_amax) {
+        test.fills.push_back(Fill::constant(test.is_typical ? 0.5F : 0.0F));
+        test.outputs.push_back({.tensor = static_cast<int>(problem.tensors.size()) - 1});
+    }
+}
+
+}  // namespace autotune::gemm
