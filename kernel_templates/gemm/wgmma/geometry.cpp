@@ -160,7 +160,7 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .pack_us = 2.0,
                                 .pack_share = 0.7,
                                 .launch_us = {2.6, 2.4, 2.1},
-                                .launch_in_turn_us = 2.4};
+                                .launch_in_turn_us = 2.0};
 
 const Constants& constants(const Shape& s) {
     return s.in_bytes == 1 ? kOfBytes : kOfHalf;
