@@ -253,6 +253,29 @@ Requests attention_bwd_requests() {
     return all;
 }
 
+// Every type of C and of a bias, with each way to scale: whole tiles, few rows, batches, tails, rows that are not aligned,
+// several tiles.
+Requests epilogue_requests() {
+    Requests all;
+    const std::map<std::string, std::string> of_fp8 = {{"c", "e4m3"}, {"bias", "bf16"}, {"scale_d", "tensor"}, {"amax", "yes"}};
+    const auto add = [&](const std::string& shape, std::map<std::string, std::string> options) {
+        if (!options.contains("c")) options.insert(of_fp8.begin(), of_fp8.end());
+        all.push_back({"fp8gemm", shape, std::move(options)});
+    };
+    for (const std::string scale : {"none", "tensor", "row", "block"}) {
+        const std::string acc = scale == "block" ? "f32" : "f32fast";
+        add("1024x784x512", {{"acc", acc}, {"scale", scale}});
+        add("16x1024x4096", {{"acc", acc}, {"scale", scale}});
+        add("129x257x131", {{"acc", "f32"}, {"scale", scale}, {"align", "1,1,1"}, {"beta", "0.5"}, {"alpha", "0.75"}});
+        add("264x136x1040", {{"acc", acc}, {"scale", scale}, {"c", "bf16"}, {"bias", "bf16"}});
+        add("100x80x208", {{"acc", acc}, {"scale", scale}, {"c", "e5m2"}, {"bias", "f32"}, {"amax", "yes"}, {"batch", "3"}});
+        add("131x258x272", {{"acc", "f32"}, {"scale", scale}, {"c", "f16"}, {"bias", "f16"}, {"amax", "yes"}, {"beta", "any"}});
+        add("200x136x400", {{"acc", acc}, {"scale", scale}, {"c", "f32"}, {"amax", "yes"}});
+        add("520x264x400", {{"acc", acc}, {"scale", scale}, {"c", "e4m3"}});
+    }
+    return all;
+}
+
 Requests awkward_requests() {
     Requests all = gemm_requests();
     for (const Requests& more : {f32_gemm_requests(), fp8_gemm_requests(), add_requests(), softmax_requests(),
@@ -475,6 +498,12 @@ TEST_P(Conformance, AgreesWithTheReferenceOnAwkwardProblems) {
     const Family& family = *catalogue_.find_family(GetParam());
     const auto choose = [](const SearchSpace& space, std::size_t turn) { return configs_for(space, 17 + turn); };
     expect_right(family, groups(family, awkward_requests(), choose));
+}
+
+TEST_P(Conformance, EpiloguesOfFp8AgreeWithTheReference) {
+    const Family& family = *catalogue_.find_family(GetParam());
+    const auto choose = [](const SearchSpace& space, std::size_t turn) { return configs_for(space, 29 + turn); };
+    expect_right(family, groups(family, epilogue_requests(), choose));
 }
 
 // Names that differ in the order of blocks alone are all tried on the first problems only.
