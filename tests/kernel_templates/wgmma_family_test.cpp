@@ -180,6 +180,19 @@ TEST_F(WgmmaFamily, BlocksOnIdleSmsFetchForAllWhereThereAreAny) {
     EXPECT_FALSE(large.contains(with(with(without, "prefetch_steps", 8), "prefetch_all", 1)));
 }
 
+// 80 tiles of 128 columns of weights and 32 rows of activations are 3.1 MiB a step of 128 k, 5 tiles 0.2.
+TEST_F(WgmmaFamily, AnEarlyFetchBringsAtMostEightMebibytes) {
+    const auto early_steps = [&](const std::string& shape) {
+        const Problem p = problem("bgemm", shape, {{"layout", "nt"}});
+        const Config config = with(with(few_rows(space(p)), "block_m", 128), "prefetch_steps", 16);
+        const LaunchPlan plan = family_.plan(p, config, device_);
+        const auto& arguments = plan.steps.back().arguments;
+        return std::get<I32Arg>(arguments[arguments.size() - 2]).value;
+    };
+    EXPECT_EQ(early_steps("16x10240x8192"), 2);
+    EXPECT_EQ(early_steps("16x576x8192"), 16);
+}
+
 // 32 tiles of 64x128 in four parts each: 128 threads of the second kernel add two quads of every thread, 8 pairs of them a tile.
 TEST_F(WgmmaFamily, ASecondKernelAddsThePartsOfSplitK) {
     const Problem p = problem("hgemm", "512x512x8192");

@@ -1,5 +1,6 @@
 #include "kernel_templates/gemm/wgmma/launch.h"
 
+#include <algorithm>
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
@@ -48,6 +49,17 @@ std::array<int64_t, 2> box_of(const Shape& s, bool k_major, int64_t extent, int6
                    : std::array<int64_t, 2>{s.span(extent), s.block_k / shares};
 }
 
+// What blocks fetch into L2 before their turn, at most: what they have time for behind a short kernel. A kernel that is itself reading
+// weights loses the bandwidth, and L2 does not keep more until the turn comes.
+constexpr int64_t kEarlyBytes = 8 << 20;
+
+int64_t early_steps(const Shape& s, const Grid& grid) {
+    if (s.in_bytes != 2) return s.prefetch_steps;
+    const int64_t rows = s.cluster_m * s.block_m + s.cluster_n * s.block_n;
+    const int64_t step_bytes = grid.clusters * s.cluster_k * rows * s.step_bytes();
+    return std::min(s.prefetch_steps, std::max<int64_t>(1, kEarlyBytes / step_bytes));
+}
+
 LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w, const Device& device) {
     const Gemm g(problem);
     const std::array<TypedMatrix, 3> o = gemm::matrices(problem);
@@ -91,7 +103,7 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
                       i32(s.raster),
                       i32(grid.parts),
                       i32(s.evict_first),
-                      i32(s.prefetch_steps),
+                      i32(early_steps(s, grid)),
                       i32(s.prefetch_all != 0 ? device.identity.sm_count - blocks : 0)};
     return step;
 }
