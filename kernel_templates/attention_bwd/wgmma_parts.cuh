@@ -55,18 +55,19 @@ __device__ __forceinline__ void issue_along_columns(float (&c)[registers], u64 a
         Wgmma<n, Element, f32, 0, 0>::run(c, descriptor_at(a, columns16<columns, rows_a>(i)),
                                           descriptor_at(b, columns16<columns, n>(i)), i > 0 ? 1 : 0);
 }
-// C += A B, A from registers, B a tile of `k` rows.
-template <class Element, int columns, int k>
+// C += A B, A from registers, B a tile of `k` rows, or of runs of 16 of them from `begin` to `end`.
+template <class Element, int columns, int k, int begin = 0, int end = k / 16>
 __device__ __forceinline__ void issue_along_rows(float (&c)[columns / 2], const u32 (&a)[k / 4], u64 b) {
 #pragma unroll
-    for (int i = 0; i < k / 16; ++i)
+    for (int i = begin; i < end; ++i)
         WgmmaFromRegisters<columns, Element>::template run<1>(c, &a[4 * i], descriptor_at(b, rows16<columns>(i)), 1);
 }
 
-template <class Element, int count>
+// Runs of 8 columns from `begin` to `end`.
+template <class Element, int begin = 0, int end = -1, int count>
 __device__ __forceinline__ void pack(const float (&s)[count], u32 (&p)[count / 2]) {
 #pragma unroll
-    for (int i = 0; i < count / 2; ++i) p[i] = ptx::pack_pair<Element>(s[2 * i], s[2 * i + 1]);
+    for (int i = 2 * begin; i < (end < 0 ? count / 2 : 2 * end); ++i) p[i] = ptx::pack_pair<Element>(s[2 * i], s[2 * i + 1]);
 }
 template <int count>
 __device__ __forceinline__ void clear(float (&sums)[count]) {

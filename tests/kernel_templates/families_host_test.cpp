@@ -186,6 +186,9 @@ std::vector<HostCase> cases() {
         backward("one_pass_swapped_80", "one_pass", "bf16", causal("128"), "groups=2 block_q=80 swap_dq=1 early_dv=0 ds_buffers=1 stages=2"),
         backward("one_pass_wide_any_order", "one_pass", "bf16", unmasked("128"), "groups=2 block_q=64 early_dv=1 dq_path=1 swap_dq=0", {{"deterministic", "any"}}),
         backward("one_pass_wide_from_registers", "one_pass", "bf16", causal("128"), "groups=2 block_q=80 swap_dq=1 early_dv=0 dq_path=0 ds_buffers=2", {{"deterministic", "any"}}),
+        backward("one_pass_halves", "one_pass", "bf16", causal("64"), "groups=2 block_q=128 early_dv=2 ds_buffers=1"),
+        backward("one_pass_wide_halves", "one_pass", "f16", causal("128"), "groups=2 block_q=64 early_dv=2 swap_dq=1"),
+        backward("one_pass_halves_any_order", "one_pass", "bf16", window("64"), "groups=1 block_q=32 swap_dq=1 dq_path=1 early_dv=2", {{"deterministic", "any"}}),
         backward("one_pass_in_any_order", "one_pass", "bf16", window("64"), "groups=1 block_q=32 swap_dq=1 dq_path=1", {{"deterministic", "any"}}),
 
         {"any_size", "gemm/wgmma", "", {{"dtype", "bf16"}}, {{"200x136x264"}}},

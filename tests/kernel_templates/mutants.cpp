@@ -876,7 +876,7 @@ std::vector<Mutant> attention_bwd_one_pass() {
         {.name = "groups_do_not_wait_for_each_other",
          .find = "        named_barrier(1, math_threads);\n", .replace = "", .races = true},
         {.name = "ds_overwritten_early",
-         .find = "        if constexpr (ds_buffers == 1) named_barrier(2, math_threads);  // all have taken dQ of the tile before\n", .replace = "",
+         .find = "        if constexpr (ds_buffers == 1 && begin == 0) named_barrier(2, math_threads);  // all have taken dQ of the tile before\n", .replace = "",
          .config = "ds_buffers=1 block_q=64", .races = true},
         {.name = "stage_released_before_dk_has_read_it",
          .find = "            wgmma_wait<0>();\n            release(shared.empty(at.at));", .replace = "            release(shared.empty(at.at));\n            wgmma_wait<0>();",
@@ -890,6 +890,15 @@ std::vector<Mutant> attention_bwd_one_pass() {
         {.name = "dq_overwritten_before_it_is_added",
          .find = "            barrier_wait(shared.dq_empty(at.at), at.parity ^ 1);\n", .replace = "",
          .config = "groups=1 block_q=64", .races = true},
+        {.name = "second_half_of_dv_lost",
+         .find = "issue_sums<value_tile, half>(d_v, p, tile_do);", .replace = "issue_sums<value_tile, block_q / 16>(d_v, p, tile_do);",
+         .config = "groups=1 block_q=64 early_dv=2"},
+        {.name = "second_half_of_dk_counted_twice",
+         .find = "early_dv == 2 ? block_q / 32 : 0>", .replace = "0>",
+         .config = "groups=1 block_q=64 early_dv=2"},
+        {.name = "gradients_of_the_first_half_not_waited_for",
+         .find = "                weigh<half>(s, of_rows);\n                wgmma_wait<1>();", .replace = "                weigh<half>(s, of_rows);",
+         .config = "groups=1 block_q=64 early_dv=2", .races = true},
     });
 }
 

@@ -86,7 +86,7 @@ struct Shape {
     // The rest is what ptxas needs beside, by what it compiled.
     int64_t register_need(const View& view) const {
         const int64_t kept = (padded(view.d) + padded(view.dv)) / 2, scores = block_q / 2;
-        const int64_t early = early_dv != 0 ? scores / 2 : 0, dq = dq_columns(view) / 2;
+        const int64_t early = early_dv == 1 ? scores / 2 : early_dv == 2 ? scores / 4 : 0, dq = dq_columns(view) / 2;
         return kept + 2 * scores + early + std::max<int64_t>(dq - scores, 0) + 20;
     }
 };
@@ -181,7 +181,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
             {"dq_path", {0, 1, 2}, compile, "dQ is added up 0: from registers, 1: from shared memory, 2: from there in order"},
             {"dq_buffers", {1, 2}, compile, "tiles of dQ that wait in shared memory"},
             {"swap_dq", {0, 1}, compile, "1: dQ is computed transposed"},
-            {"early_dv", {0, 1}, compile, "1: dV's product begins before dP is there"},
+            {"early_dv", {0, 1, 2}, compile, "1: dV's product begins before dP is there; 2: in halves of the queries, as dK's"},
             {"tile_order", {0, 1}, launch, "tiles of keys of a head 0: first keys first, 1: last keys first"},
             {"walk", {0, 1}, launch, "a tile's queries 0: first ones first, 1: last ones first"},
             {"l2_group_mib", {0, 16, 32}, launch, "heads whose queries have that size are worked on together; 0: each alone"},
@@ -205,6 +205,9 @@ class AttentionBwdOnePass final : public StructuredFamily {
              })},
             {"without a mask tiles take equally long, in either direction", {"tile_order", "walk"}, rule([=](const Shape& s) {
                  return view.band.has_low || view.band.has_high || (s.tile_order == 0 && s.walk == 0);
+             })},
+            {"halves of the queries are runs of 16", {"block_q", "early_dv"}, rule([](const Shape& s) {
+                 return s.early_dv != 2 || s.block_q % 32 == 0;
              })},
             {"dQ cannot be divided among the warpgroups", {"groups", "block_q", "swap_dq"}, rule([=](const Shape& s) {
                  return s.divides_dq(view);
@@ -248,6 +251,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
         add("one_pass_wgmma_swapped", {{"swap_dq", 1}});
         add("one_pass_wgmma_not_swapped", {{"swap_dq", 0}});
         add("one_pass_wgmma_early_dv", {{"block_q", 64}, {"early_dv", 1}});
+        add("one_pass_wgmma_halves", {{"early_dv", 2}});
         add("one_pass_wgmma_plain", {{"early_dv", 0}, {"ds_buffers", 1}});
         return named;
     }
@@ -281,7 +285,7 @@ double predict(const View& view, const Shape& s, const Device& device) {
     const auto columns = static_cast<double>(padded(view.d) + padded(view.dv));
     const double macs = view.visible_pairs() * (2 * columns + static_cast<double>(padded(view.d)));
     double rate = (s.groups == 1 ? 0.42 : 0.6) * static_cast<double>(s.block_q) / (static_cast<double>(s.block_q) + 12.0);
-    if (s.early_dv != 0) rate *= 1.06;
+    if (s.early_dv != 0) rate *= s.early_dv == 2 ? 1.1 : 1.06;
     if (s.swap_dq != 0 && padded(view.d) == 128 && s.dq_path != kOrdered) rate *= 1.05;
     if (s.dq_path == kOrdered) rate *= 0.94;
     if (s.dq_path == kFromRegisters) rate *= 0.97;

@@ -18,7 +18,7 @@ constexpr int ds_buffers = ${ds_buffers};      // tiles of dS there
 constexpr int dq_path = ${dq_path};            // 0: added from registers, 1: from shared memory, 2: from there in order
 constexpr int dq_buffers = ${dq_buffers};      // tiles of dQ there
 constexpr int swap_dq = ${swap_dq};            // 1: dQ^T = K^T dS^T
-constexpr int early_dv = ${early_dv};          // 1: dV's product begins before dP is there
+constexpr int early_dv = ${early_dv};          // 1: dV's product begins before dP is there, 2: of half of the queries, and dK's too
 // ---- end of parameters ----
 // clang-format on
 #include "attention/mask.cuh"
@@ -231,39 +231,43 @@ struct Step {
         for (int i = 0; i < block_q / 2; ++i)
             if (keys_left <= i / 2 % 2 * 8) s[i] = attention::minus_infinity();
     }
+    // Here and below: [begin, end) of the tile's runs of 16 queries.
+    template <int begin = 0, int end = block_q / 16>
     __device__ __forceinline__ void weigh(float (&s)[block_q / 2], u32 of_rows) const {
 #pragma unroll
-        for (int j = 0; j < block_q / 8; ++j) {
+        for (int j = 2 * begin; j < 2 * end; ++j) {
             const float2 lse = load_pair(of_rows + j * 32);
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 s[4 * j + i] = attention::exp2_approx(fmaf(s[4 * j + i], factor, i % 2 == 0 ? -lse.x : -lse.y));
         }
     }
+    template <int begin = 0, int end = block_q / 16>
     __device__ __forceinline__ void differentiate(const float (&s)[block_q / 2], const float (&dp)[block_q / 2],
                                                   u32 (&packed)[block_q / 4], u32 of_rows) const {
 #pragma unroll
-        for (int j = 0; j < block_q / 8; ++j) {
+        for (int j = 2 * begin; j < 2 * end; ++j) {
             const float2 delta = load_pair(of_rows + Shared::row_bytes + j * 32);
 #pragma unroll
             for (int i = 4 * j; i < 4 * j + 4; i += 2)
                 packed[i / 2] = ptx::pack_pair<Element>(s[i] * (dp[i] - delta.x), s[i + 1] * (dp[i + 1] - delta.y));
         }
     }
+    template <int begin = 0, int end = block_q / 16>
     __device__ __forceinline__ void store_ds(const u32 (&packed)[block_q / 4], int buffer) const {
         constexpr int chunks = ds_span / 8;  // of 8 queries, in a span
         const int lane = threadIdx.x % 32;
         const int in_row = lane % 8;
         const int swizzle = ds_span == 64 ? in_row : ds_span == 32 ? in_row / 2 : in_row / 4;
         const u32 to = ds_row + (ds_buffers == 1 ? 0 : buffer) * ds_bytes;
-        if constexpr (ds_buffers == 1) named_barrier(2, math_threads);  // all have taken dQ of the tile before
+        if constexpr (ds_buffers == 1 && begin == 0) named_barrier(2, math_threads);  // all have taken dQ of the tile before
 #pragma unroll
-        for (int i = 0; i < block_q / 16; ++i) {
+        for (int i = begin; i < end; ++i) {
             const int chunk = 2 * i + lane / 16;
             store_matrices(to + 2 * i / chunks * ds_slab_bytes + ((chunk % chunks) ^ swizzle) * 16, packed[4 * i], packed[4 * i + 1],
                            packed[4 * i + 2], packed[4 * i + 3]);
         }
-        fence_async_proxy();
+        if constexpr (end == block_q / 16) fence_async_proxy();
     }
     // Of the tile whose dS all groups have stored or are about to store in `buffer`.
     __device__ __forceinline__ void issue_dq(float (&dq)[dq_registers], int buffer) const {
@@ -300,10 +304,10 @@ struct Step {
         wgmma_commit();
     }
     // `sums` += A `tile`, `columns` wide, A from registers.
-    template <int columns>
+    template <int columns, int begin = 0, int end = block_q / 16>
     __device__ __forceinline__ void issue_sums(float (&sums)[columns / 2], const u32 (&a)[block_q / 4], u32 tile) const {
         constexpr int span = span_of(columns);
-        issue_along_rows<Element, columns, block_q>(sums, a, descriptor_of<span>(tile, block_q * span * 2));
+        issue_along_rows<Element, columns, block_q, begin, end>(sums, a, descriptor_of<span>(tile, block_q * span * 2));
         wgmma_commit();
     }
     // P and dS of a tile as operands.
@@ -336,8 +340,26 @@ struct Step {
             wgmma_wait<1>();
             const u32 of_rows = shared.lse(at.at) + threadIdx.x % 4 * 8;
             if (to.tile < whole_first || to.tile >= whole_end) cut_scores(s, to.tile);
-            weigh(s, of_rows);
-            if constexpr (early_dv != 0) {
+            if constexpr (early_dv != 2) weigh(s, of_rows);
+            if constexpr (early_dv == 2) {
+                // Products of the first half run beside the weights of the second.
+                constexpr int half = block_q / 32;
+                const u32 tile_q = q + at.at * (Shared::q_bytes / 16), tile_do = d_o + at.at * (Shared::do_bytes / 16);
+                weigh<0, half>(s, of_rows);
+                pack<Element, 0, 2 * half>(s, p);
+                wgmma_fence();
+                issue_sums<value_tile, 0, half>(d_v, p, tile_do);
+                weigh<half>(s, of_rows);
+                wgmma_wait<1>();
+                differentiate<0, half>(s, dp, packed, of_rows);
+                store_ds<0, half>(packed, buffer);
+                pack<Element, 2 * half>(s, p);
+                wgmma_fence();
+                issue_sums<head_tile, 0, half>(dk, packed, tile_q);
+                issue_sums<value_tile, half>(d_v, p, tile_do);
+                differentiate<half>(s, dp, packed, of_rows);
+                store_ds<half>(packed, buffer);
+            } else if constexpr (early_dv == 1) {
                 pack<Element>(s, p);
                 wgmma_fence();
                 issue_sums<value_tile>(d_v, p, d_o + at.at * (Shared::do_bytes / 16));
@@ -353,7 +375,7 @@ struct Step {
             }
             float dq[dq_registers];
             issue_dq(dq, buffer);
-            issue_sums<head_tile>(dk, packed, q + at.at * (Shared::q_bytes / 16));
+            issue_sums<head_tile, early_dv == 2 ? block_q / 32 : 0>(dk, packed, q + at.at * (Shared::q_bytes / 16));
             wgmma_wait<1>();
             give_dq(dq, dq_at, to);
             wgmma_wait<0>();
