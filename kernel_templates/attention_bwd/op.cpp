@@ -98,6 +98,8 @@ std::vector<ProblemRequest> AttentionBwdOp::examples() const {
             {name, "1x2x400x64", {{"dtype", dtype}, {"mask", "window"}, {"left", "100"}, {"deterministic", "any"}}});
     }
     requests.push_back({name, "1x2x300x96", {{"mask", "causal_bottom_right"}, {"kv-len", "200"}}});
+    requests.push_back({name, "1x2x200x192", {{"dv", "128"}}});
+    requests.push_back({name, "1x4x200x256", {{"mask", "causal"}, {"kv-heads", "2"}}});
     return requests;
 }
 
