@@ -282,36 +282,39 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
 
 // ---- the loads ----
 
-// The order of work of those that load, the general schedule's. Where K is whole and tiles follow each other along one direction, a tile's place is
-// a few instructions: those that run once cost what fetching them costs, 30 clocks a line of eight, and the general schedule's 250 stood before a
-// block's first load.
-class LoadOrder {
+// The general schedule's order where tiles follow each other along one direction and K is whole or divided in clusters: then what is next, and
+// where, is a few instructions. Those that run once cost what fetching them costs, 30 clocks a line of eight, and the general schedule's 250 stood
+// before a block's first load.
+class PlainOrder {
   public:
-    __device__ __forceinline__ LoadOrder(const Shape& shape, int rank)
-        : s_(shape), general_(shape, rank), rank_(cluster_k > 1 ? 0 : rank), next_(cluster_index()) {}
+    __device__ __forceinline__ static bool suits(const Shape& s) {
+        return s.raster == 0 && s.group == 1 && s.batch == 1 && (cluster_k > 1 || s.split_k == 1);
+    }
+    __device__ __forceinline__ PlainOrder(const Shape& shape, int rank) : s_(shape), rank_(rank), next_(cluster_index()) {}
 
     __device__ __forceinline__ bool next(Work& work) {
-        if (cluster_k > 1 || s_.split_k != 1) return general_.next(work);
-        if (next_ >= s_.tiles()) return false;
-        work = {next_, 0, s_.steps(), 0, 1, 0};
+        if (next_ >= s_.tiles_m * s_.tiles_n) return false;
+        const int steps = s_.steps(), part = cluster_k > 1 ? rank_ : 0;
+        work.index = next_;
+        work.first = steps * part / cluster_k;
+        work.steps = steps * (part + 1) / cluster_k - work.first;
         next_ += cluster_count();
         return true;
     }
     __device__ __forceinline__ Tile tile(const Work& work) const {
-        if (s_.raster != 0 || s_.group != 1 || s_.batch != 1) return general_.tile(work);
-        const int along_m = s_.tiles_n == 1 ? work.index : work.index / s_.tiles_n;
-        const int along_n = work.index - along_m * s_.tiles_n;
-        return {(along_m * cluster_m + rank_ % cluster_m) * block_m, (along_n * cluster_n + rank_ / cluster_m) * block_n, 0, 0};
+        const int along_m = s_.tiles_n == 1 ? work.index : work.index / s_.tiles_n, along_n = work.index - along_m * s_.tiles_n;
+        const int rank = cluster_k > 1 ? 0 : rank_;
+        return {(along_m * cluster_m + rank % cluster_m) * block_m, (along_n * cluster_n + rank / cluster_m) * block_n, 0, 0};
     }
 
   private:
     const Shape& s_;
-    Schedule general_;
     int rank_, next_;
 };
 
 // By one thread: the operands of all stages.
-__device__ __forceinline__ void load_stages(const Ring& ring, LoadOrder order, const Operand& x, const Operand& y, int rank, u32 turn) {
+template <class Order>
+__device__ __forceinline__ void load_stages(const Ring& ring, Order order, const Operand& x, const Operand& y, int rank, u32 turn) {
     const int in_row = rank % cluster_m, row = rank / cluster_m;
     const auto mask_x = static_cast<unsigned short>(((1u << sharing_blocks) - 1) / ((1u << cluster_m) - 1) << in_row);
     const auto mask_y = static_cast<unsigned short>(((1u << cluster_m) - 1) << row * cluster_m);
@@ -337,8 +340,8 @@ __device__ __forceinline__ void load_stages(const Ring& ring, LoadOrder order, c
 }
 
 // Fills the stages' parts of scales, beside the thread that loads the operands: a warp with a ScaleFeed, or one thread with ScaleChunks.
-template <class Source>
-__device__ __forceinline__ void feed_scales(const Ring& ring, LoadOrder order, const Shape& s, const Scales& scales, u32 area) {
+template <class Source, class Order>
+__device__ __forceinline__ void feed_scales(const Ring& ring, Order order, const Shape& s, const Scales& scales, u32 area) {
     Position at;
     Work work;
     dependent_launch::wait_for_earlier_grids();
@@ -738,12 +741,17 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
 #endif
             const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
             const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
-            load_stages(ring, LoadOrder(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
+            if (PlainOrder::suits(shape))
+                load_stages(ring, PlainOrder(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
+            else
+                load_stages(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
         } else if (scale_mode == 3 && threadIdx.x / 32 == 2) {
             if (!in_chunks)
-                feed_scales<ScaleFeed>(ring, LoadOrder(shape, rank), shape, scales, block_scales);
+                feed_scales<ScaleFeed>(ring, Schedule(shape, rank), shape, scales, block_scales);
+            else if (threadIdx.x == 64 && PlainOrder::suits(shape))
+                feed_scales<ScaleChunks>(ring, PlainOrder(shape, rank), shape, scales, block_scales);
             else if (threadIdx.x == 64)
-                feed_scales<ScaleChunks>(ring, LoadOrder(shape, rank), shape, scales, block_scales);
+                feed_scales<ScaleChunks>(ring, Schedule(shape, rank), shape, scales, block_scales);
         }
     } else {
         take_from_producer();
