@@ -1,6 +1,7 @@
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma/defaults.h"
 #include "kernel_templates/gemm/wgmma/launch.h"
 #include "kernel_templates/gemm/wgmma/relaunch.h"
@@ -42,7 +43,7 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     std::vector<Tile> tiles;
     if (g.acc_f16) tiles.assign(kHalfSumTiles.begin(), kHalfSumTiles.end());
     tiles.insert(tiles.end(), kTiles.begin(), kTiles.end());
-    return {g, device, tiles, {}};
+    return {g, device, tiles, {{"warp_descriptors", 0}}};
 }
 
 class Wgmma final : public StructuredFamily {
@@ -76,9 +77,22 @@ class Wgmma final : public StructuredFamily {
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return wgmma::parameters({32, 64, 128}, {32, 64, 128}); }
+    std::vector<Parameter> parameters() const override {
+        std::vector<Parameter> all = wgmma::parameters({32, 64, 128}, {32, 64, 128});
+        all.push_back(
+            {"warp_descriptors",
+             {0, 1},
+             ParameterKind::compile,
+             "1: operands' addresses are computed once a warp, which takes half the instructions of several math groups"});
+        return all;
+    }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
-        return wgmma::rules(Gemm(problem), device);
+        const Gemm g(problem);
+        std::vector<Constraint> all = wgmma::rules(g, device);
+        all.push_back({"one math group computes addresses once a warp anyway",
+                       {"math_groups", "warp_descriptors"},
+                       gemm::rules_on<Shape>(g)([](const Shape& s) { return s.warp_descriptors == 0 || s.math_groups > 1; })});
+        return all;
     }
     Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
         return wgmma::choose_default(rules, candidates(Gemm(problem), device));

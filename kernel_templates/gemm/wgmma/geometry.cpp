@@ -45,6 +45,7 @@ Shape::Shape(const Config& c, const Gemm& g)
     persistent = get("persistent", 1);
     product_sets = get("product_sets", 1);
     stagger = get("stagger", 0);
+    warp_descriptors = get("warp_descriptors", 0);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
@@ -315,7 +316,8 @@ double power_us(const Shape& s, const Grid& grid, const Device& device) {
         mac / (device.identity.sm_count * 4096.0 / static_cast<double>(s.in_bytes) * device.clock_mhz * 0.96);
     // Sums in f16 cost less: cuBLAS sustains 703 TFLOP/s with them and 599 with f32 at one power limit.
     const double of_sums = s.sum_bytes == 2 ? 0.85 : 1.0;
-    return at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2);
+    const double of_addresses = s.math_groups > 1 && s.warp_descriptors == 0 ? 0.01 : 0.0;  // a guess, for ranking
+    return at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2 + of_addresses);
 }
 
 // From a kernel's turn to its first operands. What an early fetch saves is more where the next kernel's blocks have room beside

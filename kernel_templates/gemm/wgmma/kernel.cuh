@@ -26,6 +26,7 @@ constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
 constexpr int math_groups = ${math_groups};
 constexpr int pingpong = ${pingpong};
+constexpr int warp_descriptors = ${warp_descriptors};  // 1: operands' addresses are computed once a warp, in uniform registers
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
@@ -81,6 +82,27 @@ __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int 
             const u32 x = x_mn_major ? tile_x + row / span_x * (block_k * span_x * 2) + kk * 16 * span_x * 2
                                      : tile_x + slab * (block_m * span_x * 2) + row * span_x * 2 + in_slab;
             const u64 desc_x = matrix_descriptor(x, x_mn_major ? block_k * span_x * 2 : 16, 8 * span_x * 2, span_x * 2);
+            Wgmma<block_n, In, Acc, x_mn_major, 1 - y_k_major>::run(acc[band], desc_x, desc_y, fresh && kk == 0 ? 0 : 1);
+        }
+    }
+    wgmma_commit();
+}
+
+// The same with descriptors by addition to two low words. REQUIRES: arguments that the compiler knows to be the same in a warp.
+__device__ __forceinline__ void multiply_from(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
+    const u64 high_x = matrix_descriptor(0, 0, 8 * span_x * 2, span_x * 2), high_y = matrix_descriptor(0, 0, 8 * span_y * 2, span_y * 2);
+    constexpr u32 rows_x = x_mn_major ? 64 / span_x * (block_k * span_x * 2) : 64 * span_x * 2;  // of a band
+    const u32 low_x = (tile_x + row0 / 64 * rows_x) >> 4 | (x_mn_major ? block_k * span_x * 2 : 16) >> 4 << 16;
+    const u32 low_y = tile_y >> 4 | (y_k_major ? 16 : block_k * span_y * 2) >> 4 << 16;
+    wgmma_fence();
+#pragma unroll
+    for (int kk = 0; kk < block_k / 16; ++kk) {
+        const int slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // of a K-major tile
+        const u32 past_y = y_k_major ? slab * (block_n * span_y * 2) + in_slab : kk * 16 * span_y * 2;
+        const u32 past_x = x_mn_major ? kk * 16 * span_x * 2 : slab * (block_m * span_x * 2) + in_slab;
+#pragma unroll
+        for (int band = 0; band < bands; ++band) {
+            const u64 desc_x = high_x | (low_x + ((past_x + band * rows_x) >> 4)), desc_y = high_y | (low_y + (past_y >> 4));
             Wgmma<block_n, In, Acc, x_mn_major, 1 - y_k_major>::run(acc[band], desc_x, desc_y, fresh && kk == 0 ? 0 : 1);
         }
     }
@@ -262,7 +284,8 @@ struct Areas {
 
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32;
-    const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
+    const int first_row = pingpong || math_groups == 1 ? 0 : group * group_rows;
+    const int row0 = warp_descriptors ? __shfl_sync(0xffffffffu, first_row, 0) : first_row;
     const bool notifies = shares_with(lane, rank);
     Sums acc;
     Schedule schedule(s, rank);
@@ -293,9 +316,12 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
         }
         for (int step = 0; step < work.steps; ++step) {
-            const int stage = warp_uniform(at.stage);
+            const int stage = warp_descriptors ? __shfl_sync(0xffffffffu, at.stage, 0) : warp_uniform(at.stage);
             barrier_wait(ring.full + at.stage * 8, at.parity);
-            multiply(acc, ring.x(stage), ring.y(stage), row0, step == 0);
+            if constexpr (warp_descriptors)
+                multiply_from(acc, ring.x(stage), ring.y(stage), row0, step == 0);
+            else
+                multiply(acc, ring.x(stage), ring.y(stage), row0, step == 0);
             if (step > 0) {
                 wgmma_wait<1>();
                 release(ring, previous, lane, notifies);

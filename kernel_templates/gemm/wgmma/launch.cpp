@@ -49,8 +49,8 @@ std::array<int64_t, 2> box_of(const Shape& s, bool k_major, int64_t extent, int6
                    : std::array<int64_t, 2>{s.span(extent), s.block_k / shares};
 }
 
-// What blocks fetch into L2 before their turn, at most: what they have time for behind a short kernel. A kernel before that is itself
-// reading weights loses the bandwidth, and L2 does not keep more until the turn comes.
+// What blocks fetch into L2 before their turn, at most: what they have time for behind a short kernel. A kernel before that is
+// itself reading weights loses the bandwidth, and L2 does not keep more until the turn comes.
 constexpr int64_t kEarlyBytes = 8 << 20;
 
 int64_t early_steps(const Shape& s, const Grid& grid) {
