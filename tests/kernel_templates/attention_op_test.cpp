@@ -126,6 +126,18 @@ TEST(AttentionOp, TensorCoresServeTf32WhereATuneChoseThem) {
     EXPECT_NE(catalogue.find_family("attention/mma")->refuses(parse("1x1x9x64", {{"dtype", "f32"}}), device), std::nullopt);
 }
 
+TEST(AttentionOp, EveryFamilyHasAHundredLegalConfigs) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Device device = *reference_device("sm_90a");
+    for (const Family* family : catalogue.families_of("attention")) {
+        const Problem problem = family->name() == "attention/split"
+                                    ? parse("16x32x1x128", {{"kv-heads", "8"}, {"kv-len", "4096"}})
+                                    : parse("4x16x4096x128", {{"mask", "causal"}});
+        ASSERT_EQ(family->refuses(problem, device), std::nullopt) << family->name();
+        EXPECT_EQ(family->space(problem, device).enumerate({}, 100).size(), 100) << family->name();
+    }
+}
+
 TEST(AttentionOp, OrdersAreStrides) {
     const Problem bhsd = parse("2x3x5x64"), bshd = parse("2x3x5x64", {{"order", "bshd"}});
     EXPECT_EQ(bhsd.tensor("q").dims, (std::vector<Dim>{{2, 960}, {3, 320}, {5, 64}, {64, 1}}));
