@@ -51,7 +51,7 @@ class LtPlan final : public BlasLtPlan {
         void* out = at(tensors, product_.out.tensor);
         const int status =
             lt_.api.lt_matmul(lt_.handle, descriptor_, product_.alpha.data(), at(tensors, product_.first.tensor), first_,
-                              at(tensors, product_.second.tensor), second_, product_.beta.data(), out, out_, out, out_,
+                              at(tensors, product_.second.tensor), second_, product_.beta.data(), out, added_, out, out_,
                               &found_[algorithm].algorithm, reinterpret_cast<void*>(lt_.workspace), kWorkspaceBytes, stream);
         blas::throw_if_failed(status, "cublasLtMatmul");
     }
@@ -78,6 +78,9 @@ class LtPlan final : public BlasLtPlan {
         create_layout(first_, product_.first);
         create_layout(second_, product_.second);
         create_layout(out_, product_.out);
+        BlasProduct::Matrix added = product_.out;
+        if (product_.added_type >= 0) added.type = product_.added_type;
+        create_layout(added_, added);
     }
 
     void create_layout(blas::LtLayout& layout, const BlasProduct::Matrix& matrix) const {
@@ -106,7 +109,7 @@ class LtPlan final : public BlasLtPlan {
         prefer(blas::kMinAlignmentD, product_.out.alignment_bytes);
         found_.resize(static_cast<std::size_t>(requested));
         int count = 0;
-        const int status = lt_.api.lt_heuristics(lt_.handle, descriptor_, first_, second_, out_, out_, preference, requested,
+        const int status = lt_.api.lt_heuristics(lt_.handle, descriptor_, first_, second_, added_, out_, preference, requested,
                                                  found_.data(), &count);
         lt_.api.lt_preference_destroy(preference);
         if (status == blas::kNotSupported) count = 0;
@@ -116,7 +119,7 @@ class LtPlan final : public BlasLtPlan {
     }
 
     void destroy() noexcept {
-        for (const blas::LtLayout layout : {first_, second_, out_}) {
+        for (const blas::LtLayout layout : {first_, second_, added_, out_}) {
             if (layout != nullptr) lt_.api.lt_layout_destroy(layout);
         }
         if (descriptor_ != nullptr) lt_.api.lt_desc_destroy(descriptor_);
@@ -125,7 +128,7 @@ class LtPlan final : public BlasLtPlan {
     Lt lt_;
     BlasProduct product_;
     blas::LtDescriptor descriptor_ = nullptr;
-    blas::LtLayout first_ = nullptr, second_ = nullptr, out_ = nullptr;
+    blas::LtLayout first_ = nullptr, second_ = nullptr, added_ = nullptr, out_ = nullptr;
     std::vector<blas::LtHeuristic> found_;
 };
 

@@ -36,6 +36,7 @@ struct BlasProduct {
     int first_op = blas::kPlain, second_op = blas::kPlain;
     std::int64_t m = 0, n = 0, k = 0, batch = 1;
     Matrix first, second, out;
+    int added_type = -1;  // of what beta multiplies, where that is not the result's: cuBLASLt has none in fp8
     int compute = blas::kCompute32F;
     int scale_type = blas::kR32F;
     // alpha and beta in the scale type: cuBLAS reads two bytes where the compute type is 16F.

@@ -25,12 +25,18 @@ enum LayoutAttribute : int { kBatchCount = 5, kBatchOffset = 6 };
 enum DescriptorAttribute : int {
     kTransA = 3,
     kTransB = 4,
+    kEpilogue = 7,   // kAddBias
+    kBias = 8,       // address of one element for each row of the column-major result
     kScaleOfA = 17,  // address of one f32, or of as many as the scale mode says
     kScaleOfB = 18,
+    kScaleOfD = 20,
+    kAmaxOfD = 21,
     kFastAccumulation = 25,  // one byte, of fp8 products: 1 keeps all sums in the multiplier
+    kBiasType = 26,
     kScaleModeOfA = 31,
     kScaleModeOfB = 32
 };
+enum Epilogue : int { kAddBias = 4 };
 enum PreferenceAttribute : int {
     kMaxWorkspaceBytes = 1,
     kMinAlignmentA = 5,

@@ -77,6 +77,27 @@ TEST(GemmBlasProduct, Fp8HasItsAccumulationAndScales) {
     EXPECT_EQ(block.addresses[1].tensor, 3);
 }
 
+TEST(GemmBlasProduct, TheEpilogueOfFp8IsThatOfItsDescription) {
+    const auto all =
+        gemm::blas_product(fp8({{"c", "e4m3"}, {"scale", "tensor"}, {"bias", "bf16"}, {"scale_d", "tensor"}, {"amax", "yes"}}),
+                           nullptr)
+            .value();
+    EXPECT_EQ(all.out.type, gpu::blas::kR8E4M3);
+    EXPECT_EQ(all.added_type, gpu::blas::kR16BF);
+    ASSERT_EQ(all.attributes.size(), 3U);
+    EXPECT_EQ(all.attributes[1].name, gpu::blas::kEpilogue);
+    EXPECT_EQ(all.attributes[2].value, gpu::blas::kR16BF);
+    ASSERT_EQ(all.addresses.size(), 5U);
+    EXPECT_EQ(all.addresses[0].name, gpu::blas::kBias);
+    EXPECT_EQ(all.addresses[0].tensor, 5);
+    EXPECT_EQ(all.addresses[2].name, gpu::blas::kAmaxOfD);
+    EXPECT_EQ(all.addresses[2].tensor, 7);
+    EXPECT_EQ(gemm::blas_product(fp8({}), nullptr).value().added_type, -1);
+    std::string why;
+    EXPECT_FALSE(gemm::blas_product(fp8({{"c", "e4m3"}, {"beta", "any"}}), &why));
+    EXPECT_NE(why.find("in fp8 that is read"), std::string::npos);
+}
+
 TEST(GemmBlasProduct, BlockScalesThatLieOtherwiseHaveNoEntry) {
     std::string why;
     EXPECT_FALSE(gemm::blas_product(Catalogue::embedded().problem({"fp8gemm", "255x512x1024", {{"scale", "block"}}}), &why));

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "src/core/dtype.h"
@@ -61,14 +62,36 @@ bool lie_as_expected(const Problem& problem) {
     return a.line == 1 && a.k == problem.extent("m") && b.k == 1 && b.line == (runs + 3) / 4 * 4;
 }
 
+// What becomes of the sums.
+std::string choose_epilogue(const Problem& problem, BlasProduct& product) {
+    const Epilogue epilogue = epilogue_of(problem);
+    const auto bind = [&](int name, std::string_view tensor) {
+        if (const auto index = find_tensor(problem, tensor)) product.addresses.push_back({name, *index});
+    };
+    if (epilogue.writes_fp8) {
+        if (problem.word("beta") != "zero") return "no entry for a C in fp8 that is read";
+        product.added_type = epilogue.bias == DType::f16 ? blas::kR16F : blas::kR16BF;
+    }
+    if (epilogue.bias) {
+        product.attributes.push_back({blas::kEpilogue, blas::kAddBias});
+        product.attributes.push_back({blas::kBiasType, data_type(*epilogue.bias).value_or(blas::kR16BF)});
+    }
+    bind(blas::kBias, kBias);
+    bind(blas::kScaleOfD, kScaleD);
+    bind(blas::kAmaxOfD, kAmaxD);
+    return "";
+}
+
 // Accumulation and scales of a product of fp8. The product's first matrix is our B.
 std::string choose_fp8(const Problem& problem, BlasProduct& product) {
     product.attributes.push_back({blas::kFastAccumulation, is_fast(problem) ? 1 : 0, 1});
+    if (std::string reason = choose_epilogue(problem, product); !reason.empty()) return reason;
     const Scaling scaling = scaling_of(problem);
     if (scaling == Scaling::none) return "";
     if (problem.extent("batch") > 1 && scaling != Scaling::tensor) return "no entry for batches with scales of their own";
     if (scaling == Scaling::block && !lie_as_expected(problem)) return "its block scales lie otherwise in memory";
-    product.addresses = {{blas::kScaleOfA, kScaleB}, {blas::kScaleOfB, kScaleA}};
+    product.addresses.push_back({blas::kScaleOfA, kScaleB});
+    product.addresses.push_back({blas::kScaleOfB, kScaleA});
     const std::int32_t first = scaling == Scaling::tensor ? kOfTensor : scaling == Scaling::row ? kOfRows : kOfBlocks;
     const std::int32_t second = scaling == Scaling::block ? kOfVectors : first;
     if (scaling != Scaling::tensor) {
