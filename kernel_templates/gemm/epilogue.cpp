@@ -1,5 +1,6 @@
 #include "kernel_templates/gemm/epilogue.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -20,7 +21,27 @@ Tensor vector_of(std::string_view name, DType dtype, std::int64_t count, Access 
     return tensor;
 }
 
+Tensor absent(std::string_view name) {
+    Tensor tensor = vector_of(name, DType::f32, 1);
+    tensor.dims.clear();
+    tensor.is_absent = true;
+    return tensor;
+}
+
+// The factor of C is a power of two with which few sums saturate, so that exact sums stay exact and rounding hides little.
+Fill epilogue_fill(const Problem& problem, const Tensor& tensor, bool is_typical, double largest) {
+    if (tensor.is_absent) return Fill::constant(0);
+    if (tensor.name == kBias) return is_typical ? Fill::normal() : Fill::integers();
+    if (tensor.name == kAmaxD) return Fill::constant(is_typical ? 0.5F : 0.0F);
+    const int exponent = std::ilogb(saturation_of(problem.tensors[kC].dtype) / largest);
+    return Fill::constant(static_cast<float>(std::ldexp(is_typical ? 1.25 : 1.0, exponent)));
+}
+
 }  // namespace
+
+void add_absent_scales(std::vector<Tensor>& tensors) {
+    for (const char* name : {"scale_a", "scale_b"}) tensors.push_back(absent(name));
+}
 
 Epilogue epilogue_of(const Problem& problem) {
     Epilogue epilogue;
@@ -31,17 +52,20 @@ Epilogue epilogue_of(const Problem& problem) {
     return epilogue;
 }
 
+// Addresses of a call stand in the op's order, so what is left out before one that is there has a place.
 std::vector<Tensor> epilogue_tensors(const Epilogue& epilogue, std::int64_t n) {
     std::vector<Tensor> tensors;
-    if (epilogue.bias) tensors.push_back(vector_of(kBias, *epilogue.bias, n));
-    if (epilogue.scales_c) tensors.push_back(vector_of(kScaleD, DType::f32, 1));
     if (epilogue.keeps_amax) tensors.push_back(vector_of(kAmaxD, DType::f32, 1, Access::inout));
+    if (epilogue.scales_c || !tensors.empty())
+        tensors.push_back(epilogue.scales_c ? vector_of(kScaleD, DType::f32, 1) : absent(kScaleD));
+    if (epilogue.bias || !tensors.empty()) tensors.push_back(epilogue.bias ? vector_of(kBias, *epilogue.bias, n) : absent(kBias));
+    std::reverse(tensors.begin(), tensors.end());
     return tensors;
 }
 
 std::optional<int> find_tensor(const Problem& problem, std::string_view name) {
     for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
-        if (problem.tensors[i].name == name) return static_cast<int>(i);
+        if (problem.tensors[i].name == name && !problem.tensors[i].is_absent) return static_cast<int>(i);
     }
     return std::nullopt;
 }
@@ -70,18 +94,10 @@ double saturation_of(DType type) {
     return type == DType::e4m3 ? 448 : 57344;
 }
 
-// The factor of C is a power of two with which few sums saturate, so that exact sums stay exact and rounding hides little.
 void add_epilogue(const Problem& problem, OpTest& test, double largest) {
-    const Epilogue epilogue = epilogue_of(problem);
-    if (epilogue.bias) test.fills.push_back(test.is_typical ? Fill::normal() : Fill::integers());
-    if (epilogue.scales_c) {
-        const int exponent = std::ilogb(saturation_of(problem.tensors[kC].dtype) / largest);
-        test.fills.push_back(Fill::constant(static_cast<float>(std::ldexp(test.is_typical ? 1.25 : 1.0, exponent))));
-    }
-    if (epilogue.keeps_amax) {
-        test.fills.push_back(Fill::constant(test.is_typical ? 0.5F : 0.0F));
-        test.outputs.push_back({.tensor = static_cast<int>(problem.tensors.size()) - 1});
-    }
+    for (std::size_t i = test.fills.size(); i < problem.tensors.size(); ++i)
+        test.fills.push_back(epilogue_fill(problem, problem.tensors[i], test.is_typical, largest));
+    if (epilogue_of(problem).keeps_amax) test.outputs.push_back({.tensor = static_cast<int>(problem.tensors.size()) - 1});
 }
 
 }  // namespace autotune::gemm

@@ -35,8 +35,12 @@ struct Epilogue {
 };
 Epilogue epilogue_of(const Problem& problem);
 
-// Its tensors, in this order: bias, scale_d, amax_d. The last is raised to the largest magnitude, so the caller makes it 0 first.
+// Its tensors up to the last that is there, in this order: bias, scale_d, amax_d. Others are absent. amax_d is raised to the
+// largest magnitude, so the caller makes it 0 first.
 std::vector<Tensor> epilogue_tensors(const Epilogue& epilogue, std::int64_t n);
+
+// Places of the scales of operands that have none, before the epilogue's tensors.
+void add_absent_scales(std::vector<Tensor>& tensors);
 
 // Index of a tensor of that name; nullopt if the problem has none.
 std::optional<int> find_tensor(const Problem& problem, std::string_view name);

@@ -136,9 +136,9 @@ TEST(GemmOp, AFp8OutputSaturatesAndItsAmaxIsThatBeforeTheFactor) {
         const Problem problem =
             parse("4x16x256", {{"c", type}, {"bias", "f32"}, {"scale_d", "tensor"}, {"amax", "yes"}}, "fp8gemm");
         const std::vector<Expected> answers = reference_of(problem, [](auto& values) {
-            values[3][2] = 1e5;
-            values[3][5] = -1e6;
-            values[4][0] = 10;
+            values[5][2] = 1e5;
+            values[5][5] = -1e6;
+            values[6][0] = 10;
         });
         EXPECT_EQ(answers.at(0).values.at(2), most);
         EXPECT_EQ(answers.at(0).values.at(5), -most);
@@ -149,9 +149,9 @@ TEST(GemmOp, AFp8OutputSaturatesAndItsAmaxIsThatBeforeTheFactor) {
 TEST(GemmOp, AmaxIsRaisedAndANanAnywhereMakesItNan) {
     const Problem problem = parse("4x16x256", {{"bias", "f32"}, {"amax", "yes"}}, "fp8gemm");
     const auto amax = [&](auto change) { return reference_of(problem, change).at(1).values.at(0); };
-    EXPECT_EQ(amax([](auto& values) { values[4][0] = 1e9; }), 1e9);
-    EXPECT_LT(amax([](auto& values) { values[4][0] = 0; }), 1e3);
-    EXPECT_TRUE(std::isnan(amax([](auto& values) { values[3][15] = std::nan(""); })));
+    EXPECT_EQ(amax([](auto& values) { values[7][0] = 1e9; }), 1e9);
+    EXPECT_LT(amax([](auto& values) { values[7][0] = 0; }), 1e3);
+    EXPECT_TRUE(std::isnan(amax([](auto& values) { values[5][15] = std::nan(""); })));
 }
 
 // What the reference says of scales that are no ordinary numbers, every family is compared with.
