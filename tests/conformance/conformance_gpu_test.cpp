@@ -249,6 +249,9 @@ Requests attention_bwd_requests() {
         add("1x2x130x96", {{"mask", "causal"}});
         add("1x2x77x40", {{"align", "4"}, {"scale", "0.5"}});
         add("1x2x100x128", {{"dv", "72"}, {"kv-len", "65"}});
+        add("1x2x100x192", {{"dv", "128"}, {"mask", "causal"}});
+        add("1x4x140x256",
+            {{"mask", "window_bottom_right"}, {"left", "40"}, {"right", "3"}, {"kv-len", "100"}, {"kv-heads", "2"}});
     }
     return all;
 }

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Gradients of attention of seven problems in one process: ours, cuDNN's and FlashAttention-3's.
+"""Gradients of attention in one process: ours, cuDNN's, and those of FlashAttention-2 and -3.
 
-usage: attention_bwd.py [--fa3 LIBRARY] [--rounds N] [--seconds S] [--strict] [--json FILE]
+usage: attention_bwd.py [--set seven|lengths] [--fa3 LIBRARY] [--rounds N] [--seconds S] [--sample-ms MS] [--strict] [--json FILE] [--csv FILE]
 
 Ours are autotune.torch's plans of attention_bwd with the winners on record, adding in any order and in the same one each time. cuDNN in any
-order is torch's; in one order it is cudnn-frontend's, where the package `cudnn` is installed. LIBRARY is made of fa3_backward_library.cu and
-FlashAttention-3. bf16, N(0,1), [batch, heads, length, size], in sets that exceed the L2 four times. A sample is a CUDA graph of calls, each
-behind a small kernel of another kind, less a graph of those alone, replayed for 60 ms after half of that.
+order is torch's; in one order it is cudnn-frontend's, where the package `cudnn` is installed. FlashAttention-2 is torch's; LIBRARY is made
+of fa3_backward_library.cu and FlashAttention-3. bf16, N(0,1), [batch, heads, length, size], in sets that exceed the L2 four times. A sample
+is a CUDA graph of calls, each behind a small kernel of another kind, less a graph of those alone, replayed for 60 ms after half of that.
+Lengths are of 16,384 tokens and 16 heads, without the two slowest rivals; attention_plot.py draws their table.
 --strict instead: forward and backward of f32 without tf32, length 8192, beside torch's efficient and plain kernels.
 """
 
 import argparse
+import csv
 import json
 import math
 import random
@@ -27,16 +29,23 @@ from autotune.torch import _attention_bwd, _engine
 from flash_attention3 import FlashAttention3Backward
 
 STARTED = time.time()
-SAMPLE_US = 6e4
-PROBLEMS = (  # batch, heads, length, size, causal
-    (4, 16, 4096, 128, False),
-    (4, 16, 4096, 128, True),
-    (1, 16, 16384, 128, True),
-    (2, 32, 8192, 128, False),
-    (1, 16, 13312, 64, True),
-    (16, 16, 1024, 64, True),
-    (1, 1, 13312, 64, True),
-)
+SETS = {  # batch, heads, length, size, causal
+    "seven": (
+        (4, 16, 4096, 128, False),
+        (4, 16, 4096, 128, True),
+        (1, 16, 16384, 128, True),
+        (2, 32, 8192, 128, False),
+        (1, 16, 13312, 64, True),
+        (16, 16, 1024, 64, True),
+        (1, 1, 13312, 64, True),
+    ),
+    "lengths": tuple(
+        (16384 // length, 16, length, size, causal)
+        for size in (128, 64)
+        for causal in (True, False)
+        for length in (512, 1024, 2048, 4096, 8192, 16384)
+    ),
+}
 
 
 def flops(problem):
@@ -86,6 +95,19 @@ def torchs_cudnn(first):
     return run, {}
 
 
+def torchs_flash(first):
+    length = first.q.shape[2]
+    made = torch.ops.aten._scaled_dot_product_flash_attention(first.q, first.k, first.v, 0.0, first.causal, False, scale=first.scale)
+    seed, unused = made[6], made[7]
+
+    def run(one):
+        return torch.ops.aten._scaled_dot_product_flash_attention_backward(
+            one.grad, one.q, one.k, one.v, one.o, one.lse.flatten(2), None, None, length, length, 0.0, one.causal, seed, unused, scale=one.scale
+        )
+
+    return run, {}
+
+
 def frontends_cudnn(first, deterministic):
     import cudnn
 
@@ -129,14 +151,16 @@ def flash_attention3(library, first, deterministic):
     return run, {"workspace": sum(each.nbytes for each in scratch[1])}
 
 
-def contenders(fa3):
+def contenders(name, fa3):
     """What makes each; the first is what the others are compared with."""
     every = {
         "cudnn any": torchs_cudnn,
         "any": lambda first: ours(first, "any"),
         "same bits": lambda first: ours(first, "yes"),
-        "cudnn same bits": lambda first: frontends_cudnn(first, True),
     }
+    if name != "lengths":
+        every["cudnn same bits"] = lambda first: frontends_cudnn(first, True)
+        every["flash any"] = torchs_flash
     if fa3 is not None:
         every["fa3 any"] = lambda first: flash_attention3(fa3, first, False)
         every["fa3 same bits"] = lambda first: flash_attention3(fa3, first, True)
@@ -152,14 +176,14 @@ def save(rows, path):
 class Race:
     """The graphs of one problem."""
 
-    def __init__(self, problem, fa3):
-        self.problem, self.facts, self.graphs = problem, {}, {}
+    def __init__(self, problem, makers, sample_us):
+        self.problem, self.sample_us, self.facts, self.graphs = problem, sample_us, {}, {}
         batch, heads, length, size, _ = problem
         self.sets = sets = [Set(problem) for _ in range(max(2, math.ceil(FOOTPRINT / (8 * batch * heads * length * size * 2))))]
         self.small = torch.zeros(132 * 256, device="cuda")
         self.calls = len(sets) * max(1, math.ceil(GRAPH_US / (flops(problem) / 5e8 * len(sets))))
         self.runs, right = {}, None  # graphs know addresses: what they use stays in sets and runs
-        for name, make in contenders(fa3).items():
+        for name, make in makers.items():
             try:
                 run, self.facts[name] = make(sets[0])
                 self.runs[name] = run
@@ -184,7 +208,7 @@ class Race:
         return at.graph_of(all_calls, 1)
 
     def sustained(self, graph):
-        replays = min(200, max(1, round(SAMPLE_US / max(at.time_us(graph.replay), 1))))
+        replays = min(200, max(1, round(self.sample_us / max(at.time_us(graph.replay), 1))))
 
         def run():
             for _ in range(replays):
@@ -203,14 +227,32 @@ class Race:
         return statistics.median(a - b for a, b in zip(self.times[name], self.times["filler"]))
 
 
-def seven(options):
+def save_table(name, rows, path):
+    """As attention.py's, for attention_plot.py."""
+    if not path:
+        return
+    table = []
+    for row in rows:
+        batch, heads, length, size, causal = row["problem"]
+        line = {"set": name, "batch": batch, "heads": heads, "queries": length, "size": size, "mask": "causal" if causal else "none"}
+        for each, value in row["us"].items():
+            each = each.replace(" ", "_")
+            line.update({f"{each}_us": f"{value:.2f}", f"{each}_tflops": f"{flops(row['problem']) / value * 1e-6:.2f}"})
+        table.append(line)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(column for line in table for column in line)), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+
+
+def raced(options):
     fa3 = FlashAttention3Backward(options.fa3) if options.fa3 else None
     rows = []
-    for problem in PROBLEMS:
+    for problem in SETS[options.set]:
         if time.time() - STARTED > options.seconds:
             print(problem, "left out: the time is used up", flush=True)
             continue
-        race = Race(problem, fa3)
+        race = Race(problem, contenders(options.set, fa3), options.sample_ms * 1e3)
         race.turn(options.rounds)
         us = {name: race.us(name) for name in race.times if name != "filler"}
         rows.append({"problem": problem, "us": us, "facts": race.facts})
@@ -219,7 +261,9 @@ def seven(options):
         del race
         torch.cuda.empty_cache()
         save(rows, options.json)
-    for mine, theirs in (("any", "fa3 any"), ("any", "cudnn any"), ("same bits", "fa3 same bits"), ("same bits", "cudnn same bits")):
+        save_table(options.set, rows, options.csv)
+    pairs = (("any", "fa3 any"), ("any", "cudnn any"), ("any", "flash any"), ("same bits", "fa3 same bits"), ("same bits", "cudnn same bits"))
+    for mine, theirs in pairs:
         ratios = [row["us"][theirs] / row["us"][mine] for row in rows if mine in row["us"] and theirs in row["us"]]
         if ratios:
             print(f"{mine} against {theirs}: geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
@@ -255,13 +299,16 @@ def strict(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=sorted(SETS), default="seven")
     parser.add_argument("--fa3")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=math.inf)
+    parser.add_argument("--sample-ms", type=float, default=60)
     parser.add_argument("--strict", action="store_true")
     parser.add_argument("--json")
+    parser.add_argument("--csv")
     options = parser.parse_args()
-    (strict if options.strict else seven)(options)
+    (strict if options.strict else raced)(options)
 
 
 if __name__ == "__main__":

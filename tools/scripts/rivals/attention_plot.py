@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""TFLOP/s against sequence length, a panel for each head size and mask, from what `attention.py --set lengths --csv` wrote.
+"""TFLOP/s against sequence length, a panel for each head size and mask, from what attention.py or attention_bwd.py wrote with
+`--set lengths --csv`.
 
 usage: attention_plot.py CSV SVG
 """
@@ -10,8 +11,18 @@ import sys
 
 WIDTH, HEIGHT, LEFT, TOP, GAP = 400, 260, 56, 44, 70
 PEAK = 989  # TFLOP/s of an H200's tensor cores in bf16
-COLOURS = {"ours": "#c0392b", "cudnn": "#2471a3", "flash": "#7d8b3c", "fa3": "#7d3c98", "triton": "#b9770e"}
-NAMES = {"ours": "autotune", "cudnn": "cuDNN", "flash": "FlashAttention-2 (torch)", "fa3": "FlashAttention-3", "triton": "Triton"}
+CURVES = {  # columns of the table: colour, what it is
+    "ours": ("#c0392b", "autotune"),
+    "any": ("#c0392b", "autotune"),
+    "same_bits": ("#e59866", "autotune, same bits"),
+    "cudnn": ("#2471a3", "cuDNN"),
+    "cudnn_any": ("#2471a3", "cuDNN"),
+    "flash": ("#7d8b3c", "FlashAttention-2 (torch)"),
+    "fa3": ("#7d3c98", "FlashAttention-3"),
+    "fa3_any": ("#7d3c98", "FlashAttention-3"),
+    "fa3_same_bits": ("#c39bd3", "FlashAttention-3, same bits"),
+    "triton": ("#b9770e", "Triton"),
+}
 
 
 def text(x, y, words, anchor="middle", colour="#222"):
@@ -53,9 +64,9 @@ class Panel:
         ]
         if not points:
             return []
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLOURS[name]}"/>' for x, y in points]
-        return [f'<polyline points="{path}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>', *dots]
+        path, colour = " ".join(f"{x:.1f},{y:.1f}" for x, y in points), CURVES[name][0]
+        dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
+        return [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>', *dots]
 
 
 def main():
@@ -68,15 +79,15 @@ def main():
         of_panel = [row for row in rows if (int(row["size"]), row["mask"]) == (size, mask)]
         panel = Panel(LEFT + number % 2 * (WIDTH + GAP), TOP + number // 2 * (HEIGHT + GAP), of_panel)
         parts += panel.axes(f"head size {size}, {'causal' if mask == 'causal' else 'no mask'}: TFLOP/s against sequence length")
-        for name in COLOURS:
+        for name in CURVES:
             curve = panel.curve(name)
             parts += curve
             seen |= {name} if curve else set()
     bottom = TOP + (len(panels) + 1) // 2 * (HEIGHT + GAP)
-    for number, name in enumerate(name for name in COLOURS if name in seen):
-        x = LEFT + number * 210
-        parts += [line(x, bottom, x + 24, bottom, f'stroke="{COLOURS[name]}" stroke-width="3"'), text(x + 30, bottom + 4, NAMES[name], "start")]
-    width, height = LEFT + 2 * WIDTH + GAP + 20, bottom + 20
+    for number, (colour, label) in enumerate(CURVES[name] for name in CURVES if name in seen):
+        x = LEFT + number * 180
+        parts += [line(x, bottom, x + 24, bottom, f'stroke="{colour}" stroke-width="3"'), text(x + 30, bottom + 4, label, "start")]
+    width, height = LEFT + 2 * WIDTH + GAP + 40, bottom + 20
     with open(target, "w", encoding="utf-8") as file:
         file.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">\n')
         file.write(f'<rect width="{width}" height="{height}" fill="white"/>\n')
