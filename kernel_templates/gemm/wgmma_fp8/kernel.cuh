@@ -500,10 +500,10 @@ struct Walk {
 
     // The products of one stage's 128 k, of the only band, issued and committed.
     __device__ __forceinline__ void begin(float* products, StepScales<1>& factors, u32 scales, int place, int row0) {
-        const int stage = at.stage;
-        barrier_wait(ring.full + stage * 8, at.parity);
-        factors.read_stage(scales + stage * scale_stage_bytes, row0, place, step);
+        const int stage = uniform(at.stage);  // of descriptors in vector registers each of the four multiplications waits for four moves
+        barrier_wait(ring.full + at.stage * 8, at.parity);
         multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), row0), 0);
+        factors.read_stage(scales + stage * scale_stage_bytes, row0, place, step);
     }
     // Adds the products of the stage before, under which another's may still be multiplied.
     __device__ __forceinline__ void end(Sums& acc, const float* products, const StepScales<1>& factors, int stage) {
