@@ -7,7 +7,9 @@ Ours is autotune.torch.attention with the winners on record. N(0,1), [batch, hea
 four times. A sample is a CUDA graph of calls, each behind a small kernel of another kind, less a graph of those alone. LIBRARY is made
 of fa3_library.cu and FlashAttention-3; the counters of its kernels are cleared once a graph, not once a call as its own interface does.
 
-Sets: seven (docs/results/2026-11-23-h200/attention.md), decode (a query of 32 heads on 8), lengths (16,384 tokens of 16 heads), f32.
+Sets: seven (docs/results/2026-11-23-h200/attention.md), decode (a query of 32 heads on 8), lengths (16,384 tokens of 16 heads), f32, tf32,
+sizes (other head sizes, f16, grouped heads), order (scores that rise or fall by 4096 from the first key to the last: every tile of keys
+brings a row a new peak).
 """
 
 import argparse
@@ -33,16 +35,34 @@ class Problem(NamedTuple):
     size: int
     causal: bool
     dtype: torch.dtype = torch.bfloat16
+    value_size: int = 0  # 0: as `size`
+    rise: int = 0  # of a row's scores, from its first key to its last
+
+    def value_columns(self):
+        return self.value_size or self.size
 
     def flops(self):
-        return 4.0 * self.batch * self.heads * self.queries * self.keys * self.size * (0.5 if self.causal else 1)
+        pairs = self.batch * self.heads * self.queries * self.keys * (0.5 if self.causal else 1)
+        return 2.0 * pairs * (self.size + self.value_columns())
 
     def kv_bytes(self):
-        return 2 * self.batch * self.kv_heads * self.keys * self.size * self.dtype.itemsize
+        return self.batch * self.kv_heads * self.keys * (self.size + self.value_columns()) * self.dtype.itemsize
+
+    def tensors(self):
+        """q, k and v."""
+        queries, keys = (self.batch, self.heads, self.queries), (self.batch, self.kv_heads, self.keys)
+        q, k, v = (
+            torch.randn((*rows, columns), device="cuda", dtype=self.dtype)
+            for rows, columns in ((queries, self.size), (keys, self.size), (keys, self.value_columns()))
+        )
+        if self.rise:
+            q[..., 0] = 8
+            k[..., 0] = torch.linspace(0, self.rise / 8 * math.sqrt(self.size), self.keys, device="cuda")
+        return q, k, v
 
 
-def square(batch, heads, length, size, causal, dtype=torch.bfloat16):
-    return Problem(batch, heads, heads, length, length, size, causal, dtype)
+def square(batch, heads, length, size, causal, dtype=torch.bfloat16, **others):
+    return Problem(batch, heads, heads, length, length, size, causal, dtype, **others)
 
 
 SETS = {
@@ -67,10 +87,23 @@ SETS = {
         for length in (512, 1024, 2048, 4096, 8192, 16384, 32768)
     ],
     "f32": [square(1, 8, 8192, size, causal, torch.float32) for size in (64, 128) for causal in (False, True)],
+    "sizes": [
+        problem
+        for causal in (False, True)
+        for problem in (
+            square(4, 16, 4096, 96, causal),
+            square(4, 16, 4096, 192, causal, value_size=128),
+            square(4, 16, 4096, 256, causal),
+            square(4, 16, 4096, 128, causal, torch.float16),
+            Problem(4, 32, 8, 4096, 4096, 128, causal),
+        )
+    ],
+    "order": [square(4, 16, 4096, 128, causal, rise=rise) for causal in (False, True) for rise in (4096, -4096)],
 }
+SETS["tf32"] = SETS["f32"]
 FOOTPRINT = 4 * 60 << 20  # bytes of all sets
 GRAPH_US = 8000
-MOST_RATE = {torch.bfloat16: 6e8, torch.float32: 3e7}  # FLOPs a microsecond
+MOST_RATE = {torch.bfloat16: 6e8, torch.float16: 6e8, torch.float32: 3e7}  # FLOPs a microsecond
 MOST_BYTES = 4.6e6  # a microsecond
 
 
@@ -92,7 +125,7 @@ def contenders(name, problem, others):
         backends = {"efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH}
     ours = {"ours": lambda q, k, v: at.attention(q, k, v, is_causal=problem.causal)}
     theirs = {name: by_backend(backend, problem) for name, backend in backends.items()}
-    if problem.dtype is torch.bfloat16:
+    if problem.dtype is torch.bfloat16 and problem.size in (64, 128):
         for other, function in others.items():
             if other == "fa3" or problem.queries == problem.keys:
                 theirs[other] = lambda q, k, v, function=function: function(q, k, v, problem.causal)
@@ -104,13 +137,9 @@ class Race:
 
     def __init__(self, name, problem, others):
         self.problem, self.fa3 = problem, others.get("fa3")
-        queries = (problem.batch, problem.heads, problem.queries, problem.size)
-        keys = (problem.batch, problem.kv_heads, problem.keys, problem.size)
-        of_set = 2 * math.prod(queries) * problem.dtype.itemsize + problem.kv_bytes()
-        sets = [
-            [torch.randn(shape, device="cuda", dtype=problem.dtype) for shape in (queries, keys, keys)]
-            for _ in range(max(2, math.ceil(FOOTPRINT / of_set)))
-        ]
+        rows = problem.batch * problem.heads * problem.queries
+        of_set = rows * (problem.size + problem.value_columns()) * problem.dtype.itemsize + problem.kv_bytes()
+        sets = [problem.tensors() for _ in range(max(2, math.ceil(FOOTPRINT / of_set)))]
         small = torch.zeros(132 * 256, device="cuda")
         functions = contenders(name, problem, others)
         right = functions["ours"](*sets[0])
@@ -159,6 +188,7 @@ def told(name, race, us):
     rivals = [value for each, value in us.items() if each != "ours"]
     row = dict(zip(("batch", "heads", "kv_heads", "queries", "keys", "size"), problem), set=name)
     row["mask"], row["dtype"] = "causal" if problem.causal else "none", str(problem.dtype).split(".")[1]
+    row.update({key: value for key, value in (("value_size", problem.value_size), ("rise", problem.rise)) if value})
     row.update({f"{each}_us": f"{value:.2f}" for each, value in us.items()})
     row.update({f"{each}_{'tbps' if is_decode else 'tflops'}": f"{value:.2f}" for each, value in rates.items()})
     row["best_rival_over_ours"] = f"{min(rivals) / us['ours']:.3f}" if rivals and "ours" in us else ""
@@ -186,6 +216,7 @@ def raced(name, options, others):
     """Rows of one set, whose tensors are gone before the next one's."""
     together = name in ("seven", "decode")  # in turns with each other; longer sets have one problem's tensors at a time
     races = []
+    torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
     for problem in SETS[name]:
         races.append(Race(name, problem, others))
         if not together:
