@@ -375,13 +375,16 @@ AUTOTUNE_API autotune_status autotune_tuned_attention_bwd(autotune_handle handle
  * One description serves every op; the functions above are adapters of it for some of them. A problem names its op, its tensors
  * and its attributes:
  *
- *   gemm   tensors a [batch, m, k], b [batch, k, n], c [batch, m, n]; attributes acc (f32, f16), beta (zero, any), layout (nn,
- * nt, tn, tt), order (row, column); scalars of a call: alpha and beta, both f32. Any strides with one contiguous dimension of the
- *          last two are taken: they say the layout and the order where the attributes do not.
- *   add    tensors a, b, c, contiguous and of any rank, without attributes and scalars; c may be a or b.
- *   attention      q, k, v, o, lse (f32, optional), q_offsets, kv_offsets (i32, optional: packed sequences); attributes mask,
- * left, right, compute, max_q, max_kv; a call's scalar: scale, f32 attention_bwd  q, k, v, o, lse, do, dq, dk, dv; the same, and
- * deterministic (yes, any)
+ * - gemm: tensors a [batch, m, k], b [batch, k, n], c [batch, m, n]; of fp8 also, each optional, scale_a, scale_b (f32, as the
+ *   attribute scale says), bias [n] (bf16, f16, f32), scale_d [1] and amax_d [1] (f32). Attributes acc (f32, f16; of fp8
+ * f32fast), beta (zero, any), layout (nn, nt, tn, tt), order (row, column), compute, scale (none, tensor, row, block). Scalars of
+ * a call: alpha and beta, both f32. Any strides with one contiguous dimension of the last two are taken: they say the layout and
+ * the order where the attributes do not.
+ * - add: a, b, c, contiguous and of any rank, without attributes and scalars; c may be a or b.
+ * - softmax: x, y, lse (f32, optional), rows contiguous. Attribute scale, a number.
+ * - attention: q, k, v, o, lse (f32, optional), q_offsets, kv_offsets (i32, optional: packed sequences). Attributes mask, left,
+ *   right, compute, max_q, max_kv. A call's scalar: scale, f32.
+ * - attention_bwd: q, k, v, o, lse, do, dq, dk, dv; the same, and deterministic (yes, any).
  *
  * Tensors of a problem are found by name. A call passes addresses and scalars in the order of this table. */
 

@@ -1,13 +1,17 @@
-// C++17 on top of autotune.h: owners, exceptions, tuned_gemm(), tuned_add() and tuned_attention(). Header only; the rules of
-// autotune.h hold.
+// C++17 on top of autotune.h: owners, exceptions, tuned_gemm(), tuned_add(), tuned_attention(), and tuned() for any op. Header
+// only; the rules of autotune.h hold.
 #pragma once
 
 #include <autotune/autotune.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace autotune {
 
@@ -245,6 +249,63 @@ struct AttentionGradients : autotune_attention_gradients {
 inline void tuned_attention_bwd(const Handle& handle, const autotune_attention_problem& problem,
                                 const autotune_attention_gradients& call, float scale, CUstream_st* stream) {
     throw_if_failed(autotune_tuned_attention_bwd(handle.get(), &problem, scale, &call, stream));
+}
+
+// A problem of any op: its tensors by name, and what is not usual about it. Names and words are kept by address: give literals.
+class Description {
+  public:
+    // Without tensors.
+    explicit Description(const char* op) : op_(op) {}
+    // Strides in elements, none: dense. `align`: bytes that the address is a multiple of, 0: 16. At most AUTOTUNE_MAX_DIMS
+    // extents; throws std::length_error for more, and where extents and strides differ in number.
+    Description& tensor(const char* name, autotune_dtype type, std::initializer_list<std::int64_t> extents,
+                        std::initializer_list<std::int64_t> strides = {}, int align = 0) {
+        if (extents.size() > AUTOTUNE_MAX_DIMS || (strides.size() != 0 && strides.size() != extents.size()))
+            throw std::length_error("tensor " + std::string(name) + " has too many extents, or not as many strides");
+        autotune_tensor made = {};
+        made.struct_size = sizeof(made);
+        made.name = name;
+        made.type = type;
+        made.rank = static_cast<int>(extents.size());
+        std::copy(extents.begin(), extents.end(), made.extents);
+        std::copy(strides.begin(), strides.end(), made.strides);
+        made.align = align;
+        tensors_.push_back(made);
+        return *this;
+    }
+    // An attribute that is a word.
+    Description& word(const char* name, const char* value) {
+        autotune_attribute made = {};
+        made.struct_size = sizeof(made);
+        made.name = name;
+        made.word = value;
+        attributes_.push_back(made);
+        return *this;
+    }
+    // For functions of autotune.h; points into this.
+    autotune_problem problem() const {
+        return {sizeof(autotune_problem), op_, tensors_.data(), tensors_.size(), attributes_.data(), attributes_.size()};
+    }
+
+  private:
+    const char* op_;
+    std::vector<autotune_tensor> tensors_;
+    std::vector<autotune_attribute> attributes_;
+};
+
+// One call of any op on `stream`, by the best kernel known: see autotune_tuned(). `tensors`: addresses in the op's order, null
+// for what is left out; `scalars`: its f32 numbers. Throws StatusError.
+inline void tuned(const Handle& handle, const Description& description, std::initializer_list<const void*> tensors,
+                  std::initializer_list<float> scalars, CUstream_st* stream) {
+    std::vector<autotune_scalar> values(scalars.size());
+    std::transform(scalars.begin(), scalars.end(), values.begin(), [](float value) {
+        autotune_scalar scalar = {};
+        scalar.value.f32 = value;
+        return scalar;
+    });
+    const autotune_call call = {sizeof(autotune_call), tensors.begin(), tensors.size(), values.data(), values.size(), nullptr, 0};
+    const autotune_problem problem = description.problem();
+    throw_if_failed(autotune_tuned(handle.get(), &problem, &call, stream));
 }
 
 }  // namespace autotune

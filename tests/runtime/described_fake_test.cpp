@@ -311,5 +311,84 @@ TEST(Described, CallsAreCheckedAgainstThePlan) {
     EXPECT_EQ(autotune_run(nullptr, nullptr, session.stream.handle()), AUTOTUNE_INVALID_ARGUMENT);
 }
 
+// Where in device memory a product of fp8 has its tensors, in the op's order.
+struct Fp8Data {
+    gpu::Buffer a, b, c, scale_a, scale_b, bias, scale_d, amax_d;
+
+    explicit Fp8Data(const std::shared_ptr<const gpu::Driver>& driver)
+        : a(driver, 1 << 18),
+          b(driver, 1 << 18),
+          c(driver, 1 << 18),
+          scale_a(driver, 2048),
+          scale_b(driver, 1024),
+          bias(driver, 512),
+          scale_d(driver, 256),
+          amax_d(driver, 256) {}
+};
+
+const void* at(const gpu::Buffer& buffer, std::size_t offset = 0) {
+    return reinterpret_cast<const void*>(buffer.address() + offset);
+}
+
+// Larger than what the scripted driver computes. b is stored [n, k], c is e4m3 with its factor.
+Description fp8_product() {
+    Description product("gemm");
+    product.tensor("a", AUTOTUNE_E4M3, {512, 512}).tensor("b", AUTOTUNE_E4M3, {512, 256}, {1, 512});
+    product.tensor("c", AUTOTUNE_E4M3, {512, 256}).tensor("bias", AUTOTUNE_BF16, {256}, {}, 2);
+    return product.tensor("scale_d", AUTOTUNE_F32, {1}, {}, 4).tensor("amax_d", AUTOTUNE_F32, {1}, {}, 4);
+}
+
+// The scripted driver reads the parameters of this family.
+fake::RunOptions with_fp8_pinned() {
+    return {.environment = {{"AUTOTUNE_PIN", "gemm/mma_fp8"}}};
+}
+
+TEST(Described, AnEpilogueOfFp8HasItsAddressesInTheOpsOrder) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, with_fp8_pinned())) return;
+    Session session;
+    const Handle handle = session.open();
+    const Fp8Data data(session.driver);
+    tuned(handle, fp8_product(),
+          {at(data.a), at(data.b), at(data.c), nullptr, nullptr, at(data.bias), at(data.scale_d), at(data.amax_d)}, {1, 0},
+          session.stream.handle());
+    Description scaled = fp8_product();
+    scaled.tensor("scale_a", AUTOTUNE_F32, {512}, {}, 4).tensor("scale_b", AUTOTUNE_F32, {256}, {}, 4).word("scale", "row");
+    tuned(handle, scaled,
+          {at(data.a), at(data.b), at(data.c), at(data.scale_a), at(data.scale_b), at(data.bias), at(data.scale_d),
+           at(data.amax_d)},
+          {1, 0}, session.stream.handle());
+}
+
+TEST(Described, AnEpilogueOfFp8RefusesWhatIsMissingOrMisaligned) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, with_fp8_pinned())) return;
+    Session session;
+    const Handle handle = session.open();
+    const Fp8Data data(session.driver);
+    const Description described = fp8_product();
+    const autotune_problem problem = described.problem();
+    PlanOwner plan;
+    ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    const auto refused = [&](const std::vector<const void*>& addresses, autotune_status expected) {
+        const Call call{addresses, {f32(1), f32(0)}};
+        const autotune_call given = call.call();
+        EXPECT_EQ(autotune_run(plan.raw, &given, session.stream.handle()), expected);
+        return std::string(autotune_last_error(nullptr));
+    };
+    const void *const a = at(data.a), *const b = at(data.b), *const c = at(data.c), *const bias = at(data.bias),
+                      *const scale_d = at(data.scale_d), *const amax_d = at(data.amax_d);
+    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, nullptr, scale_d, amax_d}, AUTOTUNE_INVALID_ARGUMENT),
+                HasSubstr("bias is NULL"));
+    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, bias, nullptr, amax_d}, AUTOTUNE_INVALID_ARGUMENT),
+                HasSubstr("scale_d is NULL"));
+    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, bias, scale_d}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("7 tensors"));
+    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, at(data.bias, 1), scale_d, amax_d}, AUTOTUNE_MISALIGNED), HasSubstr("bias"));
+    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, bias, at(data.scale_d, 2), amax_d}, AUTOTUNE_MISALIGNED),
+                HasSubstr("scale_d"));
+    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, bias, scale_d, at(data.amax_d, 1)}, AUTOTUNE_MISALIGNED),
+                HasSubstr("amax_d"));
+}
+
 }  // namespace
 }  // namespace autotune::runtime::described_fake_test

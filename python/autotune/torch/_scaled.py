@@ -1,25 +1,24 @@
-"""autotune::scaled_mm: products of fp8 with factors of tensors or of rows and columns."""
+"""autotune::scaled_mm: products of fp8 with factors of tensors or of rows and columns, a bias, an output in fp8 and its amax."""
 
-from typing import Dict, Optional
+from typing import Dict, List, Optional, Tuple
 
 import torch
 
 from . import _engine
-from ._engine import FP8, Described, Key, plan_of, refuse_nondeterministic, tensor_of
+from ._engine import FP8, WORDS, Described, Key, plan_of, refuse_nondeterministic, tensor_of
 from ._ops import _is_plain, _library
 from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
 
-OUT = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+OUT = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", **FP8}
 
 _plans: Dict[Key, Described] = {}
 _engine.on_refresh(_plans.clear)
 
+Epilogue = Tuple[Optional[torch.Tensor], Optional[torch.Tensor], Optional[torch.Tensor]]  # bias, scale_result, amax
+
 
 def _check(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, out_dtype: torch.dtype) -> None:
-    for tensor in (a, b, scale_a, scale_b):
-        if tensor.device.type != "cuda" or tensor.device != a.device:
-            raise TypeError(f"autotune.torch.scaled_mm: tensors are on {a.device} and {tensor.device}; move all to one GPU: .cuda()")
     if a.dtype not in FP8 or b.dtype not in FP8:
         raise TypeError(f"autotune.torch.scaled_mm: dtypes are {a.dtype} and {b.dtype}; it takes {', '.join(map(str, FP8))}")
     if out_dtype not in OUT:
@@ -28,6 +27,27 @@ def _check(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: tor
         raise InvalidArgument(f"autotune.torch.scaled_mm: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
     if scale_a.dtype != torch.float32 or scale_b.dtype != torch.float32:
         raise TypeError(f"autotune.torch.scaled_mm: scales are {scale_a.dtype} and {scale_b.dtype}; they must be torch.float32")
+
+
+def _check_devices(tensors: List[Optional[torch.Tensor]]) -> None:
+    first = tensors[0]
+    for tensor in tensors:
+        if tensor is not None and first is not None and (tensor.device.type != "cuda" or tensor.device != first.device):
+            raise TypeError(f"autotune.torch.scaled_mm: tensors are on {first.device} and {tensor.device}; move all to one GPU: .cuda()")
+
+
+def _check_epilogue(columns: int, out_dtype: torch.dtype, epilogue: Epilogue) -> None:
+    bias, scale_result, amax = epilogue
+    if bias is not None and (bias.dtype not in WORDS or tuple(bias.shape) != (columns,)):
+        raise InvalidArgument(
+            f"autotune.torch.scaled_mm: the bias is {bias.dtype} {tuple(bias.shape)}; it has one element a column of b, here {columns}, "
+            f"of {', '.join(map(str, WORDS))}"
+        )
+    if scale_result is not None and out_dtype not in FP8:
+        raise InvalidArgument(f"autotune.torch.scaled_mm: scale_result is the factor of a result in fp8, but out_dtype is {out_dtype}; leave it out")
+    for name, tensor in (("scale_result", scale_result), ("amax", amax)):
+        if tensor is not None and (tensor.dtype != torch.float32 or tensor.numel() != 1):
+            raise InvalidArgument(f"autotune.torch.scaled_mm: {name} is {tensor.dtype} {tuple(tensor.shape)}; it is one element of torch.float32")
 
 
 def _scaling(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str:
@@ -41,10 +61,39 @@ def _scaling(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: t
     )
 
 
+def _make_plan(
+    operands: Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], out_dtype: torch.dtype, use_fast_accum: bool, epilogue: Epilogue
+) -> Described:
+    a, b, scale_a, scale_b = operands
+    _check_devices([*operands, *epilogue])
+    _check(a, b, scale_a, scale_b, out_dtype)
+    _check_epilogue(b.shape[1], out_dtype, epilogue)
+    scaling = _scaling(a, b, scale_a, scale_b)
+    lengths = {"tensor": ((1,), (1,)), "row": ((a.shape[0],), (b.shape[1],))}[scaling]
+    tensors = {"a": tensor_of(a), "b": tensor_of(b), "c": Tensor(OUT[out_dtype], (a.shape[0], b.shape[1]))}
+    tensors.update({name: Tensor("f32", shape, align=4) for name, shape in zip(("scale_a", "scale_b"), lengths)})
+    bias, scale_result, amax = epilogue
+    if bias is not None:
+        tensors["bias"] = Tensor(bias.dtype, bias.shape, align=bias.element_size())
+    tensors.update({name: Tensor("f32", (1,), align=4) for name, given in (("scale_d", scale_result), ("amax_d", amax)) if given is not None})
+    attributes = {"beta": "zero", "acc": "f32fast" if use_fast_accum else "f32", "scale": scaling}
+    return Described(plan_of(Problem("gemm", tensors, attributes), a.get_device()), a.get_device(), 8, (1.0, 0.0))
+
+
 def _scaled_cuda(
-    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, out_dtype: torch.dtype, use_fast_accum: bool
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    out_dtype: torch.dtype,
+    use_fast_accum: bool,
+    bias: Optional[torch.Tensor] = None,
+    scale_result: Optional[torch.Tensor] = None,
+    amax: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     scale_a, scale_b = scale_a.contiguous(), scale_b.contiguous()
+    bias = None if bias is None else bias.contiguous()
+    epilogue = (bias, scale_result, amax)
     key = (
         a.shape,
         b.shape,
@@ -64,20 +113,15 @@ def _scaled_cuda(
         scale_b.get_device(),
         a.data_ptr() & 15,
         b.data_ptr() & 15,
+        *(None if each is None else (each.shape, each.dtype, each.get_device()) for each in epilogue),
     )
     plan = _plans.get(key)
     if plan is None:
-        _check(a, b, scale_a, scale_b, out_dtype)
-        scaling = _scaling(a, b, scale_a, scale_b)
-        lengths = {"tensor": ((1,), (1,)), "row": ((a.shape[0],), (b.shape[1],))}[scaling]
-        tensors = {"a": tensor_of(a), "b": tensor_of(b), "c": Tensor(OUT[out_dtype], (a.shape[0], b.shape[1]))}
-        tensors.update({name: Tensor("f32", shape, align=4) for name, shape in zip(("scale_a", "scale_b"), lengths)})
-        attributes = {"beta": "zero", "acc": "f32fast" if use_fast_accum else "f32", "scale": scaling}
-        plan = Described(plan_of(Problem("gemm", tensors, attributes), a.get_device()), a.get_device(), 5, (1.0, 0.0))
-        _plans[key] = plan
+        plan = _plans[key] = _make_plan((a, b, scale_a, scale_b), out_dtype, use_fast_accum, epilogue)
     refuse_nondeterministic("scaled_mm", plan)
     c = a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
-    plan.launch(a.data_ptr(), b.data_ptr(), c.data_ptr(), scale_a.data_ptr(), scale_b.data_ptr())
+    last = (0 if each is None else each.data_ptr() for each in epilogue)
+    plan.launch(a.data_ptr(), b.data_ptr(), c.data_ptr(), scale_a.data_ptr(), scale_b.data_ptr(), *last)
     return c
 
 
@@ -88,6 +132,9 @@ def _scaled_fake(
     scale_b: torch.Tensor,
     out_dtype: torch.dtype,
     use_fast_accum: bool,
+    bias: Optional[torch.Tensor] = None,
+    scale_result: Optional[torch.Tensor] = None,
+    amax: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     torch._check(a.dim() == 2 and b.dim() == 2 and a.shape[1] == b.shape[0], lambda: f"shapes {a.shape} and {b.shape} cannot be multiplied")
     return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
@@ -100,12 +147,16 @@ def _scaled_cpu(
     scale_b: torch.Tensor,
     out_dtype: torch.dtype,
     use_fast_accum: bool,
+    bias: Optional[torch.Tensor] = None,
+    scale_result: Optional[torch.Tensor] = None,
+    amax: Optional[torch.Tensor] = None,
 ) -> None:
-    _check(a, b, scale_a, scale_b, out_dtype)
+    _check_devices([a, b, scale_a, scale_b, bias, scale_result, amax])
 
 
 _library.define(
-    "scaled_mm(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype, bool use_fast_accum) -> Tensor",
+    "scaled_mm(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype, bool use_fast_accum, Tensor? bias=None, "
+    "Tensor? scale_result=None, Tensor(x!)? amax=None) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 _library.impl("scaled_mm", _scaled_cuda, "CUDA")
@@ -120,13 +171,19 @@ def scaled_mm(
     scale_b: torch.Tensor,
     out_dtype: Optional[torch.dtype] = None,
     use_fast_accum: bool = False,
+    *,
+    bias: Optional[torch.Tensor] = None,
+    scale_result: Optional[torch.Tensor] = None,
+    amax: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """(scale_a a) (scale_b b) of fp8, as torch._scaled_mm: a [m, k] by rows, b [k, n] by columns, that is a weight [n, k] transposed.
+    """(scale_a a) (scale_b b) + bias of fp8, as torch._scaled_mm: a [m, k] by rows, b [k, n] by columns, that is a weight [n, k] transposed.
 
     scale_a, scale_b: f32 on the device, one element each, or one a row of a [m] and one a column of b [n], in any shape. out_dtype: bf16 (if left
-    out), f16 or f32. use_fast_accum: sums stay in the tensor cores, which keep about 13 bits of them. Without gradients. Raises as `mm` does.
+    out), f16, f32, or fp8, which saturates. use_fast_accum: sums stay in the tensor cores, which keep about 13 bits of them. bias: [n], bf16, f16 or
+    f32. scale_result: one f32 on the device, with which a result in fp8 is multiplied before it is rounded. amax: one f32 on the device, raised to
+    the largest magnitude of the result before scale_result; zero it first. Without gradients. Raises as `mm` does.
     """
     out_dtype = torch.bfloat16 if out_dtype is None else out_dtype
-    plain = _is_plain(a, b) and _is_plain(scale_a, scale_b)
+    plain = _is_plain(a, b) and _is_plain(scale_a, scale_b) and all(each is None or _is_plain(each, each) for each in (bias, scale_result, amax))
     run = _scaled_cuda if plain else torch.ops.autotune.scaled_mm
-    return run(a, b, scale_a, scale_b, out_dtype, use_fast_accum)
+    return run(a, b, scale_a, scale_b, out_dtype, use_fast_accum, bias, scale_result, amax)

@@ -135,6 +135,36 @@ class Scaled(Gpu):
         torch.library.opcheck(torch.ops.autotune.scaled_mm.default, (a, w.t(), one, one, torch.bfloat16, False), test_utils=checks)
 
 
+    def test_bias_output_in_fp8_and_amax(self):
+        a, w = (matrix(*shape, dtype=torch.float32, seed=seed).to(torch.float8_e4m3fn) for seed, shape in enumerate(((48, 256), (80, 256))))
+        rows, columns = torch.rand(48, 1, device="cuda") + 0.5, torch.rand(1, 80, device="cuda") + 0.5
+        factor = torch.tensor([4.0], device="cuda")
+        for fast in (False, True):
+            for dtype in (torch.bfloat16, torch.float16, torch.float32):
+                bias = matrix(80, dtype=dtype, seed=2)
+                exact = (a.double() * rows.double()) @ (w.double().t() * columns.double()) + bias.double()
+                self.assertLess(error(at.scaled_mm(a, w.t(), rows, columns, torch.bfloat16, fast, bias=bias), exact), 4e-3)
+                amax = torch.zeros(1, device="cuda")
+                got = at.scaled_mm(a, w.t(), rows, columns, torch.float8_e4m3fn, fast, bias=bias, scale_result=factor, amax=amax)
+                self.assertEqual(got.dtype, torch.float8_e4m3fn)
+                self.assertLess(error(got.double(), (exact * 4).clamp(-448, 448)), 4e-2)
+                self.assertLess(abs(amax.item() / exact.abs().max().item() - 1), 1e-2)
+        with self.assertRaisesRegex(Exception, "a column of b, here 80"):
+            at.scaled_mm(a, w.t(), rows, columns, bias=bias[:79])
+
+    def test_amax_is_seen_by_compiled_code(self):
+        a, w = (matrix(*shape, dtype=torch.float32, seed=seed).to(torch.float8_e4m3fn) for seed, shape in enumerate(((48, 256), (80, 256))))
+        one = torch.ones(1, device="cuda")
+
+        def step(amax):
+            return at.scaled_mm(a, w.t(), one, one, torch.float8_e4m3fn, amax=amax), amax + 0
+
+        expected, got = torch.zeros(1, device="cuda"), torch.zeros(1, device="cuda")
+        step(expected)
+        seen = torch.compile(step, backend="aot_eager", fullgraph=True)(got)[1]
+        self.assertEqual((got.item(), seen.item()), (expected.item(), expected.item()))
+
+
 class Attention(Gpu):
     def exact(self, q, k, v, mask):
         group = q.shape[1] // k.shape[1]

@@ -24,6 +24,7 @@ from autotune.handle import PlanInfo
 from autotune.torch import _patch
 from autotune.torch._engine import refuse_inputs
 from autotune.torch._patch import _OVERRIDES
+from autotune.torch._scaled import _check_epilogue
 
 
 class Fake(unittest.TestCase):
@@ -55,6 +56,22 @@ class Fake(unittest.TestCase):
         self.assertEqual(at.scaled_mm(a, b, one, one).dtype, torch.bfloat16)
         got = at.scaled_mm(a, b, self.cuda(4, 1, dtype=torch.float32), self.cuda(1, 8, dtype=torch.float32), torch.float16)
         self.assertEqual((tuple(got.shape), got.dtype), ((4, 8), torch.float16))
+        amax, bias = self.cuda(1, dtype=torch.float32), self.cuda(8)
+        got = at.scaled_mm(a, b, one, one, torch.float8_e4m3fn, bias=bias, scale_result=one, amax=amax)
+        self.assertEqual((tuple(got.shape), got.dtype), ((4, 8), torch.float8_e4m3fn))
+
+    def test_epilogues_of_scaled_products_that_do_not_fit(self):
+        one, two = self.cuda(1, dtype=torch.float32), self.cuda(2, dtype=torch.float32)
+        for out, epilogue, message in (
+            (torch.bfloat16, (self.cuda(7), None, None), "one element a column of b, here 8"),
+            (torch.bfloat16, (self.cuda(8, dtype=torch.float8_e5m2), None, None), "the bias is torch.float8_e5m2"),
+            (torch.bfloat16, (None, one, None), "out_dtype is torch.bfloat16; leave it out"),
+            (torch.float8_e4m3fn, (None, two, None), "scale_result is"),
+            (torch.bfloat16, (None, None, two), "amax is"),
+            (torch.bfloat16, (None, None, self.cuda(1)), "one element of torch.float32"),
+        ):
+            with self.assertRaisesRegex(autotune.InvalidArgument, message):
+                _check_epilogue(8, out, epilogue)
 
     def test_attention_lies_as_its_queries_do(self):
         q = self.cuda(2, 128, 8, 64).transpose(1, 2)

@@ -133,7 +133,8 @@ std::optional<GemmView> gemm_view(const Launch& launch) {
     g.n = launch.integer("n", 0);
     g.k = launch.integer("k", 0);
     g.trans_a = program.integer("trans_a", 0) != 0;
-    g.trans_b = program.integer("trans_b", 0) != 0;
+    const bool is_fp8 = program.symbol.find("_fp8") != std::string::npos;  // families of one layout, nt
+    g.trans_b = program.integer("trans_b", is_fp8 ? 1 : 0) != 0;
     g.batch = launch.integer("batch", static_cast<long>(launch.config.gridDimZ));  // a block a batch where it is no parameter
     g.lda = launch.integer("lda", 0);
     g.ldb = launch.integer("ldb", 0);
