@@ -750,7 +750,8 @@ std::vector<Mutant> attention_wgmma() {
          .shape = "1x4x100x64", .options = grouped},
         {.name = "tile_counter_not_reset",
          .find = "atomicInc(counter, static_cast<u32>(p.all_items) + gridDim.x - 1)", .replace = "atomicAdd(counter, 1u)",
-         .config = "math_groups=1 q_buffers=1 order_groups=0 schedule=2 blocks_per_sm=1 block_k=32", .shape = "1x8x100x64"},
+         // More tiles than an H200 has SMs.
+         .config = "math_groups=1 q_buffers=1 order_groups=0 schedule=2 blocks_per_sm=1 block_k=32", .shape = "1x72x100x64"},
         {.name = "keys_between_parts_lost",
          .find = "keys.first + steps * (part + 1) / parts}", .replace = "keys.first + steps * (part + 1) / parts - 1}",
          .config = alone + "split_waves=1", .shape = "1x6x1x64", .options = {{"mask", "none"}, {"kv-len", "70"}}},

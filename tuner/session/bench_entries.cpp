@@ -51,6 +51,21 @@ void add_choice(std::vector<BenchEntry>& entries, const Candidates& chosen, cons
     }
 }
 
+void add_candidates(std::vector<BenchEntry>& entries, const Candidates& chosen, const std::vector<Candidate>& candidates) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        const Candidates::Part* part = chosen.part(candidates[i].family);
+        if (part == nullptr)
+            throw Error(ErrorCode::usage,
+                        "candidate " + std::to_string(i + 1) + ": " + candidates[i].family + " is not among the families");
+        Config config = part->space.default_config;
+        for (const auto& [name, value] : candidates[i].config.values()) config.set(name, value);
+        config = part->space.canonical(config);
+        if (const auto reason = part->space.why_not(config))
+            throw Error(ErrorCode::usage, "candidate " + std::to_string(i + 1) + " is not legal: " + *reason);
+        entries.push_back({.name = "candidate " + std::to_string(i + 1), .candidate = Candidate{candidates[i].family, config}});
+    }
+}
+
 void add_defaults(std::vector<BenchEntry>& entries, const Candidates& chosen) {
     const bool many = chosen.parts().size() > 1;
     for (const Candidates::Part& part : chosen.parts()) {
@@ -88,6 +103,7 @@ std::vector<BenchEntry> bench_entries(const Problem& problem, const BenchOptions
     add_choice(entries, chosen, options.choice);
     if (named) add_named(entries, chosen, wanted);
     const bool has_winner = add_winner(entries, chosen, options.choice, problem, services);
+    add_candidates(entries, chosen, options.candidates);
     if (options.untuned) add_untuned(entries, chosen, *options.untuned);
     if (!named && !options.untuned && !(options.winner_only && has_winner)) add_defaults(entries, chosen);
     if (entries.empty() && options.against.empty())

@@ -151,7 +151,8 @@ struct BenchOptions {
     bool best_of_family = false;       // of those only each family's best
     std::optional<Candidate> untuned;  // a row of this name, in place of the defaults: what a library would take without a winner
     bool winner_only = false;          // no defaults beside a winner
-    std::vector<std::string> against;  // names of rivals (src/rivals/rival.h)
+    std::vector<Candidate> candidates;  // rows of their own; parameters that one does not name are those of its family's default
+    std::vector<std::string> against;   // names of rivals (src/rivals/rival.h)
     int rounds = 30;
     std::size_t racers = 8;     // candidates that go on from the survey to the rounds, at most
     double survey_seconds = 0;  // nothing more is surveyed after this, slow ones are left out first; 0: no limit

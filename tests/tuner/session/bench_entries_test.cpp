@@ -90,6 +90,33 @@ TEST(BenchEntries, DefaultsStandInForAWinnerThatThereIsNot) {
     EXPECT_THAT(entries_of(options, all), testing::Not(testing::IsEmpty()));
 }
 
+TEST(BenchEntries, CandidatesStandBehindTheWinnerWithTheirFamilysDefaultsForWhatTheyDoNotName) {
+    BenchOptions options;
+    options.winner_only = true;
+    options.candidates = {{"gemm/wgmma", Config({{"group", 4}})}, {"gemm/wgmma", Config({{"group", 16}})}};
+    const std::vector<BenchEntry> entries = entries_of(options, all);
+    ASSERT_GE(entries.size(), 2U);
+    EXPECT_EQ(entries[0].name, "candidate 1");
+    EXPECT_EQ(entries[1].name, "candidate 2");
+    Config expected = entries[0].candidate->config;
+    EXPECT_EQ(expected["group"], 4);
+    expected.set("group", 16);
+    EXPECT_EQ(entries[1].candidate->config, expected);
+    EXPECT_TRUE(entries[1].must_race);
+}
+
+TEST(BenchEntries, ACandidateThatIsNotLegalIsRefusedWithTheReason) {
+    BenchOptions options;
+    options.candidates = {{"gemm/wgmma", Config({{"cluster_m", 4}, {"cluster_n", 4}})}};
+    try {
+        entries_of(options, all);
+        FAIL() << "a cluster of 16 blocks";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::usage);
+        EXPECT_THAT(error.what(), testing::HasSubstr("at most 8 blocks"));
+    }
+}
+
 TEST(BenchEntries, TheFilterDecidesWhichNamedConfigsAreMeasured) {
     EXPECT_THAT(named_entries([](const Candidate&) { return false; }, {"cublas"}), testing::SizeIs(1));
 }

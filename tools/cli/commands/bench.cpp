@@ -42,6 +42,7 @@ tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, c
     options.named = arguments.has("named");
     options.best_of_family = arguments.has("best-of-family");
     options.winner_only = arguments.has("winner-only");
+    options.candidates = bench_candidates_of(session, problem, device);
     options.against = rivals_of(arguments);
     options.rounds = static_cast<int>(arguments.integer("rounds", options.rounds, {.least = 3, .most = 100'000}));
     options.racers = static_cast<std::size_t>(arguments.integer("racers", 8, {.least = 1, .most = 64}));
@@ -189,7 +190,8 @@ Command bench_command() {
                      "autotune bench --op hgemm --shape 4096x4096x2048 --named --against cublas,cublaslt --plot ladder.svg",
                      "autotune bench --op hgemm --shapes shapes.txt --best-of-family --against cublaslt --csv",
                      "autotune bench --op hgemm --shape 1000x3000x2048 --untuned --against cublas     (beside a winner, if any)",
-                     "autotune bench --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=4"},
+                     "autotune bench --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=4",
+                     "autotune bench --op hgemm --shape 8192x8192x8192 --candidate 'wgmma group=4' --candidate 'wgmma group=16'"},
         .flags =
             problem_flags() +
             std::vector<Flag>{shapes_flag(),
@@ -198,6 +200,11 @@ Command bench_command() {
                               {"best-of-family", "", "of the named configs only each family's best", false, {}},
                               {"untuned", "", "what the library takes where nobody tuned, in place of the defaults", false, {}},
                               {"winner-only", "", "no defaults beside a winner", false, {}},
+                              {"candidate",
+                               "CONFIG",
+                               "a row for 'FAMILY NAME=VALUE ...', the family's default but for the values; repeatable",
+                               true,
+                               {}},
                               {"racers", "N", "named configs that go on from the survey to the rounds; default 8", false, {}},
                               {"budget", "TIME", "per problem: end the survey of named configs after 30s, 5m", false, {}},
                               {"plot", "FILE", "SVG: one problem as a ladder of bars, several under the roofline", false, {}},

@@ -1,6 +1,7 @@
 #include "tools/cli/input/requests.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "src/core/error.h"
 #include "tools/cli/input/budget.h"
@@ -218,6 +219,24 @@ tuner::Choice choice_of(Session& session, const Problem& problem, const Device& 
         choice.pins.set(name, value);
     }
     return choice;
+}
+
+std::vector<Candidate> bench_candidates_of(Session& session, const Problem& problem, const Device& device) {
+    std::vector<Candidate> candidates;
+    for (const std::string& text : session.arguments().all("candidate")) {
+        std::istringstream words(text);
+        std::string word;
+        words >> word;
+        Candidate candidate{full_family_name(session, problem.op, word), {}};
+        const std::vector<SearchSpace> spaces =
+            spaces_for(session, problem, device, {.families = {candidate.family}, .pins = {}, .named = {}});
+        while (words >> word) {
+            const auto [name, value] = checked_pin(word, spaces);
+            candidate.config.set(name, value);
+        }
+        candidates.push_back(std::move(candidate));
+    }
+    return candidates;
 }
 
 tuner::TuneOptions default_options(Session& session, const Problem& problem, const Device& device) {

@@ -24,6 +24,8 @@ bool are_of_one_op(const std::vector<Problem>& problems);
 // --family, --config and --param, held against the families of `op`: an unknown name is refused before anything is compiled.
 // `problem` and `device` give the spaces that names and values are looked up in.
 tuner::Choice choice_of(Session& session, const Problem& problem, const Device& device);
+// What --candidate names. Throws Error{usage} for an unknown family, parameter or value.
+std::vector<Candidate> bench_candidates_of(Session& session, const Problem& problem, const Device& device);
 
 // What a tune without search flags would do with the choice.
 tuner::TuneOptions default_options(Session& session, const Problem& problem, const Device& device);
