@@ -42,16 +42,20 @@ def schema_text(op):
     )
 
 
+def told_by_attributes(op):
+    """Attributes that are arguments: a scalar or a tensor of the same name tells the others, a tensor by being there and by its type."""
+    others = {entry["name"] for entry in (*op["scalars"], *op["tensors"])}
+    return [a for a in op["attributes"] if a["name"] not in others]
+
+
 def argument_lines(op):
     roles = {"in": "read", "out": "written", "inout": "written, and read where the op says so"}
     for t in op["tensors"]:
         about = f"; {t['about']}" if t["about"] else ""
         yield f"{t['name']} [{', '.join(t['dims'])}]: {roles[t['access']]}{', may be left out' if t['optional'] else ''}{about}"
-    taken = {s["name"] for s in op["scalars"]}
-    for a in op["attributes"]:
-        if a["name"] not in taken:
-            allowed = f"one of {', '.join(a['allowed'])}" if a["allowed"] else a["form"]
-            yield f"{a['name']}: {first_lower(a['about'])}; {allowed}"
+    for a in told_by_attributes(op):
+        allowed = f"one of {', '.join(a['allowed'])}" if a["allowed"] else a["form"]
+        yield f"{a['name']}: {first_lower(a['about'])}; {allowed}"
     for s in op["scalars"]:
         yield f"{s['name']}: a number of each call, {s['type']}"
 
@@ -70,12 +74,11 @@ DEFAULTS = {"alpha": " = 1.0", "beta": " = 0.0"}  # any other scalar has to be g
 
 
 def function_text(op):
-    scalar_names = {s["name"] for s in op["scalars"]}
     positional = [
         f"{t['name']}: " + ("Optional[DeviceArray] = None" if t["optional"] else "DeviceArray")
         for t in sorted(op["tensors"], key=lambda t: t["optional"])
     ]
-    attributes = [a for a in op["attributes"] if a["name"] not in scalar_names]
+    attributes = told_by_attributes(op)
     named = [f"{a['name']}: Optional[{attribute_type(a)}] = None" for a in attributes]
     named += [f"{s['name']}: {PYTHON_TYPES[s['type']]}{DEFAULTS.get(s['name'], '')}" for s in op["scalars"]]
     named += ["stream: Stream = None", "handle: Optional[Handle] = None"]

@@ -133,7 +133,7 @@ std::vector<TensorForm> GemmOp::tensors() const {
             {"c", Access::inout, {"batch", "m", "n"}, false, "read where beta is any"},
             {"scale_a", Access::in, {"batch", "m", "k/128"}, true, "f32, of fp8: as many dimensions as the attribute scale has"},
             {"scale_b", Access::in, {"batch", "n", "k/128"}, true, "f32, of fp8: a row for each column of B, or for 128 of them"},
-            {"bias", Access::in, {"n"}, true, "of fp8: added to each column of C; bf16, f16 or f32, as the attribute bias says"},
+            {"bias", Access::in, {"n"}, true, "of fp8: added to each column of C; bf16, f16 or f32"},
             {"scale_d", Access::in, {"1"}, true, "f32, of a C in fp8: multiplies what is written"},
             {"amax_d", Access::inout, {"1"}, true, "f32, of fp8: raised to the largest magnitude of C before scale_d"}};
 }
