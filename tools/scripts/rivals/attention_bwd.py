@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Gradients of attention in one process: ours, cuDNN's, and those of FlashAttention-2 and -3.
+"""Gradients of attention in one process: ours, cuDNN's, Triton's, and those of FlashAttention-2 and -3.
 
-usage: attention_bwd.py [--set seven|lengths] [--fa3 LIBRARY] [--rounds N] [--seconds S] [--sample-ms MS] [--strict] [--json FILE] [--csv FILE]
+usage: attention_bwd.py [--set seven|lengths] [--fa3 LIBRARY] [--triton] [--rounds N] [--seconds S] [--sample-ms MS] [--strict] [--json FILE] [--csv FILE]
 
 Ours are autotune.torch's plans of attention_bwd with the winners on record, adding in any order and in the same one each time. cuDNN in any
 order is torch's; in one order it is cudnn-frontend's, where the package `cudnn` is installed. FlashAttention-2 is torch's; LIBRARY is made
@@ -151,19 +151,28 @@ def flash_attention3(library, first, deterministic):
     return run, {"workspace": sum(each.nbytes for each in scratch[1])}
 
 
-def contenders(name, fa3):
+def in_triton(first):
+    from triton_attention_bwd import TritonAttentionBackward  # its compiler takes seconds to load
+
+    made = TritonAttentionBackward(first, first.causal)
+    return made, {"configs": (made.config_of_keys, made.config_of_queries)}
+
+
+def contenders(options, fa3):
     """What makes each; the first is what the others are compared with."""
     every = {
         "cudnn any": torchs_cudnn,
         "any": lambda first: ours(first, "any"),
         "same bits": lambda first: ours(first, "yes"),
     }
-    if name != "lengths":
+    if options.set != "lengths":
         every["cudnn same bits"] = lambda first: frontends_cudnn(first, True)
         every["flash any"] = torchs_flash
     if fa3 is not None:
         every["fa3 any"] = lambda first: flash_attention3(fa3, first, False)
         every["fa3 same bits"] = lambda first: flash_attention3(fa3, first, True)
+    if options.triton:
+        every["triton"] = in_triton
     return every
 
 
@@ -252,7 +261,7 @@ def raced(options):
         if time.time() - STARTED > options.seconds:
             print(problem, "left out: the time is used up", flush=True)
             continue
-        race = Race(problem, contenders(options.set, fa3), options.sample_ms * 1e3)
+        race = Race(problem, contenders(options, fa3), options.sample_ms * 1e3)
         race.turn(options.rounds)
         us = {name: race.us(name) for name in race.times if name != "filler"}
         rows.append({"problem": problem, "us": us, "facts": race.facts})
@@ -262,7 +271,8 @@ def raced(options):
         torch.cuda.empty_cache()
         save(rows, options.json)
         save_table(options.set, rows, options.csv)
-    pairs = (("any", "fa3 any"), ("any", "cudnn any"), ("any", "flash any"), ("same bits", "fa3 same bits"), ("same bits", "cudnn same bits"))
+    pairs = [("any", f"{theirs} any") for theirs in ("fa3", "cudnn", "flash")]
+    pairs += [("same bits", theirs) for theirs in ("fa3 same bits", "cudnn same bits", "triton")]
     for mine, theirs in pairs:
         ratios = [row["us"][theirs] / row["us"][mine] for row in rows if mine in row["us"] and theirs in row["us"]]
         if ratios:
@@ -301,6 +311,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=sorted(SETS), default="seven")
     parser.add_argument("--fa3")
+    parser.add_argument("--triton", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--sample-ms", type=float, default=60)
