@@ -181,7 +181,7 @@ std::vector<HostCase> cases() {
         backward("one_pass_swapped", "one_pass", "bf16", causal("64"), "groups=1 block_q=80 swap_dq=1"),
         backward("one_pass_swapped_two_groups", "one_pass", "bf16", causal("128"), "groups=2 block_q=48 swap_dq=1"),
         backward("one_pass_from_registers", "one_pass", "bf16", causal("64"), "groups=1 block_q=64 dq_path=0", {{"deterministic", "any"}}),
-        backward("one_pass_causal_128", "one_pass", "bf16", causal("64"), "groups=2 block_q=128 early_dv=0 ds_buffers=2"),
+        backward("one_pass_causal_128", "one_pass", "bf16", causal("64"), "groups=2 block_q=128 early_dv=0 ds_buffers=2 dq_buffers=2 stages=2"),
         backward("one_pass_window_one_group", "one_pass", "f16", window("64"), "groups=1 block_q=64 early_dv=0 ds_buffers=1 dq_buffers=2", {{"dv", "128"}}),
         backward("one_pass_swapped_80", "one_pass", "bf16", causal("128"), "groups=2 block_q=80 swap_dq=1 early_dv=0 ds_buffers=1 stages=2"),
         backward("one_pass_wide_any_order", "one_pass", "bf16", unmasked("128"), "groups=2 block_q=64 early_dv=1 dq_path=1 swap_dq=0", {{"deterministic", "any"}}),

@@ -77,7 +77,14 @@ struct Shared {
     __device__ __forceinline__ u32 loaded() const { return barriers + 2 * stages * 8; }
     __device__ __forceinline__ u32 dq_full(int i) const { return barriers + (2 * stages + 1 + i) * 8; }
     __device__ __forceinline__ u32 dq_empty(int i) const { return barriers + (2 * stages + 1 + dq_buffers + i) * 8; }
+    __device__ __forceinline__ u32 ticket() const { return dq_empty(dq_buffers); }
+    // To the end of the ticket.
+    static constexpr u32 bytes = k_bytes + v_bytes + stages * (q_bytes + do_bytes + 2 * row_bytes) + ds_buffers * ds_bytes +
+                                 (is_staged ? dq_buffers * dq_bytes : 0) + (2 * stages + 1 + 2 * dq_buffers) * 8 + 8;
 };
+
+// Whether nothing is left to align tiles, or for a variable apart.
+constexpr bool fills_shared = Shared::bytes + 1024 + 16 > 227 << 10;
 
 // The tiles of queries that meet the block's keys, of one head after the other of those that share the keys.
 struct Walk {
@@ -477,12 +484,17 @@ extern "C" __global__ void __launch_bounds__(128 * (groups + 1), 1)
                      long long dk_head, long long dk_row, long long dv_batch, long long dv_head, long long dv_row, int tiles,
                      int all_tiles, int heads_at_once, int descending, int backwards) {
     extern __shared__ unsigned char memory[];
-    __shared__ int ticket;
+    __shared__ int apart;
     const Shared shared((smem_address(memory) + 1023) & ~1023u);
+    int* ticket = &apart;
+    if constexpr (fills_shared) {  // then there is no other, and it begins where tiles may
+        ticket = reinterpret_cast<int*>(memory + (shared.ticket() - shared.k));
+        if (shared.k != smem_address(memory)) asm volatile("trap;");
+    }
     dependent_launch::wait_for_earlier_grids();
     dependent_launch::let_next_grid_start();
     if (threadIdx.x == 0) {
-        if constexpr (is_ordered) ticket = atomicAdd(counters, 1);
+        if constexpr (is_ordered) *ticket = atomicAdd(counters, 1);
         if constexpr (is_staged) {
 #pragma unroll
             for (int i = 0; i < dq_buffers; ++i) {
@@ -495,7 +507,7 @@ extern "C" __global__ void __launch_bounds__(128 * (groups + 1), 1)
     const RowMask of_rows{mask_low, mask_high, keys};
     const Meetings meetings{of_rows, rows, block_q, k_rows};
     const Place place = place_of({tiles, kv_heads, heads_at_once, all_tiles, descending},
-                                 is_ordered ? warp_uniform(ticket) : static_cast<int>(blockIdx.x));
+                                 is_ordered ? warp_uniform(*ticket) : static_cast<int>(blockIdx.x));
     const attention_bwd::TileRange range = meetings.of_keys(place.tile);
     const Walk walk(range, (place.batch * kv_heads + place.head) * group, group, backwards != 0);
     const DqSums sums{dq_sums, counters + 4, (rows + block_q - 1) / block_q};

@@ -200,30 +200,38 @@ LaunchStep key_step(const Problem& problem, const View& view, const Shape& s) {
     return step;
 }
 
-// Microseconds, for ranking: products at a rate that grows with the tiles, and a share of the longest tile at the end.
+// Microseconds, for ranking: products at a rate that grows with the tiles, and a share of the longest tile at the end. Fitted as
+// that of one_pass.
 double predict(const View& view, const Shape& s, const Device& device) {
-    const double pairs = view.visible_pairs();
     const double sms = std::max(device.identity.sm_count, 1);
     const auto columns = static_cast<double>(Shape::columns(view));
     const auto rate = [](int64_t groups, int64_t length) {
-        return 1550.0 *
+        return 1900.0 *
                (groups == 1   ? 0.6
                 : groups == 2 ? 0.9
                               : 0.95) *
-               static_cast<double>(length) / (static_cast<double>(length) + 20.0);
+               static_cast<double>(length) / (static_cast<double>(length) + 30.0);
     };
-    const double q_macs = pairs * (columns + static_cast<double>(padded(view.d)));
-    const double k_macs = pairs * (2 * columns + (splits_sums(view) ? static_cast<double>(padded(view.d)) : 0.0));
+    const bool grows = view.band.has_high && !view.band.has_low;
+    const int64_t heads = view.b * view.q_heads;
+    // Pairs of tiles that a diagonal crosses are computed whole, but in part beside waits.
+    const auto pairs = [&](int64_t owned, int64_t walked) {
+        const auto diagonal = static_cast<double>(heads * std::min(view.q_len, view.kv_len));
+        return view.visible_pairs() + (grows ? 0.3 * diagonal * static_cast<double>(owned + walked) : 0.0);
+    };
+    const double q_macs = pairs(s.q_rows(), s.q_block_k) * (columns + static_cast<double>(padded(view.d)));
+    const double k_macs =
+        pairs(s.k_rows(), s.k_block_q) * (2 * columns + (splits_sums(view) ? static_cast<double>(padded(view.d)) : 0.0));
     const double scale = 1980.0 / std::max(device.clock_mhz, 1.0) / (sms * 2048.0);
     const double q_us = q_macs * scale / rate(s.q_groups, s.q_block_k), k_us = k_macs * scale / rate(s.k_groups, s.k_block_q);
-    const bool grows = view.band.has_high && !view.band.has_low;
+    // With what a block takes before and behind its products.
     const auto tail = [&](double us, int64_t tiles) {
-        const double waves = static_cast<double>(tiles) / sms;
-        if (!grows) return us * std::ceil(waves) / waves;
-        return us * std::max(1 + (s.tile_order == 1 ? 0.2 : 0.8) / waves, 2 / waves);  // the longest takes twice the mean
+        const double waves = static_cast<double>(tiles) / sms, blocks_us = 5.7 * std::max(waves, 1.0);
+        if (!grows) return blocks_us + us * std::max(1.0, 1 / waves);
+        return blocks_us +
+               us * std::max(1 + (s.tile_order == 1 ? 0.1 : 0.8) / waves, 1.78 / waves);  // the longest takes twice the mean
     };
-    const int64_t heads = view.b * view.q_heads;
-    return 6 + tail(q_us, ceil_div(view.q_len, s.q_rows()) * heads) +
+    return tail(q_us, ceil_div(view.q_len, s.q_rows()) * heads) +
            tail(k_us, ceil_div(view.kv_len, s.k_rows()) * view.b * view.kv_heads * (splits_sums(view) ? 2 : 1)) -
            (s.q_stages + s.k_stages > 4 ? 0.5 : 0.0) - (s.pdl != 0 ? 1.0 : 0.0);
 }
