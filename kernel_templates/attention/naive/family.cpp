@@ -108,8 +108,8 @@ LaunchPlan AttentionNaive::plan(const Problem& problem, const Config& config, co
 Predictor AttentionNaive::predictor(const Problem& problem, const Device& device) const {
     return [view = View(problem), device](const Config& c) -> std::optional<double> {
         const double pairs = static_cast<double>(padded_rows(view)) * static_cast<double>(view.kv_len);
-        constexpr double kLinesAgain = 8;
-        const double lanes_per_us = 32.0 / kLinesAgain * device.identity.sm_count * device.clock_mhz;
+        const double lines_again = 3.1 * static_cast<double>(view.element_bytes);
+        const double lanes_per_us = 32.0 / lines_again * device.identity.sm_count * device.clock_mhz;
         const double score_us = pairs * static_cast<double>(view.d) *
                                 (1 + 16.0 / static_cast<double>(c["block_k"]) + 4.0 / static_cast<double>(c["block_q"])) /
                                 lanes_per_us;
