@@ -374,7 +374,7 @@ std::vector<Mutant> fp8_epilogue() {
          .find = "__reduce_max_sync(0xffffffffu, largest_)", .replace = "largest_",
          .shape = "64x128x256", .options = all},
         {.name = "amax_without_the_last_rows", .file = epilogue,
-         .find = "rows_left_ = s.m - row;", .replace = "rows_left_ = s.m / 64 * 64 - row;",
+         .find = "rows_left_ = s.m - row;", .replace = "rows_left_ = s.m / 128 * 128 - row;",
          .shape = "96x128x256", .options = all},
         {.name = "fp8_pairs_not_exchanged",
          .find = "__shfl_xor_sync(0xffffffffu, odd ? first : second, 1)", .replace = "(odd ? first : second)",
