@@ -38,6 +38,17 @@ std::vector<OfferRanking::Ranked> OfferRanking::best(std::span<const Candidate> 
     return best(all, count);
 }
 
+FamilyDefaults family_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    FamilyDefaults defaults;
+    for (const Family* family : catalogue.families_of(problem.op)) {
+        if (const auto reason = family->refuses(problem, device))
+            defaults.refusals += "; " + std::string(family->name()) + ": " + *reason;
+        else
+            defaults.candidates.push_back({std::string(family->name()), family->default_config(problem, device)});
+    }
+    return defaults;
+}
+
 std::string instance_key(const Catalogue& catalogue, const Problem& problem, const Device& device, const Candidate& candidate) {
     const Family* family = catalogue.find_family(candidate.family);
     if (family == nullptr) return candidate.to_string();

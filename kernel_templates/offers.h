@@ -40,6 +40,13 @@ class OfferRanking {
     std::map<std::string, Relauncher> relaunchers_;  // by family; empty function: it cannot do the problem
 };
 
+// The defaults of all families that can do a problem, and why the others cannot.
+struct FamilyDefaults {
+    std::vector<Candidate> candidates;
+    std::string refusals;  // "; FAMILY: REASON" of each
+};
+FamilyDefaults family_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device);
+
 // The candidate's family and compile parameters as text: what is equal here is one instance of a problem.
 std::string instance_key(const Catalogue& catalogue, const Problem& problem, const Device& device, const Candidate& candidate);
 

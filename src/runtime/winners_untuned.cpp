@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "kernel_templates/legality.h"
@@ -70,21 +71,17 @@ struct RankedDefaults {
 };
 
 RankedDefaults ranked_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device) {
-    RankedDefaults defaults;
+    FamilyDefaults defaults = family_defaults(catalogue, problem, device);
     std::vector<std::pair<double, Found>> ranked;
-    for (const Family* family : catalogue.families_of(problem.op)) {
-        if (const auto reason = family->refuses(problem, device)) {
-            defaults.refusals += "; " + std::string(family->name()) + ": " + *reason;
-            continue;
-        }
-        const Config config = family->default_config(problem, device);
-        const double us = family->predict_us(problem, config, device).value_or(std::numeric_limits<double>::infinity());
-        ranked.push_back(
-            {us, {{std::string(family->name()), config}, AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, -1, Source::family_default}});
+    for (Candidate& each : defaults.candidates) {
+        const auto us = catalogue.find_family(each.family)->predict_us(problem, each.config, device);
+        ranked.push_back({us.value_or(std::numeric_limits<double>::infinity()),
+                          {std::move(each), AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, -1, Source::family_default}});
     }
     std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (auto& [us, each] : ranked) defaults.candidates.push_back(std::move(each));
-    return defaults;
+    RankedDefaults all{{}, std::move(defaults.refusals)};
+    for (auto& [us, each] : ranked) all.candidates.push_back(std::move(each));
+    return all;
 }
 
 // A larger first extent than all has only itself, rounded up.
@@ -158,16 +155,22 @@ std::vector<Found> Winners::portfolio_offers(const Problem& problem, const Devic
     return offers;
 }
 
-// The best offer for each pivot, each instance once, as many as there are first pivots.
+// The best offer for each pivot, of as many instances as there are first pivots. An instance stands there again where its launch
+// parameters for one pivot cannot be chosen anew for another: not every family does that.
 std::vector<Found> Winners::make_serving_set(const Problem& problem, const Device& device, std::vector<Found> offers,
                                              const std::vector<std::int64_t>& pivots) const {
     std::vector<Found> set;
-    std::set<std::string> instances;
+    std::map<std::string, std::vector<Found>> instances;
     for (const std::int64_t pivot : pivots) {
-        if (set.size() == kPivots.size()) break;
+        if (instances.size() == kPivots.size()) break;
         const Problem at = with_first_extent(problem, pivot);
-        for (Found& best : rank(offers, at, device, 1))
-            if (instances.insert(instance_key(catalogue_, at, device, best.candidate)).second) set.push_back(std::move(best));
+        for (Found& best : rank(offers, at, device, 1)) {
+            std::vector<Found>& launches = instances[instance_key(catalogue_, at, device, best.candidate)];
+            const std::vector<Found> known = rank(launches, at, device, 1);
+            if (!known.empty() && known.front().candidate == best.candidate) continue;
+            launches.push_back(best);
+            set.push_back(std::move(best));
+        }
     }
     return set;
 }
@@ -188,8 +191,11 @@ Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& d
     // another class may hold nothing that serves this problem, and a default serves few extents beside its own.
     const double regret = offers.front().regret;
     const std::size_t every = regret >= 0 ? kDefaultsEvery : 1;
-    for (std::size_t i = 0; i < pivots.size(); i += every) {
-        for (Found& each : ranked_defaults(catalogue_, with_first_extent(problem, pivots[i]), device).candidates) {
+    std::vector<std::int64_t> chosen_for = pivots;
+    if (pivots.size() > 1) chosen_for.insert(chosen_for.end(), kBetween.begin(), kBetween.end());
+    const std::vector<std::int64_t>& has_defaults = regret >= 0 ? pivots : chosen_for;
+    for (std::size_t i = 0; i < has_defaults.size(); i += every) {
+        for (Found& each : ranked_defaults(catalogue_, with_first_extent(problem, has_defaults[i]), device).candidates) {
             each.regret = regret;
             offers.push_back(std::move(each));
         }
@@ -201,8 +207,6 @@ Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& d
             if (known.insert(near.candidate.to_string()).second) offers.push_back(std::move(near));
         }
     }
-    std::vector<std::int64_t> chosen_for = pivots;
-    if (pivots.size() > 1) chosen_for.insert(chosen_for.end(), kBetween.begin(), kBetween.end());
     const auto set = std::make_shared<const std::vector<Found>>(make_serving_set(problem, device, std::move(offers), chosen_for));
     if (left_out != nullptr) return set;
     const std::lock_guard lock(mutex_);

@@ -431,6 +431,23 @@ TEST_F(PortfolioTest, OfAnotherClassLeavesEveryPivotItsDefaults) {
     }
 }
 
+// Of many extents, twelve instances serve each nearly as fast as a default of its own would.
+TEST_F(PortfolioTest, OfAnotherClassServesSgemmAsItsDefaultsDo) {
+    Log log(settings_);
+    Winners winners(settings_, catalogue_, log);
+    for (const char* weight : {"2112x3328", "4096x4096", "640x768"}) {
+        for (const int rows : {1, 5, 24, 50, 100, 192, 200, 330, 700, 1000, 1500, 3000, 6000, 8192}) {
+            const Problem wanted = catalogue_.problem({"sgemm", std::to_string(rows) + "x" + weight, {}});
+            const auto predicted_us = [&](const std::vector<Found>& found) {
+                const Candidate& chosen = found.at(0).candidate;
+                return *catalogue_.find_family(chosen.family)->predict_us(wanted, chosen.config, device_);
+            };
+            EXPECT_LT(predicted_us(winners.untuned(wanted, device_)), 1.25 * predicted_us(winners.defaults(wanted, device_)))
+                << wanted.key();
+        }
+    }
+}
+
 TEST_F(WinnersTest, WriteMissesInBatchesBeforeTheEnd) {
     settings_.record_misses = true;
     Log log(settings_);
