@@ -1,6 +1,7 @@
 #include "kernel_templates/gemm/family_parts.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "kernel_templates/gemm/epilogue.h"
@@ -127,6 +128,27 @@ double ragged(const Gemm& g, std::int64_t tile_m, std::int64_t tile_n) {
     if (others < 1) return 0.0;
     const double lacking = 1.0 - static_cast<double>(side - others * tile) / static_cast<double>(tile);
     return lacking / static_cast<double>(others);
+}
+
+double shared_sectors(const Gemm& g, std::int64_t columns) {
+    if (columns >= g.n) return 0.0;
+    constexpr int64_t kSector = 32;
+    const int64_t row = g.n * g.out_bytes(), tile = columns * g.out_bytes();
+    return static_cast<double>(kSector - std::gcd(std::gcd(row, tile), kSector)) / static_cast<double>(tile);
+}
+
+double asks_of_a_line(const Gemm& g, bool swap_ab, double loads_along_m, double loads_along_n) {
+    const bool x_along_k = swap_ab ? g.trans_b : !g.trans_a, y_along_k = swap_ab ? !g.trans_a : g.trans_b;
+    const int64_t rows = swap_ab ? g.n : g.m, columns = swap_ab ? g.m : g.n;
+    const auto rows_of_a_line = [&](bool along_k, int64_t extent) {
+        return along_k ? 1.0 : std::max(1.0, 128.0 / static_cast<double>(extent * g.in_bytes()));
+    };
+    return std::max(rows_of_a_line(x_along_k, rows) * loads_along_n, rows_of_a_line(y_along_k, columns) * loads_along_m);
+}
+
+double asks_by_tiles(const Gemm& g, int64_t block_m, int64_t block_n, double running) {
+    const auto along_m = static_cast<double>(ceil_div(g.m, block_m)), along_n = static_cast<double>(ceil_div(g.n, block_n));
+    return std::min(asks_of_a_line(g, false, along_m, along_n), 8.0 * running);
 }
 
 int64_t packed_ld(const TypedMatrix& matrix) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <vector>
+
 #include "kernel_templates/catalogue.h"
 
 namespace autotune::gemm::family_parts_test {
@@ -48,6 +51,52 @@ TEST(PackStep, CopiesRowsPaddedToWholeChunks) {
     EXPECT_EQ(step.entry, "_pack");
     EXPECT_EQ(step.grid.x, (100 * 10 + 255) / 256);
     EXPECT_EQ(std::get<WorkspaceArg>(step.arguments.at(1)).offset_bytes, 512U);
+}
+
+TEST(SharedSectors, AreThoseWhoseTilesBeginWithinOne) {
+    EXPECT_EQ(shared_sectors(gemm_of("4000x12528x96"), 160), 0);
+    EXPECT_DOUBLE_EQ(shared_sectors(gemm_of("4000x12520x96"), 160), 16.0 / 320.0);
+    EXPECT_EQ(shared_sectors(gemm_of("4000x120x96"), 160), 0) << "one tile has no neighbour";
+}
+
+// Rows of 16 bytes: eight of them lie in a line, and each of many blocks asks for each of them.
+TEST(AsksOfALine, AreManyWhereFewRowsAreStoredAlongThem) {
+    const auto asks = [](const std::string& layout) {
+        const Gemm g(Catalogue::embedded().problem({"hgemm", "8x20512x664", {{"layout", layout}}}));
+        return asks_by_tiles(g, 32, 64, 1000.0);
+    };
+    EXPECT_EQ(asks("nt"), 321);
+    EXPECT_EQ(asks("tt"), 8 * 321);
+}
+
+// A kernel that was tuned for one problem serves another with launch parameters of its own: legal where any are, and predicted at
+// least as fast as with those it had.
+TEST(Relaunch, OfGemvAndMmaIsLegalWhereItCanBe) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Device device = *reference_device("sm_90a");
+    for (const char* name : {"gemm/gemv", "gemm/mma"}) {
+        const Family& family = *catalogue.find_family(name);
+        const auto problem = [&](const char* shape) { return catalogue.problem({"bgemm", shape, {{"layout", "nt"}}}); };
+        const std::vector<Config> tuned = family.space(problem("24x4096x8192"), device).sample({}, 300);
+        int legal = 0;
+        for (const char* shape : {"1x4096x4096", "17x11008x512", "64x512x8192", "100x80x20000"}) {
+            const Problem other = problem(shape);
+            const SearchSpace rules = family.rules(other, device);
+            const Relauncher relaunch = family.relauncher(other, device);
+            for (const Config& each : tuned) {
+                const Relaunched given = relaunch(each);
+                const Config config = given.of(each);
+                EXPECT_EQ(rules.compile_part(config), rules.compile_part(each));
+                const bool was_legal = rules.contains(each);
+                if (!was_legal) continue;
+                ++legal;
+                EXPECT_EQ(rules.why_not(config), std::nullopt) << shape << " " << config.to_string();
+                EXPECT_LE(*given.predicted_us, 1.001 * *family.predict_us(other, each, device))
+                    << shape << " " << each.to_string();
+            }
+        }
+        EXPECT_GT(legal, 40) << name;
+    }
 }
 
 }  // namespace

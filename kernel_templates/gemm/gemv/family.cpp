@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <limits>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/gemv/geometry.h"
@@ -21,9 +22,10 @@ using std::int64_t;
 
 // Rows or columns of C up to which a problem is bound by reading the other operand. Above kMostColumns X is read more than once.
 constexpr int64_t kSkinny = 144;
-constexpr int64_t kRegisters = 255;      // of one thread
-constexpr int64_t kOtherRegisters = 48;  // beside sums and what is loaded ahead
-constexpr int64_t kClusterBlocks = 8;    // that every GPU with clusters can place
+constexpr int64_t kRegisters = 255;                                           // of one thread
+constexpr int64_t kOtherRegisters = 48;                                       // beside sums and what is loaded ahead
+constexpr int64_t kClusterBlocks = 8;                                         // that every GPU with clusters can place
+constexpr std::array<int64_t, 10> kParts = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};  // of K
 
 // ---- the space ----
 
@@ -45,7 +47,7 @@ std::vector<Parameter> parameters() {
          {0, 1},
          compile,
          "1: the parts of K are a cluster and add through its shared memory; 0: through the workspace"},
-        {"split_k", {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, launch, "parts of K"},
+        {"split_k", {kParts.begin(), kParts.end()}, launch, "parts of K"},
         {"prefetch_k",
          {0, 512, 2048, 8192},
          launch,
@@ -82,6 +84,11 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                   })});
 }
 
+bool parts_fill_block_k(const Streams& x, const Shape& s) {
+    return s.block_k == 128 || s.block_k < 2 * ceil_div(x.k, s.split_k) ||
+           (x.groups_k() && s.block_k == s.round_k() && s.unroll == 1);
+}
+
 void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const Streams x(g);
     to.push_back(
@@ -95,8 +102,7 @@ void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
                   {"warps_k", "unroll", "block_k"},
                   rule([](const Shape& s) { return s.block_k % s.round_k() == 0; })});
     to.push_back({"block_k is at least twice a part of K", {"warps_k", "unroll", "block_k", "split_k"}, rule([=](const Shape& s) {
-                      return s.block_k == 128 || s.block_k < 2 * ceil_div(x.k, s.split_k) ||
-                             (x.groups_k() && s.block_k == s.round_k() && s.unroll == 1);
+                      return parts_fill_block_k(x, s);
                   })});
     to.push_back({"cp.async that may be ignored does not take an L2 policy: an illegal instruction on an H200",
                   {"x_smem", "evict_first"},
@@ -107,11 +113,21 @@ void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
                   rule([=](const Shape& s) { return s.smem_bytes(s.block_n, 2) <= device.limits.smem_per_block_bytes; })});
 }
 
+bool may_be_cluster(int64_t split_k) {
+    return split_k == 2 || split_k == 4 || split_k == kClusterBlocks;
+}
+bool parts_are_deep(const Streams& x, const Shape& s) {
+    return s.split_k == 1 || x.k >= 128 * s.split_k;
+}
+bool parts_fill_idle_sms(const Streams& x, const Shape& s, const Device& device) {
+    return s.split_k == 1 || Grid(x, s).tiles * s.split_k <= 16 * int64_t{device.identity.sm_count};
+}
+
 void add_split_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const Streams x(g);
     const bool hopper = device.identity.cc_major >= 9;
     to.push_back({"clusters exist from sm_90 on, of 2, 4 or 8 blocks", {"cluster", "split_k"}, rule([=](const Shape& s) {
-                      return s.cluster == 0 || (hopper && (s.split_k == 2 || s.split_k == 4 || s.split_k == kClusterBlocks));
+                      return s.cluster == 0 || (hopper && may_be_cluster(s.split_k));
                   })});
     to.push_back({"kernels start before their turn from sm_90 on", {"prefetch_k"}, rule([=](const Shape& s) {
                       return s.prefetch_k == 0 || hopper;
@@ -119,14 +135,11 @@ void add_split_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
     to.push_back({"prefetch_k is at least twice a part of K", {"split_k", "prefetch_k"}, rule([=](const Shape& s) {
                       return s.prefetch_k < std::max<int64_t>(2 * ceil_div(x.k, s.split_k), 513);
                   })});
-    to.push_back({"a part of K would have fewer than 128 k", {"split_k"}, rule([=](const Shape& s) {
-                      return s.split_k == 1 || x.k >= 128 * s.split_k;
-                  })});
+    to.push_back(
+        {"a part of K would have fewer than 128 k", {"split_k"}, rule([=](const Shape& s) { return parts_are_deep(x, s); })});
     to.push_back({"split-K only where tiles alone do not fill the SMs several times",
                   {"swap_ab", "block_m", "block_n", "warps_m", "split_k"},
-                  rule([=](const Shape& s) {
-                      return s.split_k == 1 || Grid(x, s).tiles * s.split_k <= 16 * int64_t{device.identity.sm_count};
-                  })});
+                  rule([=](const Shape& s) { return parts_fill_idle_sms(x, s, device); })});
 }
 
 struct Point {
@@ -199,6 +212,22 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     return choice.choose();
 }
 
+// The parts of K that are predicted fastest, and what is fetched early as the default has it.
+Relaunched relaunched(Shape s, const Gemm& g, const Device& device) {
+    const Streams x(g, s.swap_ab != 0);
+    Shape best = s;
+    double best_us = std::numeric_limits<double>::infinity();
+    for (const int64_t split_k : kParts) {
+        s.split_k = split_k;
+        s.prefetch_k = prefetch_of(g, split_k, device);
+        const bool is_legal = parts_fill_block_k(x, s) && parts_are_deep(x, s) && parts_fill_idle_sms(x, s, device) &&
+                              (s.cluster == 0 || may_be_cluster(split_k));
+        const double us = is_legal ? gemv::predict(x, s, device) : best_us;
+        if (us < best_us) best = s, best_us = us;
+    }
+    return {{{"split_k", best.split_k}, {"prefetch_k", best.prefetch_k}}, best_us};
+}
+
 std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
     std::vector<NamedConfig> all;
     for (const Point& point : kPoints) {
@@ -225,6 +254,9 @@ class Gemv final : public StructuredFamily {
             const Shape s(config);
             return gemv::predict(Streams(g, s.swap_ab != 0), s, device);
         };
+    }
+    Relauncher relauncher(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) { return relaunched(Shape(config), g, device); };
     }
 
   protected:

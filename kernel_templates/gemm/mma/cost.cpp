@@ -25,9 +25,9 @@ double step_cycles(const Gemm& g, const Shape& s, const Device& device) {
     const double reads = static_cast<double>(s.warps() * (s.warp_m() + s.warp_n())) * 32.0;
     double copies = edges * 32.0;
     const int access = s.pack != 0 ? 16 : std::min(g.align_a, g.align_b);
-    if (access < 16) copies *= access == 8 ? 3.0 : access == 4 ? 3.8 : 9.0;
+    if (access < 16) copies *= access == 8 ? 4.5 : access == 4 ? 5.0 : 6.2;
     const double smem = (reads + copies) / 128.0;
-    const double l2 = edges * 32.0 / 79.0;
+    const double l2 = edges * 32.0 / 113.0;
     return std::pow(std::pow(mma, 4) + std::pow(smem, 4) + std::pow(l2, 4), 0.25);
 }
 
@@ -52,9 +52,9 @@ double operand_traffic(const Gemm& g, const Shape& s, const Device& device, doub
 double side_us(const Gemm& g, const Shape& s, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 1e3;
     double us = 0;
-    if (s.packs(g.align_a)) us += 1.9 + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
-    if (s.packs(g.align_b)) us += 1.9 + 4.0 * static_cast<double>(g.n * g.k * g.batch) / bytes_per_us;
-    if (s.split_k > 1) us += 1.8 + 8.0 * static_cast<double>(g.m * g.n * g.batch * s.split_k) / (2 * bytes_per_us);
+    if (s.packs(g.align_a)) us += 1.87 + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
+    if (s.packs(g.align_b)) us += 1.87 + 4.0 * static_cast<double>(g.n * g.k * g.batch) / bytes_per_us;
+    if (s.split_k > 1) us += 2.28 + 8.0 * static_cast<double>(g.m * g.n * g.batch * s.split_k) / (2 * bytes_per_us);
     return us;
 }
 
@@ -68,40 +68,48 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     const double warps = resident * static_cast<double>(s.warps());
 
     // A tile of the ring: its steps, the meeting of its warps, and the latency that the ring must cover. The numbers are of an
-    // H200: 270 trials of 180 problems, most of them drawn at random, in a stream; the deviation is 15 %.
-    double step = step_cycles(g, s, device) * (warps < 6 ? 1.08 : 1.0);
+    // H200: 360 trials of 260 problems, most of them drawn at random, in a stream; the deviation is 15 %.
+    double step = step_cycles(g, s, device);
     if (warps < 4) step *= 4.0 / warps;  // an SM has four tensor cores, and a warp uses one of them
-    if (s.reg_buffers == 1) step *= warps >= 12 ? 1.05 : s.block_k >= 64 ? 1.35 : 1.2;
-    if (s.smem_swizzle == 0) step *= s.reg_buffers == 1 ? 1.4 : 1.07;
+    if (s.reg_buffers == 1) step *= 1.34;
+    if (s.smem_swizzle == 0) step *= s.reg_buffers == 1 ? 1.4 : 1.19;
     const double area = static_cast<double>(s.warp_m() * s.warp_n());
-    if (area < 64 * 64) step *= std::pow(64.0 * 64.0 / area, 0.135);
+    if (area < 64 * 64) step *= std::pow(64.0 * 64.0 / area, 0.081);
     if (s.block_m > 2 * s.block_n) step *= 1.15;
-    if (s.block_m > s.block_n) step *= 1.03;
-    const double meeting = (s.split_barrier != 0 ? 180.0 : 165.0) / std::sqrt(resident);
+    const double meeting = (s.split_barrier != 0 ? 220.0 : 150.0) / std::sqrt(resident);
     const double steps = static_cast<double>(s.block_k) / 16.0;
     // A ring of two copies its next tile during this one alone.
-    const double exposed_copy = s.stages == 2 ? 356.0 / resident : 0.0;
-    const double latency = 1000.0 / static_cast<double>(s.stages - 1) / resident;
-    const double tile = std::max(step * steps + meeting + exposed_copy, latency);
+    const double exposed_copy = s.stages == 2 ? 230.0 / resident : 0.0;
+    const double latency = 706.0 / static_cast<double>(s.stages - 1) / resident;
+    const double running = std::min(blocks, sms * resident);
+    const double same = s.pack != 0 ? 0.0 : 0.336 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
+    // cp.async takes no less than four bytes: threads wait for each element of rows that are aligned less.
+    const auto elements = [&](int align, int64_t rows) { return s.pack == 0 && align < 4 ? rows * s.block_k : 0; };
+    const double loaded_alone =
+        20.0 *
+        static_cast<double>(elements(g.align_a, std::min(s.block_m, g.m)) + elements(g.align_b, std::min(s.block_n, g.n))) /
+        static_cast<double>(32 * s.warps());
+    const double tile = same + loaded_alone / resident + std::max(step * steps + meeting + exposed_copy, latency);
     const double loop =
         tile * std::ceil(static_cast<double>(std::max<int64_t>(1, k_per_split(g, s))) / static_cast<double>(s.block_k));
 
     // Start and end of a block, which only another block on the SM hides.
-    const double alone = g.align_c < kChunkBytes ? 1.9 : 1.0;  // elements of C that are stored one by one
-    const double epilogue = alone * static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 4.0 : 2.0) / 8.9;
+    const double alone = g.align_c < kChunkBytes ? 2.23 : 1.0;  // elements of C that are stored one by one
+    const double epilogue = alone * static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 2.7 : 2.0) / 9.83;
     const double rounds = std::ceil(blocks / sms);
-    const double first_tile = static_cast<double>((s.block_m + s.block_n) * s.block_k) * 2.0 / 20.2;
-    const double exposed = (890.0 + first_tile + epilogue) * (resident > 1 ? 1.0 + 0.3 * (rounds - 1) : rounds);
+    const double first_tile = static_cast<double>((s.block_m + s.block_n) * s.block_k) * 2.0 / 25.4;
+    const double exposed = (1180.0 + first_tile + epilogue) * (resident > 1 ? 1.0 + 0.44 * (rounds - 1) : rounds);
     const double compute_us = (rounds * loop + exposed) / cycles_per_us;
     const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
     // What beta multiplies is read in pairs, one access after the other.
-    const double reads = g.reads_c && s.split_k == 1 ? 255.0 * area / 64.0 * rounds / cycles_per_us : 0.0;
-    const double memory_us = (operand_traffic(g, s, device, sms * resident) + output) / (device.memory_gb_per_s * 0.83 * 1e3);
+    const double reads = g.reads_c && s.split_k == 1 ? 352.0 * area / 64.0 * rounds / cycles_per_us : 0.0;
+    const double memory_us = (operand_traffic(g, s, device, sms * resident) + (g.align_c < kChunkBytes ? 1.8 : 1.23) * output) /
+                             (device.memory_gb_per_s * 0.815 * 1e3);
     // Panels that the model thinks as good as none, and rings deeper than the latency asks for, differ by chance; that they rank
     // behind leaves room for other tiles.
-    const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.03 : 1.0;
+    const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.01 : 1.0;
     const double depth = 1.0 + 0.006 * static_cast<double>(std::max<int64_t>(0, s.stages - 4));
-    return 1.19 + reads + panel * depth * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6) +
+    return 1.56 + reads + panel * depth * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6) +
            side_us(g, s, device);
 }
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <utility>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/mma/geometry.h"
@@ -19,6 +21,8 @@ using std::int64_t;
 
 // ---- the space ----
 
+constexpr std::array<int64_t, 7> kParts = {1, 2, 3, 4, 6, 8, 16};  // of K
+
 std::vector<Parameter> parameters() {
     const auto compile = ParameterKind::compile;
     const auto launch = ParameterKind::launch;
@@ -37,13 +41,26 @@ std::vector<Parameter> parameters() {
          "1: warps tell that they have read a tile one mma step before they wait for the others"},
         {"min_blocks", {1, 2}, compile, "blocks that must fit an SM, which bounds registers"},
         {"pack", {0, 1}, compile, "1: operands with unaligned rows are first copied to aligned rows in the workspace"},
-        {"split_k", {1, 2, 3, 4, 6, 8, 16}, launch, "parts of K summed by different blocks, added in order by a second kernel"},
+        {"split_k",
+         {kParts.begin(), kParts.end()},
+         launch,
+         "parts of K summed by different blocks, added in order by a second kernel"},
         {"raster", {0, 1}, launch, "panels of the block order: 0 along M, blocks run across N; 1 the other way round"},
         {"swizzle_stride", {0, 512, 1024, 2048, 4096}, launch, "width of a panel in elements of C; 0: the whole extent"},
     };
 }
 
 constexpr auto rule = gemm::rules_by(&shape_of);
+
+bool parts_have_four_tiles(const Gemm& g, const Shape& s) {
+    return s.split_k == 1 || g.k >= 4 * s.split_k * s.block_k;
+}
+bool parts_are_not_empty(const Gemm& g, const Shape& s) {
+    return s.split_k == 1 || (s.split_k - 1) * k_per_split(g, s) < g.k;
+}
+bool parts_fill_idle_sms(const Gemm& g, const Shape& s, int64_t sm_count) {
+    return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count;
+}
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto fits_problem = [](int64_t block, int64_t extent) { return block == 32 || block < 2 * extent; };
@@ -110,14 +127,13 @@ void add_resource_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) {
     to.push_back({"a part of K would have fewer than 4 tiles", {"block_k", "split_k"}, rule([=](const Shape& s) {
-                      return s.split_k == 1 || g.k >= 4 * s.split_k * s.block_k;
+                      return parts_have_four_tiles(g, s);
                   })});
-    to.push_back({"a part of K would be empty", {"block_k", "split_k"}, rule([=](const Shape& s) {
-                      return s.split_k == 1 || (s.split_k - 1) * k_per_split(g, s) < g.k;
-                  })});
+    to.push_back(
+        {"a part of K would be empty", {"block_k", "split_k"}, rule([=](const Shape& s) { return parts_are_not_empty(g, s); })});
     to.push_back({"split-K only where it adds blocks to fewer than four per SM",
                   {"block_m", "block_n", "split_k"},
-                  rule([=](const Shape& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
+                  rule([=](const Shape& s) { return parts_fill_idle_sms(g, s, sm_count); })});
     to.push_back(gemm::panel_rule(g, &shape_of));
 }
 
@@ -171,7 +187,7 @@ std::vector<NamedConfig> named_configs() {
 }
 
 // Tiles worth trying first, large to small: {block_m, block_n, warps_m, warps_n, block_k, stages}.
-constexpr std::array<std::array<int64_t, 6>, 12> kGoodTiles = {{{128, 256, 2, 4, 32, 4},
+constexpr std::array<std::array<int64_t, 6>, 16> kGoodTiles = {{{128, 256, 2, 4, 32, 4},
                                                                 {256, 128, 4, 2, 32, 4},
                                                                 {128, 256, 2, 4, 64, 3},
                                                                 {128, 128, 2, 2, 32, 4},
@@ -180,16 +196,21 @@ constexpr std::array<std::array<int64_t, 6>, 12> kGoodTiles = {{{128, 256, 2, 4,
                                                                 {128, 64, 2, 2, 64, 3},
                                                                 {64, 64, 2, 2, 64, 4},
                                                                 {64, 64, 2, 2, 32, 3},
+                                                                {192, 96, 4, 2, 64, 3},
+                                                                {64, 32, 2, 2, 32, 3},
+                                                                {32, 96, 2, 2, 32, 4},
+                                                                {32, 64, 1, 4, 32, 3},
                                                                 {32, 64, 1, 2, 64, 4},
                                                                 {32, 64, 1, 2, 16, 2},
                                                                 {32, 32, 1, 2, 16, 2}}};
 
 Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
-    const int64_t pack = std::min(g.align_a, g.align_b) < kChunkBytes && g.m * g.n * g.k > (int64_t{1} << 24) ? 1 : 0;
+    const bool may_pack = std::min(g.align_a, g.align_b) < kChunkBytes;
     DefaultChoice choice(space);
     for (const auto& t : kGoodTiles) {
         for (const int64_t split_k : {1, 2, 4, 8}) {
-            for (const int64_t stride : {0, 1024}) {
+            for (const auto& [stride, pack] : {std::pair<int64_t, int64_t>{0, 0}, {1024, 0}, {0, 1}}) {
+                if (pack != 0 && !may_pack) continue;
                 const Shape s = {.block_m = t[0],
                                  .block_n = t[1],
                                  .block_k = t[4],
@@ -210,6 +231,25 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
         }
     }
     return choice.choose();
+}
+
+// The parts of K and the panels that are predicted fastest.
+Relaunched relaunched(Shape s, const Gemm& g, const Device& device) {
+    Shape best = s;
+    double best_us = std::numeric_limits<double>::infinity();
+    const int64_t own_stride = s.swizzle_stride;
+    for (const int64_t split_k : kParts) {
+        s.split_k = split_k;
+        if (!parts_have_four_tiles(g, s) || !parts_are_not_empty(g, s) || !parts_fill_idle_sms(g, s, device.identity.sm_count))
+            continue;
+        for (const int64_t stride : {own_stride, int64_t{0}}) {
+            s.swizzle_stride = stride;
+            if (!order_of(s).is_proper(g)) continue;
+            const double us = mma::predict_us(g, s, device);
+            if (us < best_us) best = s, best_us = us;
+        }
+    }
+    return {{{"split_k", best.split_k}, {"swizzle_stride", best.swizzle_stride}}, best_us};
 }
 
 // ---- the launch ----
@@ -298,6 +338,9 @@ class Mma final : public StructuredFamily {
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) { return mma::predict_us(g, shape_of(config), device); };
+    }
+    Relauncher relauncher(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) { return relaunched(shape_of(config), g, device); };
     }
 
   protected:

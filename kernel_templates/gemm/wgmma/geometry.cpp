@@ -89,15 +89,20 @@ struct Constants {
     double multiply, overhead;           // of a K step: over what the tensor cores' peak says, and beside it
     double l2_bytes, l2_bytes_of_all;    // a clock, of one SM and of all
     double latency;                      // of a stage of the ring
+    double of_two, of_three;             // latencies that a step of a ring of so few stages waits beside its work
+    double ask;                          // of a line that many blocks load in the same step
     std::array<double, 4> straddling;    // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
                                          // M-side operand along K and along M, of the N-side operand
+    double narrow_both;                  // products of operands that both lie along C's sides, in boxes below a line, over others
     double narrow;                       // an N-side operand stored along N, in boxes of a quarter line: over whole lines
     double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
     double unaligned_store;              // an element of a thread that is stored alone
     double late_span, direct_read;       // of C, that beta multiplies
     double combine, combine_area;        // parts of a tile that meet
+    double combine_part;                 // an element of each part but the first, which the last block to come adds
     double clock, memory;                // shares of the maximum
     double memory_us, output;            // before memory delivers; a byte of C in bytes of operands
+    double shared_sectors;               // a byte of C in a sector that two tiles write
     double overlap;                      // exponent of the norm that adds computing and memory: 1 hides nothing
     double reduce_us, reduced_bytes;     // of the second kernel, a microsecond
     double ragged;                       // of the larger operand that is read again where a last tile has no rows
@@ -106,13 +111,17 @@ struct Constants {
     double launch_in_turn_us;         // without programmatic dependent launch
 };
 // Fitted to 3,150 trials of 890 problems, of which 700 were drawn at random, in a stream on an H200: the deviation of a trial
-// from the prediction is 9 % (docs/results/2026-11-23-h200/serve.md).
+// from the prediction is 11 % over 3,720 since (docs/results/2026-11-23-h200/serve.md).
 constexpr Constants kOfHalf = {.multiply = 1.824,
                                .overhead = 54.0,
                                .l2_bytes = 102.0,
                                .l2_bytes_of_all = 6264.0,
                                .latency = 2020.0,
+                               .of_two = 1.2,
+                               .of_three = 0.08,
+                               .ask = 0.3,
                                .straddling = {1.036, 1.196, 0.961, 0.882},
+                               .narrow_both = 1.7,
                                .narrow = 0.66,
                                .tile = 1297.0,
                                .direct_area = 4.31,
@@ -120,12 +129,14 @@ constexpr Constants kOfHalf = {.multiply = 1.824,
                                .unaligned_store = 84.0,
                                .late_span = 1168.0,
                                .direct_read = 137.0,
-                               .combine = 12070.0,
-                               .combine_area = 2.84,
+                               .combine = 9860.0,
+                               .combine_area = 5.65,
+                               .combine_part = 0.12,
                                .clock = 1.39,
                                .memory = 1.141,
                                .memory_us = 0.767,
                                .output = 1.697,
+                               .shared_sectors = 4.0,
                                .overlap = 1.5,
                                .reduce_us = 1.434,
                                .reduced_bytes = 5.42e6,
@@ -140,7 +151,11 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .l2_bytes = 149.0,
                                 .l2_bytes_of_all = 9190.0,
                                 .latency = 2190.0,
+                                .of_two = 0.0,
+                                .of_three = 0.0,
+                                .ask = 0.0,
                                 .straddling = {},
+                                .narrow_both = 1.0,
                                 .narrow = 0.0,
                                 .tile = 1780.0,
                                 .direct_area = 2.3,
@@ -150,10 +165,12 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .direct_read = 120.0,
                                 .combine = 5240.0,
                                 .combine_area = 2.6,
+                                .combine_part = 0.0,
                                 .clock = 0.86,
                                 .memory = 0.93,
                                 .memory_us = 0.0,
                                 .output = 1.0,
+                                .shared_sectors = 0.0,
                                 .overlap = 6.0,
                                 .reduce_us = 1.35,
                                 .reduced_bytes = 4.2e6,
@@ -187,7 +204,9 @@ double operand_bytes(const Gemm& g, const Shape& s) {
 double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
     const Constants& c = constants(s);
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
-    const double multiply = c.multiply * mac / (4096.0 / static_cast<double>(s.in_bytes));
+    // 16264x14568x3248 `tn` reaches 350 TFLOP/s in such boxes, 650 in whole lines.
+    const double narrow = s.tma_swizzle < 128 && g.trans_a && !g.trans_b ? c.narrow_both : 1.0;
+    const double multiply = narrow * c.multiply * mac / (4096.0 / static_cast<double>(s.in_bytes));
     const double bands_in_tile = static_cast<double>(s.block_m) / 64.0;
     const double shared =
         bands_in_tile * (static_cast<double>(s.step_bytes()) / 32.0) * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
@@ -202,7 +221,12 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
     const double exposed = s.product_sets == 1 ? additions * alone : 0.0;
     const double latency = c.latency + (s.sharing_blocks() > 1 ? 250.0 : 0.0);
     const double overhead = c.overhead + (s.tma_swizzle == 32 ? 17.0 : 0.0);  // twice the loads
-    return std::max(std::max({multiply, shared, l2, additions}) + overhead + exposed,
+    const double shallow = latency * (s.stages == 2 ? c.of_two : s.stages == 3 ? c.of_three : 0.0);
+    const double asks =
+        gemm::asks_of_a_line(g, s.swap_ab != 0, static_cast<double>(grid.count_m), static_cast<double>(grid.count_n));
+    const double same = c.ask * std::min(asks, 8.0 * static_cast<double>(grid.clusters));
+    return shallow + same +
+           std::max(std::max({multiply, shared, l2, additions}) + overhead + exposed,
                     latency / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 
@@ -231,9 +255,11 @@ double tile_clocks(const Gemm& g, const Shape& s) {
     return c.tile + alone + static_cast<double>(s.block_m * s.block_n) / area_per_clock;
 }
 // Clocks to leave a part in the workspace and to add the parts, or, for a second kernel, to leave it alone.
-double combine_clocks(const Shape& s) {
+double combine_clocks(const Shape& s, int64_t parts) {
     const auto area = static_cast<double>(s.block_m * s.block_n);
-    return s.reduce_kernel != 0 ? 600.0 + area / 16.0 : constants(s).combine + area / constants(s).combine_area;
+    if (s.reduce_kernel != 0) return 600.0 + area / 16.0;
+    const Constants& c = constants(s);
+    return c.combine + area / c.combine_area + c.combine_part * area * static_cast<double>(parts - 1);
 }
 
 // The second kernel, if there is one: until its turn is known to have come, and what is written and read of the parts.
@@ -253,10 +279,10 @@ double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
         const double share = static_cast<double>(s.block_m * s.block_n) / static_cast<double>(s.cluster_k);
         return std::ceil(steps / static_cast<double>(s.cluster_k)) * step + end + 600.0 + share / 8.0;
     }
-    if (grid.parts == 0) return tiles * steps / clusters * step + (tiles / clusters + 1.0) * end + 1.9 * combine_clocks(s);
+    if (grid.parts == 0) return tiles * steps / clusters * step + (tiles / clusters + 1.0) * end + 1.9 * combine_clocks(s, 2);
     const double rounds = std::ceil(tiles * static_cast<double>(grid.parts) / clusters);
     const double run = std::ceil(steps / static_cast<double>(grid.parts)) * step;
-    const double ends = end + (grid.parts > 1 ? combine_clocks(s) : 0.0);
+    const double ends = end + (grid.parts > 1 ? combine_clocks(s, grid.parts) : 0.0);
     // Ping-pong hides all but the last end of a tile under the other group's multiplications.
     if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, ends / 2.0) + ends;
     return rounds * (run + ends);
@@ -276,7 +302,8 @@ double streamed_again(const Gemm& g, const Shape& s, const Grid& grid, const Dev
 
 double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
     const Constants& c = constants(s);
-    const double of_c = c.output * static_cast<double>(g.m * g.n * s.out_bytes * (g.reads_c ? 2 : 1) * g.batch);
+    const double shared = c.shared_sectors * gemm::shared_sectors(g, s.swap_ab != 0 ? s.block_m : s.block_n);
+    const double of_c = (c.output * (g.reads_c ? 2.0 : 1.0) + shared) * static_cast<double>(g.m * g.n * s.out_bytes * g.batch);
     const double once = static_cast<double>((g.m * g.k + g.k * g.n) * s.in_bytes * g.batch) + of_c;
     const auto partial = grid.parts > 1 ? static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes) : 0.0;
     // Operands larger than the L2 are read again for each band of tiles that does not fit.

@@ -17,7 +17,7 @@ double wmma_share(int cc) {
 }
 
 double copy_penalty(int access_bytes) {
-    return access_bytes == 16 ? 1.0 : access_bytes == 8 ? 2.0 : access_bytes == 4 ? 3.4 : 8.8;
+    return access_bytes == 16 ? 1.0 : access_bytes == 8 ? 3.1 : access_bytes == 4 ? 2.8 : 8.0;
 }
 
 // Cycles of one SM for a block's k16 step when nothing waits: tensor cores, shared memory, L2.
@@ -37,12 +37,21 @@ double step_cycles(const Gemm& g, const Shape& s, const Device& device) {
 
 // Cycles from one tile along K to the next. Loads of `resident` blocks hide each other's latency.
 double tile_cycles(const Gemm& g, const Shape& s, const Device& device, double resident) {
+    const double running = std::min(static_cast<double>(tiles(g, s)), device.identity.sm_count * resident);
+    const double same = 0.3 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
     const double warps = resident * static_cast<double>(s.warps());
     const double busy = step_cycles(g, s, device) * static_cast<double>(s.block_k) / 16.0 * (warps < 4 ? 4.0 / warps : 1.0);
     const double meeting = 220.0 / std::sqrt(resident);
-    const double latency = 665.0 / resident;
-    if (s.stages == 1) return busy + 2 * meeting + latency;
-    return std::max(busy + meeting, latency / static_cast<double>(s.stages - 1)) + (s.stages == 2 ? 0.3 * latency : 0.0);
+    const double latency = 596.0 / resident;
+    // cp.async takes no less than four bytes: threads wait for each element of rows that are aligned less.
+    const auto elements = [&](int align, int64_t rows) { return s.cp_async != 0 && align < 4 ? rows * s.block_k : 0; };
+    const double alone =
+        40.0 *
+        static_cast<double>(elements(g.align_a, std::min(s.block_m, g.m)) + elements(g.align_b, std::min(s.block_n, g.n))) /
+        static_cast<double>(32 * s.warps());
+    if (s.stages == 1) return same + busy + 2 * meeting + latency;
+    return same + alone + std::max(busy + meeting, latency / static_cast<double>(s.stages - 1)) +
+           (s.stages == 2 ? 0.3 * latency : 0.0);
 }
 
 }  // namespace
@@ -54,10 +63,10 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     const double rounds = std::ceil(blocks / sms);
     const double resident = std::min(static_cast<double>(blocks_per_sm(g, s, device.limits)), rounds);
     const double loop = tile_cycles(g, s, device, resident) * static_cast<double>(ceil_div(std::max<int64_t>(1, g.k), s.block_k));
-    // C leaves element by element where it is not aligned, and is read one after the other where beta multiplies it (110 trials
-    // of 70 problems, most of them drawn at random, in a stream on an H200; the deviation is 18 %).
-    const double of_c = (g.reads_c ? 5.6 : 1.0) * (g.align_c < gemm::kChunkBytes ? 2.3 : 1.0);
-    const double ends = 823.0 + of_c * static_cast<double>(s.block_m * s.block_n) / 4.64;
+    // C leaves element by element where it is not aligned, and is read one after the other where beta multiplies it (120 trials
+    // of 80 problems, most of them drawn at random, in a stream on an H200; the deviation is 17 %).
+    const double of_c = (g.reads_c ? 5.6 : 1.0) * (g.align_c < gemm::kChunkBytes ? 2.06 : 1.0);
+    const double ends = 373.0 + of_c * static_cast<double>(s.block_m * s.block_n) / 4.64;
     const double compute_us = (rounds * loop + ends * (resident > 1 ? 1.0 + 0.57 * (rounds - 1) : rounds)) / cycles_per_us;
 
     const double operands = static_cast<double>((g.m + g.n) * g.k * g.batch) * kElementBytes;
@@ -68,9 +77,8 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     // What the model thinks as good as the plain choice differs by chance; that it ranks behind leaves room for other tiles.
     const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.02 : 1.0;
     const double shape = s.wmma_m != 16 ? 1.01 : 1.0;
-    const double unaligned =
-        std::min(g.align_a, g.align_b) < gemm::kChunkBytes ? 1.27 : 1.0;  // elements that are copied one by one
-    return 1.58 + panel * shape * unaligned * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6);
+    const double unaligned = std::min(g.align_a, g.align_b) < gemm::kChunkBytes ? 1.37 : 1.0;
+    return 1.86 + panel * shape * unaligned * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6);
 }
 
 }  // namespace autotune::wmma

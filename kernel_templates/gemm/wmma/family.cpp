@@ -172,13 +172,17 @@ std::vector<NamedConfig> named_configs() {
 }
 
 // Tiles worth trying first, large to small: {block_m, block_n, warps_m, warps_n, block_k, stages}.
-constexpr std::array<std::array<int64_t, 6>, 7> kGoodTiles = {{{128, 256, 2, 4, 32, 3},
-                                                               {128, 128, 2, 2, 32, 4},
-                                                               {128, 128, 4, 2, 32, 3},
-                                                               {64, 64, 2, 2, 64, 3},
-                                                               {64, 64, 2, 2, 32, 2},
-                                                               {32, 32, 1, 1, 32, 2},
-                                                               {16, 16, 1, 1, 16, 1}}};
+constexpr std::array<std::array<int64_t, 6>, 11> kGoodTiles = {{{128, 256, 2, 4, 32, 3},
+                                                                {128, 128, 2, 2, 32, 4},
+                                                                {128, 128, 4, 2, 32, 3},
+                                                                {64, 64, 2, 2, 64, 3},
+                                                                {64, 64, 2, 2, 32, 2},
+                                                                {64, 32, 2, 2, 32, 4},
+                                                                {32, 32, 2, 2, 64, 3},
+                                                                {16, 64, 1, 4, 64, 3},
+                                                                {16, 32, 1, 2, 64, 3},
+                                                                {32, 32, 1, 1, 32, 2},
+                                                                {16, 16, 1, 1, 16, 1}}};
 
 Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
     DefaultChoice choice(space);
