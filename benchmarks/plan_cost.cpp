@@ -20,6 +20,7 @@ struct Options {
     int n = 4096, k = 4096;  // of the weight
     const char* database = "";
     const char* shipped = nullptr;
+    const char* cache = "";  // of cubins: the second handle compiles nothing again
     autotune_beta beta = AUTOTUNE_BETA_ANY;
 };
 
@@ -41,6 +42,8 @@ Options parse(int argc, char** argv) {
             options.database = value;
         } else if (std::strcmp(argv[i], "--shipped") == 0) {
             options.shipped = value;
+        } else if (std::strcmp(argv[i], "--cache") == 0) {
+            options.cache = value;
         } else if (std::strcmp(argv[i], "--beta") == 0 && std::strcmp(value, "zero") == 0) {
             options.beta = AUTOTUNE_BETA_ZERO;
         } else if (std::strcmp(argv[i], "--weight") != 0 || std::sscanf(value, "%dx%d", &options.n, &options.k) != 2) {
@@ -49,7 +52,8 @@ Options parse(int argc, char** argv) {
     }
     if (argc % 2 == 0 || options.shapes < 1 || options.n < 1 || options.k < 1)
         throw Error(ErrorCode::usage,
-                    "usage: plan_cost [--shapes N] [--weight NxK] [--beta zero] [--database FILE] [--shipped FOLDER]");
+                    "usage: plan_cost [--shapes N] [--weight NxK] [--beta zero] [--database FILE] [--shipped FOLDER] "
+                    "[--cache FOLDER]");
     return options;
 }
 
@@ -112,7 +116,7 @@ Handle open(const Options& options, autotune_on_miss on_miss, Compiles& compiles
     autotune::Options settings;
     settings.database = options.database;
     settings.shipped = options.shipped;
-    settings.cache_folder = "";
+    settings.cache_folder = options.cache;
     settings.on_miss = on_miss;
     settings.log = &Compiles::hear;
     settings.log_user = &compiles;

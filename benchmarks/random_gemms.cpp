@@ -34,6 +34,7 @@
 #include "tuner/fixture/problem_fixture.h"
 #include "tuner/measure/meter.h"
 #include "tuner/measure/rival_runner.h"
+#include "tuner/session/candidates.h"
 
 namespace autotune::random_gemms {
 namespace {
@@ -52,8 +53,10 @@ struct Options {
     std::string instances;    // JSON lines {"family", "config"}: timed too, with launch parameters of their families' choice
     bool any_launch = false;  // and with some others
     std::size_t offers = 0;   // kernels of the ranking of the portfolio and the defaults that are timed too
+    std::size_t search = 0;   // kernels that a tune would try first, of the whole spaces, that are timed too
     int samples = 5;          // of a turn
     std::string trains;       // "zero" or "any" beta alone, each layout has one type, a third of the problems is not aligned
+    std::string shapes;       // problems in words, a line each, as `autotune sweep --shapes` reads them; empty: drawn
     int n = 0, k = 0;         // of the one weight of all problems, stored along K, in bf16; 0: drawn
     bool has_vendor = true;   // cuBLAS is timed
     std::string database;     // trials are recorded there
@@ -72,6 +75,8 @@ Options parse(int count, char** words) {
         {"--instances", [&](const char* word) { options.instances = word; }},
         {"--any-launch", [&](const char* word) { options.any_launch = std::strcmp(word, "1") == 0; }},
         {"--offers", [&](const char* word) { options.offers = std::strtoull(word, nullptr, 10); }},
+        {"--search", [&](const char* word) { options.search = std::strtoull(word, nullptr, 10); }},
+        {"--shapes", [&](const char* word) { options.shapes = word; }},
         {"--samples", [&](const char* word) { options.samples = std::atoi(word); }},
         {"--cache", [&](const char* word) { options.cache = word; }},
         {"--trains", [&](const char* word) { options.trains = word; }},
@@ -109,6 +114,17 @@ class Draw {
     Draw(const Catalogue& catalogue, const Options& options)
         : catalogue_(catalogue), trains_(options.trains), n_(options.n), k_(options.k), random_(options.seed) {}
 
+    // "96x192x3728 op=hgemm layout=tn beta=zero"
+    Drawn read(const std::string& line) const {
+        std::istringstream words(line);
+        int m = 0, n = 0, k = 0;
+        char x = 0;
+        words >> m >> x >> n >> x >> k;
+        std::map<std::string, std::string> options = {{"op", "hgemm"}, {"layout", "nn"}, {"beta", "zero"}};
+        for (std::string word; words >> word;) options[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+        const std::string& layout = options["layout"];
+        return drawn(m, n, k, {layout[0] == 't', layout[1] == 't', options["op"] == "bgemm", options["beta"] == "zero"}, false);
+    }
     Drawn next() {
         if (n_ > 0) return drawn(extent(1, 8192, false), n_, k_, {false, true, true, trains_ != "any"}, true);
         const bool trains = !trains_.empty();
@@ -284,7 +300,10 @@ void Bench::plan_all() {
     settings.shipped = options_.shipped.c_str();
     const Handle handle(settings);
     Draw draw(catalogue_, options_);
-    for (int i = 0; i < options_.problems; ++i) items_.push_back({draw.next(), {}, "", 0, {}});
+    std::ifstream shapes(options_.shapes);
+    if (!options_.shapes.empty() && !shapes) throw Error(ErrorCode::usage, "cannot read " + options_.shapes);
+    for (std::string line; std::getline(shapes, line);) items_.push_back({draw.read(line), {}, "", 0, {}});
+    for (int i = 0; i < options_.problems && options_.shapes.empty(); ++i) items_.push_back({draw.next(), {}, "", 0, {}});
     const double begun = seconds();
     on_threads(items_.size(), [&](std::size_t i) {
         Item& item = items_[i];
@@ -354,9 +373,7 @@ std::vector<Candidate> Bench::ranked_offers(const Problem& problem, std::mt19937
     std::vector<Candidate> offers;
     if (const db::Portfolio* known = db::portfolio_for(portfolios_, problem.class_key(), gpu_.device.arch()))
         offers = known->candidates;
-    for (const Family* family : catalogue_.families_of(problem.op))
-        if (!family->refuses(problem, gpu_.device))
-            offers.push_back({std::string(family->name()), family->default_config(problem, gpu_.device)});
+    for (Candidate& each : family_defaults(catalogue_, problem, gpu_.device).candidates) offers.push_back(std::move(each));
     std::vector<OfferRanking::Ranked> ranked = OfferRanking(catalogue_, problem, gpu_.device).best(offers, offers.size());
     const auto is_far = [&](const OfferRanking::Ranked& each) { return each.predicted_us > 3 * ranked.front().predicted_us; };
     ranked.erase(std::find_if(ranked.begin(), ranked.end(), is_far), ranked.end());
@@ -418,6 +435,19 @@ void Bench::add_contestants() {
         }
         if (options_.offers > 0)
             for (const Candidate& each : ranked_offers(problem, random)) add(each.family, each.config);
+        if (options_.search > 0) {
+            tuner::Candidates candidates(catalogue_, problem, gpu_.device, {});
+            candidates.predict_all();
+            std::vector<std::size_t> first = candidates.all_seeds({});
+            const auto us = [&](std::size_t point) { return candidates.predict_us(point).value_or(0); };
+            double best_us = std::numeric_limits<double>::infinity();
+            for (const std::size_t point : first) best_us = std::min(best_us, us(point));
+            std::erase_if(first, [&](std::size_t point) { return us(point) > 2.5 * best_us; });
+            for (std::size_t j = 0; j < std::min(first.size(), options_.search); ++j) {
+                const Candidate each = candidates.at(first[j]);
+                add(each.family, each.config);
+            }
+        }
         for (Contestant& contestant : item.contestants) {
             const Family& family = *catalogue_.find_family(contestant.candidate.family);
             contestant.predicted_us = family.predict_us(problem, contestant.candidate.config, gpu_.device);
