@@ -43,7 +43,7 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     std::vector<Tile> tiles;
     if (g.acc_f16) tiles.assign(kHalfSumTiles.begin(), kHalfSumTiles.end());
     tiles.insert(tiles.end(), kTiles.begin(), kTiles.end());
-    return {g, device, tiles, {{"warp_descriptors", 0}}};
+    return {g, device, tiles, {{"l2_hints", 0}}};
 }
 
 class Wgmma final : public StructuredFamily {
@@ -80,18 +80,19 @@ class Wgmma final : public StructuredFamily {
     std::vector<Parameter> parameters() const override {
         std::vector<Parameter> all = wgmma::parameters({32, 64, 128}, {32, 64, 128});
         all.push_back(
-            {"warp_descriptors",
-             {0, 1},
+            {"l2_hints",
+             {0, 1, 2, 3},
              ParameterKind::compile,
-             "1: operands' addresses are computed once a warp, which takes half the instructions of several math groups"});
+             "L2 drops first 1: C; 3: and the operand along a strip of tiles; 2: C, and it keeps longest what a strip shares"});
         return all;
     }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
-        const Gemm g(problem);
-        std::vector<Constraint> all = wgmma::rules(g, device);
-        all.push_back({"one math group computes addresses once a warp anyway",
-                       {"math_groups", "warp_descriptors"},
-                       gemm::rules_on<Shape>(g)([](const Shape& s) { return s.warp_descriptors == 0 || s.math_groups > 1; })});
+        std::vector<Constraint> all = wgmma::rules(Gemm(problem), device);
+        all.push_back({"L2 hints are for TMA's stores and for strips, which Hilbert's curve has not",
+                       {"tma_store", "raster", "l2_hints"},
+                       gemm::rules_on<Shape>(Gemm(problem))([](const Shape& s) {
+                           return s.l2_hints == 0 || (s.tma_store == 1 && (s.l2_hints == 1 || s.raster != 2));
+                       })});
         return all;
     }
     Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {

@@ -19,10 +19,10 @@ struct Shape {
     std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, store_buffers,
         tma_swizzle, reduce_kernel, swap_ab;
     std::int64_t stages, group, raster, split_k, evict_first, pdl, prefetch_steps, prefetch_all;
-    std::int64_t persistent;        // 0: a block ends with its tile
-    std::int64_t product_sets;      // of registers for products that are to be promoted
-    std::int64_t stagger;           // 1: two math groups promote in turns
-    std::int64_t warp_descriptors;  // 1: operands' addresses are computed once a warp
+    std::int64_t persistent;    // 0: a block ends with its tile
+    std::int64_t product_sets;  // of registers for products that are to be promoted
+    std::int64_t stagger;       // 1: two math groups promote in turns
+    std::int64_t l2_hints;      // L2 drops C first (from 1 on), keeps a strip's operand (2), drops the other first (3)
     // The problem's, not the config's: bytes of an element of the operands, of C and of the accumulators, whether products of 128
     // k are added outside of the tensor cores, whether columns or blocks have scales of their own, and columns a bias.
     std::int64_t in_bytes, out_bytes, sum_bytes;

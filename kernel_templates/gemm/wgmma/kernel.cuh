@@ -26,7 +26,7 @@ constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
 constexpr int math_groups = ${math_groups};
 constexpr int pingpong = ${pingpong};
-constexpr int warp_descriptors = ${warp_descriptors};  // 1: operands' addresses are computed once a warp, in uniform registers
+constexpr int l2_hints = ${l2_hints};  // L2 drops C first (from 1 on) and keeps what a strip of tiles shares (2), or drops what it passes first (3)
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
@@ -66,6 +66,7 @@ namespace {
 constexpr int spans = block_n / span_c;
 constexpr int spans_each = spans < cluster_k ? 1 : spans / cluster_k;  // that a block stores
 constexpr bool loads_c = reads_c && tma_store;  // by TMA
+constexpr u64 policy_evict_last = 0x14F0000000000000ull;
 constexpr u32 c_barrier_bytes = loads_c ? math_groups * store_buffers * 8 : 0;
 
 // The multiplications of one stage, issued and committed as one group.
@@ -82,27 +83,6 @@ __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int 
             const u32 x = x_mn_major ? tile_x + row / span_x * (block_k * span_x * 2) + kk * 16 * span_x * 2
                                      : tile_x + slab * (block_m * span_x * 2) + row * span_x * 2 + in_slab;
             const u64 desc_x = matrix_descriptor(x, x_mn_major ? block_k * span_x * 2 : 16, 8 * span_x * 2, span_x * 2);
-            Wgmma<block_n, In, Acc, x_mn_major, 1 - y_k_major>::run(acc[band], desc_x, desc_y, fresh && kk == 0 ? 0 : 1);
-        }
-    }
-    wgmma_commit();
-}
-
-// The same with descriptors by addition to two low words. REQUIRES: arguments that the compiler knows to be the same in a warp.
-__device__ __forceinline__ void multiply_from(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
-    const u64 high_x = matrix_descriptor(0, 0, 8 * span_x * 2, span_x * 2), high_y = matrix_descriptor(0, 0, 8 * span_y * 2, span_y * 2);
-    constexpr u32 rows_x = x_mn_major ? 64 / span_x * (block_k * span_x * 2) : 64 * span_x * 2;  // of a band
-    const u32 low_x = (tile_x + row0 / 64 * rows_x) >> 4 | (x_mn_major ? block_k * span_x * 2 : 16) >> 4 << 16;
-    const u32 low_y = tile_y >> 4 | (y_k_major ? 16 : block_k * span_y * 2) >> 4 << 16;
-    wgmma_fence();
-#pragma unroll
-    for (int kk = 0; kk < block_k / 16; ++kk) {
-        const int slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // of a K-major tile
-        const u32 past_y = y_k_major ? slab * (block_n * span_y * 2) + in_slab : kk * 16 * span_y * 2;
-        const u32 past_x = x_mn_major ? kk * 16 * span_x * 2 : slab * (block_m * span_x * 2) + in_slab;
-#pragma unroll
-        for (int band = 0; band < bands; ++band) {
-            const u64 desc_x = high_x | (low_x + ((past_x + band * rows_x) >> 4)), desc_y = high_y | (low_y + (past_y >> 4));
             Wgmma<block_n, In, Acc, x_mn_major, 1 - y_k_major>::run(acc[band], desc_x, desc_y, fresh && kk == 0 ? 0 : 1);
         }
     }
@@ -213,6 +193,13 @@ __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const T
     }
 }
 
+// A TMA store of what L2 drops first.
+__device__ __forceinline__ void store_box_for_good(const TensorMap* map, u32 source, int x, int y, int z) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%2, %3, %4}], [%1], %5;" ::"l"(map), "r"(source),
+                 "r"(x), "r"(y), "r"(z), "l"(policy_evict_first)
+                 : "memory");
+}
+
 // Accumulators -> staging buffer -> TMA store, span by span; the stores run under the next tile's multiplications. A buffer has a row of
 // span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band after band.
 template <bool adds_c>
@@ -268,7 +255,12 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
         fence_async_proxy();
         named_barrier(1 + group, 128);
         if (thread == 0) {
-            for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) { store_box(out.map, buffer + offset, x, y, tile.batch); });
+            for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) {
+                if constexpr (l2_hints > 0)
+                    store_box_for_good(out.map, buffer + offset, x, y, tile.batch);
+                else
+                    store_box(out.map, buffer + offset, x, y, tile.batch);
+            });
             store_commit();
         }
     }
@@ -284,8 +276,7 @@ struct Areas {
 
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32;
-    const int first_row = pingpong || math_groups == 1 ? 0 : group * group_rows;
-    const int row0 = warp_descriptors ? __shfl_sync(0xffffffffu, first_row, 0) : first_row;
+    const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
     const bool notifies = shares_with(lane, rank);
     Sums acc;
     Schedule schedule(s, rank);
@@ -316,12 +307,9 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
         }
         for (int step = 0; step < work.steps; ++step) {
-            const int stage = warp_descriptors ? __shfl_sync(0xffffffffu, at.stage, 0) : warp_uniform(at.stage);
+            const int stage = warp_uniform(at.stage);
             barrier_wait(ring.full + at.stage * 8, at.parity);
-            if constexpr (warp_descriptors)
-                multiply_from(acc, ring.x(stage), ring.y(stage), row0, step == 0);
-            else
-                multiply(acc, ring.x(stage), ring.y(stage), row0, step == 0);
+            multiply(acc, ring.x(stage), ring.y(stage), row0, step == 0);
             if (step > 0) {
                 wgmma_wait<1>();
                 release(ring, previous, lane, notifies);
@@ -395,8 +383,11 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         __syncwarp();
         give_to_math_groups();
         if (threadIdx.x == 0) {
-            const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
-            const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
+            // Strips of tiles lie along N, or with raster 1 along M: all of their tiles share rows of X, or of Y.
+            constexpr u64 kept = l2_hints == 2 ? policy_evict_last : policy_normal;
+            constexpr u64 passed = l2_hints == 3 ? policy_evict_first : policy_normal;
+            const Operand x{&map_x, l2_hints > 1 ? raster == 1 ? passed : kept : evict_first == 1 ? policy_evict_first : policy_normal};
+            const Operand y{&map_y, l2_hints > 1 ? raster == 1 ? kept : passed : evict_first == 2 ? policy_evict_first : policy_normal};
             produce(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
         }
     } else {
