@@ -3,8 +3,9 @@
 #include <array>
 #include <bit>
 #include <limits>
-#include <map>
+#include <list>
 #include <set>
+#include <span>
 
 #include "kernel_templates/legality.h"
 #include "kernel_templates/offers.h"
@@ -28,10 +29,9 @@ constexpr std::size_t kLeastTrials = 8;      // of a problem whose best is belie
 // kernel for few rows may be the best. Twelve instances serve what is not above the last.
 constexpr std::array<std::int64_t, 12> kPivots = {1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 // Several pivots have one best instance. The others are chosen for extents between, whose waves of tiles ask for another, and
-// just above a power of two: as predicted for 480 problems, the set then loses 0.03 % against all offers instead of 1.1 %, and
-// 6 % at most instead of 36 %.
-constexpr std::array<std::int64_t, 21> kBetween = {768,  1536, 3072, 6144, 384, 192, 96,   48,   640, 1280, 2560,
-                                                   5120, 896,  1792, 288,  144, 576, 1152, 2304, 72,  24};
+// just above a power of two.
+constexpr std::array<std::int64_t, 26> kBetween = {24,  48,  72,  80,   96,   112,  144,  192,  224,  288,  384,  448,  576,
+                                                   640, 768, 896, 1152, 1280, 1536, 1792, 2304, 2560, 3072, 3584, 5120, 6144};
 constexpr std::size_t kDefaultsEvery = 3;  // pivots whose defaults are offered beside a portfolio of the problem's class
 
 // The next number of four binary digits and zeros: 129 becomes 144.
@@ -84,11 +84,36 @@ RankedDefaults ranked_defaults(const Catalogue& catalogue, const Problem& proble
     return all;
 }
 
-// A larger first extent than all has only itself, rounded up.
+// Larger first extents than all have those of their own doubling, in eighths.
 std::vector<std::int64_t> pivots_of(std::int64_t first_extent) {
     if (first_extent <= kPivots.back()) return {kPivots.begin(), kPivots.end()};
-    return {static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(first_extent)))};
+    const auto most = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(first_extent)));
+    std::vector<std::int64_t> pivots;
+    for (std::int64_t eighth = 9; eighth <= 16; ++eighth) pivots.push_back(most / 16 * eighth);
+    return pivots;
 }
+
+// A first extent for which a set is to serve nearly as well as the best of all offers.
+struct Pivot {
+    Pivot(const Catalogue& catalogue, Problem of, const Device& device)
+        : problem(std::move(of)), ranking(catalogue, problem, device) {}
+    // What the set takes over the best offer; infinity where it has no kernel.
+    double loss() const {
+        return !is_served ? std::numeric_limits<double>::infinity() : us > best.predicted_us ? us / best.predicted_us : 1.0;
+    }
+    void is_served_by(const Candidate& candidate) {
+        for (const OfferRanking::Ranked& each : ranking.best(std::span(&candidate, 1), 1)) {
+            us = is_served ? std::min(us, each.predicted_us) : each.predicted_us;
+            is_served = true;
+        }
+    }
+
+    Problem problem;
+    OfferRanking ranking;
+    OfferRanking::Ranked best;
+    bool is_served = false;
+    double us = 0;  // of the set
+};
 
 }  // namespace
 
@@ -155,22 +180,36 @@ std::vector<Found> Winners::portfolio_offers(const Problem& problem, const Devic
     return offers;
 }
 
-// The best offer for each pivot, of as many instances as there are first pivots. An instance stands there again where its launch
-// parameters for one pivot cannot be chosen anew for another: not every family does that.
+// As many instances as there are first pivots: one after the other the best of that pivot at which the set so far loses most. An
+// instance stands there again where its launch parameters for one pivot cannot be chosen anew for another: not every family does
+// that.
 std::vector<Found> Winners::make_serving_set(const Problem& problem, const Device& device, std::vector<Found> offers,
                                              const std::vector<std::int64_t>& pivots) const {
-    std::vector<Found> set;
-    std::map<std::string, std::vector<Found>> instances;
+    std::vector<const Candidate*> candidates;
+    for (const Found& each : offers) candidates.push_back(&each.candidate);
+    std::list<Pivot> all;
     for (const std::int64_t pivot : pivots) {
-        if (instances.size() == kPivots.size()) break;
-        const Problem at = with_first_extent(problem, pivot);
-        for (Found& best : rank(offers, at, device, 1)) {
-            std::vector<Found>& launches = instances[instance_key(catalogue_, at, device, best.candidate)];
-            const std::vector<Found> known = rank(launches, at, device, 1);
-            if (!known.empty() && known.front().candidate == best.candidate) continue;
-            launches.push_back(best);
-            set.push_back(std::move(best));
-        }
+        Pivot& at = all.emplace_back(catalogue_, with_first_extent(problem, pivot), device);
+        const std::vector<OfferRanking::Ranked> ranked = at.ranking.best(candidates, 1);
+        if (ranked.empty())
+            all.pop_back();
+        else
+            at.best = ranked.front();
+    }
+    std::vector<Found> set;
+    std::set<std::string> instances;
+    while (!all.empty()) {
+        const auto worst =
+            std::max_element(all.begin(), all.end(), [](const Pivot& a, const Pivot& b) { return a.loss() < b.loss(); });
+        if (worst->loss() <= 1.0) break;
+        const OfferRanking::Ranked best = worst->best;
+        const std::string instance = instance_key(catalogue_, worst->problem, device, best.candidate);
+        all.erase(worst);
+        if (instances.size() == kPivots.size() && !instances.contains(instance)) continue;
+        instances.insert(instance);
+        set.push_back(offers[best.offer]);
+        set.back().candidate = best.candidate;
+        for (Pivot& at : all) at.is_served_by(best.candidate);
     }
     return set;
 }
@@ -192,7 +231,7 @@ Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& d
     const double regret = offers.front().regret;
     const std::size_t every = regret >= 0 ? kDefaultsEvery : 1;
     std::vector<std::int64_t> chosen_for = pivots;
-    if (pivots.size() > 1) chosen_for.insert(chosen_for.end(), kBetween.begin(), kBetween.end());
+    if (pivots.back() == kPivots.back()) chosen_for.insert(chosen_for.end(), kBetween.begin(), kBetween.end());
     const std::vector<std::int64_t>& has_defaults = regret >= 0 ? pivots : chosen_for;
     for (std::size_t i = 0; i < has_defaults.size(); i += every) {
         for (Found& each : ranked_defaults(catalogue_, with_first_extent(problem, has_defaults[i]), device).candidates) {

@@ -436,7 +436,7 @@ TEST_F(PortfolioTest, OfAnotherClassServesSgemmAsItsDefaultsDo) {
     Log log(settings_);
     Winners winners(settings_, catalogue_, log);
     for (const char* weight : {"2112x3328", "4096x4096", "640x768"}) {
-        for (const int rows : {1, 5, 24, 50, 100, 192, 200, 330, 700, 1000, 1500, 3000, 6000, 8192}) {
+        for (const int rows : {1, 5, 24, 50, 100, 192, 200, 330, 700, 1000, 1500, 3000, 6000, 8192, 9000, 12300}) {
             const Problem wanted = catalogue_.problem({"sgemm", std::to_string(rows) + "x" + weight, {}});
             const auto predicted_us = [&](const std::vector<Found>& found) {
                 const Candidate& chosen = found.at(0).candidate;
