@@ -183,15 +183,13 @@ Problem GemmAsk::problem_of(autotune_beta beta, const std::array<unsigned, 3>& a
 
 std::vector<GeneralKernel> general_gemms() {
     std::vector<GeneralKernel> kernels;
-    for (const char* op : {"hgemm", "bgemm"}) {
-        for (const char* layout : {"nn", "nt"}) {
-            kernels.push_back({"gemm/mma", {op, "64x64x64", {{"layout", layout}, {"beta", "any"}}}});
+    for (const char* layout : {"nn", "nt", "tn", "tt"}) {
+        for (const char* op : {"hgemm", "bgemm"}) {
             kernels.push_back({"gemm/simt", {op, "64x64x64", {{"layout", layout}, {"beta", "any"}, {"align", "2"}}}});
+            if (layout[0] == 'n') kernels.push_back({"gemm/mma", {op, "64x64x64", {{"layout", layout}, {"beta", "any"}}}});
         }
-        kernels.push_back({"gemm/simt", {op, "64x64x64", {{"layout", "tn"}, {"beta", "any"}, {"align", "2"}}}});
-    }
-    for (const char* layout : {"nn", "nt"})
         kernels.push_back({"gemm/simt_f32", {"sgemm", "64x64x64", {{"layout", layout}, {"beta", "any"}, {"align", "4"}}}});
+    }
     return kernels;
 }
 

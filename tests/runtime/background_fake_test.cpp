@@ -57,7 +57,7 @@ TEST(BackgroundWork, TakesTheThreadsThatWereStarted) {
 TEST(OnMissBackground, IsMadeReadyBeforeTheFirstCall) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox)) {
-        EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 12);
+        EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 16);
         return;
     }
     Session session;
@@ -97,14 +97,29 @@ TEST(OnMissBackground, HasAGeneralKernelForUnalignedAddresses) {
     finish(handle);
 }
 
-// No general kernel is for both operands transposed with f32.
+TEST(OnMissBackground, HasAGeneralKernelForEveryLayout) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    for (const int layout : {0, 1, 2, 3}) {
+        autotune_gemm_problem problem = gemm(40 + 8 * layout, 64, 64);
+        problem.trans_a = layout / 2;
+        problem.trans_b = layout % 2;
+        const GemmData data(session.driver, problem);
+        EXPECT_EQ(status_of([&] { run_tuned(session, handle, problem, data); }), AUTOTUNE_OK) << layout;
+    }
+    finish(handle);
+}
+
+// No general kernel is for sums in f16.
 TEST(OnMissBackground, WithoutALegalKernelIsNotPlannedUntilItsOwnIsThere) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox)) return;
     Session session;
     const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
     autotune_gemm_problem problem = gemm(64, 64, 64);
-    problem.trans_a = problem.trans_b = 1;
+    problem.accumulator = AUTOTUNE_F16;
     const GemmData data(session.driver, problem);
     const auto run = [&] { return status_of([&] { run_tuned(session, handle, problem, data); }); };
     EXPECT_EQ(run(), AUTOTUNE_NOT_PLANNED);
