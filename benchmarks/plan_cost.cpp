@@ -21,6 +21,7 @@ struct Options {
     const char* database = "";
     const char* shipped = nullptr;
     const char* cache = "";  // of cubins: the second handle compiles nothing again
+    bool is_warm = false;    // all instances of the weight are loaded before
     autotune_beta beta = AUTOTUNE_BETA_ANY;
 };
 
@@ -44,6 +45,8 @@ Options parse(int argc, char** argv) {
             options.shipped = value;
         } else if (std::strcmp(argv[i], "--cache") == 0) {
             options.cache = value;
+        } else if (std::strcmp(argv[i], "--warm") == 0) {
+            options.is_warm = std::strcmp(value, "1") == 0;
         } else if (std::strcmp(argv[i], "--beta") == 0 && std::strcmp(value, "zero") == 0) {
             options.beta = AUTOTUNE_BETA_ZERO;
         } else if (std::strcmp(argv[i], "--weight") != 0 || std::sscanf(value, "%dx%d", &options.n, &options.k) != 2) {
@@ -53,7 +56,7 @@ Options parse(int argc, char** argv) {
     if (argc % 2 == 0 || options.shapes < 1 || options.n < 1 || options.k < 1)
         throw Error(ErrorCode::usage,
                     "usage: plan_cost [--shapes N] [--weight NxK] [--beta zero] [--database FILE] [--shipped FOLDER] "
-                    "[--cache FOLDER]");
+                    "[--cache FOLDER] [--warm 1]");
     return options;
 }
 
@@ -162,6 +165,7 @@ void run(const Options& options) {
     const gpu::Context context(driver, 0);
     Compiles compiles;
     const Handle handle = open(options, AUTOTUNE_ON_MISS_COMPILE, compiles);
+    if (options.is_warm) handle.warm(problem_of(options, 8192));
     std::vector<Cost> loaded, compiled, known;
     for (int i = 0; i < options.shapes; ++i) {
         const int before = compiles.count;

@@ -49,20 +49,21 @@ struct Options {
     std::uint64_t seed = 1;
     int problems = 200;
     int threads = 12;
-    double seconds = 1e9;     // no problem is begun after
-    std::string instances;    // JSON lines {"family", "config"}: timed too, with launch parameters of their families' choice
-    bool any_launch = false;  // and with some others
-    std::size_t offers = 0;   // kernels of the ranking of the portfolio and the defaults that are timed too
-    std::size_t search = 0;   // kernels that a tune would try first, of the whole spaces, that are timed too
-    int samples = 5;          // of a turn
-    std::string trains;       // "zero" or "any" beta alone, each layout has one type, a third of the problems is not aligned
-    std::string shapes;       // problems in words, a line each, as `autotune sweep --shapes` reads them; empty: drawn
-    int n = 0, k = 0;         // of the one weight of all problems, stored along K, in bf16; 0: drawn
-    bool has_vendor = true;   // cuBLAS is timed
-    std::string database;     // trials are recorded there
-    std::string shipped;      // what the library is given; empty: nothing
-    std::string cache;        // folder of the first plans' cubins: empty at the start, if they are to be first plans
-    std::string json;         // a line a problem
+    double seconds = 1e9;      // no problem is begun after
+    std::string instances;     // JSON lines {"family", "config"}: timed too, with launch parameters of their families' choice
+    bool any_launch = false;   // and with some others
+    std::size_t offers = 0;    // kernels of the ranking of the portfolio and the defaults that are timed too
+    std::size_t search = 0;    // kernels that a tune would try first, of the whole spaces, that are timed too
+    std::size_t searched = 0;  // problems for which they are: the last ones; 0: all
+    int samples = 5;           // of a turn
+    std::string trains;        // "zero" or "any" beta alone, each layout has one type, a third of the problems is not aligned
+    std::string shapes;        // problems in words, a line each, as `autotune sweep --shapes` reads them; empty: drawn
+    int n = 0, k = 0;          // of the one weight of all problems, stored along K, in bf16; 0: drawn
+    bool has_vendor = true;    // cuBLAS is timed
+    std::string database;      // trials are recorded there
+    std::string shipped;       // what the library is given; empty: nothing
+    std::string cache;         // folder of the first plans' cubins: empty at the start, if they are to be first plans
+    std::string json;          // a line a problem
 };
 
 Options parse(int count, char** words) {
@@ -76,6 +77,7 @@ Options parse(int count, char** words) {
         {"--any-launch", [&](const char* word) { options.any_launch = std::strcmp(word, "1") == 0; }},
         {"--offers", [&](const char* word) { options.offers = std::strtoull(word, nullptr, 10); }},
         {"--search", [&](const char* word) { options.search = std::strtoull(word, nullptr, 10); }},
+        {"--searched", [&](const char* word) { options.searched = std::strtoull(word, nullptr, 10); }},
         {"--shapes", [&](const char* word) { options.shapes = word; }},
         {"--samples", [&](const char* word) { options.samples = std::atoi(word); }},
         {"--cache", [&](const char* word) { options.cache = word; }},
@@ -433,16 +435,15 @@ void Bench::add_contestants() {
             if (!options_.any_launch || !is_aligned) continue;
             for (const Config& other : other_launches(chosen, rules.at(instance.family), random)) add(instance.family, other);
         }
-        if (options_.offers > 0)
+        const bool is_searched = options_.searched == 0 || i + options_.searched >= items_.size();
+        if (options_.offers > 0 && is_searched)
             for (const Candidate& each : ranked_offers(problem, random)) add(each.family, each.config);
-        if (options_.search > 0) {
+        if (options_.search > 0 && is_searched) {
             tuner::Candidates candidates(catalogue_, problem, gpu_.device, {});
             candidates.predict_all();
             std::vector<std::size_t> first = candidates.all_seeds({});
             const auto us = [&](std::size_t point) { return candidates.predict_us(point).value_or(0); };
-            double best_us = std::numeric_limits<double>::infinity();
-            for (const std::size_t point : first) best_us = std::min(best_us, us(point));
-            std::erase_if(first, [&](std::size_t point) { return us(point) > 2.5 * best_us; });
+            std::stable_sort(first.begin(), first.end(), [&](std::size_t a, std::size_t b) { return us(a) < us(b); });
             for (std::size_t j = 0; j < std::min(first.size(), options_.search); ++j) {
                 const Candidate each = candidates.at(first[j]);
                 add(each.family, each.config);
