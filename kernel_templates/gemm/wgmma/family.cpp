@@ -93,6 +93,10 @@ class Wgmma final : public StructuredFamily {
                        gemm::rules_on<Shape>(Gemm(problem))([](const Shape& s) {
                            return s.l2_hints == 0 || (s.tma_store == 1 && (s.l2_hints == 1 || s.raster != 2));
                        })});
+        all.push_back({"L2 hints are for the largest tiles, which the large products have",
+                       {"block_m", "block_n", "l2_hints"},
+                       gemm::rules_on<Shape>(Gemm(problem))(
+                           [](const Shape& s) { return s.l2_hints == 0 || s.block_m * s.block_n >= int64_t{128} * 256; })});
         return all;
     }
     Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
