@@ -111,7 +111,7 @@ TEST(AttentionOp, PackedSequencesAreJudgedAsEachAlone) {
     }
 }
 
-TEST(AttentionOp, TensorCoresServeTf32WhereATuneChoseThem) {
+TEST(AttentionOp, TensorCoresServeTf32) {
     const Catalogue catalogue = Catalogue::embedded();
     const Device device = *reference_device("sm_90a");
     const auto predicted = [&](const char* family, const Problem& problem) {
@@ -121,7 +121,7 @@ TEST(AttentionOp, TensorCoresServeTf32WhereATuneChoseThem) {
     for (const char* shape : {"1x8x8192x128", "4x16x1024x64", "1x2x100x64"}) {
         const Problem problem = parse(shape, {{"dtype", "f32"}, {"compute", "tf32"}});
         ASSERT_EQ(catalogue.find_family("attention/mma")->refuses(problem, device), std::nullopt);
-        EXPECT_GT(predicted("attention/mma", problem), predicted("attention/simt", problem)) << shape;
+        EXPECT_LT(predicted("attention/mma", problem), predicted("attention/simt", problem)) << shape;
     }
     EXPECT_NE(catalogue.find_family("attention/mma")->refuses(parse("1x1x9x64", {{"dtype", "f32"}}), device), std::nullopt);
 }

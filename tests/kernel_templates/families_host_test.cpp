@@ -107,8 +107,8 @@ std::vector<HostCase> cases() {
         forward("naive_causal", "naive", "bf16", causal("32")),
         forward("naive_window", "naive", "f16", window("40"), "block_q=4 block_k=16 row_threads=32 out_rows=1", narrow),
 
-        forward("simt_window", "simt", "f32", window("64")),
-        forward("simt_causal", "simt", "bf16", causal("64"), "masking=1 order=3"),
+        forward("simt_window", "simt", "f32", window("64"), "threads=128 part=64 unroll=4 stages=2"),
+        forward("simt_causal", "simt", "bf16", causal("64"), "masking=1 order=3 unroll=2"),
         forward("simt_causal_rows8", "simt", "f32", causal("32"), "threads=64 threads_x=16 thread_q=8 thread_k=2 masking=0 order=1"),
         forward("simt_unaligned", "simt", "f32", unmasked("40"), "", {{"dv", "24"}, {"align", "4"}}),
         forward("simt_unaligned", "simt", "f16", unmasked("40"), "", {{"dv", "24"}, {"align", "2"}}),

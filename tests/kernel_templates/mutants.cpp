@@ -582,7 +582,7 @@ std::vector<Mutant> attention_naive() {
 std::vector<Mutant> attention_simt() {
     return of_attention("attention/simt", {
         {.name = "sums_keep_the_old_peak",
-         .find = "sums[i][run][c] *= factor;", .replace = "sums[i][run][c] *= 1.0F;"},
+         .find = "sums[i][c] *= factor;", .replace = "sums[i][c] *= 1.0F;"},
         {.name = "row_sum_keeps_the_old_peak",
          .find = "state.sum[i] = __fmaf_rn(state.sum[i], factor, sum);", .replace = "state.sum[i] += sum;"},
         {.name = "peak_of_half_a_row",
@@ -593,7 +593,7 @@ std::vector<Mutant> attention_simt() {
          .find = "if (masking != 2 || tile < begin_full || tile >= end_full)", .replace = "if (masking != 2)",
          .options = {{"mask", "none"}}},
         {.name = "begin_of_the_window_ignored",
-         .find = "(!has_low || j * threads_x >= begin) && j * threads_x < end", .replace = "j * threads_x < end",
+         .find = "(!has_low || key >= begin) && key < end", .replace = "key < end",
          .options = {{"mask", "window"}, {"left", "40"}}},
         {.name = "logarithm_without_its_unit",
          .find = "attention::log_sum_exp(state.peak[i], sum, attention::ln_2)",
@@ -604,10 +604,14 @@ std::vector<Mutant> attention_simt() {
         {.name = "rows_without_a_key_are_divided", .file = "attention/call.cuh",
          .find = "return sum == 0.0F ? 0.0F : 1.0F / sum;", .replace = "return 1.0F / sum;",
          .options = {{"mask", "causal_bottom_right"}, {"kv-len", "100"}}},
-        {.name = "values_not_waited_for",
-         .find = "        __syncthreads();  // values are there, keys are read\n", .replace = "", .races = true},
-        {.name = "values_overwritten_early",
-         .find = "        __syncthreads();  // keys are there, and values and weights of the tile before are read\n", .replace = "",
+        {.name = "weights_of_another_key",
+         .find = "shared.p + own_key(place, j) * ld_p", .replace = "shared.p + (j * threads_x + place.x) * ld_p"},
+        {.name = "values_of_the_first_part_alone",
+         .find = "(first_key + row) * v_row", .replace = "first_key * v_row"},
+        {.name = "part_not_waited_for",
+         .find = "        ptx::cp_async_wait<stages - 2>();\n", .replace = "", .options = {{"dtype", "f32"}}, .races = true},
+        {.name = "part_overwritten_early",
+         .find = "        __syncthreads();  // this part is there, and the one whose slot is filled next is read\n", .replace = "",
          .races = true},
     });
 }

@@ -14,8 +14,6 @@ constexpr double kIssuePerClock = 128;    // lanes of an SM
 constexpr double kBarrierClocks = 140;    // of a block that meets
 constexpr double kTurnClocks = 1250;      // of one tile of keys, at least, from its loads to its sums; with one stage
 constexpr double kSustainedClock = 0.88;  // of the largest
-// No GPU has timed tf32 yet: until one has, what nobody tuned is served by the ordinary cores.
-constexpr double kTf32Caution = 8;
 
 // Clocks of an SM for one tile of scores of one block, by resource.
 struct TileClocks {
@@ -82,7 +80,7 @@ double predict_us(const attention::View& view, const Config& config, const Devic
     const double tail = (waves <= 1 ? std::max(0.0, longest * resident - per_sm) : longest * (in_order ? 0.3 : 0.8));
     const double us_per_clock = 1 / (device.clock_mhz * kSustainedClock);
     const double start = 1500 * std::ceil(waves) / std::max(1.0, resident);
-    return (kLaunch_us + ((per_sm + tail) * a_tile + start) * us_per_clock) * (g.is_tf32 ? kTf32Caution : 1);
+    return kLaunch_us + ((per_sm + tail) * a_tile + start) * us_per_clock;
 }
 
 }  // namespace autotune::attention_mma

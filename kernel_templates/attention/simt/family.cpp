@@ -22,7 +22,10 @@ std::vector<Parameter> parameters() {
              {0, 1, 2},
              compile,
              "0: every tile is computed and masked; 1: unseen ones are skipped; 2: only partial ones are masked"},
-            {"unroll", {1, 2, 4}, compile, "steps of four elements that are unrolled"},
+            {"unroll", {2, 4, 8}, compile, "steps of a part that are unrolled"},
+            {"rows_inside", {0, 1}, compile, "order of a thread's multiplications: 0 columns inside, 1 rows inside"},
+            {"part", {32, 64}, compile, "columns of keys, and rows of values, that arrive together, at most"},
+            {"stages", {2, 3, 4}, compile, "parts of keys and values that shared memory has room for"},
             {"resident_blocks", {1, 2, 3, 4}, compile, "blocks of an SM that registers are shared out for"},
             {"order",
              {0, 1, 2, 3},
@@ -40,32 +43,40 @@ struct Geometry {
           block_q(threads / threads_x * thread_q),
           block_k(threads_x * thread_k),
           columns(ceil_div(view.dv, 4 * threads_x) * 4),
-          d(view.d) {}
+          d(view.d),
+          part_d(d % c["part"] == 0 ? c["part"]
+                 : d % 32 == 0      ? 32
+                 : d % 16 == 0      ? 16
+                                    : 8),
+          part_k(std::min(block_k, c["part"])),
+          stages(c["stages"]) {}
 
     std::int64_t threads, threads_x, thread_q, thread_k, block_q, block_k;
     std::int64_t columns;  // of the output, of a thread
     std::int64_t d;
+    std::int64_t part_d, part_k;  // columns of keys and rows of values that arrive together
+    std::int64_t stages;
 
     std::int64_t smem_bytes() const {
-        return 4 * ((block_q + block_k) * (d + 4) + block_k * columns * threads_x + block_q * (block_k + 4));
+        const std::int64_t slot = std::max(part_d * (block_k + 8), part_k * columns * threads_x);
+        return 4 * (d * (block_q + 8) + block_k * (block_q + 4) + stages * slot);
     }
     std::int64_t registers() const {
-        constexpr std::int64_t kOther = 40;
-        const std::int64_t of_keys = thread_q * thread_k + 4 * (thread_q + thread_k);
-        const std::int64_t of_values = 4 * thread_q + 16;
-        return thread_q * columns + std::max(of_keys, of_values) + kOther;
+        constexpr std::int64_t kOther = 56;
+        const std::int64_t of_keys = thread_q * thread_k + thread_q + thread_k;
+        return thread_q * (columns + 2) + std::max(of_keys, thread_q + columns) + kOther;
     }
     attention::Resources resources() const { return {smem_bytes(), registers()}; }
 };
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {
-    const std::vector<std::string> shape = {"threads", "threads_x", "thread_q", "thread_k", "resident_blocks"};
+    const std::vector<std::string> shape = {"threads", "threads_x", "thread_q", "thread_k", "part", "stages", "resident_blocks"};
     const bool is_masked = view.is_masked();
     std::vector<Constraint> all = {
         {"half of the rows of a block lie behind the last query",
-         {"threads", "threads_x", "thread_q", "thread_k"},
+         {"threads", "threads_x", "thread_q"},
          [=](const Config& c) {
-             const std::int64_t block_q = Geometry(c, view).block_q;
+             const std::int64_t block_q = c["threads"] / c["threads_x"] * c["thread_q"];
              return block_q <= 8 || block_q < 2 * view.q_len;
          }},
         attention::tile_rule("a tile has 16 to 128 keys", "thread_k"),
@@ -83,24 +94,31 @@ Config config_of(std::initializer_list<std::int64_t> values) {
 
 Config usual_config(const View& view, const SearchSpace& rules) {
     const std::int64_t order = view.is_masked() ? 2 : 0;
-    //                                    thr  tx  tq tk mk un rb order
-    const std::vector<Config> tries = {config_of({256, 16, 8, 4, 2, 2, 1, order}), config_of({256, 16, 4, 4, 2, 2, 1, order}),
-                                       config_of({256, 16, 4, 2, 2, 2, 1, order}), config_of({128, 16, 4, 2, 2, 2, 1, order}),
-                                       config_of({128, 16, 2, 2, 2, 2, 1, order}), config_of({64, 16, 2, 1, 2, 2, 1, order})};
+    //                                    thr  tx tq tk mk un in pt st rb order
+    const bool is_narrow = std::max(view.d, view.dv) <= 64;
+    const std::vector<Config> tries = {
+        is_narrow ? config_of({128, 8, 8, 8, 2, 8, 1, 32, 3, 2, order}) : config_of({256, 16, 8, 8, 2, 8, 1, 32, 3, 1, order}),
+        config_of({256, 16, 8, 8, 2, 8, 1, 32, 3, 1, order}),
+        config_of({256, 16, 8, 4, 2, 4, 1, 32, 3, 1, order}),
+        config_of({256, 16, 4, 4, 2, 8, 1, 32, 2, 1, order}),
+        config_of({128, 16, 4, 2, 2, 8, 1, 32, 2, 1, order}),
+        config_of({128, 16, 2, 2, 2, 8, 1, 32, 2, 1, order}),
+        config_of({64, 16, 2, 1, 2, 8, 1, 32, 2, 1, order})};
     for (const Config& config : tries)
         if (rules.contains(config)) return config;
-    return config_of({64, 16, 1, 1, 2, 1, 1, 0});
+    return config_of({64, 16, 1, 1, 2, 4, 1, 32, 2, 1, 0});
 }
 
 std::vector<NamedConfig> named_configs(const View& view) {
     const std::int64_t order = view.is_masked() ? 2 : 0;
     return {
-        {"tiled_f32", config_of({256, 16, 4, 4, 0, 1, 1, 0})},
-        {"tiled_f32_skipping", config_of({256, 16, 4, 4, 1, 1, 1, 0})},
-        {"tiled_f32_diagonal", config_of({256, 16, 4, 4, 2, 1, 1, 0})},
-        {"tiled_f32_longest_first", config_of({256, 16, 4, 4, 2, 1, 1, order})},
-        {"tiled_f32_rows8", config_of({256, 16, 8, 4, 2, 2, 1, order})},
-        {"tiled_f32_rows8_rolled", config_of({256, 16, 8, 4, 2, 1, 1, order})},
+        {"tiled_f32", config_of({256, 16, 4, 4, 0, 4, 1, 32, 2, 1, 0})},
+        {"tiled_f32_skipping", config_of({256, 16, 4, 4, 1, 4, 1, 32, 2, 1, 0})},
+        {"tiled_f32_diagonal", config_of({256, 16, 4, 4, 2, 4, 1, 32, 2, 1, 0})},
+        {"tiled_f32_longest_first", config_of({256, 16, 4, 4, 2, 4, 1, 32, 2, 1, order})},
+        {"tiled_f32_rows8", config_of({256, 16, 8, 4, 2, 4, 1, 32, 3, 1, order})},
+        {"tiled_f32_8x8", config_of({256, 16, 8, 8, 2, 8, 1, 32, 3, 1, order})},
+        {"tiled_f32_8x8_two_blocks", config_of({128, 8, 8, 8, 2, 8, 1, 32, 2, 2, order})},
     };
 }
 
@@ -148,33 +166,36 @@ LaunchPlan AttentionSimt::plan(const Problem& problem, const Config& config, con
     return {.steps = {step}};
 }
 
-// Multiplications and the loads that feed them share the issue slots; shared memory answers one row of banks a clock.
+// Instructions of a warp in a tile, as counted in compiled kernels of 20 shapes for sm_90a: a multiplication takes 1.2 clocks,
+// for the registers that it reads. Shared memory answers one row of banks a clock.
 double predicted_us(const View& view, const Config& c, const Device& device) {
-    constexpr double kLaunch_us = 2.5, kLanesPerClock = 128, kSustainedClock = 0.88, kExpPerClock = 16;
+    constexpr double kLaunch_us = 2.5, kSustainedClock = 0.95, kPerLoop = 9, kPerScore = 7, kPerRow = 22, kPerTile = 30,
+                     kPerPart = 10, kPerCopy = 7;
     const Geometry g(c, view);
     const auto real = [](std::int64_t value) { return static_cast<double>(value); };
     const double heads = real(view.b * view.q_heads), tiles_q = real(ceil_div(view.q_len, g.block_q));
     const double all_tiles = tiles_q * real(ceil_div(view.kv_len, g.block_k)) * heads;
     const double seen_tiles = attention::computed_pairs(view, g.block_q, g.block_k) / real(g.block_q * g.block_k);
     const double tiles = c["masking"] == 0 ? all_tiles : seen_tiles;
-    const double scores = real(g.block_q * g.block_k), columns = real(g.columns * g.threads_x);
-    const double products = scores * (real(view.d) + columns);
-    const double loads = scores * real(view.d) / 4 * (1 / real(g.thread_k) + 1 / real(g.thread_q)) +
-                         scores * columns / 4 * (4 / real(g.columns * 4) + 1 / real(g.thread_q));
-    const double issue =
-        (products + loads * 1.5 + scores * (c["masking"] == 2 ? 7 : 10) + real(g.block_q) * columns) / kLanesPerClock;
-    const double rows_of_warp = 32.0 / real(g.threads_x);
-    const double keys_wave = real(g.threads_x) / 8, queries_wave = std::max(1.0, rows_of_warp / 8);
-    const double smem = scores * real(view.d) / 4 / 32 * (keys_wave / real(g.thread_q) + queries_wave / real(g.thread_k)) +
-                        scores * columns / 4 / 32 * (keys_wave / real(g.thread_q) + queries_wave / real(g.columns)) + scores / 32;
-    const double exp = scores / kExpPerClock;
-    const double resident = attention::resident_blocks(c, g.resources(), device.limits);
-    const double overlap = std::min(0.9, resident * real(g.threads) / 32 / 16 + 0.2 * (c["unroll"] > 1 ? 1 : 0));
-    const double bound = std::max({issue, smem, exp}), sum = issue + 0.7 * smem + exp;
-    // Measured on an H200: smaller tiles of a thread than 8 x 4, and fewer warps than two a scheduler.
-    const double small_tile = c["thread_q"] * c["thread_k"] < 32 ? 1.12 : 1,
-                 few_warps = resident * real(g.threads) < 256 ? 1.25 : 1;
-    const double a_tile = (overlap * bound + (1 - overlap) * sum) * small_tile * few_warps + 260 / resident;
+    const double of_rows = real(ceil_div(g.thread_q, 4)), of_keys = real(ceil_div(g.thread_k, 4)),
+                 of_columns = real(g.columns) / 4;
+    const double products = real(g.thread_q * (g.thread_k * view.d + g.columns * g.block_k));
+    const double loads = real(view.d) * (of_rows + of_keys) + real(g.block_k) * (of_rows + of_columns);
+    const double parts = real(view.d / g.part_d + g.block_k / g.part_k);
+    const double copies = real(g.block_k) * (real(view.d) + of_columns * real(g.threads_x)) / real(g.threads);
+    const double multiply = c["rows_inside"] == 1 ? 1.17 : 1.2;
+    const double of_score = c["masking"] == 2 ? kPerScore : kPerScore + 3;
+    const double issue = products * multiply + loads + real(view.d + g.block_k) * kPerLoop / real(c["unroll"]) +
+                         of_score * real(g.thread_q * g.thread_k) + kPerRow * real(g.thread_q) + kPerTile + kPerPart * parts +
+                         kPerCopy * copies;
+    const double turns = std::max(1.0, real(g.threads_x) / 8);
+    const double smem = real(view.d) * (of_rows + of_keys * turns) + real(g.block_k) * (of_rows + of_columns * turns);
+    const double resident = attention::resident_blocks(c, g.resources(), device.limits), warps = real(g.threads) / 32;
+    // Measured on an H200: fewer warps than two a scheduler wait for each other's barriers.
+    const double few_warps = resident * warps < 8 ? 1.25 : 1;
+    // A bound on registers that binds nothing makes the same kernel again: it comes later.
+    const double again = real(c["resident_blocks"]) == resident ? 1 : 1.002;
+    const double a_tile = std::max(issue * warps / 4, smem * warps) * few_warps * again;
     const double sms = device.identity.sm_count, blocks = tiles_q * heads;
     const double waves = blocks / (sms * resident), longest = real(ceil_div(view.kv_len, g.block_k));
     const bool in_order = c["order"] >= 2 || !view.is_masked();
