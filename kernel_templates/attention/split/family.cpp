@@ -223,6 +223,7 @@ LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, co
 double bytes_per_us(const View& view, const Config& c, const Device& device, double bytes, double resident) {
     constexpr double kLatency_us = 0.86, kReachableShare = 0.92, kOfSm = 95e3, kLoaded = 0.79, kLoadedOfOneTile = 1.1;
     constexpr double kStreamed = 60e6;  // bytes from which words to the caches count
+    constexpr double kLong = 500e6;     // and from which none is best: the winners of all five such problems have none
     const auto real = [](std::int64_t value) { return static_cast<double>(value); };
     const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
     const double of_warp =
@@ -231,7 +232,8 @@ double bytes_per_us(const View& view, const Config& c, const Device& device, dou
     const double most = device.memory_gb_per_s * 1e3 * kReachableShare;
     const double rate = std::min({most, in_flight / kLatency_us, std::min(blocks, sms) * kOfSm});
     if (bytes < kStreamed || c["load_hint"] == 1) return rate;
-    return rate * (c["load_hint"] == 0 ? 0.975 : 0.963);
+    if (c["load_hint"] == 0) return rate * (bytes < kLong ? 0.975 : 1.005);
+    return rate * 0.963;
 }
 
 // By how much a grid that does not fill its last round of blocks, or clusters that do not fit beside each other, prolong the
