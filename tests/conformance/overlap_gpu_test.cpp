@@ -50,8 +50,11 @@ std::vector<ProblemRequest> chained_problems() {
     }
     for (const char* shape : {"8x64", "128x1000", "132x4096", "600x8192", "4x131072"})
         all.push_back({"softmax", shape, {{"dtype", "bf16"}, {"scale", "8"}, {"lse", "yes"}}});
-    for (const char* mask : {"none", "causal"}) all.push_back({"attention", "1x4x256x64", {{"dtype", "bf16"}, {"mask", mask}}});
-    all.push_back({"attention", "2x8x4x64", {{"dtype", "bf16"}, {"kv-len", "1024"}}});
+    // With the usual scale, attention to its own result ends in the same bits wherever it began: no chain shows what was read
+    // early.
+    for (const char* mask : {"none", "causal"})
+        all.push_back({"attention", "1x4x256x64", {{"dtype", "bf16"}, {"mask", mask}, {"scale", "1"}}});
+    all.push_back({"attention", "2x8x4x64", {{"dtype", "bf16"}, {"kv-len", "1024"}, {"scale", "1"}}});
     return all;
 }
 

@@ -1076,11 +1076,11 @@ std::vector<Mutant> without_waits() {
         .config = "pdl=1", .shape = "256x512x512", .options = {{"dtype", "f32"}, {"compute", "tf32"}, {"layout", "nt"}}});
     add("attention/split", {.name = "attention_does_not_wait",
         .find = "    " + wait + "    Words queries", .replace = "    Words queries",
-        .config = "pdl=1", .shape = "2x8x4x64", .options = {{"dtype", "bf16"}, {"kv-len", "1024"}}});
+        .config = "pdl=1", .shape = "2x8x4x64", .options = {{"dtype", "bf16"}, {"kv-len", "1024"}, {"scale", "1"}}});
     add("attention/wgmma", {.name = "attention_does_not_wait",
         .find = "    " + wait + "    dependent_launch::let_next_grid_start();\n    const Output",
         .replace = "    dependent_launch::let_next_grid_start();\n    const Output",
-        .config = "pdl=1", .shape = "1x4x256x64", .options = {{"dtype", "bf16"}}});
+        .config = "pdl=1", .shape = "1x4x256x64", .options = {{"dtype", "bf16"}, {"scale", "1"}}});
     add("gemm/gemv", {.name = "does_not_wait",
         .find = "#endif\n    " + wait,
         .replace = "#endif\n",
