@@ -49,9 +49,10 @@ class LtPlan final : public BlasLtPlan {
             set(entry.name, reinterpret_cast<const void*>(at(tensors, entry.tensor)));
         }
         void* out = at(tensors, product_.out.tensor);
+        void* added = product_.added_type >= 0 ? nullptr : out;  // one of another type may not share the result's address
         const int status =
             lt_.api.lt_matmul(lt_.handle, descriptor_, product_.alpha.data(), at(tensors, product_.first.tensor), first_,
-                              at(tensors, product_.second.tensor), second_, product_.beta.data(), out, added_, out, out_,
+                              at(tensors, product_.second.tensor), second_, product_.beta.data(), added, added_, out, out_,
                               &found_[algorithm].algorithm, reinterpret_cast<void*>(lt_.workspace), kWorkspaceBytes, stream);
         blas::throw_if_failed(status, "cublasLtMatmul");
     }

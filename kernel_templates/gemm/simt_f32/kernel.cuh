@@ -230,9 +230,18 @@ struct Operands {
         constexpr int step = smaller(run, 4);
 #pragma unroll
         for (int i = 0; i < count; i += step) {
-            const Pack<f32, step> pack = load_pack<f32, step>(from + spread<run, count, span>(i));
+            if constexpr (reg_buffers == 2 && step == 4) {
+                // Volatile, or ptxas moves the load down to where its values are needed, and the warp waits for them.
+                const u32 at = ptx::shared_address(from + spread<run, count, span>(i));
+                asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                             : "=f"(to[i]), "=f"(to[i + 1]), "=f"(to[i + 2]), "=f"(to[i + 3])
+                             : "r"(at)
+                             : "memory");
+            } else {
+                const Pack<f32, step> pack = load_pack<f32, step>(from + spread<run, count, span>(i));
 #pragma unroll
-            for (int j = 0; j < step; ++j) to[i + j] = pack.at[j];
+                for (int j = 0; j < step; ++j) to[i + j] = pack.at[j];
+            }
         }
     }
     __device__ __forceinline__ void load(const Stage& stage, int k, int row, int col) {
@@ -248,15 +257,20 @@ struct Sums {
 #pragma unroll
         for (int i = 0; i < thread_m * thread_n; ++i) at[i / thread_n][i % thread_n] = 0.0F;
     }
-    // Rows to and fro, so that neighbouring instructions share an operand. Column by column: row by row, ptxas put the three operands of
-    // 3 to 4 % of the instructions into one bank of registers, which costs each a clock; so it is 1 %.
+    // Rows to and fro in pairs of columns, which ptxas takes for columns that share a row's operand, or rows that share a column's: the
+    // register file's cache keeps it, so that an instruction reads two registers. README.md has what other orders cost.
     __device__ __forceinline__ void add(const Operands& operands) {
+        if constexpr (thread_n % 2 != 0) {
+            at[0][0] = __fmaf_rn(operands.left[0], operands.right[0], at[0][0]);
+        } else {
 #pragma unroll
-        for (int j = 0; j < thread_n; ++j) {
+            for (int j = 0; j < thread_n; j += 2) {
 #pragma unroll
-            for (int n = 0; n < thread_m; ++n) {
-                const int i = j % 2 == 0 ? n : thread_m - 1 - n;
-                at[i][j] = __fmaf_rn(operands.left[i], operands.right[j], at[i][j]);
+                for (int n = 0; n < thread_m; ++n) {
+                    const int i = j / 2 % 2 == 0 ? n : thread_m - 1 - n;
+                    at[i][j] = __fmaf_rn(operands.left[i], operands.right[j], at[i][j]);
+                    at[i][j + 1] = __fmaf_rn(operands.left[i], operands.right[j + 1], at[i][j + 1]);
+                }
             }
         }
     }
@@ -271,9 +285,9 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
     const int tiles = (a.k + block_k - 1) / block_k;
     const bool is_inside = a.first_line + block_m <= a.lines && b.first_line + block_n <= b.lines;
     const int whole_tiles = is_inside ? a.k / block_k : 0;
-    const auto begin = [&](int tile, int place) {
+    const auto begin = [&](int tile, int place, bool copies_whole) {
         const u32 stage = place * sizeof(Stage);
-        if (tile < whole_tiles) {
+        if (copies_whole || tile < whole_tiles) {
             fill_a.template begin<true>(stage, tile * block_k);
             fill_b.template begin<true>(stage, tile * block_k);
         } else {
@@ -289,22 +303,22 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
     Operands operands[reg_buffers];
     constexpr int ahead = cp_async && stages > 1 ? stages - 1 : 1;  // tiles that are on their way
 #pragma unroll
-    for (int i = 0; i < ahead; ++i) begin(i, i);
+    for (int i = 0; i < ahead; ++i) begin(i, i, false);
     if constexpr (!cp_async) end(ring[0]);
     ptx::cp_async_wait<ahead - 1>();
     __syncthreads();
     if constexpr (reg_buffers == 2) operands[0].load(ring[0], 0, row, col);
     int read = 0, write = ahead % stages;
-#pragma unroll 1
-    for (int tile = 1; tile <= tiles; ++tile) {
+    int tile = 1;
+    // Sums a tile while the one `ahead` of it is copied; copies past the end of K write zeros, which costs less than a branch.
+    const auto sum_one = [&](bool copies_whole) {
         const bool is_last = tile == tiles;
-        // Copies past the end of K write zeros: they cost less than a branch.
-        if constexpr (stages > 1) begin(tile - 1 + ahead, write);
+        if constexpr (stages > 1) begin(tile - 1 + ahead, write, copies_whole);
         const int next = stages == 1 ? 0 : read + 1 == stages ? 0 : read + 1;
         const auto turn = [&] {
             if constexpr (stages == 1) {
                 __syncthreads();
-                if (!is_last) begin(tile, 0);
+                if (!is_last) begin(tile, 0, copies_whole);
             }
             if constexpr (!cp_async) {
                 if (stages > 1 || !is_last) end(ring[next]);
@@ -329,7 +343,12 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
         }
         read = next;
         if constexpr (stages > 1) write = write + 1 == stages ? 0 : write + 1;
-    }
+    };
+    // Two loops: one whose copies could be whole or ragged was 3 % slower.
+#pragma unroll 1
+    for (; tile - 1 + ahead < whole_tiles; ++tile) sum_one(true);
+#pragma unroll 1
+    for (; tile <= tiles; ++tile) sum_one(false);
     ptx::cp_async_wait<0>();
 }
 

@@ -103,6 +103,13 @@ inline void ld_shared_v4_b32(Word& x, Word& y, Word& z, Word& w, u32 at) {
     const uint4 four = *reinterpret_cast<const uint4*>(shared(at));
     x = four.x, y = four.y, z = four.z, w = four.w;
 }
+inline void ld_shared_v4_f32(float& x, float& y, float& z, float& w, u32 at) {
+    const float4 four = *reinterpret_cast<const float4*>(shared(at));
+    x = four.x, y = four.y, z = four.z, w = four.w;
+}
+inline void ld_volatile_shared_v4_f32(float& x, float& y, float& z, float& w, u32 at) {
+    ld_shared_v4_f32(x, y, z, w, at);
+}
 inline void ld_shared_v2_u32(u32& x, u32& y, u32 at) {
     const uint2 two = *reinterpret_cast<const uint2*>(shared(at));
     x = two.x, y = two.y;

@@ -109,10 +109,6 @@ inline void ld_shared_v2_f32(float& x, float& y, u32 at) {
     const float2 two = *reinterpret_cast<const float2*>(shared(at));
     x = two.x, y = two.y;
 }
-inline void ld_shared_v4_f32(float& x, float& y, float& z, float& w, u32 at) {
-    const float4 four = *reinterpret_cast<const float4*>(shared(at));
-    x = four.x, y = four.y, z = four.z, w = four.w;
-}
 template <class Word>
 inline void ld_shared_v4_u32(Word& x, Word& y, Word& z, Word& w, u32 at) {
     ld_shared_v4_b32(x, y, z, w, at);
