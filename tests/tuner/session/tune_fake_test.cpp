@@ -183,7 +183,7 @@ TEST(TuneOnFake, TheCardStaysUnderLoadWhileNothingIsReady) {
 TEST(TuneOnFake, WhoDiesUnderThatLoadIsChargedAndDoesNotWin) {
     Sandbox sandbox("nvrtc delay_ms=200\nrule symbol=^gemm_mma_ block_m=128 from=700 do=crash how=kill\n");
     const Json result = result_of(sandbox.autotune(
-        {"tune", "--op", "hgemm", "--shape", "4096x4096x2048", "--family", "gemm/mma", "--trials", "6", "--json"}));
+        {"tune", "--op", "hgemm", "--shape", "4096x4096x2048", "--family", "gemm/mma", "--trials", "16", "--json"}));
     EXPECT_GE(failures_of(result, "crashed"), 1);
     EXPECT_NE(result.at("winner").at("config").at("block_m"), 128);
 }
