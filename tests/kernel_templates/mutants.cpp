@@ -758,7 +758,7 @@ std::vector<Mutant> attention_wgmma() {
          .config = "math_groups=1 q_buffers=1 order_groups=0 schedule=2 blocks_per_sm=1 block_k=32", .shape = "1x72x100x64"},
         {.name = "keys_between_parts_lost",
          .find = "keys.first + steps * (part + 1) / parts}", .replace = "keys.first + steps * (part + 1) / parts - 1}",
-         .config = alone + "split_waves=1", .shape = "1x6x1x64", .options = {{"mask", "none"}, {"kv-len", "70"}}},
+         .config = alone + "split_waves=1", .shape = "1x6x1x64", .options = {{"mask", "none"}, {"kv-len", "750"}}},
         {.name = "keys_released_early",
          .find = "            wgmma_wait<1>();\n            release(shared.k_empty(ring.at));\n",
          .replace = "            release(shared.k_empty(ring.at));\n            wgmma_wait<1>();\n", .config = alone + "stages=2 overlap=1",
