@@ -10,9 +10,7 @@ Each problem is profiled in its third launch, at the clock that the card has. Of
 suffix is profiled: the pass of gradients, or of two passes that for dK and dV.
 """
 import argparse
-import csv
 import ctypes
-import io
 import json
 import math
 import random
@@ -20,7 +18,7 @@ import struct
 import subprocess
 import sys
 
-from ladder_counters import COUNTERS, in_unit, known_counters
+from ladder_counters import COUNTERS, in_unit, known_counters, profiled_kernels
 
 WINNERS = ["4x16x4096x128", "4x16x4096x128,mask=causal", "1x16x16384x128,mask=causal", "2x32x8192x128", "1x16x13312x64,mask=causal",
            "16x16x1024x64,mask=causal", "1x1x13312x64,mask=causal", "1x32x1x128,kv_heads=8,keys=4096", "64x32x1x128,kv_heads=8,keys=4096",
@@ -111,13 +109,7 @@ def profiled(texts, counters):
                "--kernel-name", "regex:^attention_[a-z_]+_[0-9a-f]{16}$", "--metrics", metrics, sys.executable, __file__, "--run", *texts]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = said.stdout.splitlines()
-    kernels = {}
-    for row in csv.DictReader(io.StringIO("\n".join(line for line in lines if line.startswith('"')))):
-        try:
-            value = float(row["Metric Value"].replace(",", ""))
-        except (KeyError, ValueError):
-            continue
-        kernels.setdefault(row["ID"], {"kernel": row["Kernel Name"]})[row["Metric Name"]] = (value, row.get("Metric Unit", ""))
+    kernels = profiled_kernels(lines)
     if not kernels:
         sys.exit("attention_counters.py: ncu measured nothing: " + (said.stdout + said.stderr).strip()[-600:])
     return [json.loads(line) for line in lines if line.startswith("{")], list(kernels.values())

@@ -74,6 +74,18 @@ def profile(options, config, counters):
     return values
 
 
+def profiled_kernels(lines):
+    """{"kernel": name, counter: (value, unit)} of each kernel in what `ncu --csv` printed, by ncu's number of the launch."""
+    kernels = {}
+    for row in csv.DictReader(io.StringIO("\n".join(line for line in lines if line.startswith('"')))):
+        try:
+            value = float(row["Metric Value"].replace(",", ""))
+        except (KeyError, ValueError):
+            continue
+        kernels.setdefault(row["ID"], {"kernel": row["Kernel Name"]})[row["Metric Name"]] = (value, row.get("Metric Unit", ""))
+    return kernels
+
+
 def in_unit(value, unit, factor):
     if factor is None:  # a time
         return value * {"ns": 1e-3, "nsecond": 1e-3, "us": 1, "usecond": 1, "ms": 1e3, "msecond": 1e3}.get(unit, 1e-3)

@@ -132,9 +132,7 @@ def _scaled_fake(
     scale_b: torch.Tensor,
     out_dtype: torch.dtype,
     use_fast_accum: bool,
-    bias: Optional[torch.Tensor] = None,
-    scale_result: Optional[torch.Tensor] = None,
-    amax: Optional[torch.Tensor] = None,
+    *epilogue: Optional[torch.Tensor],
 ) -> torch.Tensor:
     torch._check(a.dim() == 2 and b.dim() == 2 and a.shape[1] == b.shape[0], lambda: f"shapes {a.shape} and {b.shape} cannot be multiplied")
     return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
@@ -147,11 +145,9 @@ def _scaled_cpu(
     scale_b: torch.Tensor,
     out_dtype: torch.dtype,
     use_fast_accum: bool,
-    bias: Optional[torch.Tensor] = None,
-    scale_result: Optional[torch.Tensor] = None,
-    amax: Optional[torch.Tensor] = None,
+    *epilogue: Optional[torch.Tensor],
 ) -> None:
-    _check_devices([a, b, scale_a, scale_b, bias, scale_result, amax])
+    _check_devices([a, b, scale_a, scale_b, *epilogue])
 
 
 _library.define(

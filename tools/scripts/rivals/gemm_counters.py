@@ -7,8 +7,6 @@ Needs Nsight Compute's `ncu` and the right to read counters. One process chooses
 the profiler, at the clock that the card has.
 """
 import argparse
-import csv
-import io
 import json
 import pathlib
 import subprocess
@@ -16,7 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tools" / "scripts"))
-from ladder_counters import COUNTERS, in_unit, known_counters
+from ladder_counters import COUNTERS, in_unit, known_counters, profiled_kernels
 
 LAUNCH = ["launch__grid_size", "launch__block_size", "launch__registers_per_thread", "launch__shared_mem_per_block_dynamic"]
 
@@ -71,13 +69,7 @@ def main():
     said = subprocess.run(command + options.problem, capture_output=True, text=True, check=False)
     lines = said.stdout.splitlines()
     problems = [json.loads(line) for line in lines if line.startswith("{")]
-    kernels = {}
-    for row in csv.DictReader(io.StringIO("\n".join(line for line in lines if line.startswith('"')))):
-        try:
-            value = float(row["Metric Value"].replace(",", ""))
-        except (KeyError, ValueError):
-            continue
-        kernels.setdefault(row["ID"], {"kernel": row["Kernel Name"]})[row["Metric Name"]] = (value, row.get("Metric Unit", ""))
+    kernels = profiled_kernels(lines)
     if not kernels:
         sys.exit("gemm_counters.py: no counters: " + (said.stderr or said.stdout).strip()[-400:])
     heads = [head for _, _, head, _ in counters]
