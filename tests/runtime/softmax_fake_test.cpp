@@ -1,32 +1,19 @@
 // Softmax from a program, through the interface of every op: strides, an output that is left out, a call in place.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <initializer_list>
 
 #include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime::softmax_fake_test {
 namespace {
 
-autotune_tensor rows(const char* name, std::vector<std::int64_t> extents, autotune_dtype type) {
-    autotune_tensor made = {};
-    made.struct_size = sizeof(made);
-    made.name = name;
-    made.type = type;
-    made.rank = static_cast<int>(extents.size());
-    std::copy(extents.begin(), extents.end(), made.extents);
-    return made;
+Description softmax_of(bool has_lse, std::initializer_list<std::int64_t> strides_of_x = {}) {
+    Description softmax("softmax");
+    softmax.tensor("x", AUTOTUNE_BF16, {4, 8, 1000}, strides_of_x).tensor("y", AUTOTUNE_BF16, {4, 8, 1000});
+    if (has_lse) softmax.tensor("lse", AUTOTUNE_F32, {4, 8});
+    return softmax;
 }
-
-struct Softmax {
-    std::vector<autotune_tensor> tensors;
-
-    explicit Softmax(bool has_lse) {
-        tensors = {rows("x", {4, 8, 1000}, AUTOTUNE_BF16), rows("y", {4, 8, 1000}, AUTOTUNE_BF16)};
-        if (has_lse) tensors.push_back(rows("lse", {4, 8}, AUTOTUNE_F32));
-    }
-    autotune_problem problem() const { return {sizeof(autotune_problem), "softmax", tensors.data(), tensors.size(), nullptr, 0}; }
-};
 
 TEST(SoftmaxByDescription, RunsWithAndWithoutItsSecondOutput) {
     Sandbox sandbox;
@@ -35,7 +22,7 @@ TEST(SoftmaxByDescription, RunsWithAndWithoutItsSecondOutput) {
     const Handle handle = session.open();
     gpu::Buffer x(session.driver, 64000), lse(session.driver, 128);
     for (const bool has_lse : {false, true}) {
-        const Softmax softmax(has_lse);
+        const Description softmax = softmax_of(has_lse);
         const autotune_problem problem = softmax.problem();
         ASSERT_EQ(autotune_supports(handle.get(), &problem), AUTOTUNE_OK) << autotune_last_error(nullptr);
         autotune_plan plan = nullptr;
@@ -54,9 +41,7 @@ TEST(SoftmaxByDescription, RefusesColumnsWithGaps) {
     if (!in_fake_process(sandbox)) return;
     Session session;
     const Handle handle = session.open();
-    Softmax softmax(false);
-    const std::int64_t strides[] = {8, 1, 32};
-    std::copy(std::begin(strides), std::end(strides), softmax.tensors[0].strides);
+    const Description softmax = softmax_of(false, {8, 1, 32});
     const autotune_problem problem = softmax.problem();
     EXPECT_EQ(autotune_supports(handle.get(), &problem), AUTOTUNE_INVALID_ARGUMENT);
     EXPECT_THAT(autotune_last_error(nullptr), HasSubstr("not contiguous"));
