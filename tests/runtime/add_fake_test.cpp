@@ -194,11 +194,10 @@ TEST(TunedAdd, IsCapturedOncePlannedAndRefusesToCompileInACapture) {
     const autotune_add_problem problem = add(500);
     const AddData data(session.driver, problem);
     const auto call = [&] { tuned_add(handle, problem, {data.a(), data.b(), data.c()}, session.stream.handle()); };
-    EXPECT_EQ(status_of([&] { gpu::Graph::capture(session.driver, session.stream, call); }), AUTOTUNE_NOT_PLANNED);
+    EXPECT_EQ(status_of([&] { session.capture(call); }), AUTOTUNE_NOT_PLANNED);
     const AddPlan plan(handle, problem);
-    const gpu::Graph graph = gpu::Graph::capture(session.driver, session.stream, call);
-    graph.launch(session.stream.handle());
-    session.stream.synchronize();
+    const gpu::Graph graph = session.capture(call);
+    session.replay(graph);
     EXPECT_EQ(data.wrong(), 0);
 }
 

@@ -139,12 +139,10 @@ TEST(OnMissBackground, ChangesNothingInAGraph) {
     const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
     const autotune_gemm_problem problem = gemm(64, 64, 64);
     const GemmData data(session.driver, problem);
-    const gpu::Graph graph =
-        gpu::Graph::capture(session.driver, session.stream, [&] { run_tuned(session, handle, problem, data); });
+    const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
     run_tuned(session, handle, problem, data);  // outside: the better one is asked for
     finish(handle);
-    graph.launch(session.stream.handle());
-    session.stream.synchronize();
+    session.replay(graph);
     EXPECT_EQ(data.wrong(1, 0), 0);
 }
 

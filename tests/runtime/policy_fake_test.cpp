@@ -95,11 +95,10 @@ TEST(Capture, OfAThousandTunedCallsReplays) {
     const autotune_gemm_problem problem = gemm(24, 16, 16);
     const GemmData data(session.driver, problem);
     run_tuned(session, handle, problem, data);
-    const gpu::Graph graph = gpu::Graph::capture(session.driver, session.stream, [&] {
+    const gpu::Graph graph = session.capture([&] {
         for (int i = 0; i < 1000; ++i) run_tuned(session, handle, problem, data);
     });
-    graph.launch(session.stream.handle());
-    session.stream.synchronize();
+    session.replay(graph);
     EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
@@ -113,9 +112,8 @@ TEST(Capture, NeverCompiles) {
     const Handle handle = session.open();
     const autotune_gemm_problem problem = gemm(64, 64, 64);
     const GemmData data(session.driver, problem);
-    const gpu::Graph graph = gpu::Graph::capture(session.driver, session.stream, [&] {
-        EXPECT_EQ(status_of([&] { run_tuned(session, handle, problem, data); }), AUTOTUNE_NOT_PLANNED);
-    });
+    const gpu::Graph graph =
+        session.capture([&] { EXPECT_EQ(status_of([&] { run_tuned(session, handle, problem, data); }), AUTOTUNE_NOT_PLANNED); });
     EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("captured"));
 }
 
@@ -128,10 +126,8 @@ TEST(Capture, UsesALoadedKernelAndMakesTheRealPlanAfterwards) {
     ASSERT_EQ(tuned_status(session, handle, gemm(64, 72, 64)), AUTOTUNE_OK);  // some kernel is loaded
     autotune_gemm_problem problem = gemm(96, 64, 64);
     const GemmData data(session.driver, problem);
-    const gpu::Graph graph =
-        gpu::Graph::capture(session.driver, session.stream, [&] { run_tuned(session, handle, problem, data); });
-    graph.launch(session.stream.handle());
-    session.stream.synchronize();
+    const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
+    session.replay(graph);
     EXPECT_EQ(data.wrong(1, 0), 0);
     run_tuned(session, handle, problem, data);
     problem.beta = AUTOTUNE_BETA_ZERO;
@@ -150,7 +146,7 @@ TEST(Capture, OnAnotherThreadIsNotDisturbedByAPlan) {
     const autotune_gemm_problem problem = gemm(64, 64, 64);
     const GemmData data(session.driver, problem);
     run_tuned(session, handle, problem, data);
-    const gpu::Graph graph = gpu::Graph::capture(session.driver, session.stream, [&] {
+    const gpu::Graph graph = session.capture([&] {
         run_tuned(session, handle, problem, data);
         std::thread([&] {
             session.context.make_current();
@@ -160,8 +156,7 @@ TEST(Capture, OnAnotherThreadIsNotDisturbedByAPlan) {
         }).join();
         run_tuned(session, handle, problem, data);
     });
-    graph.launch(session.stream.handle());
-    session.stream.synchronize();
+    session.replay(graph);
     EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
@@ -179,7 +174,7 @@ TEST(Capture, OnAnotherThreadIsNotDisturbedByTheLibrarysOwnThreads) {
     run_tuned(session, handle, problem, data);
     const gpu::Stream stream(session.driver);
     std::optional<Handle> other;
-    const gpu::Graph graph = gpu::Graph::capture(session.driver, session.stream, [&] {
+    const gpu::Graph graph = session.capture([&] {
         run_tuned(session, handle, problem, data);
         std::thread([&] {
             session.context.make_current();
@@ -190,8 +185,7 @@ TEST(Capture, OnAnotherThreadIsNotDisturbedByTheLibrarysOwnThreads) {
         }).join();
         run_tuned(session, handle, problem, data);
     });
-    graph.launch(session.stream.handle());
-    session.stream.synchronize();
+    session.replay(graph);
     EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
@@ -226,10 +220,8 @@ TEST(Workspace, MayBeMadeDuringACapture) {
     autotune_gemm_problem problem = gemm(64, 64, 256);
     const GemmData data(session.driver, problem);
     const GemmPlan plan(handle, problem);  // for any beta: planned, but never run on this stream
-    const gpu::Graph graph =
-        gpu::Graph::capture(session.driver, session.stream, [&] { run_tuned(session, handle, problem, data); });
-    graph.launch(session.stream.handle());
-    session.stream.synchronize();
+    const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
+    session.replay(graph);
     EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
@@ -246,11 +238,9 @@ TEST(Workspace, GrowsAndKeepsWhatAGraphHolds) {
     const GemmData small_data(session.driver, small);
     const GemmData large_data(session.driver, large);
     run_tuned(session, handle, small, small_data);
-    const gpu::Graph graph =
-        gpu::Graph::capture(session.driver, session.stream, [&] { run_tuned(session, handle, small, small_data); });
+    const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, small, small_data); });
     run_tuned(session, handle, large, large_data);
-    graph.launch(session.stream.handle());
-    session.stream.synchronize();
+    session.replay(graph);
     EXPECT_EQ(small_data.wrong(1, 0), 0);
     EXPECT_EQ(large_data.wrong(1, 0), 0);
 }
@@ -288,7 +278,7 @@ TEST(Workspace, IsEachGraphsOwnAndServesAnotherWhenTheGraphIsGone) {
     const GemmData data(session.driver, problem);
     run_tuned(session, handle, problem, data);
     const auto capture = [&] {
-        return gpu::Graph::capture(session.driver, session.stream, [&] {
+        return session.capture([&] {
             run_tuned(session, handle, problem, data);
             run_tuned(session, handle, problem, data);
         });
@@ -326,10 +316,8 @@ TEST(Workspace, WithCountersMayBeMadeDuringACapture) {
     std::size_t zero = 0;
     ASSERT_EQ(autotune_plan_workspace_zero(plan.get(), &zero), AUTOTUNE_OK);
     ASSERT_GT(zero, 0U) << plan.candidate();
-    const gpu::Graph graph =
-        gpu::Graph::capture(session.driver, session.stream, [&] { run_tuned(session, handle, problem, data); });
-    graph.launch(session.stream.handle());
-    session.stream.synchronize();
+    const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
+    session.replay(graph);
     EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
