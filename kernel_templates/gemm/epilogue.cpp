@@ -84,9 +84,11 @@ std::vector<Binding> epilogue_facts(const Problem& problem) {
             {"keeps_amax", epilogue.keeps_amax ? 1 : 0}};
 }
 
-std::vector<Argument> epilogue_arguments(const Problem& problem) {
-    if (!epilogue_of(problem).is_any()) return {};
-    return {address_of(problem, kBias), address_of(problem, kScaleD), address_of(problem, kAmaxD)};
+void add_scales_and_epilogue(std::vector<Argument>& arguments, const Problem& problem) {
+    const std::vector<Argument> scales = scale_arguments(problem);
+    arguments.insert(arguments.end(), scales.begin(), scales.end());
+    if (!epilogue_of(problem).is_any()) return;
+    for (const std::string_view name : {kBias, kScaleD, kAmaxD}) arguments.push_back(address_of(problem, name));
 }
 
 double saturation_of(DType type) {

@@ -51,8 +51,9 @@ Argument address_of(const Problem& problem, std::string_view name);
 // What every kernel of fp8 binds: epilogue (1: any, for which it has parameters), bias_type, has_bias, scales_c,
 // keeps_amax.
 std::vector<Binding> epilogue_facts(const Problem& problem);
-// And its last arguments: the addresses of bias, scale_d and amax_d, 0 where there is none; no argument without epilogue.
-std::vector<Argument> epilogue_arguments(const Problem& problem);
+// And its last arguments, appended: those of scale_arguments(), then the addresses of bias, scale_d and amax_d, 0 where there is
+// none; without epilogue none of the three.
+void add_scales_and_epilogue(std::vector<Argument>& arguments, const Problem& problem);
 
 // The largest finite number of a C in fp8, beyond which it saturates; infinite for other types.
 double saturation_of(DType type);

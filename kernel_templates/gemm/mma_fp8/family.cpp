@@ -145,10 +145,7 @@ class MmaFp8 final : public StructuredFamily {
         const std::vector<Argument> common = gemm::arguments(problem);  // the workspace, of which there is none, comes last
         step.arguments.assign(common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
-        const std::vector<Argument> scales = gemm::scale_arguments(problem);
-        const std::vector<Argument> epilogue = gemm::epilogue_arguments(problem);
-        step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
-        step.arguments.insert(step.arguments.end(), epilogue.begin(), epilogue.end());
+        gemm::add_scales_and_epilogue(step.arguments, problem);
         plan.steps.push_back(std::move(step));
         return plan;
     }

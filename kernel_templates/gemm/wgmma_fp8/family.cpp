@@ -209,13 +209,10 @@ class WgmmaFp8 final : public StructuredFamily {
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
         LaunchPlan plan = wgmma::plan(problem, Shape(config, Gemm(problem)), device);
-        const std::vector<Argument> scales = gemm::scale_arguments(problem);
-        const std::vector<Argument> epilogue = gemm::epilogue_arguments(problem);
         for (LaunchStep& step : plan.steps) {
             if (step.entry == "_pack") continue;
             if (step.entry.empty()) step.arguments.push_back(gemm::i32(config["store_hint"]));
-            step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
-            step.arguments.insert(step.arguments.end(), epilogue.begin(), epilogue.end());
+            gemm::add_scales_and_epilogue(step.arguments, problem);
         }
         if (config["device_maps"] != 0 && !plan.steps.empty()) gemm::make_maps_on_device(plan);
         return plan;

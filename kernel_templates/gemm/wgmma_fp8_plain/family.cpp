@@ -156,10 +156,7 @@ class WgmmaFp8Plain final : public StructuredFamily {
         const std::vector<Argument> common = gemm::arguments(problem);  // the workspace, of which there is none, comes last
         step.arguments.insert(step.arguments.end(), common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
-        const std::vector<Argument> scales = gemm::scale_arguments(problem);
-        const std::vector<Argument> epilogue = gemm::epilogue_arguments(problem);
-        step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());
-        step.arguments.insert(step.arguments.end(), epilogue.begin(), epilogue.end());
+        gemm::add_scales_and_epilogue(step.arguments, problem);
         plan.steps.push_back(std::move(step));
         if (s.device_maps != 0) gemm::make_maps_on_device(plan);
         return plan;
