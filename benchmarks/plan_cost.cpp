@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <autotune/autotune.hpp>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "src/core/error.h"
@@ -22,6 +24,7 @@ struct Options {
     const char* shipped = nullptr;
     const char* cache = "";  // of cubins: the second handle compiles nothing again
     bool is_warm = false;    // all instances of the weight are loaded before
+    int weights = 0;         // first calls in the background, each of another weight; 0: rows of the one weight
     autotune_beta beta = AUTOTUNE_BETA_ANY;
 };
 
@@ -47,6 +50,8 @@ Options parse(int argc, char** argv) {
             options.cache = value;
         } else if (std::strcmp(argv[i], "--warm") == 0) {
             options.is_warm = std::strcmp(value, "1") == 0;
+        } else if (std::strcmp(argv[i], "--weights") == 0) {
+            options.weights = std::atoi(value);
         } else if (std::strcmp(argv[i], "--beta") == 0 && std::strcmp(value, "zero") == 0) {
             options.beta = AUTOTUNE_BETA_ZERO;
         } else if (std::strcmp(argv[i], "--weight") != 0 || std::sscanf(value, "%dx%d", &options.n, &options.k) != 2) {
@@ -56,7 +61,7 @@ Options parse(int argc, char** argv) {
     if (argc % 2 == 0 || options.shapes < 1 || options.n < 1 || options.k < 1)
         throw Error(ErrorCode::usage,
                     "usage: plan_cost [--shapes N] [--weight NxK] [--beta zero] [--database FILE] [--shipped FOLDER] "
-                    "[--cache FOLDER] [--warm 1]");
+                    "[--cache FOLDER] [--warm 1] [--weights N]");
     return options;
 }
 
@@ -160,9 +165,52 @@ void run_in_background(const Options& options, const std::shared_ptr<const gpu::
     print("in background, later calls", later);
 }
 
+// Log-uniform extents (M in 1..16384, N and K in 64..16384), half of them in multiples of 8, all layouts, f16 and bf16.
+GemmProblem drawn(std::mt19937_64& random) {
+    const auto chance = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+    const bool is_aligned = chance() < 0.5;
+    const auto extent = [&](double low, double high) {
+        const auto value = static_cast<std::int64_t>(std::exp(std::log(low) + chance() * std::log(high / low)));
+        return is_aligned ? (value + 7) / 8 * 8 : value;
+    };
+    const std::int64_t m = extent(1, 16384), n = extent(64, 16384);
+    GemmProblem problem(m, n, extent(64, 16384));
+    problem.ab_type = problem.c_type = chance() < 0.5 ? AUTOTUNE_BF16 : AUTOTUNE_F16;
+    problem.trans_a = chance() < 0.5 ? 1 : 0;
+    problem.trans_b = chance() < 0.5 ? 1 : 0;
+    return problem;
+}
+
+// First calls of weights never seen, one after the other, while the library's threads make the plans of those before.
+void run_weights(const Options& options, const std::shared_ptr<const gpu::Driver>& driver) {
+    Compiles compiles;
+    const Handle handle = open(options, AUTOTUNE_ON_MISS_BACKGROUND, compiles);
+    const std::size_t room = std::size_t{2} * 16384 * 16384;
+    const gpu::Buffer a(driver, room), b(driver, room), c(driver, room);
+    const auto pointer = [](const gpu::Buffer& buffer) { return reinterpret_cast<void*>(buffer.address()); };
+    const gpu::Stream stream(driver);
+    std::mt19937_64 random(2);
+    std::vector<Cost> costs;
+    for (int i = 0; i < options.weights; ++i) {
+        const GemmProblem problem = drawn(random);
+        costs.push_back(cost_of([&] { tuned_gemm(handle, problem, {pointer(a), pointer(b), pointer(c)}, stream.handle()); }));
+        stream.synchronize();
+    }
+    print("in background, new weights", costs);
+}
+
+void print_head() {
+    std::printf("%-28s %5s %10s %10s %10s %10s\n", "host cost of a plan", "plans", "p50 us", "p99 us", "cpu p50 us",
+                "cpu p99 us");
+}
+
 void run(const Options& options) {
     const auto driver = gpu::Driver::load();
     const gpu::Context context(driver, 0);
+    if (options.weights > 0) {
+        print_head();
+        return run_weights(options, driver);
+    }
     Compiles compiles;
     const Handle handle = open(options, AUTOTUNE_ON_MISS_COMPILE, compiles);
     if (options.is_warm) handle.warm(problem_of(options, 8192));
@@ -173,8 +221,7 @@ void run(const Options& options) {
         (compiles.count == before ? loaded : compiled).push_back(cost);
     }
     for (int i = 0; i < options.shapes; ++i) known.push_back(plan_cost(handle, options, rows_of(options, i)));
-    std::printf("%-28s %5s %10s %10s %10s %10s\n", "host cost of a plan", "plans", "p50 us", "p99 us", "cpu p50 us",
-                "cpu p99 us");
+    print_head();
     print("new shape, loaded kernel", loaded);
     print("new shape, compiled kernel", compiled);
     print("planned before", known);

@@ -11,6 +11,13 @@
 namespace autotune::runtime {
 namespace {
 
+// Of the general kernels that divide K, for any extents: tiles are few where they do.
+constexpr std::size_t kReservedScratchBytes = std::size_t{64} << 20;
+
+Workspaces::Request request_of(const Plan& plan, std::uint64_t context_id, gpu::StreamHandle stream) {
+    return {context_id, stream, plan.workspace_bytes(), plan.workspace_zero_bytes()};
+}
+
 // A failure that another candidate would meet too.
 bool is_final(const Error& error) {
     const auto* driver = dynamic_cast<const gpu::DriverError*>(&error);
@@ -32,6 +39,7 @@ Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
     if (!settings_.warning.empty()) log_.warn(settings_.warning);
     if (settings_.on_miss != AUTOTUNE_ON_MISS_BACKGROUND) return;
     load_general_kernels(general);
+    reserve_scratch();
     background_.start();  // a thread takes longer to make than a call may take
 }
 
@@ -223,12 +231,15 @@ Handle::Shared Handle::loaded_plan(const Order& order, const Problem& problem) {
 }
 
 // The best kernel is made on a thread of the library, whether or not another can stand in for it until then.
-Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept) {
+// So is the memory that it will find.
+Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream) {
     const auto order = std::make_shared<const Order>(order_of(wanted));
-    const auto work = [this, order, context = gpu::BorrowedContext(driver_)] {
+    const auto work = [this, order, stream, context = gpu::BorrowedContext(driver_)] {
         try {
             context.make_current();
-            make(*order);
+            const Shared plan = make(*order);
+            const gpu::RelaxedCapture relaxed(*driver_);
+            if (plan->workspace_bytes() != 0) workspaces_.prepare(request_of(*plan, order->context.id, stream));
         } catch (...) {
             log_.warn("in the background: " + describe_current_exception().message);
         }
@@ -259,7 +270,7 @@ Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept) {
 Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream) {
     const bool capturing = gpu::is_capturing(*driver_, stream);
     if (settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE && !capturing) return make(order_of(wanted));
-    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(wanted, kept);
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(wanted, kept, stream);
     if (kept != nullptr) return kept->plan;
     if (const auto wider = wanted.ask.wider_key(wanted.context.id)) {
         if (const Kept* general = plans_.find(*wider)) return general->plan;
@@ -327,9 +338,20 @@ void Handle::load_general_kernels(const std::vector<GeneralKernel>& kernels) {
     workers.wait();
 }
 
+// To ask the driver for memory takes longer than a call may take. Where there is none, a call that needs it asks itself.
+void Handle::reserve_scratch() {
+    const auto current = gpu::current_context(*driver_);
+    if (!current) return;
+    try {
+        workspaces_.reserve(current->id, kReservedScratchBytes);
+    } catch (const gpu::DriverError& error) {
+        log_.warn(std::string("no scratch memory is reserved: ") + error.what());
+    }
+}
+
 autotune_status Handle::run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream) {
     if (plan.workspace_bytes() == 0) return plan.run(call, stream);
-    const Workspace workspace = workspaces_.get({context_id, stream, plan.workspace_bytes(), plan.workspace_zero_bytes()});
+    const Workspace workspace = workspaces_.get(request_of(plan, context_id, stream));
     Plan::Call with_workspace = call;
     with_workspace.workspace = workspace.address;
     with_workspace.workspace_bytes = workspace.bytes;

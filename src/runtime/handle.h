@@ -118,9 +118,10 @@ class Handle {
     Shared any_loaded(const Wanted& wanted, const Order& order, const char* because);
     Shared loaded_plan(const Order& order, const Problem& problem);
     Shared on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream);
-    Shared in_background(const Wanted& wanted, const Kept* kept);
+    Shared in_background(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream);
     void load_general_kernels(const std::vector<GeneralKernel>& kernels);
     void load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context);
+    void reserve_scratch();
     const Plan& find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Shared& made);
     // With a workspace of the handle's where the plan needs one.
     autotune_status run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream);

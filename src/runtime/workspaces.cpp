@@ -67,6 +67,23 @@ Workspaces::Arena Workspaces::make(const Request& request, const Arena* outgrown
     return arena;
 }
 
+void Workspaces::reserve(std::uint64_t context_id, std::size_t scratch_bytes) {
+    const std::lock_guard lock(mutex_);
+    reserved_.reserve(reserved_.size() + 1);
+    reserved_.push_back({context_id, make({.context_id = context_id, .bytes = scratch_bytes}, nullptr)});
+}
+
+Workspaces::Arena Workspaces::first_of_stream(const Request& request) {
+    const auto is_enough = [&](const Reserved& each) {
+        return each.context_id == request.context_id && each.arena.holds(request);
+    };
+    const auto found = std::find_if(reserved_.begin(), reserved_.end(), is_enough);
+    if (found == reserved_.end()) return make(request, nullptr);
+    const Arena arena = found->arena;
+    reserved_.erase(found);
+    return arena;
+}
+
 Workspace Workspaces::get(const Request& request) {
     if (const auto capture = gpu::active_capture(*driver_, request.stream)) return of_capture(request, *capture);
     return of_stream(request);
@@ -77,7 +94,8 @@ Workspace Workspaces::of_stream(const Request& request) {
     if (const Arena* found = of_streams_.find(key); found != nullptr && found->holds(request)) return found->part_for(request);
     const std::lock_guard lock(mutex_);
     const Arena* found = of_streams_.find(key);
-    if (found == nullptr || !found->holds(request)) found = of_streams_.assign(key, make(request, found));
+    if (found == nullptr) found = of_streams_.assign(key, first_of_stream(request));
+    if (!found->holds(request)) found = of_streams_.assign(key, make(request, found));
     return found->part_for(request);
 }
 

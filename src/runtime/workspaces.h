@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "src/gpu/capture.h"
 #include "src/gpu/driver.h"
@@ -38,6 +39,12 @@ class Workspaces {
     // REQUIRES: the context is current. Throws DriverError{out_of_memory}.
     Workspace get(const Request& request);
 
+    // One arena of the current context that no stream has yet: the first stream whose request it holds takes it, so that a call
+    // does not wait for the driver's memory. Throws DriverError{out_of_memory}.
+    void reserve(std::uint64_t context_id, std::size_t scratch_bytes);
+    // Makes the stream's arena as large as get() will want it outside captures. The stream itself is not used: it may be gone.
+    void prepare(const Request& request) { of_stream(request); }
+
     std::size_t bytes() const;  // of all arenas
 
   private:
@@ -63,9 +70,15 @@ class Workspaces {
         std::uint64_t capture_id = 0;
         std::shared_ptr<std::atomic<bool>> is_free;  // set by the driver when the graph is gone
     };
+    struct Reserved {
+        std::uint64_t context_id = 0;
+        Arena arena;
+    };
     static Key key_of(const Request& request) noexcept;
     // At least as large as the request wants and twice as large as `outgrown`. REQUIRES: mutex_ is held.
     Arena make(const Request& request, const Arena* outgrown);
+    // A reserved one if it is large enough, else a new one. REQUIRES: mutex_ is held.
+    Arena first_of_stream(const Request& request);
     Workspace of_stream(const Request& request);
     Workspace of_capture(const Request& request, const gpu::ActiveCapture& capture);
     GraphArena& free_graph_arena(const Request& request);
@@ -74,6 +87,7 @@ class Workspaces {
     InsertOnlyMap<Key, Arena> of_streams_;
     mutable std::mutex mutex_;
     std::deque<GraphArena> of_graphs_;
+    std::vector<Reserved> reserved_;
     std::deque<gpu::Buffer> buffers_;
 };
 

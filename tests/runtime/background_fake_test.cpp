@@ -64,6 +64,25 @@ TEST(OnMissBackground, IsMadeReadyBeforeTheFirstCall) {
     const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
 }
 
+// An allocation takes longer than a call may take: the driver gives memory when the handle is made.
+TEST(OnMissBackground, AsksForNoScratchInACall) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}})) {
+        EXPECT_EQ(sandbox.count_calls("cuMemAlloc"), 1 + 3);  // scratch, matrices
+        return;
+    }
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    const GemmData data(session.driver, gemm(128, 128, 256));
+    for (const int m : {32, 64, 128}) {
+        run_tuned(session, handle, gemm(m, 128, 256), data);
+        finish(handle);
+        run_tuned(session, handle, gemm(m, 128, 256), data);
+    }
+    session.stream.synchronize();
+    EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
 // A compiler that takes a second: the first call does not wait for it, and a later one has its kernel.
 TEST(OnMissBackground, ServesAtOnceAndBetterLater) {
     Sandbox sandbox("rule on=compile reads_c=0 do=hang seconds=1\n");

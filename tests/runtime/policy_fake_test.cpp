@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "src/core/error.h"
+#include "src/gpu/driver.h"
+#include "src/runtime/workspaces.h"
 #include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime::policy_fake_test {
@@ -263,6 +265,27 @@ TEST(Workspace, IsOneArenaForAllShapesOfAStream) {
     run_tuned(session, handle, gemm(128, 128, 256), data);
     session.stream.synchronize();
     EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+// What is reserved serves the first stream that wants it, and what is prepared a later call: neither asks the driver.
+TEST(Workspace, IsReservedAndPreparedForCallsToCome) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const std::uint64_t context = gpu::current_context(*session.driver)->id;
+    const gpu::Stream other(session.driver);
+    Workspaces workspaces(session.driver);
+    workspaces.reserve(context, 1 << 20);
+    const std::size_t reserved = workspaces.bytes();
+    workspaces.get({context, session.stream.handle(), 1 << 20, 256});
+    EXPECT_EQ(workspaces.bytes(), reserved);
+    workspaces.prepare({context, session.stream.handle(), 4 << 20, 256});
+    const std::size_t prepared = workspaces.bytes();
+    EXPECT_GT(prepared, reserved);
+    workspaces.get({context, session.stream.handle(), 4 << 20, 256});
+    EXPECT_EQ(workspaces.bytes(), prepared);
+    workspaces.get({context, other.handle(), 4096, 256});
+    EXPECT_GT(workspaces.bytes(), prepared);
 }
 
 TEST(Workspace, IsEachGraphsOwnAndServesAnotherWhenTheGraphIsGone) {
