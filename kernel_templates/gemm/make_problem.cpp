@@ -102,7 +102,7 @@ Problem make_problem(const Spec& spec) {
     const std::vector<Tensor> dense = scale_tensors(scaling_of(problem), problem.extents);
     const std::vector<Tensor>& scales = spec.scales.empty() ? dense : spec.scales;
     problem.tensors.insert(problem.tensors.end(), scales.begin(), scales.end());
-    const std::vector<Tensor> last = epilogue_tensors(epilogue_of(problem), spec.n);
+    const std::vector<Tensor> last = epilogue_tensors(epilogue_of(problem), spec.n, spec.bias_alignment);
     if (!last.empty() && scales.empty()) add_absent_scales(problem.tensors);
     problem.tensors.insert(problem.tensors.end(), last.begin(), last.end());
     problem.scalars = {{"alpha", spec.alpha}, {"beta", spec.beta}};

@@ -272,7 +272,8 @@ Requests epilogue_requests() {
         add("129x257x131", {{"acc", "f32"}, {"scale", scale}, {"align", "1,1,1"}, {"beta", "0.5"}, {"alpha", "0.75"}});
         add("264x136x1040", {{"acc", acc}, {"scale", scale}, {"c", "bf16"}, {"bias", "bf16"}});
         add("100x80x208", {{"acc", acc}, {"scale", scale}, {"c", "e5m2"}, {"bias", "f32"}, {"amax", "yes"}, {"batch", "3"}});
-        add("131x258x272", {{"acc", "f32"}, {"scale", scale}, {"c", "f16"}, {"bias", "f16"}, {"amax", "yes"}, {"beta", "any"}});
+        add("131x258x272",
+            {{"acc", "f32"}, {"scale", scale}, {"c", "f16"}, {"bias", "f16"}, {"amax", "yes"}, {"beta", "any"}, {"align", "16,16,4"}});
         add("200x136x400", {{"acc", acc}, {"scale", scale}, {"c", "f32"}, {"amax", "yes"}});
         add("520x264x400", {{"acc", acc}, {"scale", scale}, {"c", "e4m3"}});
     }

@@ -93,9 +93,20 @@ TEST(GemmBlasProduct, TheEpilogueOfFp8IsThatOfItsDescription) {
     EXPECT_EQ(all.addresses[2].name, gpu::blas::kAmaxOfD);
     EXPECT_EQ(all.addresses[2].tensor, 7);
     EXPECT_EQ(gemm::blas_product(fp8({}), nullptr).value().added_type, -1);
-    std::string why;
-    EXPECT_FALSE(gemm::blas_product(fp8({{"c", "e4m3"}, {"beta", "any"}}), &why));
-    EXPECT_NE(why.find("in fp8 that is read"), std::string::npos);
+}
+
+TEST(GemmBlasProduct, EpiloguesThatCublasLtDoesNotHaveAreRefusedByName) {
+    const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases = {
+        {{{"c", "e4m3"}, {"beta", "any"}}, "in fp8 that is read"},
+        {{{"amax", "yes"}}, "amax of a C that is not fp8"},
+        {{{"bias", "f32"}}, "a bias in f32"},
+        {{{"bias", "bf16"}, {"align", "16,16,8"}}, "no multiple of 16"}};
+    for (const auto& [options, reason] : cases) {
+        std::string why;
+        EXPECT_FALSE(gemm::blas_product(fp8(options), &why)) << reason;
+        EXPECT_NE(why.find(reason), std::string::npos) << why;
+    }
+    EXPECT_TRUE(gemm::blas_product(fp8({{"bias", "bf16"}}), nullptr));
 }
 
 TEST(GemmBlasProduct, BlockScalesThatLieOtherwiseHaveNoEntry) {

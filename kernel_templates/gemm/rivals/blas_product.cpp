@@ -62,16 +62,24 @@ bool lie_as_expected(const Problem& problem) {
     return a.line == 1 && a.k == problem.extent("m") && b.k == 1 && b.line == (runs + 3) / 4 * 4;
 }
 
+// What cuBLASLt does not do with sums of fp8; empty if it does all of it.
+std::string refuses_epilogue(const Problem& problem, const Epilogue& epilogue) {
+    if (epilogue.writes_fp8 && problem.word("beta") != "zero") return "no entry for a C in fp8 that is read";
+    if (epilogue.keeps_amax && !epilogue.writes_fp8) return "no entry for amax of a C that is not fp8";
+    if (!epilogue.bias) return "";
+    if (*epilogue.bias == DType::f32) return "no entry for a bias in f32";
+    const Tensor& bias = problem.tensors[static_cast<std::size_t>(*find_tensor(problem, kBias))];
+    return bias.alignment_bytes < 16 ? "no entry for a bias at an address that is no multiple of 16" : "";
+}
+
 // What becomes of the sums.
 std::string choose_epilogue(const Problem& problem, BlasProduct& product) {
     const Epilogue epilogue = epilogue_of(problem);
+    if (std::string reason = refuses_epilogue(problem, epilogue); !reason.empty()) return reason;
     const auto bind = [&](int name, std::string_view tensor) {
         if (const auto index = find_tensor(problem, tensor)) product.addresses.push_back({name, *index});
     };
-    if (epilogue.writes_fp8) {
-        if (problem.word("beta") != "zero") return "no entry for a C in fp8 that is read";
-        product.added_type = epilogue.bias == DType::f16 ? blas::kR16F : blas::kR16BF;
-    }
+    if (epilogue.writes_fp8) product.added_type = epilogue.bias == DType::f16 ? blas::kR16F : blas::kR16BF;
     if (epilogue.bias) {
         product.attributes.push_back({blas::kEpilogue, blas::kAddBias});
         product.attributes.push_back({blas::kBiasType, data_type(*epilogue.bias).value_or(blas::kR16BF)});
