@@ -2,7 +2,6 @@
 // zones, unwritten elements, inputs untouched, the same bits twice. Configs: the default, a few named ones and a seeded sample of
 // the space; and every named config on problems of its own.
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -10,12 +9,11 @@
 #include <map>
 #include <random>
 #include <set>
-#include <thread>
 
 #include "kernel_templates/catalogue.h"
 #include "src/core/error.h"
 #include "src/gpu/nvrtc.h"
-#include "src/jit/compiler.h"
+#include "tests/conformance/compile_together.h"
 #include "tests/support/gpu_gate.h"
 #include "tests/support/nvrtc_for_tests.h"
 #include "tuner/fixture/problem_fixture.h"
@@ -272,8 +270,13 @@ Requests epilogue_requests() {
         add("129x257x131", {{"acc", "f32"}, {"scale", scale}, {"align", "1,1,1"}, {"beta", "0.5"}, {"alpha", "0.75"}});
         add("264x136x1040", {{"acc", acc}, {"scale", scale}, {"c", "bf16"}, {"bias", "bf16"}});
         add("100x80x208", {{"acc", acc}, {"scale", scale}, {"c", "e5m2"}, {"bias", "f32"}, {"amax", "yes"}, {"batch", "3"}});
-        add("131x258x272",
-            {{"acc", "f32"}, {"scale", scale}, {"c", "f16"}, {"bias", "f16"}, {"amax", "yes"}, {"beta", "any"}, {"align", "16,16,4"}});
+        add("131x258x272", {{"acc", "f32"},
+                            {"scale", scale},
+                            {"c", "f16"},
+                            {"bias", "f16"},
+                            {"amax", "yes"},
+                            {"beta", "any"},
+                            {"align", "16,16,4"}});
         add("200x136x400", {{"acc", acc}, {"scale", scale}, {"c", "f32"}, {"amax", "yes"}});
         add("520x264x400", {{"acc", acc}, {"scale", scale}, {"c", "e4m3"}});
     }
@@ -433,34 +436,24 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
         EXPECT_GE(verified_, rejected_);  // a template that most configs spill or serialise in is not sound
     }
 
-    // All instances at once on all cores: compiling is most of the time.
+    // All instances and references.
     void compile_all(const Family& family, const std::vector<Group>& all) {
-        std::map<std::string, jit::Rendered> wanted;
+        std::vector<jit::Rendered> wanted;
         for (const Group& group : all) {
+            wanted.push_back(jit::render_reference(catalogue_, catalogue_.op_of(group.problem), group.problem, target_));
             const SearchSpace space = family.space(group.problem, device());
-            for (const Config& config : group.configs) {
-                jit::Rendered rendered = jit::render(catalogue_, family, group.problem, space, config, target_);
-                wanted.emplace(rendered.identity, std::move(rendered));
-            }
+            for (const Config& config : group.configs)
+                wanted.push_back(jit::render(catalogue_, family, group.problem, space, config, target_));
         }
-        std::vector<const jit::Rendered*> queue;
-        for (const auto& [identity, rendered] : wanted) queue.push_back(&rendered);
-        std::vector<jit::CompileResult> results(queue.size());
-        std::atomic<std::size_t> next = 0;
-        std::vector<std::jthread> threads;
-        for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-            threads.emplace_back([&] {
-                for (std::size_t at = next++; at < queue.size(); at = next++) results[at] = compile_now(*queue[at]);
-            });
-        }
-        threads.clear();
-        for (std::size_t i = 0; i < queue.size(); ++i) results_.emplace(queue[i]->identity, std::move(results[i]));
+        results_ = compile_together(*nvrtc_, cache_, wanted);
     }
 
     // One line a failure; a sticky error ends the test.
     void verify_group(const Family& family, const Group& group) {
         const Op& op = catalogue_.op_of(group.problem);
-        const jit::Compiled reference = compiled(jit::render_reference(catalogue_, op, group.problem, target_));
+        const jit::CompileResult& made = results_.at(jit::render_reference(catalogue_, op, group.problem, target_).identity);
+        ASSERT_TRUE(made.compiled) << made.failure << "\n" << made.log;
+        const jit::Compiled& reference = *made.compiled;
         tuner::ProblemFixture bench(*gpu_, *harness_, op, group.problem, {.timing = false});
         ASSERT_EQ(bench.compute_reference({library_of(reference), reference.symbol}, true), tuner::Reference::full);
         const SearchSpace space = family.space(group.problem, device());

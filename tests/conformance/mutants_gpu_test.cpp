@@ -1,14 +1,13 @@
 // Every mutant through the verifier on a GPU: what changes a result is rejected, what only races is looked for by repetition. The
 // same config of the sound template passes, so that it is the fault that is found. Prints a table. AUTOTUNE_MUTANTS=races leaves
 // out all but the racing ones, for compute-sanitizer's racecheck, which names them by symbol.
-#include <algorithm>
-#include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <set>
-#include <thread>
 
 #include "src/core/error.h"
-#include "src/jit/compiler.h"
+#include "tests/conformance/compile_together.h"
 #include "tests/kernel_templates/mutants.h"
 #include "tests/support/gpu_gate.h"
 #include "tests/support/nvrtc_for_tests.h"
@@ -18,13 +17,14 @@
 namespace autotune::test {
 namespace {
 
-// One template's candidate on its problem: the mutant, or the sound one beside it.
+// One template's candidate on its problem: the mutant, or the sound one beside it. Without a source where the device does not
+// have the family; with a failure where the template has moved on from the mutant.
 struct Subject {
     Catalogue catalogue;
     Problem problem;
     LaunchPlan plan;
-    jit::Rendered rendered;
-    jit::CompileResult compiled;
+    jit::Rendered rendered, reference;
+    std::string failure;
 };
 
 // The numbers of the mutants whose tests the filter and the shard leave.
@@ -41,7 +41,7 @@ std::set<std::size_t> selected() {
     return chosen;
 }
 
-// What the tests need compiled at once on all cores, and the GPU's side of verifying; made once for all tests.
+// What the tests need, compiled, and the GPU's side of verifying; made once for all tests.
 class Laboratory {
   public:
     Laboratory()
@@ -50,36 +50,33 @@ class Laboratory {
           nvrtc_(gpu::Nvrtc::load(nvrtc_search(driver_->version() / 1000))),
           target_{gpu_.device.arch(), nvrtc_->version()},
           harness_(driver_, library_of(compile(jit::render_harness(sound_, target_))), gpu_.stream) {
-        for (const Mutant& mutant : mutants()) {
-            subjects_.push_back(subject(mutant, true));
-            subjects_.push_back(subject(mutant, false));
+        std::vector<jit::Rendered> wanted;
+        for (const std::size_t number : selected()) {
+            for (const bool is_mutated : {true, false}) {
+                const Subject& subject =
+                    subjects_.emplace(2 * number + !is_mutated, this->subject(mutants()[number], is_mutated)).first->second;
+                if (subject.rendered.symbol.empty()) continue;
+                wanted.push_back(subject.rendered);
+                wanted.push_back(subject.reference);
+            }
         }
-        const std::set<std::size_t> chosen = selected();
-        std::atomic<std::size_t> next = 0;
-        std::vector<std::jthread> threads;
-        for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-            threads.emplace_back([&] {
-                for (std::size_t at = next++; at < subjects_.size(); at = next++)
-                    if (!subjects_[at].rendered.symbol.empty() && chosen.contains(at / 2))
-                        subjects_[at].compiled = compile(subjects_[at].rendered);
-            });
-        }
+        results_ = compile_together(*nvrtc_, no_cache_, wanted);
     }
 
     const Device& device() const { return gpu_.device; }
-    Subject& mutant(std::size_t number) { return subjects_[2 * number]; }
-    Subject& sound(std::size_t number) { return subjects_[2 * number + 1]; }
+    Subject& mutant(std::size_t number) { return subjects_.at(2 * number); }
+    Subject& sound(std::size_t number) { return subjects_.at(2 * number + 1); }
 
     // Empty if it is right in every run; else what was wrong.
     std::string examine(const Subject& subject, int runs) {
-        if (!subject.compiled.compiled) return "does not compile: " + subject.compiled.failure;
-        const Op& op = sound_.op_of(subject.problem);
-        const jit::Rendered rendered = jit::render_reference(sound_, op, subject.problem, target_);
-        const jit::CompileResult reference = compile(rendered);
-        tuner::ProblemFixture bench(gpu_, harness_, op, subject.problem, {.timing = false});
-        const tuner::Reference known = bench.compute_reference({library_of(reference), rendered.symbol}, true);
+        if (!subject.failure.empty()) return "does not compile: " + subject.failure;
+        const jit::CompileResult& kernel = results_.at(subject.rendered.identity);
+        if (!kernel.compiled) return "does not compile: " + kernel.failure;
+        tuner::ProblemFixture bench(gpu_, harness_, sound_.op_of(subject.problem), subject.problem, {.timing = false});
+        const auto reference = library_of(results_.at(subject.reference.identity));
+        const tuner::Reference known = bench.compute_reference({reference, subject.reference.symbol}, true);
         if (known != tuner::Reference::full) return "the reference does not fit";
-        tuner::Runnable runnable = bench.bind({library_of(subject.compiled), subject.rendered.symbol}, subject.plan);
+        tuner::Runnable runnable = bench.bind({library_of(kernel), subject.rendered.symbol}, subject.plan);
         const tuner::Verification found = tuner::verify_on_device(harness_, bench, runnable);
         if (!found.right || runs == 1) return found.detail;
         return tuner::check_repeatability(harness_, bench, runnable, {.most_runs = runs, .least_runs = runs});
@@ -91,26 +88,25 @@ class Laboratory {
         check(result.compiled.has_value(), result.failure);
         return std::make_shared<const gpu::Library>(driver_, result.compiled->cubin);
     }
-    // Without a source where the device does not have the family; with a failure where the template has moved on from the mutant.
     Subject subject(const Mutant& mutant, bool is_mutated) const {
         try {
             return rendered(mutant, is_mutated ? mutated(mutant) : sound_);
         } catch (const Error& error) {
-            Subject none{sound_, {}, {}, {}, {}};
+            Subject none{sound_, {}, {}, {}, {}, error.what()};
             none.rendered.source = "none";
-            none.compiled.failure = error.what();
             return none;
         }
     }
     Subject rendered(const Mutant& mutant, Catalogue catalogue) const {
         const Family& family = *catalogue.find_family(mutant.family);
         Problem problem = problem_of(mutant, catalogue);
-        if (family.refuses(problem, gpu_.device)) return {std::move(catalogue), std::move(problem), {}, {}, {}};
+        if (family.refuses(problem, gpu_.device)) return {std::move(catalogue), std::move(problem), {}, {}, {}, ""};
         const SearchSpace space = family.space(problem, gpu_.device);
         const Config config = config_of(mutant, space);
         jit::Rendered rendered = jit::render(catalogue, family, problem, space, config, target_);
+        jit::Rendered reference = jit::render_reference(sound_, sound_.op_of(problem), problem, target_);
         LaunchPlan plan = family.plan(problem, config, gpu_.device);
-        return {std::move(catalogue), std::move(problem), std::move(plan), std::move(rendered), {}};
+        return {std::move(catalogue), std::move(problem), std::move(plan), std::move(rendered), std::move(reference), ""};
     }
 
     std::shared_ptr<const gpu::Driver> driver_;
@@ -120,7 +116,8 @@ class Laboratory {
     Catalogue sound_ = Catalogue::embedded();
     jit::CubinCache no_cache_{""};
     tuner::Harness harness_;
-    std::vector<Subject> subjects_;
+    std::map<std::size_t, Subject> subjects_;
+    std::map<std::string, jit::CompileResult> results_;
 };
 
 std::vector<std::size_t> numbers() {

@@ -1,17 +1,15 @@
 // Kernels that start before the one in front of them has ended, in chains where that matters: every family that has programmatic
 // dependent launch gives the bits of the chain that is launched one kernel at a time; each mutant that does not wait is found.
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <cstdlib>
 #include <random>
 #include <set>
-#include <thread>
 #include <tuple>
 
 #include "kernel_templates/catalogue.h"
 #include "src/gpu/nvrtc.h"
-#include "src/jit/compiler.h"
+#include "tests/conformance/compile_together.h"
 #include "tests/conformance/overlap_chain.h"
 #include "tests/kernel_templates/mutants.h"
 #include "tests/support/gpu_gate.h"
@@ -111,21 +109,13 @@ class OverlapTest : public GpuTest {
             const SearchSpace space = one.family->space(one.problem, device());
             rendered.push_back(jit::render(catalogue, *one.family, one.problem, space, one.config, target_));
         }
-        std::vector<jit::CompileResult> results(wanted.size());
-        std::atomic<std::size_t> next = 0;
-        {
-            std::vector<std::jthread> threads;
-            for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-                threads.emplace_back([&] {
-                    for (std::size_t at = next++; at < wanted.size(); at = next++) results[at] = compiled(rendered[at]);
-                });
-            }
-        }
+        const auto results = compile_together(*nvrtc_, cache_, rendered);
         std::vector<OverlapChain::Kernel> all;
         for (std::size_t i = 0; i < wanted.size(); ++i) {
-            if (!results[i].rejected.empty()) continue;
+            const jit::CompileResult& result = results.at(rendered[i].identity);
+            if (!result.rejected.empty()) continue;
             all.push_back({wanted[i].problem, wanted[i].family->plan(wanted[i].problem, wanted[i].config, device()),
-                           library_of(results[i]), rendered[i].symbol});
+                           library_of(result), rendered[i].symbol});
         }
         return all;
     }
