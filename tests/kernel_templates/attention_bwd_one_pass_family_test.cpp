@@ -65,6 +65,17 @@ TEST_F(AttentionBwdOnePassFamily, TheWorkspaceIsDqInF32) {
         }
 }
 
+// 4096 queries are 51.2 tiles of 80.
+TEST_F(AttentionBwdOnePassFamily, TheWorkspaceEndsWithTheRowsWhereTilesDoNot) {
+    for (const char* deterministic : {"yes", "any"}) {
+        const Problem one = problem("4x16x4096x128", {{"deterministic", deterministic}});
+        Config config = family_.default_config(one, device_);
+        config.set("block_q", 80), config.set("early_dv", 0);
+        ASSERT_TRUE(family_.space(one, device_).contains(config));
+        EXPECT_EQ(family_.plan(one, config, device_).workspace_bytes, std::size_t{4} * 16 * 4096 * 128 * 4) << deterministic;
+    }
+}
+
 TEST_F(AttentionBwdOnePassFamily, ADqWithoutRoomForThemLeavesThemToTheWorkspace) {
     const LaunchPlan few_rows = usual(problem("4x16x1x128"));
     const std::size_t sums = std::size_t{4} * 16 * 64 * 128 * 4, vectors = std::size_t{4} * 16 * 256 * 8;

@@ -184,6 +184,8 @@ std::vector<HostCase> cases() {
         backward("one_pass_causal_128", "one_pass", "bf16", causal("64"), "groups=2 block_q=128 early_dv=0 ds_buffers=2 dq_buffers=2 stages=2"),
         backward("one_pass_window_one_group", "one_pass", "f16", window("64"), "groups=1 block_q=64 early_dv=0 ds_buffers=1 dq_buffers=2", {{"dv", "128"}}),
         backward("one_pass_swapped_80", "one_pass", "bf16", causal("128"), "groups=2 block_q=80 swap_dq=1 early_dv=0 ds_buffers=1 stages=2"),
+        backward("one_pass_swapped_80_last_rows", "one_pass", "bf16", {{"2x4x100x128", {{"kv-heads", "2"}, {"kv-len", "130"}}}, {"1x2x161x128", {}}}, "groups=2 block_q=80 swap_dq=1 early_dv=0 ds_buffers=2 stages=2"),
+        backward("one_pass_swapped_80_any_order", "one_pass", "f16", {{"1x3x100x128", {{"mask", "causal"}}}, {"2x2x239x128", {{"mask", "causal"}, {"order", "bshd"}}}}, "groups=2 block_q=80 swap_dq=1 early_dv=0 ds_buffers=2 stages=2 dq_path=1", {{"deterministic", "any"}}),
         backward("one_pass_wide_any_order", "one_pass", "bf16", unmasked("128"), "groups=2 block_q=64 early_dv=1 dq_path=1 swap_dq=0", {{"deterministic", "any"}}),
         backward("one_pass_wide_from_registers", "one_pass", "bf16", causal("128"), "groups=2 block_q=80 swap_dq=1 early_dv=0 dq_path=0 ds_buffers=2", {{"deterministic", "any"}}),
         backward("one_pass_halves", "one_pass", "bf16", causal("64"), "groups=2 block_q=128 early_dv=2 ds_buffers=1"),

@@ -867,7 +867,10 @@ std::vector<Mutant> attention_bwd_one_pass() {
         {.name = "both_adders_add_the_first_part",
          .find = "shared.dq + at.at * dq_bytes + part * part_bytes;", .replace = "shared.dq + at.at * dq_bytes;"},
         {.name = "both_adders_add_to_the_first_part",
-         .find = "dq.of(walk) + part * (part_bytes / 4);", .replace = "dq.of(walk);"},
+         .find = "dq.of(walk) + part * (bytes / 4);", .replace = "dq.of(walk);"},
+        {.name = "sums_end_before_the_last_rows",
+         .find = "(rows - tile * block_q + 7) / 8)", .replace = "(rows - tile * block_q) / 8)",
+         .config = "groups=2 block_q=80 swap_dq=1 early_dv=0 ds_buffers=1 stages=2", .shape = "1x2x100x128"},
         {.name = "turns_in_the_other_order", .file = "attention_bwd/one_pass/key_order.cuh",
          .find = "descending ? range.end - 1 - keys : keys - range.first", .replace = "keys - range.first",
          .config = "tile_order=1", .races = true},  // blocks that are all resident wait for each other in any order

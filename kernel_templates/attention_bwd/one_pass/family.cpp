@@ -77,6 +77,10 @@ struct Shape {
         return columns * (groups / blocks) == (swap_dq != 0 ? block_q : padded(view.d)) &&
                (columns % span == 0 || span % columns == 0);
     }
+    // Whether sums end with the rows, and not with the last tile.
+    bool ends_with_rows(const View& view) const {
+        return dq_path != kFromRegisters && swap_dq != 0 && groups == 2 && m_blocks(view) == 2 && block_q % 64 != 0;
+    }
     int64_t smem_bytes(const View& view) const {
         const int64_t columns = padded(view.d) + padded(view.dv);
         const int64_t staged = dq_path == kFromRegisters ? 0 : dq_buffers * dq_bytes(view);
@@ -97,6 +101,7 @@ int64_t query_tiles(const View& view, const Shape& s) {
     return ceil_div(view.q_len, s.block_q);
 }
 int64_t sums_bytes(const View& view, const Shape& s) {
+    if (s.ends_with_rows(view)) return view.b * view.q_heads * round_up(view.q_len, 8) * padded(view.d) * 4;
     return view.b * view.q_heads * query_tiles(view, s) * s.dq_bytes(view);
 }
 int64_t counter_bytes(const View& view, const Shape& s) {

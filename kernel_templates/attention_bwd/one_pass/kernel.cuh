@@ -57,6 +57,10 @@ constexpr u32 dq_group_bytes = dq_registers * 128 * 4, dq_bytes = dq_group_bytes
 // Threads that add in order: a part of each tile each, because an add takes longer than the products of a tile.
 constexpr int adders = is_ordered ? 2 : 1;
 constexpr u32 part_bytes = dq_bytes / adders;
+// A group holds dQ^T of 8 queries behind that of the 8 before, so its sums may end with the last rows. Tiles of 64 and 128 queries
+// divide most lengths and are stored whole, as are those that registers add.
+constexpr bool ends_with_rows = is_staged && swap_dq != 0 && groups == 2 && dq_m_blocks == 2 && block_q % 64 != 0;
+constexpr u32 run_bytes = 64 * 8 * 4;  // of 8 queries
 
 struct Shared {
     static constexpr u32 k_bytes = k_rows * head_tile * 2, v_bytes = k_rows * value_tile * 2;
@@ -158,13 +162,30 @@ __device__ __forceinline__ void await_turn(const int* counter, int turn) {
     asm volatile("fence.proxy.async;" ::: "memory");
 }
 
+// Sums of a head, of which only those of rows are stored.
+__device__ __forceinline__ long long sums_of_rows(int rows) {
+    return (rows + 7LL) / 8 * (groups * run_bytes / 4);
+}
+// Runs of 8 queries of a tile that have rows.
+__device__ __forceinline__ int runs_of_rows(int tile, int rows) {
+    return min(block_q / 8, (rows - tile * block_q + 7) / 8);
+}
+
 // The sums of dQ: f32 of all tiles of queries of a head, then of the next head; and a counter of who has added for each part.
 struct DqSums {
     float* sums;
     int* counters;
-    int tiles;  // of a head
+    int tiles, rows;  // of a head
     __device__ __forceinline__ long long index(const Walk& at) const { return static_cast<long long>(at.plane) * tiles + at.tile; }
-    __device__ __forceinline__ float* of(const Walk& at) const { return sums + index(at) * (dq_bytes / 4); }
+    __device__ __forceinline__ float* of(const Walk& at) const {
+        if constexpr (ends_with_rows) return sums + at.plane * sums_of_rows(rows) + at.tile * (dq_bytes / 4LL);
+        return sums + index(at) * (dq_bytes / 4);
+    }
+    // Of a thread's part of a tile, or of a group.
+    __device__ __forceinline__ u32 bytes(int tile) const {
+        if constexpr (ends_with_rows) return runs_of_rows(tile, rows) * run_bytes;
+        return part_bytes;
+    }
 };
 
 // What the math groups leave in shared memory, by the threads that add it, of which each adds a part of every tile.
@@ -175,15 +196,16 @@ __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, cons
     for (; !walk.is_over(); walk.next()) {
         const u32 from = shared.dq + at.at * dq_bytes + part * part_bytes;
         barrier_wait(shared.dq_full(at.at), at.parity);
-        float* const to = dq.of(walk) + part * (part_bytes / 4);
+        const u32 bytes = dq.bytes(walk.tile);
+        float* const to = dq.of(walk) + part * (bytes / 4);
         if constexpr (is_ordered) {
             int* const counter = dq.counters + dq.index(walk) * adders + part;
             const int turn = meetings.turn(walk.tile, key_tile, descending);
             if (turn > 0) {
                 await_turn(counter, turn);
-                bulk_add(to, from, part_bytes);
+                bulk_add(to, from, bytes);
             } else {
-                bulk_store(to, from, part_bytes);
+                bulk_store(to, from, bytes);
             }
             store_commit();
             store_wait_read<0>();
@@ -192,7 +214,8 @@ __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, cons
             asm volatile("fence.proxy.async;" ::: "memory");
             add_release(counter);
         } else {
-            bulk_add(to, from, part_bytes);
+            bulk_add(to, from, bytes);
+            if constexpr (ends_with_rows) bulk_add(to + bytes / 4, from + dq_group_bytes, bytes);
             store_commit();
             store_wait_read<0>();
             barrier_arrive(shared.dq_empty(at.at));
@@ -510,7 +533,7 @@ extern "C" __global__ void __launch_bounds__(128 * (groups + 1), 1)
                                  is_ordered ? warp_uniform(*ticket) : static_cast<int>(blockIdx.x));
     const attention_bwd::TileRange range = meetings.of_keys(place.tile);
     const Walk walk(range, (place.batch * kv_heads + place.head) * group, group, backwards != 0);
-    const DqSums sums{dq_sums, counters + 4, (rows + block_q - 1) / block_q};
+    const DqSums sums{dq_sums, counters + 4, (rows + block_q - 1) / block_q, rows};
     const int warpgroup = warp_uniform(threadIdx.x / 128);
     if (warpgroup == 0) {
         if constexpr (Registers<groups>::reallocates) give_registers<Registers<groups>::producer>();
@@ -535,10 +558,18 @@ extern "C" __global__ void __launch_bounds__(math_threads)
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const Meetings meetings{{mask_low, mask_high, keys}, rows, block_q, k_rows};
     const attention_bwd::TileRange met = meetings.of_queries(tile);
-    const float* const from = dq_sums + static_cast<long long>(blockIdx.x) * (dq_bytes / 4) + group * (dq_group_bytes / 4) +
-                              threadIdx.x % 128 * 4;
     float values[dq_registers];
-    if (met.first < met.end) {
+    if constexpr (ends_with_rows) {
+        const int runs = met.first < met.end ? runs_of_rows(tile, rows) : 0;
+        const float* const from = dq_sums + plane * sums_of_rows(rows) + tile * (dq_bytes / 4LL) + group * runs * (run_bytes / 4) +
+                                  threadIdx.x % 128 * 4;
+        clear(values);
+#pragma unroll
+        for (int i = 0; i < block_q / 8; ++i)
+            if (i < runs) load_quad(from + i * (run_bytes / 4), values + 4 * i);
+    } else if (met.first < met.end) {
+        const float* const from = dq_sums + static_cast<long long>(blockIdx.x) * (dq_bytes / 4) + group * (dq_group_bytes / 4) +
+                                  threadIdx.x % 128 * 4;
 #pragma unroll
         for (int i = 0; i < dq_registers / 4; ++i) load_quad(from + i * 512, values + 4 * i);
     } else {
