@@ -75,6 +75,7 @@ struct Tolerance {
     double value = 0;
     double input = 0;
     double floor = 0;
+    double partial = 0;  // times the largest partial sum: what a chain of cut additions loses
     double of_amax =
         0;  // times the largest value: what is allowed of amax beside the largest bound before C's factor and rounding
 };

@@ -19,8 +19,9 @@ using gemm::kTf32;
 using gemm::kTf32x3;
 using gemm::View;
 
-// Threads and tile of reference.cuh.
+// Tile, threads, and k between two looks at the partial sums, of reference.cuh.
 constexpr std::int64_t kReferenceTile = 64;
+constexpr std::int64_t kReferencePeakEvery = 64;
 constexpr std::uint32_t kReferenceThreads = 128;
 constexpr std::int64_t kMostBlocks = 2147483647;
 
@@ -230,7 +231,7 @@ LaunchStep amax_step(const Problem& problem, const gemm::Tolerance& allowed) {
     return step;
 }
 
-// Arguments: a, b, c, expected, bound, alpha, beta, then four numbers of Tolerance, then m .. stride_c as every gemm kernel, then
+// Arguments: a, b, c, expected, bound, alpha, beta, then five numbers of Tolerance, then m .. stride_c as every gemm kernel, then
 // the scales, bias and scale_d, and where the largest value and bound go.
 LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) const {
     const View view(problem);
@@ -250,7 +251,8 @@ LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) co
                       F32Arg{static_cast<float>(allowed.norm)},
                       F32Arg{static_cast<float>(allowed.value)},
                       F32Arg{static_cast<float>(allowed.input)},
-                      F32Arg{static_cast<float>(allowed.floor)}};
+                      F32Arg{static_cast<float>(allowed.floor)},
+                      F32Arg{static_cast<float>(allowed.partial)}};
     const std::vector<Argument> common = gemm::arguments(problem);
     constexpr std::ptrdiff_t kFirstExtent = 5;  // after a, b, c, alpha, beta; the workspace comes last
     step.arguments.insert(step.arguments.end(), common.begin() + kFirstExtent, common.end() - 1);
@@ -274,6 +276,7 @@ LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) co
 struct HostElement {
     double product = 0;
     double squares = 0;
+    double peak = 0;  // the largest partial sum in the order of k
 };
 
 // What a scale tensor makes of the operand's elements in line `line` of a batch.
@@ -310,6 +313,7 @@ HostElement host_product(const Problem& problem, const View& view, std::span<con
         const double term = a[k * step_a] * scale_a.at(batch, row, k) * (b[k * step_b] * scale_b.at(batch, col, k));
         sums.product += term;
         sums.squares += term * term;
+        if ((k + 1) % kReferencePeakEvery == 0 || k + 1 == view.k) sums.peak = std::max(sums.peak, std::fabs(sums.product));
     }
     return sums;
 }
@@ -363,7 +367,8 @@ std::vector<Expected> GemmOp::reference_on_host(const Problem& problem, const Op
                 const auto at = static_cast<std::size_t>(batch * view.c.batch_stride + row * view.c.ld + col);
                 const double added = beta == 0 ? 0 : beta * tensors[gemm::kC][at];
                 const double value = epilogue.biased(alpha * sums.product + added, col), stored = epilogue.stored(value);
-                const double bound = allowed.norm * std::fabs(alpha) * std::sqrt(sums.squares) + allowed.input * std::fabs(added);
+                const double lost = allowed.norm * std::sqrt(sums.squares) + allowed.partial * sums.peak;
+                const double bound = std::fabs(alpha) * lost + allowed.input * std::fabs(added);
                 c.values.push_back(stored);
                 c.bounds.push_back(bound * epilogue.scale() + allowed.value * std::fabs(stored) + allowed.floor);
                 epilogue.count(value, bound);

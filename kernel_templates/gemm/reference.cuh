@@ -1,5 +1,5 @@
 // The judge of every gemm family, independent of them: products summed in f64, and beside each sum the root R of the sum of squared
-// products, from which the allowed error is made.
+// products and the largest partial sum, from which the allowed error is made.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 #include "common/fp8.cuh"
@@ -18,12 +18,13 @@ namespace {
 // 64x64 elements by 128 threads of 8x4: 32 f64 sums a thread keep the f64 units busy while three blocks share an SM.
 constexpr int tile = 64;
 constexpr int depth = 16;
+constexpr int peak_every = 64;  // k between two looks at the partial sums, of which the last is the whole
 constexpr int threads = 128;
 constexpr int rows_per_thread = 8;
 constexpr int row_stride = tile + 2;  // the two spread a column over the banks and keep 16-byte alignment
 
 struct Tolerance {
-    f64 norm, value, input, floor;
+    f64 norm, value, input, floor, partial;
 };
 
 struct Product {
@@ -82,7 +83,16 @@ __device__ int row_of(int i) { return threadIdx.x / 16 * rows_per_thread + i; }
 struct Sums {
     f64 product[rows_per_thread][4];
     f32 squares[rows_per_thread][4];
+    f32 peak[rows_per_thread][4];  // the largest partial sum in the order of k
 };
+
+__device__ __forceinline__ void note_peaks(Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < rows_per_thread; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sums.peak[i][j] = fmaxf(sums.peak[i][j], fabsf(static_cast<f32>(sums.product[i][j])));
+    }
+}
 
 __device__ __forceinline__ void accumulate(Sums& sums) {
 #pragma unroll 2
@@ -149,7 +159,7 @@ __device__ void write_results(const Sums& sums, const Product& shape, const Resu
             if (row >= shape.rows || col >= shape.cols) continue;
             const f64 added = shape.beta == 0.0 ? 0.0 : shape.beta * to_f64(to.c[row * shape.ldc + col]);
             const f64 value = epilogue.biased(shape.alpha * sums.product[i][j] + added, col);
-            const f64 error = allowed.norm * root_of(sums.squares[i][j]) + allowed.input * fabs(added);
+            const f64 error = allowed.norm * root_of(sums.squares[i][j]) + allowed.partial * sums.peak[i][j] + allowed.input * fabs(added);
             const f64 stored = saturated(epilogue.scaled(value));
             to.expected[row * shape.cols + col] = stored;
             to.bound[row * shape.cols + col] = epilogue.scaled(error) + allowed.value * fabs(stored) + allowed.floor;
@@ -166,6 +176,7 @@ __device__ void compute_tile(const Operand<A>& a, const Operand<B>& b, const Pro
         fetch<trans_b>(b_values, b_squares, b, k0, shape.k);
         __syncthreads();
         accumulate(sums);
+        if ((k0 + depth) % peak_every == 0 || k0 + depth >= shape.k) note_peaks(sums);
         __syncthreads();
     }
     write_results(sums, shape, to, epilogue, allowed, a.first, b.first);
@@ -175,11 +186,11 @@ __device__ void compute_tile(const Operand<A>& a, const Operand<B>& b, const Pro
 
 extern "C" __global__ void __launch_bounds__(threads, 3)
     AUTOTUNE_ENTRY()(const A* a, const B* b, const Out* c, f64* expected, f64* bound, float alpha, float beta, float norm, float value,
-                     float input, float floor, int m, int n, int k, i64 lda, i64 ldb, i64 ldc, int batch, i64 stride_a, i64 stride_b,
+                     float input, float floor, float partial, int m, int n, int k, i64 lda, i64 ldb, i64 ldc, int batch, i64 stride_a, i64 stride_b,
                      i64 stride_c, const f32* scale_a, const f32* scale_b, i64 scale_a_batch, i64 scale_a_line, i64 scale_a_k, i64 scale_b_batch,
                      i64 scale_b_line, i64 scale_b_k, const Bias* bias, const f32* scale_d, u64* largest) {
     const Product shape = {m, n, k, lda, ldb, ldc, alpha, beta};
-    const Tolerance allowed = {norm * fabsf(alpha), value, input, floor};
+    const Tolerance allowed = {norm * fabsf(alpha), value, input, floor, partial * fabsf(alpha)};
     const i64 tiles_n = (shape.cols + tile - 1) / tile;
     const i64 tiles = (shape.rows + tile - 1) / tile * tiles_n;
     for (i64 at = blockIdx.x; at < tiles * batch; at += gridDim.x) {

@@ -32,6 +32,20 @@ double accumulator_roundoff(const Problem& problem) {
     return is_f32_accurate(problem) ? std::ldexp(1.0, -24) : std::ldexp(1.0, -23);
 }
 
+// Products that tensor cores add to a sum at once, at the least: those of sm_80, half as many as those of sm_90.
+std::int64_t added_at_once(const Problem& problem) {
+    return problem.word("compute") == kTf32 ? 4 : 8;
+}
+
+// Tensor cores cut an f32 sum off at each addition, always towards zero, so that errors do not average out while a sum keeps its
+// sign: each takes up to 2^-23 of the partial sum, half of that on average. Of n additions to partial sums of at most P a chain
+// loses n/2 2^-23 P on average, and never more than twice that. Where K is divided, partial sums of a part are at most 2 P, and
+// all parts lose n 2^-23 P on average at the most. f16 sums are rounded, and so are sums that CUDA cores add; sums of fp8 are measured.
+double lost_of_largest_partial_sum(const View& view, const Problem& problem) {
+    if (is_fp8(view.in) || view.acc == DType::f16 || is_f32_accurate(problem)) return 0;
+    return std::ldexp(static_cast<double>(ceil_div(view.k, added_at_once(problem))), -23);
+}
+
 // What the multiplier loses of a product of two operands. tf32 cuts each off behind 10 bits; tf32x3 keeps 21 bits of each, and
 // leaves out the product of what lies below the first 10.
 double input_roundoff(const Problem& problem) {
@@ -61,6 +75,7 @@ Tolerance numeric_tolerance(const View& view, const Problem& problem) {
     result.value = in + out;
     result.input = 2 * out;
     result.floor = underflow_roundoff(view.out) + (view.acc == DType::f16 ? 6 * steps * underflow_roundoff(DType::f16) : 0);
+    result.partial = lost_of_largest_partial_sum(view, problem);
     result.of_amax = 2 * unit_roundoff(DType::f32);
     return result;
 }
@@ -69,7 +84,10 @@ Tolerance numeric_tolerance(const View& view, const Problem& problem) {
 Tolerance exact_tolerance(const View& view, const Problem& problem) {
     if (scales_exactly(problem.scalars[kAlpha].number()) && scales_exactly(problem.scalars[kBeta].number())) return {};
     const double scaling = 8 * unit_roundoff(DType::f32);
-    return {0, unit_roundoff(view.out) + scaling, scaling, underflow_roundoff(view.out), scaling};
+    return {.value = unit_roundoff(view.out) + scaling,
+            .input = scaling,
+            .floor = underflow_roundoff(view.out),
+            .of_amax = scaling};
 }
 
 // Norms of a few elements say little: one expected value near 0 would fail a right kernel.

@@ -332,7 +332,7 @@ TEST(GemmOp, TheReferencePlanFitsTheLargestProblems) {
         catalogue.op_of(problem).reference_plan(problem, typical_test(catalogue.op_of(problem).tests(problem)));
     ASSERT_EQ(plan.steps.size(), 1U);
     EXPECT_EQ(plan.steps[0].grid.x, (2147483647U + 63) / 64);
-    EXPECT_EQ(plan.steps[0].arguments.size(), 32U);
+    EXPECT_EQ(plan.steps[0].arguments.size(), 33U);
 }
 
 }  // namespace

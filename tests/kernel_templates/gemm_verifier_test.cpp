@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 
@@ -226,6 +227,84 @@ INSTANTIATE_TEST_SUITE_P(Depths, GemmVerifierF32,
                          [](const auto& entry) {
                              return std::string(std::get<0>(entry.param)) + "_" + std::to_string(std::get<1>(entry.param));
                          });
+
+// Sums of N(0,1) so long that what truncation cuts off outgrows 6 sqrt(K) roundings.
+class GemmVerifierLongSums : public ::testing::TestWithParam<const char*> {
+  protected:
+    static constexpr std::int64_t kDepth = 32768;
+    const Bench& bench() const { return bench_for({GetParam(), kDepth}, "numeric"); }
+    // Of the first row's elements.
+    bool accepts(const std::function<double(std::int64_t col)>& element) const {
+        std::vector<double> out;
+        for (std::int64_t col = 0; col < kCols; ++col) out.push_back(element(col));
+        return bench().accepts(out);
+    }
+};
+
+TEST_P(GemmVerifierLongSums, AcceptTruncation) {
+    EXPECT_TRUE(accepts([&](std::int64_t col) { return simulated_element(bench(), 0, col); }));
+}
+
+TEST_P(GemmVerifierLongSums, RefuseAStepThatIsMissing) {
+    EXPECT_FALSE(accepts([&](std::int64_t col) { return simulated_element(bench(), 0, col, 1000); }));
+}
+
+TEST_P(GemmVerifierLongSums, RefuseSumsInHalf) {
+    EXPECT_FALSE(accepts([&](std::int64_t col) {
+        double sum = 0;
+        for (std::int64_t k0 = 0; k0 < kDepth; k0 += kStep) {
+            double step = 0;
+            for (std::int64_t k = k0; k < k0 + kStep; ++k) step += bench().a(0, k) * bench().b(k, col);
+            sum = round_to(DType::f16, sum + step);
+        }
+        return round_to(bench().out_type(), sum + bench().c(0, col));
+    }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GemmVerifierLongSums, ::testing::Values("hgemm", "bgemm", "tf32gemm"),
+                         [](const auto& entry) { return std::string(entry.param); });
+
+// A sum that goes far and returns, so that neither R nor the answer says how far it was: 1x1xK of magnitudes of N(0,1), subtracted
+// in the second half of K.
+class FarSum {
+  public:
+    explicit FarSum(std::int64_t k) : problem_(catalogue_.problem({"hgemm", "1x1x" + std::to_string(k), {}})) {
+        const Op& op = catalogue_.op_of(problem_);
+        const OpTest test = typical_test(op.tests(problem_));
+        std::vector<double> a = filled_tensor(test.fills[0], problem_.tensors[0], 0, 42);
+        std::vector<double> b = filled_tensor(test.fills[1], problem_.tensors[1], 1, 42);
+        for (std::size_t i = 0; i < a.size(); ++i) {
+            a[i] = i < a.size() / 2 ? std::fabs(a[i]) : -std::fabs(a[i]);
+            b[i] = std::fabs(b[i]);
+        }
+        c_ = op.reference_on_host(problem_, test, std::vector{a, b, {0.0}}).front();
+        for (auto at = a.begin(); at != a.end(); at += kStep)
+            steps_.push_back(std::inner_product(at, at + kStep, b.begin() + (at - a.begin()), 0.0));
+    }
+    // Error over bound of a kernel that adds step after step and cuts each sum by `cut`.
+    double error(const std::function<double(double)>& cut, std::size_t first_step = 0) const {
+        double sum = 0;
+        for (std::size_t i = first_step; i < steps_.size(); ++i) sum = cut(sum + steps_[i]);
+        return std::fabs(round_to(DType::f16, sum) - c_.values.front()) / c_.bounds.front();
+    }
+
+  private:
+    Catalogue catalogue_ = Catalogue::embedded();
+    Problem problem_;
+    Expected c_;
+    std::vector<double> steps_;
+};
+
+TEST(GemmVerifierLimits, ASumThatGoesFarAndReturnsMayLoseWhatTruncationCuts) {
+    for (const std::int64_t k : {4096, 32768}) {
+        const FarSum sum(k);
+        const double truncated = sum.error(truncated_to_float);
+        EXPECT_LT(truncated, 0.5) << k;
+        EXPECT_GT(truncated, 0.05) << k;  // the bound is no wider than what it is for
+        EXPECT_GT(sum.error([](double value) { return round_to(DType::f16, value); }), 4) << k;
+        EXPECT_GT(sum.error(truncated_to_float, 1), 1) << k;
+    }
+}
 
 TEST(GemmVerifierLimits, HalfAccumulationSeesAtMost512TermsSpreadOverAllOfK) {
     const Bench bench({"hgemm_f16acc", 16384}, "exact");

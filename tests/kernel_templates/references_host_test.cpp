@@ -40,6 +40,7 @@ std::vector<Judged> judged() {
         {"softmax", "softmax", "7x300", {{"dtype", "bf16"}, {"lse", "yes"}, {"scale", "-2"}}},
         {"add", "add", "777", {{"dtype", "f16"}}},
         {"gemm_f16", "gemm", "33x40x50", {{"dtype", "f16"}, {"layout", "nt"}}},
+        {"gemm_long_k", "gemm", "9x12x200", {{"dtype", "f16"}}},
         {"gemm_batch", "gemm", "17x24x30", {{"dtype", "bf16"}, {"batch", "2"}, {"beta", "0.5"}, {"alpha", "0.75"}}},
         {"gemm_f32", "gemm", "17x24x30", {{"dtype", "f32"}, {"compute", "f32"}}},
     };
