@@ -11,12 +11,9 @@
 namespace autotune::runtime {
 namespace {
 
-// Of the general kernels that divide K, for any extents: tiles are few where they do.
+// More than the general kernels take that divide K, whatever the extents: tiles are few where they do. A plan that takes more
+// copies large operands first; beside what that takes, an allocation is short.
 constexpr std::size_t kReservedScratchBytes = std::size_t{64} << 20;
-
-Workspaces::Request request_of(const Plan& plan, std::uint64_t context_id, gpu::StreamHandle stream) {
-    return {context_id, stream, plan.workspace_bytes(), plan.workspace_zero_bytes()};
-}
 
 // A failure that another candidate would meet too.
 bool is_final(const Error& error) {
@@ -231,15 +228,12 @@ Handle::Shared Handle::loaded_plan(const Order& order, const Problem& problem) {
 }
 
 // The best kernel is made on a thread of the library, whether or not another can stand in for it until then.
-// So is the memory that it will find.
-Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream) {
+Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept) {
     const auto order = std::make_shared<const Order>(order_of(wanted));
-    const auto work = [this, order, stream, context = gpu::BorrowedContext(driver_)] {
+    const auto work = [this, order, context = gpu::BorrowedContext(driver_)] {
         try {
             context.make_current();
-            const Shared plan = make(*order);
-            const gpu::RelaxedCapture relaxed(*driver_);
-            if (plan->workspace_bytes() != 0) workspaces_.prepare(request_of(*plan, order->context.id, stream));
+            make(*order);
         } catch (...) {
             log_.warn("in the background: " + describe_current_exception().message);
         }
@@ -270,7 +264,7 @@ Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept, gpu
 Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream) {
     const bool capturing = gpu::is_capturing(*driver_, stream);
     if (settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE && !capturing) return make(order_of(wanted));
-    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(wanted, kept, stream);
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(wanted, kept);
     if (kept != nullptr) return kept->plan;
     if (const auto wider = wanted.ask.wider_key(wanted.context.id)) {
         if (const Kept* general = plans_.find(*wider)) return general->plan;
@@ -351,7 +345,7 @@ void Handle::reserve_scratch() {
 
 autotune_status Handle::run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream) {
     if (plan.workspace_bytes() == 0) return plan.run(call, stream);
-    const Workspace workspace = workspaces_.get(request_of(plan, context_id, stream));
+    const Workspace workspace = workspaces_.get({context_id, stream, plan.workspace_bytes(), plan.workspace_zero_bytes()});
     Plan::Call with_workspace = call;
     with_workspace.workspace = workspace.address;
     with_workspace.workspace_bytes = workspace.bytes;

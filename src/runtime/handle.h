@@ -118,7 +118,7 @@ class Handle {
     Shared any_loaded(const Wanted& wanted, const Order& order, const char* because);
     Shared loaded_plan(const Order& order, const Problem& problem);
     Shared on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream);
-    Shared in_background(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream);
+    Shared in_background(const Wanted& wanted, const Kept* kept);
     void load_general_kernels(const std::vector<GeneralKernel>& kernels);
     void load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context);
     void reserve_scratch();

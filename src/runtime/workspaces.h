@@ -42,8 +42,6 @@ class Workspaces {
     // One arena of the current context that no stream has yet: the first stream whose request it holds takes it, so that a call
     // does not wait for the driver's memory. Throws DriverError{out_of_memory}.
     void reserve(std::uint64_t context_id, std::size_t scratch_bytes);
-    // Makes the stream's arena as large as get() will want it outside captures. The stream itself is not used: it may be gone.
-    void prepare(const Request& request) { of_stream(request); }
 
     std::size_t bytes() const;  // of all arenas
 
