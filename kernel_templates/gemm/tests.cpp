@@ -40,7 +40,8 @@ std::int64_t added_at_once(const Problem& problem) {
 // Tensor cores cut an f32 sum off at each addition, always towards zero, so that errors do not average out while a sum keeps its
 // sign: each takes up to 2^-23 of the partial sum, half of that on average. Of n additions to partial sums of at most P a chain
 // loses n/2 2^-23 P on average, and never more than twice that. Where K is divided, partial sums of a part are at most 2 P, and
-// all parts lose n 2^-23 P on average at the most. f16 sums are rounded, and so are sums that CUDA cores add; sums of fp8 are measured.
+// all parts lose n 2^-23 P on average at the most. f16 sums are rounded, and so are sums that CUDA cores add; sums of fp8 are
+// measured.
 double lost_of_largest_partial_sum(const View& view, const Problem& problem) {
     if (is_fp8(view.in) || view.acc == DType::f16 || is_f32_accurate(problem)) return 0;
     return std::ldexp(static_cast<double>(ceil_div(view.k, added_at_once(problem))), -23);
@@ -84,10 +85,8 @@ Tolerance numeric_tolerance(const View& view, const Problem& problem) {
 Tolerance exact_tolerance(const View& view, const Problem& problem) {
     if (scales_exactly(problem.scalars[kAlpha].number()) && scales_exactly(problem.scalars[kBeta].number())) return {};
     const double scaling = 8 * unit_roundoff(DType::f32);
-    return {.value = unit_roundoff(view.out) + scaling,
-            .input = scaling,
-            .floor = underflow_roundoff(view.out),
-            .of_amax = scaling};
+    return {
+        .value = unit_roundoff(view.out) + scaling, .input = scaling, .floor = underflow_roundoff(view.out), .of_amax = scaling};
 }
 
 // Norms of a few elements say little: one expected value near 0 would fail a right kernel.

@@ -264,8 +264,8 @@ TEST_P(GemmVerifierLongSums, RefuseSumsInHalf) {
 INSTANTIATE_TEST_SUITE_P(Types, GemmVerifierLongSums, ::testing::Values("hgemm", "bgemm", "tf32gemm"),
                          [](const auto& entry) { return std::string(entry.param); });
 
-// A sum that goes far and returns, so that neither R nor the answer says how far it was: 1x1xK of magnitudes of N(0,1), subtracted
-// in the second half of K.
+// A sum that goes far and returns, so that neither R nor the answer says how far it was: 1x1xK of magnitudes of N(0,1),
+// subtracted in the second half of K.
 class FarSum {
   public:
     explicit FarSum(std::int64_t k) : problem_(catalogue_.problem({"hgemm", "1x1x" + std::to_string(k), {}})) {
