@@ -32,19 +32,19 @@ double accumulator_roundoff(const Problem& problem) {
     return is_f32_accurate(problem) ? std::ldexp(1.0, -24) : std::ldexp(1.0, -23);
 }
 
-// Products that tensor cores add to a sum at once, at the least: those of sm_80, half as many as those of sm_90.
-std::int64_t added_at_once(const Problem& problem) {
+// Products of which truncation may take 2^-23 of the partial sum that they are added to.
+std::int64_t products_a_loss(const Problem& problem) {
     return problem.word("compute") == kTf32 ? 4 : 8;
 }
 
-// Tensor cores cut an f32 sum off at each addition, always towards zero, so that errors do not average out while a sum keeps its
-// sign: each takes up to 2^-23 of the partial sum, half of that on average. Of n additions to partial sums of at most P a chain
-// loses n/2 2^-23 P on average, and never more than twice that. Where K is divided, partial sums of a part are at most 2 P, and
-// all parts lose n 2^-23 P on average at the most. f16 sums are rounded, and so are sums that CUDA cores add; sums of fp8 are
-// measured.
+// Tensor cores of sm_90 add 16 products of f16 to an f32 sum at once. They cut each product off behind a quarter of the sum's last
+// place, and the new sum behind the last place itself, always towards zero. The former cancels where signs are random. The latter,
+// half a last place on average, adds up as long as the sum keeps its sign. Products of one sign lose 2.5 last places each 16, that
+// is 1.8 2^-23 of the partial sum on average; 2 2^-23 of the largest partial sum is allowed (docs/precision.md). f16 sums are rounded, and so are sums that
+// CUDA cores add; sums of fp8 are measured.
 double lost_of_largest_partial_sum(const View& view, const Problem& problem) {
     if (is_fp8(view.in) || view.acc == DType::f16 || is_f32_accurate(problem)) return 0;
-    return std::ldexp(static_cast<double>(ceil_div(view.k, added_at_once(problem))), -23);
+    return std::ldexp(static_cast<double>(ceil_div(view.k, products_a_loss(problem))), -23);
 }
 
 // What the multiplier loses of a product of two operands. tf32 cuts each off behind 10 bits; tf32x3 keeps 21 bits of each, and
