@@ -42,7 +42,7 @@ FamilyDefaults family_defaults(const Catalogue& catalogue, const Problem& proble
     FamilyDefaults defaults;
     for (const Family* family : catalogue.families_of(problem.op)) {
         if (const auto reason = family->refuses(problem, device))
-            defaults.refusals += "; " + std::string(family->name()) + ": " + *reason;
+            defaults.refusals.add(family->name(), *reason);
         else
             defaults.candidates.push_back({std::string(family->name()), family->default_config(problem, device)});
     }

@@ -9,6 +9,7 @@
 
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/legality.h"
+#include "kernel_templates/refusals.h"
 
 namespace autotune {
 
@@ -43,7 +44,7 @@ class OfferRanking {
 // The defaults of all families that can do a problem, and why the others cannot.
 struct FamilyDefaults {
     std::vector<Candidate> candidates;
-    std::string refusals;  // "; FAMILY: REASON" of each
+    Refusals refusals;
 };
 FamilyDefaults family_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device);
 

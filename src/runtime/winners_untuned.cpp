@@ -9,6 +9,7 @@
 
 #include "kernel_templates/legality.h"
 #include "kernel_templates/offers.h"
+#include "kernel_templates/refusals.h"
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "src/core/integer_math.h"
@@ -67,7 +68,7 @@ std::int64_t next_value(std::int64_t value) {
 
 struct RankedDefaults {
     std::vector<Found> candidates;  // the one that is predicted fastest first
-    std::string refusals;           // "; FAMILY: REASON" of each family that refuses
+    Refusals refusals;
 };
 
 RankedDefaults ranked_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device) {
@@ -378,18 +379,18 @@ std::vector<Found> Winners::likely_default(const Problem& problem, const Device&
 }
 
 void check_supported(const Catalogue& catalogue, const Problem& problem, const Device& device) {
-    std::string refusals;
+    Refusals refusals;
     for (const Family* family : catalogue.families_of(problem.op)) {
         const auto reason = family->refuses(problem, device);
         if (!reason) return;
-        refusals += "; " + std::string(family->name()) + ": " + *reason;
+        refusals.add(family->name(), *reason);
     }
-    throw Failure(AUTOTUNE_NO_KERNEL, "no family can do " + problem.key() + refusals);
+    throw Failure(AUTOTUNE_NO_KERNEL, refusals.sentence(problem, device));
 }
 
 std::vector<Found> Winners::defaults(const Problem& problem, const Device& device) const {
     RankedDefaults ranked = ranked_defaults(catalogue_, problem, device);
-    if (ranked.candidates.empty()) throw Failure(AUTOTUNE_NO_KERNEL, "no family can do " + problem.key() + ranked.refusals);
+    if (ranked.candidates.empty()) throw Failure(AUTOTUNE_NO_KERNEL, ranked.refusals.sentence(problem, device));
     return std::move(ranked.candidates);
 }
 

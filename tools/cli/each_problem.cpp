@@ -32,6 +32,28 @@ void report_failure(Session& session, const Problem& problem, const Error& error
                          {"exit_code", static_cast<int>(exit_code_of(error.code()))}});
 }
 
+// `is_alone`: an error is the command's.
+ExitCode run_each(Session& session, const std::vector<Problem>& problems, const std::function<ExitCode(const Problem&)>& one,
+                  bool is_alone) {
+    std::vector<ExitCode> codes;
+    for (const Problem& problem : problems) {
+        if (session.reader_left()) break;
+        if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; what was measured is kept");
+        try {
+            codes.push_back(one(problem));
+        } catch (const Error& error) {
+            if (is_alone || ends_the_run(error.code())) throw;
+            report_failure(session, problem, error);
+            codes.push_back(exit_code_of(error.code()));
+        }
+        if (codes.back() == ExitCode::interrupted) {
+            session.complain("interrupted; what was measured is kept, run the same command again to go on");
+            return ExitCode::interrupted;
+        }
+    }
+    return combined(codes);
+}
+
 }  // namespace
 
 ExitCode combined(const std::vector<ExitCode>& codes) {
@@ -44,21 +66,17 @@ ExitCode combined(const std::vector<ExitCode>& codes) {
 
 ExitCode each_problem(Session& session, const std::vector<Problem>& problems,
                       const std::function<ExitCode(const Problem&)>& one) {
+    return run_each(session, problems, one, problems.size() == 1);
+}
+
+ExitCode each_problem(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems,
+                      const std::function<ExitCode(const Device&, const Problem&)>& one) {
     std::vector<ExitCode> codes;
-    for (const Problem& problem : problems) {
-        if (session.reader_left()) break;
-        if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; what was measured is kept");
-        try {
-            codes.push_back(one(problem));
-        } catch (const Error& error) {
-            if (problems.size() == 1 || ends_the_run(error.code())) throw;
-            report_failure(session, problem, error);
-            codes.push_back(exit_code_of(error.code()));
-        }
-        if (codes.back() == ExitCode::interrupted) {
-            session.complain("interrupted; what was measured is kept, run the same command again to go on");
-            return ExitCode::interrupted;
-        }
+    for (const Device& device : devices) {
+        codes.push_back(run_each(
+            session, problems, [&](const Problem& problem) { return one(device, problem); },
+            devices.size() * problems.size() == 1));
+        if (codes.back() == ExitCode::interrupted) return ExitCode::interrupted;
     }
     return combined(codes);
 }

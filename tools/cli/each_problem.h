@@ -3,6 +3,7 @@
 #include <functional>
 #include <vector>
 
+#include "src/core/device.h"
 #include "src/core/problem.h"
 #include "tools/cli/session.h"
 
@@ -12,6 +13,9 @@ namespace autotune::cli {
 // the rest go on: exit 7 if some failed, the common code if all failed alike. A stop, a broken database or a sick GPU ends the
 // run at once, and so does a reader of standard output that went away.
 ExitCode each_problem(Session& session, const std::vector<Problem>& problems, const std::function<ExitCode(const Problem&)>& one);
+// The same for each device, with problems on several devices as several problems.
+ExitCode each_problem(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems,
+                      const std::function<ExitCode(const Device&, const Problem&)>& one);
 
 // The exit code of a finished run from those of its items: 5 if any could not be stored, else as above.
 ExitCode combined(const std::vector<ExitCode>& codes);

@@ -92,47 +92,14 @@ ExitCode compile_one(Session& session, const db::WinnerStore& store, const Devic
     return exit_code_of_rows(rows);
 }
 
-}  // namespace
-
-std::optional<db::Winner> winner_on_record(const db::WinnerStore& store, const Problem& problem, const Device& device) {
-    std::optional<db::Winner> best;
-    for (db::Winner& winner : store.list({.op = problem.op, .class_key = problem.class_key(), .extents = problem.extents})) {
-        if (arch_or_empty(winner.device) != device.arch()) continue;
-        if (!best || winner.timing.median_us < best->timing.median_us) best = std::move(winner);
-    }
-    return best;
-}
-
-ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
-    const db::WinnerStore& store = session.open_store_if_any();
-    std::vector<ExitCode> codes;
-    session.document().expect(devices.size() * problems.size());
-    bool has_kernels = false;
-    for (const Device& device : devices) {
-        codes.push_back(each_problem(session, problems, [&](const Problem& problem) {
-            return compile_one(session, store, device, problem, has_kernels);
-        }));
-        if (codes.back() == ExitCode::interrupted) return ExitCode::interrupted;
-    }
-    if (!session.json()) {
-        session.out() << "Nothing was timed"
-                      << (has_kernels ? ". The compiled kernels are in " + session.paths().cache_folder
-                                      : ", and nothing was compiled")
-                      << ".\n";
-    }
-    return combined(codes);
-}
-
-ExitCode tune_without_gpu(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
-    if (!session.json()) session.out() << "No CUDA driver is installed here: candidates are compiled and ranked, not timed.\n\n";
-    return compile_for(session, devices, problems);
-}
-
-void print_spaces(Session& session, const Problem& problem, const Device& device, const tuner::TuneOptions& options) {
+void print_spaces_of(Session& session, const Problem& problem, const Device& device, const tuner::TuneOptions& options) {
     Table table({{"family", Table::Align::left}, {"points"}, {"legal"}, {"instances"}});
     Json families = Json::array();
     std::string dropped;
-    for (const Family* family : families_for(session, problem, device, options.choice)) {
+    Refusals refusals;
+    const std::vector<const Family*> usable = families_for(session, problem, device, options.choice, &refusals);
+    if (usable.empty()) throw Error(ErrorCode::no_valid_config, refusals.sentence(problem, device));
+    for (const Family* family : usable) {
         const SpaceCount count = family->space(problem, device).count();
         table.add({std::string(family->name()), count_text(count.points), count_text(count.legal), count_text(count.instances)});
         Json reasons = Json::object();
@@ -162,6 +129,48 @@ void print_spaces(Session& session, const Problem& problem, const Device& device
                           ? " or " + count_text(static_cast<std::uint64_t>(options.budget.trials)) + " trials"
                           : "")
                   << ".\n\n";
+}
+
+}  // namespace
+
+std::optional<db::Winner> winner_on_record(const db::WinnerStore& store, const Problem& problem, const Device& device) {
+    std::optional<db::Winner> best;
+    for (db::Winner& winner : store.list({.op = problem.op, .class_key = problem.class_key(), .extents = problem.extents})) {
+        if (arch_or_empty(winner.device) != device.arch()) continue;
+        if (!best || winner.timing.median_us < best->timing.median_us) best = std::move(winner);
+    }
+    return best;
+}
+
+ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
+    const db::WinnerStore& store = session.open_store_if_any();
+    session.document().expect(devices.size() * problems.size());
+    bool has_kernels = false;
+    const ExitCode code = each_problem(session, devices, problems, [&](const Device& device, const Problem& problem) {
+        return compile_one(session, store, device, problem, has_kernels);
+    });
+    if (code == ExitCode::interrupted) return code;
+    if (!session.json()) {
+        session.out() << "Nothing was timed"
+                      << (has_kernels ? ". The compiled kernels are in " + session.paths().cache_folder
+                                      : ", and nothing was compiled")
+                      << ".\n";
+    }
+    return code;
+}
+
+ExitCode tune_without_gpu(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
+    if (!session.json()) session.out() << "No CUDA driver is installed here: candidates are compiled and ranked, not timed.\n\n";
+    return compile_for(session, devices, problems);
+}
+
+ExitCode print_spaces(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems,
+                      OptionsOf options_of) {
+    session.document().expect(devices.size() * problems.size());
+    return each_problem(session, devices, problems, [&](const Device& device, const Problem& problem) {
+        print_spaces_of(session, problem, device, options_of(session, problem, device));
+        return ExitCode::done;
+    });
 }
 
 }  // namespace autotune::cli

@@ -18,7 +18,10 @@ ExitCode compile_for(Session& session, const std::vector<Device>& devices, const
 // The best stored winner for the problem on any device of the architecture, shipped or the user's own.
 std::optional<db::Winner> winner_on_record(const db::WinnerStore& store, const Problem& problem, const Device& device);
 
-// --dry-run: families, points, legal configs, instances and what dropped the others. Nothing is compiled.
-void print_spaces(Session& session, const Problem& problem, const Device& device, const tuner::TuneOptions& options);
+// --dry-run, for each device and problem: families, points, legal configs, instances and what dropped the others. Nothing is
+// compiled.
+using OptionsOf = tuner::TuneOptions (*)(Session& session, const Problem& problem, const Device& device);
+ExitCode print_spaces(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems,
+                      OptionsOf options_of);
 
 }  // namespace autotune::cli

@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "kernel_templates/refusals.h"
 #include "src/core/error.h"
 #include "src/core/text.h"
 #include "tuner/search/search_domain.h"
@@ -84,26 +85,23 @@ void refuse_unknown_name(const std::vector<Candidates::Part>& parts, const Choic
 Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice)
     : problem_(problem), device_(device) {
     refuse_nothing(catalogue, problem);
-    std::string reasons;
+    Refusals refusals;
     for (const Family* family : chosen_families(catalogue, problem, choice)) {
         if (const auto reason = family->refuses(problem, device)) {
-            reasons += (reasons.empty() ? "" : "; ") + std::string(family->name()) + ": " + *reason;
+            refusals.add(family->name(), *reason);
             continue;
         }
         Part part{family, family->space(problem, device),       {},
                   0,      catalogue.template_identity(*family), family->predictor(problem, device)};
         part.points = points_of(part.space, choice);
         part.first = size_;
-        if (part.points.empty()) reasons += (reasons.empty() ? "" : "; ") + std::string(family->name()) + ": no legal config";
+        if (part.points.empty()) refusals.add(family->name(), "no legal config");
         size_ += part.points.size();
         parts_.push_back(std::move(part));
     }
     refuse_unknown_pins(parts_, choice);
     refuse_unknown_name(parts_, choice);
-    if (size_ == 0) {
-        throw Error(ErrorCode::no_valid_config,
-                    "no family can do " + problem.key() + " on " + device.arch() + " (" + reasons + ")");
-    }
+    if (size_ == 0) throw Error(ErrorCode::no_valid_config, refusals.sentence(problem, device));
 }
 
 // In shares: of 300,000 points it takes a few tenths of a second.

@@ -225,6 +225,29 @@ TEST(Compile, SeveralArchitecturesGiveOneJsonArray) {
     EXPECT_EQ(json[1]["arch"], "sm_90a");
 }
 
+// fp8 has tensor cores from sm_89 on.
+TEST(Compile, AnArchitectureThatNoFamilyServesDoesNotEndTheOthers) {
+    CliBench autotune;
+    const std::vector<std::string> line{"compile", "--op", "fp8gemm", "--shape", "512x512x512", "--dry-run", "--arch"};
+    const auto compile = [&](const std::string& archs) {
+        std::vector<std::string> words = line;
+        words.push_back(archs);
+        return autotune(words);
+    };
+    const Said both = compile("sm_80,sm_89");
+    EXPECT_EQ(both.code, ExitCode::some_failed);
+    EXPECT_THAT(both.err, AllOf(HasSubstr("on sm_80"), HasSubstr("from compute capability 8.9 on (gemm/mma_fp8)")));
+    EXPECT_THAT(both.out, AllOf(HasSubstr("sm_89"), HasSubstr("gemm/mma_fp8")));
+    EXPECT_EQ(compile("sm_80").code, ExitCode::no_valid_config);
+}
+
+TEST(Explain, AProblemThatNoFamilyServesIsNotSentToATune) {
+    CliBench autotune;
+    const Said said = autotune({"explain", "--op", "fp8gemm", "--shape", "512x512x512", "--arch", "sm_80"});
+    EXPECT_EQ(said.code, ExitCode::done);
+    EXPECT_THAT(said.out, AllOf(HasSubstr("no family can do"), Not(HasSubstr("finds one"))));
+}
+
 // ---- bench ----
 
 TEST(Bench, JsonHasTheDocumentedMembers) {

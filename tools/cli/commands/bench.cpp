@@ -162,12 +162,8 @@ void check_plot(const Arguments& arguments, const std::vector<Problem>& problems
 ExitCode run_bench(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = arguments.has("shapes") ? sweep_problems_of(session) : problems_of(session);
     rivals_of(arguments);
-    if (arguments.has("dry-run")) {
-        const Device device = devices_of_archs(arguments, {"sm_90a"}).front();
-        session.document().expect(problems.size());
-        for (const Problem& problem : problems) print_spaces(session, problem, device, default_options(session, problem, device));
-        return ExitCode::done;
-    }
+    if (arguments.has("dry-run"))
+        return print_spaces(session, {devices_of_archs(arguments, {"sm_90a"}).front()}, problems, default_options);
     check_plot(arguments, problems);
     Gpu gpu = session.need_gpu("autotune bench times kernels");
     db::WinnerStore& store = session.open_store();

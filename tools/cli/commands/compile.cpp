@@ -8,12 +8,8 @@ namespace {
 ExitCode run_compile(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = arguments.has("shapes") ? sweep_problems_of(session) : problems_of(session);
     const std::vector<Device> devices = devices_of_archs(arguments, {"sm_90a"});
-    if (!arguments.has("dry-run")) return compile_for(session, devices, problems);
-    session.document().expect(devices.size() * problems.size());
-    for (const Device& device : devices) {
-        for (const Problem& problem : problems) print_spaces(session, problem, device, default_options(session, problem, device));
-    }
-    return ExitCode::done;
+    if (arguments.has("dry-run")) return print_spaces(session, devices, problems, default_options);
+    return compile_for(session, devices, problems);
 }
 
 }  // namespace

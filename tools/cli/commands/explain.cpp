@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "kernel_templates/offers.h"
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
@@ -153,6 +154,12 @@ void explain_untuned(Session& session, const Subject& subject, const Problem& pr
                   << wrapped("           ", untuned_text(*choice), session.text_columns());
 }
 
+std::string no_winner_text(const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    const FamilyDefaults defaults = family_defaults(catalogue, problem, device);
+    if (defaults.candidates.empty()) return "No winner is on record: " + defaults.refusals.sentence(problem, device);
+    return "No winner is on record; `autotune --op " + problem.op + " --shape " + problem.shape() + " ...` finds one.";
+}
+
 void explain_one(Session& session, const db::WinnerStore& store, const Subject& subject, const Problem& problem) {
     const Op& op = session.catalogue().op_of(problem);
     const tuner::Choice choice = choice_of(session, problem, subject.device);
@@ -166,8 +173,7 @@ void explain_one(Session& session, const db::WinnerStore& store, const Subject& 
         add_winner_json(json, *winner, freshness, is_this_gpu);
         if (!session.json()) explain_winner(session, *winner, freshness, is_this_gpu, problem);
     } else if (!session.json()) {
-        session.out() << "No winner is on record; `autotune --op " << problem.op << " --shape " << problem.shape()
-                      << " ...` finds one.\n";
+        session.out() << no_winner_text(session.catalogue(), problem, subject.device) << "\n";
     }
     explain_untuned(session, subject, problem, json);
     if (!session.json()) session.out() << "\n";

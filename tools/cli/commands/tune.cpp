@@ -96,13 +96,6 @@ ExitCode tune_one(Session& session, Gpu& gpu, db::WinnerStore& store, const Prob
     return result.interrupted ? ExitCode::interrupted : ExitCode::done;
 }
 
-// What would be tried, without compiling or timing anything.
-ExitCode dry_run(Session& session, const Device& device, const std::vector<Problem>& problems) {
-    session.document().expect(problems.size());
-    for (const Problem& problem : problems) print_spaces(session, problem, device, tune_options_of(session, problem, device));
-    return ExitCode::done;
-}
-
 void check_arch_is_the_gpus(const Arguments& arguments, const Gpu& gpu) {
     for (const Device& asked : devices_of_archs(arguments, {})) {
         if (asked.arch() == gpu.device.arch()) continue;
@@ -116,12 +109,12 @@ ExitCode run_tune(Session& session, const Arguments& arguments) {
     std::optional<Gpu> gpu = session.find_gpu();
     if (!gpu) {
         const std::vector<Device> devices = devices_of_archs(arguments, {"sm_90a"});
-        if (arguments.has("dry-run")) return dry_run(session, devices.front(), problems);
+        if (arguments.has("dry-run")) return print_spaces(session, {devices.front()}, problems, tune_options_of);
         return tune_without_gpu(session, devices, problems);
     }
     check_arch_is_the_gpus(arguments, *gpu);
+    if (arguments.has("dry-run")) return print_spaces(session, {gpu->device}, problems, tune_options_of);
     session.document().expect(problems.size());
-    if (arguments.has("dry-run")) return dry_run(session, gpu->device, problems);
     db::WinnerStore& store = session.open_store();
     return each_problem(session, problems, [&](const Problem& problem) { return tune_one(session, *gpu, store, problem); });
 }

@@ -191,12 +191,15 @@ bool are_of_one_op(const std::vector<Problem>& problems) {
 }
 
 std::vector<const Family*> families_for(Session& session, const Problem& problem, const Device& device,
-                                        const tuner::Choice& choice) {
+                                        const tuner::Choice& choice, Refusals* refusals) {
     std::vector<const Family*> families;
     for (const Family* family : session.catalogue().families_of(problem.op)) {
         const bool chosen = choice.families.empty() ||
                             std::find(choice.families.begin(), choice.families.end(), family->name()) != choice.families.end();
-        if (chosen && !family->refuses(problem, device)) families.push_back(family);
+        if (!chosen) continue;
+        const auto reason = family->refuses(problem, device);
+        if (!reason) families.push_back(family);
+        if (reason && refusals != nullptr) refusals->add(family->name(), *reason);
     }
     return families;
 }

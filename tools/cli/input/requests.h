@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel_templates/refusals.h"
 #include "src/core/problem.h"
 #include "tools/cli/session.h"
 #include "tuner/session/tune.h"
@@ -31,9 +32,10 @@ std::vector<Candidate> bench_candidates_of(Session& session, const Problem& prob
 tuner::TuneOptions default_options(Session& session, const Problem& problem, const Device& device);
 tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, const Device& device);
 
-// Families of the problem's op that the choice leaves, those that accept the problem on the device.
+// Families of the problem's op that the choice leaves, those that accept the problem on the device; the others' reasons go to
+// `refusals`, if given.
 std::vector<const Family*> families_for(Session& session, const Problem& problem, const Device& device,
-                                        const tuner::Choice& choice);
+                                        const tuner::Choice& choice, Refusals* refusals = nullptr);
 
 // Devices that --arch names, one per architecture; `fallback` where the flag is missing.
 std::vector<Device> devices_of_archs(const Arguments& arguments, const std::vector<std::string>& fallback);
