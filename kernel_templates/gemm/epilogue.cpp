@@ -10,7 +10,6 @@
 namespace autotune::gemm {
 namespace {
 
-// Aligned to its element.
 Tensor vector_of(std::string_view name, DType dtype, std::int64_t count, Access access = Access::in) {
     Tensor tensor;
     tensor.name = name;
@@ -26,12 +25,6 @@ Tensor absent(std::string_view name) {
     Tensor tensor = vector_of(name, DType::f32, 1);
     tensor.dims.clear();
     tensor.is_absent = true;
-    return tensor;
-}
-
-Tensor bias_tensor(DType dtype, std::int64_t n, int alignment_bytes) {
-    Tensor tensor = vector_of(kBias, dtype, n);
-    tensor.alignment_bytes = std::max(tensor.alignment_bytes, alignment_bytes);
     return tensor;
 }
 
@@ -60,13 +53,13 @@ Epilogue epilogue_of(const Problem& problem) {
 }
 
 // Addresses of a call stand in the op's order, so what is left out before one that is there has a place.
-std::vector<Tensor> epilogue_tensors(const Epilogue& epilogue, std::int64_t n, int bias_alignment) {
+std::vector<Tensor> epilogue_tensors(const Epilogue& epilogue, std::int64_t n, int alignment) {
     std::vector<Tensor> tensors;
     if (epilogue.keeps_amax) tensors.push_back(vector_of(kAmaxD, DType::f32, 1, Access::inout));
     if (epilogue.scales_c || !tensors.empty())
         tensors.push_back(epilogue.scales_c ? vector_of(kScaleD, DType::f32, 1) : absent(kScaleD));
-    if (epilogue.bias || !tensors.empty())
-        tensors.push_back(epilogue.bias ? bias_tensor(*epilogue.bias, n, bias_alignment) : absent(kBias));
+    if (epilogue.bias || !tensors.empty()) tensors.push_back(epilogue.bias ? vector_of(kBias, *epilogue.bias, n) : absent(kBias));
+    for (Tensor& tensor : tensors) tensor.alignment_bytes = std::max(tensor.alignment_bytes, alignment);
     std::reverse(tensors.begin(), tensors.end());
     return tensors;
 }

@@ -36,8 +36,8 @@ struct Epilogue {
 Epilogue epilogue_of(const Problem& problem);
 
 // Its tensors up to the last that is there, in this order: bias, scale_d, amax_d. Others are absent. amax_d is raised to the
-// largest magnitude, so the caller makes it 0 first. `bias_alignment`: bytes, no less than an element's.
-std::vector<Tensor> epilogue_tensors(const Epilogue& epilogue, std::int64_t n, int bias_alignment);
+// largest magnitude, so the caller makes it 0 first. `alignment`: bytes, where that is more than an element's.
+std::vector<Tensor> epilogue_tensors(const Epilogue& epilogue, std::int64_t n, int alignment);
 
 // Places of the scales of operands that have none, before the epilogue's tensors.
 void add_absent_scales(std::vector<Tensor>& tensors);

@@ -60,7 +60,7 @@ struct Spec {
     float alpha = 1, beta = 0;
     std::array<Stored, 3> stored;  // a, b, c
     std::vector<Tensor> scales;    // of A and of B, where fp8 has any; none: as scale_tensors() makes them
-    int bias_alignment = 0;        // bytes that its address is promised to be a multiple of, beside its element's
+    int vector_alignment = 0;      // promised of addresses of scales and the epilogue's tensors, in bytes, beside their elements'
 };
 
 // All three throw Error{usage}: what words and descriptions are checked for alike, and each of them as a Spec first.

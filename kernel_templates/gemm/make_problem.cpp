@@ -99,10 +99,11 @@ Problem make_problem(const Spec& spec) {
     for (const auto& [name, word, usual] : epilogue) {
         if (word != usual) problem.attributes.push_back({name, word});
     }
-    const std::vector<Tensor> dense = scale_tensors(scaling_of(problem), problem.extents);
+    std::vector<Tensor> dense = scale_tensors(scaling_of(problem), problem.extents);
+    for (Tensor& scale : dense) scale.alignment_bytes = std::max(scale.alignment_bytes, spec.vector_alignment);
     const std::vector<Tensor>& scales = spec.scales.empty() ? dense : spec.scales;
     problem.tensors.insert(problem.tensors.end(), scales.begin(), scales.end());
-    const std::vector<Tensor> last = epilogue_tensors(epilogue_of(problem), spec.n, spec.bias_alignment);
+    const std::vector<Tensor> last = epilogue_tensors(epilogue_of(problem), spec.n, spec.vector_alignment);
     if (!last.empty() && scales.empty()) add_absent_scales(problem.tensors);
     problem.tensors.insert(problem.tensors.end(), last.begin(), last.end());
     problem.scalars = {{"alpha", spec.alpha}, {"beta", spec.beta}};

@@ -96,8 +96,8 @@ Problem parse(const Op& op, const ProblemRequest& request) {
     spec.alpha = number_or(options, "alpha", 1);
     spec.beta = static_cast<float>(beta.value);
     const std::vector<int> alignments = parse_alignments(options, smallest_element(types), {"a", "b", "c"});
-    // Kernels need no more of a bias than its element's, libraries need 16.
-    spec.bias_alignment = *std::min_element(alignments.begin(), alignments.end());
+    // Of scales and biases kernels need no more than their elements' alignment. cuBLASLt needs 16.
+    spec.vector_alignment = *std::min_element(alignments.begin(), alignments.end());
     const std::array<std::string, 3> names = {"a", "b", "c"};
     for (std::size_t i = 0; i < names.size(); ++i) {
         spec.stored[i].ld = options.positive("ld" + names[i]).value_or(0);

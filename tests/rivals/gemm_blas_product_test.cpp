@@ -100,7 +100,8 @@ TEST(GemmBlasProduct, EpiloguesThatCublasLtDoesNotHaveAreRefusedByName) {
         {{{"c", "e4m3"}, {"beta", "any"}}, "in fp8 that is read"},
         {{{"amax", "yes"}}, "amax of a C that is not fp8"},
         {{{"bias", "f32"}}, "a bias in f32"},
-        {{{"bias", "bf16"}, {"align", "16,16,8"}}, "no multiple of 16"}};
+        {{{"bias", "bf16"}, {"align", "16,16,8"}}, "no multiples of 16"},
+        {{{"scale", "tensor"}, {"align", "16,16,8"}}, "no multiples of 16"}};
     for (const auto& [options, reason] : cases) {
         std::string why;
         EXPECT_FALSE(gemm::blas_product(fp8(options), &why)) << reason;

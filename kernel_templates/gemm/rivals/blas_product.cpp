@@ -1,5 +1,6 @@
 #include "kernel_templates/gemm/rivals/blas_product.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -66,10 +67,14 @@ bool lie_as_expected(const Problem& problem) {
 std::string refuses_epilogue(const Problem& problem, const Epilogue& epilogue) {
     if (epilogue.writes_fp8 && problem.word("beta") != "zero") return "no entry for a C in fp8 that is read";
     if (epilogue.keeps_amax && !epilogue.writes_fp8) return "no entry for amax of a C that is not fp8";
-    if (!epilogue.bias) return "";
-    if (*epilogue.bias == DType::f32) return "no entry for a bias in f32";
-    const Tensor& bias = problem.tensors[static_cast<std::size_t>(*find_tensor(problem, kBias))];
-    return bias.alignment_bytes < 16 ? "no entry for a bias at an address that is no multiple of 16" : "";
+    return epilogue.bias == DType::f32 ? "no entry for a bias in f32" : "";
+}
+
+// Of a bias at other addresses its kernels fault, and scales there it does not support.
+bool has_aligned_vectors(const Problem& problem) {
+    return std::all_of(problem.tensors.begin(), problem.tensors.end(), [](const Tensor& tensor) {
+        return !tensor.is_optional || tensor.is_absent || tensor.alignment_bytes >= 16;
+    });
 }
 
 // What becomes of the sums.
@@ -93,6 +98,7 @@ std::string choose_epilogue(const Problem& problem, BlasProduct& product) {
 // Accumulation and scales of a product of fp8. The product's first matrix is our B.
 std::string choose_fp8(const Problem& problem, BlasProduct& product) {
     product.attributes.push_back({blas::kFastAccumulation, is_fast(problem) ? 1 : 0, 1});
+    if (!has_aligned_vectors(problem)) return "no entry for scales or a bias at addresses that are no multiples of 16";
     if (std::string reason = choose_epilogue(problem, product); !reason.empty()) return reason;
     const Scaling scaling = scaling_of(problem);
     if (scaling == Scaling::none) return "";
