@@ -136,6 +136,7 @@ TEST(DescribedGemm, ScalesOfFp8AreTakenWithTheirStrides) {
         described(plain_fp8("row", {f32("scale_a", {{64, 3}, {1, 1}}), f32("scale_b", {{1, 48}, {48, 1}})})).problem;
     EXPECT_EQ(rows.tensor("scale_a").dims, (std::vector<Dim>{{1, 0}, {64, 3}}));
     EXPECT_EQ(rows.tensor("scale_b").dims, (std::vector<Dim>{{1, 0}, {48, 1}}));
+    EXPECT_EQ(rows.tensor("scale_b").alignment_bytes, 4);
     const Problem blocks =
         described(plain_fp8("block", {f32("scale_a", {{64, 2}, {2, 1}}), f32("scale_b", {{1, 2}, {2, 1}})})).problem;
     EXPECT_EQ(blocks.tensor("scale_a").dims, (std::vector<Dim>{{1, 0}, {64, 2}, {2, 1}}));

@@ -109,6 +109,20 @@ TEST(GemmOp, TheEpilogueOfFp8IsInTheKeyWhereThereIsOne) {
               parse("8x8x16", {}, "fp8gemm").key());
 }
 
+// cuBLASLt needs 16.
+TEST(GemmOp, ScalesAndBiasesAreAsAlignedAsTheLeastAlignedMatrixAndTheirElements) {
+    const auto alignment = [](const std::string& name, const std::string& align) {
+        return parse("64x48x256", {{"scale", "tensor"}, {"bias", "bf16"}, {"align", align}}, "fp8gemm")
+            .tensor(name)
+            .alignment_bytes;
+    };
+    EXPECT_EQ(alignment("scale_a", "16"), 16);
+    EXPECT_EQ(alignment("bias", "16"), 16);
+    EXPECT_EQ(alignment("scale_b", "16,16,8"), 8);
+    EXPECT_EQ(alignment("bias", "1,16,16"), 2);
+    EXPECT_EQ(alignment("scale_a", "1,16,16"), 4);
+}
+
 TEST(GemmOp, RefusesAnEpilogueThatIsNot) {
     EXPECT_THAT(refusal("8x8x16", {{"scale_d", "tensor"}}, "fp8gemm"), AllOf(HasSubstr("c is bf16"), HasSubstr("e4m3 or e5m2")));
     EXPECT_THAT(refusal("8x8x16", {{"bias", "e4m3"}}, "fp8gemm"), HasSubstr("none, bf16, f16, f32"));

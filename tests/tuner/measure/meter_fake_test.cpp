@@ -24,10 +24,10 @@ const std::string kGainsAfterItself = kQuiet + "model pdl_us=1 overlap_us=3\n";
 // Kernels of one problem on one card, timed.
 class MeterBench {
   public:
-    MeterBench()
+    explicit MeterBench(const ProblemRequest& request = {"sadd", "1048576", {}})
         : driver_(gpu::Driver::load()),
           gpu_{driver_, gpu::Context(driver_, 0), gpu::Stream(driver_), driver_->device(0)},
-          problem_(catalogue_.problem({"sadd", "1048576", {}})),
+          problem_(catalogue_.problem(request)),
           nvrtc_(gpu::Nvrtc::load({})),
           target_{gpu_.device.arch(), nvrtc_->version()} {
         const auto library = load(jit::render_harness(catalogue_, target_));
@@ -109,6 +109,18 @@ TEST(MeterOnFake, AGraphGoesAWholeNumberOfTimesThroughTheRotation) {
     ASSERT_GT(card.bench().rotation_sets(), 1);
     EXPECT_EQ(launches % card.bench().rotation_sets(), 0);
     EXPECT_GE(launches * time_us, 500);
+}
+
+// lse of softmax, of which a problem promises its element's alignment.
+TEST(MeterOnFake, OptionalTensorsAreTimedWhereProgramsHaveThemAndVerifiedWhereTheyMayBe) {
+    fake::Sandbox sandbox(kQuiet);
+    if (!in_fake_process(sandbox)) return;
+    MeterBench card({"softmax", "64x64", {{"lse", "yes"}}});
+    const std::size_t lse = card.bench().problem().tensors.size() - 1;
+    ASSERT_EQ(card.bench().problem().tensors[lse].alignment_bytes, 4);
+    for (int set = 0; set < card.bench().rotation_sets(); ++set) EXPECT_EQ(card.bench().rotation(set)[lse] % 16, 0U);
+    for (const TestFixture& tested : card.bench().tests())
+        EXPECT_EQ(tested.tensors.addresses[lse] % 16, tested.test.is_typical ? 0U : 4U) << tested.test.name;
 }
 
 TEST(MeterOnFake, ALaunchTooLongForAGraphIsEnqueuedAlone) {
