@@ -360,34 +360,64 @@ TEST(Described, AnEpilogueOfFp8HasItsAddressesInTheOpsOrder) {
           {1, 0}, session.stream.handle());
 }
 
+// A plan that is called with addresses that it refuses.
+class RefusingPlan {
+  public:
+    explicit RefusingPlan(const Description& described) : handle_(session_.open()) {
+        const autotune_problem problem = described.problem();
+        EXPECT_EQ(autotune_plan_create(handle_.get(), &problem, &plan_.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    }
+    const Fp8Data& data() const { return data_; }
+    // What it says.
+    std::string refused(const std::vector<const void*>& addresses, autotune_status expected) {
+        const Call call{addresses, {f32(1), f32(0)}};
+        const autotune_call given = call.call();
+        EXPECT_EQ(autotune_run(plan_.raw, &given, session_.stream.handle()), expected);
+        return autotune_last_error(nullptr);
+    }
+
+  private:
+    Session session_;
+    Handle handle_;
+    PlanOwner plan_;
+    Fp8Data data_{session_.driver};
+};
+
 TEST(Described, AnEpilogueOfFp8RefusesWhatIsMissingOrMisaligned) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox, with_fp8_pinned())) return;
-    Session session;
-    const Handle handle = session.open();
-    const Fp8Data data(session.driver);
-    const Description described = fp8_product();
-    const autotune_problem problem = described.problem();
-    PlanOwner plan;
-    ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
-    const auto refused = [&](const std::vector<const void*>& addresses, autotune_status expected) {
-        const Call call{addresses, {f32(1), f32(0)}};
-        const autotune_call given = call.call();
-        EXPECT_EQ(autotune_run(plan.raw, &given, session.stream.handle()), expected);
-        return std::string(autotune_last_error(nullptr));
-    };
+    RefusingPlan plan(fp8_product());
+    const Fp8Data& data = plan.data();
     const void *const a = at(data.a), *const b = at(data.b), *const c = at(data.c), *const bias = at(data.bias),
                       *const scale_d = at(data.scale_d), *const amax_d = at(data.amax_d);
-    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, nullptr, scale_d, amax_d}, AUTOTUNE_INVALID_ARGUMENT),
+    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, nullptr, scale_d, amax_d}, AUTOTUNE_INVALID_ARGUMENT),
                 HasSubstr("bias is NULL"));
-    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, bias, nullptr, amax_d}, AUTOTUNE_INVALID_ARGUMENT),
+    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, nullptr, amax_d}, AUTOTUNE_INVALID_ARGUMENT),
                 HasSubstr("scale_d is NULL"));
-    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, bias, scale_d}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("7 tensors"));
-    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, at(data.bias, 1), scale_d, amax_d}, AUTOTUNE_MISALIGNED), HasSubstr("bias"));
-    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, bias, at(data.scale_d, 2), amax_d}, AUTOTUNE_MISALIGNED),
+    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, scale_d}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("7 tensors"));
+    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, at(data.bias, 1), scale_d, amax_d}, AUTOTUNE_MISALIGNED),
+                HasSubstr("bias"));
+    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, at(data.scale_d, 2), amax_d}, AUTOTUNE_MISALIGNED),
                 HasSubstr("scale_d"));
-    EXPECT_THAT(refused({a, b, c, nullptr, nullptr, bias, scale_d, at(data.amax_d, 1)}, AUTOTUNE_MISALIGNED),
+    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, scale_d, at(data.amax_d, 1)}, AUTOTUNE_MISALIGNED),
                 HasSubstr("amax_d"));
+}
+
+TEST(Described, ScalesOfFp8AreRefusedWhereMissingOrMisaligned) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, with_fp8_pinned())) return;
+    Description product("gemm");
+    product.tensor("a", AUTOTUNE_E4M3, {512, 512}).tensor("b", AUTOTUNE_E4M3, {512, 256}, {1, 512});
+    product.tensor("c", AUTOTUNE_BF16, {512, 256}).word("scale", "row");
+    product.tensor("scale_a", AUTOTUNE_F32, {512}, {}, 4).tensor("scale_b", AUTOTUNE_F32, {256}, {}, 4);
+    RefusingPlan plan(product);
+    const Fp8Data& data = plan.data();
+    const void *const a = at(data.a), *const b = at(data.b), *const c = at(data.c);
+    EXPECT_THAT(plan.refused({a, b, c}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("3 tensors"));
+    EXPECT_THAT(plan.refused({a, b, c, nullptr, at(data.scale_b)}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("scale_a is NULL"));
+    EXPECT_THAT(plan.refused({a, b, c, at(data.scale_a), nullptr}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("scale_b is NULL"));
+    EXPECT_THAT(plan.refused({a, b, c, at(data.scale_a, 2), at(data.scale_b)}, AUTOTUNE_MISALIGNED), HasSubstr("scale_a"));
+    EXPECT_THAT(plan.refused({at(data.a, 8), b, c, at(data.scale_a), at(data.scale_b)}, AUTOTUNE_MISALIGNED), HasSubstr("a"));
 }
 
 }  // namespace

@@ -134,6 +134,24 @@ class Scaled(Gpu):
         checks = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
         torch.library.opcheck(torch.ops.autotune.scaled_mm.default, (a, w.t(), one, one, torch.bfloat16, False), test_utils=checks)
 
+    def test_nan_and_zero_in_scales_and_operands(self):
+        for family, (m, n, k) in (("wgmma_fp8", (48, 80, 256)), ("wgmma_fp8", (513, 264, 1000)), ("wgmma_fp8_plain", (48, 80, 256)), ("mma_fp8", (48, 80, 256))):
+            for fast in (False, True):
+                with self.subTest(family=family, m=m, fast=fast), mock.patch.object(at._engine, "_handle", autotune.Handle(pin=f"gemm/{family}")):
+                    at._scaled._plans.clear()
+                    self.addCleanup(at._scaled._plans.clear)
+                    self.assert_specials(m, n, k, fast)
+
+    def assert_specials(self, m, n, k, fast):
+        a, w = (matrix(*shape, dtype=torch.float32, seed=seed).to(torch.float8_e4m3fn) for seed, shape in enumerate(((m, k), (n, k))))
+        rows, columns = torch.ones(m, 1, device="cuda"), torch.ones(1, n, device="cuda")
+        rows[3], columns[0, 5] = float("nan"), 0
+        a.view(torch.uint8)[7, 11] = 0x7F  # NaN
+        got = at.scaled_mm(a, w.t(), rows, columns, torch.float32, fast)
+        spoilt = torch.zeros(m, dtype=torch.bool, device="cuda")
+        spoilt[3] = spoilt[7] = True
+        self.assertTrue(torch.equal(got.isnan(), spoilt[:, None].expand(m, n)))
+        self.assertTrue((got[~spoilt, 5] == 0).all())
 
     def test_bias_output_in_fp8_and_amax(self):
         a, w = (matrix(*shape, dtype=torch.float32, seed=seed).to(torch.float8_e4m3fn) for seed, shape in enumerate(((48, 256), (80, 256))))
