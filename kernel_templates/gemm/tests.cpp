@@ -37,11 +37,11 @@ std::int64_t products_a_loss(const Problem& problem) {
     return problem.word("compute") == kTf32 ? 4 : 8;
 }
 
-// Tensor cores of sm_90 add 16 products of f16 to an f32 sum at once. They cut each product off behind a quarter of the sum's last
-// place, and the new sum behind the last place itself, always towards zero. The former cancels where signs are random. The latter,
-// half a last place on average, adds up as long as the sum keeps its sign. Products of one sign lose 2.5 last places each 16, that
-// is 1.8 2^-23 of the partial sum on average; 2 2^-23 of the largest partial sum is allowed (docs/precision.md). f16 sums are rounded, and so are sums that
-// CUDA cores add; sums of fp8 are measured.
+// Tensor cores of sm_90 add 16 products of f16 to an f32 sum at once. They cut each product off behind a quarter of the sum's
+// last place, and the new sum behind the last place itself, always towards zero. The former cancels where signs are random. The
+// latter, half a last place on average, adds up as long as the sum keeps its sign. Products of one sign lose 2.5 last places each
+// 16, that is 1.8 2^-23 of the partial sum on average; 2 2^-23 of the largest partial sum is allowed (docs/precision.md). f16
+// sums are rounded, and so are sums that CUDA cores add; sums of fp8 are measured.
 double lost_of_largest_partial_sum(const View& view, const Problem& problem) {
     if (is_fp8(view.in) || view.acc == DType::f16 || is_f32_accurate(problem)) return 0;
     return std::ldexp(static_cast<double>(ceil_div(view.k, products_a_loss(problem))), -23);
