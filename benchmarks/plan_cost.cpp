@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "src/core/error.h"
@@ -191,12 +193,19 @@ void run_weights(const Options& options, const std::shared_ptr<const gpu::Driver
     const gpu::Stream stream(driver);
     std::mt19937_64 random(2);
     std::vector<Cost> costs;
+    std::vector<std::pair<double, std::string>> slowest;
     for (int i = 0; i < options.weights; ++i) {
         const GemmProblem problem = drawn(random);
         costs.push_back(cost_of([&] { tuned_gemm(handle, problem, {pointer(a), pointer(b), pointer(c)}, stream.handle()); }));
+        slowest.emplace_back(-costs.back().us, "call " + std::to_string(i) + ", " + std::to_string(problem.m) + "x" +
+                                                   std::to_string(problem.n) + "x" + std::to_string(problem.k) + ": " +
+                                                   std::to_string(costs.back().us) + " us, " +
+                                                   std::to_string(costs.back().processor_us) + " of processor time");
         stream.synchronize();
     }
     print("in background, new weights", costs);
+    std::sort(slowest.begin(), slowest.end());
+    for (std::size_t i = 0; i < std::min<std::size_t>(5, slowest.size()); ++i) std::printf("  %s\n", slowest[i].second.c_str());
 }
 
 void print_head() {

@@ -292,8 +292,7 @@ const Plan& Handle::find_or_make(const Wanted& wanted, gpu::StreamHandle stream,
     return *made;
 }
 
-// What does not compile is a warning: other kernels may do. The driver loads a kernel into a context at its first use there,
-// which takes longer than a call may take: `into_context`, into the one that is current.
+// What does not compile is a warning: other kernels may do.
 void Handle::load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context) {
     const Problem problem = catalogue_.problem(general.request);
     const Family& family = *catalogue_.find_family(general.family);
@@ -301,10 +300,7 @@ void Handle::load_general_kernel(const GeneralKernel& general, const Device& dev
     try {
         const gpu::RelaxedCapture relaxed(*driver_);  // a mode of each thread
         const Candidate candidate{general.family, family.default_config(problem, device)};
-        const auto instance = instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
-        if (into_context)
-            jit::BoundLaunch(driver_, instance->library, instance->symbol, problem,
-                             family.plan(problem, candidate.config, device));
+        instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device, into_context);
     } catch (...) {
         log_.warn("a general kernel for " + problem.class_key() + ": " + describe_current_exception().message);
     }

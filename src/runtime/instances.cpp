@@ -5,6 +5,7 @@
 #include "kernel_templates/offers.h"
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
+#include "src/jit/kernel.h"
 #include "src/runtime/roomy_thread.h"
 #include "src/runtime/status.h"
 
@@ -80,6 +81,11 @@ Instances::Shared Instances::load(const Order& order, const std::string& nvrtc, 
     auto instance = std::make_shared<const Instance>(
         Instance{order.candidate, order.device.arch(), nvrtc, order.source, compiled.symbol, std::move(library)});
     const Family& family = family_of(order.candidate);
+    // The driver loads a kernel into a context at its first use there, which takes longer than a call may take: none sees it
+    // before.
+    if (order.into_context)
+        jit::BoundLaunch(driver_, instance->library, instance->symbol, order.problem,
+                         family.plan(order.problem, order.candidate.config, order.device));
     const std::string facts = facts_of(family, order.problem, order.device);
     const std::lock_guard lock(mutex_);
     families_.insert(&family);
@@ -140,8 +146,8 @@ Instances::Shared Instances::build(const Order& order, const std::string& winner
     return compile(order, text, *nvrtc);
 }
 
-Instances::Shared Instances::make(const Found& found, const Problem& problem, const Device& device) {
-    const Order order{found.candidate, problem, device, source_of(found.candidate, problem, device)};
+Instances::Shared Instances::make(const Found& found, const Problem& problem, const Device& device, bool into_context) {
+    const Order order{found.candidate, problem, device, source_of(found.candidate, problem, device), into_context};
     if (auto instance = loaded(found.candidate, order.source)) return instance;
     building_.run(order.source, [&] {
         const auto instance = loaded(found.candidate, order.source);  // by a thread that was here before

@@ -37,8 +37,9 @@ class Instances {
 
     // The instance of a candidate for a problem. One that is loaded is found without rendering it, whichever NVRTC made it; a
     // winner whose cubin is cached needs no NVRTC at all. May take a second otherwise.
-    // REQUIRES: a context is current. Throws Error or Failure{compile failed}.
-    std::shared_ptr<const Instance> make(const Found& found, const Problem& problem, const Device& device);
+    // REQUIRES: a context is current; `into_context`: it is one of the device. Throws Error or Failure{compile failed}.
+    std::shared_ptr<const Instance> make(const Found& found, const Problem& problem, const Device& device,
+                                         bool into_context = true);
 
     // Those already loaded that are legal for the problem, with launch parameters of its own, the one that is predicted fastest
     // first, at most four: no file, no compiler, no driver call.
@@ -52,6 +53,7 @@ class Instances {
         const Problem& problem;
         const Device& device;
         std::string source;
+        bool into_context;
     };
 
     const Family& family_of(const Candidate& candidate) const;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "src/runtime/background.h"
+#include "src/runtime/instances.h"
 #include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime::background_fake_test {
@@ -62,6 +63,25 @@ TEST(OnMissBackground, IsMadeReadyBeforeTheFirstCall) {
     }
     Session session;
     const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+}
+
+// Other threads take an instance as soon as it is among those that are loaded.
+TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 1);
+        return;
+    }
+    Session session;
+    const Settings settings;
+    Log log(settings);
+    Instances instances(settings, session.catalogue, session.driver, log);
+    const Device device = session.driver->device(0);
+    const Problem problem = session.catalogue.problem({"hgemm", "64x64x64", {}});
+    const Family& family = *session.catalogue.find_family("gemm/mma");
+    const Candidate candidate{"gemm/mma", family.default_config(problem, device)};
+    instances.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
+    EXPECT_EQ(instances.loaded_for(problem, device).size(), 1);
 }
 
 // An allocation takes longer than a call may take: the driver gives memory when the handle is made.
