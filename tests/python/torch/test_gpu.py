@@ -130,6 +130,10 @@ class Scaled(Gpu):
                 self.assertLess(error(at.scaled_mm(a, w.t(), scale_a, scale_b, torch.bfloat16, fast), exact), 4e-3)
         with self.assertRaisesRegex(Exception, "one and one, or 48 and 80"):
             at.scaled_mm(a, w.t(), rows, one)
+        with self.assertRaisesRegex(Exception, "layout nt alone.*store B transposed"):
+            at.scaled_mm(a, w.t().contiguous(), one, one)
+        with self.assertRaisesRegex(Exception, "one of them must be e4m3"):
+            at.scaled_mm(*(each.to(torch.float32).to(torch.float8_e5m2) for each in (a, w.t())), one, one)
         # Without test_schema, which compares the inputs by a function that torch has not for fp8.
         checks = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
         torch.library.opcheck(torch.ops.autotune.scaled_mm.default, (a, w.t(), one, one, torch.bfloat16, False), test_utils=checks)
