@@ -100,7 +100,7 @@ TEST(GemmBlasProduct, EpiloguesThatCublasLtDoesNotHaveAreRefusedByName) {
         {{{"c", "e4m3"}, {"beta", "any"}}, "in fp8 that is read"},
         {{{"amax", "yes"}}, "amax of a C that is not fp8"},
         {{{"bias", "f32"}}, "a bias in f32"},
-        {{{"bias", "bf16"}, {"align", "16,16,8"}}, "no multiples of 16"},
+        {{{"bias", "bf16"}, {"align", "16,16,2"}}, "or a bias of 4"},
         {{{"scale", "tensor"}, {"align", "16,16,8"}}, "no multiples of 16"}};
     for (const auto& [options, reason] : cases) {
         std::string why;

@@ -70,10 +70,12 @@ std::string refuses_epilogue(const Problem& problem, const Epilogue& epilogue) {
     return epilogue.bias == DType::f32 ? "no entry for a bias in f32" : "";
 }
 
-// Of a bias at other addresses its kernels fault, and scales there it does not support.
+// Whether scales and bias lie where cuBLASLt 13.1 takes them: it does not support scales at other addresses, and its kernels
+// fault on a bias at an odd multiple of 2 (H200, 2026-11-24).
 bool has_aligned_vectors(const Problem& problem) {
     return std::all_of(problem.tensors.begin(), problem.tensors.end(), [](const Tensor& tensor) {
-        return !tensor.is_optional || tensor.is_absent || tensor.alignment_bytes >= 16;
+        const int least = tensor.name == kBias ? 4 : tensor.name.starts_with("scale_") && tensor.name != kScaleD ? 16 : 1;
+        return tensor.is_absent || tensor.alignment_bytes >= least;
     });
 }
 
@@ -98,7 +100,7 @@ std::string choose_epilogue(const Problem& problem, BlasProduct& product) {
 // Accumulation and scales of a product of fp8. The product's first matrix is our B.
 std::string choose_fp8(const Problem& problem, BlasProduct& product) {
     product.attributes.push_back({blas::kFastAccumulation, is_fast(problem) ? 1 : 0, 1});
-    if (!has_aligned_vectors(problem)) return "no entry for scales or a bias at addresses that are no multiples of 16";
+    if (!has_aligned_vectors(problem)) return "no entry for scales at addresses that are no multiples of 16, or a bias of 4";
     if (std::string reason = choose_epilogue(problem, product); !reason.empty()) return reason;
     const Scaling scaling = scaling_of(problem);
     if (scaling == Scaling::none) return "";
