@@ -104,6 +104,10 @@ TEST_F(WgmmaNonpersistentFamily, AGridIsWholeClusters) {
     EXPECT_EQ(divided.grid.x, 14U);
     EXPECT_EQ(divided.cluster.x, 2U);
     EXPECT_EQ(divided.cluster.y, 1U);
+    const LaunchStep both = step(p, with(tile(64, 32, 64, 4), {{"cluster_m", 2}, {"cluster_n", 2}, {"cluster_k", 2}}));
+    EXPECT_EQ(both.grid.x, 16U);
+    EXPECT_EQ(both.cluster.x, 4U);
+    EXPECT_EQ(both.cluster.y, 2U);
 }
 
 TEST_F(WgmmaNonpersistentFamily, OneWarpLoadsBesideTheMathWarps) {

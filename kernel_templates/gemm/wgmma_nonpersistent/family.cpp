@@ -41,7 +41,7 @@ std::vector<Parameter> parameters() {
         {"k_groups", {1, 2, 4}, compile, "sets of warpgroups that take the K steps of a block in turn"},
         {"cluster_m", {1, 2, 4}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
         {"cluster_n", {1, 2, 4}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
-        {"cluster_k", {1, 2, 4}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
+        {"cluster_k", {1, 2, 3, 4, 6, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
         {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
         {"stages", {2, 3, 4, 5, 6, 7, 8, 10, 12, 16}, compile, "stages of the ring"},
         {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
@@ -72,24 +72,30 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
 
 void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = gemm::rules_on<Shape>(g);
-    to.push_back({"the columns of a math group's rows do not divide among the parts of K by 16",
+    to.push_back({"the columns of a math group's rows do not divide among the parts of K by 16, or nearly so among blocks",
                   {"block_m", "block_n", "math_groups", "k_groups", "cluster_k"},
-                  rule([](const Shape& s) { return s.units() % s.parts() == 0; })});
+                  rule([](const Shape& s) {
+                      return s.units() % s.parts() == 0 || (s.k_groups == 1 && s.cluster_k > 2 && s.units() > s.cluster_k);
+                  })});
     to.push_back({"a part of K has no step", {"block_k", "k_groups", "cluster_k"}, rule([=](const Shape& s) {
                       return s.parts() == 1 || ceil_div(g.k, s.block_k) >= s.parts();
                   })});
     to.push_back({"K is divided in clusters where tiles alone leave SMs idle",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
                   rule([=](const Shape& s) {
-                      // An H200 has room for 30 clusters of four blocks.
-                      const int64_t room = device.identity.sm_count - (s.cluster_k > 2 ? 12 : 0);
-                      return s.cluster_k == 1 || Grid(g, s, device).blocks <= room;
+                      return s.cluster_k == 1 || Grid(g, s, device).blocks <= device.identity.sm_count;
                   })});
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto rule = gemm::rules_on<Shape>(g);
-    to.push_back(gemm::cluster_rule<Shape>(g));
+    to.push_back({"a cluster has at most 8 blocks, of which those that divide K share tiles where one set of warpgroups has 8 steps",
+                  {"block_k", "k_groups", "cluster_m", "cluster_n", "cluster_k"},
+                  rule([=](const Shape& s) {
+                      return s.cluster_blocks() <= 8 &&
+                             (s.cluster_k == 1 || s.sharing_blocks() == 1 ||
+                              (s.k_groups == 1 && ceil_div(g.k, s.block_k) >= 8 * s.cluster_k));
+                  })});
     to.push_back(gemm::swizzle_share_rule<Shape>(g));
     to.push_back({"more than half of a cluster's tiles lie outside of C",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},

@@ -25,6 +25,7 @@ struct Shape {
     std::int64_t bands() const { return block_m / (64 * math_groups); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
     std::int64_t units() const { return bands() * block_n / 16; }                    // of 16 columns, which parts of K share
+    std::int64_t units_each() const { return ceil_div(units(), parts()); }           // that a part adds and stores, at most
     std::int64_t parts() const { return k_groups * cluster_k; }                      // of K
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }            // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
@@ -35,11 +36,11 @@ struct Shape {
     static std::int64_t span(std::int64_t extent) { return extent % 64 == 0 ? 64 : extent % 32 == 0 ? 32 : 16; }
     // What the other parts of K send to the parts of a block.
     std::int64_t received_bytes() const {
-        return (parts() - 1) * k_groups * (units() / parts()) * 128 * math_groups * 8 * sum_bytes;
+        return (parts() - 1) * k_groups * units_each() * 128 * math_groups * 8 * sum_bytes;
     }
     // What warps pass their share of C through on its way to memory, up to 64 columns at a time.
     std::int64_t staging_bytes() const {
-        const std::int64_t share = units() / parts();
+        const std::int64_t share = units_each();
         const std::int64_t at_once = share % 4 == 0 && block_n % 64 == 0 ? 4 : share % 2 == 0 && block_n % 32 == 0 ? 2 : 1;
         return math_threads() / 32 * at_once * (16 * 32 + 32);
     }

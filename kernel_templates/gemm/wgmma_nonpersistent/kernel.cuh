@@ -3,7 +3,7 @@
 // registers' contents, not by TMA: what a launch does before its first load and after its last multiplication is what it costs.
 // X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T).
 // K may be divided among `k_groups` sets of warpgroups of a block and among the `cluster_k` blocks of a cluster. Each part adds and
-// stores an equal share of the tile, from what the others send to shared memory, in the order of the parts.
+// stores a share of the tile, from what the others send to shared memory, in the order of the parts.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 using In = ${in_type};
@@ -44,13 +44,14 @@ constexpr int accumulators = block_n / 2 / sums_each;       // registers of one 
 constexpr int group_threads = 128 * math_groups;            // those that share a stage
 constexpr int math_threads = group_threads * k_groups;
 constexpr int parts = cluster_k * k_groups;                 // of K
-constexpr bool in_cluster = cluster_m * cluster_n * cluster_k > 1;
+constexpr bool shares_tiles = cluster_m * cluster_n > 1;
+constexpr bool in_cluster = shares_tiles || cluster_k > 1;
 constexpr int notified_blocks = cluster_m + cluster_n - 1;  // those that load for a block
 
 static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && (is_same<Acc, f32> || (is_same<Acc, f16> && is_same<In, f16>)));
 static_assert(align_a == 16 && align_b == 16, "operands are read in chunks of 16 bytes");
 static_assert(block_m % (64 * math_groups) == 0 && block_n % 16 == 0 && block_n <= 256 && block_k % 64 == 0);
-static_assert(cluster_k == 1 || cluster_m * cluster_n == 1, "blocks either share tiles or divide the K of one");
+static_assert(cluster_m * cluster_n * cluster_k <= 8, "a cluster has at most 8 blocks");
 // A set of warpgroups releases a stage after its next one is full. With a ring of a multiple of k_groups stages it alone reads a stage,
 // fill after fill: otherwise it could run ahead of the others and take an old fill's parity for its own.
 static_assert(stages > k_groups && stages % k_groups == 0);
@@ -76,15 +77,20 @@ using Sums = Register[bands][accumulators];
 // A tile's sums are handed out and stored by columns of 16: eight sums a thread. Those of column pair 2 * (lane % 4) of the first
 // eight columns, row lane / 4 and the row eight below, then those of the second eight columns.
 constexpr int columns = bands * block_n / 16;
-constexpr int columns_each = columns / parts;
+constexpr int columns_each = (columns + parts - 1) / parts;  // of the first parts; the last may have fewer
+constexpr bool equal_shares = columns % parts == 0;
 constexpr int unit_registers = 8 / sums_each;
-static_assert(columns % parts == 0, "each part stores an equal share");
+static_assert(equal_shares || k_groups == 1, "sets of warpgroups store equal shares");
 constexpr u32 unit_bytes = group_threads * unit_registers * 4;
 constexpr u32 received_bytes = parts == 1 ? 0 : (parts - 1) * k_groups * columns_each * unit_bytes;
 constexpr int units_at_once = columns_each % 4 == 0 && block_n % 64 == 0 ? 4 : columns_each % 2 == 0 && block_n % 32 == 0 ? 2 : 1;
 constexpr u32 staged_unit_bytes = 16 * 32 + 32;  // padded, so that neighbouring units of a row lie in different banks
 constexpr u32 staging_bytes = math_threads / 32 * units_at_once * staged_unit_bytes;
-constexpr u32 remote_bytes = (parts - k_groups) * k_groups * columns_each * unit_bytes;  // of it from other blocks
+// What the other blocks send to block `k` of those that divide a tile's K.
+__device__ __forceinline__ u32 remote_bytes(int k) {
+    const int own = equal_shares ? columns_each : min(columns_each, max(0, columns - k * columns_each));
+    return (parts - k_groups) * k_groups * own * unit_bytes;
+}
 
 struct Shape {
     int m, n, k;  // M and N as the multiplication sees them (exchanged with swap_ab)
@@ -108,10 +114,18 @@ struct Areas {
 
 // ---- loads ----
 
-// A block's place among those that share tiles.
+// A block's place in its cluster, in which those that divide a tile's K lie side by side.
 struct Place {
-    int m, n;
+    int m, n, k;
 };
+__device__ __forceinline__ Place place_of(int rank) {
+    if constexpr (!shares_tiles) return {0, 0, rank};
+    return {rank / cluster_k % cluster_m, rank / (cluster_k * cluster_m), cluster_k == 1 ? 0 : rank % cluster_k};
+}
+// A bit for each block at places (0.., 0, 0).
+constexpr unsigned along_m = ((1u << cluster_m * cluster_k) - 1) / ((1u << cluster_k) - 1);
+// The block of the cluster at place (m, n, k).
+__device__ __forceinline__ int rank_of(int m, int n, int k) { return (n * cluster_m + m) * cluster_k + k; }
 
 // One operand's part of a stage, of which each of `shares` blocks brings one to all of `mask`.
 template <bool k_major, int extent, int span, int shares>
@@ -134,8 +148,8 @@ __device__ __forceinline__ void produce(const Areas& at, const TensorMap* x, con
                                         const Place& place) {
     unsigned mask_x = 0;
 #pragma unroll
-    for (int i = 0; i < cluster_n; ++i) mask_x |= 1u << (i * cluster_m + place.m);
-    const unsigned mask_y = ((1u << cluster_m) - 1) << (place.n * cluster_m);
+    for (int i = 0; i < cluster_n; ++i) mask_x |= 1u << rank_of(place.m, i, place.k);
+    const unsigned mask_y = along_m << rank_of(0, place.n, place.k);
     int stage = 0;
     u32 parity = 1;
 #pragma unroll 1
@@ -156,9 +170,9 @@ __device__ __forceinline__ void produce(const Areas& at, const TensorMap* x, con
 // Tells those that load for this block that a stage was read.
 __device__ __forceinline__ void release(u32 empty, const Place& place) {
     const int lane = threadIdx.x % 32;
-    if constexpr (cluster_m * cluster_n > 1) {
+    if constexpr (shares_tiles) {
         const bool loads = lane < cluster_m * cluster_n && (lane % cluster_m == place.m || lane / cluster_m == place.n);
-        if (loads) barrier_arrive_remote(empty, lane);
+        if (loads) barrier_arrive_remote(empty, rank_of(lane, 0, place.k));
     } else {
         if (lane == 0) barrier_arrive(empty);
     }
@@ -225,8 +239,8 @@ __device__ __forceinline__ u32 received_at(u32 received, int group, int slot, in
 }
 
 // Sends every other part its share of this part's sums. Those of this block read them after a barrier of its math threads.
-__device__ __forceinline__ void send_shares(const Areas& at, int rank, int k_group, int thread, const Sums& acc) {
-    const int part = rank * k_groups + k_group;
+__device__ __forceinline__ void send_shares(const Areas& at, const Place& place, int k_group, int thread, const Sums& acc) {
+    const int part = place.k * k_groups + k_group;
 #pragma unroll
     for (int q = 0; q < columns; ++q) {
         const int owner = q / columns_each;
@@ -236,10 +250,10 @@ __device__ __forceinline__ void send_shares(const Areas& at, int rank, int k_gro
         for (int half = 0; half < 2; ++half) {
             const Register* r = &acc[q / (block_n / 16)][q % (block_n / 16) * unit_registers + half * quad_registers];
             const u32 to = received_at(at.received, owner % k_groups, slot, q % columns_each, half, thread);
-            if (cluster_k == 1 || owner / k_groups == rank)
+            if (cluster_k == 1 || owner / k_groups == place.k)
                 store_shared(to, r);
             else
-                send_remote(to, at.exchanged, owner / k_groups, r);
+                send_remote(to, at.exchanged, rank_of(place.m, place.n, owner / k_groups), r);
         }
     }
 }
@@ -250,6 +264,7 @@ __device__ __forceinline__ void select_unit(const Sums& acc, int part, int i, Re
 #pragma unroll
     for (int owner = 0; owner < parts; ++owner) {
         const int unit = owner * columns_each + i;
+        if (unit >= columns) continue;
         const Register* from = &acc[unit / (block_n / 16)][unit % (block_n / 16) * unit_registers];
 #pragma unroll
         for (int r = 0; r < unit_registers; ++r) own[r] = owner == 0 || owner == part ? from[r] : own[r];
@@ -438,7 +453,7 @@ __device__ __forceinline__ void stage_chunks(u32 staging, const u32 (&held)[unit
 
 // ---- the kernel ----
 
-__device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, const TensorMap* x, const TensorMap* y) {
+__device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, const Place& place, const TensorMap* x, const TensorMap* y) {
     prefetch_map(x);
     prefetch_map(y);
 #pragma unroll
@@ -449,7 +464,7 @@ __device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, c
     }
     if constexpr (cluster_k > 1) {
         barrier_init(at.exchanged, 1);
-        barrier_expect(at.exchanged, remote_bytes);
+        barrier_expect(at.exchanged, remote_bytes(place.k));
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -466,18 +481,18 @@ __device__ __forceinline__ void read_group(const Output& out, const Shape& s, co
     read_units(out, s, row0 + unit / (block_n / 16) * 64, tile.n0 + unit % (block_n / 16) * 16, held);
 }
 
-__device__ __forceinline__ void hold_c(const Output& out, const Shape& s, const Tile& tile, int rank, Held& held) {
-    const int part = parts == 1 ? 0 : rank * k_groups + threadIdx.x / group_threads;
+__device__ __forceinline__ void hold_c(const Output& out, const Shape& s, const Tile& tile, const Place& place, Held& held) {
+    const int part = parts == 1 ? 0 : place.k * k_groups + threadIdx.x / group_threads;
 #pragma unroll
     for (int group = 0; group < held_groups; ++group) read_group(out, s, tile, part, group, held[group]);
 }
 
-__device__ __forceinline__ void store_tile(const Areas& at, const Output& out, const Shape& s, const Tile& tile, int rank, const Sums& acc,
-                                           Held& held) {
+__device__ __forceinline__ void store_tile(const Areas& at, const Output& out, const Shape& s, const Tile& tile, const Place& place,
+                                           const Sums& acc, Held& held) {
     const int thread = threadIdx.x % group_threads, k_group = threadIdx.x / group_threads;
-    const int part = parts == 1 ? 0 : rank * k_groups + k_group;
+    const int part = parts == 1 ? 0 : place.k * k_groups + k_group;
     if constexpr (parts > 1) {
-        send_shares(at, rank, k_group, thread, acc);
+        send_shares(at, place, k_group, thread, acc);
         if constexpr (k_groups > 1) named_barrier(1, math_threads);
         if constexpr (cluster_k > 1) barrier_wait_cluster(at.exchanged, 0);
     }
@@ -486,6 +501,7 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
 #pragma unroll
     for (int first = 0; first < columns_each; first += units_at_once) {
         const int unit = part * columns_each + first;
+        if (!equal_shares && unit >= columns) break;
         const int row = row0 + unit / (block_n / 16) * 64, col = tile.n0 + unit % (block_n / 16) * 16;
         if (reads_c && out.beta != 0.0f) {
             const int group = first / units_at_once;
@@ -556,28 +572,27 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     at.empty = at.full + stages * 8;
     at.exchanged = at.empty + stages * 8;
     const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k};
-    const int rank = in_cluster ? static_cast<int>(cluster_rank()) : 0;
+    const Place place = place_of(in_cluster ? static_cast<int>(cluster_rank()) : 0);
     const Tile tile{static_cast<int>(blockIdx.x) / cluster_k * block_m, static_cast<int>(blockIdx.y) * block_n, static_cast<int>(blockIdx.z)};
     const int steps = (k + block_k - 1) / block_k;
     Run run{0, steps};
     if constexpr (cluster_k > 1) {
-        run.first = steps * rank / cluster_k;
-        run.count = steps * (rank + 1) / cluster_k - run.first;
+        run.first = steps * place.k / cluster_k;
+        run.count = steps * (place.k + 1) / cluster_k - run.first;
     }
-    const Place place{cluster_k > 1 ? 0 : rank % cluster_m, cluster_k > 1 ? 0 : rank / cluster_m};
     if (threadIdx.x >= math_threads) {
-        if (threadIdx.x == math_threads) make_barriers(at, run, &map_x, &map_y);
+        if (threadIdx.x == math_threads) make_barriers(at, run, place, &map_x, &map_y);
         __syncwarp();
         asm volatile("bar.arrive 0, %0;" ::"n"(threads) : "memory");
         if constexpr (in_cluster) arrive_in_cluster();
-        if constexpr (in_cluster && cluster_k == 1) wait_for_cluster();  // multicasts end at the peers' barriers
+        if constexpr (shares_tiles) wait_for_cluster();  // multicasts end at the peers' barriers
         if (threadIdx.x == math_threads) {
             dependent_launch::wait_for_earlier_grids();
             dependent_launch::let_next_grid_start();
             produce(at, &map_x, &map_y, tile, run, place);
         }
         __syncwarp();
-        if constexpr (cluster_k > 1) wait_for_cluster();
+        if constexpr (in_cluster && !shares_tiles) wait_for_cluster();
         return;
     }
     asm volatile("bar.sync 0, %0;" ::"n"(threads) : "memory");
@@ -586,9 +601,9 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     Sums acc;
     multiply_all(at, run, place, acc);
     Held held;
-    if (reads_c && beta != 0.0f) hold_c({c + tile.batch * stride_c, ldc, alpha, beta}, shape, tile, cluster_k > 1 ? rank : 0, held);
+    if (reads_c && beta != 0.0f) hold_c({c + tile.batch * stride_c, ldc, alpha, beta}, shape, tile, place, held);
     wgmma_wait<0>();
     if constexpr (in_cluster) wait_for_cluster();  // shares end at the peers' barriers
     const Output out{c + tile.batch * stride_c, ldc, alpha, beta};
-    store_tile(at, out, shape, tile, cluster_k > 1 ? rank : 0, acc, held);
+    store_tile(at, out, shape, tile, place, acc, held);
 }
