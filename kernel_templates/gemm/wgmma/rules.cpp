@@ -215,7 +215,8 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
          })});
     to.push_back(
         {"a kernel of a few microseconds always starts under the end of the one before", {"pdl"}, rule([=](const Shape& s) {
-             return s.pdl == 1 || s.in_bytes == 1 || static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch) >= 3e10;
+             return s.pdl == 1 || s.in_bytes == 1 || has_few_rows(g) ||
+                    static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch) >= 3e10;
          })});
     to.push_back({"L2 hints are for operands that are read once", {"evict_first"}, rule([=](const Shape& s) {
                       return s.evict_first == 0 || has_few_rows(g);

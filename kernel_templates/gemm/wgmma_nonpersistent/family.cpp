@@ -80,22 +80,21 @@ void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device
     to.push_back({"a part of K has no step", {"block_k", "k_groups", "cluster_k"}, rule([=](const Shape& s) {
                       return s.parts() == 1 || ceil_div(g.k, s.block_k) >= s.parts();
                   })});
-    to.push_back({"K is divided in clusters where tiles alone leave SMs idle",
-                  {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
-                  rule([=](const Shape& s) {
-                      return s.cluster_k == 1 || Grid(g, s, device).blocks <= device.identity.sm_count;
-                  })});
+    to.push_back(
+        {"K is divided in clusters where tiles alone leave SMs idle",
+         {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
+         rule([=](const Shape& s) { return s.cluster_k == 1 || Grid(g, s, device).blocks <= device.identity.sm_count; })});
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto rule = gemm::rules_on<Shape>(g);
-    to.push_back({"a cluster has at most 8 blocks, of which those that divide K share tiles where one set of warpgroups has 8 steps",
-                  {"block_k", "k_groups", "cluster_m", "cluster_n", "cluster_k"},
-                  rule([=](const Shape& s) {
-                      return s.cluster_blocks() <= 8 &&
-                             (s.cluster_k == 1 || s.sharing_blocks() == 1 ||
-                              (s.k_groups == 1 && ceil_div(g.k, s.block_k) >= 8 * s.cluster_k));
-                  })});
+    to.push_back(
+        {"a cluster has at most 8 blocks, of which those that divide K share tiles where one set of warpgroups has 8 steps",
+         {"block_k", "k_groups", "cluster_m", "cluster_n", "cluster_k"},
+         rule([=](const Shape& s) {
+             return s.cluster_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1 ||
+                                                (s.k_groups == 1 && ceil_div(g.k, s.block_k) >= 8 * s.cluster_k));
+         })});
     to.push_back(gemm::swizzle_share_rule<Shape>(g));
     to.push_back({"more than half of a cluster's tiles lie outside of C",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},

@@ -35,9 +35,7 @@ struct Shape {
     // Elements of one swizzle span, the widest that divides a tile's extent.
     static std::int64_t span(std::int64_t extent) { return extent % 64 == 0 ? 64 : extent % 32 == 0 ? 32 : 16; }
     // What the other parts of K send to the parts of a block.
-    std::int64_t received_bytes() const {
-        return (parts() - 1) * k_groups * units_each() * 128 * math_groups * 8 * sum_bytes;
-    }
+    std::int64_t received_bytes() const { return (parts() - 1) * k_groups * units_each() * 128 * math_groups * 8 * sum_bytes; }
     // What warps pass their share of C through on its way to memory, up to 64 columns at a time.
     std::int64_t staging_bytes() const {
         const std::int64_t share = units_each();
