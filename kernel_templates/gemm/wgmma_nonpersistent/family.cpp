@@ -80,10 +80,13 @@ void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device
     to.push_back({"a part of K has no step", {"block_k", "k_groups", "cluster_k"}, rule([=](const Shape& s) {
                       return s.parts() == 1 || ceil_div(g.k, s.block_k) >= s.parts();
                   })});
-    to.push_back(
-        {"K is divided in clusters where tiles alone leave SMs idle",
-         {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
-         rule([=](const Shape& s) { return s.cluster_k == 1 || Grid(g, s, device).blocks <= device.identity.sm_count; })});
+    to.push_back({"K is divided in clusters where tiles alone leave SMs idle",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
+                  rule([=](const Shape& s) {
+                      // An H200 has room for 66 clusters of two blocks, 30 of four and 15 of eight.
+                      const int64_t room = device.identity.sm_count - (s.cluster_blocks() > 2 ? 12 : 0);
+                      return s.cluster_k == 1 || Grid(g, s, device).blocks <= room;
+                  })});
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
