@@ -80,25 +80,34 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     const double steps = static_cast<double>(s.block_k) / 16.0;
     // A ring of two copies its next tile during this one alone.
     const double exposed_copy = s.stages == 2 ? 230.0 / resident : 0.0;
-    const double latency = 706.0 / static_cast<double>(s.stages - 1) / resident;
+    const double latency = 674.0 / static_cast<double>(s.stages - 1) / resident;
     const double running = std::min(blocks, sms * resident);
-    const double same = s.pack != 0 ? 0.0 : 0.336 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
+    const double same = s.pack != 0 ? 0.0 : 0.341 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
     // cp.async takes no less than four bytes: threads wait for each element of rows that are aligned less.
     const auto elements = [&](int align, int64_t rows) { return s.pack == 0 && align < 4 ? rows * s.block_k : 0; };
     const double loaded_alone =
         20.0 *
         static_cast<double>(elements(g.align_a, std::min(s.block_m, g.m)) + elements(g.align_b, std::min(s.block_n, g.n))) /
         static_cast<double>(32 * s.warps());
-    const double tile = same + loaded_alone / resident + std::max(step * steps + meeting + exposed_copy, latency);
+    // Sums and the addresses of small copies that do not fit a thread's registers: 128x128 in four warps with 64 copies of four
+    // bytes takes six times as long.
+    const auto threads = static_cast<double>(32 * s.warps());
+    const auto copies = [&](int align, int64_t rows) {
+        return static_cast<double>(rows * s.block_k * kElementBytes / (s.pack != 0 ? 16 : std::max(4, align))) / threads;
+    };
+    const double held =
+        static_cast<double>(s.block_m * s.block_n) / threads + copies(g.align_a, s.block_m) + copies(g.align_b, s.block_n);
+    const double spilled = 300.0 * std::max(0.0, held - 160.0);
+    const double tile = same + loaded_alone / resident + spilled + std::max(step * steps + meeting + exposed_copy, latency);
     const double loop =
         tile * std::ceil(static_cast<double>(std::max<int64_t>(1, k_per_split(g, s))) / static_cast<double>(s.block_k));
 
     // Start and end of a block, which only another block on the SM hides.
-    const double alone = g.align_c < kChunkBytes ? 2.23 : 1.0;  // elements of C that are stored one by one
+    const double alone = g.align_c < kChunkBytes ? 2.85 : 1.0;  // elements of C that are stored one by one
     const double epilogue = alone * static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 2.7 : 2.0) / 9.83;
     const double rounds = std::ceil(blocks / sms);
-    const double first_tile = static_cast<double>((s.block_m + s.block_n) * s.block_k) * 2.0 / 25.4;
-    const double exposed = (1180.0 + first_tile + epilogue) * (resident > 1 ? 1.0 + 0.44 * (rounds - 1) : rounds);
+    const double first_tile = static_cast<double>((s.block_m + s.block_n) * s.block_k) * 2.0 / 22.4;
+    const double exposed = (1478.0 + first_tile + epilogue) * (resident > 1 ? 1.0 + 0.44 * (rounds - 1) : rounds);
     const double compute_us = (rounds * loop + exposed) / cycles_per_us;
     const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
     // What beta multiplies is read in pairs, one access after the other.

@@ -57,7 +57,7 @@ double end_clocks(const Gemm& g, const Shape& s) {
     const double alone = g.align_c < gemm::kChunkBytes ? (g.reads_c ? 1656.0 : 1813.0) * units : 0.0;
     const double passed = static_cast<double>(s.block_m * s.block_n) * (1.0 - 1.0 / static_cast<double>(s.cluster_k));
     const double meeting = s.cluster_k > 1 ? 486.0 + 0.241 * passed : 0.0;
-    return 33.0 + 70.0 * units + reads + alone + meeting + (s.k_groups > 1 ? 415.0 : 0.0);
+    return 33.0 + 70.0 * units + reads + alone + meeting + 415.0 * static_cast<double>(s.k_groups - 1);
 }
 
 // What the power limit allows large products: multiplications, and what they read from shared memory and L2, cost energy, as they

@@ -41,8 +41,8 @@ double tile_cycles(const Gemm& g, const Shape& s, const Device& device, double r
     const double same = 0.3 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
     const double warps = resident * static_cast<double>(s.warps());
     const double busy = step_cycles(g, s, device) * static_cast<double>(s.block_k) / 16.0 * (warps < 4 ? 4.0 / warps : 1.0);
-    const double meeting = 220.0 / std::sqrt(resident);
-    const double latency = 596.0 / resident;
+    const double meeting = 256.0 / std::sqrt(resident);
+    const double latency = 577.0 / resident;
     // cp.async takes no less than four bytes: threads wait for each element of rows that are aligned less.
     const auto elements = [&](int align, int64_t rows) { return s.cp_async != 0 && align < 4 ? rows * s.block_k : 0; };
     const double alone =
@@ -66,7 +66,7 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     // C leaves element by element where it is not aligned, and is read one after the other where beta multiplies it (120 trials
     // of 80 problems, most of them drawn at random, in a stream on an H200; the deviation is 17 %).
     const double of_c = (g.reads_c ? 5.6 : 1.0) * (g.align_c < gemm::kChunkBytes ? 2.06 : 1.0);
-    const double ends = 373.0 + of_c * static_cast<double>(s.block_m * s.block_n) / 4.64;
+    const double ends = 373.0 + of_c * static_cast<double>(s.block_m * s.block_n) / 3.48;
     const double compute_us = (rounds * loop + ends * (resident > 1 ? 1.0 + 0.57 * (rounds - 1) : rounds)) / cycles_per_us;
 
     const double operands = static_cast<double>((g.m + g.n) * g.k * g.batch) * kElementBytes;
@@ -77,7 +77,7 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     // What the model thinks as good as the plain choice differs by chance; that it ranks behind leaves room for other tiles.
     const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.02 : 1.0;
     const double shape = s.wmma_m != 16 ? 1.01 : 1.0;
-    const double unaligned = std::min(g.align_a, g.align_b) < gemm::kChunkBytes ? 1.37 : 1.0;
+    const double unaligned = std::min(g.align_a, g.align_b) < gemm::kChunkBytes ? 1.43 : 1.0;
     return 1.86 + panel * shape * unaligned * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6);
 }
 
