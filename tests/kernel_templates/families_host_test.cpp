@@ -136,7 +136,6 @@ std::vector<HostCase> cases() {
 
         forward("split_one", "split", "bf16", decoding("64", {}), "warps=2 splits=1"),
         forward("split_last_block", "split", "bf16", decoding("64", {{"mask", "causal_bottom_right"}}), "warps=2 splits=3"),
-        forward("split_by_all_threads", "split", "bf16", {{"1x4x1x64", {{"kv-heads", "2"}, {"kv-len", "300"}}}, {"2x6x3x64", {{"kv-heads", "2"}, {"kv-len", "260"}, {"order", "bshd"}}}, {"1x20x2x64", {{"kv-heads", "1"}, {"kv-len", "257"}}}}, "warps=4 splits=16 join=3"),
         forward("split_second_kernel", "split", "f16", decoding("128", {{"mask", "window_bottom_right"}, {"left", "60"}}), "warps=1 key_steps=2 splits=2 join=1", {{"dv", "64"}}),
 
         backward("two_pass_unmasked", "two_pass", "bf16", unmasked("64")),

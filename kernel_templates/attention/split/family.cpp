@@ -16,8 +16,7 @@ constexpr std::int64_t kMostRows = 128;  // of a head of keys: more are for fami
 constexpr std::int64_t kMostRegisters = 255;
 constexpr std::int64_t kMostClusterBlocks = 16;
 // Who joins the parts of a head's blocks.
-enum Join : std::int64_t { kByLastBlock = 0, kBySecondKernel = 1, kByCluster = 2, kByAllOfLastBlock = 3 };
-constexpr std::int64_t kPartsAtOnce = 16;  // that a thread reads
+enum Join : std::int64_t { kByLastBlock = 0, kBySecondKernel = 1, kByCluster = 2 };
 
 std::vector<Parameter> parameters() {
     const auto compile = ParameterKind::compile;
@@ -25,11 +24,7 @@ std::vector<Parameter> parameters() {
         {"warps", {1, 2, 4, 8, 16}, compile, "warps of a block, each with keys of its own"},
         {"key_steps", {1, 2}, compile, "steps of 16 keys that a warp has in registers"},
         {"load_hint", {0, 1, 3}, compile, "0 none, 1 no allocation in L1, 3 that and 256 bytes into L2"},
-        {"join",
-         {0, 1, 2, 3},
-         compile,
-         "parts are joined by 0: the last block of a head, 1: a second kernel, 2: their cluster, 3: all threads of the last "
-         "block"},
+        {"join", {0, 1, 2}, compile, "parts are joined by 0: the last block of a head, 1: a second kernel, 2: their cluster"},
         {"one_tile", {0, 1}, compile, "1: a warp has one tile of keys at most, and all that a block reads is in flight at once"},
         {"resident_blocks", {1, 2, 3, 4, 6, 8}, compile, "blocks of an SM that registers are shared out for"},
         {"splits",
@@ -100,9 +95,6 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
          [=](const Config& c) {
              return c["join"] != kByCluster || (is_hopper && c["splits"] > 1 && c["splits"] <= kMostClusterBlocks);
          }},
-        {"a thread reads so few parts at once",
-         {"join", "splits"},
-         [=](const Config& c) { return c["join"] != kByAllOfLastBlock || c["splits"] >= kPartsAtOnce; }},
         {"a warp has more than one tile of keys",
          {"warps", "key_steps", "one_tile", "splits"},
          [=](const Config& c) { return c["one_tile"] == 0 || tiles_of(view, c) <= c["warps"] * c["splits"]; }},
@@ -188,7 +180,6 @@ SearchSpace AttentionSplit::space(const Problem& problem, const Device& device) 
                               {"decode_split", config_of({4, 1, 0, 0, 0, 1, splits, 0})},
                               {"decode_split_resident2", config_of({4, 1, 1, 0, 0, 2, splits, 0})},
                               {"decode_split_second_kernel", config_of({4, 1, 1, 1, 0, 2, splits, 0})},
-                              {"decode_split_by_all_threads", config_of({8, 1, 1, kByAllOfLastBlock, 0, 1, 16, 0})},
                               {"decode_cluster8", config_of({8, 1, 0, kByCluster, 0, 1, 8, 0})},
                               {"decode_cluster16", config_of({8, 1, 0, kByCluster, 0, 1, 16, 0})},
                               {"decode_cluster16_one_tile", config_of({16, 1, 0, kByCluster, 1, 1, 16, 0})}},
@@ -199,8 +190,7 @@ SearchSpace AttentionSplit::space(const Problem& problem, const Device& device) 
 LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, const Device&) const {
     const View view(problem);
     const std::int64_t splits = config["splits"], lines = lines_of(view);
-    const bool by_last_block = config["join"] == kByLastBlock || config["join"] == kByAllOfLastBlock;
-    const bool by_cluster = config["join"] == kByCluster;
+    const bool by_last_block = config["join"] == kByLastBlock, by_cluster = config["join"] == kByCluster;
     const std::int64_t counter_bytes = splits > 1 && by_last_block ? attention::round_up(lines * 4, 256) : 0;
     LaunchStep step;
     step.grid = {static_cast<std::uint32_t>(splits), static_cast<std::uint32_t>(view.kv_heads * bands_of(view)),
@@ -267,8 +257,7 @@ double join_us(const Config& c) {
     if (c["splits"] == 1)
         return c["join"] == kByLastBlock ? 0 : 0.5;  // nothing is joined: the same kernel by other names comes later
     const double once = c["join"] == kBySecondKernel ? 1.8 : c["join"] == kByCluster ? 1.15 : 1.2;
-    const double each = c["join"] == kByAllOfLastBlock ? 0.02 : 0.03;
-    return once + each * static_cast<double>(c["splits"]);
+    return once + 0.03 * static_cast<double>(c["splits"]);
 }
 
 double predicted_us(const View& view, const Config& c, const Device& device) {

@@ -2,7 +2,7 @@
 // each of which goes through its own without meeting the others. Keys and values come from memory straight into mma.sync's
 // registers: a lane loads 16 bytes of a row, and which element of a product's sum, or which column of the output, a register
 // stands for follows from that. Parts are joined in a fixed order, by the last block of a head,
-// whose threads may divide the parts, by a second kernel, or by the blocks of a cluster from each other's shared memory.
+// by a second kernel, or by the blocks of a cluster from each other's shared memory.
 //
 // The rows of a warp are 16 pairs of a query and a head that shares the keys; row r is query r / group of head r % group.
 #include "attention/call.cuh"
@@ -28,7 +28,7 @@ constexpr int align_o = ${align_o};
 constexpr int warps = ${warps};
 constexpr int key_steps = ${key_steps};  // of 16 keys, of a warp at a time
 constexpr int load_hint = ${load_hint};
-constexpr int join = ${join};          // of blocks, by 0: the last of a head, 1: a second kernel, 2: their cluster, 3: all threads of the last
+constexpr int join = ${join};          // of blocks, by 0: the last of a head, 1: a second kernel, 2: their cluster
 constexpr bool one_tile = ${one_tile};  // a warp has one at most: all that a block reads is in flight at once
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
@@ -452,33 +452,6 @@ __device__ __forceinline__ void join_to_memory(const PartsOfWarps& parts, const 
     }
 }
 
-// What threads that divided the parts of a quad left in shared memory, one after `stride` others.
-struct PartsOfThreads {
-    static constexpr int at_once = 4;
-    const QuadPart* first;
-    int stride;
-    __device__ __forceinline__ float2 peak_and_sum(int i, int) const { return first[i * stride].peak_and_sum; }
-    __device__ __forceinline__ float4 values(int i, int, int) const { return first[i * stride].values; }
-};
-// Joins a line's parts to the output, a quad by as many threads as there are for each: of more parts than a thread reads at once
-// none waits for the others. `left` has room for a quad of each thread.
-__device__ __forceinline__ void join_by_all_threads(const f32* stored, int splits, const Output& output, QuadPart* left) {
-    static_assert((row_quads & (row_quads - 1)) == 0 && (threads & (threads - 1)) == 0, "shifts stand for divisions");
-    const int quads = row_quads << (32 - __clz(output.count() - 1)), shift = 31 - __clz(quads);
-    const int shares = threads >> shift;
-    if (shares < 2) return join_to_output(StoredParts{stored}, splits, output, static_cast<int>(threadIdx.x), threads);
-    const int share = threadIdx.x >> shift, quad = threadIdx.x & (quads - 1);
-    const int row = quad / row_quads, column = quad % row_quads * 4;
-    const int each = (splits + shares - 1) >> (31 - __clz(shares)), first = share * each;
-    const int count = row < output.count() ? min(each, splits - first) : 0;
-    const Joined some = joined(StoredParts{stored + static_cast<i64>(first) * stored_part}, count, row, column);
-    left[threadIdx.x].values = some.total;
-    left[threadIdx.x].peak_and_sum = make_float2(some.peak, some.sum);
-    __syncthreads();
-    if (share == 0 && row < output.count())
-        store_joined(output, row, column, joined(PartsOfThreads{left + quad, quads}, shares, row, column));
-}
-
 // ---- a cluster, whose blocks split a head's keys: each joins a share of the output's quads, which the others send it ----
 
 #if __CUDA_ARCH__ >= 900
@@ -682,12 +655,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         meeting.is_last = counted(counters + place.line, last) == last;
     }
     __syncthreads();
-    if (meeting.is_last == 0) return;
-    if constexpr (join == 3) {
-        join_by_all_threads(of_line, splits, output, reinterpret_cast<QuadPart*>(meeting.parts));
-    } else {
-        join_to_output(StoredParts{of_line}, splits, output, static_cast<int>(threadIdx.x), threads);
-    }
+    if (meeting.is_last != 0) join_to_output(StoredParts{of_line}, splits, output, static_cast<int>(threadIdx.x), threads);
 }
 
 extern "C" __global__ void __launch_bounds__(rows* dv / 4)

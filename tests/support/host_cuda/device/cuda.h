@@ -127,9 +127,6 @@ inline float __fadd_rn(float a, float b) {
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) >> (shift & 31));
 }
-inline int __clz(int value) {
-    return value == 0 ? 32 : __builtin_clz(static_cast<unsigned>(value));
-}
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
     const unsigned long long bytes = static_cast<unsigned long long>(high) << 32 | low;
     unsigned result = 0;
