@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tuner/verify/verifier.h"
+
 namespace autotune::tuner {
 namespace {
 
@@ -48,6 +50,18 @@ std::string check_repeatability(Harness& harness, ProblemFixture& fixture, Runna
             if (answer != first) return "gives other bits in run " + std::to_string(done) + " on the same input";
         }
         if (done >= options.least_runs && spent() > options.seconds) break;
+    }
+    return "";
+}
+
+std::string check_endurance(Harness& harness, ProblemFixture& fixture, Runnable& runnable) {
+    constexpr int kJudgedRuns = 4;
+    const std::string other_bits = check_repeatability(harness, fixture, runnable);
+    if (other_bits.empty() || runnable.deterministic) return other_bits;
+    const bool has_answers = !fixture.tests().front().answers.empty();
+    for (int run = 0; run < kJudgedRuns && has_answers; ++run) {
+        const Verification found = verify_on_device(harness, fixture, runnable);
+        if (!found.right) return found.detail;
     }
     return "";
 }

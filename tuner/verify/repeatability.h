@@ -18,4 +18,8 @@ struct EnduranceOptions {
 std::string check_repeatability(Harness& harness, ProblemFixture& fixture, Runnable& runnable,
                                 const EnduranceOptions& options = {});
 
+// What a winner is asked. Adds in no order may give other bits even of exact sums, where each is scaled before it is added: of a
+// runnable that does not promise its bits each of a few more runs is judged by itself then. Empty if nothing is wrong.
+std::string check_endurance(Harness& harness, ProblemFixture& fixture, Runnable& runnable);
+
 }  // namespace autotune::tuner

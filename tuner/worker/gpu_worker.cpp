@@ -248,7 +248,7 @@ Json GpuWorker::check_repeatability(const Json& request) {
     const int slot = request.at("slot").get<int>();
     stage("verify", slot);
     OpenProblem& entry = problem_of(request);
-    const std::string wrong = tuner::check_repeatability(*harness_, *entry.fixture, slot_of(entry, slot));
+    const std::string wrong = check_endurance(*harness_, *entry.fixture, slot_of(entry, slot));
     // Who is wrong now and then may have written elsewhere then.
     return {{"status", wrong.empty() ? "ok" : "wrong_result"}, {"detail", wrong}, {"spoiled", !wrong.empty()}};
 }

@@ -11,6 +11,7 @@
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
 #include "tests/support/nvrtc_for_tests.h"
+#include "tuner/verify/repeatability.h"
 #include "tuner/verify/verifier.h"
 
 namespace autotune::tuner::test {
@@ -46,6 +47,17 @@ class SampledBench {
             flip(row, col, tensors[2]);
         };
         return verify_on_device(*harness_, *bench_, wrong);
+    }
+    // What endurance says of the kernel if it promises its bits or not and one element is wrong in its runs `first` to `last`.
+    std::string endurance_of(bool deterministic, int first, int last) {
+        Runnable faulty;
+        faulty.deterministic = deterministic;
+        faulty.enqueue = [this, first, last, run = 0](std::span<const gpu::DeviceAddress> tensors) mutable {
+            kernel_->enqueue(tensors);
+            gpu_.stream.synchronize();
+            if (++run >= first && run <= last) flip(0, 0, tensors[2]);
+        };
+        return check_endurance(*harness_, *bench_, faulty);
     }
     // Whether an excerpt covers the element.
     bool is_sampled(std::int64_t row, std::int64_t col) {
@@ -104,6 +116,15 @@ inline void expect_one_wrong_element_is_found(const ProblemRequest& request) {
     while (bench.is_sampled(row, col)) col += ++row % 2;
     const Verification found = bench.verify_wrong_at(row, col);
     EXPECT_NE(found.detail.find("product check: row " + std::to_string(row)), std::string::npos) << found.detail;
+}
+
+inline void expect_other_bits_are_allowed_without_a_promise(const ProblemRequest& request) {
+    constexpr int kAlways = 1 << 20;
+    SampledBench bench(request);
+    EXPECT_EQ(bench.endurance_of(true, 0, 0), "");
+    EXPECT_EQ(bench.endurance_of(true, 2, 2), "gives other bits in run 2 on the same input");
+    EXPECT_EQ(bench.endurance_of(false, 2, 2), "");
+    EXPECT_NE(bench.endurance_of(false, 2, kAlways).find("exact test"), std::string::npos);
 }
 
 }  // namespace autotune::tuner::test

@@ -20,5 +20,11 @@ TEST(SampledVerifyOnFake, OneWrongElementIsFoundWhereverItIs) {
     expect_one_wrong_element_is_found({"hgemm", "150x170x64", {}});
 }
 
+TEST(SampledVerifyOnFake, OtherBitsAreAllowedToAKernelThatPromisedNone) {
+    fake::Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    expect_other_bits_are_allowed_without_a_promise({"hgemm", "150x170x64", {}});
+}
+
 }  // namespace
 }  // namespace autotune::tuner::test::sampled_verify_fake_test

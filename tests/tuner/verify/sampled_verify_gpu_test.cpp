@@ -17,5 +17,9 @@ TEST_F(SampledVerifyOnGpu, OneWrongElementIsFoundWhereverItIs) {
     expect_one_wrong_element_is_found({"hgemm", "1000x1300x700", {}});
 }
 
+TEST_F(SampledVerifyOnGpu, OtherBitsAreAllowedToAKernelThatPromisedNone) {
+    expect_other_bits_are_allowed_without_a_promise({"hgemm", "1000x1300x700", {}});
+}
+
 }  // namespace
 }  // namespace autotune::tuner::test
