@@ -239,18 +239,20 @@ class StepScales {
         }
     }
 
-    // sums += the scales times products, of one band.
+    // sums += the scales times products, of one band. `begins`: sums = the scales times products.
+    template <bool begins = false>
     __device__ __forceinline__ void add(float* sums, const float* products, int band) const {
         if constexpr (scale_mode != 3) {
 #pragma unroll
-            for (int i = 0; i < accumulators; ++i) sums[i] += products[i];
+            for (int i = 0; i < accumulators; ++i) sums[i] = products[i] + (begins ? 0.0f : sums[i]);
         } else if constexpr (swap_ab) {
             const float block = blocks_[0];
 #pragma unroll
             for (int j = 0; j < block_n / 8; ++j) {
                 const float low = lines_[2 * j] * block, high = lines_[2 * j + 1] * block;
 #pragma unroll
-                for (int i = 0; i < 4; ++i) sums[4 * j + i] += products[4 * j + i] * (i % 2 == 0 ? low : high);
+                for (int i = 0; i < 4; ++i)
+                    sums[4 * j + i] = products[4 * j + i] * (i % 2 == 0 ? low : high) + (begins ? 0.0f : sums[4 * j + i]);
             }
         } else {
             float factors[2][chunk_count];
@@ -262,7 +264,8 @@ class StepScales {
                 factors[1][chunk] = lines_[2 * (band % held_bands) + 1] * block;
             }
 #pragma unroll
-            for (int i = 0; i < accumulators; ++i) sums[i] += products[i] * factors[i % 4 / 2][i / 4 * 8 / chunk_columns];
+            for (int i = 0; i < accumulators; ++i)
+                sums[i] = products[i] * factors[i % 4 / 2][i / 4 * 8 / chunk_columns] + (begins ? 0.0f : sums[i]);
         }
     }
 

@@ -94,16 +94,27 @@ constexpr int stagger_barrier = 1 + math_groups;  // beside those of the groups
 constexpr bool takes_whole_tiles = pingpong || (promotes && block_m * block_n > 128 * 128);
 static_assert(!takes_whole_tiles || (!reduce_kernel && cluster_k == 1), "K is not divided");
 
+// Whether an alpha of 1 costs no multiplications: else there is one for each sum at a tile's end, while the tensor cores are idle.
+constexpr bool skips_alpha = scale_mode == 3 && product_sets == 1 && !reduce_kernel;
+
 // Descriptors of a stage's operands, at its first 32 bytes of K and a row of X.
 struct Operands {
     u64 x, y;
     __device__ __forceinline__ Operands(u32 tile_x, u32 tile_y, int row)
         : x(matrix_descriptor(tile_x + row * tma_swizzle, 16, 8 * tma_swizzle, tma_swizzle)),
           y(matrix_descriptor(tile_y, 16, 8 * tma_swizzle, tma_swizzle)) {}
+    __device__ __forceinline__ Operands(u64 of_x, u64 of_y) : x(of_x), y(of_y) {}
+    // The same as results of shuffles, which the compiler keeps: else it makes them again in each step.
+    __device__ __forceinline__ Operands held() const;
+    // Those of another stage, where these are those of the ring's first.
+    __device__ __forceinline__ Operands of_stage(int stage) const;
 };
 // The descriptor `bytes` further on in shared memory: an addition of 32 bits, whose constants cost nothing beside the first.
 __device__ __forceinline__ u64 advanced(u64 descriptor, u32 bytes) {
     return (descriptor & 0xFFFFFFFF00000000ull) | (static_cast<u32>(descriptor) + (bytes >> 4));
+}
+__device__ __forceinline__ Operands Operands::of_stage(int stage) const {
+    return {advanced(x, stage * stage_bytes), advanced(y, stage * stage_bytes)};
 }
 
 // The multiplications of 32 bytes of K each, of one band, into `sums`.
@@ -136,10 +147,15 @@ __device__ __forceinline__ void multiply_promoted(float* products, const Operand
 // What is the same in all threads of a warp, from a shuffle, so that the compiler knows that it is: descriptors then need uniform registers alone.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
-// Whether the phase of that parity has completed.
+__device__ __forceinline__ Operands Operands::held() const {
+    return {(x & 0xFFFFFFFF00000000ull) | static_cast<u32>(uniform(static_cast<int>(x))),
+            (y & 0xFFFFFFFF00000000ull) | static_cast<u32>(uniform(static_cast<int>(y)))};
+}
+
+// Whether the phase of that parity has completed. May wait as long as the hardware sees fit.
 __device__ __forceinline__ bool barrier_is_over(u32 barrier, u32 parity) {
     u32 over;
-    asm volatile("{\n .reg .pred over;\n mbarrier.test_wait.parity.shared.b64 over, [%1], %2;\n selp.u32 %0, 1, 0, over;\n}"
+    asm volatile("{\n .reg .pred over;\n mbarrier.try_wait.parity.shared.b64 over, [%1], %2;\n selp.u32 %0, 1, 0, over;\n}"
                  : "=r"(over)
                  : "r"(barrier), "r"(parity)
                  : "memory");
@@ -195,13 +211,16 @@ __device__ __forceinline__ void stage_groups_fp8(u32 buffer, int band, int j, co
 constexpr int spans_of_c = block_n / span_c;
 constexpr int spans_in_round = spans_of_c <= store_buffers ? spans_of_c : (store_buffers + 1) / 2;
 constexpr int rounds_on_their_way = store_buffers / spans_in_round;
+// A promoted tile waits for its buffers under its last multiplications: at its start TMA still reads what the tile before has just sent.
+constexpr bool waits_late = tma_store && promotes && product_sets == 1;
 
 // The buffers of a round are free after this, of a tile's first or of another: only the thread that committed a store can wait for it, so it waits
 // and then the barrier frees the others. A tile's first round has the first buffers, whichever the last round before it had.
 template <bool is_first>
 __device__ __forceinline__ void wait_for_buffers(int group) {
     constexpr bool last_was_elsewhere = spans_of_c % (spans_in_round * rounds_on_their_way) == 0;
-    if (threadIdx.x % 128 == 0) store_wait_read<is_first && !last_was_elsewhere ? 0 : rounds_on_their_way - 1>();
+    constexpr int on_their_way = is_first && !last_was_elsewhere ? 0 : rounds_on_their_way - 1;
+    if (waits_late || threadIdx.x % 128 == 0) store_wait_read<on_their_way>();  // threads that sent nothing do not wait: no branch is needed
     named_barrier(1 + group, 128);
 }
 
@@ -463,6 +482,17 @@ struct Areas {
     u32 received, exchange;  // what peers of the cluster send, and the barrier that counts it
 };
 
+// Where a math group finds its block scales: the stages' parts, the tile's place in its first block, the group's first row in the tile.
+struct BlockPlace {
+    u32 area;
+    int in_block, row0;
+    __device__ __forceinline__ void read(StepScales<1>& factors, int stage, int band, int step) const {
+        factors.read_stage(area + stage * scale_stage_bytes, row0 + band * 64, in_block, step);
+    }
+};
+
+enum class StageOfTile { first, middle, last };  // the only one is the last
+
 // One math group's walk through the ring for one run of K steps.
 struct Walk {
     const Ring& ring;
@@ -476,6 +506,7 @@ struct Walk {
         ++step;
     }
     __device__ __forceinline__ void let_go(int stage) const { release(ring, stage, lane, notifies); }
+    __device__ __forceinline__ void wait_until_full() const { barrier_wait(ring.full + uniform(at.stage) * 8, at.parity); }
 
     // Sums stay in the tensor cores' registers. Returns with the last stage's multiplications under way; their stage is returned. What
     // `prepare` does runs under the first stage's.
@@ -499,11 +530,11 @@ struct Walk {
     }
 
     // The products of one stage's 128 k, of the only band, issued and committed.
-    __device__ __forceinline__ void begin(float* products, StepScales<1>& factors, u32 scales, int place, int row0) {
+    __device__ __forceinline__ void begin(float* products, StepScales<1>& factors, const BlockPlace& block) {
         const int stage = uniform(at.stage);  // of descriptors in vector registers each of the four multiplications waits for four moves
         barrier_wait(ring.full + at.stage * 8, at.parity);
-        multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), row0), 0);
-        factors.read_stage(scales + stage * scale_stage_bytes, row0, place, step);
+        multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), block.row0), 0);
+        block.read(factors, stage, 0, step);
     }
     // Adds the products of the stage before, under which another's may still be multiplied.
     __device__ __forceinline__ void end(Sums& acc, const float* products, const StepScales<1>& factors, int stage) {
@@ -512,7 +543,7 @@ struct Walk {
     }
 
     // The same with two sets of products: the additions of one stage run under the multiplications of the next.
-    __device__ __forceinline__ void promote_in_turns(Sums& acc, u32 scales, int place, int row0, const Work& work) {
+    __device__ __forceinline__ void promote_in_turns(Sums& acc, const BlockPlace& block, const Work& work) {
 #pragma unroll
         for (int i = 0; i < accumulators; ++i) acc[0][i] = 0.0f;
         if (work.steps == 0) return;
@@ -521,23 +552,23 @@ struct Walk {
         StepScales<1> of_even, of_odd;
         int left = work.steps - 1;
         int stage_of_even = at.stage, stage_of_odd;
-        begin(even, of_even, scales, place, row0);
+        begin(even, of_even, block);
         next_step();
         for (; left >= 2; left -= 2) {
             stage_of_odd = at.stage;
-            begin(odd, of_odd, scales, place, row0);
+            begin(odd, of_odd, block);
             next_step();
             wgmma_wait<1>();
             end(acc, even, of_even, stage_of_even);
             stage_of_even = at.stage;
-            begin(even, of_even, scales, place, row0);
+            begin(even, of_even, block);
             next_step();
             wgmma_wait<1>();
             end(acc, odd, of_odd, stage_of_odd);
         }
         if (left == 1) {
             stage_of_odd = at.stage;
-            begin(odd, of_odd, scales, place, row0);
+            begin(odd, of_odd, block);
             next_step();
             wgmma_wait<1>();
             end(acc, even, of_even, stage_of_even);
@@ -552,57 +583,63 @@ struct Walk {
     // The products of a stage's 128 k, added in f32 with their scales; a band at a time, so that one set of registers takes the products. Each
     // band's multiplications, the wait for them and the additions stand in one basic block: of others ptxas (13.0) lets no additions yield the
     // issue slot, and the other math group's multiplications start late (H200: DeepGEMM's loop, which has the yields, took 0.87 of the time).
-    // Returns whether the next stage is full. What `prepare` does runs under the last band's multiplications.
-    template <typename Prepare>
-    __device__ __forceinline__ bool promote_stage(Sums& acc, Operands& operands, u32 scales, int place, int row0, bool is_full, bool lets_other_begin, Prepare prepare) {
+    // A tile's first products are its sums, so nothing is set to zero before its first multiplications. REQUIRES a full stage. Returns whether the
+    // next one is full; it is asked for under the last band's additions. What `prepare` does runs under the last band's multiplications.
+    template <StageOfTile of_tile, typename Prepare>
+    __device__ __forceinline__ bool promote_stage(Sums& acc, const Operands& first, const BlockPlace& block, bool lets_other_begin, Prepare prepare) {
+        constexpr bool begins = of_tile == StageOfTile::first;
         const int stage = uniform(at.stage);
-        const u32 of_stage = scales + stage * scale_stage_bytes;
+        const Operands operands = first.of_stage(stage);
         float products[accumulators];
         StepScales<1> factors;
-        if (!is_full) barrier_wait(ring.full + stage * 8, at.parity);
         multiply_promoted(products, operands, 0);
-        factors.read_stage(of_stage, row0, place, step);
+        block.read(factors, stage, 0, step);
 #pragma unroll
         for (int band = 1; band < bands; ++band) {
             wgmma_wait<0>();
-            if (band == 1 && lets_other_begin) arrive_at_named_barrier(stagger_barrier, math_threads);
-            factors.add(acc[band - 1], products, band - 1);
+            if (begins && band == 1 && lets_other_begin) arrive_at_named_barrier(stagger_barrier, math_threads);
+            factors.add<begins>(acc[band - 1], products, band - 1);
             multiply_promoted(products, operands, band);
-            factors.read_stage(of_stage, row0 + band * 64, place, step);
+            block.read(factors, stage, band, step);
         }
         next_step();
         const int following = uniform(at.stage);
-        const bool next_is_full = barrier_is_over(ring.full + following * 8, at.parity);
-        operands = Operands(ring.x(following), ring.y(following), row0);
         prepare();
         wgmma_wait<0>();
-        if (bands == 1 && lets_other_begin) arrive_at_named_barrier(stagger_barrier, math_threads);
+        if (begins && bands == 1 && lets_other_begin) arrive_at_named_barrier(stagger_barrier, math_threads);
         let_go(stage);
-        factors.add(acc[bands - 1], products, bands - 1);
+        const bool next_is_full = of_tile != StageOfTile::last && barrier_is_over(ring.full + following * 8, at.parity);
+        factors.add<begins>(acc[bands - 1], products, bands - 1);
         return next_is_full;
     }
 
     // The sums of all stages of a tile. Another math group's multiplications run under the additions. What `prepare` does runs under the last
     // multiplications.
     template <typename Prepare>
-    __device__ __forceinline__ void promote(Sums& acc, u32 scales, int place, int row0, const Work& work, int group, Prepare prepare) {
+    __device__ __forceinline__ void promote(Sums& acc, const BlockPlace& block, const Work& work, int group, Prepare prepare) {
+        if (work.steps <= 1) {
 #pragma unroll
-        for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
+            for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = 0.0f;
+        }
         if (work.steps == 0) {
             prepare();
             return;
         }
         // Groups that begin together share the tensor cores, end together, and leave them idle while both add; the order of a tile's start lasts.
         if (stagger && group == 1) named_barrier(stagger_barrier, math_threads);
-        Operands operands(ring.x(uniform(at.stage)), ring.y(uniform(at.stage)), row0);
+        const Operands first = Operands(ring.x(0), ring.y(0), block.row0).held();
         step = work.first;
-        bool is_full = false, lets_other_begin = stagger && group == 0;
+        wait_until_full();
+        if (work.steps > 1) {
+            if (!promote_stage<StageOfTile::first>(acc, first, block, stagger && group == 0, [] {})) wait_until_full();
 #pragma unroll 1  // of narrow tiles the compiler would make two turns, with products in flight that it has to move
-        for (int left = work.steps - 1; left > 0; --left) {
-            is_full = promote_stage(acc, operands, scales, place, row0, is_full, lets_other_begin, [] {});
-            lets_other_begin = false;
+            for (int left = work.steps - 2; left > 0; --left) {
+                if (!promote_stage<StageOfTile::middle>(acc, first, block, false, [] {})) wait_until_full();
+            }
+        } else if (stagger && group == 0) {
+            arrive_at_named_barrier(stagger_barrier, math_threads);
         }
-        promote_stage(acc, operands, scales, place, row0, is_full, lets_other_begin, prepare);
+        promote_stage<StageOfTile::last>(acc, first, block, false, prepare);
     }
 };
 
@@ -625,12 +662,12 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
             order_parity ^= 1;
         }
         int last = 0;
-        Factors factors(out.alpha);
+        Factors factors(skips_alpha ? 1.0f : out.alpha);
         // A load at the end of a tile stands behind the ring's next stages in the queue to L2: 4000 clocks.
         const auto read_early = [&] {
             if constexpr (scale_mode == 2 && !reduce_kernel) factors.read(scales, s, schedule.tile(work), row0);
             if constexpr (has_epilogue && !reduce_kernel) epilogue.read<bands>(s, schedule.tile(work), row0);
-            if constexpr (tma_store) wait_for_buffers<true>(group);
+            if constexpr (tma_store && !waits_late) wait_for_buffers<true>(group);
         };
         if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
 #pragma unroll
@@ -639,11 +676,14 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
         if constexpr (promotes || cluster_k > 1) read_early();
         Tile place_of_promoted;
         if constexpr (promotes) {
-            const int place = lies_across_blocks ? place_in_block(schedule.tile(work)) : 0;
+            const BlockPlace block{areas.scales, lies_across_blocks ? place_in_block(schedule.tile(work)) : 0, row0};
             if constexpr (product_sets == 2)
-                walk.promote_in_turns(acc, areas.scales, place, row0, work);
+                walk.promote_in_turns(acc, block, work);
             else
-                walk.promote(acc, areas.scales, place, row0, work, group, [&] { place_of_promoted = schedule.tile(work); });
+                walk.promote(acc, block, work, group, [&] {
+                    place_of_promoted = schedule.tile(work);
+                    if constexpr (waits_late) wait_for_buffers<true>(group);
+                });
         } else if constexpr (cluster_k > 1) {
             last = walk.accumulate(acc, row0, work.steps, [] {});
         } else {
@@ -665,6 +705,10 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
             exchange(areas.received, areas.exchange, rank, acc);
         } else if constexpr (!takes_whole_tiles) {
             if (work.parts > 1 && !combine(out, schedule.general, work, tile.number, group, areas.flag, acc)) continue;
+        }
+        if (skips_alpha && out.alpha != 1.0f) {
+#pragma unroll
+            for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] *= out.alpha;
         }
         factors.publish(areas.columns, 1 + group);
         epilogue.publish(areas.biases, 1 + group);
