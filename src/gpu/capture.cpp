@@ -43,9 +43,13 @@ void call_when_destroyed(const Driver& driver, const ActiveCapture& capture, Rel
     throw_if_failed(driver, result, "cuGraphRetainUserObject");
 }
 
+void zero_on(const Driver& driver, StreamHandle stream, DeviceAddress address, std::size_t bytes) {
+    throw_if_failed(driver, driver.api().memset_d8_async(address, 0, bytes, stream), "cuMemsetD8Async");
+}
+
 void zero_beside(std::shared_ptr<const Driver> driver, DeviceAddress address, std::size_t bytes) {
     const Stream stream(driver);
-    throw_if_failed(*driver, driver->api().memset_d8_async(address, 0, bytes, stream.handle()), "cuMemsetD8Async");
+    zero_on(*driver, stream.handle(), address, bytes);
     stream.synchronize();
 }
 

@@ -21,6 +21,9 @@ std::optional<ActiveCapture> active_capture(const Driver& driver, StreamHandle s
 // the last time, also where the capture fails. It is called on a thread of the driver and must call nothing of CUDA.
 void call_when_destroyed(const Driver& driver, const ActiveCapture& capture, std::function<void()> released);
 
+// Zeroes device memory before what is enqueued on the stream from now on; does not wait.
+void zero_on(const Driver& driver, StreamHandle stream, DeviceAddress address, std::size_t bytes);
+
 // Zeroes device memory on a stream of its own and waits for it. Under RelaxedCapture it disturbs no capture.
 void zero_beside(std::shared_ptr<const Driver> driver, DeviceAddress address, std::size_t bytes);
 

@@ -52,7 +52,7 @@ Workspace Workspaces::Arena::part_for(const Request& request) const {
     return {reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), request.bytes};
 }
 
-Workspaces::Arena Workspaces::make(const Request& request, const Arena* outgrown) {
+Workspaces::Arena Workspaces::make(const Request& request, const Arena* outgrown, Zeroing zeroing) {
     const auto grown = [&](std::size_t wanted, std::size_t before) {
         return before >= wanted ? before : std::max(wanted, 2 * before);
     };
@@ -61,7 +61,10 @@ Workspaces::Arena Workspaces::make(const Request& request, const Arena* outgrown
     arena.scratch_bytes = rounded(grown(scratch_bytes(request), outgrown ? outgrown->scratch_bytes : 0));
     const gpu::RelaxedCapture relaxed(*driver_);
     gpu::Buffer buffer(driver_, arena.counter_bytes + arena.scratch_bytes);
-    gpu::zero_beside(driver_, buffer.address(), arena.counter_bytes);
+    if (zeroing == Zeroing::in_stream)
+        gpu::zero_on(*driver_, request.stream, buffer.address(), arena.counter_bytes);
+    else
+        gpu::zero_beside(driver_, buffer.address(), arena.counter_bytes);
     arena.split = buffer.address() + arena.counter_bytes;
     buffers_.push_back(std::move(buffer));
     return arena;
@@ -70,7 +73,7 @@ Workspaces::Arena Workspaces::make(const Request& request, const Arena* outgrown
 void Workspaces::reserve(std::uint64_t context_id, std::size_t scratch_bytes) {
     const std::lock_guard lock(mutex_);
     reserved_.reserve(reserved_.size() + 1);
-    reserved_.push_back({context_id, make({.context_id = context_id, .bytes = scratch_bytes}, nullptr)});
+    reserved_.push_back({context_id, make({.context_id = context_id, .bytes = scratch_bytes}, nullptr, Zeroing::beside)});
 }
 
 Workspaces::Arena Workspaces::first_of_stream(const Request& request) {
@@ -78,7 +81,7 @@ Workspaces::Arena Workspaces::first_of_stream(const Request& request) {
         return each.context_id == request.context_id && each.arena.holds(request);
     };
     const auto found = std::find_if(reserved_.begin(), reserved_.end(), is_enough);
-    if (found == reserved_.end()) return make(request, nullptr);
+    if (found == reserved_.end()) return make(request, nullptr, Zeroing::in_stream);
     const Arena arena = found->arena;
     reserved_.erase(found);
     return arena;
@@ -95,7 +98,7 @@ Workspace Workspaces::of_stream(const Request& request) {
     const std::lock_guard lock(mutex_);
     const Arena* found = of_streams_.find(key);
     if (found == nullptr) found = of_streams_.assign(key, first_of_stream(request));
-    if (!found->holds(request)) found = of_streams_.assign(key, make(request, found));
+    if (!found->holds(request)) found = of_streams_.assign(key, make(request, found, Zeroing::in_stream));
     return found->part_for(request);
 }
 
@@ -105,7 +108,7 @@ Workspaces::GraphArena& Workspaces::free_graph_arena(const Request& request) {
         if (each.is_free->load(std::memory_order_acquire) && each.key.context_id == request.context_id &&
             each.arena.holds(request))
             return each;
-    of_graphs_.push_back({make(request, nullptr), {}, 0, std::make_shared<std::atomic<bool>>(true)});
+    of_graphs_.push_back({make(request, nullptr, Zeroing::beside), {}, 0, std::make_shared<std::atomic<bool>>(true)});
     return of_graphs_.back();
 }
 

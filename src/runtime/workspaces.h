@@ -73,8 +73,10 @@ class Workspaces {
         Arena arena;
     };
     static Key key_of(const Request& request) noexcept;
+    // How counters become zero: in the order of the request's stream, which is not captured, or at once.
+    enum class Zeroing : std::uint8_t { in_stream, beside };
     // At least as large as the request wants and twice as large as `outgrown`. REQUIRES: mutex_ is held.
-    Arena make(const Request& request, const Arena* outgrown);
+    Arena make(const Request& request, const Arena* outgrown, Zeroing zeroing);
     // A reserved one if it is large enough, else a new one. REQUIRES: mutex_ is held.
     Arena first_of_stream(const Request& request);
     Workspace of_stream(const Request& request);
