@@ -83,6 +83,15 @@ TEST_F(WgmmaNonpersistentFamily, ARingIsNoDeeperThanK) {
 }
 
 // 1024x1024 is 256 tiles of 64x64, of which two fit an SM with six stages each and one with twelve; of 128x64 it is 128.
+// 128x144 spills 6.7 KB a thread with two sets of warpgroups and takes ten times as long.
+TEST_F(WgmmaNonpersistentFamily, SetsOfWarpgroupsHoldAtMost128AccumulatorsAThread) {
+    const Problem p = problem("bgemm", "5782x280x272", {{"layout", "nt"}});
+    const SearchSpace s = space(p);
+    const auto sets = [](const Config& config) { return with(config, {{"math_groups", 1}, {"k_groups", 2}, {"swap_ab", 0}}); };
+    EXPECT_TRUE(s.contains(sets(tile(128, 128, 64, 4))));
+    EXPECT_FALSE(s.contains(sets(tile(128, 144, 64, 4))));
+}
+
 TEST_F(WgmmaNonpersistentFamily, ShallowerRingsAreForSeveralBlocksOnAnSm) {
     const SearchSpace s = space(problem("hgemm", "1024x1024x1024"));
     EXPECT_TRUE(s.contains(tile(64, 64, 64, 12)));
