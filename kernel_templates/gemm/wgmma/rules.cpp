@@ -213,11 +213,10 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
              const Grid at(g, s, device);
              return s.group >= 4 && at.count_n >= s.group && at.tiles * s.sharing_blocks() > device.identity.sm_count;
          })});
-    to.push_back(
-        {"a kernel of a few microseconds always starts under the end of the one before", {"pdl"}, rule([=](const Shape& s) {
-             return s.pdl == 1 || s.in_bytes == 1 || has_few_rows(g) ||
-                    static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch) >= 3e10;
-         })});
+    to.push_back({"a short kernel starts under the end of the one before, but for few rows", {"pdl"}, rule([=](const Shape& s) {
+                      const double products = static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch);
+                      return s.pdl == 1 || s.in_bytes == 1 || has_few_rows(g) || products >= 3e10;
+                  })});
     to.push_back({"L2 hints are for operands that are read once", {"evict_first"}, rule([=](const Shape& s) {
                       return s.evict_first == 0 || has_few_rows(g);
                   })});
