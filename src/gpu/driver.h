@@ -229,6 +229,11 @@ class Library {
     // again where a step wants more: while other threads load code, each question may wait for them. Throws DriverError{refused}
     // for a step that no launch may have. Thread-safe.
     Function ready(const std::string& symbol, const LaunchStep& step) const;
+    // The same for a caller who knows the current context's number: where the kernel is known the driver is asked for nothing.
+    Function ready(const std::string& symbol, const LaunchStep& step, std::uint64_t context_id) const;
+    // Loads the code of a kernel into the current context, whose number is given, so that ready() finds it there. False if there
+    // is no such kernel. Thread-safe.
+    bool load(const std::string& symbol, std::uint64_t context_id) const;
 
   private:
     struct Ready;

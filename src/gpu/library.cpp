@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "src/gpu/driver_api.h"
 
@@ -23,10 +23,16 @@ bool is_large_cluster(const Dim3& cluster) {
     return cluster.x * cluster.y * cluster.z > kMostPortableBlocks;
 }
 
+int read_attribute(const Driver& driver, CUfunction function, CUfunction_attribute attribute) {
+    int value = 0;
+    throw_if_failed(driver, driver.api().func_get_attribute(&value, attribute, function), "cuFuncGetAttribute");
+    return value;
+}
+
 // The driver would refuse such a launch only when it is enqueued; here it is refused where the code is loaded.
-void check_fits(const Driver& driver, const LaunchStep& step, const Function::Info& info) {
+void check_fits(const Driver& driver, const LaunchStep& step, int max_threads) {
     const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
-    const bool too_many = info.max_threads > 0 && threads > static_cast<std::uint64_t>(info.max_threads);
+    const bool too_many = max_threads > 0 && threads > static_cast<std::uint64_t>(max_threads);
     if (too_many) throw_if_failed(driver, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "cuLaunchKernelEx (threads per block)");
 }
 
@@ -38,17 +44,20 @@ struct Library::Ready {
         std::uint64_t context;
         std::string symbol;
         Function function;
-        Function::Info info;
-        std::size_t dynamic_smem_bytes;
-        bool allows_large_clusters;
+        int max_threads = 0;
+        // Guarded by the mutex; the others never change.
+        std::size_t dynamic_smem_bytes = 0;
+        bool allows_large_clusters = false;
 
         bool is_ready_for(const LaunchStep& step) const {
             return step.dynamic_smem_bytes <= dynamic_smem_bytes && (allows_large_clusters || !is_large_cluster(step.cluster));
         }
     };
     std::mutex mutex;
-    std::vector<Kernel> kernels;
+    std::deque<Kernel> kernels;  // of which none ever moves
 
+    Kernel& loaded(const Library& library, const std::string& symbol, std::uint64_t context);
+    // REQUIRES: the mutex is held.
     Kernel* find(std::uint64_t context, const std::string& symbol) {
         const auto is_it = [&](const Kernel& kernel) { return kernel.context == context && kernel.symbol == symbol; };
         const auto found = std::find_if(kernels.begin(), kernels.end(), is_it);
@@ -85,40 +94,54 @@ Function Library::function(const std::string& symbol) const {
 }
 
 // Code is loaded without the lock: threads that ask for what is there do not wait for it.
-Function Library::ready(const std::string& symbol, const LaunchStep& step) const {
-    const auto context = current_context(*driver_);
-    const std::uint64_t id = context ? context->id : 0;  // none: the driver says so below
+Library::Ready::Kernel& Library::Ready::loaded(const Library& library, const std::string& symbol, std::uint64_t context) {
+    {
+        const std::lock_guard lock(mutex);
+        if (Kernel* const known = find(context, symbol)) return *known;
+    }
+    const RelaxedCapture relaxed(*library.driver_);  // a capture of this thread goes on
+    Kernel made{.context = context, .symbol = symbol, .function = library.function(symbol)};
+    made.max_threads = read_attribute(*library.driver_, as_function(made.function.raw_), CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    made.function.force_load();
+    const std::lock_guard lock(mutex);
+    if (Kernel* const known = find(context, symbol)) return *known;
+    return kernels.emplace_back(std::move(made));
+}
+
+bool Library::load(const std::string& symbol, std::uint64_t context) const {
+    try {
+        ready_->loaded(*this, symbol, context);
+        return true;
+    } catch (const DriverError& error) {
+        if (error.code() != CUDA_ERROR_NOT_FOUND) throw;
+        return false;
+    }
+}
+
+Function Library::ready(const std::string& symbol, const LaunchStep& step, std::uint64_t context) const {
+    Ready::Kernel& kernel = ready_->loaded(*this, symbol, context);
+    check_fits(*driver_, step, kernel.max_threads);
     {
         const std::lock_guard lock(ready_->mutex);
-        const Ready::Kernel* const known = ready_->find(id, symbol);
-        if (known != nullptr && known->is_ready_for(step)) {
-            check_fits(*driver_, step, known->info);
-            return known->function;
-        }
+        if (kernel.is_ready_for(step)) return kernel.function;
     }
-    Ready::Kernel made{id, symbol, function(symbol), {}, step.dynamic_smem_bytes, is_large_cluster(step.cluster)};
-    made.info = made.function.info();
-    check_fits(*driver_, step, made.info);
-    if (step.dynamic_smem_bytes > 0) made.function.allow_dynamic_smem(step.dynamic_smem_bytes);
-    if (made.allows_large_clusters) made.function.allow_large_clusters();
-    made.function.force_load();
+    const RelaxedCapture relaxed(*driver_);
+    const bool is_large = is_large_cluster(step.cluster);
+    if (step.dynamic_smem_bytes > 0) kernel.function.allow_dynamic_smem(step.dynamic_smem_bytes);
+    if (is_large) kernel.function.allow_large_clusters();
     const std::lock_guard lock(ready_->mutex);
-    Ready::Kernel* const known = ready_->find(id, symbol);
-    if (known == nullptr) {
-        ready_->kernels.push_back(made);
-    } else {
-        known->dynamic_smem_bytes = std::max(known->dynamic_smem_bytes, made.dynamic_smem_bytes);
-        known->allows_large_clusters |= made.allows_large_clusters;
-    }
-    return made.function;
+    kernel.dynamic_smem_bytes = std::max(kernel.dynamic_smem_bytes, step.dynamic_smem_bytes);
+    kernel.allows_large_clusters |= is_large;
+    return kernel.function;
+}
+
+Function Library::ready(const std::string& symbol, const LaunchStep& step) const {
+    const auto context = current_context(*driver_);
+    return ready(symbol, step, context ? context->id : 0);  // none: the driver says so
 }
 
 Function::Info Function::info() const {
-    const auto read = [this](CUfunction_attribute attribute) {
-        int value = 0;
-        throw_if_failed(*driver_, driver_->api().func_get_attribute(&value, attribute, as_function(raw_)), "cuFuncGetAttribute");
-        return value;
-    };
+    const auto read = [this](CUfunction_attribute attribute) { return read_attribute(*driver_, as_function(raw_), attribute); };
     return {.registers = read(CU_FUNC_ATTRIBUTE_NUM_REGS),
             .local_bytes = read(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES),
             .static_smem_bytes = read(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),

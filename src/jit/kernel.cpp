@@ -93,7 +93,8 @@ struct Demand {
 }  // namespace
 
 BoundLaunch::BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<const gpu::Library> library,
-                         const std::string& symbol, const Problem& problem, LaunchPlan plan)
+                         const std::string& symbol, const Problem& problem, LaunchPlan plan,
+                         std::optional<std::uint64_t> context_id)
     : driver_(std::move(driver)), library_(std::move(library)), plan_(std::move(plan)) {
     for (const Tensor& tensor : problem.tensors) tensor_types_.push_back(tensor.dtype);
     for (const LaunchStep& step : plan_.steps) {
@@ -107,7 +108,8 @@ BoundLaunch::BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_
         outputs_needed_ = std::max(outputs_needed_, demand.outputs);
         scalars_needed_ = std::max(scalars_needed_, demand.scalars);
         for (std::size_t i = 0; i < demand.maps; ++i) map_caches_.push_back(std::make_unique<MapCache>());
-        functions_.push_back(library_->ready(symbol + step.entry, step));
+        const std::string name = symbol + step.entry;
+        functions_.push_back(context_id ? library_->ready(name, step, *context_id) : library_->ready(name, step));
     }
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,9 +31,10 @@ struct LaunchInputs {
 // Immutable after construction; enqueue() may be called from many threads.
 class BoundLaunch {
   public:
-    // REQUIRES: a context is current. Throws DriverError (refused: the device will not take this launch).
+    // REQUIRES: a context is current; `context_id`, where it is given, is its number, which is asked for otherwise. Throws
+    // DriverError (refused: the device will not take this launch).
     BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<const gpu::Library> library, const std::string& symbol,
-                const Problem& problem, LaunchPlan plan);
+                const Problem& problem, LaunchPlan plan, std::optional<std::uint64_t> context_id = std::nullopt);
 
     const LaunchPlan& plan() const { return plan_; }
     // Enqueues all steps: no allocation, no synchronisation. Tensor maps are encoded per call from the addresses (host

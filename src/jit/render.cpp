@@ -186,6 +186,19 @@ Rendered finish(const Catalogue& catalogue, const Draft& draft, const Target& ta
     return rendered;
 }
 
+// Suffixes that stand in AUTOTUNE_ENTRY(...), but for its definition and comments.
+void collect_entries(const std::string& text, std::set<std::string>& suffixes) {
+    constexpr std::string_view kEntry = "AUTOTUNE_ENTRY(";
+    for_each_line(text, [&](std::string_view line, std::size_t) {
+        const std::size_t at = line.find(kEntry);
+        if (at == std::string_view::npos || trimmed(line).starts_with("//") || trimmed(line).starts_with("#")) return true;
+        const std::string_view rest = line.substr(at + kEntry.size());
+        if (const std::size_t end = rest.find(')'); end != 0 && end != std::string_view::npos)
+            suffixes.emplace(rest.substr(0, end));
+        return true;
+    });
+}
+
 std::string identifier(std::string_view name) {
     std::string text(name);
     std::replace_if(
@@ -239,6 +252,13 @@ Rendered render_reference(const Catalogue& catalogue, const Op& op, const Proble
         catalogue,
         {catalogue.reference_text(op), name + "/reference.cuh", op.reference_facts(problem), identifier(name) + "_reference"},
         target);
+}
+
+std::vector<std::string> second_entries(const Rendered& rendered) {
+    std::set<std::string> suffixes;
+    collect_entries(rendered.source, suffixes);
+    for (const auto& [name, text] : rendered.headers) collect_entries(text, suffixes);
+    return {suffixes.begin(), suffixes.end()};
 }
 
 Rendered render_harness(const Catalogue& catalogue, const Target& target) {

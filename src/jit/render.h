@@ -39,6 +39,8 @@ std::string fill(const std::string& text, const std::string& file, const std::ve
 Rendered render(const Catalogue& catalogue, const Family& family, const Problem& problem, const SearchSpace& space,
                 const Config& config, const Target& target);
 Rendered render_reference(const Catalogue& catalogue, const Op& op, const Problem& problem, const Target& target);
+// The kernels of an instance beside its main one, as suffixes of its symbol: "_reduce". Some of them may be compiled out.
+std::vector<std::string> second_entries(const Rendered& rendered);
 // The harness kernels (fill, poison, compare, canary): the same text for every problem.
 Rendered render_harness(const Catalogue& catalogue, const Target& target);
 

@@ -59,7 +59,7 @@ Plan::Plan(const Parts& parts)
     : driver_(parts.driver),
       errors_(parts.errors),
       launch_(parts.driver, parts.instance->library, parts.instance->symbol, parts.problem,
-              parts.family.plan(parts.problem, parts.instance->candidate.config, parts.device)),
+              parts.family.plan(parts.problem, parts.instance->candidate.config, parts.device), parts.context_id),
       form_(parts.form),
       family_(parts.family),
       problem_(parts.problem),

@@ -47,7 +47,7 @@ class Plan {
         std::size_t zero_scalar = 0;
     };
 
-    // REQUIRES: the context is current. Throws DriverError.
+    // REQUIRES: the context of `context_id` is current. Throws DriverError.
     explicit Plan(const Parts& parts);
 
     // Every launch of this plan raises it; those of when_zero() do not. REQUIRES: nobody else has the plan yet.

@@ -239,9 +239,13 @@ TEST(Library, FindsKernelsByName) {
 }
 
 TEST(Library, TheDriverIsAskedOnceForAKernelOfAContext) {
-    Sandbox sandbox("rule on=cuLibraryGetKernel nth=3 do=return code=500");
-    if (!in_fake_process(sandbox)) return;
-    const Ready ready;  // asks for the first time
+    Sandbox sandbox("rule on=cuFuncSetAttribute nth=2 do=return code=1");
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("cuLibraryGetKernel"), 2);  // with that of Ready
+        EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 1);
+        return;
+    }
+    const Ready ready;
     const auto answer = [&](unsigned threads, std::size_t smem_bytes) {
         LaunchStep step;
         step.block = {threads, 1, 1};
@@ -252,8 +256,21 @@ TEST(Library, TheDriverIsAskedOnceForAKernelOfAContext) {
     EXPECT_EQ(answer(32, 60000), 0);
     EXPECT_EQ(answer(64, 100), 0);
     EXPECT_EQ(answer(2048, 100), 701);
-    EXPECT_EQ(answer(32, 100000), 500) << "more shared memory than before is a question, the third";
+    EXPECT_EQ(answer(32, 100000), 1) << "more shared memory than before is a question";
     EXPECT_EQ(answer(32, 100000), 0);
+}
+
+TEST(Library, LoadsAKernelBeforeAStepNeedsIt) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 1);
+        return;
+    }
+    const Ready ready;
+    const std::uint64_t context = gpu::current_context(*ready.driver)->id;
+    EXPECT_TRUE(ready.library.load("tiny_plain_0_second", context));
+    EXPECT_FALSE(ready.library.load("tiny_plain_0_third", context));
+    ready.library.ready("tiny_plain_0_second", {}, context);
 }
 
 TEST(Library, CubinOfAnotherArchitectureIsRefused) {

@@ -85,6 +85,33 @@ TEST_P(RenderFamily, GivesTheCompilerNothingButOurOwnHeaders) {
         EXPECT_TRUE(name.starts_with("common/") || name.starts_with("gemm/")) << name;
 }
 
+// Whatever a plan of the family launches beside the main kernel.
+TEST_P(RenderFamily, NamesItsOtherKernels) {
+    const std::vector<std::string> entries = second_entries(rendered(space_.default_config));
+    for (const char* shape : {"512x512x512", "33x65x4099", "1x64x8192"}) {
+        for (const char* align : {"2", "16"}) {
+            const Problem problem = catalogue_.problem({"hgemm", shape, {{"align", align}}});
+            if (family_.refuses(problem, device_)) continue;
+            for (const Config& config : family_.space(problem, device_).sample({}, 200)) {
+                for (const LaunchStep& step : family_.plan(problem, config, device_).steps) {
+                    if (step.entry.empty()) continue;
+                    ASSERT_THAT(entries, Contains(step.entry)) << config.to_string();
+                }
+            }
+        }
+    }
+}
+
+TEST(RenderMma, NamesItsOtherKernelsAlone) {
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = catalogue.problem({"hgemm", "512x512x512", {}});
+    const Family& family = *catalogue.find_family("gemm/mma");
+    const Device device = *reference_device("sm_90a");
+    const SearchSpace space = family.space(problem, device);
+    EXPECT_THAT(second_entries(render(catalogue, family, problem, space, space.default_config, kHopper)),
+                ::testing::ElementsAre("_pack", "_reduce"));
+}
+
 TEST_P(RenderFamily, LeavesNoPlaceholder) {
     EXPECT_EQ(rendered(space_.default_config).source.find("${"), std::string::npos);
 }
