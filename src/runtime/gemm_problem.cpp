@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "src/core/error.h"
 #include "src/runtime/settings.h"
 
 namespace autotune::runtime {
@@ -75,6 +77,10 @@ void settle(Matrix& matrix, std::int64_t batch) {
     if (batch > 1) matrix.align = std::min(matrix.align, alignment_class(matrix.stride * bytes));
 }
 
+gemm::Spec::Stored stored(const Matrix& matrix, std::int64_t batch) {
+    return {.ld = matrix.ld, .stride = batch == 1 ? 0 : matrix.stride, .alignment_bytes = matrix.align};
+}
+
 // A settled matrix as the op's tensor: dimensions in the order of the formula.
 TensorDescription description(const char* name, const Matrix& matrix, std::int64_t batch, bool transposed) {
     const Dim rows{matrix.rows, matrix.ld}, cols{matrix.cols, 1};
@@ -99,23 +105,64 @@ autotune_gemm_problem read_problem(const autotune_gemm_problem* given) {
     return problem;
 }
 
+namespace {
+
+// A problem with its members settled, and in the row-major order of its op.
+struct Settled {
+    explicit Settled(const autotune_gemm_problem& problem) : given(problem), matrices(matrices_of(problem)) {
+        for (Matrix& each : matrices) settle(each, batch);
+    }
+
+    const autotune_gemm_problem& given;
+    bool is_swapped = swaps_operands(given);
+    std::int64_t m = is_swapped ? given.n : given.m, n = is_swapped ? given.m : given.n;
+    std::int64_t batch = std::max<std::int64_t>(given.batch, 1);
+    bool trans_first = (is_swapped ? given.trans_b : given.trans_a) != 0;
+    bool trans_second = (is_swapped ? given.trans_a : given.trans_b) != 0;
+    std::string accumulator = std::string(to_string(dtype_of(given.accumulator, "accumulator", DType::f32)));
+    std::array<Matrix, 3> matrices;
+};
+
+// As any op is described. The sentences of refusals are those of the description.
+Problem described(const Settled& settled, const Catalogue& catalogue) {
+    const auto& [a, b, c] = settled.matrices;
+    ProblemDescription description{.op = "gemm",
+                                   .tensors = {runtime::description("a", a, settled.batch, settled.trans_first),
+                                               runtime::description("b", b, settled.batch, settled.trans_second),
+                                               runtime::description("c", c, settled.batch, false)}};
+    description.attributes = {{"acc", settled.accumulator},
+                              {"layout", std::string(settled.trans_first ? "t" : "n") + (settled.trans_second ? "t" : "n")},
+                              {"order", "row"},
+                              {"beta", settled.given.beta == AUTOTUNE_BETA_ZERO ? "zero" : "any"}};
+    return catalogue.find_op(description.op)->described(description).problem;
+}
+
+gemm::Spec spec_of(const Settled& settled) {
+    const auto& [a, b, c] = settled.matrices;
+    gemm::Spec spec;
+    spec.m = settled.m, spec.n = settled.n, spec.k = settled.given.k, spec.batch = settled.batch;
+    spec.types = {.a = a.type, .b = b.type, .c = c.type, .compute = {}, .acc = settled.accumulator};
+    spec.trans_a = settled.trans_first, spec.trans_b = settled.trans_second;
+    spec.reads_c = settled.given.beta != AUTOTUNE_BETA_ZERO;
+    spec.beta = spec.reads_c ? 1 : 0;
+    spec.stored = {stored(a, settled.batch), stored(b, settled.batch), stored(c, settled.batch)};
+    return spec;
+}
+
+}  // namespace
+
+// Straight to what the op makes of a description, which takes a sixth of the instructions: a plan makes two problems,
+// and a first call in the background three.
 Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogue) {
     check_members(given);
-    const bool swapped = swaps_operands(given);
-    const std::int64_t batch = std::max<std::int64_t>(given.batch, 1);
-    std::array<Matrix, 3> matrices = matrices_of(given);
-    for (Matrix& each : matrices) settle(each, batch);
-    const bool trans_first = (swapped ? given.trans_b : given.trans_a) != 0;
-    const bool trans_second = (swapped ? given.trans_a : given.trans_b) != 0;
-    ProblemDescription described{
-        .op = "gemm",
-        .tensors = {description("a", matrices[0], batch, trans_first), description("b", matrices[1], batch, trans_second),
-                    description("c", matrices[2], batch, false)}};
-    described.attributes = {{"acc", std::string(to_string(dtype_of(given.accumulator, "accumulator", DType::f32)))},
-                            {"layout", std::string(trans_first ? "t" : "n") + (trans_second ? "t" : "n")},
-                            {"order", "row"},
-                            {"beta", given.beta == AUTOTUNE_BETA_ZERO ? "zero" : "any"}};
-    return catalogue.find_op(described.op)->described(described).problem;
+    const Settled settled(given);
+    const bool is_word = settled.accumulator == "f32" || settled.accumulator == "f16";
+    try {
+        if (is_word) return gemm::make_problem(spec_of(settled));
+    } catch (const Error&) {
+        // The description says why.
+    }
+    return described(settled, catalogue);
 }
 
 PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,

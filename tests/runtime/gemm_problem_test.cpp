@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <tuple>
 
 #include "src/core/error.h"
 #include "src/runtime/status.h"
@@ -51,6 +52,50 @@ void nothing(autotune_gemm_problem&) {}
 TEST(GemmProblem, IsTheProblemThatTheCommandTunes) {
     const Problem ours = made([](auto& p) { p.beta = AUTOTUNE_BETA_ZERO; });
     EXPECT_EQ(ours.key(), catalogue().problem({"hgemm", "64x96x128", {}}).key());
+}
+
+// What the op makes of the same tensors where it is described as any op is.
+Problem described(const Problem& problem) {
+    ProblemDescription description{.op = problem.op, .tensors = {}, .attributes = {{"order", std::string("row")}}};
+    for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
+        const Tensor& each = problem.tensors[i];
+        description.tensors.push_back(
+            {.name = each.name, .dtype = each.dtype, .dims = each.dims, .alignment_bytes = each.alignment_bytes});
+        const bool is_transposed = i < 2 && problem.word("layout")[i] == 't';
+        if (is_transposed) std::swap(description.tensors.back().dims[1], description.tensors.back().dims[2]);
+    }
+    for (const char* name : {"acc", "layout", "beta"}) description.attributes.push_back({name, problem.attribute(name)});
+    return catalogue().find_op(problem.op)->described(description).problem;
+}
+
+void expect_same(const Problem& problem, const Problem& other) {
+    EXPECT_EQ(problem.key(), other.key());
+    EXPECT_EQ(problem.scalar_bits(), other.scalar_bits());
+    ASSERT_EQ(problem.tensors.size(), other.tensors.size());
+    for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
+        const Tensor &ours = problem.tensors[i], &theirs = other.tensors[i];
+        EXPECT_EQ(std::tie(ours.name, ours.dtype, ours.access, ours.dims, ours.alignment_bytes),
+                  std::tie(theirs.name, theirs.dtype, theirs.access, theirs.dims, theirs.alignment_bytes))
+            << problem.key() << " " << ours.name;
+    }
+}
+
+TEST(GemmProblem, IsTheOneThatADescriptionGives) {
+    for (int i = 0; i < 1 << 7; ++i) {
+        const auto bit = [&](int at) { return (i >> at) & 1; };
+        for (const std::int64_t m : {1, 65}) {
+            const Problem problem = made([&](auto& p) {
+                p.m = m, p.n = 31;
+                p.trans_a = bit(0), p.trans_b = bit(1);
+                p.order = bit(2) ? AUTOTUNE_COLUMN_MAJOR : AUTOTUNE_ROW_MAJOR;
+                p.beta = bit(3) ? AUTOTUNE_BETA_ANY : AUTOTUNE_BETA_ZERO;
+                p.ab_type = bit(4) ? AUTOTUNE_BF16 : AUTOTUNE_F32;
+                if (bit(5)) p.batch = 3, p.stride_a = 40000;
+                if (bit(6)) p.lda = 200, p.ldb = 203, p.align_c = 4;
+            });
+            expect_same(problem, described(problem));
+        }
+    }
 }
 
 TEST(GemmProblem, CTakesTheTypeOfAAndBUnlessItHasItsOwn) {
