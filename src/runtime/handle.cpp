@@ -14,6 +14,12 @@ namespace {
 // More than the general kernels take that divide K, whatever the extents: tiles are few where they do. A plan that takes more
 // copies large operands first; beside what that takes, an allocation is short.
 constexpr std::size_t kReservedScratchBytes = std::size_t{64} << 20;
+// Of the loaded kernels of a problem, where the fastest takes more scratch than there is: each takes some 20 us.
+constexpr std::size_t kStandInsTried = 4;
+
+Workspaces::Request request_of(const Plan& plan, std::uint64_t context_id, gpu::StreamHandle stream) {
+    return {context_id, stream, plan.workspace_bytes(), plan.workspace_zero_bytes()};
+}
 
 // A failure that another candidate would meet too.
 bool is_final(const Error& error) {
@@ -29,14 +35,16 @@ Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
       log_(settings_),
       driver_(gpu::Driver::load()),
       winners_(settings_, catalogue_, log_),
-      instances_(settings_, catalogue_, driver_, log_),
+      gate_(settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND),
+      instances_(settings_, catalogue_, driver_, log_, gate_),
       workspaces_(driver_),
       fork_generation_(fork_generation()),
       background_(std::clamp(std::thread::hardware_concurrency() / 2, 1U, 8U)) {
     if (!settings_.warning.empty()) log_.warn(settings_.warning);
     if (settings_.on_miss != AUTOTUNE_ON_MISS_BACKGROUND) return;
     load_general_kernels(general);
-    reserve_scratch();
+    if (const auto current = gpu::current_context(*driver_))
+        reserve_scratch({.context_id = current->id, .bytes = kReservedScratchBytes});
     background_.start();  // a thread takes longer to make than a call may take
 }
 
@@ -151,7 +159,6 @@ Handle::Shared Handle::make(const Order& order) {
     return making_.run(order.key, [&]() -> Shared {
         if (const Shared* kept = made(order.key)) return *kept;
         const std::uint64_t generation = generation_;  // a refresh from here on makes the plan an old one
-        const gpu::RelaxedCapture relaxed(*driver_);
         return plans_.assign(order.key, {best(order), generation, Kept::Kind::made})->plan;
     });
 }
@@ -172,7 +179,6 @@ std::size_t Handle::warm(const Ask& ask) {
     const gpu::CurrentContext context = current_context();
     const Order order = order_of({ask, ask.key(context.id), context});
     const Device& device = device_of(context.ordinal);
-    const gpu::RelaxedCapture relaxed(*driver_);
     std::vector<Served> served = winners_.serving(order.problem, device);
     if (order.zeroed) {
         for (Served& each : winners_.serving(*order.zeroed, device)) served.push_back(std::move(each));
@@ -186,7 +192,6 @@ std::size_t Handle::warm(const Ask& ask) {
         workers.add([&] {
             try {
                 borrowed.make_current();
-                const gpu::RelaxedCapture relaxed_here(*driver_);  // a mode of each thread
                 const auto instance = instances_.make(each.found, each.problem, device);
                 bind({instance, each.found.origin}, each.problem, order);  // loads it into the context
                 const std::lock_guard lock(mutex);
@@ -203,22 +208,33 @@ std::size_t Handle::warm(const Ask& ask) {
 }
 
 // A kernel that was compiled for a wider problem serves this one too, with code that it does not need.
-Handle::Shared Handle::any_loaded(const Wanted& wanted, const Order& order, const char* because) {
-    if (Shared plan = loaded_plan(order, order.problem)) return plan;
+Handle::Shared Handle::any_loaded(const Wanted& wanted, const Order& order, const char* because, Scratch* scratch) {
+    Shared fastest;
+    const auto is_enough = [&](const Shared& plan) {
+        if (scratch == nullptr) return true;
+        const Workspaces::Request request = request_of(*plan, order.context.id, scratch->stream);
+        if (workspaces_.holds(request)) return true;
+        if (!fastest) fastest = plan, scratch->lacking = request;
+        return false;
+    };
+    const auto of = [&](const Problem& problem) {
+        Shared plan = loaded_plan(order, problem, 1, is_enough);
+        return plan || !fastest ? plan : loaded_plan(order, problem, kStandInsTried, is_enough);
+    };
+    if (Shared plan = of(order.problem)) return plan;
     for (const Problem& wider : wanted.ask.wider_problems(catalogue_))
-        if (Shared plan = loaded_plan(order, wider)) return plan;
+        if (Shared plan = of(wider)) return plan;
+    if (fastest) return fastest;
     throw Failure(AUTOTUNE_NOT_PLANNED, "no kernel that is loaded can do " + order.problem.key() + ", and " + because +
                                             "; make its plan before with autotune_" + order.problem.op + "_plan()");
 }
 
-// The loaded kernel that is predicted fastest; nullptr if none can do it.
-Handle::Shared Handle::loaded_plan(const Order& order, const Problem& problem) {
+Handle::Shared Handle::loaded_plan(const Order& order, const Problem& problem, std::size_t count, const Judge& is_enough) {
     const Device& device = device_of(order.context.ordinal);
-    const gpu::RelaxedCapture relaxed(*driver_);
-    for (const auto& instance : instances_.loaded_for(problem, device)) {
+    for (const auto& instance : instances_.loaded_for(problem, device, count)) {
         try {
             const Shared plan = bind({instance, AUTOTUNE_ORIGIN_LOADED}, problem, order);
-            return plans_.assign(order.key, {plan, generation_, Kept::Kind::stand_in})->plan;
+            if (is_enough(plan)) return plan;
         } catch (const Error& error) {
             if (is_final(error)) throw;
             log_.warn(instance->candidate.to_string() + " cannot serve " + problem.key() + ": " + error.what());
@@ -228,16 +244,9 @@ Handle::Shared Handle::loaded_plan(const Order& order, const Problem& problem) {
 }
 
 // The best kernel is made on a thread of the library, whether or not another can stand in for it until then.
-Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept) {
+Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream) {
     const auto order = std::make_shared<const Order>(order_of(wanted));
-    const auto work = [this, order, context = gpu::BorrowedContext(driver_)] {
-        try {
-            context.make_current();
-            make(*order);
-        } catch (...) {
-            log_.warn("in the background: " + describe_current_exception().message);
-        }
-    };
+    Scratch scratch{stream};
     Shared plan = kept != nullptr ? kept->plan : nullptr;
     if (!plan) {
         if (const auto wider = wanted.ask.wider_key(wanted.context.id))
@@ -246,11 +255,20 @@ Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept) {
     std::exception_ptr failure;
     const auto is_awaited = std::make_shared<std::atomic<bool>>(false);
     try {
-        if (!plan) plan = any_loaded(wanted, *order, "its own is being compiled");
+        if (!plan) plan = any_loaded(wanted, *order, "its own is being compiled", &scratch);
         plans_.assign(wanted.key, {plan, generation_, Kept::Kind::stand_in, is_awaited});
     } catch (const Failure&) {
         failure = std::current_exception();
     }
+    const auto work = [this, order, context = gpu::BorrowedContext(driver_), lacking = scratch.lacking] {
+        try {
+            context.make_current();
+            if (lacking) reserve_scratch(*lacking);
+            make(*order);
+        } catch (...) {
+            log_.warn("in the background: " + describe_current_exception().message);
+        }
+    };
     try {
         background_.add(work);
         is_awaited->store(true, std::memory_order_relaxed);
@@ -264,7 +282,7 @@ Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept) {
 Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream) {
     const bool capturing = gpu::is_capturing(*driver_, stream);
     if (settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE && !capturing) return make(order_of(wanted));
-    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(wanted, kept);
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(wanted, kept, stream);
     if (kept != nullptr) return kept->plan;
     if (const auto wider = wanted.ask.wider_key(wanted.context.id)) {
         if (const Kept* general = plans_.find(*wider)) return general->plan;
@@ -274,7 +292,9 @@ Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* kept, gpu::Stre
         throw Failure(AUTOTUNE_NOT_PLANNED,
                       "there is no plan for " + problem.key() + "; make it before with autotune_" + problem.op + "_plan()");
     }
-    return any_loaded(wanted, order_of(wanted), capturing ? "the stream is being captured" : "options.on_miss allows no other");
+    const char* const because = capturing ? "the stream is being captured" : "options.on_miss allows no other";
+    return plans_.assign(wanted.key, {any_loaded(wanted, order_of(wanted), because, nullptr), generation_, Kept::Kind::stand_in})
+        ->plan;
 }
 
 // Whether a call may run what is kept without asking what else there is.
@@ -284,12 +304,13 @@ bool Handle::may_serve(const Kept& kept) const noexcept {
     return settings_.on_miss == AUTOTUNE_ON_MISS_LOADED_ONLY || settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED;
 }
 
-// `made` owns a plan that is not kept; the plan is one of the two.
-const Plan& Handle::find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Shared& made) {
+// The plan is one that is kept, or the call's own.
+const Plan& Handle::find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Own& own) {
     const Kept* kept = plans_.find(wanted.key);
     if (kept != nullptr && may_serve(*kept)) return *kept->plan;
-    made = on_miss(wanted, kept, stream);
-    return *made;
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND) own.call.emplace(gate_);
+    own.plan = on_miss(wanted, kept, stream);
+    return *own.plan;
 }
 
 // What does not compile is a warning: other kernels may do.
@@ -298,7 +319,6 @@ void Handle::load_general_kernel(const GeneralKernel& general, const Device& dev
     const Family& family = *catalogue_.find_family(general.family);
     if (family.refuses(problem, device)) return;
     try {
-        const gpu::RelaxedCapture relaxed(*driver_);  // a mode of each thread
         const Candidate candidate{general.family, family.default_config(problem, device)};
         instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device, into_context);
     } catch (...) {
@@ -329,11 +349,10 @@ void Handle::load_general_kernels(const std::vector<GeneralKernel>& kernels) {
 }
 
 // To ask the driver for memory takes longer than a call may take. Where there is none, a call that needs it asks itself.
-void Handle::reserve_scratch() {
-    const auto current = gpu::current_context(*driver_);
-    if (!current) return;
+void Handle::reserve_scratch(const Workspaces::Request& request) {
     try {
-        workspaces_.reserve(current->id, kReservedScratchBytes);
+        const LoadGate::Turn turn(gate_);
+        workspaces_.reserve(request);
     } catch (const gpu::DriverError& error) {
         log_.warn(std::string("no scratch memory is reserved: ") + error.what());
     }
@@ -341,7 +360,7 @@ void Handle::reserve_scratch() {
 
 autotune_status Handle::run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream) {
     if (plan.workspace_bytes() == 0) return plan.run(call, stream);
-    const Workspace workspace = workspaces_.get({context_id, stream, plan.workspace_bytes(), plan.workspace_zero_bytes()});
+    const Workspace workspace = workspaces_.get(request_of(plan, context_id, stream));
     Plan::Call with_workspace = call;
     with_workspace.workspace = workspace.address;
     with_workspace.workspace_bytes = workspace.bytes;
@@ -350,15 +369,15 @@ autotune_status Handle::run(const Plan& plan, const Plan::Call& call, std::uint6
 
 autotune_status Handle::tuned(const Ask& ask, const MakeCall& make_call, gpu::StreamHandle stream) {
     const gpu::CurrentContext context = current_context();
-    Shared made;
-    const Plan& plan = find_or_make({ask, ask.key(context.id), context}, stream, made);
+    Own own;
+    const Plan& plan = find_or_make({ask, ask.key(context.id), context}, stream, own);
     return run(plan, make_call(plan), context.id, stream);
 }
 
 autotune_status Handle::tuned(const Ask& ask, const Plan::Call& call, gpu::StreamHandle stream) {
     const gpu::CurrentContext context = current_context();
-    Shared made;
-    const Plan& plan = find_or_make({ask, ask.key(context.id), context}, stream, made);
+    Own own;
+    const Plan& plan = find_or_make({ask, ask.key(context.id), context}, stream, own);
     return run(plan, call, context.id, stream);
 }
 

@@ -14,6 +14,7 @@
 #include "src/runtime/background.h"
 #include "src/runtime/insert_only_map.h"
 #include "src/runtime/instances.h"
+#include "src/runtime/load_gate.h"
 #include "src/runtime/log.h"
 #include "src/runtime/plan.h"
 #include "src/runtime/settings.h"
@@ -114,15 +115,28 @@ class Handle {
     };
     // nullptr if none of them does.
     std::shared_ptr<Plan> first_that_works(const std::vector<Found>& candidates, Attempt& attempt);
-    // The best legal kernel among those loaded, kept as a stand-in. Throws Failure{not planned} if there is none.
-    Shared any_loaded(const Wanted& wanted, const Order& order, const char* because);
-    Shared loaded_plan(const Order& order, const Problem& problem);
+    // The best legal kernel among those loaded. Throws Failure{not planned} if there is none. With `scratch`, the best of those
+    // that take no more scratch than the stream has, so that the call asks the driver for none; what a faster one takes that was
+    // passed over is left in it, and where all take more it is the fastest. nullptr: whatever it takes.
+    struct Scratch {
+        gpu::StreamHandle stream = nullptr;
+        std::optional<Workspaces::Request> lacking = std::nullopt;
+    };
+    Shared any_loaded(const Wanted& wanted, const Order& order, const char* because, Scratch* scratch);
+    // Of those that are ranked for a problem, the first `count`: the first that `is_enough`, else nullptr.
+    using Judge = std::function<bool(const Shared&)>;
+    Shared loaded_plan(const Order& order, const Problem& problem, std::size_t count, const Judge& is_enough);
     Shared on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream);
-    Shared in_background(const Wanted& wanted, const Kept* kept);
+    Shared in_background(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream);
     void load_general_kernels(const std::vector<GeneralKernel>& kernels);
     void load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context);
-    void reserve_scratch();
-    const Plan& find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Shared& made);
+    void reserve_scratch(const Workspaces::Request& request);
+    // What a call has of its own.
+    struct Own {
+        Shared plan;                         // not kept
+        std::optional<LoadGate::Call> call;  // one that must be short
+    };
+    const Plan& find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Own& own);
     // With a workspace of the handle's where the plan needs one.
     autotune_status run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream);
 
@@ -132,6 +146,7 @@ class Handle {
     std::shared_ptr<const gpu::Driver> driver_;
     Catalogue catalogue_ = Catalogue::embedded();
     Winners winners_;
+    LoadGate gate_;
     Instances instances_;
     Workspaces workspaces_;
     InsertOnlyMap<PlanKey, Kept> plans_;

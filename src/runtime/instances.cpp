@@ -1,6 +1,7 @@
 #include "src/runtime/instances.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernel_templates/offers.h"
 #include "src/core/error.h"
@@ -10,9 +11,28 @@
 #include "src/runtime/status.h"
 
 namespace autotune::runtime {
+namespace {
 
-Instances::Instances(const Settings& settings, const Catalogue& catalogue, std::shared_ptr<const gpu::Driver> driver, Log& log)
-    : settings_(settings), catalogue_(catalogue), driver_(std::move(driver)), log_(log), cache_(settings.cache_folder) {
+// Of the instances of one family and the same facts: to predict one takes some 2 us.
+constexpr std::size_t kMostRanked = 24;
+
+std::vector<double> log_extents(const Problem& problem) {
+    std::vector<double> logs;
+    for (const Extent& extent : problem.extents)
+        logs.push_back(std::log(static_cast<double>(std::max<std::int64_t>(1, extent.value))));
+    return logs;
+}
+
+}  // namespace
+
+Instances::Instances(const Settings& settings, const Catalogue& catalogue, std::shared_ptr<const gpu::Driver> driver, Log& log,
+                     LoadGate& gate)
+    : settings_(settings),
+      catalogue_(catalogue),
+      driver_(std::move(driver)),
+      log_(log),
+      gate_(gate),
+      cache_(settings.cache_folder) {
     if (!settings.cache_folder.empty() && !cache_.disabled_because().empty())
         log_.warn(cache_.disabled_because() + "; kernels are compiled anew in every process");
 }
@@ -76,23 +96,41 @@ Instances::Shared Instances::loaded(const Candidate& candidate, const std::strin
     return std::make_shared<const Instance>(std::move(twin));
 }
 
-Instances::Shared Instances::load(const Order& order, const std::string& nvrtc, const jit::Compiled& compiled) {
-    auto library = std::make_shared<const gpu::Library>(driver_, compiled.cubin);
+// The driver loads a kernel into a context at its first use there, which takes longer than a call may take: none sees the
+// instance before. Plans of other problems add parts of K or copy operands by its other kernels, so all of them are loaded.
+void Instances::load_into_context(const Order& order, const jit::Rendered& text, const Instance& instance) {
+    const auto context = gpu::current_context(*driver_);
+    const std::uint64_t id = context ? context->id : 0;  // none: the driver says so
+    const auto load = [&](const std::string& entry) {
+        const LoadGate::Turn turn(gate_);
+        instance.library->load(instance.symbol + entry, id);
+    };
+    load("");
+    for (const std::string& entry : jit::second_entries(text)) load(entry);
+    const LoadGate::Turn turn(gate_);
+    jit::BoundLaunch(driver_, instance.library, instance.symbol, order.problem,
+                     family_of(order.candidate).plan(order.problem, order.candidate.config, order.device), id);
+}
+
+Instances::Shared Instances::load(const Order& order, const jit::Rendered& text, const std::string& nvrtc,
+                                  const jit::Compiled& compiled) {
+    const gpu::RelaxedCapture relaxed(*driver_);  // a capture of this thread goes on
+    const auto library = [&] {
+        const LoadGate::Turn turn(gate_);
+        return std::make_shared<const gpu::Library>(driver_, compiled.cubin);
+    }();
     auto instance = std::make_shared<const Instance>(
-        Instance{order.candidate, order.device.arch(), nvrtc, order.source, compiled.symbol, std::move(library)});
+        Instance{order.candidate, order.device.arch(), nvrtc, order.source, compiled.symbol, library});
     const Family& family = family_of(order.candidate);
-    // The driver loads a kernel into a context at its first use there, which takes longer than a call may take: none sees it
-    // before.
-    if (order.into_context)
-        jit::BoundLaunch(driver_, instance->library, instance->symbol, order.problem,
-                         family.plan(order.problem, order.candidate.config, order.device));
+    if (order.into_context) load_into_context(order, text, *instance);
     const std::string facts = facts_of(family, order.problem, order.device);
     const std::lock_guard lock(mutex_);
     families_.insert(&family);
-    std::vector<Shared>& alike = by_facts_[facts];
-    alike.reserve(alike.size() + 1);  // what may throw is done before the instance is there
-    const auto [entry, is_new] = instances_.try_emplace(order.source, instance);
-    if (is_new) alike.push_back(std::move(instance));
+    std::vector<Loaded>& alike = by_facts_[facts];
+    Loaded loaded{instance, log_extents(order.problem)};
+    if (alike.size() == alike.capacity()) alike.reserve(2 * alike.size() + 1);  // what may throw is done before it is there
+    const auto [entry, is_new] = instances_.try_emplace(order.source, std::move(instance));
+    if (is_new) alike.push_back(std::move(loaded));
     return entry->second;
 }
 
@@ -101,7 +139,7 @@ Instances::Shared Instances::from_cache(const Order& order, const jit::Rendered&
     const auto cached = cache_.find(text.identity);
     if (!cached || cached->symbol != text.symbol) return nullptr;
     try {
-        return load(order, nvrtc, *cached);
+        return load(order, text, nvrtc, *cached);
     } catch (const gpu::DriverError& error) {
         if (error.severity() != gpu::Severity::refused) throw;
         log_.warn_once("cubin", "a cached cubin was refused and is compiled again: " + std::string(error.what()));
@@ -132,7 +170,7 @@ Instances::Shared Instances::compile(const Order& order, const jit::Rendered& te
     // A config that spills is slow, not wrong: the tuner would drop it, a caller who waits for an answer gets it.
     if (!result.rejected.empty()) log_.say(AUTOTUNE_LOG_INFO, text.symbol + " " + result.rejected);
     cache_.put(*result.compiled);
-    return load(order, nvrtc.version(), *result.compiled);
+    return load(order, text, nvrtc.version(), *result.compiled);
 }
 
 // `winners_nvrtc`: the version that compiled a stored winner, empty for other candidates.
@@ -156,8 +194,24 @@ Instances::Shared Instances::make(const Found& found, const Problem& problem, co
     return loaded(found.candidate, order.source);  // with this call's launch parameters
 }
 
-std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, const Device& device) const {
-    constexpr std::size_t kMost = 1;      // to ask whether one is legal takes as long as to predict several
+void Instances::add_nearest(const std::vector<Loaded>& alike, const Problem& problem, std::vector<Shared>& to) {
+    if (alike.size() <= kMostRanked) {
+        for (const Loaded& each : alike) to.push_back(each.instance);
+        return;
+    }
+    const std::vector<double> here = log_extents(problem);
+    std::vector<std::pair<double, std::size_t>> order;  // distance and index
+    for (std::size_t i = 1; i < alike.size(); ++i) {
+        double distance = 0;
+        for (std::size_t e = 0; e < here.size(); ++e) distance += std::abs(here[e] - alike[i].log_extents[e]);
+        order.emplace_back(distance, i);
+    }
+    std::partial_sort(order.begin(), order.begin() + (kMostRanked - 1), order.end());
+    to.push_back(alike.front().instance);  // a general kernel, where there is one
+    for (std::size_t i = 0; i < kMostRanked - 1; ++i) to.push_back(alike[order[i].second].instance);
+}
+
+std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, const Device& device, std::size_t count) const {
     std::vector<const Family*> families;  // to say a family's facts takes longer than everything else here
     {
         const std::lock_guard lock(mutex_);
@@ -168,14 +222,13 @@ std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, con
     for (const Family* family : families) {
         const std::string facts = facts_of(*family, problem, device);
         const std::lock_guard lock(mutex_);
-        if (const auto found = by_facts_.find(facts); found != by_facts_.end())
-            all.insert(all.end(), found->second.begin(), found->second.end());
+        if (const auto found = by_facts_.find(facts); found != by_facts_.end()) add_nearest(found->second, problem, all);
     }
     std::sort(all.begin(), all.end(), [](const Shared& a, const Shared& b) { return a->source < b->source; });
     std::vector<const Candidate*> candidates;
     for (const Shared& each : all) candidates.push_back(&each->candidate);
     std::vector<Shared> ranked;
-    for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, kMost)) {
+    for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, count)) {
         Instance twin = *all[each.offer];  // the same code, other launch parameters
         twin.candidate = std::move(each.candidate);
         ranked.push_back(std::make_shared<const Instance>(std::move(twin)));

@@ -12,6 +12,7 @@
 #include "src/gpu/nvrtc.h"
 #include "src/jit/cubin_cache.h"
 #include "src/jit/render.h"
+#include "src/runtime/load_gate.h"
 #include "src/runtime/log.h"
 #include "src/runtime/settings.h"
 #include "src/runtime/single_flight.h"
@@ -33,7 +34,8 @@ struct Instance {
 // time, and one instance once.
 class Instances {
   public:
-    Instances(const Settings& settings, const Catalogue& catalogue, std::shared_ptr<const gpu::Driver> driver, Log& log);
+    Instances(const Settings& settings, const Catalogue& catalogue, std::shared_ptr<const gpu::Driver> driver, Log& log,
+              LoadGate& gate);
 
     // The instance of a candidate for a problem. One that is loaded is found without rendering it, whichever NVRTC made it; a
     // winner whose cubin is cached needs no NVRTC at all. May take a second otherwise.
@@ -42,8 +44,10 @@ class Instances {
                                          bool into_context = true);
 
     // Those already loaded that are legal for the problem, with launch parameters of its own, the one that is predicted fastest
-    // first, at most four: no file, no compiler, no driver call.
-    std::vector<std::shared_ptr<const Instance>> loaded_for(const Problem& problem, const Device& device) const;
+    // first, at most `count`: no file, no compiler, no driver call. Of many, those are ranked that were loaded for the problems
+    // most like this one, so that it takes no longer the more there are.
+    std::vector<std::shared_ptr<const Instance>> loaded_for(const Problem& problem, const Device& device,
+                                                            std::size_t count) const;
 
   private:
     using Shared = std::shared_ptr<const Instance>;
@@ -56,6 +60,14 @@ class Instances {
         bool into_context;
     };
 
+    // An instance with the logarithms of the extents that it was loaded for.
+    struct Loaded {
+        Shared instance;
+        std::vector<double> log_extents;
+    };
+
+    // Of instances of the same facts, the first and those nearest to the problem. REQUIRES: mutex_ is held.
+    static void add_nearest(const std::vector<Loaded>& alike, const Problem& problem, std::vector<Shared>& to);
     const Family& family_of(const Candidate& candidate) const;
     const std::vector<std::string>& compile_parameters(const Family& family, const Problem& problem, const Device& device) const;
     // Architecture, family and facts of the problem as text: what instances of one problem share.
@@ -64,7 +76,8 @@ class Instances {
     std::string source_of(const Candidate& candidate, const Problem& problem, const Device& device) const;
     jit::Rendered rendered(const Order& order, const std::string& nvrtc) const;
     Shared loaded(const Candidate& candidate, const std::string& source) const;
-    Shared load(const Order& order, const std::string& nvrtc, const jit::Compiled& compiled);
+    Shared load(const Order& order, const jit::Rendered& text, const std::string& nvrtc, const jit::Compiled& compiled);
+    void load_into_context(const Order& order, const jit::Rendered& text, const Instance& instance);
     Shared from_cache(const Order& order, const jit::Rendered& text, const std::string& nvrtc);
     Shared compile(const Order& order, const jit::Rendered& text, const gpu::Nvrtc& nvrtc);
     Shared build(const Order& order, const std::string& winners_nvrtc);
@@ -74,13 +87,14 @@ class Instances {
     const Catalogue& catalogue_;
     std::shared_ptr<const gpu::Driver> driver_;
     Log& log_;
+    LoadGate& gate_;
     jit::CubinCache cache_;
     SingleFlight<std::string, Shared> building_;  // by source
     std::mutex nvrtc_mutex_;                      // held while NVRTC is opened, never while it compiles
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
     mutable std::mutex mutex_;                                                              // held for moments only
     std::unordered_map<std::string, Shared> instances_;                                     // by source
-    std::unordered_map<std::string, std::vector<Shared>> by_facts_;                         // the same, by facts_of()
+    std::unordered_map<std::string, std::vector<Loaded>> by_facts_;                         // the same, by facts_of()
     std::set<const Family*> families_;                                                      // of these
     mutable std::unordered_map<std::string, std::vector<std::string>> compile_parameters_;  // by family; never erased
 };

@@ -47,12 +47,16 @@ bool Workspaces::Arena::holds(const Request& request) const {
     return counter_bytes >= runtime::counter_bytes(request) && scratch_bytes >= runtime::scratch_bytes(request);
 }
 
+bool Workspaces::Arena::holds(const Arena& other) const {
+    return counter_bytes >= other.counter_bytes && scratch_bytes >= other.scratch_bytes;
+}
+
 Workspace Workspaces::Arena::part_for(const Request& request) const {
     const gpu::DeviceAddress address = split - runtime::counter_bytes(request);
     return {reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), request.bytes};
 }
 
-Workspaces::Arena Workspaces::make(const Request& request, const Arena* outgrown, Zeroing zeroing) {
+Workspaces::Made Workspaces::make(const Request& request, const Arena* outgrown, Zeroing zeroing) const {
     const auto grown = [&](std::size_t wanted, std::size_t before) {
         return before >= wanted ? before : std::max(wanted, 2 * before);
     };
@@ -66,24 +70,44 @@ Workspaces::Arena Workspaces::make(const Request& request, const Arena* outgrown
     else
         gpu::zero_beside(driver_, buffer.address(), arena.counter_bytes);
     arena.split = buffer.address() + arena.counter_bytes;
-    buffers_.push_back(std::move(buffer));
-    return arena;
+    return {arena, std::move(buffer)};
 }
 
-void Workspaces::reserve(std::uint64_t context_id, std::size_t scratch_bytes) {
-    const std::lock_guard lock(mutex_);
-    reserved_.reserve(reserved_.size() + 1);
-    reserved_.push_back({context_id, make({.context_id = context_id, .bytes = scratch_bytes}, nullptr, Zeroing::beside)});
+Workspaces::Arena Workspaces::keep(Made made) {
+    buffers_.push_back(std::move(made.buffer));
+    return made.arena;
 }
 
-Workspaces::Arena Workspaces::first_of_stream(const Request& request) {
+const Workspaces::Reserved* Workspaces::reserved_for(const Request& request, const Arena* outgrown) const {
     const auto is_enough = [&](const Reserved& each) {
-        return each.context_id == request.context_id && each.arena.holds(request);
+        return each.context_id == request.context_id && each.arena.holds(request) && (!outgrown || each.arena.holds(*outgrown));
     };
     const auto found = std::find_if(reserved_.begin(), reserved_.end(), is_enough);
-    if (found == reserved_.end()) return make(request, nullptr, Zeroing::in_stream);
+    return found == reserved_.end() ? nullptr : &*found;
+}
+
+bool Workspaces::holds(const Request& request) const {
+    if (request.bytes == 0) return true;
+    const Arena* const found = of_streams_.find(key_of(request));
+    if (found != nullptr && found->holds(request)) return true;
+    const std::lock_guard lock(mutex_);
+    return reserved_for(request, found) != nullptr;
+}
+
+void Workspaces::reserve(const Request& request) {
+    const std::lock_guard reserving(reserving_);
+    if (holds(request)) return;
+    Made made = make(request, of_streams_.find(key_of(request)), Zeroing::beside);
+    const std::lock_guard lock(mutex_);
+    reserved_.reserve(reserved_.size() + 1);
+    reserved_.push_back({request.context_id, keep(std::move(made))});
+}
+
+Workspaces::Arena Workspaces::next_of_stream(const Request& request, const Arena* outgrown) {
+    const Reserved* const found = reserved_for(request, outgrown);
+    if (found == nullptr) return keep(make(request, outgrown, Zeroing::in_stream));
     const Arena arena = found->arena;
-    reserved_.erase(found);
+    reserved_.erase(reserved_.begin() + (found - reserved_.data()));
     return arena;
 }
 
@@ -97,8 +121,7 @@ Workspace Workspaces::of_stream(const Request& request) {
     if (const Arena* found = of_streams_.find(key); found != nullptr && found->holds(request)) return found->part_for(request);
     const std::lock_guard lock(mutex_);
     const Arena* found = of_streams_.find(key);
-    if (found == nullptr) found = of_streams_.assign(key, first_of_stream(request));
-    if (!found->holds(request)) found = of_streams_.assign(key, make(request, found, Zeroing::in_stream));
+    if (found == nullptr || !found->holds(request)) found = of_streams_.assign(key, next_of_stream(request, found));
     return found->part_for(request);
 }
 
@@ -108,7 +131,7 @@ Workspaces::GraphArena& Workspaces::free_graph_arena(const Request& request) {
         if (each.is_free->load(std::memory_order_acquire) && each.key.context_id == request.context_id &&
             each.arena.holds(request))
             return each;
-    of_graphs_.push_back({make(request, nullptr, Zeroing::beside), {}, 0, std::make_shared<std::atomic<bool>>(true)});
+    of_graphs_.push_back({keep(make(request, nullptr, Zeroing::beside)), {}, 0, std::make_shared<std::atomic<bool>>(true)});
     return of_graphs_.back();
 }
 

@@ -39,9 +39,14 @@ class Workspaces {
     // REQUIRES: the context is current. Throws DriverError{out_of_memory}.
     Workspace get(const Request& request);
 
-    // One arena of the current context that no stream has yet: the first stream whose request it holds takes it, so that a call
-    // does not wait for the driver's memory. Throws DriverError{out_of_memory}.
-    void reserve(std::uint64_t context_id, std::size_t scratch_bytes);
+    // Whether get() needs no memory of the driver's. REQUIRES: the stream is not being captured.
+    bool holds(const Request& request) const;
+
+    // One arena of the current context that no stream has yet: the first stream whose arena, if it has one, is too small for its
+    // request takes it, so that a call does not wait for the driver's memory. At least as large as the request and twice as large
+    // as the arena of its stream, which nothing is enqueued on; nothing happens where holds(request). No lock is held that get()
+    // takes while the driver is asked. Throws DriverError{out_of_memory}.
+    void reserve(const Request& request);
 
     std::size_t bytes() const;  // of all arenas
 
@@ -53,6 +58,7 @@ class Workspaces {
         std::size_t scratch_bytes = 0;
 
         bool holds(const Request& request) const;
+        bool holds(const Arena& other) const;
         Workspace part_for(const Request& request) const;
     };
     struct Key {
@@ -75,16 +81,26 @@ class Workspaces {
     static Key key_of(const Request& request) noexcept;
     // How counters become zero: in the order of the request's stream, which is not captured, or at once.
     enum class Zeroing : std::uint8_t { in_stream, beside };
-    // At least as large as the request wants and twice as large as `outgrown`. REQUIRES: mutex_ is held.
-    Arena make(const Request& request, const Arena* outgrown, Zeroing zeroing);
+    // An arena with the memory that it lies in.
+    struct Made {
+        Arena arena;
+        gpu::Buffer buffer;
+    };
+    // At least as large as the request wants and twice as large as `outgrown`.
+    Made make(const Request& request, const Arena* outgrown, Zeroing zeroing) const;
+    // REQUIRES: mutex_ is held.
+    Arena keep(Made made);
+    // nullptr if none is large enough, or larger than `outgrown`, which may be nullptr. REQUIRES: mutex_ is held.
+    const Reserved* reserved_for(const Request& request, const Arena* outgrown) const;
     // A reserved one if it is large enough, else a new one. REQUIRES: mutex_ is held.
-    Arena first_of_stream(const Request& request);
+    Arena next_of_stream(const Request& request, const Arena* outgrown);
     Workspace of_stream(const Request& request);
     Workspace of_capture(const Request& request, const gpu::ActiveCapture& capture);
     GraphArena& free_graph_arena(const Request& request);
 
     std::shared_ptr<const gpu::Driver> driver_;
     InsertOnlyMap<Key, Arena> of_streams_;
+    std::mutex reserving_;  // while one thread asks the driver, another finds what it got; taken before mutex_
     mutable std::mutex mutex_;
     std::deque<GraphArena> of_graphs_;
     std::vector<Reserved> reserved_;

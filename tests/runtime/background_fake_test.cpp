@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -7,11 +8,15 @@
 #include "src/runtime/background.h"
 #include "src/runtime/instances.h"
 #include "tests/runtime/fake_session.h"
+#include "tests/support/interposer/interposer.h"
 
 namespace autotune::runtime::background_fake_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
 
 void finish(const Handle& handle) {
     ASSERT_EQ(autotune_finish(handle.get()), AUTOTUNE_OK);
@@ -75,13 +80,48 @@ TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
     Session session;
     const Settings settings;
     Log log(settings);
-    Instances instances(settings, session.catalogue, session.driver, log);
+    LoadGate gate(true);
+    Instances instances(settings, session.catalogue, session.driver, log, gate);
     const Device device = session.driver->device(0);
     const Problem problem = session.catalogue.problem({"hgemm", "64x64x64", {}});
     const Family& family = *session.catalogue.find_family("gemm/mma");
     const Candidate candidate{"gemm/mma", family.default_config(problem, device)};
     instances.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
-    EXPECT_EQ(instances.loaded_for(problem, device).size(), 1);
+    EXPECT_EQ(instances.loaded_for(problem, device, 1).size(), 1);
+}
+
+// Many instances of one family and the same facts, as ever new weights load them.
+TEST(Instances, ThatAreManyTakeNoLongerToRankAndTheOneOfALikeProblemIsAmongThem) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}})) return;
+    Session session;
+    const Settings settings;
+    Log log(settings);
+    LoadGate gate(true);
+    Instances instances(settings, session.catalogue, session.driver, log, gate);
+    const Device device = session.driver->device(0);
+    const auto product = [&](const std::string& shape) { return session.catalogue.problem({"hgemm", shape, {}}); };
+    const Family& family = *session.catalogue.find_family("gemm/mma");
+    const Problem large = product("4096x4096x4096"), small = product("64x64x256");
+    const Candidate best{"gemm/mma", family.default_config(large, device)};
+    const auto load = [&](const Problem& problem, std::size_t count) {
+        for (const Config& config : family.space(problem, device).sample({}, count))
+            instances.make({{"gemm/mma", config}, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
+    };
+    const auto allocations = [&] {
+        autotune::test::start_counting();
+        instances.loaded_for(large, device, 1);
+        return autotune::test::stop_counting().allocations;
+    };
+    load(small, 30);
+    const auto loaded = instances.make({best, AUTOTUNE_ORIGIN_DEFAULT, ""}, large, device);
+    const long of_few = allocations();
+    load(small, 120);
+    EXPECT_LT(allocations(), of_few + of_few / 2);
+    const auto ranked = instances.loaded_for(large, device, 1);
+    ASSERT_EQ(ranked.size(), 1);
+    EXPECT_EQ(ranked.front()->source, loaded->source);
 }
 
 // An allocation takes longer than a call may take: the driver gives memory when the handle is made.
@@ -101,6 +141,54 @@ TEST(OnMissBackground, AsksForNoScratchInACall) {
     }
     session.stream.synchronize();
     EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+// What the driver is asked for in the first call of a problem.
+std::vector<std::string> calls_of_first(Session& session, const Handle& handle, const autotune_gemm_problem& problem,
+                                        const void* operand, void* result) {
+    autotune::test::start_counting();
+    tuned_gemm(handle, problem, {operand, operand, result}, session.stream.handle());
+    return autotune::test::stop_counting().driver_calls;
+}
+
+// A stand-in for a problem that is not like the one its kernel was loaded for adds parts of K by a second kernel: the driver
+// loads that too before the call, which asks where it is and launches.
+TEST(OnMissBackground, LoadsNoCodeInACall) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}})) return;
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    const gpu::Buffer data(session.driver, std::size_t{2} * 64 * 8192), result(session.driver, std::size_t{2} * 64 * 64);
+    const auto pointer = [](const gpu::Buffer& buffer) { return reinterpret_cast<void*>(buffer.address()); };
+    EXPECT_THAT(calls_of_first(session, handle, gemm(64, 64, 8192), pointer(data), pointer(result)),
+                ElementsAre("cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetDevice", "cuStreamIsCapturing", "cuCtxGetCurrent",
+                            "cuStreamGetCaptureInfo", "cuLaunchKernelEx", "cuLaunchKernelEx"));
+    finish(handle);
+}
+
+// The fastest loaded kernel copies both operands, which takes more scratch than there is: another one serves the first call, and
+// the library's thread asks the driver, so that the next call has room for the fastest.
+TEST(OnMissBackground, TakesAStandInForWhichThereIsScratch) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}})) return;
+    Session session;
+    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    const auto product = [](int m) { return gemm(m, 8191, 8191); };  // rows of 2 bytes
+    const gpu::Buffer data(session.driver, std::size_t{2} * 8191 * 8191);
+    void* const pointer = reinterpret_cast<void*>(data.address());
+    const GemmPlan packs(handle, product(8189));
+    ASSERT_GT(packs.workspace_bytes(), std::size_t{64} << 20) << packs.candidate();
+    const auto launches = [&](int m) {
+        const std::vector<std::string> calls = calls_of_first(session, handle, product(m), pointer, pointer);
+        EXPECT_THAT(calls, Not(Contains("cuMemAlloc")));
+        return std::count(calls.begin(), calls.end(), "cuLaunchKernelEx");
+    };
+    EXPECT_EQ(launches(8187), 1);
+    finish(handle);
+    EXPECT_EQ(launches(8185), 3) << "two copies and the product";
+    finish(handle);
 }
 
 // A compiler that takes a second: the first call does not wait for it, and a later one has its kernel.

@@ -220,6 +220,23 @@ TEST(Plan, WithTensorMapsRunsByTheLaunchAndNothingElse) {
     expect_nothing_but_the_launch();
 }
 
+// A shape never seen whose kernel is loaded: what the driver knows of a kernel belongs to the instance, not to each plan.
+TEST(Plan, OfALoadedKernelAsksTheDriverForTheContextAlone) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()},
+                                                   {"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}}))
+        return;
+    Session session;
+    const Handle handle = session.open();
+    const GemmPlan first(handle, gemm(64, 64, 256));
+    for (const int m : {128, 192}) {
+        autotune::test::start_counting();
+        const GemmPlan plan(handle, gemm(m, 64, 256));
+        EXPECT_THAT(autotune::test::stop_counting().driver_calls, ElementsAre("cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetDevice"));
+    }
+}
+
 TEST(Plan, ByTheOneCallFormAsksForTheContextAndLaunches) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     Sandbox sandbox;

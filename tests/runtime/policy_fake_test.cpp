@@ -274,12 +274,32 @@ TEST(Workspace, ThatIsReservedServesTheFirstStreamThatWantsIt) {
     const std::uint64_t context = gpu::current_context(*session.driver)->id;
     const gpu::Stream other(session.driver);
     Workspaces workspaces(session.driver);
-    workspaces.reserve(context, 1 << 20);
+    workspaces.reserve({.context_id = context, .bytes = 1 << 20});
     const std::size_t reserved = workspaces.bytes();
+    EXPECT_TRUE(workspaces.holds({context, session.stream.handle(), 1 << 20, 256}));
+    EXPECT_FALSE(workspaces.holds({context, session.stream.handle(), 2 << 20, 256}));
     workspaces.get({context, session.stream.handle(), 1 << 20, 256});
     EXPECT_EQ(workspaces.bytes(), reserved);
     workspaces.get({context, other.handle(), 4096, 256});
     EXPECT_GT(workspaces.bytes(), reserved);
+}
+
+// What is reserved for a stream that has an arena takes its place once a request is too large for that.
+TEST(Workspace, GrowsIntoWhatIsReserved) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const std::uint64_t context = gpu::current_context(*session.driver)->id;
+    Workspaces workspaces(session.driver);
+    const auto request = [&](std::size_t bytes) { return Workspaces::Request{context, session.stream.handle(), bytes, 256}; };
+    const Workspace before = workspaces.get(request(1 << 20));
+    workspaces.reserve(request(3 << 19));
+    const std::size_t reserved = workspaces.bytes();
+    workspaces.reserve(request(3 << 19));
+    EXPECT_EQ(workspaces.get(request(4096)).address, before.address) << "as long as that is large enough";
+    EXPECT_NE(workspaces.get(request(3 << 19)).address, before.address);
+    EXPECT_TRUE(workspaces.holds(request((2 << 20) - 4096))) << "it is twice as large as the one before";
+    EXPECT_EQ(workspaces.bytes(), reserved);
 }
 
 TEST(Workspace, IsEachGraphsOwnAndServesAnotherWhenTheGraphIsGone) {
@@ -364,7 +384,7 @@ TEST(Contexts, OfOneDeviceHaveTheirOwnPlansOfOneKernel) {
         // Kernels for the calls' alignment and for any: the plan's.
         EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
         EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 2);
-        EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 3) << "the calls' code is loaded into each context";
+        EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 2 * 3 + 1) << "all of both into the first, the calls' into the second";
         return;
     }
     Session session;
