@@ -27,6 +27,8 @@ struct Options {
     const char* cache = "";  // of cubins: the second handle compiles nothing again
     bool is_warm = false;    // all instances of the weight are loaded before
     int weights = 0;         // first calls in the background, each of another weight; 0: rows of the one weight
+    int largest = 16384;     // N and K of those weights
+    int seed = 2;            // of those weights
     autotune_beta beta = AUTOTUNE_BETA_ANY;
 };
 
@@ -54,16 +56,20 @@ Options parse(int argc, char** argv) {
             options.is_warm = std::strcmp(value, "1") == 0;
         } else if (std::strcmp(argv[i], "--weights") == 0) {
             options.weights = std::atoi(value);
+        } else if (std::strcmp(argv[i], "--largest") == 0) {
+            options.largest = std::atoi(value);
+        } else if (std::strcmp(argv[i], "--seed") == 0) {
+            options.seed = std::atoi(value);
         } else if (std::strcmp(argv[i], "--beta") == 0 && std::strcmp(value, "zero") == 0) {
             options.beta = AUTOTUNE_BETA_ZERO;
         } else if (std::strcmp(argv[i], "--weight") != 0 || std::sscanf(value, "%dx%d", &options.n, &options.k) != 2) {
             throw Error(ErrorCode::usage, std::string(argv[i]) + " " + value + " is no option of plan_cost");
         }
     }
-    if (argc % 2 == 0 || options.shapes < 1 || options.n < 1 || options.k < 1)
+    if (argc % 2 == 0 || options.shapes < 1 || options.n < 1 || options.k < 1 || options.largest < 64)
         throw Error(ErrorCode::usage,
                     "usage: plan_cost [--shapes N] [--weight NxK] [--beta zero] [--database FILE] [--shipped FOLDER] "
-                    "[--cache FOLDER] [--warm 1] [--weights N]");
+                    "[--cache FOLDER] [--warm 1] [--weights N [--largest N] [--seed N]]");
     return options;
 }
 
@@ -167,16 +173,16 @@ void run_in_background(const Options& options, const std::shared_ptr<const gpu::
     print("in background, later calls", later);
 }
 
-// Log-uniform extents (M in 1..16384, N and K in 64..16384), half of them in multiples of 8, all layouts, f16 and bf16.
-GemmProblem drawn(std::mt19937_64& random) {
+// Log-uniform extents (M in 1..16384, N and K in 64..`largest`), half of them in multiples of 8, all layouts, f16 and bf16.
+GemmProblem drawn(std::mt19937_64& random, int largest) {
     const auto chance = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
     const bool is_aligned = chance() < 0.5;
     const auto extent = [&](double low, double high) {
         const auto value = static_cast<std::int64_t>(std::exp(std::log(low) + chance() * std::log(high / low)));
         return is_aligned ? (value + 7) / 8 * 8 : value;
     };
-    const std::int64_t m = extent(1, 16384), n = extent(64, 16384);
-    GemmProblem problem(m, n, extent(64, 16384));
+    const std::int64_t m = extent(1, 16384), n = extent(64, largest);
+    GemmProblem problem(m, n, extent(64, largest));
     problem.ab_type = problem.c_type = chance() < 0.5 ? AUTOTUNE_BF16 : AUTOTUNE_F16;
     problem.trans_a = chance() < 0.5 ? 1 : 0;
     problem.trans_b = chance() < 0.5 ? 1 : 0;
@@ -187,16 +193,28 @@ GemmProblem drawn(std::mt19937_64& random) {
 void run_weights(const Options& options, const std::shared_ptr<const gpu::Driver>& driver) {
     Compiles compiles;
     const Handle handle = open(options, AUTOTUNE_ON_MISS_BACKGROUND, compiles);
-    const std::size_t room = std::size_t{2} * 16384 * 16384;
-    const gpu::Buffer a(driver, room), b(driver, room), c(driver, room);
+    const auto elements = [](std::size_t rows, std::size_t columns) { return 2 * rows * columns; };
+    const auto largest = static_cast<std::size_t>(options.largest + 7) / 8 * 8;
+    const gpu::Buffer a(driver, elements(16384, largest)), b(driver, elements(largest, largest)),
+        c(driver, elements(16384, largest));
     const auto pointer = [](const gpu::Buffer& buffer) { return reinterpret_cast<void*>(buffer.address()); };
     const gpu::Stream stream(driver);
-    std::mt19937_64 random(2);
+    std::mt19937_64 random(static_cast<std::uint64_t>(options.seed));
+    std::size_t refused = 0;
     std::vector<Cost> costs;
     std::vector<std::pair<double, std::string>> slowest;
     for (int i = 0; i < options.weights; ++i) {
-        const GemmProblem problem = drawn(random);
-        costs.push_back(cost_of([&] { tuned_gemm(handle, problem, {pointer(a), pointer(b), pointer(c)}, stream.handle()); }));
+        const GemmProblem problem = drawn(random, options.largest);
+        const float one = 1, zero = 0;
+        autotune_status status = AUTOTUNE_OK;
+        costs.push_back(cost_of([&] {
+            status =
+                autotune_tuned_gemm(handle.get(), &problem, &one, pointer(a), pointer(b), &zero, pointer(c), stream.handle());
+        }));
+        if (status == AUTOTUNE_NOT_PLANNED)
+            ++refused;
+        else if (status != AUTOTUNE_OK)
+            throw Error(ErrorCode::driver, autotune_last_error(handle.get()));
         slowest.emplace_back(-costs.back().us, "call " + std::to_string(i) + ", " + std::to_string(problem.m) + "x" +
                                                    std::to_string(problem.n) + "x" + std::to_string(problem.k) + ": " +
                                                    std::to_string(costs.back().us) + " us, " +
@@ -204,6 +222,8 @@ void run_weights(const Options& options, const std::shared_ptr<const gpu::Driver
         stream.synchronize();
     }
     print("in background, new weights", costs);
+    const auto slow = std::count_if(costs.begin(), costs.end(), [](const Cost& cost) { return cost.us > 200; });
+    std::printf("  %td of them took more than 200 us; %zu had no kernel yet\n", slow, refused);
     std::sort(slowest.begin(), slowest.end());
     for (std::size_t i = 0; i < std::min<std::size_t>(5, slowest.size()); ++i) std::printf("  %s\n", slowest[i].second.c_str());
 }
