@@ -58,12 +58,15 @@ const std::vector<std::string>& Instances::compile_parameters(const Family& fami
 }
 
 std::string Instances::facts_of(const Family& family, const Problem& problem, const Device& device) const {
-    std::string facts = device.arch() + ' ';
-    facts += family.name();
+    std::string facts = device.arch();
+    facts.reserve(256);
+    facts.append(1, ' ').append(family.name());
     for (const Binding& fact : family.facts(problem)) {
-        const auto* type = std::get_if<DType>(&fact.value);
-        facts += ' ' + fact.name + '=';
-        facts += type != nullptr ? std::string(to_string(*type)) : std::to_string(std::get<std::int64_t>(fact.value));
+        facts.append(1, ' ').append(fact.name).append(1, '=');
+        if (const auto* type = std::get_if<DType>(&fact.value))
+            facts.append(to_string(*type));
+        else
+            facts.append(std::to_string(std::get<std::int64_t>(fact.value)));
     }
     return facts;
 }

@@ -90,6 +90,24 @@ TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
     EXPECT_EQ(instances.loaded_for(problem, device, 1).size(), 1);
 }
 
+// A call that never ends holds each step back for as long as it may: the library, its kernels and what launches need of them.
+TEST(Instances, AreLoadedInTurnsThatWaitForCalls) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Settings settings;
+    Log log(settings);
+    LoadGate gate(true);
+    Instances instances(settings, session.catalogue, session.driver, log, gate);
+    const Device device = session.driver->device(0);
+    const Problem problem = session.catalogue.problem({"hgemm", "64x64x64", {}});
+    const Candidate candidate{"gemm/mma", session.catalogue.find_family("gemm/mma")->default_config(problem, device)};
+    const LoadGate::Call call(gate);
+    const auto begun = Clock::now();
+    instances.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
+    EXPECT_GE(Clock::now() - begun, 5 * LoadGate::kMostWait);
+}
+
 // Many instances of one family and the same facts, as ever new weights load them.
 TEST(Instances, ThatAreManyTakeNoLongerToRankAndTheOneOfALikeProblemIsAmongThem) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
