@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kReservedScratchBytes = std::size_t{64} << 20;
 // Of the loaded kernels of a problem, where the fastest takes more scratch than there is: each takes some 20 us.
 constexpr std::size_t kStandInsTried = 4;
+// By how much such another may be slower, as predicted. An allocation of a gigabyte takes the caller some 2 ms.
+constexpr double kMostLossUs = 10'000;
 
 Workspaces::Request request_of(const Plan& plan, std::uint64_t context_id, gpu::StreamHandle stream) {
     return {context_id, stream, plan.workspace_bytes(), plan.workspace_zero_bytes()};
@@ -213,7 +215,7 @@ Handle::Shared Handle::any_loaded(const Wanted& wanted, const Order& order, cons
     const auto is_enough = [&](const Shared& plan) {
         if (scratch == nullptr) return true;
         const Workspaces::Request request = request_of(*plan, order.context.id, scratch->stream);
-        if (workspaces_.holds(request)) return true;
+        if (workspaces_.holds(request)) return !fastest || plan->predicted_us() <= fastest->predicted_us() + kMostLossUs;
         if (!fastest) fastest = plan, scratch->lacking = request;
         return false;
     };
@@ -224,7 +226,10 @@ Handle::Shared Handle::any_loaded(const Wanted& wanted, const Order& order, cons
     if (Shared plan = of(order.problem)) return plan;
     for (const Problem& wider : wanted.ask.wider_problems(catalogue_))
         if (Shared plan = of(wider)) return plan;
-    if (fastest) return fastest;
+    if (fastest) {
+        scratch->lacking.reset();  // the call asks for it
+        return fastest;
+    }
     throw Failure(AUTOTUNE_NOT_PLANNED, "no kernel that is loaded can do " + order.problem.key() + ", and " + because +
                                             "; make its plan before with autotune_" + order.problem.op + "_plan()");
 }

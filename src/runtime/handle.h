@@ -117,7 +117,7 @@ class Handle {
     std::shared_ptr<Plan> first_that_works(const std::vector<Found>& candidates, Attempt& attempt);
     // The best legal kernel among those loaded. Throws Failure{not planned} if there is none. With `scratch`, the best of those
     // that take no more scratch than the stream has, so that the call asks the driver for none; what a faster one takes that was
-    // passed over is left in it, and where all take more it is the fastest. nullptr: whatever it takes.
+    // passed over is left in it. Where all take more, or are slower by far, it is the fastest. nullptr: whatever it takes.
     struct Scratch {
         gpu::StreamHandle stream = nullptr;
         std::optional<Workspaces::Request> lacking = std::nullopt;

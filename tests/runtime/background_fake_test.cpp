@@ -185,28 +185,52 @@ TEST(OnMissBackground, LoadsNoCodeInACall) {
     finish(handle);
 }
 
-// The fastest loaded kernel copies both operands, which takes more scratch than there is: another one serves the first call, and
-// the library's thread asks the driver, so that the next call has room for the fastest.
+// Products of a weight whose fastest loaded kernel, that of a plan of `m` rows, copies it, which takes more scratch than there
+// is.
+struct LargeProducts {
+    explicit LargeProducts(int m) {
+        const GemmPlan packs(handle, product(m));
+        EXPECT_GT(packs.workspace_bytes(), std::size_t{64} << 20) << packs.candidate();
+    }
+    static autotune_gemm_problem product(int m) { return gemm(m, 8191, 8191); }  // rows of 2 bytes
+    std::vector<std::string> calls_of_first(int m) {
+        void* const pointer = reinterpret_cast<void*>(data.address());
+        return background_fake_test::calls_of_first(session, handle, product(m), pointer, pointer);
+    }
+
+    Session session;
+    Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    gpu::Buffer data{session.driver, std::size_t{2} * 8191 * 8191};
+};
+
+std::ptrdiff_t launches(const std::vector<std::string>& calls) {
+    return std::count(calls.begin(), calls.end(), "cuLaunchKernelEx");
+}
+
+// Another one serves the first call, and the library's thread asks the driver, so that the next call has room for the fastest.
 TEST(OnMissBackground, TakesAStandInForWhichThereIsScratch) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     Sandbox sandbox;
     if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}})) return;
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    const auto product = [](int m) { return gemm(m, 8191, 8191); };  // rows of 2 bytes
-    const gpu::Buffer data(session.driver, std::size_t{2} * 8191 * 8191);
-    void* const pointer = reinterpret_cast<void*>(data.address());
-    const GemmPlan packs(handle, product(8189));
-    ASSERT_GT(packs.workspace_bytes(), std::size_t{64} << 20) << packs.candidate();
-    const auto launches = [&](int m) {
-        const std::vector<std::string> calls = calls_of_first(session, handle, product(m), pointer, pointer);
-        EXPECT_THAT(calls, Not(Contains("cuMemAlloc")));
-        return std::count(calls.begin(), calls.end(), "cuLaunchKernelEx");
-    };
-    EXPECT_EQ(launches(8187), 1);
-    finish(handle);
-    EXPECT_EQ(launches(8185), 3) << "two copies and the product";
-    finish(handle);
+    LargeProducts large(130);
+    const std::vector<std::string> first = large.calls_of_first(128);
+    EXPECT_THAT(first, Not(Contains("cuMemAlloc")));
+    EXPECT_EQ(launches(first), 1);
+    finish(large.handle);
+    const std::vector<std::string> second = large.calls_of_first(126);
+    EXPECT_THAT(second, Not(Contains("cuMemAlloc")));
+    EXPECT_GT(launches(second), 1) << "copies, and the product";
+    finish(large.handle);
+}
+
+// A kernel on no tensor core would run for tens of milliseconds.
+TEST(OnMissBackground, AsksForScratchWhereAStandInWithoutIsSlowerByFar) {
+    if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}})) return;
+    LargeProducts large(8189);
+    EXPECT_THAT(large.calls_of_first(8187), Contains("cuMemAlloc"));
+    finish(large.handle);
 }
 
 // A compiler that takes a second: the first call does not wait for it, and a later one has its kernel.
