@@ -55,6 +55,7 @@ constexpr bool converts_pairs = false;
 
 #include "gemm/hopper_tile.cuh"
 #include "gemm/hopper_schedule.cuh"
+#include "gemm/hopper_whole_tiles.cuh"
 #include "gemm/hopper_ring.cuh"
 #include "gemm/hopper_producer.cuh"
 #include "gemm/pair_store.cuh"
@@ -69,21 +70,39 @@ constexpr bool loads_c = reads_c && tma_store;  // by TMA
 constexpr u64 policy_evict_last = 0x14F0000000000000ull;
 constexpr u32 c_barrier_bytes = loads_c ? math_groups * store_buffers * 8 : 0;
 
+// The matrix descriptors of a math group's operands in stage 0. Those of other stages and steps differ in the low word alone, by a sixteenth
+// of their distance in bytes: one addition, in uniform registers, because shuffles tell the compiler that all threads of a warp have the same.
+// Made anew for each multiplication they took half of all instructions and 2 % of a launch's energy (8192x6144x4096, H200).
+struct Descriptors {
+    u32 x, y;
+};
+// The upper word: eight rows, and how they are swizzled.
+__device__ constexpr u64 upper_word(int span) { return static_cast<u64>(span | (span == 64 ? 1u : span == 32 ? 2u : 3u) << 30) << 32; }
+constexpr u64 upper_x = upper_word(span_x), upper_y = upper_word(span_y);
+
+__device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
+__device__ __forceinline__ Descriptors first_descriptors(const Ring& ring, int row0) {
+    const u32 x = ring.x(0) + (x_mn_major ? row0 / span_x * (block_k * span_x * 2) : row0 * span_x * 2);
+    const u64 desc_x = matrix_descriptor(x, x_mn_major ? block_k * span_x * 2 : 16, 8 * span_x * 2, span_x * 2);
+    const u64 desc_y = matrix_descriptor(ring.y(0), y_k_major ? 16 : block_k * span_y * 2, 8 * span_y * 2, span_y * 2);
+    return {static_cast<u32>(uniform(static_cast<int>(desc_x))), static_cast<u32>(uniform(static_cast<int>(desc_y)))};
+}
+
 // The multiplications of one stage, issued and committed as one group.
-__device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
+__device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, int stage, bool fresh) {
+    const u32 x = first.x + stage * (stage_bytes / 16), y = first.y + stage * (stage_bytes / 16);
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < block_k / 16; ++kk) {
-        const int slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // of a K-major tile
-        const u32 y = y_k_major ? tile_y + slab * (block_n * span_y * 2) + in_slab : tile_y + kk * 16 * span_y * 2;
-        const u64 desc_y = matrix_descriptor(y, y_k_major ? 16 : block_k * span_y * 2, 8 * span_y * 2, span_y * 2);
+        const u32 slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // of a K-major tile
+        const u32 to_y = y_k_major ? slab * (block_n * span_y * 2) + in_slab : kk * 16 * span_y * 2;
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
-            const int row = row0 + band * 64;
-            const u32 x = x_mn_major ? tile_x + row / span_x * (block_k * span_x * 2) + kk * 16 * span_x * 2
-                                     : tile_x + slab * (block_m * span_x * 2) + row * span_x * 2 + in_slab;
-            const u64 desc_x = matrix_descriptor(x, x_mn_major ? block_k * span_x * 2 : 16, 8 * span_x * 2, span_x * 2);
-            Wgmma<block_n, In, Acc, x_mn_major, 1 - y_k_major>::run(acc[band], desc_x, desc_y, fresh && kk == 0 ? 0 : 1);
+            const u32 to_x = x_mn_major ? band * (64 / span_x) * (block_k * span_x * 2) + kk * 16 * span_x * 2
+                                        : slab * (block_m * span_x * 2) + band * 64 * span_x * 2 + in_slab;
+            Wgmma<block_n, In, Acc, x_mn_major, 1 - y_k_major>::run(acc[band], upper_x | (x + to_x / 16), upper_y | (y + to_y / 16),
+                                                                    fresh && kk == 0 ? 0 : 1);
         }
     }
     wgmma_commit();
@@ -200,72 +219,110 @@ __device__ __forceinline__ void store_box_for_good(const TensorMap* map, u32 sou
                  : "memory");
 }
 
-// Accumulators -> staging buffer -> TMA store, span by span; the stores run under the next tile's multiplications. A buffer has a row of
-// span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band after band.
+// Spans of C that are staged between two barriers: all where there is a buffer for each, else as many as leave another round's on their way.
+constexpr int spans_in_round = spans_each <= store_buffers ? spans_each : (store_buffers + 1) / 2;
+constexpr int rounds_on_their_way = store_buffers / spans_in_round;
+
+// The buffers of a round are free after this, of a tile's first or of another: only the thread that committed a store can wait for it, so it
+// waits and then the barrier frees the others. A tile's first round has the first buffers, whichever the last round before it had.
+template <bool is_first>
+__device__ __forceinline__ void wait_for_buffers(int group) {
+    constexpr bool last_was_elsewhere = spans_each % (spans_in_round * rounds_on_their_way) == 0;
+    constexpr int on_their_way = is_first && !last_was_elsewhere ? 0 : rounds_on_their_way - 1;
+    if (threadIdx.x % 128 == 0) store_wait_read<on_their_way>();
+    named_barrier(1 + group, 128);
+}
+
+// A span to its buffer, which has a row of span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band
+// after band. With adds_c to what lies there.
 template <bool adds_c>
-__device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
-                                             const Sums& acc, SpansOfC& c) {
+__device__ __forceinline__ void stage_span(const Output& out, u32 buffer, int part, const Sums& acc) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
     constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
     constexpr int chunk_mask = span_c / 8 - 1;
 #pragma unroll
-    for (int part = 0; part < block_n / span_c; ++part) {
-        if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
-        const u32 buffer = staging + part % store_buffers * staging_bytes;
-        if constexpr (adds_c) {
-            const int stored = part % spans_each;
-            if (stored > 0 && stored - 1 + store_buffers < spans_each && thread == 0) {
-                store_wait_read<0>();
-                load_span_of_c(out, tile, row0, part - 1 + store_buffers, staging, c.full);
-            }
-            c.wait(part % store_buffers);
-        } else {
-            // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
-            if (thread == 0) store_wait_read<store_buffers - 1>();
-            named_barrier(1 + group, 128);
-        }
+    for (int band = 0; band < bands; ++band) {
+        const int row = band * 64 + row_in_band;
 #pragma unroll
-        for (int band = 0; band < bands; ++band) {
-            const int row = band * 64 + row_in_band;
+        for (int j = 0; j < span_c / 8; j += 2) {
+            const u32 at = buffer + (swap_ab ? band * (64 * span_c * 2) + ((j + lane / 16) * 8 + lane % 8) * 128 +
+                                                   ((warp * 2 + (lane / 8 & 1)) ^ (lane % 8)) * 16
+                                             : row * span_c * 2 + ((j + lane / 16) ^ (row >> row_shift & chunk_mask)) * 16);
+            u32 r[4];
+            if constexpr (adds_c && swap_ab) ptx::ldmatrix_x4_trans(r, at);
+            if constexpr (adds_c && !swap_ab) ptx::ldmatrix_x4(r, at);
 #pragma unroll
-            for (int j = 0; j < span_c / 8; j += 2) {
-                const u32 at = buffer + (swap_ab ? band * (64 * span_c * 2) + ((j + lane / 16) * 8 + lane % 8) * 128 +
-                                                       ((warp * 2 + (lane / 8 & 1)) ^ (lane % 8)) * 16
-                                                 : row * span_c * 2 + ((j + lane / 16) ^ (row >> row_shift & chunk_mask)) * 16);
-                u32 r[4];
-                if constexpr (adds_c && swap_ab) ptx::ldmatrix_x4_trans(r, at);
-                if constexpr (adds_c && !swap_ab) ptx::ldmatrix_x4(r, at);
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const Pair sums = pair_of(acc[band], 2 * (part * span_c / 8 + j) + i);
-                    if constexpr (adds_c) {
-                        const Pair before = unpack2<Out>(r[i]);
-                        r[i] = pack2<Out>(out.alpha * sums.low + out.beta * before.low, out.alpha * sums.high + out.beta * before.high);
-                    } else {
-                        r[i] = pack2<Out>(out.alpha * sums.low, out.alpha * sums.high);
-                    }
+            for (int i = 0; i < 4; ++i) {
+                const Pair sums = pair_of(acc[band], 2 * (part * span_c / 8 + j) + i);
+                if constexpr (adds_c) {
+                    const Pair before = unpack2<Out>(r[i]);
+                    r[i] = pack2<Out>(out.alpha * sums.low + out.beta * before.low, out.alpha * sums.high + out.beta * before.high);
+                } else {
+                    r[i] = pack2<Out>(out.alpha * sums.low, out.alpha * sums.high);
                 }
-                if constexpr (swap_ab)
-                    store_matrices_transposed(at, r[0], r[1], r[2], r[3]);
-                else
-                    store_matrices(at, r[0], r[1], r[2], r[3]);
             }
+            if constexpr (swap_ab)
+                store_matrices_transposed(at, r[0], r[1], r[2], r[3]);
+            else
+                store_matrices(at, r[0], r[1], r[2], r[3]);
         }
+    }
+}
+
+// By one thread: a staged span on its way to memory.
+__device__ __forceinline__ void send_span(const Output& out, const Tile& tile, int row0, u32 buffer, int part) {
+    for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) {
+        if constexpr (l2_hints > 0)
+            store_box_for_good(out.map, buffer + offset, x, y, tile.batch);
+        else
+            store_box(out.map, buffer + offset, x, y, tile.batch);
+    });
+}
+
+// Accumulators -> staging buffers -> TMA stores, round by round; the stores run under the next tile's multiplications. REQUIRES
+// wait_for_buffers<true>() since the tile before: it costs nothing under this one's multiplications.
+__device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
+                                             const Sums& acc) {
+    const int own = cluster_k > 1 ? rank * spans_each : 0;  // the first span that this block stores
+#pragma unroll
+    for (int first = 0; first < spans; ++first) {
+        if (cluster_k > 1 && owner_of(0, first * span_c / 8) != rank) continue;
+        const int nth = cluster_k > 1 ? first % spans_each : first;
+        if (nth > 0 && nth % spans_in_round == 0) wait_for_buffers<false>(group);
+        stage_span<false>(out, staging + nth % (spans_in_round * rounds_on_their_way) * staging_bytes, first, acc);
+        if (nth % spans_in_round != spans_in_round - 1 && nth != spans_each - 1) continue;
+        fence_async_proxy();
+        named_barrier(1 + group, 128);
+        if (threadIdx.x % 128 != 0) continue;
+#pragma unroll
+        for (int i = nth / spans_in_round * spans_in_round; i <= nth; ++i)
+            send_span(out, tile, row0, staging + i % (spans_in_round * rounds_on_their_way) * staging_bytes, own + i);
+        store_commit();
+    }
+}
+
+// The same where TMA has loaded what is added: span by span, since the next span's load takes the place of the one before.
+__device__ __forceinline__ void add_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group, const Sums& acc,
+                                           SpansOfC& c) {
+    const int thread = threadIdx.x % 128;
+#pragma unroll
+    for (int part = 0; part < spans; ++part) {
+        if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
+        const int buffer = part % store_buffers, stored = part % spans_each;
+        if (stored > 0 && stored - 1 + store_buffers < spans_each && thread == 0) {
+            store_wait_read<0>();
+            load_span_of_c(out, tile, row0, part - 1 + store_buffers, staging, c.full);
+        }
+        c.wait(buffer);
+        stage_span<true>(out, staging + buffer * staging_bytes, part, acc);
         fence_async_proxy();
         named_barrier(1 + group, 128);
         if (thread == 0) {
-            for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) {
-                if constexpr (l2_hints > 0)
-                    store_box_for_good(out.map, buffer + offset, x, y, tile.batch);
-                else
-                    store_box(out.map, buffer + offset, x, y, tile.batch);
-            });
+            send_span(out, tile, row0, staging + buffer * staging_bytes, part);
             store_commit();
         }
     }
-    // The next tile starts at buffer 0 again; where C is loaded, the thread that loads waits.
-    if (!adds_c && block_n / span_c % store_buffers != 0 && thread == 0) store_wait_read<0>();
 }
 
 struct Areas {
@@ -278,8 +335,9 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
     const int lane = threadIdx.x % 32;
     const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
     const bool notifies = shares_with(lane, rank);
+    const Descriptors first = first_descriptors(ring, row0);
     Sums acc;
-    Schedule schedule(s, rank);
+    AnyTiles schedule(s, rank);
     Position at;
     Work work;
     int turn = 0;
@@ -305,14 +363,17 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
 #pragma unroll
             for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
+            if (tma_store && !adds_c) wait_for_buffers<true>(group);
         }
         for (int step = 0; step < work.steps; ++step) {
-            const int stage = warp_uniform(at.stage);
+            const int stage = uniform(at.stage);
             barrier_wait(ring.full + at.stage * 8, at.parity);
-            multiply(acc, ring.x(stage), ring.y(stage), row0, step == 0);
+            multiply(acc, first, stage, step == 0);
             if (step > 0) {
                 wgmma_wait<1>();
                 release(ring, previous, lane, notifies);
+            } else if (tma_store && !adds_c) {
+                wait_for_buffers<true>(group);
             }
             previous = at.stage;
             at.next(ring.stages);
@@ -322,12 +383,12 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         wgmma_wait<0>();
         if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane, notifies);
         if constexpr (reduce_kernel) {
-            leave_part(out, schedule, work, group, acc);
+            leave_part(out, schedule.general, work, group, acc);
             continue;
         }
         if constexpr (cluster_k > 1)
             exchange(areas.received, areas.exchange, rank, acc);
-        else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
+        else if (work.parts > 1 && !combine(out, schedule.general, work, tile.number, group, areas.flag, acc)) continue;
         if constexpr (!tma_store && reads_c) {
             add_direct(out, s, tile, row0, rank, acc);
         } else if constexpr (!tma_store) {
@@ -335,9 +396,9 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         } else if (loads_c && adds_c) {
             if (is_divided && threadIdx.x % 128 == 0)
                 load_first_spans_of_c(out, tile, row0, rank, areas.staging, areas.c_full);
-            store_staged<true>(out, tile, row0, rank, areas.staging, group, acc, c_spans);
+            add_staged(out, tile, row0, rank, areas.staging, group, acc, c_spans);
         } else {
-            store_staged<false>(out, tile, row0, rank, areas.staging, group, acc, c_spans);
+            store_staged(out, tile, row0, rank, areas.staging, group, acc);
         }
     }
     if (tma_store && threadIdx.x % 128 == 0) store_wait_read<0>();

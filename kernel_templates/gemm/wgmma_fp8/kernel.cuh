@@ -76,6 +76,7 @@ constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 
 #include "gemm/hopper_tile.cuh"
 #include "gemm/hopper_schedule.cuh"
+#include "gemm/hopper_whole_tiles.cuh"
 #include "gemm/hopper_ring.cuh"
 #include "gemm/hopper_producer.cuh"
 #include "gemm/pair_store.cuh"
@@ -375,69 +376,7 @@ __device__ __forceinline__ void feed_scales(const Ring& ring, Order order, const
     }
 }
 
-// ---- whole tiles ----
-
-// Division by a number that stays, in three instructions: floor(n / by) is what the upper half of n times the reciprocal says, or one more.
-struct Divisor {
-    u32 by, reciprocal;
-    __device__ __forceinline__ explicit Divisor(int number) : by(static_cast<u32>(number)), reciprocal(0xFFFFFFFFu / by) {}
-    __device__ __forceinline__ int of(int n) const {
-        const u32 below = static_cast<u32>(static_cast<u64>(n) * reciprocal >> 32);
-        return static_cast<int>(static_cast<u32>(n) - below * by >= by ? below + 1 : below);
-    }
-};
-
-// The order of gemm/hopper_schedule.cuh where K is not divided: what comes next is an addition, and no tile's place takes a division. The general
-// schedule's branches and divisions took a quarter of a ping-pong group's time (8192x8192x512, H200). Of such groups each has every second tile.
-class WholeTiles {
-  public:
-    __device__ __forceinline__ WholeTiles(const Shape& shape, int rank, int group)
-        : s(shape), rank_(rank), next_(cluster_index() + (pingpong ? group : 0) * cluster_count()), strip_(shape.group * slow_count()),
-          group_(shape.group), last_(last_width()) {}
-
-    __device__ __forceinline__ bool next(Work& work) {
-        if (next_ >= s.tiles()) return false;
-        work = {next_, 0, s.steps(), 0, 1, 0};
-        next_ += (pingpong ? math_groups : 1) * cluster_count();
-        return true;
-    }
-    __device__ __forceinline__ Tile tile(const Work& work) const {
-        if (s.raster == 2 || s.batch > 1) return Schedule(s, rank_).tile(work);
-        const int strip = strip_.of(work.index);
-        const int in_strip = work.index - strip * static_cast<int>(strip_.by);
-        const bool is_last = fast_count() - strip * s.group < s.group;
-        const int slow = is_last ? last_.of(in_strip) : group_.of(in_strip);
-        const int fast = strip * s.group + in_strip - slow * static_cast<int>(is_last ? last_.by : group_.by);
-        return {((s.raster == 1 ? slow : fast) * cluster_m + rank_ % cluster_m) * block_m,
-                ((s.raster == 1 ? fast : slow) * cluster_n + rank_ / cluster_m) * block_n, 0, work.index * sharing_blocks + rank_};
-    }
-
-  private:
-    __device__ __forceinline__ int fast_count() const { return s.raster == 1 ? s.tiles_n : s.tiles_m; }
-    __device__ __forceinline__ int slow_count() const { return s.raster == 1 ? s.tiles_m : s.tiles_n; }
-    __device__ __forceinline__ int last_width() const { return fast_count() % s.group == 0 ? s.group : fast_count() % s.group; }
-
-    const Shape& s;
-    int rank_, next_;
-    Divisor strip_, group_, last_;
-};
-
-// The same, and the general schedule where K is divided.
-class AnyTiles {
-  public:
-    __device__ __forceinline__ AnyTiles(const Shape& shape, int rank) : general(shape, rank), s_(shape), whole_(shape, rank, 0) {}
-    __device__ __forceinline__ bool next(Work& work) {
-        if (cluster_k > 1 || s_.split_k != 1) return general.next(work);
-        return whole_.next(work);
-    }
-    __device__ __forceinline__ Tile tile(const Work& work) const { return cluster_k > 1 ? general.tile(work) : whole_.tile(work); }
-
-    Schedule general;
-
-  private:
-    const Shape& s_;
-    WholeTiles whole_;
-};
+// ---- whole tiles of ping-pong groups ----
 
 // What the ring's position does while the other ping-pong groups have their tiles.
 struct Skip {
@@ -809,7 +748,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
                           block_scales, received, exchanged};
         const Epilogue epilogue(AUTOTUNE_EPILOGUE_ADDRESSES);
         if constexpr (takes_whole_tiles)
-            consume(ring, shape, WholeTiles(shape, rank, math_group), out, scales, epilogue, areas, math_group, rank);
+            consume(ring, shape, WholeTiles(shape, rank, pingpong ? math_group : 0, pingpong ? math_groups : 1), out, scales, epilogue, areas, math_group, rank);
         else
             consume(ring, shape, AnyTiles(shape, rank), out, scales, epilogue, areas, math_group, rank);
     }
