@@ -62,6 +62,7 @@ struct Options {
     std::string shapes;        // problems in words, a line each, as `autotune sweep --shapes` reads them; empty: drawn
     int n = 0, k = 0;          // of the one weight of all problems, stored along K, in bf16; 0: drawn
     bool has_vendor = true;    // cuBLAS is timed
+    bool background = true;    // first calls under on_miss = background are
     std::string database;      // trials are recorded there
     std::string shipped;       // what the library is given; empty: nothing
     std::string cache;         // folder of the first plans' cubins: empty at the start, if they are to be first plans
@@ -89,6 +90,7 @@ Options parse(int count, char** words) {
              if (std::sscanf(word, "%dx%d", &options.n, &options.k) != 2) throw Error(ErrorCode::usage, "--weight is NxK");
          }},
         {"--vendor", [&](const char* word) { options.has_vendor = std::strcmp(word, "0") != 0; }},
+        {"--background", [&](const char* word) { options.background = std::strcmp(word, "0") != 0; }},
         {"--database", [&](const char* word) { options.database = word; }},
         {"--shipped", [&](const char* word) { options.shipped = word; }},
         {"--json", [&](const char* word) { options.json = word; }}};
@@ -620,7 +622,7 @@ void Bench::report() const {
 
 void Bench::run() {
     plan_all();
-    call_in_background();
+    if (options_.background) call_in_background();
     add_contestants();
     std::thread compiler([this] { compile_all(); });
     try {

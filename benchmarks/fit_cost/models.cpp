@@ -1,0 +1,146 @@
+// Predicts the trials of a file with numbers in its cost models that fit_cost.py sets: see benchmarks/README.md. Compiled by
+// fit_cost.py together with copies of the models in which each number is read from `fit_cost_numbers`.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/catalogue.h"
+#include "kernel_templates/gemm/gemv/geometry.h"
+#include "kernel_templates/gemm/mma/geometry.h"
+#include "kernel_templates/gemm/wgmma/geometry.h"
+#include "kernel_templates/gemm/wgmma_nonpersistent/geometry.h"
+#include "kernel_templates/gemm/wmma/geometry.h"
+#include "src/core/trial.h"
+
+// Of each model in the order of kFamilies, which fit_cost.py knows too.
+double fit_cost_numbers[5][1024];
+long fit_cost_turn = 0;  // counts sets of numbers
+
+namespace autotune::fit_cost {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::array<const char*, 5> kFamilies = {"gemm/wgmma", "gemm/wgmma_nonpersistent", "gemm/gemv", "gemm/mma", "gemm/wmma"};
+
+struct Trial {
+    std::function<double(const Device&)> predict;
+    std::size_t family;
+};
+
+std::function<double(const Device&)> predictor(std::size_t family, const Problem& problem, const Config& config) {
+    const gemm::Gemm g(problem);
+    switch (family) {
+        case 0:
+            return [g, s = wgmma::Shape(config, g)](const Device& device) { return wgmma::predict(g, s, device); };
+        case 1:
+            return [g, s = wgmma_nonpersistent::Shape(config, g)](const Device& device) {
+                return wgmma_nonpersistent::predict(g, s, device);
+            };
+        case 2:
+            return [x = gemv::Streams(g), s = gemv::Shape(config)](const Device& device) { return gemv::predict(x, s, device); };
+        case 3:
+            return [g, s = mma::shape_of(config)](const Device& device) { return mma::predict_us(g, s, device); };
+        default:
+            return [g, s = wmma::shape_of(config)](const Device& device) { return wmma::predict_us(g, s, device); };
+    }
+}
+
+Candidate candidate_of(const std::string& text) {
+    std::istringstream words(text);
+    Candidate candidate;
+    words >> candidate.family;
+    for (std::string word; words >> word;) {
+        const std::size_t equals = word.find('=');
+        candidate.config.set(word.substr(0, equals), std::strtoll(word.c_str() + equals + 1, nullptr, 10));
+    }
+    return candidate;
+}
+
+// "gemm a=bf16 ... align=16,16,16 96x192x3728", as a problem's key is written.
+Problem problem_of(const Catalogue& catalogue, const std::string& key) {
+    const std::size_t space = key.rfind(' ');
+    ProblemRequest request{"gemm", key.substr(space + 1), {}};
+    std::istringstream words(key.substr(0, space));
+    std::string word;
+    words >> word;
+    while (words >> word) request.options[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+    return catalogue.problem(request);
+}
+
+class Models {
+  public:
+    // Lines {"problem", "candidate"}; prints for each whether it is legal today, and of which family.
+    void read(const std::string& path);
+    // Answers lines of the standard input: a family's number and then its numbers, in binary, with the predictions.
+    void serve();
+
+  private:
+    Device device_ = *reference_device("sm_90a");
+    Catalogue catalogue_ = Catalogue::embedded();
+    std::vector<Trial> trials_;
+};
+
+void Models::read(const std::string& path) {
+    std::ifstream file(path);
+    std::map<std::string, Problem> problems;
+    std::map<std::string, SearchSpace> rules;
+    for (std::string line; std::getline(file, line);) {
+        const Json row = Json::parse(line);
+        const std::string key = row.at("problem");
+        const Candidate candidate = candidate_of(row.at("candidate"));
+        const auto family = std::find(kFamilies.begin(), kFamilies.end(), candidate.family) - kFamilies.begin();
+        bool is_legal = family < static_cast<std::ptrdiff_t>(kFamilies.size());
+        if (is_legal) {
+            const auto [entry, is_new] = problems.try_emplace(key);
+            if (is_new) entry->second = problem_of(catalogue_, key);
+            const auto [rule, first] = rules.try_emplace(key + candidate.family);
+            const Family& of = *catalogue_.find_family(candidate.family);
+            if (of.refuses(entry->second, device_)) {
+                is_legal = false;
+            } else {
+                if (first) rule->second = of.rules(entry->second, device_);
+                const Config config = rule->second.canonical(candidate.config);
+                is_legal = rule->second.contains(config);
+                if (is_legal)
+                    trials_.push_back(
+                        {predictor(static_cast<std::size_t>(family), entry->second, config), static_cast<std::size_t>(family)});
+            }
+        }
+        std::printf("%td\n", is_legal ? family : std::ptrdiff_t{-1});
+    }
+    std::fflush(stdout);
+}
+
+void Models::serve() {
+    std::int64_t head[2];  // family, count of its numbers
+    while (std::fread(head, sizeof head, 1, stdin) == 1) {
+        if (std::fread(fit_cost_numbers[head[0]], sizeof(double), static_cast<std::size_t>(head[1]), stdin) !=
+            static_cast<std::size_t>(head[1]))
+            return;
+        ++fit_cost_turn;
+        std::vector<double> us;
+        for (const Trial& trial : trials_)
+            if (trial.family == static_cast<std::size_t>(head[0])) us.push_back(trial.predict(device_));
+        std::fwrite(us.data(), sizeof(double), us.size(), stdout);
+        std::fflush(stdout);
+    }
+}
+
+}  // namespace
+}  // namespace autotune::fit_cost
+
+int main(int count, char** words) {
+    if (count != 2) return 2;
+    autotune::fit_cost::Models models;
+    models.read(words[1]);
+    models.serve();
+}
