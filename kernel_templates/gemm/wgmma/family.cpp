@@ -43,7 +43,7 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     std::vector<Tile> tiles;
     if (g.acc_f16) tiles.assign(kHalfSumTiles.begin(), kHalfSumTiles.end());
     tiles.insert(tiles.end(), kTiles.begin(), kTiles.end());
-    return {g, device, tiles, {{"l2_hints", 0}}};
+    return {g, device, tiles, {{"l2_hints", 0}, {"incremental", 1}}};
 }
 
 class Wgmma final : public StructuredFamily {
@@ -84,6 +84,10 @@ class Wgmma final : public StructuredFamily {
              {0, 1, 2, 3},
              ParameterKind::compile,
              "L2 drops first 1: C; 3: and the operand along a strip of tiles; 2: C, and it keeps longest what a strip shares"});
+        all.push_back({"incremental",
+                       {0, 1},
+                       ParameterKind::compile,
+                       "1: descriptors and tiles follow from those before by additions, and C is staged in as few rounds as there are buffers"});
         return all;
     }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {

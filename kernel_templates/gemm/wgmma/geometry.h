@@ -22,6 +22,7 @@ struct Shape {
     std::int64_t persistent;    // 0: a block ends with its tile
     std::int64_t product_sets;  // of registers for products that are to be promoted
     std::int64_t stagger;       // 1: two math groups promote in turns
+    std::int64_t incremental;   // 1: descriptors and tiles by additions
     std::int64_t l2_hints;      // L2 drops C first (from 1 on), keeps a strip's operand (2), drops the other first (3)
     // The problem's, not the config's: bytes of an element of the operands, of C and of the accumulators, whether products of 128
     // k are added outside of the tensor cores, whether columns or blocks have scales of their own, and columns a bias.

@@ -33,6 +33,7 @@ constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of on
 constexpr int tma_store = ${tma_store};
 constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};  // bytes of an operand's row that a swizzle pattern spans, at most
+constexpr int incremental = ${incremental};  // 1: descriptors and tiles follow from those before by additions, C is staged in rounds
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
@@ -70,7 +71,7 @@ constexpr bool loads_c = reads_c && tma_store;  // by TMA
 constexpr u64 policy_evict_last = 0x14F0000000000000ull;
 constexpr u32 c_barrier_bytes = loads_c ? math_groups * store_buffers * 8 : 0;
 
-// The matrix descriptors of a math group's operands in stage 0. Those of other stages and steps differ in the low word alone, by a sixteenth
+// The matrix descriptors of a math group's operands in stage 0, for incremental. Those of other stages and steps differ in the low word alone, by a sixteenth
 // of their distance in bytes: one addition, in uniform registers, because shuffles tell the compiler that all threads of a warp have the same.
 // Made anew for each multiplication they took half of all instructions and 2 % of a launch's energy (8192x6144x4096, H200).
 struct Descriptors {
@@ -103,6 +104,26 @@ __device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, in
                                         : slab * (block_m * span_x * 2) + band * 64 * span_x * 2 + in_slab;
             Wgmma<block_n, In, Acc, x_mn_major, 1 - y_k_major>::run(acc[band], upper_x | (x + to_x / 16), upper_y | (y + to_y / 16),
                                                                     fresh && kk == 0 ? 0 : 1);
+        }
+    }
+    wgmma_commit();
+}
+
+// The same with descriptors from the tiles' addresses.
+__device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
+    wgmma_fence();
+#pragma unroll
+    for (int kk = 0; kk < block_k / 16; ++kk) {
+        const int slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // of a K-major tile
+        const u32 y = y_k_major ? tile_y + slab * (block_n * span_y * 2) + in_slab : tile_y + kk * 16 * span_y * 2;
+        const u64 desc_y = matrix_descriptor(y, y_k_major ? 16 : block_k * span_y * 2, 8 * span_y * 2, span_y * 2);
+#pragma unroll
+        for (int band = 0; band < bands; ++band) {
+            const int row = row0 + band * 64;
+            const u32 x = x_mn_major ? tile_x + row / span_x * (block_k * span_x * 2) + kk * 16 * span_x * 2
+                                     : tile_x + slab * (block_m * span_x * 2) + row * span_x * 2 + in_slab;
+            const u64 desc_x = matrix_descriptor(x, x_mn_major ? block_k * span_x * 2 : 16, 8 * span_x * 2, span_x * 2);
+            Wgmma<block_n, In, Acc, x_mn_major, 1 - y_k_major>::run(acc[band], desc_x, desc_y, fresh && kk == 0 ? 0 : 1);
         }
     }
     wgmma_commit();
@@ -234,38 +255,30 @@ __device__ __forceinline__ void wait_for_buffers(int group) {
 }
 
 // A span to its buffer, which has a row of span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band
-// after band. With adds_c to what lies there.
-template <bool adds_c>
+// after band.
 __device__ __forceinline__ void stage_span(const Output& out, u32 buffer, int part, const Sums& acc) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
     constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
-    constexpr int chunk_mask = span_c / 8 - 1;
 #pragma unroll
     for (int band = 0; band < bands; ++band) {
         const int row = band * 64 + row_in_band;
 #pragma unroll
         for (int j = 0; j < span_c / 8; j += 2) {
-            const u32 at = buffer + (swap_ab ? band * (64 * span_c * 2) + ((j + lane / 16) * 8 + lane % 8) * 128 +
-                                                   ((warp * 2 + (lane / 8 & 1)) ^ (lane % 8)) * 16
-                                             : row * span_c * 2 + ((j + lane / 16) ^ (row >> row_shift & chunk_mask)) * 16);
             u32 r[4];
-            if constexpr (adds_c && swap_ab) ptx::ldmatrix_x4_trans(r, at);
-            if constexpr (adds_c && !swap_ab) ptx::ldmatrix_x4(r, at);
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const Pair sums = pair_of(acc[band], 2 * (part * span_c / 8 + j) + i);
-                if constexpr (adds_c) {
-                    const Pair before = unpack2<Out>(r[i]);
-                    r[i] = pack2<Out>(out.alpha * sums.low + out.beta * before.low, out.alpha * sums.high + out.beta * before.high);
-                } else {
-                    r[i] = pack2<Out>(out.alpha * sums.low, out.alpha * sums.high);
-                }
+                r[i] = pack2<Out>(out.alpha * sums.low, out.alpha * sums.high);
             }
-            if constexpr (swap_ab)
+            if constexpr (swap_ab) {
+                const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
+                const u32 at = buffer + band * (64 * span_c * 2) + ((j + lane / 16) * 8 + lane % 8) * 128 + chunk * 16;
                 store_matrices_transposed(at, r[0], r[1], r[2], r[3]);
-            else
-                store_matrices(at, r[0], r[1], r[2], r[3]);
+            } else {
+                const int chunk = (j + lane / 16) ^ (row >> row_shift & (span_c / 8 - 1));
+                store_matrices(buffer + row * span_c * 2 + chunk * 16, r[0], r[1], r[2], r[3]);
+            }
         }
     }
 }
@@ -290,7 +303,7 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
         if (cluster_k > 1 && owner_of(0, first * span_c / 8) != rank) continue;
         const int nth = cluster_k > 1 ? first % spans_each : first;
         if (nth > 0 && nth % spans_in_round == 0) wait_for_buffers<false>(group);
-        stage_span<false>(out, staging + nth % (spans_in_round * rounds_on_their_way) * staging_bytes, first, acc);
+        stage_span(out, staging + nth % (spans_in_round * rounds_on_their_way) * staging_bytes, first, acc);
         if (nth % spans_in_round != spans_in_round - 1 && nth != spans_each - 1) continue;
         fence_async_proxy();
         named_barrier(1 + group, 128);
@@ -302,27 +315,71 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
     }
 }
 
-// The same where TMA has loaded what is added: span by span, since the next span's load takes the place of the one before.
-__device__ __forceinline__ void add_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group, const Sums& acc,
-                                           SpansOfC& c) {
-    const int thread = threadIdx.x % 128;
+// The same span by span: without incremental, or where the next span's load of C takes the place of the one before.
+template <bool adds_c>
+__device__ __forceinline__ void store_by_spans(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
+                                             const Sums& acc, SpansOfC& c) {
+    const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
+    const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
+    constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
+    constexpr int chunk_mask = span_c / 8 - 1;
 #pragma unroll
-    for (int part = 0; part < spans; ++part) {
+    for (int part = 0; part < block_n / span_c; ++part) {
         if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
-        const int buffer = part % store_buffers, stored = part % spans_each;
-        if (stored > 0 && stored - 1 + store_buffers < spans_each && thread == 0) {
-            store_wait_read<0>();
-            load_span_of_c(out, tile, row0, part - 1 + store_buffers, staging, c.full);
+        const u32 buffer = staging + part % store_buffers * staging_bytes;
+        if constexpr (adds_c) {
+            const int stored = part % spans_each;
+            if (stored > 0 && stored - 1 + store_buffers < spans_each && thread == 0) {
+                store_wait_read<0>();
+                load_span_of_c(out, tile, row0, part - 1 + store_buffers, staging, c.full);
+            }
+            c.wait(part % store_buffers);
+        } else {
+            // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
+            if (thread == 0) store_wait_read<store_buffers - 1>();
+            named_barrier(1 + group, 128);
         }
-        c.wait(buffer);
-        stage_span<true>(out, staging + buffer * staging_bytes, part, acc);
+#pragma unroll
+        for (int band = 0; band < bands; ++band) {
+            const int row = band * 64 + row_in_band;
+#pragma unroll
+            for (int j = 0; j < span_c / 8; j += 2) {
+                const u32 at = buffer + (swap_ab ? band * (64 * span_c * 2) + ((j + lane / 16) * 8 + lane % 8) * 128 +
+                                                       ((warp * 2 + (lane / 8 & 1)) ^ (lane % 8)) * 16
+                                                 : row * span_c * 2 + ((j + lane / 16) ^ (row >> row_shift & chunk_mask)) * 16);
+                u32 r[4];
+                if constexpr (adds_c && swap_ab) ptx::ldmatrix_x4_trans(r, at);
+                if constexpr (adds_c && !swap_ab) ptx::ldmatrix_x4(r, at);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const Pair sums = pair_of(acc[band], 2 * (part * span_c / 8 + j) + i);
+                    if constexpr (adds_c) {
+                        const Pair before = unpack2<Out>(r[i]);
+                        r[i] = pack2<Out>(out.alpha * sums.low + out.beta * before.low, out.alpha * sums.high + out.beta * before.high);
+                    } else {
+                        r[i] = pack2<Out>(out.alpha * sums.low, out.alpha * sums.high);
+                    }
+                }
+                if constexpr (swap_ab)
+                    store_matrices_transposed(at, r[0], r[1], r[2], r[3]);
+                else
+                    store_matrices(at, r[0], r[1], r[2], r[3]);
+            }
+        }
         fence_async_proxy();
         named_barrier(1 + group, 128);
         if (thread == 0) {
-            send_span(out, tile, row0, staging + buffer * staging_bytes, part);
+            for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) {
+                if constexpr (l2_hints > 0)
+                    store_box_for_good(out.map, buffer + offset, x, y, tile.batch);
+                else
+                    store_box(out.map, buffer + offset, x, y, tile.batch);
+            });
             store_commit();
         }
     }
+    // The next tile starts at buffer 0 again; where C is loaded, the thread that loads waits.
+    if (!adds_c && block_n / span_c % store_buffers != 0 && thread == 0) store_wait_read<0>();
 }
 
 struct Areas {
@@ -331,13 +388,23 @@ struct Areas {
     u32 c_full;              // barriers of this math group's spans of C
 };
 
+template <int>
+struct OrderOf {
+    using Type = Schedule;
+};
+template <>
+struct OrderOf<1> {
+    using Type = AnyTiles;
+};
+
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32;
     const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
     const bool notifies = shares_with(lane, rank);
-    const Descriptors first = first_descriptors(ring, row0);
+    Descriptors first;
+    if constexpr (incremental) first = first_descriptors(ring, row0);
     Sums acc;
-    AnyTiles schedule(s, rank);
+    OrderOf<incremental>::Type schedule(s, rank);
     Position at;
     Work work;
     int turn = 0;
@@ -363,16 +430,19 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
 #pragma unroll
             for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
-            if (tma_store && !adds_c) wait_for_buffers<true>(group);
+            if (incremental && tma_store && !adds_c) wait_for_buffers<true>(group);
         }
         for (int step = 0; step < work.steps; ++step) {
-            const int stage = uniform(at.stage);
+            const int stage = incremental ? uniform(at.stage) : warp_uniform(at.stage);
             barrier_wait(ring.full + at.stage * 8, at.parity);
-            multiply(acc, first, stage, step == 0);
+            if constexpr (incremental)
+                multiply(acc, first, stage, step == 0);
+            else
+                multiply(acc, ring.x(stage), ring.y(stage), row0, step == 0);
             if (step > 0) {
                 wgmma_wait<1>();
                 release(ring, previous, lane, notifies);
-            } else if (tma_store && !adds_c) {
+            } else if (incremental && tma_store && !adds_c) {
                 wait_for_buffers<true>(group);
             }
             previous = at.stage;
@@ -383,12 +453,12 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         wgmma_wait<0>();
         if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane, notifies);
         if constexpr (reduce_kernel) {
-            leave_part(out, schedule.general, work, group, acc);
+            leave_part(out, schedule, work, group, acc);
             continue;
         }
         if constexpr (cluster_k > 1)
             exchange(areas.received, areas.exchange, rank, acc);
-        else if (work.parts > 1 && !combine(out, schedule.general, work, tile.number, group, areas.flag, acc)) continue;
+        else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
         if constexpr (!tma_store && reads_c) {
             add_direct(out, s, tile, row0, rank, acc);
         } else if constexpr (!tma_store) {
@@ -396,9 +466,11 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         } else if (loads_c && adds_c) {
             if (is_divided && threadIdx.x % 128 == 0)
                 load_first_spans_of_c(out, tile, row0, rank, areas.staging, areas.c_full);
-            add_staged(out, tile, row0, rank, areas.staging, group, acc, c_spans);
-        } else {
+            store_by_spans<true>(out, tile, row0, rank, areas.staging, group, acc, c_spans);
+        } else if constexpr (incremental) {
             store_staged(out, tile, row0, rank, areas.staging, group, acc);
+        } else {
+            store_by_spans<false>(out, tile, row0, rank, areas.staging, group, acc, c_spans);
         }
     }
     if (tma_store && threadIdx.x % 128 == 0) store_wait_read<0>();

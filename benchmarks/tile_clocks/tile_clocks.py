@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Where the clocks of a tile of gemm/wgmma go: the template is rendered, clock stamps are put into a math group's loop, nvcc builds it with
+tile_clocks.cu, and the mean of all blocks is printed for each part of a tile.
+
+    benchmarks/tile_clocks/tile_clocks.py MxNxK... [--param NAME=VALUE...] [--stages 4] [--group 8] [--raster 0] [--launches 12]
+
+bf16, both operands along K (`nt`), beta 0, whole tiles. Needs a Hopper GPU and nvcc. Parts: `wait`, for the first stage of a tile; `loop`, up to
+its last multiplication's issue; `drain`, until that one is over; `store`; `next`, the search for the next tile. A ping-pong group's parts
+include the other group's time. C's checksum tells whether two texts agree.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+TEMPLATES = HERE.parents[1] / "kernel_templates"
+USUAL = {"symbol": "tile_clocks_kernel", "in_type": "bf16", "out_type": "bf16", "acc_type": "f32", "trans_a": 0, "trans_b": 1, "align_a": 16, "align_b": 16,
+         "align_c": 16, "reads_c": 0, "swap_ab": 0, "block_m": 128, "block_n": 256, "block_k": 64, "math_groups": 2, "pingpong": 0, "l2_hints": 0,
+         "cluster_m": 2, "cluster_n": 1, "cluster_k": 1, "tma_store": 1, "store_buffers": 2, "tma_swizzle": 128, "reduce_kernel": 0, "incremental": 1}
+# What stands in the template, and what is put before or after it.
+STAMPS = [
+    ("struct Areas {\n", "__device__ long long* stamps_out;\n" + (HERE / "stamps.cuh").read_text(), "before"),
+    ("    while (schedule.next(work)) {\n        if (pingpong) {", "    Stamps stamps;\n", "before"),
+    ("        const bool is_divided =", "        stamps.tile();\n        stamps.end(4);\n", "before"),
+    ("            barrier_wait(ring.full + at.stage * 8, at.parity);\n            if constexpr (incremental)",
+     "            if (step == 1) stamps.first_wait_is_over();\n", "before"),
+    ("        if (pingpong && lane == 0) barrier_arrive(ring.order", "        stamps.end(1);\n", "before"),
+    ("        if constexpr (reduce_kernel) {\n            leave_part", "        stamps.end(2);\n", "before"),
+    ("    if (tma_store && threadIdx.x % 128 == 0) store_wait_read<0>();\n}\n\n}  // namespace", "    stamps.write(stamps_out, group);\n", "before"),
+    ("            store_staged(out, tile, row0, rank, areas.staging, group, acc);\n", "            stamps.end(3);\n", "after"),
+    ("            store_by_spans<false>(out, tile, row0, rank, areas.staging, group, acc, c_spans);\n", "            stamps.end(3);\n", "after"),
+]
+
+
+def rendered(parameters):
+    text = (TEMPLATES / "gemm/wgmma/kernel.cuh").read_text()
+    text = re.sub(r"\$\{(\w+)\}", lambda match: str(parameters[match.group(1)]), text)
+    for at, stamp, where in STAMPS:
+        if text.count(at) != 1:
+            raise SystemExit(f"tile_clocks.py: stands {text.count(at)} times in the template: {at!r}")
+        text = text.replace(at, stamp + at if where == "before" else at + stamp)
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="+")
+    parser.add_argument("--param", action="append", default=[])
+    parser.add_argument("--stages", type=int, default=4)
+    parser.add_argument("--group", type=int, default=8)
+    parser.add_argument("--raster", type=int, default=0)
+    parser.add_argument("--launches", type=int, default=12)
+    options = parser.parse_args()
+    parameters = USUAL | dict(word.split("=") for word in options.param)
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = pathlib.Path(folder, "kernel.cu"), pathlib.Path(folder, "tile_clocks")
+        source.write_text(rendered(parameters))
+        subprocess.run(["nvcc", "-O3", "-std=c++17", "-gencode", "arch=compute_90a,code=sm_90a", "-I", TEMPLATES, f'-DKERNEL_SOURCE="{source}"', "-o", program,
+                        HERE / "tile_clocks.cu"], check=True)
+        for shape in options.shapes:
+            numbers = [*shape.split("x"), options.stages, options.group, options.raster, options.launches]
+            print(shape, " ".join(options.param), flush=True)
+            subprocess.run([program, *map(str, numbers)], check=True, timeout=20)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
