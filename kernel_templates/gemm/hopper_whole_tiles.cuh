@@ -57,7 +57,6 @@ class AnyTiles {
         return whole_.next(work);
     }
     __device__ __forceinline__ Tile tile(const Work& work) const { return cluster_k > 1 ? general.tile(work) : whole_.tile(work); }
-    __device__ __forceinline__ operator const Schedule&() const { return general; }
 
     Schedule general;
 

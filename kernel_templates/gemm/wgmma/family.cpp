@@ -87,7 +87,8 @@ class Wgmma final : public StructuredFamily {
         all.push_back({"incremental",
                        {0, 1},
                        ParameterKind::compile,
-                       "1: descriptors and tiles follow from those before by additions, and C is staged in as few rounds as there are buffers"});
+                       "1: descriptors and tiles follow from those before by additions, and C is staged in as few rounds as "
+                       "there are buffers"});
         return all;
     }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {

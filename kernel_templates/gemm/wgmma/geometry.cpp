@@ -424,7 +424,7 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const double running = overlapped(compute, memory_us(g, s, grid, device), c.overlap);
     const double alone = launch_us(s, device) + running + reduce_us(g, s, grid);
     const double hints = s.l2_hints > 0 && rereads_nothing(g, device) ? 1.003 : 1.0;  // for nothing: others are tried first
-    const double additions = s.in_bytes == 2 && s.incremental == 0 ? 1.01 : 1.0;  // 1.0 to 1.9 % of large products
+    const double additions = s.in_bytes == 2 && s.incremental == 0 ? 1.01 : 1.0;      // 1.0 to 1.9 % of large products
     return larger(alone, power_us(g, s, grid, device)) * hints * additions + pack_us(g, s, device);
 }
 

@@ -260,25 +260,25 @@ __device__ __forceinline__ void stage_span(const Output& out, u32 buffer, int pa
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
     constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
+    constexpr int chunk_mask = span_c / 8 - 1;
 #pragma unroll
     for (int band = 0; band < bands; ++band) {
         const int row = band * 64 + row_in_band;
 #pragma unroll
         for (int j = 0; j < span_c / 8; j += 2) {
+            const u32 at = buffer + (swap_ab ? band * (64 * span_c * 2) + ((j + lane / 16) * 8 + lane % 8) * 128 +
+                                                   ((warp * 2 + (lane / 8 & 1)) ^ (lane % 8)) * 16
+                                             : row * span_c * 2 + ((j + lane / 16) ^ (row >> row_shift & chunk_mask)) * 16);
             u32 r[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const Pair sums = pair_of(acc[band], 2 * (part * span_c / 8 + j) + i);
                 r[i] = pack2<Out>(out.alpha * sums.low, out.alpha * sums.high);
             }
-            if constexpr (swap_ab) {
-                const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
-                const u32 at = buffer + band * (64 * span_c * 2) + ((j + lane / 16) * 8 + lane % 8) * 128 + chunk * 16;
+            if constexpr (swap_ab)
                 store_matrices_transposed(at, r[0], r[1], r[2], r[3]);
-            } else {
-                const int chunk = (j + lane / 16) ^ (row >> row_shift & (span_c / 8 - 1));
-                store_matrices(buffer + row * span_c * 2 + chunk * 16, r[0], r[1], r[2], r[3]);
-            }
+            else
+                store_matrices(at, r[0], r[1], r[2], r[3]);
         }
     }
 }
@@ -397,6 +397,7 @@ struct OrderOf<1> {
     using Type = AnyTiles;
 };
 
+template <class Order>
 __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32;
     const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
@@ -404,7 +405,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
     Descriptors first;
     if constexpr (incremental) first = first_descriptors(ring, row0);
     Sums acc;
-    OrderOf<incremental>::Type schedule(s, rank);
+    Order schedule(s, rank);
     Position at;
     Work work;
     int turn = 0;
@@ -452,13 +453,18 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         const Tile tile = schedule.tile(work);  // its divisions run under the last multiplications
         wgmma_wait<0>();
         if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane, notifies);
+        const Schedule* general;
+        if constexpr (incremental)
+            general = &schedule.general;
+        else
+            general = &schedule;
         if constexpr (reduce_kernel) {
-            leave_part(out, schedule, work, group, acc);
+            leave_part(out, *general, work, group, acc);
             continue;
         }
         if constexpr (cluster_k > 1)
             exchange(areas.received, areas.exchange, rank, acc);
-        else if (work.parts > 1 && !combine(out, schedule, work, tile.number, group, areas.flag, acc)) continue;
+        else if (work.parts > 1 && !combine(out, *general, work, tile.number, group, areas.flag, acc)) continue;
         if constexpr (!tma_store && reads_c) {
             add_direct(out, s, tile, row0, rank, acc);
         } else if constexpr (!tma_store) {
@@ -530,7 +536,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         const int math_group = warpgroup - 1;
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, received, exchanged,
                           c_full + math_group * store_buffers * 8};
-        consume(ring, shape, out, areas, math_group, rank);
+        consume<OrderOf<incremental>::Type>(ring, shape, out, areas, math_group, rank);
     }
 }
 
