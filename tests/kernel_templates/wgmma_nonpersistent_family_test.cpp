@@ -92,6 +92,14 @@ TEST_F(WgmmaNonpersistentFamily, SetsOfWarpgroupsHoldAtMost128AccumulatorsAThrea
     EXPECT_FALSE(s.contains(sets(tile(128, 144, 64, 4))));
 }
 
+// 13 warps are given the registers of 16: 128 a thread. NVRTC 13.0 refuses 192x208 (C7602).
+TEST_F(WgmmaNonpersistentFamily, ThreeMathGroupsHoldAtMost96AccumulatorsAThread) {
+    const SearchSpace s = space(problem("bgemm", "1000x4096x4096", {{"layout", "nt"}}));
+    const auto three = [](const Config& config) { return with(config, {{"math_groups", 3}, {"swap_ab", 1}}); };
+    EXPECT_TRUE(s.contains(three(tile(192, 192, 64, 4))));
+    EXPECT_FALSE(s.contains(three(tile(192, 208, 64, 4))));
+}
+
 TEST_F(WgmmaNonpersistentFamily, ShallowerRingsAreForSeveralBlocksOnAnSm) {
     const SearchSpace s = space(problem("hgemm", "1024x1024x1024"));
     EXPECT_TRUE(s.contains(tile(64, 64, 64, 12)));
