@@ -56,8 +56,8 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
     to.push_back({"accumulators and addresses exceed the registers of a thread",
                   {"block_m", "block_n", "math_groups", "k_groups"},
                   rule([=](const Shape& s) {
-                      // An SM gives registers to warps by fours: 13 warps get what 16 would, and 192x208 in three groups does not compile
-                      // (C7602). What does takes 26 beside its sums, and more where it finds room.
+                      // An SM gives registers to warps by fours: 13 warps get what 16 would, and 192x208 in three groups does not
+                      // compile (C7602). What does takes 26 beside its sums, and more where it finds room.
                       const int64_t given = gemm::registers_allowed(device.limits, gemm::round_up(s.threads(), 128), 1);
                       const int64_t room = std::min(gemm::registers_allowed(device.limits, s.threads(), 1) - 48, given - 26);
                       // 144 in each of two sets of warpgroups are serialised (C7511): 128x144 takes ten times as long.
