@@ -11,7 +11,7 @@ namespace {
 
 // Share of the dense tensor-core peak that mma.sync reaches: Hopper and datacentre Blackwell keep the rest for wgmma and tcgen05.
 double mma_sync_share(int cc) {
-    if (cc == 90) return 0.489;
+    if (cc == 90) return 0.56;
     return cc / 10 == 10 || cc / 10 == 11 ? 0.5 : 0.95;
 }
 
@@ -25,9 +25,9 @@ double step_cycles(const Gemm& g, const Shape& s, const Device& device) {
     const double reads = static_cast<double>(s.warps() * (s.warp_m() + s.warp_n())) * 32.0;
     double copies = edges * 32.0;
     const int access = s.pack != 0 ? 16 : std::min(g.align_a, g.align_b);
-    if (access < 16) copies *= access == 8 ? 3.84 : access == 4 ? 4.96 : 6.1;
+    if (access < 16) copies *= access == 8 ? 4.5 : access == 4 ? 5.0 : 6.2;
     const double smem = (reads + copies) / 128.0;
-    const double l2 = edges * 32.0 / 110.0;
+    const double l2 = edges * 32.0 / 113.0;
     return std::pow(std::pow(mma, 4) + std::pow(smem, 4) + std::pow(l2, 4), 0.25);
 }
 
@@ -52,47 +52,41 @@ double operand_traffic(const Gemm& g, const Shape& s, const Device& device, doub
 double side_us(const Gemm& g, const Shape& s, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 1e3;
     double us = 0;
-    // A copy that L2 holds is not written to memory.
-    const auto pack_us = [&](int64_t elements) {
-        const double bytes = static_cast<double>(elements * g.batch) * kElementBytes;
-        return 2.37 + (1.88 * bytes + std::max(0.0, bytes - device.identity.l2_mib * 3.213e5)) / bytes_per_us;
-    };
-    if (s.packs(g.align_a)) us += pack_us(g.m * g.k);
-    if (s.packs(g.align_b)) us += pack_us(g.n * g.k);
-    if (s.split_k > 1) us += 2.0 + 8.0 * static_cast<double>(g.m * g.n * g.batch * s.split_k) / (2 * bytes_per_us);
+    if (s.packs(g.align_a)) us += 1.87 + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
+    if (s.packs(g.align_b)) us += 1.87 + 4.0 * static_cast<double>(g.n * g.k * g.batch) / bytes_per_us;
+    if (s.split_k > 1) us += 2.28 + 8.0 * static_cast<double>(g.m * g.n * g.batch * s.split_k) / (2 * bytes_per_us);
     return us;
 }
 
 }  // namespace
 
 double predict_us(const Gemm& g, const Shape& s, const Device& device) {
-    const double cycles_per_us = device.clock_mhz * 0.942;
+    const double cycles_per_us = device.clock_mhz * 0.92;
     const auto sms = static_cast<double>(device.identity.sm_count);
     const double blocks = static_cast<double>(tiles(g, s) * s.split_k);
     const double resident = std::min(static_cast<double>(blocks_per_sm(g, s, device.limits)), std::ceil(blocks / sms));
     const double warps = resident * static_cast<double>(s.warps());
 
     // A tile of the ring: its steps, the meeting of its warps, and the latency that the ring must cover. The numbers are of an
-    // H200: 360 trials of 260 problems, most of them drawn at random, in a stream, and by what a choice loses 390 since; the
-    // deviation is 15 %.
+    // H200: 360 trials of 260 problems, most of them drawn at random, in a stream; the deviation is 15 %.
     double step = step_cycles(g, s, device);
     if (warps < 4) step *= 4.0 / warps;  // an SM has four tensor cores, and a warp uses one of them
-    if (s.reg_buffers == 1) step *= 1.41;
+    if (s.reg_buffers == 1) step *= 1.34;
     if (s.smem_swizzle == 0) step *= s.reg_buffers == 1 ? 1.4 : 1.19;
     const double area = static_cast<double>(s.warp_m() * s.warp_n());
-    if (area < 64 * 64) step *= std::pow(64.0 * 64.0 / area, 0.0988);
+    if (area < 64 * 64) step *= std::pow(64.0 * 64.0 / area, 0.081);
     if (s.block_m > 2 * s.block_n) step *= 1.15;
-    const double meeting = (s.split_barrier != 0 ? 201.0 : 223.0) / std::sqrt(resident);
+    const double meeting = (s.split_barrier != 0 ? 220.0 : 150.0) / std::sqrt(resident);
     const double steps = static_cast<double>(s.block_k) / 16.0;
     // A ring of two copies its next tile during this one alone.
-    const double exposed_copy = s.stages == 2 ? 232.0 / resident : 0.0;
-    const double latency = 881.0 / static_cast<double>(s.stages - 1) / resident;
+    const double exposed_copy = s.stages == 2 ? 230.0 / resident : 0.0;
+    const double latency = 674.0 / static_cast<double>(s.stages - 1) / resident;
     const double running = std::min(blocks, sms * resident);
-    const double same = s.pack != 0 ? 0.0 : 0.308 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
+    const double same = s.pack != 0 ? 0.0 : 0.341 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
     // cp.async takes no less than four bytes: threads wait for each element of rows that are aligned less.
     const auto elements = [&](int align, int64_t rows) { return s.pack == 0 && align < 4 ? rows * s.block_k : 0; };
     const double loaded_alone =
-        24.8 *
+        20.0 *
         static_cast<double>(elements(g.align_a, std::min(s.block_m, g.m)) + elements(g.align_b, std::min(s.block_n, g.n))) /
         static_cast<double>(32 * s.warps());
     // Sums and the addresses of small copies that do not fit a thread's registers: 128x128 in four warps with 64 copies of four
@@ -109,23 +103,22 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
         tile * std::ceil(static_cast<double>(std::max<int64_t>(1, k_per_split(g, s))) / static_cast<double>(s.block_k));
 
     // Start and end of a block, which only another block on the SM hides.
-    const double alone = g.align_c < kChunkBytes ? 2.24 : 1.0;  // elements of C that are stored one by one
-    const double epilogue = alone * static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 1.71 : 2.0) / 10.9;
+    const double alone = g.align_c < kChunkBytes ? 2.85 : 1.0;  // elements of C that are stored one by one
+    const double epilogue = alone * static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 2.7 : 2.0) / 9.83;
     const double rounds = std::ceil(blocks / sms);
-    const double first_tile = static_cast<double>((s.block_m + s.block_n) * s.block_k) * 2.0 / 20.2;
-    const double unhidden = resident > 1 ? 1.0 + 0.335 * (rounds - 1) : rounds;
-    const double exposed = (1079.0 + first_tile + epilogue) * unhidden;
+    const double first_tile = static_cast<double>((s.block_m + s.block_n) * s.block_k) * 2.0 / 22.4;
+    const double exposed = (1478.0 + first_tile + epilogue) * (resident > 1 ? 1.0 + 0.44 * (rounds - 1) : rounds);
     const double compute_us = (rounds * loop + exposed) / cycles_per_us;
     const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
     // What beta multiplies is read in pairs, one access after the other.
-    const double reads = g.reads_c && s.split_k == 1 ? 173.0 * area / 64.0 * unhidden / cycles_per_us : 0.0;
-    const double memory_us = (operand_traffic(g, s, device, sms * resident) + (g.align_c < kChunkBytes ? 1.77 : 1.25) * output) /
-                             (device.memory_gb_per_s * 0.743 * 1e3);
+    const double reads = g.reads_c && s.split_k == 1 ? 352.0 * area / 64.0 * rounds / cycles_per_us : 0.0;
+    const double memory_us = (operand_traffic(g, s, device, sms * resident) + (g.align_c < kChunkBytes ? 1.8 : 1.23) * output) /
+                             (device.memory_gb_per_s * 0.815 * 1e3);
     // Panels that the model thinks as good as none, and rings deeper than the latency asks for, differ by chance; that they rank
     // behind leaves room for other tiles.
     const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.01 : 1.0;
     const double depth = 1.0 + 0.006 * static_cast<double>(std::max<int64_t>(0, s.stages - 4));
-    return 1.26 + reads + panel * depth * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6) +
+    return 1.56 + reads + panel * depth * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6) +
            side_us(g, s, device);
 }
 

@@ -115,41 +115,41 @@ struct Constants {
 };
 // Fitted to 3,150 trials of 890 problems, of which 700 were drawn at random, in a stream on an H200: the deviation of a trial
 // from the prediction is 11 % over 3,720 since. Fitted again to 360 of 60 other random problems, with the earlier ones' weight
-// (docs/results/2026-11-24-h200/serve.md), and by what a choice loses to 1,350 of 350 (benchmarks/fit_cost): 11 %.
-constexpr Constants kOfHalf = {.multiply = 2.17,
-                               .overhead = 68.9,
-                               .l2_bytes = 66.9,
-                               .l2_bytes_of_all = 5377.0,
-                               .latency = 2727.0,
+// (docs/results/2026-11-24-h200/serve.md).
+constexpr Constants kOfHalf = {.multiply = 1.87,
+                               .overhead = 56.2,
+                               .l2_bytes = 101.0,
+                               .l2_bytes_of_all = 6230.0,
+                               .latency = 1945.0,
                                .of_two = 1.2,
-                               .of_three = 0.0888,
-                               .ask = 0.307,
-                               .straddling = {1.02, 1.08, 1.3, 1.15},
+                               .of_three = 0.0825,
+                               .ask = 0.285,
+                               .straddling = {1.13, 1.21, 1.09, 1.11},
                                .narrow_both = 1.7,
-                               .narrow = 0.607,
-                               .tile = 1298.0,
+                               .narrow = 0.584,
+                               .tile = 1085.0,
                                .direct_area = 4.0,
-                               .tma_area = 16.0,
-                               .unaligned_store = 50.0,
-                               .lone_store = 3.05,
-                               .late_span = 1710.0,
-                               .direct_read = 82.4,
-                               .combine = 12088.0,
-                               .combine_area = 5.2,
-                               .meeting = 383.0,
-                               .meeting_block = 85.3,
-                               .combine_part = 0.146,
-                               .clock = 1.65,
-                               .memory = 1.18,
-                               .memory_us = 0.446,
-                               .output = 1.62,
-                               .shared_sectors = 4.25,
+                               .tma_area = 18.7,
+                               .unaligned_store = 87.7,
+                               .lone_store = 1.9,
+                               .late_span = 1264.0,
+                               .direct_read = 144.0,
+                               .combine = 10404.0,
+                               .combine_area = 5.44,
+                               .meeting = 414.0,
+                               .meeting_block = 94.7,
+                               .combine_part = 0.121,
+                               .clock = 1.46,
+                               .memory = 1.12,
+                               .memory_us = 0.493,
+                               .output = 1.697,
+                               .shared_sectors = 4.39,
                                .overlap = 1.5,
-                               .reduce_us = 1.43,
-                               .reduced_bytes = 4.630e6,
-                               .ragged = 0.139,
-                               .pack_us = 1.28,
-                               .pack_share = 0.81,
+                               .reduce_us = 1.47,
+                               .reduced_bytes = 5.533e6,
+                               .ragged = 0.138,
+                               .pack_us = 1.52,
+                               .pack_share = 0.82,
                                .launch_us = {3.1, 3.07, 2.59},
                                .launch_in_turn_us = 3.85};
 // Of fp8: 1,300 trials of 15 problems (docs/results/2026-11-21-h200/wgmma_cost.md).
@@ -295,10 +295,8 @@ double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
     const double rounds = std::ceil(tiles * static_cast<double>(grid.parts) / clusters);
     const double run = std::ceil(steps / static_cast<double>(grid.parts)) * step;
     const double ends = end + (grid.parts > 1 ? combine_clocks(s, grid.parts) : 0.0);
-    // Ping-pong hides all but the last end of a tile under the other group's multiplications. Stores of single elements do not
-    // pass each other: 7032x18532x200 with rows of 8 bytes takes 392 us, without this 231 were predicted.
-    const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes && s.reduce_kernel == 0;
-    if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, (stores_alone ? 0.84 : 0.5) * ends) + ends;
+    // Ping-pong hides all but the last end of a tile under the other group's multiplications.
+    if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, ends / 2.0) + ends;
     return rounds * (run + ends);
 }
 
@@ -340,13 +338,8 @@ double pack_us(const Gemm& g, const Shape& s, const Device& device) {
     const Constants& c = constants(s);
     const double bytes_per_us = device.memory_gb_per_s * c.pack_share * 1e3;
     double us = 0;
-    // A copy that L2 holds is not written to memory.
-    const auto pack = [&](int64_t elements) {
-        const auto bytes = static_cast<double>(elements * g.batch * s.in_bytes);
-        return c.pack_us + (1.3 * bytes + std::max(0.0, bytes - device.identity.l2_mib * 4.508e5)) / bytes_per_us;
-    };
-    if (g.align_a < 16) us += pack(g.m * g.k);
-    if (g.align_b < 16) us += pack(g.k * g.n);
+    if (g.align_a < 16) us += c.pack_us + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
+    if (g.align_b < 16) us += c.pack_us + 4.0 * static_cast<double>(g.k * g.n * g.batch) / bytes_per_us;
     return us;
 }
 
@@ -424,7 +417,8 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const double running = overlapped(compute, memory_us(g, s, grid, device), c.overlap);
     const double alone = launch_us(s, device) + running + reduce_us(g, s, grid);
     const double hints = s.l2_hints > 0 && rereads_nothing(g, device) ? 1.003 : 1.0;  // for nothing: others are tried first
-    const double additions = s.in_bytes == 2 && s.incremental == 0 ? 1.01 : 1.0;      // 1.0 to 1.9 % of large products
+    const double additions =
+        s.in_bytes == 2 && s.incremental == 0 ? 1.01 : 1.0;  // what winners of large products gain is 0.5 to 1.0 %
     return larger(alone, power_us(g, s, grid, device)) * hints * additions + pack_us(g, s, device);
 }
 

@@ -9,16 +9,15 @@ using std::int64_t;
 
 namespace {
 
-// The constants below were fitted to 1,130 trials of 430 problems, most of them drawn at random, in a stream on an H200
-// (docs/results/2026-11-23-h200/serve.md), and by what a choice loses to 1,120 trials of 300 since (benchmarks/fit_cost): the
-// deviation of a trial from the prediction is 13 %.
+// The constants below were fitted to 1,130 trials of 430 problems, most of them drawn at random, in a stream on an H200: the
+// deviation of a trial from the prediction is 13 % (docs/results/2026-11-23-h200/serve.md).
 
 // The bytes that one operand's tile costs on its way from L2, in bytes of a tile whose rows are whole lines of 128 bytes. Boxes
 // of narrow rows load more slowly than those of 128 bytes, and rows that do not begin on a line touch one more: `straddling` of
 // them count.
 double tile_bytes(const Shape& s, int64_t extent, bool k_major, int64_t shares, double straddling) {
     const int64_t span = k_major ? 64 : Shape::span(extent);
-    const double narrow = 1.0 + 0.57 * (64.0 / static_cast<double>(span) - 1.0);
+    const double narrow = 1.0 + 0.61 * (64.0 / static_cast<double>(span) - 1.0);
     return static_cast<double>(extent * s.block_k * 2) * narrow * (1.0 + straddling) / std::pow(static_cast<double>(shares), 0.5);
 }
 
@@ -26,32 +25,27 @@ double operand_bytes(const Gemm& g, const Shape& s) {
     const bool swap = s.swap_ab != 0;
     const bool x_along_k = swap ? g.trans_b : !g.trans_a, y_along_k = swap ? !g.trans_a : g.trans_b;
     const auto straddles = [&](int64_t row) { return row % 64 != 0 ? 1.0 : 0.0; };
-    const double x = straddles(x_along_k ? g.k : swap ? g.n : g.m) * (x_along_k ? 1.08 : 1.69);
-    const double y = straddles(y_along_k ? g.k : swap ? g.m : g.n) * (y_along_k ? 0.965 : 0.679);
+    const double x = straddles(x_along_k ? g.k : swap ? g.n : g.m) * (x_along_k ? 1.21 : 1.29);
+    const double y = straddles(y_along_k ? g.k : swap ? g.m : g.n) * (y_along_k ? 0.52 : 0.6);
     return tile_bytes(s, s.block_m, x_along_k, s.cluster_n, x) + tile_bytes(s, s.block_n, y_along_k, s.cluster_m, y);
-}
-
-// How many of `running` blocks ask for the line that most of them ask for.
-double asks_of_all(const Gemm& g, const Shape& s, const Grid& grid, double running) {
-    const double asks = gemm::asks_of_a_line(g, s.swap_ab != 0, static_cast<double>(grid.tiles_m / s.cluster_m),
-                                             static_cast<double>(grid.tiles_n / s.cluster_n));
-    return std::min(asks, 8.0 * running / static_cast<double>(s.cluster_blocks()));
 }
 
 // Clocks of a K step of the `on_sm` blocks of an SM: what the tensor cores, shared memory, the path from L2, or a warpgroup's
 // barrier and issue take, whichever is most, or the time a stage of the ring takes to come back.
 double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_sms, double on_sm) {
-    const double multiply = 0.95 * on_sm * static_cast<double>(s.block_m * s.block_n * s.block_k) / 2048.0;
+    const double multiply = 1.11 * on_sm * static_cast<double>(s.block_m * s.block_n * s.block_k) / 2048.0;
     const double slices = static_cast<double>(s.block_m) / 64.0 * static_cast<double>(s.block_k) / 16.0;
     const double shared = on_sm * slices * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
-    const double l2 = on_sm * operand_bytes(g, s) / std::min(92.7, 8814.0 / busy_sms);
+    const double l2 = on_sm * operand_bytes(g, s) / std::min(112.0, 9920.0 / busy_sms);
     const double issue =
-        (131.0 + 11.0 * slices / static_cast<double>(s.math_groups)) / static_cast<double>(std::min<int64_t>(s.k_groups, 2));
-    const double latency = grid.steps_each > s.stages ? 2438.0 / static_cast<double>(s.stages - 1) : 0.0;
+        (121.0 + 10.5 * slices / static_cast<double>(s.math_groups)) / static_cast<double>(std::min<int64_t>(s.k_groups, 2));
+    const double latency = grid.steps_each > s.stages ? 1894.0 / static_cast<double>(s.stages - 1) : 0.0;
+    const double asks = gemm::asks_of_a_line(g, s.swap_ab != 0, static_cast<double>(grid.tiles_m / s.cluster_m),
+                                             static_cast<double>(grid.tiles_n / s.cluster_n));
     // What a step of a ring of so few stages waits beside its work.
-    const double shallow = grid.steps_each > s.stages && s.stages <= 3 ? (s.stages == 2 ? 1086.0 : 100.0) : 0.0;
-    const double same = 0.429 * asks_of_all(g, s, grid, busy_sms * on_sm);
-    return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.351 * same;
+    const double shallow = grid.steps_each > s.stages && s.stages <= 3 ? (s.stages == 2 ? 1400.0 : 100.0) : 0.0;
+    const double same = 0.56 * std::min(asks, 8.0 * busy_sms * on_sm / static_cast<double>(s.cluster_blocks()));
+    return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.385 * same;
 }
 
 // From the last multiplication to the last store. What beta multiplies comes while the last products are computed: 373 clocks a
@@ -59,11 +53,11 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_
 // their own share of the tile.
 double end_clocks(const Gemm& g, const Shape& s) {
     const double units = static_cast<double>(s.units()) / static_cast<double>(s.parts());
-    const double reads = g.reads_c ? 352.0 * units : 0.0;
-    const double alone = g.align_c < gemm::kChunkBytes ? (g.reads_c ? 1652.0 : 1813.0) * units : 0.0;
+    const double reads = g.reads_c ? 373.0 * units : 0.0;
+    const double alone = g.align_c < gemm::kChunkBytes ? (g.reads_c ? 1656.0 : 1813.0) * units : 0.0;
     const double passed = static_cast<double>(s.block_m * s.block_n) * (1.0 - 1.0 / static_cast<double>(s.cluster_k));
-    const double meeting = s.cluster_k > 1 ? 477.0 + 0.219 * passed : 0.0;
-    return 32.7 + 79.7 * units + reads + alone + meeting + 476.0 * static_cast<double>(s.k_groups - 1);
+    const double meeting = s.cluster_k > 1 ? 486.0 + 0.241 * passed : 0.0;
+    return 33.0 + 70.0 * units + reads + alone + meeting + 415.0 * static_cast<double>(s.k_groups - 1);
 }
 
 // What the power limit allows large products: multiplications, and what they read from shared memory and L2, cost energy, as they
@@ -87,24 +81,20 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const auto blocks = static_cast<double>(grid.blocks);
     // Blocks that share an SM share its tensor cores, shared memory and path from L2; the next ones begin as they end.
     const double on_sm = std::clamp(std::ceil(blocks / sms), 1.0, static_cast<double>(grid.an_sm));
-    // Where an SM holds several blocks, a last wave that is not full has them begin beside those that end.
-    const double all = blocks / (sms * on_sm);
-    const double waves = std::max(1.0, std::ceil(all) - (grid.an_sm > 1 ? 0.472 : 0.0504) * (std::ceil(all) - all));
+    const double waves = std::ceil(blocks / (sms * on_sm));
     const double steps = static_cast<double>(grid.steps_each) * step_clocks(g, s, grid, std::min(blocks, sms), on_sm);
-    // To the first full stage: all blocks that ask for one line wait for it together.
-    const double start =
-        1545.0 + 2.39 * asks_of_all(g, s, grid, std::min(blocks, sms) * on_sm) + (s.cluster_blocks() > 1 ? 881.0 : 0.0);
-    const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 925.0;
+    const double start = 1796.0 + (s.cluster_blocks() > 1 ? 666.0 : 0.0);  // to the first full stage
+    const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 741.0;
     const double inside = clocks / (device.clock_mhz * 0.9);
     // A byte of C takes longer than one of A or B.
     const double shared = 4.0 * gemm::shared_sectors(g, s.swap_ab != 0 ? s.block_m : s.block_n);
-    const double of_c = (1.69 * (g.reads_c ? 2.0 : 1.0) + shared) * static_cast<double>(g.m * g.n);
+    const double of_c = (2.57 * (g.reads_c ? 2.0 : 1.0) + shared) * static_cast<double>(g.m * g.n);
     const double bytes = (static_cast<double>(g.m * g.k + g.k * g.n) + of_c) * static_cast<double>(g.batch * 2);
     const double last = gemm::ragged(g, s.swap_ab != 0 ? s.block_n : s.block_m, s.swap_ab != 0 ? s.block_m : s.block_n);
-    const double read_again = 0.517 * last * static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * 2);
-    const double memory = 1.23 + (bytes / 1.2 + read_again / 0.991) / (device.memory_gb_per_s * 1e3);
+    const double read_again = 0.57 * last * static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * 2);
+    const double memory = 1.56 + (bytes / 1.129 + read_again / 0.9) / (device.memory_gb_per_s * 1e3);
     const double both = inside * std::sqrt(inside) + memory * std::sqrt(memory);  // hide each other in part
-    const double alone = 0.333 + (s.pdl != 0 ? 0.0868 : 0.0) + std::cbrt(both * both);
+    const double alone = 0.42 + (s.pdl != 0 ? 0.07 : 0.0) + std::cbrt(both * both);
     const double power = power_us(g, s, device);
     return std::pow(std::pow(alone, 8) + std::pow(power, 8), 0.125);
 }

@@ -155,35 +155,6 @@ constexpr std::array<Tile, 13> kTiles = {{{"64x16x128", 64, 16, 128, 1, 1},
                                           {"128x192x64", 128, 192, 64, 2, 1},
                                           {"128x256x64", 128, 256, 64, 2, 1}}};
 
-struct Cluster {
-    int64_t m, n, k;
-};
-// Clusters that are the best of some problem, with which the defaults are tried.
-constexpr std::array<Cluster, 16> kClusters = {{{1, 1, 1},
-                                                {2, 1, 1},
-                                                {1, 2, 1},
-                                                {4, 1, 1},
-                                                {1, 4, 1},
-                                                {2, 2, 1},
-                                                {2, 4, 1},
-                                                {4, 2, 1},
-                                                {1, 1, 2},
-                                                {1, 1, 3},
-                                                {1, 1, 4},
-                                                {1, 1, 6},
-                                                {1, 1, 8},
-                                                {2, 1, 2},
-                                                {4, 1, 2},
-                                                {1, 4, 2}}};
-
-// Tiles beside those that have names, with which the defaults are tried too.
-constexpr std::array<Tile, 6> kMoreTiles = {{{"", 128, 16, 128, 2, 1},
-                                             {"", 128, 32, 128, 2, 1},
-                                             {"", 192, 64, 64, 3, 1},
-                                             {"", 64, 256, 64, 1, 1},
-                                             {"", 128, 160, 64, 2, 1},
-                                             {"", 192, 160, 64, 3, 1}}};
-
 Config corner_config(const Tile& t, const Shape& s) {
     return {{"block_m", t.block_m},
             {"block_n", t.block_n},
@@ -208,34 +179,30 @@ Shape shape_of(const Tile& t, const Gemm& g) {
 }
 
 // With the deepest ring beside which `blocks` blocks fit on an SM; 2 stages, which a rule then refuses, where none does.
-Shape corner_shape(const Shape& first, const Cluster& cluster, int64_t swap_ab, int64_t blocks, const Gemm& g,
+Shape corner_shape(const Shape& first, int64_t cluster_m, int64_t cluster_k, int64_t swap_ab, int64_t blocks, const Gemm& g,
                    const Device& device) {
     Shape s = first;
-    s.cluster_m = cluster.m;
-    s.cluster_n = cluster.n;
-    s.cluster_k = cluster.k;
+    s.cluster_m = cluster_m;
+    s.cluster_k = cluster_k;
     s.swap_ab = swap_ab;
     s.stages = deepest_ring(s, Grid(g, s, device).steps_each, blocks, device).value_or(2);
     return s;
 }
 
-void offer_corners(DefaultChoice& choice, const Tile& tile, const Gemm& g, const Device& device) {
-    const Shape first = shape_of(tile, g);
-    for (const int64_t swap_ab : {0, 1}) {
-        for (const Cluster& cluster : kClusters) {
-            for (const int64_t blocks : {1, 2}) {
-                const Shape s = corner_shape(first, cluster, swap_ab, blocks, g, device);
-                const double us = wgmma_nonpersistent::predict(g, s, device);
-                if (choice.wants(us)) choice.offer(corner_config(tile, s), us);
+Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
+    DefaultChoice choice(space);
+    for (const Tile& tile : kTiles) {
+        const Shape first = shape_of(tile, g);
+        for (const int64_t swap_ab : {0, 1}) {
+            for (const auto& [cluster_m, cluster_k] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {1, 2}, {1, 4}}) {
+                for (const int64_t blocks : {1, 2}) {
+                    const Shape s = corner_shape(first, cluster_m, cluster_k, swap_ab, blocks, g, device);
+                    const double us = wgmma_nonpersistent::predict(g, s, device);
+                    if (choice.wants(us)) choice.offer(corner_config(tile, s), us);
+                }
             }
         }
     }
-}
-
-Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
-    DefaultChoice choice(space);
-    for (const Tile& tile : kTiles) offer_corners(choice, tile, g, device);
-    for (const Tile& tile : kMoreTiles) offer_corners(choice, tile, g, device);
     return choice.choose();
 }
 
@@ -245,7 +212,7 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
         for (const int64_t cluster_k : {1, 2}) {
             const std::string name = std::string("wgmma_nonpersistent_") + tile.name + (cluster_k == 2 ? "_clusterk2" : "");
             for (const int64_t swap_ab : {0, 1}) {
-                const Shape s = corner_shape(shape_of(tile, g), {1, 1, cluster_k}, swap_ab, 1, g, device);
+                const Shape s = corner_shape(shape_of(tile, g), 1, cluster_k, swap_ab, 1, g, device);
                 all.push_back({name + (swap_ab != 0 ? "_swapab" : ""), corner_config(tile, s)});
             }
         }
