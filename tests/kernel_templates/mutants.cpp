@@ -173,7 +173,7 @@ std::vector<Mutant> wgmma() {
     return of_family("gemm/wgmma",
                      "block_m=64 block_n=64 block_k=64 math_groups=1 pingpong=0 cluster_m=1 cluster_n=1 cluster_k=1 "
                      "swap_ab=0 tma_store=1 store_buffers=2 tma_swizzle=128 reduce_kernel=0 stages=12 split_k=1 "
-                     "prefetch_steps=0 prefetch_all=0", {
+                     "prefetch_steps=0 prefetch_all=0 incremental=1", {
         {.name = "k_tail_dropped", .file = "gemm/hopper_schedule.cuh",
          .find = "return (k + block_k - 1) / block_k;",
          .replace = "return k / block_k;",
