@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/candidate_text.h"
 #include "db/store.h"
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/offers.h"
@@ -79,17 +80,6 @@ struct Measured {
     std::map<std::string, std::vector<double>> exact;  // by candidate
     double best_us = std::numeric_limits<double>::infinity();
 };
-
-Candidate candidate_of(const std::string& text) {
-    std::istringstream words(text);
-    Candidate candidate;
-    words >> candidate.family;
-    for (std::string word; words >> word;) {
-        const std::size_t equals = word.find('=');
-        candidate.config.set(word.substr(0, equals), std::strtoll(word.c_str() + equals + 1, nullptr, 10));
-    }
-    return candidate;
-}
 
 class Maker {
   public:
@@ -350,7 +340,7 @@ std::vector<Problem> Maker::drawn_problems(const std::string& class_key) const {
     return problems;
 }
 
-// What every instance of the pool is predicted to take for them.
+// The predicted times of every instance of the pool for them.
 void Maker::draw(const std::string& class_key) {
     for (Problem& problem : drawn_problems(class_key)) {
         Measured at;

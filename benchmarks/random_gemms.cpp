@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "benchmarks/candidate_text.h"
 #include "db/portfolio.h"
 #include "db/store.h"
 #include "kernel_templates/catalogue.h"
@@ -170,18 +171,6 @@ class Draw {
 };
 
 // ---- what is timed ----
-
-// "gemm/wgmma block_m=64 ...", as a plan names its candidate.
-Candidate candidate_of(const std::string& text) {
-    std::istringstream words(text);
-    Candidate candidate;
-    words >> candidate.family;
-    for (std::string word; words >> word;) {
-        const std::size_t equals = word.find('=');
-        candidate.config.set(word.substr(0, equals), std::strtoll(word.c_str() + equals + 1, nullptr, 10));
-    }
-    return candidate;
-}
 
 std::vector<Candidate> read_instances(const std::string& path) {
     std::vector<Candidate> instances;

@@ -185,7 +185,7 @@ class Models:
             path, object_ = work / f"{name}.cpp", work / f"{name}.o"
             if not path.exists() or path.read_text() != text or not object_.exists() or newest_header() > object_.stat().st_mtime:
                 path.write_text(text)
-                subprocess.run(["ccache", "c++", *flags, "-I", ROOT, "-w", "-c", path, "-o", object_], check=True)
+                subprocess.run(["c++", *flags, "-I", ROOT, "-w", "-c", path, "-o", object_], check=True)
             objects.append(object_)
         binary = work / "models"
         subprocess.run(["c++", *objects, "-Wl,--allow-multiple-definition", "-o", binary, *libraries], check=True)

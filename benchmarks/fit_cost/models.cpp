@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/candidate_text.h"
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/gemm/gemv/geometry.h"
 #include "kernel_templates/gemm/mma/geometry.h"
@@ -52,17 +53,6 @@ std::function<double(const Device&)> predictor(std::size_t family, const Problem
         default:
             return [g, s = wmma::shape_of(config)](const Device& device) { return wmma::predict_us(g, s, device); };
     }
-}
-
-Candidate candidate_of(const std::string& text) {
-    std::istringstream words(text);
-    Candidate candidate;
-    words >> candidate.family;
-    for (std::string word; words >> word;) {
-        const std::size_t equals = word.find('=');
-        candidate.config.set(word.substr(0, equals), std::strtoll(word.c_str() + equals + 1, nullptr, 10));
-    }
-    return candidate;
 }
 
 // "gemm a=bf16 ... align=16,16,16 96x192x3728", as a problem's key is written.

@@ -70,6 +70,16 @@ TEST(OnMissBackground, IsMadeReadyBeforeTheFirstCall) {
     const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
 }
 
+// Instances of a library whose calls must be short.
+struct OfShortCalls {
+    Session session;
+    Settings settings;
+    Log log{settings};
+    LoadGate gate{true};
+    Instances instances{settings, session.catalogue, session.driver, log, gate};
+    Device device = session.driver->device(0);
+};
+
 // Other threads take an instance as soon as it is among those that are loaded.
 TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
     Sandbox sandbox;
@@ -77,12 +87,10 @@ TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
         EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 1);
         return;
     }
-    Session session;
-    const Settings settings;
-    Log log(settings);
-    LoadGate gate(true);
-    Instances instances(settings, session.catalogue, session.driver, log, gate);
-    const Device device = session.driver->device(0);
+    OfShortCalls of;
+    Session& session = of.session;
+    Instances& instances = of.instances;
+    const Device& device = of.device;
     const Problem problem = session.catalogue.problem({"hgemm", "64x64x64", {}});
     const Family& family = *session.catalogue.find_family("gemm/mma");
     const Candidate candidate{"gemm/mma", family.default_config(problem, device)};
@@ -94,15 +102,13 @@ TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
 TEST(Instances, AreLoadedInTurnsThatWaitForCalls) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Settings settings;
-    Log log(settings);
-    LoadGate gate(true);
-    Instances instances(settings, session.catalogue, session.driver, log, gate);
-    const Device device = session.driver->device(0);
+    OfShortCalls of;
+    Session& session = of.session;
+    Instances& instances = of.instances;
+    const Device& device = of.device;
     const Problem problem = session.catalogue.problem({"hgemm", "64x64x64", {}});
     const Candidate candidate{"gemm/mma", session.catalogue.find_family("gemm/mma")->default_config(problem, device)};
-    const LoadGate::Call call(gate);
+    const LoadGate::Call call(of.gate);
     const auto begun = Clock::now();
     instances.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
     EXPECT_GE(Clock::now() - begun, 5 * LoadGate::kMostWait);
@@ -113,12 +119,10 @@ TEST(Instances, ThatAreManyTakeNoLongerToRankAndTheOneOfALikeProblemIsAmongThem)
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     Sandbox sandbox;
     if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}})) return;
-    Session session;
-    const Settings settings;
-    Log log(settings);
-    LoadGate gate(true);
-    Instances instances(settings, session.catalogue, session.driver, log, gate);
-    const Device device = session.driver->device(0);
+    OfShortCalls of;
+    Session& session = of.session;
+    Instances& instances = of.instances;
+    const Device& device = of.device;
     const auto product = [&](const std::string& shape) { return session.catalogue.problem({"hgemm", shape, {}}); };
     const Family& family = *session.catalogue.find_family("gemm/mma");
     const Problem large = product("4096x4096x4096"), small = product("64x64x256");
