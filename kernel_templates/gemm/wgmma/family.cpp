@@ -78,7 +78,7 @@ class Wgmma final : public StructuredFamily {
 
   protected:
     std::vector<Parameter> parameters() const override {
-        std::vector<Parameter> all = wgmma::parameters({32, 64, 128}, {32, 64, 128});
+        std::vector<Parameter> all = wgmma::parameters({32, 64, 128}, {64, 128});
         all.push_back(
             {"l2_hints",
              {0, 1, 2, 3},
