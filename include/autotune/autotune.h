@@ -214,7 +214,8 @@ AUTOTUNE_API const char* autotune_origin_string(autotune_origin origin);
 AUTOTUNE_API autotune_status autotune_gemm_plan(autotune_handle handle, const autotune_gemm_problem* problem, autotune_plan* out);
 
 /* Makes ready every kernel that plans of the problem take when its first extent (m) is anything from 1 to the problem's: a server
- * whose batches vary warms its weights so at start. Their number goes to `kernels`, which may be NULL.
+ * whose batches vary warms its weights so at start. For a kernel that will not compile, what plans fall back on is made ready,
+ * with a warning. Their number goes to `kernels`, which may be NULL.
  * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
  * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_gemm_warm(autotune_handle handle, const autotune_gemm_problem* problem, size_t* kernels);

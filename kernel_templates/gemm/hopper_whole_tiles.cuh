@@ -1,4 +1,5 @@
-// The order of gemm/hopper_schedule.cuh where K is not divided, without its divisions. REQUIRES gemm/hopper_schedule.cuh.
+// The order of gemm/hopper_schedule.cuh where K is not divided, without its divisions. REQUIRES gemm/hopper_schedule.cuh and
+// gemm/hopper_ring.cuh.
 #pragma once
 
 namespace {
@@ -46,6 +47,20 @@ class WholeTiles {
     const Shape& s;
     int rank_, next_, stride_;
     Divisor strip_, group_, last_;
+};
+
+// What the ring's position does while the other ping-pong groups have their tiles.
+struct Skip {
+    int stages;
+    u32 laps;
+    __device__ __forceinline__ Skip(int steps, int ring_stages) : stages(steps % ring_stages), laps(static_cast<u32>(steps / ring_stages)) {}
+    __device__ __forceinline__ void move(Position& at, int ring_stages) const {
+        at.stage += stages;
+        at.parity ^= laps & 1;
+        if (at.stage < ring_stages) return;
+        at.stage -= ring_stages;
+        at.parity ^= 1;
+    }
 };
 
 // The same, and the general schedule where K is divided.

@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "kernel_templates/offers.h"
 #include "src/core/error.h"
 #include "src/gpu/borrowed_context.h"
 #include "src/runtime/fork.h"
@@ -177,6 +178,17 @@ void Handle::refresh() {
     ++generation_;
 }
 
+// Loads the kernel that plans of a served problem take into the context, or what they fall back on; says which.
+std::string Handle::make_ready(const Served& served, const Order& order) {
+    Order own = order;
+    own.problem = served.problem;
+    own.zeroed.reset();
+    Attempt attempt{own.problem, own, nullptr, nullptr};
+    if (first_that_works({served.found}, attempt))
+        return instance_key(catalogue_, own.problem, device_of(own.context.ordinal), served.found.candidate);
+    return best(own)->candidate();
+}
+
 std::size_t Handle::warm(const Ask& ask) {
     const gpu::CurrentContext context = current_context();
     const Order order = order_of({ask, ask.key(context.id), context});
@@ -194,10 +206,9 @@ std::size_t Handle::warm(const Ask& ask) {
         workers.add([&] {
             try {
                 borrowed.make_current();
-                const auto instance = instances_.make(each.found, each.problem, device);
-                bind({instance, each.found.origin}, each.problem, order);  // loads it into the context
+                std::string ready = make_ready(each, order);
                 const std::lock_guard lock(mutex);
-                loaded.insert(instance->source);
+                loaded.insert(std::move(ready));
             } catch (...) {
                 const std::lock_guard lock(mutex);
                 failure = std::current_exception();

@@ -105,6 +105,7 @@ class Handle {
     const Shared* made(const PlanKey& key) const;
     bool may_serve(const Kept& kept) const noexcept;
     Shared best(const Order& order);
+    std::string make_ready(const Served& served, const Order& order);
     Shared best_when_zero(const Order& order);
     struct Attempt {
         const Problem& problem;

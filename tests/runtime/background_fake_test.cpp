@@ -411,5 +411,17 @@ TEST(Warm, LoadsEveryKernelThatServesFewerRows) {
     }
 }
 
+// As a plan does, which takes the next candidate.
+TEST(Warm, GoesOnWhereAKernelWillNotCompile) {
+    Sandbox sandbox("rule on=compile nth=1 do=fail message=\"error: no\"\n");
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const Handle handle = session.open();
+    const autotune_gemm_problem most = gemm(128, 64, 64);
+    std::size_t kernels = 0;
+    ASSERT_EQ(autotune_gemm_warm(handle.get(), &most, &kernels), AUTOTUNE_OK) << autotune_last_error(handle.get());
+    EXPECT_GE(kernels, 1U);
+}
+
 }  // namespace
 }  // namespace autotune::runtime::background_fake_test

@@ -15,6 +15,7 @@ namespace {
 using std::int64_t;
 using wgmma::ceil_div;
 using wgmma::Gemm;
+using wgmma::has_few_rows;
 using wgmma::Shape;
 using wgmma::Tile;
 
@@ -43,7 +44,56 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     std::vector<Tile> tiles;
     if (g.acc_f16) tiles.assign(kHalfSumTiles.begin(), kHalfSumTiles.end());
     tiles.insert(tiles.end(), kTiles.begin(), kTiles.end());
-    return {g, device, tiles, {{"l2_hints", 0}, {"incremental", 1}}};
+    return {g, device, tiles, {{"l2_hints", 0}, {"incremental", 1}, {"whole_tiles", 0}}};
+}
+
+// Beside the rules that gemm/wgmma_fp8 has too.
+std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
+    const auto rule = gemm::rules_on<Shape>(g);
+    std::vector<Constraint> all;
+    // Larger tiles read less of L2: where more waves came, none of 143 winners had a smaller tile than 64x240, steps of 128 or
+    // three groups. The usual loop, incremental alone, stays legal: it may stand in for a kernel that is not there yet.
+    all.push_back(
+        {"another loop than the usual one is for tiles of 128x112 and more, for few rows, or for at most four waves of a product",
+         {"block_m", "block_n", "block_k", "math_groups", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "incremental",
+          "whole_tiles"},
+         rule([=](const Shape& s) {
+             if ((s.incremental == 1 && s.whole_tiles == 0) || has_few_rows(g)) return true;
+             const bool is_large = s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64 && s.math_groups <= 2;
+             return is_large || wgmma::Grid(g, s, device).tiles * s.sharing_blocks() <= 4 * g.batch * device.identity.sm_count;
+         })});
+    // Of 143 winners of large products one is in squares of four, none in larger ones.
+    all.push_back({"Hilbert's curve goes through squares of four tiles", {"raster", "group"}, rule([](const Shape& s) {
+                       return s.raster != 2 || s.group == 4;
+                   })});
+    all.push_back(
+        {"L2 hints are for TMA's stores and for strips, which Hilbert's curve has not",
+         {"tma_store", "raster", "l2_hints"},
+         rule([](const Shape& s) { return s.l2_hints == 0 || (s.tma_store == 1 && (s.l2_hints == 1 || s.raster != 2)); })});
+    all.push_back({"L2 hints are for the largest tiles, which the large products have, in steps of at most 64",
+                   {"block_m", "block_n", "block_k", "l2_hints"},
+                   rule([](const Shape& s) {
+                       return s.l2_hints == 0 || (s.block_m * s.block_n >= int64_t{128} * 256 && s.block_k <= 64);
+                   })});
+    all.push_back({"whole tiles follow each other incrementally, are staged without a look at C, and have no L2 hints",
+                   {"tma_store", "l2_hints", "incremental", "whole_tiles"},
+                   rule([=](const Shape& s) {
+                       return s.whole_tiles == 0 || (s.incremental == 1 && s.tma_store == 1 && s.l2_hints == 0 && !g.reads_c);
+                   })});
+    all.push_back({"whole tiles are those whose K is not divided",
+                   {"cluster_k", "split_k", "reduce_kernel", "whole_tiles"},
+                   rule([](const Shape& s) {
+                       return s.whole_tiles == 0 || (s.cluster_k == 1 && s.split_k == 1 && s.reduce_kernel == 0);
+                   })});
+    all.push_back({"a tile leaves under the next one's first steps, one for each round",
+                   {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
+                    "store_buffers", "whole_tiles"},
+                   rule([=](const Shape& s) {
+                       if (s.whole_tiles == 0) return true;
+                       const wgmma::Grid at(g, s, device);
+                       return at.tiles > at.clusters && at.steps >= s.late_rounds();
+                   })});
+    return all;
 }
 
 class Wgmma final : public StructuredFamily {
@@ -89,19 +139,15 @@ class Wgmma final : public StructuredFamily {
                        ParameterKind::compile,
                        "1: descriptors and tiles follow from those before by additions, and C is staged in as few rounds as "
                        "there are buffers"});
+        all.push_back({"whole_tiles",
+                       {0, 1},
+                       ParameterKind::compile,
+                       "1: K is never divided, and a cooperative tile leaves under the next one's multiplications"});
         return all;
     }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         std::vector<Constraint> all = wgmma::rules(Gemm(problem), device);
-        all.push_back({"L2 hints are for TMA's stores and for strips, which Hilbert's curve has not",
-                       {"tma_store", "raster", "l2_hints"},
-                       gemm::rules_on<Shape>(Gemm(problem))([](const Shape& s) {
-                           return s.l2_hints == 0 || (s.tma_store == 1 && (s.l2_hints == 1 || s.raster != 2));
-                       })});
-        all.push_back({"L2 hints are for the largest tiles, which the large products have",
-                       {"block_m", "block_n", "l2_hints"},
-                       gemm::rules_on<Shape>(Gemm(problem))(
-                           [](const Shape& s) { return s.l2_hints == 0 || s.block_m * s.block_n >= int64_t{128} * 256; })});
+        for (Constraint& rule : own_rules(Gemm(problem), device)) all.push_back(std::move(rule));
         return all;
     }
     Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {

@@ -47,6 +47,7 @@ Shape::Shape(const Config& c, const Gemm& g)
     stagger = get("stagger", 0);
     l2_hints = get("l2_hints", 0);
     incremental = get("incremental", 1);
+    whole_tiles = get("whole_tiles", 0);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
@@ -297,6 +298,8 @@ double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
     const double ends = end + (grid.parts > 1 ? combine_clocks(s, grid.parts) : 0.0);
     // Ping-pong hides all but the last end of a tile under the other group's multiplications.
     if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, ends / 2.0) + ends;
+    // A tile that leaves late does so under the next one's multiplications: by the clocks of a tile's parts, not timed.
+    if (s.late_rounds() > 0) return rounds * (run + constants(s).tile) + ends - constants(s).tile;
     return rounds * (run + ends);
 }
 

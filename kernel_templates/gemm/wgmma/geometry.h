@@ -23,6 +23,7 @@ struct Shape {
     std::int64_t product_sets;  // of registers for products that are to be promoted
     std::int64_t stagger;       // 1: two math groups promote in turns
     std::int64_t incremental;   // 1: descriptors and tiles by additions
+    std::int64_t whole_tiles;   // 1: K is never divided, and a cooperative tile leaves under the next one's multiplications
     std::int64_t l2_hints;      // L2 drops C first (from 1 on), keeps a strip's operand (2), drops the other first (3)
     // The problem's, not the config's: bytes of an element of the operands, of C and of the accumulators, whether products of 128
     // k are added outside of the tensor cores, whether columns or blocks have scales of their own, and columns a bias.
@@ -37,6 +38,13 @@ struct Shape {
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
     // Registers a thread that hold the products of one band before they are promoted.
     std::int64_t temporaries() const { return promotes ? product_sets * block_n / 2 : 0; }
+    // Rounds of staging in which a tile leaves under the next one's multiplications, a K step each; 0 where it does not.
+    std::int64_t late_rounds() const {
+        const bool finds_registers = accumulators() + bands() * block_n / 4 <= 192;
+        if (whole_tiles == 0 || pingpong != 0 || !finds_registers) return 0;
+        const std::int64_t spans = block_n / span_c();
+        return spans <= store_buffers ? 1 : spans / ((store_buffers + 1) / 2);
+    }
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
     std::int64_t threads() const { return 128 * (math_groups + 1); }

@@ -34,6 +34,7 @@ constexpr int tma_store = ${tma_store};
 constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};  // bytes of an operand's row that a swizzle pattern spans, at most
 constexpr int incremental = ${incremental};  // 1: descriptors and tiles follow from those before by additions, C is staged in rounds
+constexpr int whole_tiles = ${whole_tiles};  // 1: K is never divided; a cooperative tile leaves under the next one's multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
@@ -56,8 +57,8 @@ constexpr bool converts_pairs = false;
 
 #include "gemm/hopper_tile.cuh"
 #include "gemm/hopper_schedule.cuh"
-#include "gemm/hopper_whole_tiles.cuh"
 #include "gemm/hopper_ring.cuh"
+#include "gemm/hopper_whole_tiles.cuh"
 #include "gemm/hopper_producer.cuh"
 #include "gemm/pair_store.cuh"
 #include "gemm/hopper_parts.cuh"
@@ -254,9 +255,16 @@ __device__ __forceinline__ void wait_for_buffers(int group) {
     named_barrier(1 + group, 128);
 }
 
+// Two neighbouring elements of C, of pair i of a band's sums.
+__device__ __forceinline__ u32 pair_of_c(const Output& out, const Register* sums, int i) {
+    const Pair pair = pair_of(sums, i);
+    return pack2<Out>(out.alpha * pair.low, out.alpha * pair.high);
+}
+
 // A span to its buffer, which has a row of span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band
-// after band.
-__device__ __forceinline__ void stage_span(const Output& out, u32 buffer, int part, const Sums& acc) {
+// after band. elements(band, i): what pair_of_c() says.
+template <class Elements>
+__device__ __forceinline__ void stage_span(u32 buffer, int part, Elements elements) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
     constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
@@ -271,10 +279,7 @@ __device__ __forceinline__ void stage_span(const Output& out, u32 buffer, int pa
                                              : row * span_c * 2 + ((j + lane / 16) ^ (row >> row_shift & chunk_mask)) * 16);
             u32 r[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const Pair sums = pair_of(acc[band], 2 * (part * span_c / 8 + j) + i);
-                r[i] = pack2<Out>(out.alpha * sums.low, out.alpha * sums.high);
-            }
+            for (int i = 0; i < 4; ++i) r[i] = elements(band, 2 * (part * span_c / 8 + j) + i);
             if constexpr (swap_ab)
                 store_matrices_transposed(at, r[0], r[1], r[2], r[3]);
             else
@@ -303,7 +308,8 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
         if (cluster_k > 1 && owner_of(0, first * span_c / 8) != rank) continue;
         const int nth = cluster_k > 1 ? first % spans_each : first;
         if (nth > 0 && nth % spans_in_round == 0) wait_for_buffers<false>(group);
-        stage_span(out, staging + nth % (spans_in_round * rounds_on_their_way) * staging_bytes, first, acc);
+        stage_span(staging + nth % (spans_in_round * rounds_on_their_way) * staging_bytes, first,
+                   [&](int band, int i) { return pair_of_c(out, acc[band], i); });
         if (nth % spans_in_round != spans_in_round - 1 && nth != spans_each - 1) continue;
         fence_async_proxy();
         named_barrier(1 + group, 128);
@@ -484,6 +490,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
 
 }  // namespace
 
+#include "gemm/wgmma/whole_loop.cuh"
+
 extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     AUTOTUNE_KERNEL(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y,
                     const __grid_constant__ TensorMap map_c, Out* c, float alpha, float beta, int m, int n, int k, long long ldc,
@@ -536,7 +544,10 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         const int math_group = warpgroup - 1;
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, received, exchanged,
                           c_full + math_group * store_buffers * 8};
-        consume<OrderOf<incremental>::Type>(ring, shape, out, areas, math_group, rank);
+        if constexpr (whole_tiles)
+            consume_whole_tiles(ring, shape, out, areas.staging, math_group, rank);
+        else
+            consume<OrderOf<incremental>::Type>(ring, shape, out, areas, math_group, rank);
     }
 }
 

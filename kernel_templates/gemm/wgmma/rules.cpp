@@ -56,7 +56,7 @@ namespace {
 
 using gemm::rules_on;
 
-void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
+void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto rule = rules_on<Shape>(g);
     to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
                       return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() <= 2;
@@ -80,13 +80,6 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
                       const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
                       const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
                       return (s.block_m == 64 || s.block_m < 2 * rows) && (s.block_n == 16 || s.block_n < columns + 64);
-                  })});
-    // Larger tiles read less of L2: where more waves came, none of 143 winners had a smaller tile than 64x240.
-    to.push_back({"tiles of fewer than 128x112 elements are for few rows, or for at most four waves of a product",
-                  {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
-                  rule([=](const Shape& s) {
-                      return has_few_rows(g) || s.block_m * s.block_n >= int64_t{128} * 112 ||
-                             Grid(g, s, device).tiles * s.sharing_blocks() <= 4 * g.batch * device.identity.sm_count;
                   })});
 }
 
@@ -266,7 +259,7 @@ void add_prefetch_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 
 std::vector<Constraint> rules(const Gemm& g, const Device& device) {
     std::vector<Constraint> all;
-    add_tile_rules(all, g, device);
+    add_tile_rules(all, g);
     add_cluster_rules(all, g, device);
     add_store_rules(all, g, device);
     add_pipeline_rules(all, g, device);

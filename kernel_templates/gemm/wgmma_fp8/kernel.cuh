@@ -76,8 +76,8 @@ constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 
 #include "gemm/hopper_tile.cuh"
 #include "gemm/hopper_schedule.cuh"
-#include "gemm/hopper_whole_tiles.cuh"
 #include "gemm/hopper_ring.cuh"
+#include "gemm/hopper_whole_tiles.cuh"
 #include "gemm/hopper_producer.cuh"
 #include "gemm/pair_store.cuh"
 #include "gemm/hopper_parts.cuh"
@@ -375,22 +375,6 @@ __device__ __forceinline__ void feed_scales(const Ring& ring, Order order, const
         }
     }
 }
-
-// ---- whole tiles of ping-pong groups ----
-
-// What the ring's position does while the other ping-pong groups have their tiles.
-struct Skip {
-    int stages;
-    u32 laps;
-    __device__ __forceinline__ Skip(int steps, int ring_stages) : stages(steps % ring_stages), laps(static_cast<u32>(steps / ring_stages)) {}
-    __device__ __forceinline__ void move(Position& at, int ring_stages) const {
-        at.stage += stages;
-        at.parity ^= laps & 1;
-        if (at.stage < ring_stages) return;
-        at.stage -= ring_stages;
-        at.parity ^= 1;
-    }
-};
 
 // prepare(), by a thread each of the producer's first two warps, and of as many stages as a ring may have: so it is a few instructions in a row. In a
 // loop one thread takes 60 clocks a barrier, 1,200 for ten stages, before the first load.
