@@ -6,7 +6,8 @@ tile_clocks.cu, and the mean of all blocks is printed for each part of a tile.
 
 bf16, both operands along K (`nt`), beta 0, whole tiles. Needs a Hopper GPU and nvcc. Parts: `wait`, for the first stage of a tile; `loop`, up to
 its last multiplication's issue; `drain`, until that one is over; `store`; `next`, the search for the next tile. A ping-pong group's parts
-include the other group's time. C's checksum tells whether two texts agree.
+include the other group's time. With whole_tiles=1 `loop` begins with the first stage's wait and holds the stores of the tile before, and of a tile that
+leaves late `store` is its rounding. C's checksum tells whether two texts agree.
 """
 import argparse
 import pathlib
@@ -19,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TEMPLATES = HERE.parents[1] / "kernel_templates"
 USUAL = {"symbol": "tile_clocks_kernel", "in_type": "bf16", "out_type": "bf16", "acc_type": "f32", "trans_a": 0, "trans_b": 1, "align_a": 16, "align_b": 16,
          "align_c": 16, "reads_c": 0, "swap_ab": 0, "block_m": 128, "block_n": 256, "block_k": 64, "math_groups": 2, "pingpong": 0, "l2_hints": 0,
-         "cluster_m": 2, "cluster_n": 1, "cluster_k": 1, "tma_store": 1, "store_buffers": 2, "tma_swizzle": 128, "reduce_kernel": 0, "incremental": 1}
+         "cluster_m": 2, "cluster_n": 1, "cluster_k": 1, "tma_store": 1, "store_buffers": 2, "tma_swizzle": 128, "reduce_kernel": 0, "incremental": 1, "whole_tiles": 0}
 # What stands in the template, and what is put before or after it.
 STAMPS = [
     ("struct Areas {\n", "__device__ long long* stamps_out;\n" + (HERE / "stamps.cuh").read_text(), "before"),
@@ -35,14 +36,40 @@ STAMPS = [
 ]
 
 
-def rendered(parameters):
-    text = (TEMPLATES / "gemm/wgmma/kernel.cuh").read_text()
-    text = re.sub(r"\$\{(\w+)\}", lambda match: str(parameters[match.group(1)]), text)
-    for at, stamp, where in STAMPS:
+# The same in whole_loop.cuh, which has its place in the text then.
+WHOLE_INCLUDE = '#include "gemm/wgmma/whole_loop.cuh"\n'
+STAMPS_OF_WHOLE = [
+    ("struct MathGroup {\n", "__device__ long long* stamps_out;\n" + (HERE / "stamps.cuh").read_text(), "before"),
+    ("    Sums acc;\n    Work work;\n", "    Stamps stamps;\n", "after"),
+    ("            const int last = math.multiply_tile<rounds>(", "            stamps.tile();\n            stamps.end(4);\n", "before"),
+    ("            before = tiles.tile(work);", "            stamps.end(1);\n", "before"),
+    ("            math.finish(last);\n#pragma unroll", "            stamps.end(2);\n", "inside"),
+    ("            is_first = false;\n", "            stamps.end(3);\n", "after"),
+    ("            const int last = math.multiply_tile<1>(", "            stamps.tile();\n            stamps.end(4);\n", "before"),
+    ("            const Tile tile = tiles.tile(work);\n", "            stamps.end(1);\n", "before"),
+    ("            math.finish(last);\n            store_staged(", "            stamps.end(2);\n", "inside"),
+    ("            store_staged(out, tile, row0, rank, staging, group, acc);\n", "            stamps.end(3);\n", "after"),
+    ("    if (threadIdx.x % 128 == 0) store_wait_read<0>();\n}\n\n}  // namespace", "    stamps.write(stamps_out, group);\n", "before"),
+]
+
+
+def stamped(text, stamps):
+    """The text with each stamp before or after what stands once in it, or inside: behind its first line."""
+    for at, stamp, where in stamps:
         if text.count(at) != 1:
             raise SystemExit(f"tile_clocks.py: stands {text.count(at)} times in the template: {at!r}")
-        text = text.replace(at, stamp + at if where == "before" else at + stamp)
+        first, rest = at.split("\n", 1) if where == "inside" else ("", at)
+        text = text.replace(at, {"before": stamp + at, "after": at + stamp, "inside": f"{first}\n{stamp}{rest}"}[where])
     return text
+
+
+def rendered(parameters):
+    text = (TEMPLATES / "gemm/wgmma/kernel.cuh").read_text()
+    if int(parameters["whole_tiles"]) != 0:
+        text = text.replace(WHOLE_INCLUDE, stamped((TEMPLATES / "gemm/wgmma/whole_loop.cuh").read_text().replace("#pragma once\n", ""), STAMPS_OF_WHOLE))
+    else:
+        text = stamped(text, STAMPS)
+    return re.sub(r"\$\{(\w+)\}", lambda match: str(parameters[match.group(1)]), text)
 
 
 def main():
