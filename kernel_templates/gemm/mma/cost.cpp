@@ -107,7 +107,8 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     const double epilogue = alone * static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 2.7 : 2.0) / 9.83;
     const double rounds = std::ceil(blocks / sms);
     const double first_tile = static_cast<double>((s.block_m + s.block_n) * s.block_k) * 2.0 / 22.4;
-    const double exposed = (1478.0 + first_tile + epilogue) * (resident > 1 ? 1.0 + 0.44 * (rounds - 1) : rounds);
+    const double unhidden = resident > 1 ? 1.0 + 0.44 * (rounds - 1) : rounds;
+    const double exposed = (1478.0 + first_tile + epilogue) * unhidden;
     const double compute_us = (rounds * loop + exposed) / cycles_per_us;
     const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
     // What beta multiplies is read in pairs, one access after the other.

@@ -96,9 +96,11 @@ struct Constants {
                                          // M-side operand along K and along M, of the N-side operand
     double narrow_both;                  // products of operands that both lie along C's sides, in boxes below a line, over others
     double narrow;                       // an N-side operand stored along N, in boxes of a quarter line: over whole lines
+    double narrow_x;                     // the same of an M-side operand stored along M
     double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
     double unaligned_store;              // an element of a thread, where C's rows do not begin at 16 bytes
     double lone_store;                   // over that, where neighbours of a row are not stored as a pair
+    double lone_end;                     // of a tile whose elements are stored alone: the share that ping-pong does not hide
     double late_span, direct_read;       // of C, that beta multiplies
     double combine, combine_area;        // parts of a tile that meet
     double meeting, meeting_block;       // of the blocks that divide K in a cluster, and for each of them
@@ -110,6 +112,7 @@ struct Constants {
     double reduce_us, reduced_bytes;     // of the second kernel, a microsecond
     double ragged;                       // of the larger operand that is read again where a last tile has no rows
     double pack_us, pack_share;
+    double pack_kept;                 // bytes of a MiB of L2 up to which a copy is not written to memory
     std::array<double, 3> launch_us;  // nothing fetched early; fetched; fetched beside the kernel before
     double launch_in_turn_us;         // without programmatic dependent launch
 };
@@ -127,11 +130,13 @@ constexpr Constants kOfHalf = {.multiply = 1.87,
                                .straddling = {1.13, 1.21, 1.09, 1.11},
                                .narrow_both = 1.7,
                                .narrow = 0.584,
+                               .narrow_x = 0.3,
                                .tile = 1085.0,
                                .direct_area = 4.0,
                                .tma_area = 18.7,
                                .unaligned_store = 87.7,
                                .lone_store = 1.9,
+                               .lone_end = 0.84,
                                .late_span = 1264.0,
                                .direct_read = 144.0,
                                .combine = 10404.0,
@@ -150,6 +155,7 @@ constexpr Constants kOfHalf = {.multiply = 1.87,
                                .ragged = 0.138,
                                .pack_us = 1.52,
                                .pack_share = 0.82,
+                               .pack_kept = 0.4e6,
                                .launch_us = {3.1, 3.07, 2.59},
                                .launch_in_turn_us = 3.85};
 // Of fp8: 1,300 trials of 15 problems (docs/results/2026-11-21-h200/wgmma_cost.md).
@@ -164,11 +170,13 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .straddling = {},
                                 .narrow_both = 1.0,
                                 .narrow = 0.0,
+                                .narrow_x = 0.0,
                                 .tile = 1780.0,
                                 .direct_area = 2.3,
                                 .tma_area = 8.0,
                                 .unaligned_store = 0.0,
                                 .lone_store = 1.0,
+                                .lone_end = 0.5,
                                 .late_span = 1200.0,
                                 .direct_read = 120.0,
                                 .combine = 5240.0,
@@ -187,6 +195,7 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .ragged = 0.0,
                                 .pack_us = 2.0,
                                 .pack_share = 0.7,
+                                .pack_kept = 0.0,
                                 .launch_us = {2.6, 2.4, 2.1},
                                 .launch_in_turn_us = 2.0};
 
@@ -201,9 +210,11 @@ double operand_bytes(const Gemm& g, const Shape& s) {
     const bool x_along_k = swap ? g.trans_b : !g.trans_a, y_along_k = swap ? !g.trans_a : g.trans_b;
     const auto straddles = [&](int64_t row) { return row * s.in_bytes % 128 != 0 ? 1.0 : 0.0; };
     const int64_t rows = swap ? g.n : g.m, columns = swap ? g.m : g.n;
-    const double x_lines = 1.0 + straddles(x_along_k ? g.k : rows) * c.straddling[x_along_k ? 0 : 1];
+    double x_lines = 1.0 + straddles(x_along_k ? g.k : rows) * c.straddling[x_along_k ? 0 : 1];
     double y_lines = 1.0 + straddles(y_along_k ? g.k : columns) * c.straddling[y_along_k ? 2 : 3];
-    if (!y_along_k) y_lines *= 1.0 + c.narrow * (128.0 / static_cast<double>(s.in_bytes * s.span(s.block_n)) - 1.0);
+    const auto narrow = [&](int64_t extent) { return 128.0 / static_cast<double>(s.in_bytes * s.span(extent)) - 1.0; };
+    if (!x_along_k) x_lines *= 1.0 + c.narrow_x * narrow(s.block_m);
+    if (!y_along_k) y_lines *= 1.0 + c.narrow * narrow(s.block_n);
     const double x = static_cast<double>(s.block_m * s.step_bytes()) / static_cast<double>(s.cluster_n);
     const double y = static_cast<double>(s.block_n * s.step_bytes()) / static_cast<double>(s.cluster_m);
     return x * x_lines + y * y_lines;
@@ -295,8 +306,12 @@ double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
     const double rounds = std::ceil(tiles * static_cast<double>(grid.parts) / clusters);
     const double run = std::ceil(steps / static_cast<double>(grid.parts)) * step;
     const double ends = end + (grid.parts > 1 ? combine_clocks(s, grid.parts) : 0.0);
-    // Ping-pong hides all but the last end of a tile under the other group's multiplications.
-    if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, ends / 2.0) + ends;
+    // Ping-pong hides all but the last end of a tile under the other group's multiplications. Stores of single elements keep an
+    // SM's one path to memory busy, so that the two groups' do not pass each other: 7032x18532x200 with rows of 8 bytes takes
+    // 392 us, without this 231 were predicted.
+    const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes && s.reduce_kernel == 0;
+    const double exposed = stores_alone ? constants(s).lone_end : 0.5;
+    if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, exposed * ends) + ends;
     return rounds * (run + ends);
 }
 
@@ -337,9 +352,14 @@ double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& 
 double pack_us(const Gemm& g, const Shape& s, const Device& device) {
     const Constants& c = constants(s);
     const double bytes_per_us = device.memory_gb_per_s * c.pack_share * 1e3;
+    const double kept = device.identity.l2_mib * c.pack_kept;
+    const auto copy_us = [&](int64_t elements) {
+        const double bytes = 2.0 * static_cast<double>(elements * g.batch);  // read, and written as far as L2 does not keep them
+        return c.pack_us + (bytes + std::max(0.0, bytes - kept)) / bytes_per_us;
+    };
     double us = 0;
-    if (g.align_a < 16) us += c.pack_us + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
-    if (g.align_b < 16) us += c.pack_us + 4.0 * static_cast<double>(g.k * g.n * g.batch) / bytes_per_us;
+    if (g.align_a < 16) us += copy_us(g.m * g.k);
+    if (g.align_b < 16) us += copy_us(g.k * g.n);
     return us;
 }
 
