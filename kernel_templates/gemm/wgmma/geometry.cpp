@@ -94,12 +94,12 @@ struct Constants {
     double ask;                          // of a line that many blocks load in the same step
     std::array<double, 4> straddling;    // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
                                          // M-side operand along K and along M, of the N-side operand
+    double narrow_one;                   // products of an operand that lies along C's side, in boxes of half a line: over whole ones
     double narrow_both;                  // products of operands that both lie along C's sides, in boxes below a line, over others
     double narrow;                       // an N-side operand stored along N, in boxes of a quarter line: over whole lines
-    double narrow_x;                     // the same of an M-side operand stored along M
     double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
     double unaligned_store;              // an element of a thread, where C's rows do not begin at 16 bytes
-    double lone_store;                   // over that, where neighbours of a row are not stored as a pair
+    double lone_store;                   // over that, where neighbours of a row are not stored, or read, as a pair
     double lone_end;                     // of a tile whose elements are stored alone: the share that ping-pong does not hide
     double late_span, direct_read;       // of C, that beta multiplies
     double combine, combine_area;        // parts of a tile that meet
@@ -128,17 +128,17 @@ constexpr Constants kOfHalf = {.multiply = 1.87,
                                .of_three = 0.0825,
                                .ask = 0.285,
                                .straddling = {1.13, 1.21, 1.09, 1.11},
+                               .narrow_one = 0.08,
                                .narrow_both = 1.7,
                                .narrow = 0.584,
-                               .narrow_x = 0.3,
                                .tile = 1085.0,
                                .direct_area = 4.0,
                                .tma_area = 18.7,
-                               .unaligned_store = 87.7,
-                               .lone_store = 1.9,
-                               .lone_end = 0.84,
+                               .unaligned_store = 53.4,
+                               .lone_store = 2.02,
+                               .lone_end = 0.703,
                                .late_span = 1264.0,
-                               .direct_read = 144.0,
+                               .direct_read = 98.3,
                                .combine = 10404.0,
                                .combine_area = 5.44,
                                .meeting = 414.0,
@@ -153,9 +153,9 @@ constexpr Constants kOfHalf = {.multiply = 1.87,
                                .reduce_us = 1.47,
                                .reduced_bytes = 5.533e6,
                                .ragged = 0.138,
-                               .pack_us = 1.52,
-                               .pack_share = 0.82,
-                               .pack_kept = 0.4e6,
+                               .pack_us = 1.7,
+                               .pack_share = 0.61,
+                               .pack_kept = 0.375e6,
                                .launch_us = {3.1, 3.07, 2.59},
                                .launch_in_turn_us = 3.85};
 // Of fp8: 1,300 trials of 15 problems (docs/results/2026-11-21-h200/wgmma_cost.md).
@@ -168,9 +168,9 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .of_three = 0.0,
                                 .ask = 0.0,
                                 .straddling = {},
+                                .narrow_one = 0.0,
                                 .narrow_both = 1.0,
                                 .narrow = 0.0,
-                                .narrow_x = 0.0,
                                 .tile = 1780.0,
                                 .direct_area = 2.3,
                                 .tma_area = 8.0,
@@ -210,11 +210,9 @@ double operand_bytes(const Gemm& g, const Shape& s) {
     const bool x_along_k = swap ? g.trans_b : !g.trans_a, y_along_k = swap ? !g.trans_a : g.trans_b;
     const auto straddles = [&](int64_t row) { return row * s.in_bytes % 128 != 0 ? 1.0 : 0.0; };
     const int64_t rows = swap ? g.n : g.m, columns = swap ? g.m : g.n;
-    double x_lines = 1.0 + straddles(x_along_k ? g.k : rows) * c.straddling[x_along_k ? 0 : 1];
+    const double x_lines = 1.0 + straddles(x_along_k ? g.k : rows) * c.straddling[x_along_k ? 0 : 1];
     double y_lines = 1.0 + straddles(y_along_k ? g.k : columns) * c.straddling[y_along_k ? 2 : 3];
-    const auto narrow = [&](int64_t extent) { return 128.0 / static_cast<double>(s.in_bytes * s.span(extent)) - 1.0; };
-    if (!x_along_k) x_lines *= 1.0 + c.narrow_x * narrow(s.block_m);
-    if (!y_along_k) y_lines *= 1.0 + c.narrow * narrow(s.block_n);
+    if (!y_along_k) y_lines *= 1.0 + c.narrow * (128.0 / static_cast<double>(s.in_bytes * s.span(s.block_n)) - 1.0);
     const double x = static_cast<double>(s.block_m * s.step_bytes()) / static_cast<double>(s.cluster_n);
     const double y = static_cast<double>(s.block_n * s.step_bytes()) / static_cast<double>(s.cluster_m);
     return x * x_lines + y * y_lines;
@@ -226,7 +224,9 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
     const Constants& c = constants(s);
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
     // 16264x14568x3248 `tn` reaches 350 TFLOP/s in such boxes, 650 in whole lines.
-    const double narrow = s.tma_swizzle < 128 && g.trans_a && !g.trans_b ? c.narrow_both : 1.0;
+    const double one = 1.0 + c.narrow_one * (128.0 / static_cast<double>(s.tma_swizzle) - 1.0);
+    const double both = s.tma_swizzle < 128 ? c.narrow_both : 1.0;
+    const double narrow = g.trans_a == g.trans_b ? one : g.trans_a ? both : 1.0;
     const double multiply = narrow * c.multiply * mac / (4096.0 / static_cast<double>(s.in_bytes));
     const double bands_in_tile = static_cast<double>(s.block_m) / 64.0;
     const double shared =
@@ -251,15 +251,21 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
                     latency / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 
+// How much longer C's elements take where a row's neighbours, which a thread has side by side, do not lie on four bytes.
+double lone(const Gemm& g, const Shape& s) {
+    return s.swap_ab == 0 && g.align_c < 4 ? constants(s).lone_store : 1.0;
+}
+
 // Clocks for what beta multiplies. By TMA it comes while products are
 // computed, to as many spans as have buffers; the others wait for a store's end. Without TMA a thread reads it, pair after
 // pair.
-double read_clocks(const Shape& s) {
+double read_clocks(const Gemm& g, const Shape& s) {
     if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
     const int64_t late_spans = std::max<int64_t>(0, s.block_n / s.span_c() - s.store_buffers);
     if (s.tma_store != 0) return constants(s).late_span * static_cast<double>(late_spans);
     const auto elements = static_cast<double>(s.bands() * s.block_n / 2);
-    return constants(s).direct_read * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
+    const double pair = s.swap_ab != 0 ? 1.0 : 2.0;
+    return constants(s).direct_read * lone(g, s) * elements / pair / static_cast<double>(s.cluster_k);
 }
 
 // Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
@@ -267,8 +273,7 @@ double tile_clocks(const Gemm& g, const Shape& s) {
     const Constants& c = constants(s);
     if (s.reduce_kernel != 0) return c.tile;  // another kernel stores C
     const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes;
-    const double lone = s.swap_ab == 0 && g.align_c < 4 ? c.lone_store : 1.0;
-    const double alone = stores_alone ? lone * c.unaligned_store * static_cast<double>(s.bands() * s.block_n) : 0.0;
+    const double alone = stores_alone ? lone(g, s) * c.unaligned_store * static_cast<double>(s.bands() * s.block_n) : 0.0;
     // With one buffer each span waits for the one before: a guess, not measured.
     const double area_per_clock = s.tma_store == 0                            ? c.direct_area
                                   : s.store_buffers == s.block_n / s.span_c() ? 16.0
@@ -293,7 +298,7 @@ double reduce_us(const Gemm& g, const Shape& s, const Grid& grid) {
 
 double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
     const double step = step_clocks(g, s, grid);
-    const double end = tile_clocks(g, s) + read_clocks(s);
+    const double end = tile_clocks(g, s) + read_clocks(g, s);
     const auto steps = static_cast<double>(grid.steps);
     const auto tiles = static_cast<double>(grid.tiles);
     const auto clusters = static_cast<double>(grid.clusters);
