@@ -94,7 +94,7 @@ struct Constants {
     double ask;                          // of a line that many blocks load in the same step
     std::array<double, 4> straddling;    // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
                                          // M-side operand along K and along M, of the N-side operand
-    double narrow_one;                   // products of an operand that lies along C's side, in boxes of half a line: over whole ones
+    double narrow_one;                   // products of one operand that lies along a side of C, in boxes of half a line: over whole
     double narrow_both;                  // products of operands that both lie along C's sides, in boxes below a line, over others
     double narrow;                       // an N-side operand stored along N, in boxes of a quarter line: over whole lines
     double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
@@ -118,7 +118,8 @@ struct Constants {
 };
 // Fitted to 3,150 trials of 890 problems, of which 700 were drawn at random, in a stream on an H200: the deviation of a trial
 // from the prediction is 11 % over 3,720 since. Fitted again to 360 of 60 other random problems, with the earlier ones' weight
-// (docs/results/2026-11-24-h200/serve.md).
+// (docs/results/2026-11-24-h200/serve.md); what C's single elements and the copies of unaligned operands cost, to 3,500 trials of 670
+// (docs/results/2026-11-26-hopper/serve.md).
 constexpr Constants kOfHalf = {.multiply = 1.87,
                                .overhead = 56.2,
                                .l2_bytes = 101.0,
@@ -223,7 +224,8 @@ double operand_bytes(const Gemm& g, const Shape& s) {
 double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
     const Constants& c = constants(s);
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
-    // 16264x14568x3248 `tn` reaches 350 TFLOP/s in such boxes, 650 in whole lines.
+    // 16264x14568x3248 `tn` reaches 350 TFLOP/s in such boxes, 650 in whole lines. Where one operand is stored so, 3160x4192x2504
+    // `tt` takes 126 us in 192x192x32 and 101 in 192x192x64, which were predicted alike.
     const double one = 1.0 + c.narrow_one * (128.0 / static_cast<double>(s.tma_swizzle) - 1.0);
     const double both = s.tma_swizzle < 128 ? c.narrow_both : 1.0;
     const double narrow = g.trans_a == g.trans_b ? one : g.trans_a ? both : 1.0;
@@ -312,8 +314,8 @@ double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
     const double run = std::ceil(steps / static_cast<double>(grid.parts)) * step;
     const double ends = end + (grid.parts > 1 ? combine_clocks(s, grid.parts) : 0.0);
     // Ping-pong hides all but the last end of a tile under the other group's multiplications. Stores of single elements keep an
-    // SM's one path to memory busy, so that the two groups' do not pass each other: 7032x18532x200 with rows of 8 bytes takes
-    // 392 us, without this 231 were predicted.
+    // SM's one path to memory busy, so that both groups' take turns: 7032x18532x200 with rows of 8 bytes takes 392 us, where 344
+    // were predicted.
     const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes && s.reduce_kernel == 0;
     const double exposed = stores_alone ? constants(s).lone_end : 0.5;
     if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, exposed * ends) + ends;

@@ -30,23 +30,6 @@ double operand_bytes(const Gemm& g, const Shape& s) {
     return tile_bytes(s, s.block_m, x_along_k, s.cluster_n, x) + tile_bytes(s, s.block_n, y_along_k, s.cluster_m, y);
 }
 
-// How many of `running` blocks ask for the line that most of them ask for.
-double asks_of_all(const Gemm& g, const Shape& s, const Grid& grid, double running) {
-    const double asks = gemm::asks_of_a_line(g, s.swap_ab != 0, static_cast<double>(grid.tiles_m / s.cluster_m),
-                                             static_cast<double>(grid.tiles_n / s.cluster_n));
-    return std::min(asks, 8.0 * running / static_cast<double>(s.cluster_blocks()));
-}
-
-// SMs whose blocks run at once. An H200 has room for 30 clusters of four blocks and 15 of eight: one more cluster waits for
-// another's end. Clusters of three leave the other SM of a pair idle (40 of them, 512x576x7168, took 21.6 us where 11.5 were
-// predicted, 30 and 32 as predicted), and of six fewer than 20 run at once (20, 112x7032x24864, took 145 us of 103).
-double usable_sms(const Shape& s, const Device& device) {
-    const int64_t size = s.cluster_blocks(), sms = device.identity.sm_count;
-    if (size <= 2) return static_cast<double>(sms);
-    const int64_t clusters = size % 4 == 0 ? (sms - 12) / size : (sms - (size > 4 ? 18 : 12)) / (size + size % 2);
-    return static_cast<double>(clusters * size);
-}
-
 // Clocks of a K step of the `on_sm` blocks of an SM: what the tensor cores, shared memory, the path from L2, or a warpgroup's
 // barrier and issue take, whichever is most, or the time a stage of the ring takes to come back.
 double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_sms, double on_sm) {
@@ -57,9 +40,11 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_
     const double issue =
         (121.0 + 10.5 * slices / static_cast<double>(s.math_groups)) / static_cast<double>(std::min<int64_t>(s.k_groups, 2));
     const double latency = grid.steps_each > s.stages ? 1894.0 / static_cast<double>(s.stages - 1) : 0.0;
+    const double asks = gemm::asks_of_a_line(g, s.swap_ab != 0, static_cast<double>(grid.tiles_m / s.cluster_m),
+                                             static_cast<double>(grid.tiles_n / s.cluster_n));
     // What a step of a ring of so few stages waits beside its work.
     const double shallow = grid.steps_each > s.stages && s.stages <= 3 ? (s.stages == 2 ? 1400.0 : 100.0) : 0.0;
-    const double same = 0.56 * asks_of_all(g, s, grid, busy_sms * on_sm);
+    const double same = 0.56 * std::min(asks, 8.0 * busy_sms * on_sm / static_cast<double>(s.cluster_blocks()));
     return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.385 * same;
 }
 
@@ -91,15 +76,13 @@ double power_us(const Gemm& g, const Shape& s, const Device& device) {
 
 double predict(const Gemm& g, const Shape& s, const Device& device) {
     const Grid grid(g, s, device);
-    const double sms = usable_sms(s, device);
+    const auto sms = static_cast<double>(gemm::sms_of_clusters(device, s.cluster_blocks()));
     const auto blocks = static_cast<double>(grid.blocks);
     // Blocks that share an SM share its tensor cores, shared memory and path from L2; the next ones begin as they end.
     const double on_sm = std::clamp(std::ceil(blocks / sms), 1.0, static_cast<double>(grid.an_sm));
     const double waves = std::ceil(blocks / (sms * on_sm));
     const double steps = static_cast<double>(grid.steps_each) * step_clocks(g, s, grid, std::min(blocks, sms), on_sm);
-    // To the first full stage: all blocks that ask for one line wait for it together.
-    const double asks = asks_of_all(g, s, grid, std::min(blocks, sms) * on_sm);
-    const double start = 1700.0 + 0.4 * asks + (s.cluster_blocks() > 1 ? 666.0 : 0.0);
+    const double start = 1796.0 + (s.cluster_blocks() > 1 ? 666.0 : 0.0);  // to the first full stage
     const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 741.0;
     const double inside = clocks / (device.clock_mhz * 0.9);
     // A byte of C takes longer than one of A or B.
