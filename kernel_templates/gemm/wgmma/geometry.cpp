@@ -112,13 +112,12 @@ struct Constants {
     double reduce_us, reduced_bytes;     // of the second kernel, a microsecond
     double ragged;                       // of the larger operand that is read again where a last tile has no rows
     double pack_us, pack_share;
-    double pack_kept;                 // bytes of a MiB of L2 up to which a copy is not written to memory
     std::array<double, 3> launch_us;  // nothing fetched early; fetched; fetched beside the kernel before
     double launch_in_turn_us;         // without programmatic dependent launch
 };
 // Fitted to 3,150 trials of 890 problems, of which 700 were drawn at random, in a stream on an H200: the deviation of a trial
 // from the prediction is 11 % over 3,720 since. Fitted again to 360 of 60 other random problems, with the earlier ones' weight
-// (docs/results/2026-11-24-h200/serve.md); what C's single elements and the copies of unaligned operands cost, to 3,500 trials of 670
+// (docs/results/2026-11-24-h200/serve.md); what elements of C that are stored or read alone cost, to 3,500 trials of 680
 // (docs/results/2026-11-26-hopper/serve.md).
 constexpr Constants kOfHalf = {.multiply = 1.87,
                                .overhead = 56.2,
@@ -154,9 +153,8 @@ constexpr Constants kOfHalf = {.multiply = 1.87,
                                .reduce_us = 1.47,
                                .reduced_bytes = 5.533e6,
                                .ragged = 0.138,
-                               .pack_us = 1.7,
-                               .pack_share = 0.61,
-                               .pack_kept = 0.375e6,
+                               .pack_us = 1.52,
+                               .pack_share = 0.82,
                                .launch_us = {3.1, 3.07, 2.59},
                                .launch_in_turn_us = 3.85};
 // Of fp8: 1,300 trials of 15 problems (docs/results/2026-11-21-h200/wgmma_cost.md).
@@ -196,7 +194,6 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .ragged = 0.0,
                                 .pack_us = 2.0,
                                 .pack_share = 0.7,
-                                .pack_kept = 0.0,
                                 .launch_us = {2.6, 2.4, 2.1},
                                 .launch_in_turn_us = 2.0};
 
@@ -359,14 +356,9 @@ double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& 
 double pack_us(const Gemm& g, const Shape& s, const Device& device) {
     const Constants& c = constants(s);
     const double bytes_per_us = device.memory_gb_per_s * c.pack_share * 1e3;
-    const double kept = device.identity.l2_mib * c.pack_kept;
-    const auto copy_us = [&](int64_t elements) {
-        const double bytes = 2.0 * static_cast<double>(elements * g.batch);  // read, and written as far as L2 does not keep them
-        return c.pack_us + (bytes + std::max(0.0, bytes - kept)) / bytes_per_us;
-    };
     double us = 0;
-    if (g.align_a < 16) us += copy_us(g.m * g.k);
-    if (g.align_b < 16) us += copy_us(g.k * g.n);
+    if (g.align_a < 16) us += c.pack_us + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
+    if (g.align_b < 16) us += c.pack_us + 4.0 * static_cast<double>(g.k * g.n * g.batch) / bytes_per_us;
     return us;
 }
 
