@@ -94,7 +94,7 @@ struct Constants {
     double ask;                          // of a line that many blocks load in the same step
     std::array<double, 4> straddling;    // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
                                          // M-side operand along K and along M, of the N-side operand
-    double narrow_one;                   // products of one operand that lies along a side of C, in boxes of half a line: over whole
+    double narrow_one;                   // what one operand stored along a side of C adds to products, in boxes of half a line
     double narrow_both;                  // products of operands that both lie along C's sides, in boxes below a line, over others
     double narrow;                       // an N-side operand stored along N, in boxes of a quarter line: over whole lines
     double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
