@@ -7,8 +7,7 @@ namespace autotune::gemv {
 namespace {
 
 // Fitted to 295 trials of 240 problems, most of them drawn at random, in a stream on an H200: the deviation is 17 %
-// (docs/results/2026-11-23-h200/serve.md); steps that wait in shared memory to 46 trials of 16 problems since, the ends of blocks
-// to 240 of 120 (docs/results/2026-11-26-hopper/serve.md): the deviation is 16 %.
+// (docs/results/2026-11-23-h200/serve.md); steps that wait in shared memory to 46 trials of 16 problems since.
 constexpr double kSpareRegisters = 20;     // that the compiler takes beyond the least
 constexpr double kBytesInFlight = 2305;    // of one SM, at which memory gives half of what it can
 constexpr double kBytesPerClockOfSm = 26;  // that one SM can take from L2
@@ -16,16 +15,16 @@ constexpr double kBytesPerClockOfY = 962;  // that L2 gives to blocks which all 
 constexpr double kClocksOfStep = 67;       // that a warp waits for shared memory and its own sums
 constexpr double kStartUs = 2.81;
 constexpr double kEarlierUs = 0.35;     // for a kernel that finds room beside the one before it: it reads while that one ends
-constexpr double kElementOfCUs = 0.68;  // of a thread, where C is read
+constexpr double kElementOfCUs = 0.56;  // of a thread, where C is read
 constexpr double kReadingThroughShared = 1.6;  // over reading into registers
 // Y on its way to shared memory where it is not copied as it is: eight k of a column, one by one or from two places, and 64 k
 // that are dealt to the groups.
 constexpr double kClocksOfGather = 543, kClocksOfEight = 79, kClocksOfDeal = 3911;
-constexpr double kClocksOfEdgesOfLines = 1630, kClocksOfEdgesOfK = 1190;  // an element of a thread
+constexpr double kClocksOfEdgesOfLines = 952, kClocksOfEdgesOfK = 744;  // an element of a thread
 
 // Clocks of one multiplication on a quarter of an SM. A warp that waits for a whole round of registers leaves it idle in between.
 double clocks_of_multiply(const Shape& s) {
-    return s.x_smem != 0 ? 8 : 15.6;
+    return s.x_smem != 0 ? 8 : 17.6;
 }
 
 // Blocks that run at once on one SM.
@@ -53,7 +52,7 @@ double reduction_us(const Streams& x, const Grid& grid, const Shape& s, double b
     const double us = 0.19 + 0.01 * static_cast<double>(s.warps_k);
     if (s.split_k == 1) return us;
     const auto partial = static_cast<double>(grid.tiles * s.split_k * s.block_lines(x) * grid.columns * 4);
-    return us + (s.cluster != 0 ? 1.21 : 1.91 + 2 * partial / bytes_per_us) + 0.06 * static_cast<double>(s.split_k);
+    return us + (s.cluster != 0 ? 1.52 : 3.84 + 2 * partial / bytes_per_us) + 0.06 * static_cast<double>(s.split_k);
 }
 
 // Clocks in which a block's threads bring Y to shared memory, where they wait for it.
@@ -111,12 +110,10 @@ double predict(const Streams& x, const Shape& s, const Device& device) {
     const double uneven = waves <= 1.0 ? 1.0 : 1.0 + 0.38 * (std::ceil(waves) - waves) / waves;
     const double start = kStartUs - (s.prefetch_k > 0 && waves <= 1.0 ? kEarlierUs : 0.0);
     // A warp waits for all of its registers before it multiplies, but for one step of shared memory.
-    const double apart = s.x_smem != 0 ? 0.19 : 0.71;
-    const double staging = staging_clocks(x, grid, s) / clock * whole_waves;
+    const double apart = s.x_smem != 0 ? 0.2 : 0.8;
+    const double staging = staging_clocks(x, grid, s) / clock * whole_waves;  // each wave's blocks wait for their own
     const double edges = x.groups_lines() ? kClocksOfEdgesOfLines : x.groups_k() ? kClocksOfEdgesOfK : 0.0;
-    // What an edge multiplies lies in a sector of its own, which an SM's threads fetch one after the other.
-    const double lone = (x.groups_lines() ? 1.5 : x.groups_k() ? 0.31 : 0.0) * static_cast<double>(s.threads());
-    const double ends = (edges + lone) / clock * elements(x, grid, s) * whole_waves;
+    const double ends = edges / clock * elements(x, grid, s) * whole_waves;
     const double streaming = std::max(reading, multiplying) + apart * std::min(reading, multiplying) + sharing;
     const double meetings = std::max(1.0, waves);
     const double alone = start + streaming * uneven + meetings * reduction_us(x, grid, s, kBytesPerClockOfY * clock) +

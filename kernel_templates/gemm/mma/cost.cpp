@@ -51,12 +51,9 @@ double operand_traffic(const Gemm& g, const Shape& s, const Device& device, doub
 // Launches beside the main kernel: packing, and adding the parts of K.
 double side_us(const Gemm& g, const Shape& s, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 1e3;
-    const auto pack_us = [&](int64_t elements) {  // the copy that gemm/wgmma makes too
-        return 1.52 + 4.0 * static_cast<double>(elements * g.batch) / (0.82 * bytes_per_us);
-    };
     double us = 0;
-    if (s.packs(g.align_a)) us += pack_us(g.m * g.k);
-    if (s.packs(g.align_b)) us += pack_us(g.n * g.k);
+    if (s.packs(g.align_a)) us += 1.87 + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
+    if (s.packs(g.align_b)) us += 1.87 + 4.0 * static_cast<double>(g.n * g.k * g.batch) / bytes_per_us;
     if (s.split_k > 1) us += 2.28 + 8.0 * static_cast<double>(g.m * g.n * g.batch * s.split_k) / (2 * bytes_per_us);
     return us;
 }
@@ -110,8 +107,7 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     const double epilogue = alone * static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 2.7 : 2.0) / 9.83;
     const double rounds = std::ceil(blocks / sms);
     const double first_tile = static_cast<double>((s.block_m + s.block_n) * s.block_k) * 2.0 / 22.4;
-    const double unhidden = resident > 1 ? 1.0 + 0.44 * (rounds - 1) : rounds;
-    const double exposed = (1478.0 + first_tile + epilogue) * unhidden;
+    const double exposed = (1478.0 + first_tile + epilogue) * (resident > 1 ? 1.0 + 0.44 * (rounds - 1) : rounds);
     const double compute_us = (rounds * loop + exposed) / cycles_per_us;
     const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
     // What beta multiplies is read in pairs, one access after the other.

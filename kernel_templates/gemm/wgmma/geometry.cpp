@@ -94,13 +94,11 @@ struct Constants {
     double ask;                          // of a line that many blocks load in the same step
     std::array<double, 4> straddling;    // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
                                          // M-side operand along K and along M, of the N-side operand
-    double narrow_one;                   // what one operand stored along a side of C adds to products, in boxes of half a line
     double narrow_both;                  // products of operands that both lie along C's sides, in boxes below a line, over others
     double narrow;                       // an N-side operand stored along N, in boxes of a quarter line: over whole lines
     double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
     double unaligned_store;              // an element of a thread, where C's rows do not begin at 16 bytes
-    double lone_store;                   // over that, where neighbours of a row are not stored, or read, as a pair
-    double lone_end;                     // of a tile whose elements are stored alone: the share that ping-pong does not hide
+    double lone_store;                   // over that, where neighbours of a row are not stored as a pair
     double late_span, direct_read;       // of C, that beta multiplies
     double combine, combine_area;        // parts of a tile that meet
     double meeting, meeting_block;       // of the blocks that divide K in a cluster, and for each of them
@@ -117,8 +115,7 @@ struct Constants {
 };
 // Fitted to 3,150 trials of 890 problems, of which 700 were drawn at random, in a stream on an H200: the deviation of a trial
 // from the prediction is 11 % over 3,720 since. Fitted again to 360 of 60 other random problems, with the earlier ones' weight
-// (docs/results/2026-11-24-h200/serve.md); what elements of C that are stored or read alone cost, to 3,500 trials of 680
-// (docs/results/2026-11-26-hopper/serve.md).
+// (docs/results/2026-11-24-h200/serve.md).
 constexpr Constants kOfHalf = {.multiply = 1.87,
                                .overhead = 56.2,
                                .l2_bytes = 101.0,
@@ -128,17 +125,15 @@ constexpr Constants kOfHalf = {.multiply = 1.87,
                                .of_three = 0.0825,
                                .ask = 0.285,
                                .straddling = {1.13, 1.21, 1.09, 1.11},
-                               .narrow_one = 0.08,
                                .narrow_both = 1.7,
                                .narrow = 0.584,
                                .tile = 1085.0,
                                .direct_area = 4.0,
                                .tma_area = 18.7,
-                               .unaligned_store = 53.4,
-                               .lone_store = 2.02,
-                               .lone_end = 0.703,
+                               .unaligned_store = 87.7,
+                               .lone_store = 1.9,
                                .late_span = 1264.0,
-                               .direct_read = 98.3,
+                               .direct_read = 144.0,
                                .combine = 10404.0,
                                .combine_area = 5.44,
                                .meeting = 414.0,
@@ -167,7 +162,6 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .of_three = 0.0,
                                 .ask = 0.0,
                                 .straddling = {},
-                                .narrow_one = 0.0,
                                 .narrow_both = 1.0,
                                 .narrow = 0.0,
                                 .tile = 1780.0,
@@ -175,7 +169,6 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .tma_area = 8.0,
                                 .unaligned_store = 0.0,
                                 .lone_store = 1.0,
-                                .lone_end = 0.5,
                                 .late_span = 1200.0,
                                 .direct_read = 120.0,
                                 .combine = 5240.0,
@@ -221,11 +214,8 @@ double operand_bytes(const Gemm& g, const Shape& s) {
 double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
     const Constants& c = constants(s);
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
-    // 16264x14568x3248 `tn` reaches 350 TFLOP/s in such boxes, 650 in whole lines. Where one operand is stored so, 3160x4192x2504
-    // `tt` takes 126 us in 192x192x32 and 101 in 192x192x64, which were predicted alike.
-    const double one = 1.0 + c.narrow_one * (128.0 / static_cast<double>(s.tma_swizzle) - 1.0);
-    const double both = s.tma_swizzle < 128 ? c.narrow_both : 1.0;
-    const double narrow = g.trans_a == g.trans_b ? one : g.trans_a ? both : 1.0;
+    // 16264x14568x3248 `tn` reaches 350 TFLOP/s in such boxes, 650 in whole lines.
+    const double narrow = s.tma_swizzle < 128 && g.trans_a && !g.trans_b ? c.narrow_both : 1.0;
     const double multiply = narrow * c.multiply * mac / (4096.0 / static_cast<double>(s.in_bytes));
     const double bands_in_tile = static_cast<double>(s.block_m) / 64.0;
     const double shared =
@@ -250,21 +240,15 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
                     latency / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 
-// How much longer C's elements take where a row's neighbours, which a thread has side by side, do not lie on four bytes.
-double lone(const Gemm& g, const Shape& s) {
-    return s.swap_ab == 0 && g.align_c < 4 ? constants(s).lone_store : 1.0;
-}
-
 // Clocks for what beta multiplies. By TMA it comes while products are
 // computed, to as many spans as have buffers; the others wait for a store's end. Without TMA a thread reads it, pair after
 // pair.
-double read_clocks(const Gemm& g, const Shape& s) {
+double read_clocks(const Shape& s) {
     if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
     const int64_t late_spans = std::max<int64_t>(0, s.block_n / s.span_c() - s.store_buffers);
     if (s.tma_store != 0) return constants(s).late_span * static_cast<double>(late_spans);
     const auto elements = static_cast<double>(s.bands() * s.block_n / 2);
-    const double pair = s.swap_ab != 0 ? 1.0 : 2.0;
-    return constants(s).direct_read * lone(g, s) * elements / pair / static_cast<double>(s.cluster_k);
+    return constants(s).direct_read * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
 }
 
 // Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
@@ -272,7 +256,8 @@ double tile_clocks(const Gemm& g, const Shape& s) {
     const Constants& c = constants(s);
     if (s.reduce_kernel != 0) return c.tile;  // another kernel stores C
     const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes;
-    const double alone = stores_alone ? lone(g, s) * c.unaligned_store * static_cast<double>(s.bands() * s.block_n) : 0.0;
+    const double lone = s.swap_ab == 0 && g.align_c < 4 ? c.lone_store : 1.0;
+    const double alone = stores_alone ? lone * c.unaligned_store * static_cast<double>(s.bands() * s.block_n) : 0.0;
     // With one buffer each span waits for the one before: a guess, not measured.
     const double area_per_clock = s.tma_store == 0                            ? c.direct_area
                                   : s.store_buffers == s.block_n / s.span_c() ? 16.0
@@ -297,7 +282,7 @@ double reduce_us(const Gemm& g, const Shape& s, const Grid& grid) {
 
 double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
     const double step = step_clocks(g, s, grid);
-    const double end = tile_clocks(g, s) + read_clocks(g, s);
+    const double end = tile_clocks(g, s) + read_clocks(s);
     const auto steps = static_cast<double>(grid.steps);
     const auto tiles = static_cast<double>(grid.tiles);
     const auto clusters = static_cast<double>(grid.clusters);
@@ -310,12 +295,8 @@ double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
     const double rounds = std::ceil(tiles * static_cast<double>(grid.parts) / clusters);
     const double run = std::ceil(steps / static_cast<double>(grid.parts)) * step;
     const double ends = end + (grid.parts > 1 ? combine_clocks(s, grid.parts) : 0.0);
-    // Ping-pong hides all but the last end of a tile under the other group's multiplications. Stores of single elements keep an
-    // SM's one path to memory busy, so that both groups' take turns: 7032x18532x200 with rows of 8 bytes takes 392 us, where 344
-    // were predicted.
-    const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes && s.reduce_kernel == 0;
-    const double exposed = stores_alone ? constants(s).lone_end : 0.5;
-    if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, exposed * ends) + ends;
+    // Ping-pong hides all but the last end of a tile under the other group's multiplications.
+    if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, ends / 2.0) + ends;
     return rounds * (run + ends);
 }
 
