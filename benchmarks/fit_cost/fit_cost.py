@@ -421,8 +421,9 @@ def main():
     parser.add_argument("--worst", type=int, default=0, help="problems to list whose choice loses most")
     options = parser.parse_args()
 
-    models = Models(options.build, options.work, read_trials(options.trials, options.least))
-    print(f"{len(models.rows)} trials of {len(models.keys)} problems")
+    rows = read_trials(options.trials, options.least)
+    models = Models(options.build, options.work, rows)
+    print(f"{len(models.rows)} trials of {len(models.keys)} problems; {len(rows) - len(models.rows)} more are of other families or not legal today")
     before = models.predict([source.values for source in models.sources])
     print("as it is:")
     report(models, before)

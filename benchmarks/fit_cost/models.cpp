@@ -55,6 +55,14 @@ std::function<double(const Device&)> predictor(std::size_t family, const Problem
     }
 }
 
+// A trial from before a family had a parameter is of its first value.
+Config recorded(const SearchSpace& space, const Config& config) {
+    Config full = config;
+    for (const Parameter& parameter : space.parameters)
+        if (!full.find(parameter.name)) full.set(parameter.name, parameter.values.front());
+    return space.canonical(full);
+}
+
 // "gemm a=bf16 ... align=16,16,16 96x192x3728", as a problem's key is written.
 Problem problem_of(const Catalogue& catalogue, const std::string& key) {
     const std::size_t space = key.rfind(' ');
@@ -98,7 +106,7 @@ void Models::read(const std::string& path) {
                 is_legal = false;
             } else {
                 if (first) rule->second = of.rules(entry->second, device_);
-                const Config config = rule->second.canonical(candidate.config);
+                const Config config = recorded(rule->second, candidate.config);
                 is_legal = rule->second.contains(config);
                 if (is_legal)
                     trials_.push_back(

@@ -101,6 +101,13 @@ int64_t blocks_per_sm(const DeviceLimits& limits, int64_t smem_bytes, int64_t th
                      limits.threads_per_sm / threads, static_cast<int64_t>(limits.blocks_per_sm)}));
 }
 
+int64_t sms_of_clusters(const Device& device, int64_t size) {
+    const int64_t sms = device.identity.sm_count;
+    if (size <= 2) return sms;
+    const int64_t unusable = size == 6 ? 18 : 12;
+    return std::max<int64_t>(1, (sms - unusable) / (size + size % 2)) * size;
+}
+
 void DefaultChoice::offer(const Config& config, double predicted_us) {
     if (!wants(predicted_us) || !space_.contains(config)) return;
     best_ = config;

@@ -85,6 +85,11 @@ std::int64_t registers_allowed(const DeviceLimits& limits, std::int64_t threads,
 // Blocks that an SM holds at once, each of `smem_bytes` of shared memory and `threads` threads of `registers` registers; at
 // least 1.
 std::int64_t blocks_per_sm(const DeviceLimits& limits, std::int64_t smem_bytes, std::int64_t threads, std::int64_t registers);
+// SMs whose blocks run at once where clusters of `size` do, each block with an SM to itself: one more cluster waits for another's
+// end. An H200 has room for 30 clusters of four and 15 of eight (cudaOccupancyMaxActiveClusters). Trials say that fewer than 40
+// of three run at once (512x576x7168 took 21.6 us where 11.5 were predicted for one wave; 30 and 32 ran in one) and fewer than 20
+// of six (112x7032x24864 took 145 us where 103 were predicted; 17 ran in one): 30 and 19 are assumed.
+std::int64_t sms_of_clusters(const Device& device, std::int64_t size);
 
 // Reads parameters of a config one after another. A search begins behind the parameter that was read before, so that reading in
 // about the declared order compares each name once; rules are asked a million times.

@@ -53,6 +53,17 @@ TEST(PackStep, CopiesRowsPaddedToWholeChunks) {
     EXPECT_EQ(std::get<WorkspaceArg>(step.arguments.at(1)).offset_bytes, 512U);
 }
 
+// 30 clusters of four and 15 of eight fit an H200; those of three and six are from trials.
+TEST(SmsOfClusters, LackThoseThatNoWholeClusterFits) {
+    const Device device = *reference_device("sm_90a");
+    EXPECT_EQ(sms_of_clusters(device, 1), 132);
+    EXPECT_EQ(sms_of_clusters(device, 2), 132);
+    EXPECT_EQ(sms_of_clusters(device, 3), 30 * 3);
+    EXPECT_EQ(sms_of_clusters(device, 4), 30 * 4);
+    EXPECT_EQ(sms_of_clusters(device, 6), 19 * 6);
+    EXPECT_EQ(sms_of_clusters(device, 8), 15 * 8);
+}
+
 TEST(SharedSectors, AreThoseWhoseTilesBeginWithinOne) {
     EXPECT_EQ(shared_sectors(gemm_of("4000x12528x96"), 160), 0);
     EXPECT_DOUBLE_EQ(shared_sectors(gemm_of("4000x12520x96"), 160), 16.0 / 320.0);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "kernel_templates/catalogue.h"
 
@@ -128,6 +129,32 @@ TEST_F(MmaFamily, RanksTheFastestMeasuredConfigAmongTheFirst40) {
     EXPECT_LT(
         std::count_if(all.begin(), all.end(), [&](const Config& c) { return *family_.predict_us(p, c, device_) < fastest_us; }),
         40);
+}
+
+// 12338x9881x186 with beta takes 1,016 us in 64x192 and eight warps where one block runs on an SM, 606 us with two.
+TEST_F(MmaFamily, PredictsThatTheRegistersOf64x192LeaveRoomForASecondBlockOnlyWhereItIsAskedFor) {
+    const Problem p = problem("12338x9881x186", {{"beta", "any"}});
+    Config one = space(p).default_config;
+    for (const auto& [name, value] : std::map<std::string, std::int64_t>{{"block_m", 64},
+                                                                         {"block_n", 192},
+                                                                         {"warps_m", 2},
+                                                                         {"warps_n", 4},
+                                                                         {"block_k", 32},
+                                                                         {"stages", 4},
+                                                                         {"smem_swizzle", 1},
+                                                                         {"reg_buffers", 2},
+                                                                         {"split_barrier", 1},
+                                                                         {"min_blocks", 1},
+                                                                         {"pack", 1},
+                                                                         {"split_k", 1},
+                                                                         {"raster", 0},
+                                                                         {"swizzle_stride", 0}})
+        one.set(name, value);
+    Config two = one;
+    two.set("min_blocks", 2);
+    EXPECT_TRUE(space(p).contains(one));
+    EXPECT_TRUE(space(p).contains(two));
+    EXPECT_GT(*family_.predict_us(p, one, device_), 1.2 * *family_.predict_us(p, two, device_));
 }
 
 TEST_F(MmaFamily, PredictsThatTwiceTheDepthTakesLonger) {

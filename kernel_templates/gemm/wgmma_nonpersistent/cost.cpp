@@ -76,8 +76,7 @@ double power_us(const Gemm& g, const Shape& s, const Device& device) {
 
 double predict(const Gemm& g, const Shape& s, const Device& device) {
     const Grid grid(g, s, device);
-    // An H200 has room for 30 clusters of four blocks and 15 of eight: one more cluster waits for another's end.
-    const double sms = device.identity.sm_count - (s.cluster_blocks() > 2 ? 12 : 0);
+    const auto sms = static_cast<double>(gemm::sms_of_clusters(device, s.cluster_blocks()));
     const auto blocks = static_cast<double>(grid.blocks);
     // Blocks that share an SM share its tensor cores, shared memory and path from L2; the next ones begin as they end.
     const double on_sm = std::clamp(std::ceil(blocks / sms), 1.0, static_cast<double>(grid.an_sm));
