@@ -97,7 +97,12 @@ void FinalRounds::eliminate() {
 void FinalRounds::fail(std::size_t finalist) {
     lanes_.at(finalist).running = false;
     lanes_.at(finalist).failed = true;
-    if (!order_.empty()) shuffle_order();
+    if (order_.empty()) return;
+    // Who was out of reach of those that failed since is in the race again.
+    if (contenders().empty()) {
+        for (Lane& lane : lanes_) lane.running = lane.running || (lane.info.may_win && !lane.failed);
+    }
+    shuffle_order();
 }
 
 std::vector<std::size_t> FinalRounds::contenders() const {
@@ -112,6 +117,9 @@ std::vector<std::size_t> FinalRounds::contenders() const {
 std::size_t FinalRounds::fastest(const std::vector<std::size_t>& among) const {
     std::vector<std::vector<double>> relative(among.size());
     for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round) {
+        const bool has_all =
+            std::none_of(among.begin(), among.end(), [&](std::size_t lane) { return std::isnan(lanes_[lane].times_us[round]); });
+        if (!has_all) continue;  // one was out of the race for a while; the first rounds have all
         double mean_log = 0;
         for (const std::size_t lane : among) mean_log += std::log(lanes_[lane].times_us[round]);
         mean_log /= static_cast<double>(among.size());

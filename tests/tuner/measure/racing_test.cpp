@@ -190,6 +190,37 @@ TEST(FinalRounds, AHopelessFinalistLeavesTheRaceEarly) {
     EXPECT_NEAR(row_of(verdict, 2).ratio, 1.5, 0.05);
 }
 
+// The fast ones once crashed after the slow one had left: the race had no finalist, and ended in an internal error.
+TEST(FinalRounds, WhoLeftEarlyIsBackWhenAllOthersFail) {
+    FinalRounds rounds({{.name = "a"}, {.name = "b"}, {.name = "slow"}, {.name = "slower"}, {.name = "rival", .may_win = false}});
+    NoisyCard card(3);
+    const std::vector<double> true_us = {100, 101, 150, 180, 90};
+    const auto play = [&](int count) {
+        for (int round = 0; round < count && !rounds.done(); ++round) {
+            std::vector<double> times;
+            for (const std::size_t finalist : rounds.next_round()) times.push_back(card.launch(true_us[finalist]));
+            rounds.report_round(times);
+        }
+    };
+    const auto races = [&](std::size_t finalist) {
+        const std::vector<std::size_t>& order = rounds.next_round();
+        return std::find(order.begin(), order.end(), finalist) != order.end();
+    };
+    play(15);
+    ASSERT_FALSE(races(2));
+    rounds.fail(0);
+    EXPECT_FALSE(races(2));
+    rounds.fail(1);
+    EXPECT_TRUE(races(2));
+    EXPECT_TRUE(races(3));
+    play(1000);
+    const Verdict verdict = rounds.verdict();
+    EXPECT_EQ(verdict.winner, 2U);
+    EXPECT_GT(row_of(verdict, 2).rounds, 10);
+    rounds.fail(2);  // the race is over: nothing begins again
+    EXPECT_TRUE(rounds.done());
+}
+
 TEST(FinalRounds, OrderChangesFromRoundToRound) {
     FinalRounds rounds({{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}}, {.seed = 5});
     std::set<std::vector<std::size_t>> orders;
