@@ -98,7 +98,7 @@ void FinalRounds::fail(std::size_t finalist) {
     lanes_.at(finalist).running = false;
     lanes_.at(finalist).failed = true;
     if (order_.empty()) return;
-    // Who was out of reach of those that failed since is in the race again.
+    // Finalists that left because of those that have failed since are in the race again.
     if (contenders().empty()) {
         for (Lane& lane : lanes_) lane.running = lane.running || (lane.info.may_win && !lane.failed);
     }

@@ -58,10 +58,8 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     tiles = count_m * count_n * g.batch;
     steps = ceil_div(g.k, s.block_k);
     // With cluster_k a cluster has one tile; otherwise blocks stay and walk over tiles. All clusters must run at once: one that
-    // waits for another's end doubles the time. 132 SMs have room for 66 clusters of two, 30 of four and 15 of eight
-    // (cudaOccupancyMaxActiveClusters on an H200).
-    const int64_t unusable = s.cluster_blocks() <= 2 ? 0 : 12;
-    room = std::max<int64_t>(1, (device.identity.sm_count - unusable) / s.cluster_blocks());
+    // waits for another's end doubles the time.
+    room = std::max<int64_t>(1, gemm::sms_of_clusters(device, s.cluster_blocks()) / s.cluster_blocks());
     // Stream-K counts steps of up to two waves times clusters in 32 bits; with more, tiles stay whole.
     const bool countable = 2 * room * steps <= std::numeric_limits<std::int32_t>::max() / room;
     parts = s.cluster_k > 1 || (s.split_k == 0 && !countable) ? 1 : std::min(s.split_k, steps);
@@ -231,13 +229,12 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
     const double alone = s.pingpong != 0 ? 1.5 : bands_in_tile <= 2 ? 0.5 : 0.0;
     const double exposed = s.product_sets == 1 ? additions * alone : 0.0;
     const double latency = c.latency + (s.sharing_blocks() > 1 ? 250.0 : 0.0);
-    const double overhead = c.overhead + (s.tma_swizzle == 32 ? 17.0 : 0.0);  // twice the loads
     const double shallow = latency * (s.stages == 2 ? c.of_two : s.stages == 3 ? c.of_three : 0.0);
     const double asks =
         gemm::asks_of_a_line(g, s.swap_ab != 0, static_cast<double>(grid.count_m), static_cast<double>(grid.count_n));
     const double same = c.ask * std::min(asks, 8.0 * static_cast<double>(grid.clusters));
     return shallow + same +
-           std::max(std::max({multiply, shared, l2, additions}) + overhead + exposed,
+           std::max(std::max({multiply, shared, l2, additions}) + c.overhead + exposed,
                     latency / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 

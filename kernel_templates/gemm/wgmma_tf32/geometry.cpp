@@ -42,8 +42,7 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     count_n = ceil_div(ceil_div(columns, s.block_n), s.cluster_n);
     tiles = count_m * count_n * g.batch;
     steps = ceil_div(g.k, kBlockK);
-    const int64_t unusable = s.cluster_blocks() <= 2 ? 0 : 12;  // SMs that clusters of four leave on an H200
-    clusters = std::min(std::max<int64_t>(1, (device.identity.sm_count - unusable) / s.cluster_blocks()), tiles);
+    clusters = std::min(std::max<int64_t>(1, gemm::sms_of_clusters(device, s.cluster_blocks()) / s.cluster_blocks()), tiles);
 }
 
 }  // namespace autotune::wgmma_tf32
