@@ -42,7 +42,7 @@ constexpr std::size_t kFewProblems = 30;   // of a class: its portfolio is fille
 
 struct Options {
     std::vector<std::string> databases, trials;
-    std::string out, dump, prune, pool, arch = "sm_90a";
+    std::string out, dump, prune, variant, pool, arch = "sm_90a";
     std::size_t count = 48;
     int drawn = 0;  // problems of a class that are drawn at random and predicted
     int whole = 0;  // of those, for which the best of the families' whole spaces join the pool
@@ -55,6 +55,7 @@ Options parse(int count, char** words) {
         {"--trials", [&](const char* word) { options.trials.emplace_back(word); }},
         {"--out", [&](const char* word) { options.out = word; }},
         {"--prune", [&](const char* word) { options.prune = word; }},
+        {"--variant", [&](const char* word) { options.variant = word; }},
         {"--pool", [&](const char* word) { options.pool = word; }},
         {"--drawn", [&](const char* word) { options.drawn = std::atoi(word); }},
         {"--whole", [&](const char* word) { options.whole = std::atoi(word); }},
@@ -68,7 +69,9 @@ Options parse(int count, char** words) {
     }
     if (options.databases.empty() && options.trials.empty() && options.prune.empty())
         throw Error(ErrorCode::usage,
-                    "usage: portfolio --database FILE [...] --trials JSONL [...] | --prune FILE [--count 48] [--out FILE]");
+                    "usage: portfolio --database FILE [...] --trials JSONL [...] | --prune FILE [--variant 'FAMILY NAME=VALUE'] "
+                    "[--count 48] "
+                    "[--out FILE]");
     return options;
 }
 
@@ -104,6 +107,8 @@ class Maker {
     std::vector<Candidate> best_of_spaces(const Problem& problem) const;
     void add_best_of_spaces(const std::vector<std::string>& class_keys);
     void prune(std::ofstream& out) const;
+    Candidate completed(const Candidate& candidate, const std::string& class_key) const;
+    std::vector<Candidate> with_variants(const std::vector<Candidate>& candidates, const std::string& class_key) const;
     // Of a class, with those that serve all classes where the class has few problems.
     std::vector<Candidate> portfolio_of(const std::string& class_key, const std::vector<const Measured*>& problems,
                                         const Measured* left_out);
@@ -247,10 +252,52 @@ void Maker::prune(std::ofstream& out) const {
     const auto fail = [](const std::string& text) { throw Error(ErrorCode::database, text); };
     for (db::Portfolio& each : db::read_portfolios(options_.prune, fail)) {
         const std::size_t before = each.candidates.size();
+        for (Candidate& candidate : each.candidates) candidate = completed(candidate, each.class_key);
         std::erase_if(each.candidates, [&](const Candidate& candidate) { return !serves(candidate, each.class_key); });
+        if (!options_.variant.empty()) each.candidates = with_variants(each.candidates, each.class_key);
+        if (each.candidates.size() > options_.count) each.candidates.resize(options_.count);
         std::printf("%-90s %zu of %zu\n", each.class_key.c_str(), each.candidates.size(), before);
         if (out.is_open()) out << db::to_json_line(each) << "\n";
     }
+}
+
+// A parameter that the family has got since the candidate was written has its default's value, without which no problem may have
+// it.
+Candidate Maker::completed(const Candidate& candidate, const std::string& class_key) const {
+    const Family* const family = catalogue_.find_family(candidate.family);
+    for (const char* const shape : {"4096x4096x4096", "16x4096x4096"}) {
+        const Problem problem = problem_of_class(class_key, shape);
+        if (family == nullptr || family->refuses(problem, device_)) continue;
+        const Config usual = family->default_config(problem, device_);
+        Candidate whole{candidate.family, {}};
+        for (const auto& [name, value] : usual.values()) whole.config.set(name, candidate.config.find(name).value_or(value));
+        return whole;
+    }
+    return candidate;
+}
+
+// Each candidate, and behind it the same with the values of --variant where that is predicted to be faster by more than a
+// percent.
+std::vector<Candidate> Maker::with_variants(const std::vector<Candidate>& candidates, const std::string& class_key) const {
+    const Candidate change = candidate_of(options_.variant);
+    const auto is_faster = [&](const Candidate& candidate, const Candidate& variant) {
+        for (const char* const shape :
+             {"2048x4096x1024", "4096x4096x4096", "8192x4096x2048", "4096x8192x1024", "16384x8192x512"}) {
+            const Problem problem = problem_of_class(class_key, shape);
+            OfferRanking ranking(catalogue_, problem, device_);
+            const auto before = ranking.best({&candidate, 1}, 1), after = ranking.best({&variant, 1}, 1);
+            if (!after.empty() && !before.empty() && after[0].predicted_us < 0.99 * before[0].predicted_us) return true;
+        }
+        return false;
+    };
+    std::vector<Candidate> all;
+    for (const Candidate& candidate : candidates) {
+        all.push_back(candidate);
+        Candidate variant = candidate;
+        for (const auto& [name, value] : change.config.values()) variant.config.set(name, value);
+        if (candidate.family == change.family && is_faster(candidate, variant)) all.push_back(variant);
+    }
+    return all;
 }
 
 // Greedily: what brings most problems near their best, then what brings them nearest.
