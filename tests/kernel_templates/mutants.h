@@ -20,6 +20,7 @@ struct Mutant {
     std::string shape{};
     std::map<std::string, std::string> options{};  // of the problem, beside its shape; f16 with f32 sums unless they say more
     bool races = false;                            // wrong by timing alone: one run may give the right answer
+    bool hangs = false;                            // waits for ever: shown on the host, which sees that no thread can go on
 
     std::string path() const { return file.empty() ? family + "/kernel.cuh" : file; }
 };
