@@ -17,7 +17,7 @@ namespace {
 // them count.
 double tile_bytes(const Shape& s, int64_t extent, bool k_major, int64_t shares, double straddling) {
     const int64_t span = k_major ? 64 : Shape::span(extent);
-    const double narrow = 1.0 + 0.61 * (64.0 / static_cast<double>(span) - 1.0);
+    const double narrow = 1.0 + 0.55 * (64.0 / static_cast<double>(span) - 1.0);
     return static_cast<double>(extent * s.block_k * 2) * narrow * (1.0 + straddling) / std::pow(static_cast<double>(shares), 0.5);
 }
 
@@ -25,27 +25,27 @@ double operand_bytes(const Gemm& g, const Shape& s) {
     const bool swap = s.swap_ab != 0;
     const bool x_along_k = swap ? g.trans_b : !g.trans_a, y_along_k = swap ? !g.trans_a : g.trans_b;
     const auto straddles = [&](int64_t row) { return row % 64 != 0 ? 1.0 : 0.0; };
-    const double x = straddles(x_along_k ? g.k : swap ? g.n : g.m) * (x_along_k ? 1.21 : 1.29);
-    const double y = straddles(y_along_k ? g.k : swap ? g.m : g.n) * (y_along_k ? 0.52 : 0.6);
+    const double x = straddles(x_along_k ? g.k : swap ? g.n : g.m) * (x_along_k ? 0.923 : 1.06);
+    const double y = straddles(y_along_k ? g.k : swap ? g.m : g.n) * (y_along_k ? 1.14 : 0.882);
     return tile_bytes(s, s.block_m, x_along_k, s.cluster_n, x) + tile_bytes(s, s.block_n, y_along_k, s.cluster_m, y);
 }
 
 // Clocks of a K step of the `on_sm` blocks of an SM: what the tensor cores, shared memory, the path from L2, or a warpgroup's
 // barrier and issue take, whichever is most, or the time a stage of the ring takes to come back.
 double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_sms, double on_sm) {
-    const double multiply = 1.11 * on_sm * static_cast<double>(s.block_m * s.block_n * s.block_k) / 2048.0;
+    const double multiply = 1.24 * on_sm * static_cast<double>(s.block_m * s.block_n * s.block_k) / 2048.0;
     const double slices = static_cast<double>(s.block_m) / 64.0 * static_cast<double>(s.block_k) / 16.0;
     const double shared = on_sm * slices * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
-    const double l2 = on_sm * operand_bytes(g, s) / std::min(112.0, 9920.0 / busy_sms);
+    const double l2 = on_sm * operand_bytes(g, s) / std::min(89.9, 7430.0 / busy_sms);
     const double issue =
-        (121.0 + 10.5 * slices / static_cast<double>(s.math_groups)) / static_cast<double>(std::min<int64_t>(s.k_groups, 2));
-    const double latency = grid.steps_each > s.stages ? 1894.0 / static_cast<double>(s.stages - 1) : 0.0;
+        (170.0 + 13.7 * slices / static_cast<double>(s.math_groups)) / static_cast<double>(std::min<int64_t>(s.k_groups, 2));
+    const double latency = grid.steps_each > s.stages ? 2910.0 / static_cast<double>(s.stages - 1) : 0.0;
     const double asks = gemm::asks_of_a_line(g, s.swap_ab != 0, static_cast<double>(grid.tiles_m / s.cluster_m),
                                              static_cast<double>(grid.tiles_n / s.cluster_n));
     // What a step of a ring of so few stages waits beside its work.
-    const double shallow = grid.steps_each > s.stages && s.stages <= 3 ? (s.stages == 2 ? 1400.0 : 100.0) : 0.0;
-    const double same = 0.56 * std::min(asks, 8.0 * busy_sms * on_sm / static_cast<double>(s.cluster_blocks()));
-    return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.385 * same;
+    const double shallow = grid.steps_each > s.stages && s.stages <= 3 ? (s.stages == 2 ? 900.0 : 102.0) : 0.0;
+    const double same = 0.909 * std::min(asks, 8.0 * busy_sms * on_sm / static_cast<double>(s.cluster_blocks()));
+    return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.686 * same;
 }
 
 // From the last multiplication to the last store. What beta multiplies comes while the last products are computed: 373 clocks a
@@ -53,11 +53,11 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_
 // their own share of the tile.
 double end_clocks(const Gemm& g, const Shape& s) {
     const double units = static_cast<double>(s.units()) / static_cast<double>(s.parts());
-    const double reads = g.reads_c ? 373.0 * units : 0.0;
-    const double alone = g.align_c < gemm::kChunkBytes ? (g.reads_c ? 1656.0 : 1813.0) * units : 0.0;
+    const double reads = g.reads_c ? 405.0 * units : 0.0;
+    const double alone = g.align_c < gemm::kChunkBytes ? (g.reads_c ? 1792.0 : 1382.0) * units : 0.0;
     const double passed = static_cast<double>(s.block_m * s.block_n) * (1.0 - 1.0 / static_cast<double>(s.cluster_k));
-    const double meeting = s.cluster_k > 1 ? 486.0 + 0.241 * passed : 0.0;
-    return 33.0 + 70.0 * units + reads + alone + meeting + 415.0 * static_cast<double>(s.k_groups - 1);
+    const double meeting = s.cluster_k > 1 ? 361.0 + 0.312 * passed : 0.0;
+    return 32.2 + 105.0 * units + reads + alone + meeting + 561.0 * static_cast<double>(s.k_groups - 1);
 }
 
 // What the power limit allows large products: multiplications, and what they read from shared memory and L2, cost energy, as they
@@ -82,18 +82,18 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const double on_sm = std::clamp(std::ceil(blocks / sms), 1.0, static_cast<double>(grid.an_sm));
     const double waves = std::ceil(blocks / (sms * on_sm));
     const double steps = static_cast<double>(grid.steps_each) * step_clocks(g, s, grid, std::min(blocks, sms), on_sm);
-    const double start = 1796.0 + (s.cluster_blocks() > 1 ? 666.0 : 0.0);  // to the first full stage
-    const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 741.0;
-    const double inside = clocks / (device.clock_mhz * 0.9);
+    const double start = 1329.0 + (s.cluster_blocks() > 1 ? 474.0 : 0.0);  // to the first full stage
+    const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 990.0;
+    const double inside = clocks / (device.clock_mhz * 0.895);
     // A byte of C takes longer than one of A or B.
     const double shared = 4.0 * gemm::shared_sectors(g, s.swap_ab != 0 ? s.block_m : s.block_n);
-    const double of_c = (2.57 * (g.reads_c ? 2.0 : 1.0) + shared) * static_cast<double>(g.m * g.n);
+    const double of_c = (3.13 * (g.reads_c ? 2.0 : 1.0) + shared) * static_cast<double>(g.m * g.n);
     const double bytes = (static_cast<double>(g.m * g.k + g.k * g.n) + of_c) * static_cast<double>(g.batch * 2);
     const double last = gemm::ragged(g, s.swap_ab != 0 ? s.block_n : s.block_m, s.swap_ab != 0 ? s.block_m : s.block_n);
-    const double read_again = 0.57 * last * static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * 2);
-    const double memory = 1.56 + (bytes / 1.129 + read_again / 0.9) / (device.memory_gb_per_s * 1e3);
+    const double read_again = 0.531 * last * static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * 2);
+    const double memory = 0.722 + (bytes / 1.77 + read_again / 0.965) / (device.memory_gb_per_s * 1e3);
     const double both = inside * std::sqrt(inside) + memory * std::sqrt(memory);  // hide each other in part
-    const double alone = 0.42 + (s.pdl != 0 ? 0.07 : 0.0) + std::cbrt(both * both);
+    const double alone = 0.24 + (s.pdl != 0 ? 0.0976 : 0.0) + std::cbrt(both * both);
     const double power = power_us(g, s, device);
     return std::pow(std::pow(alone, 8) + std::pow(power, 8), 0.125);
 }
