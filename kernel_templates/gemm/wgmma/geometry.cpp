@@ -112,9 +112,8 @@ struct Constants {
     std::array<double, 3> launch_us;  // nothing fetched early; fetched; fetched beside the kernel before
     double launch_in_turn_us;         // without programmatic dependent launch
 };
-// Fitted to 3,150 trials of 890 problems, of which 700 were drawn at random, in a stream on an H200: the deviation of a trial
-// from the prediction is 11 % over 3,720 since. Fitted again to 360 of 60 other random problems, with the earlier ones' weight
-// (docs/results/2026-11-24-h200/serve.md).
+// Fitted to 12,300 trials of this and the other families, of 761 random problems and 221 winners, in a stream on an H200 and an
+// H100 (docs/results/2026-11-27-hopper/serve.md). A fit balances them for the choice among kernels: none is measured by itself.
 constexpr Constants kOfHalf = {.multiply = 1.79,
                                .overhead = 159.0,
                                .l2_bytes = 118.0,
