@@ -70,8 +70,7 @@ Options parse(int count, char** words) {
     if (options.databases.empty() && options.trials.empty() && options.prune.empty())
         throw Error(ErrorCode::usage,
                     "usage: portfolio --database FILE [...] --trials JSONL [...] | --prune FILE [--variant 'FAMILY NAME=VALUE'] "
-                    "[--count 48] "
-                    "[--out FILE]");
+                    "[--count 48] [--out FILE]");
     return options;
 }
 
@@ -261,13 +260,14 @@ void Maker::prune(std::ofstream& out) const {
     }
 }
 
-// A parameter that the family has got since the candidate was written has its default's value, without which no problem may have
-// it.
+// A config without a parameter of its family is legal for no problem. The default's value stands in for those that the family has
+// got since the candidate was written.
 Candidate Maker::completed(const Candidate& candidate, const std::string& class_key) const {
     const Family* const family = catalogue_.find_family(candidate.family);
+    if (family == nullptr) return candidate;
     for (const char* const shape : {"4096x4096x4096", "16x4096x4096"}) {
         const Problem problem = problem_of_class(class_key, shape);
-        if (family == nullptr || family->refuses(problem, device_)) continue;
+        if (family->refuses(problem, device_)) continue;
         const Config usual = family->default_config(problem, device_);
         Candidate whole{candidate.family, {}};
         for (const auto& [name, value] : usual.values()) whole.config.set(name, candidate.config.find(name).value_or(value));

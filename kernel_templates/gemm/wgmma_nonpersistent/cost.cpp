@@ -9,8 +9,8 @@ using std::int64_t;
 
 namespace {
 
-// The constants below were fitted to 1,130 trials of 430 problems, most of them drawn at random, in a stream on an H200: the
-// deviation of a trial from the prediction is 13 % (docs/results/2026-11-23-h200/serve.md).
+// The constants below were fitted with those of gemm/wgmma to 12,300 trials of 982 problems, in a stream on an H200 and an H100,
+// for the choice among kernels (docs/results/2026-11-27-hopper/serve.md).
 
 // The bytes that one operand's tile costs on its way from L2, in bytes of a tile whose rows are whole lines of 128 bytes. Boxes
 // of narrow rows load more slowly than those of 128 bytes, and rows that do not begin on a line touch one more: `straddling` of
@@ -48,9 +48,9 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_
     return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.686 * same;
 }
 
-// From the last multiplication to the last store. What beta multiplies comes while the last products are computed: 373 clocks a
-// unit are what is not hidden. Elements of a C that is not aligned are stored alone. Blocks that divide K pass each other all but
-// their own share of the tile.
+// From the last multiplication to the last store. What beta multiplies comes while the last products are computed, and
+// `reads` is what is not hidden of it. Elements of a C that is not aligned are stored alone. Blocks that divide K pass each other
+// all but their own share of the tile.
 double end_clocks(const Gemm& g, const Shape& s) {
     const double units = static_cast<double>(s.units()) / static_cast<double>(s.parts());
     const double reads = g.reads_c ? 405.0 * units : 0.0;
