@@ -1090,7 +1090,7 @@ std::vector<Mutant> without_waits() {
     add("gemm/wgmma", {.name = "reduction_does_not_wait",
         .find = "    float sums[8] = {};\n    " + wait,
         .replace = "    float sums[8] = {};\n",
-        .config = "split_k=2 tma_store=0 reduce_kernel=1 pdl=1 prefetch_steps=0 prefetch_all=0", .shape = "256x1024x1024"});
+        .config = "cluster_k=1 split_k=2 tma_store=0 reduce_kernel=1 pdl=1 prefetch_steps=0 prefetch_all=0", .shape = "256x1024x1024"});
     add("gemm/wgmma_nonpersistent", {.name = "producer_does_not_wait",
         .find = "            " + wait + "            dependent_launch::let",
         .replace = "            dependent_launch::let",
