@@ -16,6 +16,17 @@ constexpr bool rows_stand_at_their_types() {
 }
 static_assert(rows_stand_at_their_types(), "traits_of() finds a row by its type's number");
 
+// 2^exponent, a normal number. The functions of libm take ten times as long, and verifiers convert every element of a tensor.
+double power_of_two(int exponent) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+
+// The nearest integer, ties to even, of 0 <= value < 2^52: where the unit of the last place is 1, an addition rounds.
+double nearest_integer(double value) {
+    constexpr double unit_is_1 = 4503599627370496.0;  // 2^52
+    return (value + unit_is_1) - unit_is_1;
+}
+
 // A floating-point format of at most 16 bits.
 struct SmallFloat {
     int exponent_bits;
@@ -40,13 +51,12 @@ std::uint64_t encode_small(const SmallFloat& format, double value) {
     const std::uint64_t sign = std::signbit(value) ? format.sign_bit() : 0;
     const double magnitude = std::fabs(value);
     const std::uint64_t past_end = format.has_infinity ? format.end_of_finite() : format.end_of_finite() - 1;
-    if (magnitude >= std::ldexp(1.0, format.bias() + 2)) return sign | past_end;
+    if (magnitude >= power_of_two(format.bias() + 2)) return sign | past_end;
 
-    int exponent = 0;
-    std::frexp(magnitude, &exponent);
-    exponent = magnitude == 0 ? format.least_exponent() : std::max(exponent - 1, format.least_exponent());
+    const int exponent =
+        std::max(static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023, format.least_exponent());
     // In units of the last place; rounding up to the next power of two carries into the exponent field by itself.
-    const auto units = static_cast<std::uint64_t>(std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent)));
+    const auto units = static_cast<std::uint64_t>(nearest_integer(magnitude * power_of_two(format.mantissa_bits - exponent)));
     const auto steps = static_cast<std::uint64_t>(exponent - format.least_exponent());
     const std::uint64_t bits = (steps << format.mantissa_bits) + units;
     return sign | std::min(bits, past_end);
@@ -59,9 +69,9 @@ double decode_small(const SmallFloat& format, std::uint64_t bits) {
     if (magnitude >= format.end_of_finite()) return std::numeric_limits<double>::quiet_NaN();
     const auto exponent = static_cast<int>(magnitude >> format.mantissa_bits);
     const auto mantissa = static_cast<double>(magnitude & format.mantissa_mask());
-    if (exponent == 0) return sign * std::ldexp(mantissa, format.least_exponent() - format.mantissa_bits);
-    const double significand = mantissa + std::ldexp(1.0, format.mantissa_bits);
-    return sign * std::ldexp(significand, exponent - format.bias() - format.mantissa_bits);
+    if (exponent == 0) return sign * (mantissa * power_of_two(format.least_exponent() - format.mantissa_bits));
+    const double significand = mantissa + power_of_two(format.mantissa_bits);
+    return sign * (significand * power_of_two(exponent - format.bias() - format.mantissa_bits));
 }
 
 // Two's complement, saturating.

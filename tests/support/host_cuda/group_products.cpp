@@ -1,8 +1,10 @@
 // wgmma: operands in shared memory by their descriptors, as the PTX manual's canonical layouts say, and the registers of a warp.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "src/core/dtype.h"
 #include "tests/support/host_cuda/block_machine.h"
@@ -14,32 +16,59 @@ int bytes_of(Multiplier type) {
     return type == Multiplier::tf32 ? 4 : type == Multiplier::f16 || type == Multiplier::bf16 ? 2 : 1;
 }
 
-// What the bits of an element are worth.
-const std::array<double, 256>& values_of_bytes(DType type) {
-    static const auto make = [](DType of) {
-        std::array<double, 256> values{};
-        for (u32 bits = 0; bits < values.size(); ++bits) values[bits] = decode(of, bits);
-        return values;
-    };
-    static const std::array<double, 256> e4m3 = make(DType::e4m3), e5m2 = make(DType::e5m2);
-    return type == DType::e4m3 ? e4m3 : e5m2;
+constexpr u32 kInfinity = 0x7F800000U;  // f32, or NaN if the mantissa is not 0
+
+// Fields that were moved to where f32 has them; multiplying by 2^(127 - bias) mends the exponent, of subnormal numbers too.
+inline double widened(u32 magnitude, float of_bias, u32 past_end, u32 sign) {
+    const u32 mended = std::bit_cast<u32>(std::bit_cast<float>(magnitude) * of_bias);
+    return static_cast<double>(std::bit_cast<float>(mended | past_end | sign));
 }
 
-double value_of(Multiplier type, u32 bits) {
+// What the bits of an element are worth, without a branch: loops over elements become vectors.
+template <Multiplier kType>
+double value_of(u32 bits) {
+    if constexpr (kType == Multiplier::f16) {
+        return widened((bits & 0x7FFFU) << 13, 0x1p112F, (bits & 0x7C00U) == 0x7C00U ? kInfinity : 0U, (bits & 0x8000U) << 16);
+    } else if constexpr (kType == Multiplier::bf16) {
+        return static_cast<double>(std::bit_cast<float>(bits << 16));
+    } else if constexpr (kType == Multiplier::tf32) {
+        return static_cast<double>(std::bit_cast<float>(bits & 0xFFFFE000U));
+    } else if constexpr (kType == Multiplier::e4m3) {
+        return widened((bits & 0x7FU) << 20, 0x1p120F, (bits & 0x7FU) == 0x7FU ? kInfinity : 0U, (bits & 0x80U) << 24);
+    } else {  // e5m2: the upper half of f16
+        return value_of<Multiplier::f16>(bits << 8);
+    }
+}
+
+template <Multiplier kType>
+using BitsOf = std::conditional_t<kType == Multiplier::tf32, u32,
+                                  std::conditional_t<kType == Multiplier::f16 || kType == Multiplier::bf16, u16, unsigned char>>;
+
+// act<type>() for a type that is known when the test runs.
+template <class Act>
+void for_type(Multiplier type, const Act& act) {
     switch (type) {
         case Multiplier::f16:
-            return decode(DType::f16, bits);
+            return act.template operator()<Multiplier::f16>();
         case Multiplier::bf16:
-            return static_cast<double>(std::bit_cast<float>(bits << 16));
+            return act.template operator()<Multiplier::bf16>();
         case Multiplier::tf32:
-            return static_cast<double>(std::bit_cast<float>(bits & 0xFFFFE000U));
+            return act.template operator()<Multiplier::tf32>();
         case Multiplier::e4m3:
-            return values_of_bytes(DType::e4m3)[bits];
+            return act.template operator()<Multiplier::e4m3>();
         case Multiplier::e5m2:
-            return values_of_bytes(DType::e5m2)[bits];
+            return act.template operator()<Multiplier::e5m2>();
     }
-    return 0;
 }
+
+constexpr std::size_t kChunkBytes = 16;         // what a swizzle leaves together
+constexpr std::size_t kStepBytes = 32;          // of K, of one wgmma
+constexpr std::size_t kMostDepth = 32;          // elements along K
+constexpr std::size_t kMostLines = 256;         // of N
+constexpr std::size_t kPitch = kMostLines + 8;  // no multiple of a page, or all elements of a line fall into one set of the cache
+
+// [at][line]: what is multiplied with one element of the other operand lies side by side.
+using Lines = std::array<std::array<double, kPitch>, kMostDepth>;
 
 // An operand in shared memory. `line`: of M or N; `at`: along K.
 class Operand {
@@ -54,23 +83,44 @@ class Operand {
         const auto mode = static_cast<int>(descriptor >> 62);
         span_ = mode == 0 ? 16 : 256 >> mode;
     }
-    double value(int line, int at) const {
-        const u32 address = ::host_cuda::swizzled(begin_ + offset(static_cast<u32>(line), static_cast<u32>(at)),
-                                                  span_ == 16 ? 0 : static_cast<int>(span_));
-        u32 bits = 0;
-        std::memcpy(&bits, shared_ + address, static_cast<std::size_t>(bytes_of(type_)));
-        return value_of(type_, bits);
+    // The lines [first, first + count), first a multiple of 16 and count one of 8.
+    void take(Lines& lines, std::size_t first, std::size_t count) const {
+        for_type(type_, [&]<Multiplier kType>() {
+            transposed_ ? take_along_lines<kType>(lines, first, count) : take_along_k<kType>(lines, first, count);
+        });
     }
 
   private:
-    u32 offset(u32 line, u32 at) const {
-        const auto size = static_cast<u32>(bytes_of(type_));
-        if (transposed_) {
-            const u32 in_span = span_ / size;
-            return line / in_span * leading_ + at / 8 * stride_ + at % 8 * span_ + line % in_span * size;
+    template <Multiplier kType>
+    void take_along_k(Lines& lines, std::size_t first, std::size_t count) const {
+        constexpr std::size_t depth = kStepBytes / sizeof(BitsOf<kType>);
+        std::array<std::array<BitsOf<kType>, depth>, kMostLines> bits;
+        for (std::size_t line = 0; line < count; ++line)
+            for (std::size_t byte = 0; byte < kStepBytes; byte += kChunkBytes) {
+                const auto place = static_cast<u32>(first + line), at = static_cast<u32>(byte);
+                copy_chunk(reinterpret_cast<unsigned char*>(bits[line].data()) + byte,
+                           place / 8 * stride_ + place % 8 * span_ + (span_ == 16 ? at / 16 * leading_ : at));
+            }
+        for (std::size_t at = 0; at < depth; ++at)
+            for (std::size_t line = 0; line < count; ++line) lines[at][line] = value_of<kType>(bits[line][at]);
+    }
+    template <Multiplier kType>
+    void take_along_lines(Lines& lines, std::size_t first, std::size_t count) const {
+        constexpr std::size_t size = sizeof(BitsOf<kType>), depth = kStepBytes / size;
+        const u32 in_span = span_ / static_cast<u32>(size);
+        std::array<BitsOf<kType>, kMostLines + kChunkBytes> bits;
+        for (std::size_t at = 0; at < depth; ++at) {
+            const u32 begin = static_cast<u32>(at) / 8 * stride_ + static_cast<u32>(at) % 8 * span_;
+            for (std::size_t line = 0; line < count; line += kChunkBytes / size) {
+                const auto place = static_cast<u32>(first + line);
+                copy_chunk(bits.data() + line, begin + place / in_span * leading_ + place % in_span * static_cast<u32>(size));
+            }
+            for (std::size_t line = 0; line < count; ++line) lines[at][line] = value_of<kType>(bits[line]);
         }
-        const u32 bytes = at * size;
-        return line / 8 * stride_ + line % 8 * span_ + (span_ == 16 ? bytes / 16 * leading_ + bytes % 16 : bytes);
+    }
+    void copy_chunk(void* to, u32 offset) const {
+        const u32 address = ::host_cuda::swizzled(begin_ + offset, span_ == 16 ? 0 : static_cast<int>(span_));
+        std::memcpy(to, shared_ + address, kChunkBytes);
     }
 
     const unsigned char* shared_;
@@ -79,37 +129,33 @@ class Operand {
     u32 begin_, leading_, stride_, span_ = 0;
 };
 
-constexpr int kMostDepth = 32;  // elements along K
-
-using Lines = std::array<std::array<double, kMostDepth>, 256>;
-
 // A's 16 rows from registers: word w of a lane is of row lane / 4 or, if w is odd, 8 rows further, and of the first or, from 2
 // on, the second half of K.
+template <Multiplier kType>
 void take_rows(Lines& rows, const GroupProduct (&lanes)[32]) {
-    const Multiplier type = lanes[0].left;
-    const int size = bytes_of(type), in_word = 4 / size;
-    for (int lane = 0; lane < 32; ++lane)
-        for (int word = 0; word < 4; ++word)
-            for (int i = 0; i < in_word; ++i) {
-                const u32 bits = lanes[lane].a[word] >> 8 * size * i & (size == 4 ? 0xFFFFFFFFU : (1U << 8 * size) - 1);
-                rows[static_cast<std::size_t>(lane / 4 + word % 2 * 8)]
-                    [static_cast<std::size_t>((lane % 4 + word / 2 * 4) * in_word + i)] = value_of(type, bits);
-            }
+    constexpr std::size_t in_word = 4 / sizeof(BitsOf<kType>);
+    for (std::size_t lane = 0; lane < 32; ++lane)
+        for (std::size_t word = 0; word < 4; ++word)
+            for (std::size_t i = 0; i < in_word; ++i)
+                rows[(lane % 4 + word / 2 * 4) * in_word + i][lane / 4 + word % 2 * 8] =
+                    value_of<kType>(static_cast<BitsOf<kType>>(lanes[lane].a[word] >> 32 / in_word * i));
 }
 
-void take_lines(Lines& lines, int count, int depth, const Operand& operand, int first) {
-    for (int line = 0; line < count; ++line)
-        for (int at = 0; at < depth; ++at)
-            lines[static_cast<std::size_t>(line)][static_cast<std::size_t>(at)] = operand.value(first + line, at);
+// One row times all columns. Each sum is added along K; sums beside each other stay in vector registers.
+std::array<double, kMostLines> products_of(const Lines& rows, std::size_t row, const Lines& columns, std::size_t count,
+                                           std::size_t depth) {
+    constexpr std::size_t together = 8;
+    std::array<double, kMostLines> all;
+    for (std::size_t first = 0; first < count; first += together) {
+        std::array<double, together> sums{};
+        for (std::size_t at = 0; at < depth; ++at)
+            for (std::size_t i = 0; i < together; ++i) sums[i] += rows[at][row] * columns[at][first + i];
+        std::copy(sums.begin(), sums.end(), all.begin() + static_cast<std::ptrdiff_t>(first));
+    }
+    return all;
 }
 
-double product_of(const std::array<double, kMostDepth>& left, const std::array<double, kMostDepth>& right, int depth) {
-    double sum = 0;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(depth); ++i) sum += left[i] * right[i];
-    return sum;
-}
-
-void add(const GroupProduct& lane, int slot, double product) {
+void add(const GroupProduct& lane, std::size_t slot, double product) {
     if (!lane.has_half_sums) {
         float& sum = static_cast<float*>(lane.sums)[slot];
         sum = static_cast<float>(lane.accumulates ? static_cast<double>(sum) + product : product);
@@ -123,20 +169,20 @@ void add(const GroupProduct& lane, int slot, double product) {
 
 void BlockMachine::perform(const WarpProduct& product) const {
     const GroupProduct& one = product.lanes[0];
-    const int depth = 32 / bytes_of(one.left);
+    const std::size_t depth = kStepBytes / static_cast<std::size_t>(bytes_of(one.left)), count = static_cast<std::size_t>(one.n);
     static thread_local Lines rows, columns;
     if (one.a_is_register) {
-        take_rows(rows, product.lanes);
+        for_type(one.left, [&]<Multiplier kType>() { take_rows<kType>(rows, product.lanes); });
     } else {
-        take_lines(rows, 16, depth, Operand(shared_, one.left, one.a_descriptor, one.a_transposed), product.first_row);
+        Operand(shared_, one.left, one.a_descriptor, one.a_transposed)
+            .take(rows, static_cast<std::size_t>(product.first_row), 16);
     }
-    take_lines(columns, one.n, depth, Operand(shared_, one.right, one.b_descriptor, one.b_transposed), 0);
-    for (int lane = 0; lane < 32; ++lane)
-        for (int slot = 0; slot < one.n / 2; ++slot) {
-            const auto row = static_cast<std::size_t>(lane / 4 + slot / 2 % 2 * 8);
-            const auto column = static_cast<std::size_t>(slot / 4 * 8 + lane % 4 * 2 + slot % 2);
-            add(product.lanes[lane], slot, product_of(rows[row], columns[column], depth));
-        }
+    Operand(shared_, one.right, one.b_descriptor, one.b_transposed).take(columns, 0, count);
+    for (std::size_t row = 0; row < 16; ++row) {
+        const std::array<double, kMostLines> sums = products_of(rows, row, columns, count, depth);
+        for (std::size_t column = 0; column < count; ++column)
+            add(product.lanes[row % 8 * 4 + column % 8 / 2], column / 8 * 4 + row / 8 * 2 + column % 2, sums[column]);
+    }
 }
 
 void BlockMachine::multiply_group(const GroupProduct& product) {
