@@ -1,11 +1,13 @@
-// Every family's text through the real compiler, no GPU needed: named configs, and the default and a few others on every layout,
-// type and alignment that the op's examples have, dealt over the architectures.
+// Every family's text through the real compiler, no GPU needed: named configs, and the default and a few others on layouts, types
+// and alignments that the op's examples have, dealt over the architectures. Of named configs and examples those are compiled that
+// hold every pair of values between them (pair_cover.h); AUTOTUNE_EVERY_CONFIG=1, set by the soak test, compiles all.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
+#include <cstdlib>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -13,12 +15,50 @@
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
 #include "tests/support/nvrtc_for_tests.h"
+#include "tests/support/pair_cover.h"
 #include "tests/support/spread_configs.h"
 
 namespace autotune {
 namespace {
 
 const std::vector<std::string> kArchs = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"};
+
+bool compiles_all() {
+    const char* const wanted = std::getenv("AUTOTUNE_EVERY_CONFIG");
+    return wanted != nullptr && std::string(wanted) == "1";
+}
+
+// The rows of pair_cover(), or all.
+std::vector<std::size_t> covering(const std::vector<test::Words>& rows) {
+    if (!compiles_all()) return test::pair_cover(rows);
+    std::vector<std::size_t> all(rows.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+    return all;
+}
+
+// "a=f16", "layout=nt", ...: what of a problem changes the text.
+test::Words attributes_of(const Problem& problem) {
+    std::istringstream key(problem.key());
+    test::Words words;
+    for (std::string word; key >> word;)
+        if (word.find('=') != std::string::npos) words.push_back(word);
+    return words;
+}
+
+// The parameters of a text. The tile and its division are one word: registers follow from them all together, so that each tile is
+// covered beside each value of every other parameter.
+test::Words parameters_of(const Config& text) {
+    test::Words words(1);
+    for (const auto& [name, value] : text.values()) {
+        const std::string word = name + "=" + std::to_string(value);
+        if (name.starts_with("block_") || name.starts_with("thread_") || name.starts_with("warps_")) {
+            words.front() += word + " ";
+        } else {
+            words.push_back(word);
+        }
+    }
+    return words;
+}
 
 class TemplatesTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
   protected:
@@ -43,6 +83,7 @@ class TemplatesTest : public ::testing::TestWithParam<std::tuple<std::string, st
             if (!family().refuses(problem, reference_device(name).value())) names.push_back(name);
         return names;
     }
+    std::vector<Config> covering_named(const Problem& problem) const;
     std::vector<Problem> share() const;
     std::string owner(const Problem& problem, const Config& config, std::size_t text) const;
     void expect_fit(const jit::CompileResult& result, const std::string& what) const {
@@ -79,8 +120,27 @@ std::string TemplatesTest::owner(const Problem& problem, const Config& config, s
     return others.empty() || (has_hopper && text % 2 == 0) ? "sm_90a" : others[text / 2 % others.size()];
 }
 
-// Each text of the first example that the family accepts, and of the first of each other way to multiply f32, which have
-// registers of their own; layouts of those are dealt over the architectures.
+// Of all architectures' named configs, those whose texts cover all; one config for each text.
+std::vector<Config> TemplatesTest::covering_named(const Problem& problem) const {
+    std::vector<Config> distinct;
+    std::vector<test::Words> rows;
+    std::set<std::string> seen;
+    for (const std::string& name : takers(problem)) {
+        const SearchSpace space = family().space(problem, reference_device(name).value());
+        for (const NamedConfig& named : space.named) {
+            const Config text = space.compile_part(named.config);
+            if (!seen.insert(text.to_string()).second) continue;
+            distinct.push_back(named.config);
+            rows.push_back(parameters_of(text));
+        }
+    }
+    std::vector<Config> picked;
+    for (const std::size_t at : covering(rows)) picked.push_back(distinct[at]);
+    return picked;
+}
+
+// Texts of the first example that the family accepts, and of the first of each other way to multiply f32, which have registers of
+// their own; layouts of those are dealt over the architectures.
 TEST_P(TemplatesTest, NamedConfigsCompileWithoutSpills) {
     const Device device = reference_device(arch()).value();
     const auto turn = static_cast<std::size_t>(std::find(kArchs.begin(), kArchs.end(), arch()) - kArchs.begin());
@@ -96,18 +156,18 @@ TEST_P(TemplatesTest, NamedConfigsCompileWithoutSpills) {
         const Problem& mine = compute.empty() ? problems.front() : problems[2 * turn % problems.size()];
         const SearchSpace space = family().space(mine, device);
         const SearchSpace of_first = family().space(problems.front(), device);
-        std::set<std::string> texts;
-        for (const NamedConfig& named : of_first.named) {
-            const std::string text = of_first.compile_part(named.config).to_string();
-            if (!texts.insert(text).second) continue;
-            if (owner(problems.front(), named.config, std::hash<std::string>{}(text)) != arch()) continue;
-            const bool is_legal = space.contains(named.config);
-            expect_compiles(is_legal ? mine : problems.front(), is_legal ? space : of_first, named.config);
+        std::size_t number = 0;
+        for (const Config& config : covering_named(problems.front())) {
+            if (owner(problems.front(), config, number++) != arch()) continue;
+            const bool is_legal = space.contains(config);
+            expect_compiles(is_legal ? mine : problems.front(), is_legal ? space : of_first, config);
         }
+        if (number > 0 && seen_.empty()) expect_compiles(problems.front(), of_first, of_first.named.front().config);
     }
 }
 
-// f16 sums take fewer registers: one architecture each will do, but for tiles that exist with them alone.
+// f16 sums take fewer registers: what compiles with others does with them, so a fifth will do where one architecture has them
+// all; tiles that exist with them alone have an owner each.
 TEST_P(TemplatesTest, NamedConfigsOfHalfPrecisionSumsCompileWithoutSpills) {
     const Device device = reference_device(arch()).value();
     const ProblemRequest request = examples().front();
@@ -117,23 +177,32 @@ TEST_P(TemplatesTest, NamedConfigsOfHalfPrecisionSumsCompileWithoutSpills) {
     const SearchSpace space = family().space(problem, device);
     const SearchSpace full_precision = family().space(catalogue_.problem(request), device);
     std::size_t turn = 0;
-    std::set<std::string> texts;
-    for (const NamedConfig& named : space.named) {
-        if (!texts.insert(space.compile_part(named.config).to_string()).second) continue;
-        const bool is_my_turn = kArchs[turn++ % kArchs.size()] == arch();
-        if (is_my_turn || !full_precision.contains(named.config)) expect_compiles(problem, space, named.config);
+    for (const Config& config : covering_named(problem)) {
+        const std::string& in_turn = kArchs[turn++ % kArchs.size()];
+        const bool is_alone = !full_precision.contains(config);
+        if ((is_alone ? owner(problem, config, turn) : in_turn) == arch() && space.contains(config))
+            expect_compiles(problem, space, config);
     }
 }
 
-// The examples that the family accepts on this architecture and that fall to it when they are dealt over all that accept them.
+// The examples that the family accepts on this architecture and that fall to it when those that cover all are dealt over the
+// architectures that accept them; at least one.
 std::vector<Problem> TemplatesTest::share() const {
-    std::vector<Problem> mine;
-    std::size_t turn = 0;
+    std::vector<Problem> accepted, mine;
+    std::vector<test::Words> rows;
     for (const ProblemRequest& request : examples()) {
         const Problem problem = catalogue_.problem(request);
-        const std::vector<std::string> names = takers(problem);
-        if (!names.empty() && names[turn++ % names.size()] == arch()) mine.push_back(problem);
+        if (takers(problem).empty()) continue;
+        accepted.push_back(problem);
+        rows.push_back(attributes_of(problem));
     }
+    std::size_t turn = 0;
+    for (const std::size_t at : covering(rows)) {
+        const std::vector<std::string> names = takers(accepted[at]);
+        if (names[turn++ % names.size()] == arch()) mine.push_back(accepted[at]);
+    }
+    for (auto next = accepted.begin(); mine.empty() && next != accepted.end(); ++next)
+        if (!family().refuses(*next, reference_device(arch()).value())) mine.push_back(*next);
     return mine;
 }
 
@@ -195,14 +264,21 @@ TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
     const jit::Target target = {GetParam(), nvrtc->version()};
     const jit::CubinCache no_cache("");
     EXPECT_TRUE(jit::compile(*nvrtc, no_cache, jit::render_harness(catalogue, target)).compiled);
-    std::set<std::string> seen;
+    std::size_t turn = 0;
     for (const Op* op : catalogue.ops()) {
+        std::vector<Problem> distinct;
+        std::vector<test::Words> rows;
+        std::set<std::string> seen;
         for (const ProblemRequest& request : op->examples()) {
             const Problem problem = catalogue.problem(request);
-            const jit::Rendered rendered = jit::render_reference(catalogue, *op, problem, target);
-            // Types and layouts are combined on one architecture; elsewhere the first will do.
-            if (!seen.insert(rendered.identity).second || (seen.size() > 1 && GetParam() != "sm_90a")) continue;
-            const jit::CompileResult result = jit::compile(*nvrtc, no_cache, rendered);
+            if (!seen.insert(jit::render_reference(catalogue, *op, problem, target).identity).second) continue;
+            distinct.push_back(problem);
+            rows.push_back(attributes_of(problem));
+        }
+        for (const std::size_t at : covering(rows)) {
+            if (kArchs[turn++ % kArchs.size()] != GetParam()) continue;
+            const jit::CompileResult result =
+                jit::compile(*nvrtc, no_cache, jit::render_reference(catalogue, *op, distinct[at], target));
             ASSERT_TRUE(result.compiled) << result.failure;
             EXPECT_EQ(result.rejected, "");
         }
