@@ -3,25 +3,40 @@
 
 namespace {
 
-// `valid` of `width` neighbouring elements of a row of C exist. C is not read where beta is 0. REQUIRES: `c` is aligned to the run.
+// `valid` of `width` neighbouring elements of a row of C exist; the others are not read. REQUIRES: `c` is aligned to the run.
+template <int width, class Out>
+__device__ __forceinline__ Pack<Out, width> read_run(const Out* c, int valid) {
+    if (valid >= width) return load_pack<Out, width>(c);
+    Pack<Out, width> run;
+#pragma unroll
+    for (int j = 0; j < width; ++j) {
+        if (j < valid) run.at[j] = c[j];
+    }
+    return run;
+}
+
+// `before`: what C holds there; nothing is made of it where beta is 0.
 template <int width, class Acc, class Out>
-__device__ __forceinline__ void store_run(const Acc* sums, Out* c, f32 alpha, f32 beta, int valid) {
+__device__ __forceinline__ void store_run(const Acc* sums, const Pack<Out, width>& before, Out* c, f32 alpha, f32 beta, int valid) {
     if (valid <= 0) return;
     const bool is_whole = valid >= width;
-    Pack<Out, width> old;
-    if (beta != 0.0F && is_whole) old = load_pack<Out, width>(c);
     Pack<Out, width> pack;
 #pragma unroll
     for (int j = 0; j < width; ++j) {
         f32 value = alpha * to_f32(sums[j]);
-        if (beta != 0.0F) {
-            if (!is_whole && j < valid) old.at[j] = c[j];
-            value += beta * to_f32(old.at[j]);
-        }
+        if (beta != 0.0F) value += beta * to_f32(before.at[j]);
         pack.at[j] = from_f32<Out>(value);
         if (!is_whole && j < valid) c[j] = pack.at[j];
     }
     if (is_whole) store_pack<Out, width>(c, pack);
+}
+
+// The same with what is read from C now.
+template <int width, class Acc, class Out>
+__device__ __forceinline__ void store_run(const Acc* sums, Out* c, f32 alpha, f32 beta, int valid) {
+    Pack<Out, width> before;
+    if (beta != 0.0F) before = read_run<width>(c, valid);
+    store_run<width>(sums, before, c, alpha, beta, valid);
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t kReservedScratchBytes = std::size_t{64} << 20;
 // Of the loaded kernels of a problem, where the fastest takes more scratch than there is: each takes some 20 us.
 constexpr std::size_t kStandInsTried = 4;
+// Of those predicted fastest, where the compiler's report disqualifies the first: each is compiled to read its report.
+constexpr std::size_t kInsteadTried = 4;
 // By how much such another may be slower, as predicted. An allocation of a gigabyte takes the caller some 2 ms.
 constexpr double kMostLossUs = 10'000;
 
@@ -100,7 +102,16 @@ std::shared_ptr<Plan> Handle::bind(const Chosen& chosen, const Problem& problem,
                                               chosen.regret, order.form, errors_, chosen.when_zero, order.zero_scalar});
 }
 
-// A stored winner that will not compile or load any more is a warning, and the next candidate's turn.
+std::shared_ptr<Plan> Handle::bind_found(const Found& found, const std::shared_ptr<const Instance>& instance, Attempt& attempt) {
+    auto plan = bind({instance, found.origin, found.recorded_us, found.recorded_rival_us, found.regret, attempt.when_zero},
+                     attempt.problem, attempt.order);
+    attempt.source = found.source;
+    return plan;
+}
+
+// A stored winner that will not compile or load any more is a warning, and the next candidate's turn. It is also the next one's
+// turn after one that nobody measured for this problem and the tuner would not measure either: it spills, say, and takes three
+// times as long.
 std::shared_ptr<Plan> Handle::first_that_works(const std::vector<Found>& candidates, Attempt& attempt) {
     const Device& device = device_of(attempt.order.context.ordinal);
     const auto warn = [&](const Found& found, const char* why) {
@@ -109,11 +120,13 @@ std::shared_ptr<Plan> Handle::first_that_works(const std::vector<Found>& candida
     };
     for (const Found& found : candidates) {
         try {
-            auto plan = bind({instances_.make(found, attempt.problem, device), found.origin, found.recorded_us,
-                              found.recorded_rival_us, found.regret, attempt.when_zero},
-                             attempt.problem, attempt.order);
-            attempt.source = found.source;
-            return plan;
+            const auto instance = instances_.make(found, attempt.problem, device);
+            if (found.source != Source::none && !instance->rejected.empty()) {
+                log_.say(AUTOTUNE_LOG_INFO, found.candidate.to_string() + " is passed over: " + instance->rejected);
+                if (!attempt.unfit) attempt.unfit = Unfit{found, instance};
+                continue;
+            }
+            return bind_found(found, instance, attempt);
         } catch (const Error& error) {
             if (is_final(error)) throw;
             warn(found, error.what());
@@ -141,11 +154,14 @@ Handle::Shared Handle::best(const Order& order) {
     } else {
         plan = first_that_works(winners_.stored(order.problem, device), attempt);
         if (!plan) plan = first_that_works(winners_.untuned(order.problem, device), attempt);
+        if (!plan && attempt.unfit)
+            plan = first_that_works(winners_.untuned(order.problem, device, Winners::Own::is_none, kInsteadTried), attempt);
         if (!plan) plan = first_that_works(winners_.defaults(order.problem, device), attempt);
+        if (!plan && attempt.unfit) plan = bind_found(attempt.unfit->found, attempt.unfit->instance, attempt);
     }
     if (!plan) std::rethrow_exception(attempt.failure);
     if (attempt.source == Source::none) return plan;
-    const bool is_fallback = attempt.failure && attempt.source == Source::family_default;
+    const bool is_fallback = (attempt.failure || attempt.unfit) && attempt.source == Source::family_default;
     plan->count_calls(winners_.note_miss(order.problem, device.identity, is_fallback ? Source::fallback : attempt.source));
     return plan;
 }

@@ -107,14 +107,20 @@ class Handle {
     Shared best(const Order& order);
     std::string make_ready(const Served& served, const Order& order);
     Shared best_when_zero(const Order& order);
+    struct Unfit {
+        Found found;
+        std::shared_ptr<const Instance> instance;
+    };
     struct Attempt {
         const Problem& problem;
         const Order& order;
         Shared when_zero;
-        std::exception_ptr failure;    // the first
-        Source source = Source::none;  // of the one that works
+        std::exception_ptr failure;                 // the first
+        Source source = Source::none;               // of the one that works
+        std::optional<Unfit> unfit = std::nullopt;  // the first that works but that the compiler's report disqualifies
     };
-    // nullptr if none of them does.
+    std::shared_ptr<Plan> bind_found(const Found& found, const std::shared_ptr<const Instance>& instance, Attempt& attempt);
+    // nullptr if none of them does. What was measured is fit, whatever the compiler says of it.
     std::shared_ptr<Plan> first_that_works(const std::vector<Found>& candidates, Attempt& attempt);
     // The best legal kernel among those loaded. Throws Failure{not planned} if there is none. With `scratch`, the best of those
     // that take no more scratch than the stream has, so that the call asks the driver for none; what a faster one takes that was

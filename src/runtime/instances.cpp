@@ -122,8 +122,8 @@ Instances::Shared Instances::load(const Order& order, const jit::Rendered& text,
         const LoadGate::Turn turn(gate_);
         return std::make_shared<const gpu::Library>(driver_, compiled.cubin);
     }();
-    auto instance = std::make_shared<const Instance>(
-        Instance{order.candidate, order.device.arch(), nvrtc, order.source, compiled.symbol, library});
+    auto instance = std::make_shared<const Instance>(Instance{order.candidate, order.device.arch(), nvrtc, order.source,
+                                                              compiled.symbol, jit::reject_reason(compiled.report), library});
     const Family& family = family_of(order.candidate);
     if (order.into_context) load_into_context(order, text, *instance);
     const std::string facts = facts_of(family, order.problem, order.device);
@@ -170,8 +170,6 @@ Instances::Shared Instances::compile(const Order& order, const jit::Rendered& te
     jit::CompileResult result;
     run_with_room([&] { result = jit::compile(nvrtc, jit::CubinCache(""), text); });
     if (!result.compiled) throw Failure(AUTOTUNE_COMPILE_FAILED, result.failure);
-    // A config that spills is slow, not wrong: the tuner would drop it, a caller who waits for an answer gets it.
-    if (!result.rejected.empty()) log_.say(AUTOTUNE_LOG_INFO, text.symbol + " " + result.rejected);
     cache_.put(*result.compiled);
     return load(order, text, nvrtc.version(), *result.compiled);
 }
@@ -228,11 +226,21 @@ std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, con
         if (const auto found = by_facts_.find(facts); found != by_facts_.end()) add_nearest(found->second, problem, all);
     }
     std::sort(all.begin(), all.end(), [](const Shared& a, const Shared& b) { return a->source < b->source; });
+    // One that the compiler's report disqualifies where there is no other.
+    const auto are_fit = [](const Shared& each) { return each->rejected.empty(); };
+    const auto unfit = std::stable_partition(all.begin(), all.end(), are_fit);
+    std::vector<Shared> ranked = best_of({all.begin(), unfit}, problem, device, count);
+    return ranked.empty() ? best_of({unfit, all.end()}, problem, device, count) : ranked;
+}
+
+std::vector<Instances::Shared> Instances::best_of(const std::vector<Shared>& instances, const Problem& problem,
+                                                  const Device& device, std::size_t count) const {
+    if (instances.empty()) return {};
     std::vector<const Candidate*> candidates;
-    for (const Shared& each : all) candidates.push_back(&each->candidate);
+    for (const Shared& each : instances) candidates.push_back(&each->candidate);
     std::vector<Shared> ranked;
     for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, count)) {
-        Instance twin = *all[each.offer];  // the same code, other launch parameters
+        Instance twin = *instances[each.offer];  // the same code, other launch parameters
         twin.candidate = std::move(each.candidate);
         ranked.push_back(std::make_shared<const Instance>(std::move(twin)));
     }

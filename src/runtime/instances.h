@@ -27,6 +27,7 @@ struct Instance {
     std::string nvrtc;   // version that compiled it
     std::string source;  // what its source follows from: see Instances::source_of()
     std::string symbol;
+    std::string rejected;  // why the compiler's report disqualifies it: slow, not wrong; empty if it is fine
     std::shared_ptr<const gpu::Library> library;
 };
 
@@ -68,6 +69,9 @@ class Instances {
 
     // Of instances of the same facts, the first and those nearest to the problem. REQUIRES: mutex_ is held.
     static void add_nearest(const std::vector<Loaded>& alike, const Problem& problem, std::vector<Shared>& to);
+    // Of these, at most `count` that are predicted fastest, with launch parameters of the problem's own.
+    std::vector<Shared> best_of(const std::vector<Shared>& instances, const Problem& problem, const Device& device,
+                                std::size_t count) const;
     const Family& family_of(const Candidate& candidate) const;
     const std::vector<std::string>& compile_parameters(const Family& family, const Problem& problem, const Device& device) const;
     // Architecture, family and facts of the problem as text: what instances of one problem share.

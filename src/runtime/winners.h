@@ -29,7 +29,7 @@ enum class Source : std::uint8_t {
     portfolio,       // of the problem's class, or of the class most like it
     near,            // a winner of other extents
     family_default,  // "default"
-    fallback         // a default, after what was predicted faster did not compile or load
+    fallback         // a default, after what was predicted faster did not compile or load, or spilled
 };
 std::string_view to_string(Source source);
 
@@ -77,9 +77,9 @@ class Winners {
     std::vector<Found> stored(const Problem& problem, const Device& device);
     // What serves a problem that nobody tuned, the one that is predicted fastest first: winners of other extents, the class's
     // portfolio and defaults, with launch parameters chosen for these extents. Empty if none of them is legal here. Where the
-    // class has a portfolio at most 12 instances serve all first extents up to 8192.
+    // class has a portfolio at most 12 instances serve all first extents up to 8192. At most `count` of them.
     enum class Own : std::uint8_t { is_none, left_out };  // winners of the problem itself: there are none, or they do not count
-    std::vector<Found> untuned(const Problem& problem, const Device& device, Own own = Own::is_none);
+    std::vector<Found> untuned(const Problem& problem, const Device& device, Own own = Own::is_none, std::size_t count = 1);
     // What such a choice loses against the best known: as the class's portfolio says it of problems that were left out of its
     // making, else by leaving out each stored winner of the class whose trials are on record. Remembered.
     ExpectedRegret expected_regret(const Problem& problem, const Device& device);

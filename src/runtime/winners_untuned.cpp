@@ -22,7 +22,6 @@ namespace {
 constexpr std::size_t kNearLimit = 8;        // looked at
 constexpr std::size_t kNearTried = 2;        // that are legal: whether one is takes as long as everything else
 constexpr std::size_t kMostDefaults = 4096;  // remembered, at about 1 KB each
-constexpr std::size_t kUntunedTried = 1;     // of those predicted fastest: for one that will not compile defaults stand in
 constexpr std::size_t kRegretProblems = 12;  // of a class, left out one after the other: some milliseconds each
 constexpr std::size_t kLeastForRegret = 5;   // of which a median says something
 constexpr std::size_t kLeastTrials = 8;      // of a problem whose best is believed to be known
@@ -255,13 +254,13 @@ Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& d
     return set;
 }
 
-std::vector<Found> Winners::untuned(const Problem& problem, const Device& device, Own own) {
+std::vector<Found> Winners::untuned(const Problem& problem, const Device& device, Own own, std::size_t count) {
     const Problem* const left_out = own == Own::left_out ? &problem : nullptr;
-    std::vector<Found> ranked = rank(*serving_set(problem, device, left_out), problem, device, kUntunedTried);
+    std::vector<Found> ranked = rank(*serving_set(problem, device, left_out), problem, device, count);
     if (ranked.empty()) {
         std::vector<Found> offers = read_near(problem, device, left_out);
         for (Found& each : likely_default(problem, device)) offers.push_back(std::move(each));
-        ranked = rank(offers, problem, device, kUntunedTried);
+        ranked = rank(offers, problem, device, count);
     }
     for (Found& each : ranked)
         if (each.regret < 0) each.regret = expected_regret(problem, device).median;

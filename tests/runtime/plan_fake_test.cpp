@@ -12,6 +12,7 @@ namespace autotune::runtime::plan_fake_test {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // A plan with what it needs to run on a stream.
 struct Ready {
@@ -97,6 +98,47 @@ TEST(Plan, SaysItsOriginAndCandidate) {
     autotune_gemm_problem other = gemm(64, 64, 64);
     other.trans_b = 1;
     EXPECT_EQ(GemmPlan(handle, other).origin(), AUTOTUNE_ORIGIN_DEFAULT);
+}
+
+// The tuner would not measure a kernel that spills a kilobyte: the library serves it where nothing else is left, or where it was
+// tuned.
+TEST(Plan, IsOfAnotherKernelWhereTheFirstSpills) {
+    Sandbox sandbox;
+    sandbox.script("rule on=compile nth=1 do=report spill=1000\n");
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
+        return;
+    }
+    Ready ready(gemm(48, 40, 64));
+    EXPECT_THAT(ready.session.listener.warnings, IsEmpty());
+    ASSERT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
+    ready.session.stream.synchronize();
+    EXPECT_EQ(ready.data.wrong(1, 0), 0);
+}
+
+TEST(Plan, IsOfAKernelThatSpillsWhereAllDo) {
+    Sandbox sandbox;
+    sandbox.script("rule on=compile do=report spill=1000\n");
+    if (!in_fake_process(sandbox)) return;
+    Ready ready(gemm(48, 40, 64));
+    ASSERT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
+    ready.session.stream.synchronize();
+    EXPECT_EQ(ready.data.wrong(1, 0), 0);
+}
+
+TEST(Plan, IsOfTheWinnerAlsoIfItSpills) {
+    Sandbox sandbox;
+    sandbox.script("rule on=compile do=report spill=1000\n");
+    if (!in_fake_process(sandbox)) {
+        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
+        return;
+    }
+    Session session;
+    session.remember("48x40x64");
+    autotune_gemm_problem problem = gemm(48, 40, 64);
+    problem.beta = AUTOTUNE_BETA_ZERO;
+    const GemmPlan plan(session.open(), problem);
+    EXPECT_EQ(plan.origin(), AUTOTUNE_ORIGIN_EXACT);
 }
 
 TEST(Plan, RefusesNullPointersByName) {

@@ -28,6 +28,7 @@ constexpr bool split_barrier = ${split_barrier};  // warps tell that they have r
 // clang-format on
 #include "gemm/block_order.cuh"
 #include "gemm/pack.cuh"
+#include "gemm/prefetch_c.cuh"
 
 constexpr int threads = 32 * warps_m * warps_n;
 constexpr int warp_m = block_m / warps_m;
@@ -387,14 +388,6 @@ constexpr int vector = align_c < out_bytes ? 1 : align_c / out_bytes;
 constexpr int slab_ld = warp_n + 8;  // the padding keeps the 8 rows of a fragment in different banks
 constexpr int slab_bytes = 16 * slab_ld * out_bytes;
 
-__device__ __forceinline__ float2 read_pair(const Out* at) {
-    if constexpr (sizeof(Out) == 2) {
-        return ptx::unpack_pair<Out>(*reinterpret_cast<const u32*>(at));
-    } else {
-        return *reinterpret_cast<const float2*>(at);
-    }
-}
-
 __device__ __forceinline__ void write_pair(Out* at, float2 value) {
     if constexpr (sizeof(Out) == 2) {
         *reinterpret_cast<u32*>(at) = ptx::pack_pair<Out>(value.x, value.y);
@@ -403,47 +396,78 @@ __device__ __forceinline__ void write_pair(Out* at, float2 value) {
     }
 }
 
-// Moves 16 rows of a warp's tile between a slab of shared memory and C, whole vectors of it where C has them.
-template <bool ToC>
-__device__ __forceinline__ void move_slab(Out* slab, Out* c, long long ldc, int rows, int cols) {
+// What C holds where a lane has the sums of 16 rows: neighbours, not yet one register where they are read one by one.
+struct PairOfC {
+    Out low, high;
+};
+struct BandOfC {
+    PairOfC pairs[2 * tiles_n];
+};
+constexpr bool reads_pairs_of_c = align_c >= 2 * out_bytes;
+
+__device__ __forceinline__ BandOfC read_band(const Out* c, long long ldc, int rows, int cols) {
+    const int lane = threadIdx.x % 32;
+    BandOfC band;
+#pragma unroll
+    for (int j = 0; j < 2 * tiles_n; ++j) {
+        const int row = j % 2 * 8 + lane / 4, col = j / 2 * 8 + lane % 4 * 2;
+        const Out* from = c + row * ldc + col;
+        PairOfC& pair = band.pairs[j];
+        pair = {};
+        if (row >= rows || col >= cols) continue;
+        if (reads_pairs_of_c && col + 1 < cols) {
+            const Pack<Out, 2> both = load_pack<Out, 2>(from);
+            pair = {both.at[0], both.at[1]};
+        } else {
+            pair.low = from[0];
+            if (!reads_pairs_of_c && col + 1 < cols) pair.high = from[1];
+        }
+    }
+    return band;
+}
+
+// Stores 16 rows of a warp's tile from a slab of shared memory, whole vectors of C where it has them.
+__device__ __forceinline__ void store_slab(const Out* slab, Out* c, long long ldc, int rows, int cols) {
     constexpr int vectors = warp_n / vector;
 #pragma unroll 4
     for (int i = threadIdx.x % 32; i < 16 * vectors; i += 32) {
         const int row = i / vectors;
         const int col = i % vectors * vector;
         if (row >= rows || col >= cols) continue;
-        Out* inside = slab + row * slab_ld + col;
+        const Out* inside = slab + row * slab_ld + col;
         Out* outside = c + row * ldc + col;
         if (col + vector <= cols) {
-            store_pack(ToC ? outside : inside, load_pack<Out, vector>(ToC ? inside : outside));
+            store_pack(outside, load_pack<Out, vector>(inside));
         } else {
-            for (int e = 0; col + e < cols; ++e) (ToC ? outside : inside)[e] = (ToC ? inside : outside)[e];
+            for (int e = 0; col + e < cols; ++e) outside[e] = inside[e];
         }
     }
     __syncwarp();
 }
 
-// Through shared memory, 16 rows at a time, so that C is accessed in whole lines. beta == 0 does not read C.
+// Through shared memory, 16 rows at a time, so that C is written in whole lines. beta == 0 does not read C; what it multiplies is read
+// into registers, `first` before, each other band while the one before it is stored: no load waits for a store.
 __device__ __forceinline__ void store_tile(const WarpTile& tile, Out* slab, Out* c, long long ldc, float alpha, float beta,
-                                           int rows, int cols) {
+                                           int rows, int cols, const BandOfC& first) {
     const int lane = threadIdx.x % 32;
     Out* mine = slab + lane / 4 * slab_ld + lane % 4 * 2;
+    BandOfC next = first;
 #pragma unroll
     for (int i = 0; i < tiles_m; ++i) {
-        if (beta != 0) move_slab<false>(slab, c, ldc, rows - 16 * i, cols);
+        const BandOfC band = next;
+        if (beta != 0 && i + 1 < tiles_m) next = read_band(c + 16 * ldc, ldc, rows - 16 * (i + 1), cols);
 #pragma unroll
         for (int j = 0; j < 2 * tiles_n; ++j) {
-            Out* at = mine + j % 2 * 8 * slab_ld + j / 2 * 8;
             const float2 sum = tile.acc[i][j / 2].pair(j % 2);
             float2 value = make_float2(alpha * sum.x, alpha * sum.y);
             if (beta != 0) {
-                const float2 old = read_pair(at);
+                const float2 old = make_float2(to_f32(band.pairs[j].low), to_f32(band.pairs[j].high));
                 value = make_float2(value.x + beta * old.x, value.y + beta * old.y);
             }
-            write_pair(at, value);
+            write_pair(mine + j % 2 * 8 * slab_ld + j / 2 * 8, value);
         }
         __syncwarp();
-        move_slab<true>(slab, c, ldc, rows - 16 * i, cols);
+        store_slab(slab, c, ldc, rows - 16 * i, cols);
         c += 16 * ldc;
     }
 }
@@ -487,6 +511,9 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     const In* batch_a = packs_a ? packed_a + at.batch * packed_stride_a : a + at.batch * stride_a;
     const In* batch_b = packs_b ? packed_b + at.batch * packed_stride_b : b + at.batch * stride_b;
 
+    const auto corner = [&] { return c + at.batch * stride_c + at.row * ldc + at.col; };
+    if (beta != 0 && split_k == 1)
+        prefetch_c<warp_n>(corner(), ldc, min(warp_m, m - at.row), min(warp_n, n - at.col), threadIdx.x % 32, 32);
     const u32 ring = ptx::shared_address(shared);
     WarpTile tile;
     {
@@ -507,6 +534,8 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
         }
     }
 
+    BandOfC first = {};
+    if (beta != 0 && split_k == 1) first = read_band(corner(), ldc, m - at.row, n - at.col);
     ptx::cp_async_wait<0>();
     if (split_k > 1) {
         const int ld = partial_ld(n);
@@ -516,8 +545,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     }
     __syncthreads();  // the slabs lie where the ring was
     Out* slab = reinterpret_cast<Out*>(reinterpret_cast<char*>(shared) + threadIdx.x / 32 * slab_bytes);
-    Out* corner = c + at.batch * stride_c + at.row * ldc + at.col;
-    store_tile(tile, slab, corner, ldc, alpha, beta, m - at.row, n - at.col);
+    store_tile(tile, slab, corner(), ldc, alpha, beta, m - at.row, n - at.col, first);
 }
 
 // C of the partial sums, added in the order of the splits. One thread makes four elements of a row.
@@ -529,6 +557,12 @@ extern "C" __global__ void __launch_bounds__(256)
     const long long count = static_cast<long long>(batch) * m * quads;
     const long long index = blockIdx.x * 256ll + threadIdx.x;
     if (index >= count) return;
+    const auto element = [&] { return c + index / quads / m * stride_c + index / quads % m * ldc + index % quads * 4; };
+    Out before[4] = {};
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+        if (beta != 0 && static_cast<int>(index % quads) * 4 + e < n) before[e] = element()[e];
+    }
     const float4* from = reinterpret_cast<const float4*>(partial) + index;
     float4 sum = from[0];
     for (int split = 1; split < split_k; ++split) {
@@ -542,7 +576,7 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
         if (col + e >= n) break;
-        to[e] = from_f32<Out>(beta != 0 ? values[e] + beta * to_f32(to[e]) : values[e]);
+        to[e] = from_f32<Out>(beta != 0 ? values[e] + beta * to_f32(before[e]) : values[e]);
     }
 }
 

@@ -63,6 +63,7 @@ constexpr bool converts_pairs = false;
 #include "gemm/pair_store.cuh"
 #include "gemm/hopper_parts.cuh"
 #include "gemm/pair_load.cuh"
+#include "gemm/prefetch_c.cuh"
 
 namespace {
 
@@ -187,6 +188,20 @@ __device__ __forceinline__ void add_direct(const Output& out, const Shape& s, co
             add_quad_to_c(out, s, tile, row_of_quad(tile, row0, band), col_of_quad(tile, j), before[q - first],
                           pair_of(acc[band], 2 * j), pair_of(acc[band], 2 * j + 1));
         }
+    }
+}
+
+// What beta multiplies of the tiles with which a block begins: one, or one a ping-pong group.
+__device__ __forceinline__ void prefetch_first_tiles_of_c(const Out* c, long long ldc, long long stride_c, const Shape& s, Schedule schedule,
+                                                          int thread, int threads) {
+    constexpr int rows = swap_ab ? block_n : block_m, cols = swap_ab ? block_m : block_n;
+    Work work;
+#pragma unroll 1
+    for (int i = 0; i < (pingpong ? math_groups : 1) && schedule.next(work); ++i) {
+        const Tile tile = schedule.tile(work);
+        const int row = swap_ab ? tile.n0 : tile.m0, col = swap_ab ? tile.m0 : tile.n0;
+        prefetch_c<cols>(c + tile.batch * stride_c + row * ldc + col, ldc, min(rows, (swap_ab ? s.n : s.m) - row),
+                         min(cols, (swap_ab ? s.m : s.n) - col), thread, threads);
     }
 }
 
@@ -527,6 +542,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
             else if (blockIdx.x < early_blocks)
                 fetch_for_all(fetch, shape, &map_x, &map_y);
         }
+        if (reads_c && !tma_store && beta != 0.0f && threadIdx.x >= 64)
+            prefetch_first_tiles_of_c(c, ldc, stride_c, shape, Schedule(shape, rank), threadIdx.x - 64, 64);
         __syncwarp();
         give_to_math_groups();
         if (threadIdx.x == 0) {

@@ -29,6 +29,7 @@ constexpr int stages = ${stages};            // of the ring
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
 #include "common/ptx.cuh"
+#include "gemm/prefetch_c.cuh"
 
 namespace {
 
@@ -420,11 +421,12 @@ __device__ __forceinline__ void add_unit(u32 unit, const Output& out, const floa
 }
 
 // What C holds where this warp stores, in the order of store_staged(): of as many units as registers hold beside the sums, the first of
-// them on their way while the last products are computed.
+// them on their way while products are computed.
 constexpr int registers_allowed = math_threads < 128 * 2 ? 248 : 65536 / (math_threads + 128) / 8 * 8;
 constexpr int groups_each = columns_each / units_at_once;
 constexpr int groups_that_fit = (registers_allowed - bands * accumulators - 48) / (4 * units_at_once);
-constexpr int held_groups = groups_that_fit < 1 ? 1 : groups_that_fit < groups_each ? groups_that_fit : groups_each;
+constexpr bool holds_c = groups_that_fit > 0;  // otherwise each group is read when its turn comes
+constexpr int held_groups = !holds_c ? 1 : groups_that_fit < groups_each ? groups_that_fit : groups_each;
 using Held = u32[held_groups][units_at_once][4];
 
 __device__ __forceinline__ void read_units(const Output& out, const Shape& s, int row, int col, u32 (&held)[units_at_once][4]) {
@@ -481,6 +483,14 @@ __device__ __forceinline__ void read_group(const Output& out, const Shape& s, co
     read_units(out, s, row0 + unit / (block_n / 16) * 64, tile.n0 + unit % (block_n / 16) * 16, held);
 }
 
+// All that the tile reads of C into L2, each block of the cluster a share.
+__device__ __forceinline__ void prefetch_tile_of_c(const Output& out, const Shape& s, const Tile& tile, const Place& place) {
+    const int row = swap_ab ? tile.n0 : tile.m0, col = swap_ab ? tile.m0 : tile.n0;
+    constexpr int rows = swap_ab ? block_n : block_m, cols = swap_ab ? block_m : block_n;
+    prefetch_c<cols>(out.c + row * out.ldc + col, out.ldc, min(rows, (swap_ab ? s.n : s.m) - row), min(cols, (swap_ab ? s.m : s.n) - col),
+                     place.k * math_threads + threadIdx.x, cluster_k * math_threads);
+}
+
 __device__ __forceinline__ void hold_c(const Output& out, const Shape& s, const Tile& tile, const Place& place, Held& held) {
     const int part = parts == 1 ? 0 : place.k * k_groups + threadIdx.x / group_threads;
 #pragma unroll
@@ -505,8 +515,9 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
         const int row = row0 + unit / (block_n / 16) * 64, col = tile.n0 + unit % (block_n / 16) * 16;
         if (reads_c && out.beta != 0.0f) {
             const int group = first / units_at_once;
+            if constexpr (!holds_c) read_group(out, s, tile, part, group, held[0]);
             stage_chunks(staging, held[group % held_groups]);
-            if (group + held_groups < groups_each) read_group(out, s, tile, part, group + held_groups, held[group % held_groups]);
+            if (holds_c && group + held_groups < groups_each) read_group(out, s, tile, part, group + held_groups, held[group % held_groups]);
             __syncwarp();
         }
 #pragma unroll
@@ -597,11 +608,12 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     }
     asm volatile("bar.sync 0, %0;" ::"n"(threads) : "memory");
     if constexpr (in_cluster) arrive_in_cluster();
+    if (reads_c && beta != 0.0f) prefetch_tile_of_c({c + tile.batch * stride_c, ldc, alpha, beta}, shape, tile, place);
     dependent_launch::wait_for_earlier_grids();
+    Held held;
+    if (reads_c && holds_c && beta != 0.0f) hold_c({c + tile.batch * stride_c, ldc, alpha, beta}, shape, tile, place, held);
     Sums acc;
     multiply_all(at, run, place, acc);
-    Held held;
-    if (reads_c && beta != 0.0f) hold_c({c + tile.batch * stride_c, ldc, alpha, beta}, shape, tile, place, held);
     wgmma_wait<0>();
     if constexpr (in_cluster) wait_for_cluster();  // shares end at the peers' barriers
     const Output out{c + tile.batch * stride_c, ldc, alpha, beta};

@@ -29,6 +29,7 @@ constexpr int min_blocks = ${min_blocks};
 // ---- end of parameters ----
 // clang-format on
 #include "gemm/block_order.cuh"
+#include "gemm/prefetch_c.cuh"
 #include "gemm/store_run.cuh"
 #include "gemm/tile_copy.cuh"
 
@@ -187,21 +188,40 @@ __device__ __forceinline__ void run(WarpTile& tile, Copies& copies, u32 buffers,
 
 constexpr int width_c = align_c / static_cast<int>(sizeof(Out));
 
+constexpr int runs = warp_n / width_c;                // of a row of a warp's tile
+constexpr int lane_runs = (wmma_m * runs + 31) / 32;  // that a lane stores of a row of wmma tiles
+constexpr int most_held = reads_c ? 8 : 2;
+constexpr int held_runs = lane_runs < most_held ? lane_runs : most_held;  // of which it reads so many of C before it stores one
+using Held = Pack<Out, width_c>[held_runs];
+
+// What C holds of a lane's runs from `at` on. `c` is the corner of a row of wmma tiles, with `rows` x `cols` of C from there on.
+__device__ __forceinline__ void read_runs(Held& held, int at, const Out* c, i64 ldc, int rows, int cols) {
+#pragma unroll
+    for (int r = 0; r < held_runs; ++r, at += 32) {
+        const int row = at / runs, col = at % runs * width_c;
+        if (at < wmma_m * runs && row < rows) held[r] = read_run<width_c>(c + row * ldc + col, cols - col);
+    }
+}
+
 // `c` is the corner of this warp's tile, with `rows` x `cols` of C from there on.
 __device__ __forceinline__ void store_tile(const WarpTile& tile, Acc* slab, Out* c, i64 ldc, f32 alpha, f32 beta, int rows, int cols) {
-    constexpr int runs = warp_n / width_c;
 #pragma unroll
     for (int i = 0; i < tiles_m; ++i) {
 #pragma unroll
         for (int j = 0; j < tiles_n; ++j)
             wmma::store<wmma_m>(ptx::shared_address(slab + j * wmma_n), tile.sums[i][j], slab_ld);
         __syncwarp();
-#pragma unroll 2
-        for (int at = threadIdx.x % 32; at < wmma_m * runs; at += 32) {
-            const int row = at / runs;
-            const int col = at % runs * width_c;
-            if (i * wmma_m + row < rows)
-                store_run<width_c>(slab + row * slab_ld + col, c + (i * wmma_m + row) * ldc + col, alpha, beta, cols - col);
+        Out* const corner = c + i * wmma_m * ldc;
+#pragma unroll 1
+        for (int from = threadIdx.x % 32; from < wmma_m * runs; from += 32 * held_runs) {
+            Held held;
+            if (beta != 0.0F) read_runs(held, from, corner, ldc, rows - i * wmma_m, cols);
+#pragma unroll
+            for (int r = 0; r < held_runs; ++r) {
+                const int at = from + r * 32, row = at / runs, col = at % runs * width_c;
+                if (at < wmma_m * runs && i * wmma_m + row < rows)
+                    store_run<width_c>(slab + row * slab_ld + col, held[r], corner + row * ldc + col, alpha, beta, cols - col);
+            }
         }
         __syncwarp();
     }
@@ -226,14 +246,16 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     char* const shared = shared_memory();
     if constexpr (!reads_c) beta = 0;
     const BlockTile at = block_tile<block_m, block_n>(m, n, {raster, group});
+    const int warp = threadIdx.x / 32;
+    const int row = at.row + warp / warps_n * warp_m;
+    const int col = at.col + warp % warps_n * warp_n;
+    Out* const corner = c + at.slice * stride_c + row * ldc + col;
+    if (beta != 0.0F) prefetch_c<warp_n>(corner, ldc, min(warp_m, m - row), min(warp_n, n - col), threadIdx.x % 32, 32);
     WarpTile tile;
     Copies copies = {{a + at.slice * stride_a, lda, at.row, m, k}, {b + at.slice * stride_b, ldb, at.col, n, k}};
     run(tile, copies, ptx::shared_address(shared), (k + block_k - 1) / block_k);
 
     __syncthreads();  // the slabs lie where the buffers were
-    const int warp = threadIdx.x / 32;
-    const int row = at.row + warp / warps_n * warp_m;
-    const int col = at.col + warp % warps_n * warp_n;
     Acc* const slab = reinterpret_cast<Acc*>(shared + warp * slab_bytes);
-    store_tile(tile, slab, c + at.slice * stride_c + row * ldc + col, ldc, alpha, beta, m - row, n - col);
+    store_tile(tile, slab, corner, ldc, alpha, beta, m - row, n - col);
 }
