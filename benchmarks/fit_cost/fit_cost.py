@@ -24,6 +24,7 @@ MODELS = {
     "gemm/gemv": "kernel_templates/gemm/gemv/cost.cpp",
     "gemm/mma": "kernel_templates/gemm/mma/cost.cpp",
     "gemm/wmma": "kernel_templates/gemm/wmma/cost.cpp",
+    "gemm/dot": "kernel_templates/gemm/dot/cost.cpp",
 }
 FAMILIES = list(MODELS)
 # What is a unit, an exponent, a fact of the hardware or a rule for ties wherever it stands.
@@ -86,7 +87,7 @@ class Source:
         text = TABLE.sub(lambda found: table(found) if "fit_cost_numbers" in found.group(3) else found.group(), text)
         for name in names:
             text = re.sub(rf"\b{name}\b(?!\(\) \{{)", name + "()", text)
-        return "extern double fit_cost_numbers[5][1024];\nextern long fit_cost_turn;\n" + text
+        return "extern double fit_cost_numbers[6][1024];\nextern long fit_cost_turn;\n" + text
 
     def rewritten(self, values):
         def write(i):

@@ -14,6 +14,7 @@
 
 #include "benchmarks/candidate_text.h"
 #include "kernel_templates/catalogue.h"
+#include "kernel_templates/gemm/dot/geometry.h"
 #include "kernel_templates/gemm/gemv/geometry.h"
 #include "kernel_templates/gemm/mma/geometry.h"
 #include "kernel_templates/gemm/wgmma/geometry.h"
@@ -22,7 +23,7 @@
 #include "src/core/trial.h"
 
 // Of each model in the order of kFamilies, which fit_cost.py knows too.
-double fit_cost_numbers[5][1024];
+double fit_cost_numbers[6][1024];
 long fit_cost_turn = 0;  // counts sets of numbers
 
 namespace autotune::fit_cost {
@@ -30,7 +31,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<const char*, 5> kFamilies = {"gemm/wgmma", "gemm/wgmma_nonpersistent", "gemm/gemv", "gemm/mma", "gemm/wmma"};
+constexpr std::array<const char*, 6> kFamilies = {"gemm/wgmma", "gemm/wgmma_nonpersistent", "gemm/gemv", "gemm/mma", "gemm/wmma",
+                                                  "gemm/dot"};
 
 struct Trial {
     std::function<double(const Device&)> predict;
@@ -50,8 +52,10 @@ std::function<double(const Device&)> predictor(std::size_t family, const Problem
             return [x = gemv::Streams(g), s = gemv::Shape(config)](const Device& device) { return gemv::predict(x, s, device); };
         case 3:
             return [g, s = mma::shape_of(config)](const Device& device) { return mma::predict_us(g, s, device); };
-        default:
+        case 4:
             return [g, s = wmma::shape_of(config)](const Device& device) { return wmma::predict_us(g, s, device); };
+        default:
+            return [x = dot::Streams(g), s = dot::Shape(config)](const Device& device) { return dot::predict(x, s, device); };
     }
 }
 

@@ -277,6 +277,11 @@ std::vector<HostCase> cases() {
         {"agreed_block", "softmax/rows", "threads=128 threads_per_row=128 held=2 hold_weights=1 unroll=1 online=1 agree=1 waves=1", {{"dtype", "bf16"}, {"lse", "yes"}}, {{"150x1992"}, {"3x1032"}}},
         {"agreed_groups", "softmax/rows", "threads=128 threads_per_row=64 rows_per_thread=2 held=4 hold_weights=1 unroll=1 online=1 agree=1", {{"dtype", "bf16"}}, {{"11x2048"}}},
         {"packed", "add/vector", "vec=8 access_bytes=16 grid_stride=0 waves=0", {{"dtype", "f16"}}, {{"5003"}, {"1"}, {"64"}}},
+        {"k_in_ones", "gemm/dot", "threads=64 lanes=16 columns=1 unroll=2", {{"dtype", "bf16"}, {"layout", "nt"}, {"align", "2"}, {"beta", "0.5"}}, {{"1x37x101"}, {"1x1x1", {{"lda", "3"}}}}},
+        {"k_in_chunks", "gemm/dot", "threads=128 lanes=64 columns=4 unroll=2", {{"dtype", "f16"}, {"layout", "nt"}, {"beta", "-1.25"}, {"alpha", "0.75"}}, {{"5x21x1045", {{"lda", "1048"}, {"ldb", "1056"}, {"ldc", "24"}}}}},
+        {"k_in_chunks_of_x", "gemm/dot", "threads=64 lanes=4 columns=2 unroll=2", {{"dtype", "bf16"}, {"layout", "nn"}, {"align", "16,2,2"}}, {{"70x3x72"}}},
+        {"lines_side_by_side", "gemm/dot", "threads=256 lanes=32 columns=2 unroll=4", {{"dtype", "f16"}, {"layout", "nn"}, {"align", "2"}, {"beta", "0.5"}}, {{"3*2x45x301"}}},
+        {"lines_side_by_side_of_a", "gemm/dot", "threads=64 lanes=2 columns=2 unroll=8", {{"dtype", "bf16"}, {"layout", "tt"}, {"align", "4"}}, {{"75x2x90", {{"lda", "76"}}}}},
         {"one_row", "gemm/gemv", "", {{"dtype", "f16"}, {"layout", "nt"}}, {{"1x200x304"}}},
         {"narrow", "add/vector", "", {{"dtype", "bf16"}, {"align", "2"}}, {{"777"}}},
     };

@@ -27,6 +27,7 @@ namespace {
 using test::Listener;
 using test::TempFolder;
 using test::winner_of;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 class WinnersTest : public ::testing::Test {
@@ -406,14 +407,14 @@ TEST_F(WinnersTest, OfANarrowedSearchAreNone) {
 }
 
 // A weight's few rows: no tile kernel of a borrowed portfolio reads it as fast as a kernel that is made for them.
-TEST_F(PortfolioTest, OfAnotherClassLeavesASingleRowToGemv) {
+TEST_F(PortfolioTest, OfAnotherClassLeavesASingleRowToTheFamiliesForIt) {
     Log log(settings_);
     Winners winners(settings_, catalogue_, log);
     const Problem wanted = catalogue_.problem({"hgemm", "1x9691x261", {{"align", "2"}}});
     ASSERT_NE(wanted.class_key(), portfolio_.class_key);
     const std::vector<Found> found = winners.untuned(wanted, device_);
     ASSERT_FALSE(found.empty());
-    EXPECT_EQ(found.front().candidate.family, "gemm/gemv");
+    EXPECT_THAT(found.front().candidate.family, AnyOf("gemm/gemv", "gemm/dot"));
 }
 
 // Of a borrowed portfolio no kernel may serve, and a default for 32 or 256 rows need not be legal for 64: each pivot has its own.

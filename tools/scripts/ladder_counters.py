@@ -54,7 +54,7 @@ def known_counters():
 
 def profile(options, config, counters):
     """{counter: value} of the config's kernel; throws RuntimeError with ncu's last words."""
-    command = ["ncu", "--target-processes", "all", "--csv", "--kernel-name", "regex:^gemm_(simt|wmma|mma|wgmma|gemv)_[0-9a-f]{16}$",
+    command = ["ncu", "--target-processes", "all", "--csv", "--kernel-name", "regex:^gemm_(simt|wmma|mma|wgmma|gemv|dot)_[0-9a-f]{16}$",
                "--launch-skip", "3", "--launch-count", "1", "--metrics", ",".join(name + reduction for name, reduction, _, _ in counters),
                options.autotune, "tune", "--op", options.op, "--shape", options.shape, "--config", config, "--budget", "1s"]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "kernel_templates/gemm/dot/geometry.h"
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/structured_family.h"
+
+namespace autotune {
+namespace {
+
+using dot::Shape;
+using dot::Streams;
+using gemm::ceil_div;
+using gemm::DefaultChoice;
+using gemm::Gemm;
+using std::int64_t;
+
+constexpr int64_t kLoadedRegisters = 64;  // of a round: with more the compiler keeps few loads on their way
+constexpr int64_t kOtherRegisters = 24;   // addresses; and two a column, its sum and its place
+
+// ---- the space ----
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    return {
+        {"swap_ab", {0, 1}, compile, "whose lines are shared out among blocks: 0: A's rows, 1: B's columns"},
+        {"threads", {64, 128, 256, 512, 1024}, compile, "threads a block"},
+        {"lanes", {2, 4, 8, 16, 32, 64, 128, 256}, compile, "threads that share the K of a line"},
+        {"columns", {1, 2, 4, 8, 16}, compile, "lines of the other operand a block"},
+        {"unroll", {1, 2, 4, 8, 16, 32}, compile, "accesses that a thread has on their way at once"},
+    };
+}
+
+using Rule = std::function<bool(const Config&)>;
+Rule rule(std::function<bool(const Shape&)> holds) {
+    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
+}
+
+std::vector<Constraint> rules_of(const Streams& x, int64_t registers) {
+    return {
+        {"the operand with more lines is shared out", {"swap_ab"}, rule([=](const Shape& s) {
+             return (s.swap_ab != 0) == x.swap_ab;
+         })},
+        {"a block has no threads for so many lanes, or no eight lines where they are neighbours",
+         {"threads", "lanes"},
+         rule([=](const Shape& s) { return x.x_along_k ? s.lanes >= 4 && s.lanes <= s.threads : 8 * s.lanes <= s.threads; })},
+        {"a thread stores one element at most", {"lanes", "columns"}, rule([](const Shape& s) { return s.columns <= s.lanes; })},
+        {"fewer columns cover the other operand", {"columns"}, rule([=](const Shape& s) {
+             return s.columns == 1 || s.columns < 2 * x.columns;
+         })},
+        {"half as many lanes reach all of K in one access each", {"lanes"}, rule([=](const Shape& s) {
+             return s.lanes <= 4 || s.lanes / 2 * x.width < x.k;
+         })},
+        {"half as many accesses reach all of K", {"lanes", "unroll"}, rule([=](const Shape& s) {
+             return s.unroll == 1 || s.lanes * x.width * s.unroll / 2 < x.k;
+         })},
+        {"a round of loads exceeds the registers", {"threads", "columns", "unroll"}, rule([=](const Shape& s) {
+             return s.loaded_registers(x) <= std::min(kLoadedRegisters, registers / s.threads - kOtherRegisters - 2 * s.columns);
+         })},
+    };
+}
+
+Config config_at(const Streams& x, int64_t threads, int64_t lanes, int64_t columns, int64_t unroll) {
+    return {{"swap_ab", x.swap_ab ? 1 : 0}, {"threads", threads}, {"lanes", lanes}, {"columns", columns}, {"unroll", unroll}};
+}
+
+Config choose_default(const SearchSpace& space, const Streams& x, const Device& device) {
+    DefaultChoice choice(space);
+    for (const int64_t threads : {64, 128, 256, 512, 1024}) {
+        for (int64_t lanes = 2; lanes <= std::min<int64_t>(threads, 256); lanes *= 2) {
+            for (const int64_t columns : {1, 2, 4, 8}) {
+                for (const int64_t unroll : {32, 16, 8, 4, 2, 1}) {
+                    const Config config = config_at(x, threads, lanes, columns, unroll);
+                    choice.offer(config, dot::predict(x, Shape(config), device));
+                }
+            }
+        }
+    }
+    return choice.choose();
+}
+
+// ---- the family ----
+
+class Dot final : public StructuredFamily {
+  public:
+    std::string_view name() const override { return "gemm/dot"; }
+    std::string_view about() const override {
+        return "small products of few rows or columns: dot products in few instructions, any layout and alignment";
+    }
+    int ladder_rung() const override { return 4; }
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
+    std::vector<Binding> facts(const Problem& problem) const override;
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) {
+            const Shape s(config);
+            return dot::predict(Streams(g, s.swap_ab != 0), s, device);
+        };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return rules_of(Streams(Gemm(problem)), device.limits.registers_per_sm);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return choose_default(rules, Streams(Gemm(problem)), device);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        const Streams x{Gemm(problem)};
+        return {{"warp_a_line", config_at(x, 128, 32, 1, 4)},
+                {"block_a_line", config_at(x, 256, 256, 1, 4)},
+                {"four_warps_along_k", config_at(x, 128, 4, 1, 8)}};
+    }
+};
+
+std::optional<std::string> Dot::refuses(const Problem& problem, const Device& device) const {
+    const Gemm g(problem);
+    if (device.identity.cc() < 80) return "bf16 in its loads and stores needs sm_80 or later";
+    if (auto reason = gemm::refuses_half_product(problem)) return reason;
+    if (g.acc_f16) return "it accumulates in f32";
+    if (std::min(g.m, g.n) > dot::kMostColumns) return "C has more than 144 rows and columns: that is what tensor cores are for";
+    if (g.batch > 65535) return "a grid has at most 65,535 blocks along its third direction, one for each product";
+    return std::nullopt;
+}
+
+std::vector<Binding> Dot::facts(const Problem& problem) const {
+    const Gemm g(problem);
+    return {{"in_type", g.in},
+            {"out_type", g.out},
+            {"trans_a", int64_t{g.trans_a}},
+            {"trans_b", int64_t{g.trans_b}},
+            {"align_a", int64_t{g.align_a}},
+            {"align_b", int64_t{g.align_b}},
+            {"reads_c", int64_t{g.reads_c}}};
+}
+
+LaunchPlan Dot::plan(const Problem& problem, const Config& config, const Device& device) const {
+    const Gemm g(problem);
+    LaunchPlan plan;
+    if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
+    const Shape s(config);
+    const Streams x(g, s.swap_ab != 0);
+    LaunchStep step;
+    step.grid = {static_cast<std::uint32_t>(ceil_div(x.lines, s.block_lines())),
+                 static_cast<std::uint32_t>(ceil_div(x.columns, s.columns)), static_cast<std::uint32_t>(g.batch)};
+    step.block = gemm::one_dimension(s.threads);
+    step.programmatic_dependent = device.identity.cc_major >= 9;
+    step.arguments = gemm::arguments(problem);
+    step.arguments.pop_back();  // no workspace
+    plan.steps.push_back(std::move(step));
+    return plan;
+}
+
+}  // namespace
+
+const Family& family_gemm_dot() {
+    static const Dot family;
+    return family;
+}
+
+}  // namespace autotune
