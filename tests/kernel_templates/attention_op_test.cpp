@@ -549,6 +549,7 @@ TEST(AttentionVerifier, PassesASoundKernelOnOneHotKeysOfAnyHeadSize) {
         for (const char* dtype : {"bf16", "f16", "f32"}) {
             const Solved made = solved(shape, {{"dtype", dtype}, {"kv-len", "3000"}}, "needle");
             EXPECT_TRUE(passes(made, "needle", simulated(made, -1, 0))) << shape << " " << dtype;
+            if (test::kIsSanitized) break;
         }
     }
 }
