@@ -276,7 +276,8 @@ TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
             rows.push_back(attributes_of(problem));
         }
         for (const std::size_t at : covering(rows)) {
-            if (kArchs[turn++ % kArchs.size()] != GetParam()) continue;
+            // Types and layouts are combined on one architecture; elsewhere the first will do.
+            if (turn++ > 0 && GetParam() != "sm_90a") continue;
             const jit::CompileResult result =
                 jit::compile(*nvrtc, no_cache, jit::render_reference(catalogue, *op, distinct[at], target));
             ASSERT_TRUE(result.compiled) << result.failure;
