@@ -227,8 +227,8 @@ std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, con
     }
     std::sort(all.begin(), all.end(), [](const Shared& a, const Shared& b) { return a->source < b->source; });
     // One that the compiler's report disqualifies where there is no other.
-    const auto are_fit = [](const Shared& each) { return each->rejected.empty(); };
-    const auto unfit = std::stable_partition(all.begin(), all.end(), are_fit);
+    const auto is_fit = [](const Shared& each) { return each->rejected.empty(); };
+    const auto unfit = std::stable_partition(all.begin(), all.end(), is_fit);
     std::vector<Shared> ranked = best_of({all.begin(), unfit}, problem, device, count);
     return ranked.empty() ? best_of({unfit, all.end()}, problem, device, count) : ranked;
 }

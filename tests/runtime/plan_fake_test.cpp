@@ -25,6 +25,12 @@ struct Ready {
         return status_of([&] { plan.run(with, session.stream.handle()); });
     }
 
+    void expect_right(const GemmPlan::Call& with) const {
+        ASSERT_EQ(run(with), AUTOTUNE_OK);
+        session.stream.synchronize();
+        EXPECT_EQ(data.wrong(with.alpha, with.beta), 0);
+    }
+
     Session session;
     Handle handle = session.open();
     GemmData data;
@@ -36,9 +42,7 @@ TEST(Plan, ComputesTheProduct) {
     Sandbox sandbox;
     if (!in_fake_process(sandbox)) return;
     Ready ready(gemm(48, 40, 64));
-    ASSERT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
-    ready.session.stream.synchronize();
-    EXPECT_EQ(ready.data.wrong(1, 0), 0);
+    ready.expect_right(ready.call());
 }
 
 TEST(Plan, UsesAlphaAndBeta) {
@@ -48,9 +52,7 @@ TEST(Plan, UsesAlphaAndBeta) {
     GemmPlan::Call call = ready.call();
     call.alpha = 2;
     call.beta = -1;
-    ASSERT_EQ(ready.run(call), AUTOTUNE_OK);
-    ready.session.stream.synchronize();
-    EXPECT_EQ(ready.data.wrong(2, -1), 0);
+    ready.expect_right(call);
 }
 
 TEST(Plan, ComputesColumnMajorWithTransposesAndLeadingDimensions) {
@@ -81,9 +83,7 @@ TEST(Plan, ComputesStridedBatches) {
     problem.stride_a = 24 * 40 + 8;
     problem.stride_c = 24 * 32 + 16;
     Ready ready(problem);
-    ASSERT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
-    ready.session.stream.synchronize();
-    EXPECT_EQ(ready.data.wrong(1, 0), 0);
+    ready.expect_right(ready.call());
 }
 
 TEST(Plan, SaysItsOriginAndCandidate) {
@@ -111,9 +111,7 @@ TEST(Plan, IsOfAnotherKernelWhereTheFirstSpills) {
     }
     Ready ready(gemm(48, 40, 64));
     EXPECT_THAT(ready.session.listener.warnings, IsEmpty());
-    ASSERT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
-    ready.session.stream.synchronize();
-    EXPECT_EQ(ready.data.wrong(1, 0), 0);
+    ready.expect_right(ready.call());
 }
 
 TEST(Plan, IsOfAKernelThatSpillsWhereAllDo) {
@@ -121,9 +119,7 @@ TEST(Plan, IsOfAKernelThatSpillsWhereAllDo) {
     sandbox.script("rule on=compile do=report spill=1000\n");
     if (!in_fake_process(sandbox)) return;
     Ready ready(gemm(48, 40, 64));
-    ASSERT_EQ(ready.run(ready.call()), AUTOTUNE_OK);
-    ready.session.stream.synchronize();
-    EXPECT_EQ(ready.data.wrong(1, 0), 0);
+    ready.expect_right(ready.call());
 }
 
 TEST(Plan, IsOfTheWinnerAlsoIfItSpills) {

@@ -27,10 +27,10 @@ double predict(const Streams& x, const Shape& s, const Device& device) {
     const std::int64_t tiles_n = gemm::ceil_div(x.columns, s.columns);
     const auto blocks = static_cast<double>(gemm::ceil_div(x.lines, s.block_lines()) * tiles_n * x.batch);
     const double waves = std::max(1.0, blocks * static_cast<double>(s.threads) / (sms * kResidentThreads));
-    const std::int64_t accesses = gemm::ceil_div(gemm::ceil_div(x.k, x.width), s.lanes);  // of a thread
+    const std::int64_t accesses = gemm::ceil_div(gemm::ceil_div(x.k, x.width()), s.lanes);  // of a thread
     const auto rounds = static_cast<double>(gemm::ceil_div(accesses, s.unroll));
-    const double loads_of_y = static_cast<double>(s.columns) * static_cast<double>(x.width) / static_cast<double>(x.width_y);
-    const double of_access = kInstructionsOfAccess + 2.0 * loads_of_y + static_cast<double>(x.width * (1 + s.columns)) * 1.5;
+    const double loads_of_y = static_cast<double>(s.columns) * static_cast<double>(x.width()) / static_cast<double>(x.width_y());
+    const double of_access = kInstructionsOfAccess + 2.0 * loads_of_y + static_cast<double>(x.width() * (1 + s.columns)) * 1.5;
     const double busiest = std::ceil(blocks / sms) * static_cast<double>(s.threads) / 32.0;  // warps of one SM
     const double issuing = busiest * static_cast<double>(accesses) * of_access / (kIssuesPerClock * device.clock_mhz);
     const double bytes = 2.0 * static_cast<double>(x.batch * x.k * (x.lines * tiles_n + x.columns));

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "kernel_templates/gemm/dot/geometry.h"
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/structured_family.h"
 
 namespace autotune {
@@ -32,10 +32,7 @@ std::vector<Parameter> parameters() {
     };
 }
 
-using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
-}
+constexpr auto rule = gemm::rules_by(&dot::shape_of);
 
 std::vector<Constraint> rules_of(const Streams& x, int64_t registers) {
     return {
@@ -50,10 +47,10 @@ std::vector<Constraint> rules_of(const Streams& x, int64_t registers) {
              return s.columns == 1 || s.columns < 2 * x.columns;
          })},
         {"half as many lanes reach all of K in one access each", {"lanes"}, rule([=](const Shape& s) {
-             return s.lanes <= 4 || s.lanes / 2 * x.width < x.k;
+             return s.lanes <= 4 || s.lanes / 2 * x.width() < x.k;
          })},
         {"half as many accesses reach all of K", {"lanes", "unroll"}, rule([=](const Shape& s) {
-             return s.unroll == 1 || s.lanes * x.width * s.unroll / 2 < x.k;
+             return s.unroll == 1 || s.lanes * x.width() * s.unroll / 2 < x.k;
          })},
         {"a round of loads exceeds the registers", {"threads", "columns", "unroll"}, rule([=](const Shape& s) {
              return s.loaded_registers(x) <= std::min(kLoadedRegisters, registers / s.threads - kOtherRegisters - 2 * s.columns);
@@ -116,24 +113,14 @@ class Dot final : public StructuredFamily {
 };
 
 std::optional<std::string> Dot::refuses(const Problem& problem, const Device& device) const {
-    const Gemm g(problem);
     if (device.identity.cc() < 80) return "bf16 in its loads and stores needs sm_80 or later";
-    if (auto reason = gemm::refuses_half_product(problem)) return reason;
-    if (g.acc_f16) return "it accumulates in f32";
-    if (std::min(g.m, g.n) > dot::kMostColumns) return "C has more than 144 rows and columns: that is what tensor cores are for";
-    if (g.batch > 65535) return "a grid has at most 65,535 blocks along its third direction, one for each product";
-    return std::nullopt;
+    return gemm::refuses_streams(problem);
 }
 
 std::vector<Binding> Dot::facts(const Problem& problem) const {
-    const Gemm g(problem);
-    return {{"in_type", g.in},
-            {"out_type", g.out},
-            {"trans_a", int64_t{g.trans_a}},
-            {"trans_b", int64_t{g.trans_b}},
-            {"align_a", int64_t{g.align_a}},
-            {"align_b", int64_t{g.align_b}},
-            {"reads_c", int64_t{g.reads_c}}};
+    std::vector<Binding> all = gemm::stream_facts(problem);
+    all.push_back({"reads_c", int64_t{Gemm(problem).reads_c}});
+    return all;
 }
 
 LaunchPlan Dot::plan(const Problem& problem, const Config& config, const Device& device) const {

@@ -1,27 +1,22 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/streams.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
-// What gemm/dot's rules, cost model and launch plan share. The same formulas stand in kernel.cuh.
+// Shared by gemm/dot's rules, cost model and launch plan. The same formulas stand in kernel.cuh.
 namespace autotune::dot {
 
-inline constexpr std::int64_t kMostColumns = 144;  // of Y: rows of C or columns, whichever are fewer
+// The lines of X are shared out among blocks.
+struct Streams : gemm::Streams {
+    using gemm::Streams::Streams;
 
-// X, whose lines blocks share out, and Y, the operand with few; lines are rows of A or columns of B.
-struct Streams {
-    std::int64_t lines, columns, k, batch;
-    bool swap_ab;               // X is B
-    bool x_along_k, y_along_k;  // k is the contiguous direction
-    bool reads_c;
-    std::int64_t width, width_y;  // k of an access of X, and of one of Y
-
-    Streams(const gemm::Gemm& g, bool swap);
-    // X is the operand with more lines.
-    explicit Streams(const gemm::Gemm& g) : Streams(g, g.m <= g.n) {}
+    // k of an access of X, and of one of Y.
+    std::int64_t width() const { return x_along_k ? align_x / gemm::kElementBytes : 1; }
+    std::int64_t width_y() const { return y_along_k ? std::min(width(), align_y / gemm::kElementBytes) : 1; }
 };
 
 struct Shape {
@@ -29,9 +24,13 @@ struct Shape {
 
     explicit Shape(const Config& config);
     std::int64_t block_lines() const { return threads / lanes; }
-    // What a round of loads holds, without sums and addresses.
+    // Those of a round of loads, without sums and addresses.
     std::int64_t loaded_registers(const Streams& x) const;
 };
+
+inline Shape shape_of(const Config& config) {
+    return Shape(config);
+}
 
 // Predicted time in microseconds.
 double predict(const Streams& x, const Shape& s, const Device& device);

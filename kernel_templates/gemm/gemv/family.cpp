@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/gemv/geometry.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
 
@@ -20,8 +20,6 @@ using gemv::Shape;
 using gemv::Streams;
 using std::int64_t;
 
-// Rows or columns of C up to which a problem is bound by reading the other operand. Above kMostColumns X is read more than once.
-constexpr int64_t kSkinny = 144;
 constexpr int64_t kRegisters = 255;                                           // of one thread
 constexpr int64_t kOtherRegisters = 48;                                       // beside sums and what is loaded ahead
 constexpr int64_t kClusterBlocks = 8;                                         // that every GPU with clusters can place
@@ -55,10 +53,7 @@ std::vector<Parameter> parameters() {
     };
 }
 
-using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
-}
+constexpr auto rule = gemm::rules_by(&gemv::shape_of);
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const Streams x(g);
@@ -247,7 +242,7 @@ class Gemv final : public StructuredFamily {
     }
     int ladder_rung() const override { return 5; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    std::vector<Binding> facts(const Problem& problem) const override;
+    std::vector<Binding> facts(const Problem& problem) const override { return gemm::stream_facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) {
@@ -278,23 +273,8 @@ class Gemv final : public StructuredFamily {
 };
 
 std::optional<std::string> Gemv::refuses(const Problem& problem, const Device& device) const {
-    const Gemm g(problem);
     if (device.identity.cc() < 80) return "mma.sync m16n8k16 needs sm_80 or later";
-    if (auto reason = gemm::refuses_half_product(problem)) return reason;
-    if (g.acc_f16) return "it accumulates in f32";
-    if (std::min(g.m, g.n) > kSkinny) return "C has more than 144 rows and columns: reading an operand once is not what it costs";
-    if (g.batch > 65535) return "a grid has at most 65,535 blocks along its third direction, one for each product";
-    return std::nullopt;
-}
-
-std::vector<Binding> Gemv::facts(const Problem& problem) const {
-    const Gemm g(problem);
-    return {{"in_type", g.in},
-            {"out_type", g.out},
-            {"trans_a", int64_t{g.trans_a}},
-            {"trans_b", int64_t{g.trans_b}},
-            {"align_a", int64_t{g.align_a}},
-            {"align_b", int64_t{g.align_b}}};
+    return gemm::refuses_streams(problem);
 }
 
 LaunchPlan Gemv::plan(const Problem& problem, const Config& config, const Device& device) const {

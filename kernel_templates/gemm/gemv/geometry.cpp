@@ -8,17 +8,6 @@ using gemm::ceil_div;
 using gemm::round_up;
 using std::int64_t;
 
-Streams::Streams(const gemm::Gemm& g, bool swap_ab)
-    : lines(swap_ab ? g.n : g.m),
-      columns(swap_ab ? g.m : g.n),
-      k(g.k),
-      batch(g.batch),
-      x_along_k(swap_ab ? g.trans_b : !g.trans_a),
-      y_along_k(swap_ab ? !g.trans_a : g.trans_b),
-      align_x(swap_ab ? g.align_b : g.align_a),
-      align_y(swap_ab ? g.align_a : g.align_b),
-      reads_c(g.reads_c) {}
-
 int64_t Streams::block_n() const {
     const int64_t most = groups_k() ? kMostColumns / 2 : kMostColumns;  // eight warps along K leave sums in shared memory
     return round_up(ceil_div(columns, ceil_div(std::max<int64_t>(columns, 1), most)), 8);

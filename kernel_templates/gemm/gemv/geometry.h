@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/streams.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -14,16 +14,9 @@ namespace autotune::gemv {
 
 inline constexpr std::int64_t kMostColumns = 64;  // of Y in a block
 
-// X, the operand that is streamed, and Y, the one with few lines; lines are rows of A or columns of B.
-struct Streams {
-    std::int64_t lines, columns, k, batch;  // of X, of Y
-    bool x_along_k, y_along_k;              // k is the contiguous direction
-    int align_x, align_y;
-    bool reads_c;
-
-    Streams(const gemm::Gemm& g, bool swap_ab);
-    // X is the operand with more lines.
-    explicit Streams(const gemm::Gemm& g) : Streams(g, g.m <= g.n) {}
+// X is streamed, Y staged.
+struct Streams : gemm::Streams {
+    using gemm::Streams::Streams;
 
     bool groups_lines() const { return x_along_k && align_x < gemm::kChunkBytes; }
     bool groups_k() const { return !x_along_k && align_x < gemm::kChunkBytes; }
@@ -66,6 +59,10 @@ struct Grid {
 
     Grid(const Streams& x, const Shape& s);
 };
+
+inline Shape shape_of(const Config& config) {
+    return Shape(config);
+}
 
 // Predicted time in microseconds.
 double predict(const Streams& x, const Shape& s, const Device& device);
