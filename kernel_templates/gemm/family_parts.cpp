@@ -108,10 +108,11 @@ int64_t sms_of_clusters(const Device& device, int64_t size) {
     return std::max<int64_t>(1, (sms - unusable) / (size + size % 2)) * size;
 }
 
-void DefaultChoice::offer(const Config& config, double predicted_us) {
-    if (!wants(predicted_us) || !space_.contains(config)) return;
+bool DefaultChoice::offer(const Config& config, double predicted_us) {
+    if (!wants(predicted_us) || !space_.contains(config)) return false;
     best_ = config;
     best_us_ = predicted_us;
+    return true;
 }
 
 Config DefaultChoice::choose() const {

@@ -116,9 +116,11 @@ class DefaultChoice {
     explicit DefaultChoice(const SearchSpace& space) : space_(space) {}
     // Whether an offer of this time could be chosen: makes configs needless that are not.
     bool wants(double predicted_us) const { return predicted_us < best_us_; }
-    void offer(const Config& config, double predicted_us);
+    // Whether it is chosen as yet: it is wanted and legal.
+    bool offer(const Config& config, double predicted_us);
     // REQUIRES: the space is not empty.
     Config choose() const;
+    double predicted_us() const { return best_us_; }  // infinity: nothing legal was offered
 
   private:
     const SearchSpace& space_;

@@ -144,6 +144,16 @@ Handle::Shared Handle::best_when_zero(const Order& order) {
     return first_that_works(winners_.stored(*order.zeroed, device_of(order.context.ordinal)), attempt);
 }
 
+// The best for the first problem of a weight, say; but not where that would have to be compiled and one that serves all its
+// problems would not: a server had those compiled before.
+std::vector<Found> Handle::untuned(const Problem& problem, const Device& device, std::size_t count) {
+    std::vector<Found> own = winners_.untuned_first(problem, device, count);
+    if (!own.empty() && instances_.is_compiled(own.front(), problem, device)) return own;
+    std::vector<Found> shared = winners_.untuned(problem, device, Winners::Own::is_none, count);
+    if (own.empty() || (!shared.empty() && instances_.is_compiled(shared.front(), problem, device))) return shared;
+    return own;
+}
+
 // Defaults are looked for only where no other candidate serves: predicting all of them takes longer than everything else.
 Handle::Shared Handle::best(const Order& order) {
     const Device& device = device_of(order.context.ordinal);
@@ -153,9 +163,8 @@ Handle::Shared Handle::best(const Order& order) {
         plan = first_that_works({winners_.pinned(order.problem, device)}, attempt);
     } else {
         plan = first_that_works(winners_.stored(order.problem, device), attempt);
-        if (!plan) plan = first_that_works(winners_.untuned(order.problem, device), attempt);
-        if (!plan && attempt.unfit)
-            plan = first_that_works(winners_.untuned(order.problem, device, Winners::Own::is_none, kInsteadTried), attempt);
+        if (!plan) plan = first_that_works(untuned(order.problem, device, 1), attempt);
+        if (!plan && attempt.unfit) plan = first_that_works(untuned(order.problem, device, kInsteadTried), attempt);
         if (!plan) plan = first_that_works(winners_.defaults(order.problem, device), attempt);
         if (!plan && attempt.unfit) plan = bind_found(attempt.unfit->found, attempt.unfit->instance, attempt);
     }

@@ -104,6 +104,7 @@ class Handle {
     // A plan that was made for the key since the last refresh, nullptr if there is none or a stand-in.
     const Shared* made(const PlanKey& key) const;
     bool may_serve(const Kept& kept) const noexcept;
+    std::vector<Found> untuned(const Problem& problem, const Device& device, std::size_t count);
     Shared best(const Order& order);
     std::string make_ready(const Served& served, const Order& order);
     Shared best_when_zero(const Order& order);

@@ -195,6 +195,18 @@ Instances::Shared Instances::make(const Found& found, const Problem& problem, co
     return loaded(found.candidate, order.source);  // with this call's launch parameters
 }
 
+bool Instances::is_compiled(const Found& found, const Problem& problem, const Device& device) {
+    const Order order{found.candidate, problem, device, source_of(found.candidate, problem, device), false};
+    if (loaded(found.candidate, order.source)) return true;
+    const auto is_cached = [&](const std::string& nvrtc) { return cache_.find(rendered(order, nvrtc).identity).has_value(); };
+    if (!found.nvrtc.empty() && is_cached(found.nvrtc)) return true;
+    try {
+        return is_cached(compiler()->version());
+    } catch (const Failure&) {  // make() says that there is no compiler
+        return false;
+    }
+}
+
 void Instances::add_nearest(const std::vector<Loaded>& alike, const Problem& problem, std::vector<Shared>& to) {
     if (alike.size() <= kMostRanked) {
         for (const Loaded& each : alike) to.push_back(each.instance);

@@ -44,6 +44,9 @@ class Instances {
     std::shared_ptr<const Instance> make(const Found& found, const Problem& problem, const Device& device,
                                          bool into_context = true);
 
+    // Whether make() would find it, loaded or in the cubin cache, and compile nothing.
+    bool is_compiled(const Found& found, const Problem& problem, const Device& device);
+
     // Those already loaded that are legal for the problem, with launch parameters of its own, the one that is predicted fastest
     // first, at most `count`: no file, no compiler, no driver call. Of many, those are ranked that were loaded for the problems
     // most like this one, so that it takes no longer the more there are.

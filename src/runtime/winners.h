@@ -77,9 +77,14 @@ class Winners {
     std::vector<Found> stored(const Problem& problem, const Device& device);
     // What serves a problem that nobody tuned, the one that is predicted fastest first: winners of other extents, the class's
     // portfolio and defaults, with launch parameters chosen for these extents. Empty if none of them is legal here. Where the
-    // class has a portfolio at most 12 instances serve all first extents up to 8192. At most `count` of them.
+    // class has a portfolio at most 11 instances serve all first extents up to 8192; if the problem's own winners are left out,
+    // the best of all that is known. At most `count` of them.
     enum class Own : std::uint8_t { is_none, left_out };  // winners of the problem itself: there are none, or they do not count
     std::vector<Found> untuned(const Problem& problem, const Device& device, Own own = Own::is_none, std::size_t count = 1);
+    // The same for the first problem that is asked for of those that differ in the first extent alone, from the best of all that
+    // is known: many programs ask for no second. Empty for the others, once serving() was asked, and where the class has no
+    // portfolio.
+    std::vector<Found> untuned_first(const Problem& problem, const Device& device, std::size_t count = 1);
     // What such a choice loses against the best known: as the class's portfolio says it of problems that were left out of its
     // making, else by leaving out each stored winner of the class whose trials are on record. Remembered.
     ExpectedRegret expected_regret(const Problem& problem, const Device& device);
@@ -115,10 +120,11 @@ class Winners {
     // The portfolio of the problem's class, and what it says of itself; nullptr if there is none. REQUIRES: mutex_ is held.
     const db::Portfolio* portfolio(const Problem& problem, const Device& device, LateWarnings& warnings);
     std::vector<Found> portfolio_offers(const Problem& problem, const Device& device);
-    // What serves the problem and others that differ from it in the first extent; empty without a portfolio. Remembered, unless
-    // something is left out.
+    // What serves the problem and others that differ from it in the first extent; empty without a portfolio. Remembered.
     using ServingSet = std::shared_ptr<const std::vector<Found>>;
-    ServingSet serving_set(const Problem& problem, const Device& device, const Problem* left_out);
+    ServingSet serving_set(const Problem& problem, const Device& device);
+    std::vector<Found> best_of_all(const Problem& problem, const Device& device, const Problem* left_out, std::size_t count);
+    void add_regret(std::vector<Found>& to, const Problem& problem, const Device& device);
     // Stored winners of the problem's class with the times of what else was tried for their problems.
     struct Tried {
         Problem problem;
@@ -139,10 +145,11 @@ class Winners {
     std::mutex mutex_;
     std::unique_ptr<db::WinnerStore> store_;
     bool store_has_database_ = false;
-    std::optional<std::vector<db::Portfolio>> portfolios_;        // once they were looked for
-    std::unordered_map<std::string, Candidate> likely_defaults_;  // by class, device and rounded extents
-    std::unordered_map<std::string, ServingSet> serving_sets_;    // by class, device, extents but the first, and its range
-    std::unordered_map<std::string, ExpectedRegret> regrets_;     // by class and device
+    std::optional<std::vector<db::Portfolio>> portfolios_;         // once they were looked for
+    std::unordered_map<std::string, Candidate> likely_defaults_;   // by class, device and rounded extents
+    std::unordered_map<std::string, ServingSet> serving_sets_;     // by class, device, extents but the first, and its range
+    std::unordered_map<std::string, std::int64_t> first_extents_;  // of the first problem of each such range
+    std::unordered_map<std::string, ExpectedRegret> regrets_;      // by class and device
     TemplateIdentities identities_;
     std::vector<Miss> misses_;         // one a plan
     std::size_t unwritten_plans_ = 0;  // of those

@@ -22,17 +22,18 @@ namespace {
 constexpr std::size_t kNearLimit = 8;        // looked at
 constexpr std::size_t kNearTried = 2;        // that are legal: whether one is takes as long as everything else
 constexpr std::size_t kMostDefaults = 4096;  // remembered, at about 1 KB each
+constexpr std::int64_t kNoExtent = -1;       // of a range whose set is to serve all of it
 constexpr std::size_t kRegretProblems = 12;  // of a class, left out one after the other: some milliseconds each
 constexpr std::size_t kLeastForRegret = 5;   // of which a median says something
 constexpr std::size_t kLeastTrials = 8;      // of a problem whose best is believed to be known
 // First extents for which the best is chosen: from the narrowest tile on each doubles what an instance has to do, and below it a
-// kernel for few rows may be the best. Twelve instances serve what is not above the last.
+// kernel for few rows may be the best.
 constexpr std::array<std::int64_t, 12> kPivots = {1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 // Several pivots have one best instance. The others are chosen for extents between, whose waves of tiles ask for another, and
 // just above a power of two.
 constexpr std::array<std::int64_t, 26> kBetween = {24,  48,  72,  80,   96,   112,  144,  192,  224,  288,  384,  448,  576,
                                                    640, 768, 896, 1152, 1280, 1536, 1792, 2304, 2560, 3072, 3584, 5120, 6144};
-constexpr std::size_t kDefaultsEvery = 3;  // pivots whose defaults are offered beside a portfolio of the problem's class
+constexpr std::size_t kSetInstances = 11;  // a twelfth is that of the first problem of a range
 
 // The next number of four binary digits and zeros: 129 becomes 144.
 std::int64_t rounded_up(std::int64_t value) {
@@ -51,13 +52,6 @@ Problem rounded_up(Problem problem) {
 Problem with_first_extent(Problem problem, std::int64_t value) {
     problem.extents.front().value = value;
     return problem;
-}
-
-// What problems have in common that differ in the first extent alone, up to `most`.
-std::string key_of_range(const Problem& problem, std::int64_t most) {
-    std::string key = problem.class_key() + " " + std::to_string(most);
-    for (std::size_t i = 1; i < problem.extents.size(); ++i) key += "x" + std::to_string(problem.extents[i].value);
-    return key;
 }
 
 // Every value to 64, then eight steps to each doubling: what is chosen changes with waves of tiles.
@@ -91,6 +85,13 @@ std::vector<std::int64_t> pivots_of(std::int64_t first_extent) {
     std::vector<std::int64_t> pivots;
     for (std::int64_t eighth = 9; eighth <= 16; ++eighth) pivots.push_back(most / 16 * eighth);
     return pivots;
+}
+
+// What problems have in common that differ in the first extent alone, up to the last of its pivots.
+std::string range_of(const Problem& problem, const Device& device) {
+    std::string key = problem.class_key() + " " + std::to_string(pivots_of(problem.extents.front().value).back());
+    for (std::size_t i = 1; i < problem.extents.size(); ++i) key += "x" + std::to_string(problem.extents[i].value);
+    return key + " on " + device.identity.key();
 }
 
 // A first extent for which a set is to serve nearly as well as the best of all offers.
@@ -180,9 +181,8 @@ std::vector<Found> Winners::portfolio_offers(const Problem& problem, const Devic
     return offers;
 }
 
-// As many instances as there are first pivots: one after the other the best of that pivot at which the set so far loses most. An
-// instance stands there again where its launch parameters for one pivot cannot be chosen anew for another: not every family does
-// that.
+// One instance after the other: the best of that pivot at which the set so far loses most. An instance stands there again where
+// its launch parameters for one pivot cannot be chosen anew for another: not every family does that.
 std::vector<Found> Winners::make_serving_set(const Problem& problem, const Device& device, std::vector<Found> offers,
                                              const std::vector<std::int64_t>& pivots) const {
     std::vector<const Candidate*> candidates;
@@ -205,7 +205,7 @@ std::vector<Found> Winners::make_serving_set(const Problem& problem, const Devic
         const OfferRanking::Ranked best = worst->best;
         const std::string instance = instance_key(catalogue_, worst->problem, device, best.candidate);
         all.erase(worst);
-        if (instances.size() == kPivots.size() && !instances.contains(instance)) continue;
+        if (instances.size() == kSetInstances && !instances.contains(instance)) continue;
         instances.insert(instance);
         set.push_back(offers[best.offer]);
         set.back().candidate = best.candidate;
@@ -214,56 +214,86 @@ std::vector<Found> Winners::make_serving_set(const Problem& problem, const Devic
     return set;
 }
 
-Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& device, const Problem* left_out) {
+Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& device) {
     static const auto kNone = std::make_shared<const std::vector<Found>>();
     if (problem.extents.empty()) return kNone;
     const std::vector<std::int64_t> pivots = pivots_of(problem.extents.front().value);
-    const std::string key = key_of_range(problem, pivots.back()) + " on " + device.identity.key();
+    const std::string key = range_of(problem, device);
     {
         const std::lock_guard lock(mutex_);
         const auto known = serving_sets_.find(key);
-        if (left_out == nullptr && known != serving_sets_.end()) return known->second;
+        if (known != serving_sets_.end()) return known->second;
     }
     std::vector<Found> offers = portfolio_offers(problem, device);
     if (offers.empty()) return kNone;
-    // A portfolio rests on the problems that were tuned: what is unlike them, the families' own defaults may do better. One of
-    // another class may hold nothing that serves this problem, and a default serves few extents beside its own.
+    // A portfolio rests on the problems that were tuned: what is unlike them, the families' own defaults may do better.
     const double regret = offers.front().regret;
-    const std::size_t every = regret >= 0 ? kDefaultsEvery : 1;
     std::vector<std::int64_t> chosen_for = pivots;
     if (pivots.back() == kPivots.back()) chosen_for.insert(chosen_for.end(), kBetween.begin(), kBetween.end());
-    const std::vector<std::int64_t>& has_defaults = regret >= 0 ? pivots : chosen_for;
-    for (std::size_t i = 0; i < has_defaults.size(); i += every) {
-        for (Found& each : ranked_defaults(catalogue_, with_first_extent(problem, has_defaults[i]), device).candidates) {
+    for (const std::int64_t extent : chosen_for) {
+        for (Found& each : ranked_defaults(catalogue_, with_first_extent(problem, extent), device).candidates) {
             each.regret = regret;
             offers.push_back(std::move(each));
         }
     }
     std::set<std::string> known;
     for (const std::int64_t pivot : pivots) {
-        for (Found& near : read_near(with_first_extent(problem, pivot), device, left_out)) {
+        for (Found& near : read_near(with_first_extent(problem, pivot), device)) {
             near.regret = regret;
             if (known.insert(near.candidate.to_string()).second) offers.push_back(std::move(near));
         }
     }
     const auto set = std::make_shared<const std::vector<Found>>(make_serving_set(problem, device, std::move(offers), chosen_for));
-    if (left_out != nullptr) return set;
     const std::lock_guard lock(mutex_);
     if (serving_sets_.size() >= kMostDefaults) serving_sets_.clear();
     serving_sets_.emplace(key, set);
     return set;
 }
 
+// Of all that is known, and of what is the best for just this problem.
+std::vector<Found> Winners::best_of_all(const Problem& problem, const Device& device, const Problem* left_out,
+                                        std::size_t count) {
+    std::vector<Found> offers = portfolio_offers(problem, device);
+    if (offers.empty()) return {};
+    const double regret = offers.front().regret;
+    for (std::vector<Found> more :
+         {read_near(problem, device, left_out), ranked_defaults(catalogue_, problem, device).candidates}) {
+        for (Found& each : more) {
+            each.regret = regret;
+            offers.push_back(std::move(each));
+        }
+    }
+    return rank(offers, problem, device, count);
+}
+
+std::vector<Found> Winners::untuned_first(const Problem& problem, const Device& device, std::size_t count) {
+    if (problem.extents.empty()) return {};
+    const std::int64_t extent = problem.extents.front().value;
+    {
+        const std::lock_guard lock(mutex_);
+        if (first_extents_.size() >= kMostDefaults) first_extents_.clear();
+        if (first_extents_.try_emplace(range_of(problem, device), extent).first->second != extent) return {};
+    }
+    std::vector<Found> ranked = best_of_all(problem, device, nullptr, count);
+    add_regret(ranked, problem, device);
+    return ranked;
+}
+
+void Winners::add_regret(std::vector<Found>& to, const Problem& problem, const Device& device) {
+    for (Found& each : to)
+        if (each.regret < 0) each.regret = expected_regret(problem, device).median;
+}
+
 std::vector<Found> Winners::untuned(const Problem& problem, const Device& device, Own own, std::size_t count) {
     const Problem* const left_out = own == Own::left_out ? &problem : nullptr;
-    std::vector<Found> ranked = rank(*serving_set(problem, device, left_out), problem, device, count);
+    std::vector<Found> ranked = left_out != nullptr ? best_of_all(problem, device, left_out, count)
+                                                    : rank(*serving_set(problem, device), problem, device, count);
     if (ranked.empty()) {
         std::vector<Found> offers = read_near(problem, device, left_out);
         for (Found& each : likely_default(problem, device)) offers.push_back(std::move(each));
         ranked = rank(offers, problem, device, count);
     }
-    for (Found& each : ranked)
-        if (each.regret < 0) each.regret = expected_regret(problem, device).median;
+    add_regret(ranked, problem, device);
     return ranked;
 }
 
@@ -351,6 +381,11 @@ std::vector<Served> Winners::serving(const Problem& problem, const Device& devic
     };
     for (std::int64_t value = 1; value <= most; value = next_value(value)) {
         const Problem at = with_first_extent(problem, value);
+        {
+            const std::lock_guard lock(mutex_);
+            if (first_extents_.size() >= kMostDefaults) first_extents_.clear();
+            first_extents_[range_of(at, device)] = kNoExtent;
+        }
         std::vector<Found> found = stored(at, device);
         add(found.empty() ? untuned(at, device) : std::move(found), at);
     }

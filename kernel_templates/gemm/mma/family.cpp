@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernel_templates/gemm/descent.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/mma/geometry.h"
 #include "kernel_templates/structured_family.h"
@@ -11,7 +12,6 @@ namespace autotune {
 namespace {
 
 using namespace mma;
-using gemm::DefaultChoice;
 using gemm::i32;
 using gemm::kMaxBlocks;
 using gemm::kMaxExtent;
@@ -22,17 +22,21 @@ using std::int64_t;
 // ---- the space ----
 
 constexpr std::array<int64_t, 7> kParts = {1, 2, 3, 4, 6, 8, 16};  // of K
+constexpr std::array<int64_t, 5> kRows = {32, 64, 128, 192, 256};  // of a tile
+constexpr std::array<int64_t, 6> kColumns = {32, 64, 96, 128, 192, 256};
+constexpr std::array<int64_t, 4> kDepths = {16, 32, 64, 128};
+constexpr std::array<int64_t, 5> kStages = {2, 3, 4, 5, 6};
 
 std::vector<Parameter> parameters() {
     const auto compile = ParameterKind::compile;
     const auto launch = ParameterKind::launch;
     return {
-        {"block_m", {32, 64, 128, 192, 256}, compile, "rows of C that a block computes"},
-        {"block_n", {32, 64, 96, 128, 192, 256}, compile, "columns of C that a block computes"},
+        {"block_m", {kRows.begin(), kRows.end()}, compile, "rows of C that a block computes"},
+        {"block_n", {kColumns.begin(), kColumns.end()}, compile, "columns of C that a block computes"},
         {"warps_m", {1, 2, 4}, compile, "warps along the rows of a block's tile"},
         {"warps_n", {1, 2, 4}, compile, "warps along its columns"},
-        {"block_k", {16, 32, 64, 128}, compile, "depth of a tile in shared memory"},
-        {"stages", {2, 3, 4, 5, 6}, compile, "tiles in the cp.async ring"},
+        {"block_k", {kDepths.begin(), kDepths.end()}, compile, "depth of a tile in shared memory"},
+        {"stages", {kStages.begin(), kStages.end()}, compile, "tiles in the cp.async ring"},
         {"smem_swizzle", {0, 1}, compile, "1: shared-memory addresses XORed; 0: rows padded by 16 bytes"},
         {"reg_buffers", {1, 2}, compile, "2: fragments of the next mma step load during this one"},
         {"split_barrier",
@@ -204,33 +208,66 @@ constexpr std::array<std::array<int64_t, 6>, 16> kGoodTiles = {{{128, 256, 2, 4,
                                                                 {32, 64, 1, 2, 16, 2},
                                                                 {32, 32, 1, 2, 16, 2}}};
 
+// {warps_m, warps_n} of two, four and eight warps.
+constexpr std::array<std::array<int64_t, 2>, 7> kWarps = {{{1, 2}, {2, 1}, {1, 4}, {2, 2}, {4, 1}, {2, 4}, {4, 2}}};
+
+// Another tile, other warps, another ring or other parts of K.
+void for_neighbours(const Shape& of, const gemm::Descent<Shape>::Offer& offer) {
+    const auto offer_all = [&](Shape s) {
+        s.reg_buffers = s.block_k >= 32 ? 2 : 1;
+        offer(s);
+    };
+    for (const int64_t block_m : kRows) {
+        for (const int64_t block_n : kColumns) {
+            for (const auto& [warps_m, warps_n] : kWarps) {
+                Shape s = of;
+                s.block_m = block_m, s.block_n = block_n, s.warps_m = warps_m, s.warps_n = warps_n;
+                if (s.block_m == of.block_m || s.block_n == of.block_n) offer_all(s);
+            }
+        }
+    }
+    for (const int64_t block_k : kDepths) {
+        for (const int64_t stages : kStages) {
+            Shape s = of;
+            s.block_k = block_k, s.stages = stages;
+            offer_all(s);
+        }
+    }
+    for (const int64_t split_k : kParts) {
+        Shape s = of;
+        s.split_k = split_k;
+        offer_all(s);
+    }
+}
+
 Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
     const bool may_pack = std::min(g.align_a, g.align_b) < kChunkBytes;
-    DefaultChoice choice(space);
+    const gemm::Descent<Shape>::Family family = {[&](const Shape& s) { return mma::predict_us(g, s, device); },
+                                                 [](const Shape& s) { return config_of(s); }, &for_neighbours};
+    gemm::Descent<Shape> descent(space, family);
     for (const auto& t : kGoodTiles) {
         for (const int64_t split_k : {1, 2, 4, 8}) {
             for (const auto& [stride, pack] : {std::pair<int64_t, int64_t>{0, 0}, {1024, 0}, {0, 1}}) {
                 if (pack != 0 && !may_pack) continue;
-                const Shape s = {.block_m = t[0],
-                                 .block_n = t[1],
-                                 .block_k = t[4],
-                                 .warps_m = t[2],
-                                 .warps_n = t[3],
-                                 .stages = t[5],
-                                 .smem_swizzle = 1,
-                                 .reg_buffers = t[4] >= 32 ? 2 : 1,
-                                 .split_barrier = 0,
-                                 .min_blocks = 1,
-                                 .pack = pack,
-                                 .split_k = split_k,
-                                 .raster = 0,
-                                 .swizzle_stride = stride};
-                const double us = mma::predict_us(g, s, device);
-                if (choice.wants(us)) choice.offer(config_of(s), us);
+                descent.offer({.block_m = t[0],
+                               .block_n = t[1],
+                               .block_k = t[4],
+                               .warps_m = t[2],
+                               .warps_n = t[3],
+                               .stages = t[5],
+                               .smem_swizzle = 1,
+                               .reg_buffers = t[4] >= 32 ? 2 : 1,
+                               .split_barrier = 0,
+                               .min_blocks = 1,
+                               .pack = pack,
+                               .split_k = split_k,
+                               .raster = 0,
+                               .swizzle_stride = stride});
             }
         }
     }
-    return choice.choose();
+    descent.descend();
+    return descent.choice().choose();
 }
 
 // The parts of K and the panels that are predicted fastest.

@@ -1,7 +1,10 @@
 #include "kernel_templates/gemm/wgmma/defaults.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
+#include "kernel_templates/gemm/descent.h"
 #include "kernel_templates/gemm/wgmma/rules.h"
 
 namespace autotune::wgmma {
@@ -42,45 +45,115 @@ Config corner_config(const Tile& t, const Corner& corner, const Candidates& from
     return config;
 }
 
-// The shape of corner_config() with another corner than that of `first`: without the names, which take most of the time.
-Shape corner_shape(const Shape& first, const Tile& t, const Corner& corner, const Device& device) {
-    Shape s = first;
-    s.cluster_m = corner.cluster_m;
-    s.cluster_k = corner.cluster_k;
-    s.swap_ab = corner.swap_ab;
-    s.tma_store = corner.tma_store;
-    s.store_buffers = corner.tma_store != 0 ? t.store_buffers : 2;
-    s.reduce_kernel = corner.reduce_kernel;
-    s.split_k = corner.split_k;
-    s.group = corner.group;
+// {cluster_k, split_k, reduce_kernel}: ways to divide K.
+constexpr std::array<std::array<int64_t, 3>, 10> kDivisions = {
+    {{1, 1, 0}, {2, 1, 0}, {4, 1, 0}, {8, 1, 0}, {1, 2, 0}, {1, 4, 0}, {1, 8, 0}, {1, 2, 1}, {1, 4, 1}, {1, 8, 1}}};
+// {block_m, math_groups, pingpong}
+constexpr std::array<std::array<int64_t, 3>, 7> kHeights = {
+    {{64, 1, 0}, {64, 2, 1}, {128, 1, 0}, {128, 2, 0}, {128, 2, 1}, {192, 3, 0}, {256, 2, 0}}};
+// Registers for sums up to which no tile of the list spills; ping-pong 128x176 and 128x192 do.
+constexpr int64_t kMostSums = 160;
+
+// A shape's config, with what shapes of one search have in common.
+Config config_like(const Config& common, const Shape& s) {
+    Config config = common;
+    const std::array<std::pair<const char*, int64_t>, 17> values = {{{"block_m", s.block_m},
+                                                                     {"block_n", s.block_n},
+                                                                     {"block_k", s.block_k},
+                                                                     {"math_groups", s.math_groups},
+                                                                     {"pingpong", s.pingpong},
+                                                                     {"cluster_m", s.cluster_m},
+                                                                     {"cluster_n", s.cluster_n},
+                                                                     {"cluster_k", s.cluster_k},
+                                                                     {"swap_ab", s.swap_ab},
+                                                                     {"tma_store", s.tma_store},
+                                                                     {"store_buffers", s.store_buffers},
+                                                                     {"tma_swizzle", s.tma_swizzle},
+                                                                     {"reduce_kernel", s.reduce_kernel},
+                                                                     {"stages", s.stages},
+                                                                     {"split_k", s.split_k},
+                                                                     {"raster", s.raster},
+                                                                     {"group", s.group}}};
+    for (const auto& [name, value] : values) config.set(name, value);
+    if (s.product_sets != 1) config.set("product_sets", s.product_sets);
+    return config;
+}
+
+// The usual order of a shape's tiles, and the deepest ring that it leaves room for.
+Shape completed(Shape s, const Gemm& g, const Device& device) {
+    s.raster = 0;
+    const Grid at(g, s, device);
+    s.group = at.count_m == 1 || at.count_n == 1 ? 1 : at.count_m >= 8 ? 8 : at.count_m >= 4 ? 4 : 1;
     s.stages = deepest_ring(s, device);
     return s;
 }
 
-// {cluster_k, split_k, reduce_kernel}: ways to divide K.
-constexpr std::array<std::array<int64_t, 3>, 9> kDivisions = {
-    {{1, 1, 0}, {2, 1, 0}, {4, 1, 0}, {1, 2, 0}, {1, 4, 0}, {1, 8, 0}, {1, 2, 1}, {1, 4, 1}, {1, 8, 1}}};
+// Another tile, other clusters, or another way to divide K or to store C.
+void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const gemm::Descent<Shape>::Offer& offer) {
+    const auto offer_complete = [&](const Shape& s) {
+        if (s.accumulators() <= kMostSums) offer(completed(s, g, device));
+    };
+    for (const auto& [block_m, math_groups, pingpong] : kHeights) {
+        for (const int64_t wider : {-64, -32, -16, 0, 16, 32, 64}) {
+            Shape s = of;
+            s.block_m = block_m, s.math_groups = math_groups, s.pingpong = pingpong;
+            s.block_n += wider;
+            s.store_buffers = std::min<int64_t>(s.store_buffers, 2);
+            if (s.block_n >= 16 && s.block_n <= 256) offer_complete(s);
+        }
+    }
+    for (const int64_t block_k : {of.block_k / 2, of.block_k * 2}) {
+        Shape s = of;
+        s.block_k = block_k;
+        s.tma_swizzle = s.step_bytes() == 64 ? 64 : 128;
+        offer_complete(s);
+    }
+    for (const int64_t cluster_m : {1, 2, 4}) {
+        for (const int64_t cluster_n : {1, 2, 4}) {
+            Shape s = of;
+            s.cluster_m = cluster_m, s.cluster_n = cluster_n;
+            if (s.cluster_blocks() <= 8) offer_complete(s);
+        }
+    }
+    for (const int64_t tma_store : {0, 1}) {
+        for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
+            Shape s = of;
+            s.tma_store = tma_store, s.cluster_k = cluster_k, s.split_k = split_k, s.reduce_kernel = reduce_kernel;
+            if (tma_store == 0) s.store_buffers = 2;
+            if (s.cluster_blocks() <= 8) offer_complete(s);
+        }
+    }
+    if (of.tma_store == 0) return;
+    Shape staged_whole = of;
+    staged_whole.store_buffers = of.block_n / of.span_c();
+    offer_complete(staged_whole);
+}
 
 }  // namespace
 
 Config choose_default(const SearchSpace& space, const Candidates& from) {
     const auto& [g, device, tiles, extras] = from;
-    gemm::DefaultChoice choice(space);
-    for (const Tile& tile : tiles) {
-        const Shape first(corner_config(tile, {1, 1, 0, 1, 1, 0, 8}, from), g);
-        for (const int64_t swap_ab : {0, 1}) {
+    const Config common = corner_config(tiles.front(), {1, 1, 0, 1, 1, 0, 8}, from);
+    const gemm::Descent<Shape>::Family family = {
+        [&](const Shape& s) { return predict(g, s, device); }, [&](const Shape& s) { return config_like(common, s); },
+        [&](const Shape& s, const gemm::Descent<Shape>::Offer& offer) { for_neighbours(s, g, device, offer); }};
+    gemm::Descent<Shape> plain(space, family), exchanged(space, family);
+    for (gemm::Descent<Shape>* each : {&plain, &exchanged}) {
+        for (const Tile& tile : tiles) {
+            const Shape first(corner_config(tile, {1, 1, each == &exchanged ? 1 : 0, 1, 1, 0, 8}, from), g);
             for (const int64_t tma_store : {1, 0}) {
                 for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
-                    for (const int64_t group : {8, 1}) {
-                        const Corner corner{1, cluster_k, swap_ab, tma_store, split_k, reduce_kernel, group};
-                        const double us = predict(g, corner_shape(first, tile, corner, device), device);
-                        if (choice.wants(us)) choice.offer(corner_config(tile, corner, from), us);
-                    }
+                    Shape s = first;
+                    s.tma_store = tma_store, s.store_buffers = tma_store != 0 ? tile.store_buffers : 2;
+                    s.cluster_k = cluster_k, s.split_k = split_k, s.reduce_kernel = reduce_kernel;
+                    each->offer(completed(s, g, device));
                 }
             }
         }
+        each->descend();
     }
-    const Config chosen = choice.choose();
+    const Config chosen =
+        (exchanged.choice().predicted_us() < plain.choice().predicted_us() ? exchanged : plain).choice().choose();
     // Blocks beside which the next kernel's find no room can fetch little for themselves before their turn.
     Config early = chosen;
     early.set("prefetch_steps", 8);

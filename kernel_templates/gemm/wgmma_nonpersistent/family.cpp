@@ -2,6 +2,7 @@
 #include <array>
 #include <functional>
 
+#include "kernel_templates/gemm/descent.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma_nonpersistent/geometry.h"
@@ -11,7 +12,6 @@
 namespace autotune {
 namespace {
 
-using gemm::DefaultChoice;
 using gemm::i32;
 using std::int64_t;
 using wgmma_nonpersistent::ceil_div;
@@ -155,18 +155,18 @@ constexpr std::array<Tile, 13> kTiles = {{{"64x16x128", 64, 16, 128, 1, 1},
                                           {"128x192x64", 128, 192, 64, 2, 1},
                                           {"128x256x64", 128, 256, 64, 2, 1}}};
 
-Config corner_config(const Tile& t, const Shape& s) {
-    return {{"block_m", t.block_m},
-            {"block_n", t.block_n},
-            {"block_k", t.block_k},
-            {"math_groups", t.math_groups},
-            {"k_groups", t.k_groups},
+Config config_of(const Shape& s) {
+    return {{"block_m", s.block_m},
+            {"block_n", s.block_n},
+            {"block_k", s.block_k},
+            {"math_groups", s.math_groups},
+            {"k_groups", s.k_groups},
             {"cluster_m", s.cluster_m},
             {"cluster_n", s.cluster_n},
             {"cluster_k", s.cluster_k},
             {"swap_ab", s.swap_ab},
             {"stages", s.stages},
-            {"pdl", 0}};
+            {"pdl", s.pdl}};
 }
 
 // A tile's shape with no clusters and the shallowest ring.
@@ -179,31 +179,65 @@ Shape shape_of(const Tile& t, const Gemm& g) {
 }
 
 // With the deepest ring beside which `blocks` blocks fit on an SM; 2 stages, which a rule then refuses, where none does.
-Shape corner_shape(const Shape& first, int64_t cluster_m, int64_t cluster_k, int64_t swap_ab, int64_t blocks, const Gemm& g,
-                   const Device& device) {
-    Shape s = first;
-    s.cluster_m = cluster_m;
-    s.cluster_k = cluster_k;
-    s.swap_ab = swap_ab;
+Shape with_ring(Shape s, int64_t blocks, const Gemm& g, const Device& device) {
     s.stages = deepest_ring(s, Grid(g, s, device).steps_each, blocks, device).value_or(2);
     return s;
 }
 
-Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
-    DefaultChoice choice(space);
-    for (const Tile& tile : kTiles) {
-        const Shape first = shape_of(tile, g);
-        for (const int64_t swap_ab : {0, 1}) {
-            for (const auto& [cluster_m, cluster_k] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {1, 2}, {1, 4}}) {
-                for (const int64_t blocks : {1, 2}) {
-                    const Shape s = corner_shape(first, cluster_m, cluster_k, swap_ab, blocks, g, device);
-                    const double us = wgmma_nonpersistent::predict(g, s, device);
-                    if (choice.wants(us)) choice.offer(corner_config(tile, s), us);
-                }
+// Another tile, or other clusters.
+void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const gemm::Descent<Shape>::Offer& offer) {
+    const auto offer_rings = [&](const Shape& s) {
+        for (const int64_t blocks : {1, 2}) offer(with_ring(s, blocks, g, device));
+    };
+    const auto change = [&](int64_t Shape::*member, int64_t value) {
+        Shape s = of;
+        s.*member = value;
+        offer_rings(s);
+    };
+    for (const auto& [block_m, math_groups] :
+         std::initializer_list<std::pair<int64_t, int64_t>>{{64, 1}, {128, 1}, {128, 2}, {192, 3}, {256, 2}}) {
+        for (const int64_t wider : {-64, -32, -16, 0, 16, 32, 64}) {
+            Shape s = of;
+            s.block_m = block_m, s.math_groups = math_groups, s.block_n += wider;
+            if (s.block_n >= 16 && s.block_n <= 256) offer_rings(s);
+        }
+    }
+    for (const int64_t block_n : {of.block_n / 2, of.block_n * 2})
+        if (block_n >= 16 && block_n <= 256 && block_n % 16 == 0) change(&Shape::block_n, block_n);
+    change(&Shape::block_k, 192 - of.block_k);
+    for (const int64_t k_groups : {1, 2, 4}) change(&Shape::k_groups, k_groups);
+    change(&Shape::swap_ab, 1 - of.swap_ab);
+    for (const int64_t cluster_m : {1, 2, 4}) {
+        for (const int64_t cluster_n : {1, 2, 4}) {
+            for (const int64_t cluster_k : {1, 2, 3, 4, 6, 8}) {
+                Shape s = of;
+                s.cluster_m = cluster_m, s.cluster_n = cluster_n, s.cluster_k = cluster_k;
+                if (s.cluster_blocks() <= 8) offer_rings(s);
             }
         }
     }
-    return choice.choose();
+}
+
+Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
+    const gemm::Descent<Shape>::Family family = {
+        [&](const Shape& s) { return wgmma_nonpersistent::predict(g, s, device); }, &config_of,
+        [&](const Shape& s, const gemm::Descent<Shape>::Offer& offer) { for_neighbours(s, g, device, offer); }};
+    gemm::Descent<Shape> plain(space, family), exchanged(space, family);
+    for (gemm::Descent<Shape>* each : {&plain, &exchanged}) {
+        for (const Tile& tile : kTiles) {
+            Shape s = shape_of(tile, g);
+            s.swap_ab = each == &exchanged ? 1 : 0;
+            for (const int64_t cluster_m : {1, 2}) {
+                for (const int64_t cluster_k : {1, 2, 4}) {
+                    if (cluster_m * cluster_k > 4) continue;
+                    s.cluster_m = cluster_m, s.cluster_k = cluster_k;
+                    for (const int64_t blocks : {1, 2}) each->offer(with_ring(s, blocks, g, device));
+                }
+            }
+        }
+        each->descend();
+    }
+    return (exchanged.choice().predicted_us() < plain.choice().predicted_us() ? exchanged : plain).choice().choose();
 }
 
 std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
@@ -212,8 +246,9 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
         for (const int64_t cluster_k : {1, 2}) {
             const std::string name = std::string("wgmma_nonpersistent_") + tile.name + (cluster_k == 2 ? "_clusterk2" : "");
             for (const int64_t swap_ab : {0, 1}) {
-                const Shape s = corner_shape(shape_of(tile, g), 1, cluster_k, swap_ab, 1, g, device);
-                all.push_back({name + (swap_ab != 0 ? "_swapab" : ""), corner_config(tile, s)});
+                Shape s = shape_of(tile, g);
+                s.cluster_k = cluster_k, s.swap_ab = swap_ab;
+                all.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config_of(with_ring(s, 1, g, device))});
             }
         }
     }

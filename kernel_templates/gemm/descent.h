@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "kernel_templates/gemm/family_parts.h"
+#include "src/core/config.h"
+
+namespace autotune::gemm {
+
+// Finds a default in two stages, as a list of every tile, cluster and division of K would be too long to predict: offers of a
+// family's own, then small changes of the best of them for as long as one shortens the predicted time.
+template <class Shape>
+class Descent {
+  public:
+    using Offer = std::function<void(const Shape&)>;
+    struct Family {
+        std::function<double(const Shape&)> predict;                     // microseconds
+        std::function<Config(const Shape&)> config_of;                   // asked of a shape that could be chosen
+        std::function<void(const Shape&, const Offer&)> for_neighbours;  // legal or not
+    };
+
+    // REQUIRES: `space` outlives this.
+    Descent(const SearchSpace& space, const Family& family) : choice_(space), family_(family) {}
+
+    void offer(const Shape& shape) {
+        const double us = family_.predict(shape);
+        if (choice_.wants(us) && choice_.offer(family_.config_of(shape), us)) best_ = shape;
+    }
+    void descend() {
+        std::optional<Shape> from;
+        for (double before = 0; best_ && choice_.predicted_us() != before;) {
+            before = choice_.predicted_us();
+            from = best_;
+            family_.for_neighbours(*from, [this](const Shape& shape) { offer(shape); });
+        }
+    }
+    const DefaultChoice& choice() const { return choice_; }
+
+  private:
+    DefaultChoice choice_;
+    const Family& family_;
+    std::optional<Shape> best_;
+};
+
+}  // namespace autotune::gemm
