@@ -8,23 +8,28 @@ namespace {
 
 // Fitted to 139 trials of 133 drawn products, in a stream on an H200 (docs/results/2026-11-27-hopper/serve.md): the error is 15 %
 // in the median, 12 % below 6 us.
-constexpr double kStartUs = 0.814;             // of a launch, and of what it does before its first load and after its last
-constexpr std::int64_t kAtOnce = 5;            // accesses whose loads the compiler puts before the first product
-constexpr double kRoundUs = 0.35;              // that a thread waits for a round of its loads, or for five accesses of it
-constexpr double kLoadUs = 0.0014;             // and for each of them
-constexpr double kMeetingUs = 0.464;           // where sums meet in shared memory
+constexpr double kStartUs = 0.781;             // of a launch, and of what it does before its first load and after its last
+constexpr std::int64_t kAtOnce = 5;            // accesses whose loads the compiler puts before the first product, k contiguous
+constexpr double kRoundUs = 0.546;             // that a thread waits for a round of its loads, or for five accesses of it
+constexpr double kLoadUs = 0.00138;            // and for each of them
+constexpr double kWarpUs = 0.0171;             // to start one, of a block
+constexpr double kMeetingUs = 0.329;           // where sums meet in shared memory
 constexpr double kResidentThreads = 1024;      // of an SM
-constexpr double kIssuesPerClock = 1.532;      // of an SM's four at most
-constexpr double kClocksOfLine = 0.608;        // of L1, for a line of 128 bytes that a warp's load touches
-constexpr double kShareOfMemory = 0.697;       // that plain loads reach
-constexpr double kBytesBeside = 32.7;          // that come with a run of neighbouring lines, in sectors which others read too
-constexpr double kInstructions = 129.0;        // beside the loop
-constexpr double kClocksOfInstruction = 10.3;  // to fetch it, and to run it once
+constexpr double kIssuesPerClock = 1.71;       // of an SM's four at most
+constexpr double kClocksOfLine = 0.394;        // of L1, for a line of 128 bytes that a warp's load touches
+constexpr double kShareOfMemory = 1.02;        // that plain loads reach
+constexpr double kBytesBeside = 27.4;          // that come with a run of neighbouring lines, in sectors which others read too
+constexpr double kInstructions = 117.0;        // beside the loop
+constexpr double kClocksOfInstruction = 7.13;  // to fetch it, and to run it once
 constexpr double kInstructionsOfAccess = 8.0;  // addresses and conditions
 // Loads wait for each other where they are many: of more bytes than these some products took five times what is predicted, and
 // gemm/gemv is for them.
-constexpr double kKnownBytes = 2e6;
-constexpr double kDoubt = 0.4;
+constexpr double kKnownBytes = 2.088e6;
+constexpr double kDoubt = 0.326;
+
+// Where Y has many lines, kernels for tensor cores have more trials than this.
+constexpr std::int64_t kKnownColumns = 20;
+constexpr double kDoubtOfMore = 1.3;
 
 // Lines of 128 bytes that a warp touches by a load of each operand.
 struct Touched {
@@ -49,7 +54,7 @@ double predict(const Streams& x, const Shape& s, const Device& device) {
     const auto blocks = static_cast<double>(gemm::ceil_div(x.lines, s.block_lines()) * tiles_n * x.batch);
     const double waves = std::ceil(std::max(1.0, blocks * static_cast<double>(s.threads) / (sms * kResidentThreads)));
     const std::int64_t accesses = gemm::ceil_div(gemm::ceil_div(x.k, x.width()), s.lanes);  // of a thread
-    const std::int64_t at_once = std::min(s.unroll, kAtOnce);
+    const std::int64_t at_once = x.x_along_k ? std::min(s.unroll, kAtOnce) : s.unroll;
     const auto rounds = static_cast<double>(gemm::ceil_div(accesses, at_once));
     const double loads_of_y = static_cast<double>(s.columns * x.width()) / static_cast<double>(x.width_y());
     const double of_access = kInstructionsOfAccess + 2.0 * loads_of_y + static_cast<double>(x.width() * (1 + s.columns)) * 1.5;
@@ -68,8 +73,10 @@ double predict(const Streams& x, const Shape& s, const Device& device) {
     const double meeting = !x.x_along_k || s.lanes > 32 ? kMeetingUs : 0.0;
     const double loop =
         std::pow(std::pow(waiting, 4) + std::pow(issuing, 4) + std::pow(looking_up, 4) + std::pow(reading, 4), 0.25);
-    const double doubt = 1.0 + kDoubt * std::min(1.0, bytes_of_x / kKnownBytes);
-    return doubt * (kStartUs + fetching + meeting + (x.reads_c ? 0.05 : 0.0) + loop);
+    const double doubt =
+        (1.0 + kDoubt * std::min(1.0, bytes_of_x / kKnownBytes)) * (x.columns > kKnownColumns ? kDoubtOfMore : 1.0);
+    const double starting = kStartUs + kWarpUs * static_cast<double>(s.threads / 32);
+    return doubt * (starting + fetching + meeting + (x.reads_c ? 0.0582 : 0.0) + loop);
 }
 
 }  // namespace autotune::dot

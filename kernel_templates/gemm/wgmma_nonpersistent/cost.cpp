@@ -53,7 +53,7 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_
 // all but their own share of the tile.
 double end_clocks(const Gemm& g, const Shape& s) {
     const double units = static_cast<double>(s.units()) / static_cast<double>(s.parts());
-    const double reads = g.reads_c ? 405.0 * units : 0.0;
+    const double reads = g.reads_c ? 250.0 * units : 0.0;
     const double alone = g.align_c < gemm::kChunkBytes ? (g.reads_c ? 1792.0 : 1382.0) * units : 0.0;
     const double passed = static_cast<double>(s.block_m * s.block_n) * (1.0 - 1.0 / static_cast<double>(s.cluster_k));
     const double meeting = s.cluster_k > 1 ? 361.0 + 0.312 * passed : 0.0;
@@ -82,7 +82,7 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const double on_sm = std::clamp(std::ceil(blocks / sms), 1.0, static_cast<double>(grid.an_sm));
     const double waves = std::ceil(blocks / (sms * on_sm));
     const double steps = static_cast<double>(grid.steps_each) * step_clocks(g, s, grid, std::min(blocks, sms), on_sm);
-    const double start = 1329.0 + (s.cluster_blocks() > 1 ? 474.0 : 0.0);  // to the first full stage
+    const double start = 1550.0 + (s.cluster_blocks() > 1 ? 474.0 : 0.0);  // to the first full stage
     const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 990.0;
     const double inside = clocks / (device.clock_mhz * 0.895);
     // A byte of C takes longer than one of A or B.
