@@ -8,6 +8,9 @@
 
 namespace autotune::gemm {
 
+// By how much the start of a descent may be slower than the end of another.
+constexpr double kHopeless = 1.5;
+
 // Finds a default in two stages, as a list of every tile, cluster and division of K would be too long to predict: offers of a
 // family's own, then small changes of the best of them for as long as one shortens the predicted time.
 template <class Shape>

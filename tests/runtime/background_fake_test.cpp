@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "db/portfolio.h"
 #include "src/runtime/background.h"
 #include "src/runtime/instances.h"
 #include "tests/runtime/fake_session.h"
@@ -14,6 +16,8 @@ namespace autotune::runtime::background_fake_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using test::Listener;
+using test::TempFolder;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Not;
@@ -409,6 +413,60 @@ TEST(Warm, LoadsEveryKernelThatServesFewerRows) {
         autotune_gemm_problem fewer = gemm(m, 64, 64);
         const GemmPlan plan(handle, fewer);
     }
+}
+
+// A portfolio of kernels for the session's device, in a folder that `options` names.
+class ShippedPortfolio {
+  public:
+    ShippedPortfolio(Session& session, const Problem& problem) : folder_(folder_of_files_ / ".") {
+        const Device device = session.driver->device(0);
+        db::Portfolio portfolio{"gemm", device.arch(), problem.class_key()};
+        for (const NamedConfig& each : session.catalogue.find_family("gemm/mma")->space(problem, device).named)
+            portfolio.candidates.push_back({"gemm/mma", each.config});
+        std::filesystem::create_directory(folder_of_files_ / "portfolio");
+        std::ofstream(db::portfolio_path(folder_)) << db::to_json_line(portfolio) << "\n";
+    }
+    Handle open(Session& session) const {
+        Options options;
+        options.shipped = folder_.c_str();
+        options.log = &Listener::hear;
+        options.log_user = &session.listener;
+        return Handle(options);
+    }
+
+  private:
+    TempFolder folder_of_files_;
+    std::string folder_;
+};
+
+// What a server's first process compiled is in the cubin cache; the best for the first rows that are asked for is not.
+TEST(Warm, LeavesALaterProcessNothingToCompile) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const ShippedPortfolio shipped(session, session.catalogue.problem({"hgemm", "8192x1144x5136", {{"beta", "any"}}}));
+    const autotune_gemm_problem most = gemm(8192, 1144, 5136);
+    ASSERT_EQ(autotune_gemm_warm(shipped.open(session).get(), &most, nullptr), AUTOTUNE_OK);
+    const int before = session.listener.compiles;
+    EXPECT_GE(before, 3);
+    for (const int rows : {1392, 1, 400}) {
+        const Handle later = shipped.open(session);
+        const GemmPlan plan(later, gemm(rows, 1144, 5136));
+        EXPECT_EQ(session.listener.compiles, before) << rows;
+    }
+}
+
+// The second of two row counts gets what serves all of them.
+TEST(Plan, OfTheFirstRowsOfAWeightHasTheBestForThose) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    const ShippedPortfolio shipped(session, session.catalogue.problem({"hgemm", "8192x1144x5136", {{"beta", "any"}}}));
+    const Handle one = shipped.open(session), other = shipped.open(session);
+    const std::string first = GemmPlan(one, gemm(1392, 1144, 5136)).candidate();
+    const GemmPlan before(other, gemm(1, 1144, 5136));
+    const std::string second = GemmPlan(other, gemm(1392, 1144, 5136)).candidate();
+    EXPECT_NE(first, second);
 }
 
 // As a plan does, which takes the next candidate.

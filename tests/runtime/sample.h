@@ -2,9 +2,11 @@
 
 #include <autotune/autotune.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "db/store.h"
@@ -81,8 +83,10 @@ inline Candidate likely_candidate(const Catalogue& catalogue, const Problem& pro
 // Hears what the library says.
 struct Listener {
     std::vector<std::string> warnings;
+    std::atomic<int> compiles{0};
     static void hear(void* user, autotune_log_level level, const char* message) {
         if (level == AUTOTUNE_LOG_WARNING) static_cast<Listener*>(user)->warnings.emplace_back(message);
+        if (std::string_view(message).starts_with("compiling ")) ++static_cast<Listener*>(user)->compiles;
     }
 };
 

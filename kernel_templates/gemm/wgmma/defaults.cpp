@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "kernel_templates/gemm/descent.h"
@@ -137,23 +138,29 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
     const gemm::Descent<Shape>::Family family = {
         [&](const Shape& s) { return predict(g, s, device); }, [&](const Shape& s) { return config_like(common, s); },
         [&](const Shape& s, const gemm::Descent<Shape>::Offer& offer) { for_neighbours(s, g, device, offer); }};
-    gemm::Descent<Shape> plain(space, family), exchanged(space, family);
-    for (gemm::Descent<Shape>* each : {&plain, &exchanged}) {
-        for (const Tile& tile : tiles) {
-            const Shape first(corner_config(tile, {1, 1, each == &exchanged ? 1 : 0, 1, 1, 0, 8}, from), g);
-            for (const int64_t tma_store : {1, 0}) {
-                for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
-                    Shape s = first;
-                    s.tma_store = tma_store, s.store_buffers = tma_store != 0 ? tile.store_buffers : 2;
-                    s.cluster_k = cluster_k, s.split_k = split_k, s.reduce_kernel = reduce_kernel;
-                    each->offer(completed(s, g, device));
+    // Of each way to see the operands, with K divided and whole: a walk from the one seldom comes to the other.
+    std::optional<gemm::DefaultChoice> best;
+    for (const int64_t swap_ab : {0, 1}) {
+        for (const bool is_divided : {false, true}) {
+            gemm::Descent<Shape> descent(space, family);
+            for (const Tile& tile : tiles) {
+                const Shape first(corner_config(tile, {1, 1, swap_ab, 1, 1, 0, 8}, from), g);
+                for (const int64_t tma_store : {1, 0}) {
+                    for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
+                        if ((cluster_k * split_k > 1) != is_divided) continue;
+                        Shape s = first;
+                        s.tma_store = tma_store, s.store_buffers = tma_store != 0 ? tile.store_buffers : 2;
+                        s.cluster_k = cluster_k, s.split_k = split_k, s.reduce_kernel = reduce_kernel;
+                        descent.offer(completed(s, g, device));
+                    }
                 }
             }
+            if (best && descent.choice().predicted_us() > gemm::kHopeless * best->predicted_us()) continue;
+            descent.descend();
+            if (!best || descent.choice().predicted_us() < best->predicted_us()) best.emplace(descent.choice());
         }
-        each->descend();
     }
-    const Config chosen =
-        (exchanged.choice().predicted_us() < plain.choice().predicted_us() ? exchanged : plain).choice().choose();
+    const Config chosen = best->choose();
     // Blocks beside which the next kernel's find no room can fetch little for themselves before their turn.
     Config early = chosen;
     early.set("prefetch_steps", 8);
