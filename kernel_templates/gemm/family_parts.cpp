@@ -104,7 +104,7 @@ int64_t blocks_per_sm(const DeviceLimits& limits, int64_t smem_bytes, int64_t th
 int64_t sms_of_clusters(const Device& device, int64_t size) {
     const int64_t sms = device.identity.sm_count;
     if (size <= 2) return sms;
-    const int64_t unusable = size == 6 ? 18 : 12;
+    const int64_t unusable = size == 6 ? 30 : 12;
     return std::max<int64_t>(1, (sms - unusable) / (size + size % 2)) * size;
 }
 

@@ -88,7 +88,8 @@ std::int64_t blocks_per_sm(const DeviceLimits& limits, std::int64_t smem_bytes, 
 // SMs whose blocks run at once where clusters of `size` do, each block with an SM to itself: one more cluster waits for another's
 // end. An H200 has room for 30 clusters of four and 15 of eight (cudaOccupancyMaxActiveClusters). Trials say that fewer than 40
 // of three run at once (512x576x7168 took 21.6 us where 11.5 were predicted for one wave; 30 and 32 ran in one) and fewer than 20
-// of six (112x7032x24864 took 145 us where 103 were predicted; 17 ran in one): 30 and 19 are assumed.
+// of six (112x7032x24864 took 145 us where 103 were predicted; 304x1576x9992 in 18 of them 42 where 30 were; 17 ran in one): 30
+// and 17 are assumed.
 std::int64_t sms_of_clusters(const Device& device, std::int64_t size);
 
 // Reads parameters of a config one after another. A search begins behind the parameter that was read before, so that reading in
