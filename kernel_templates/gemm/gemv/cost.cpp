@@ -8,10 +8,10 @@ namespace {
 
 // Fitted to 295 trials of 240 problems, most of them drawn at random, in a stream on an H200: the deviation is 17 %
 // (docs/results/2026-11-23-h200/serve.md); steps that wait in shared memory to 46 trials of 16 problems since.
-constexpr double kSpareRegisters = 20;     // that the compiler takes beyond the least
-constexpr double kBytesInFlight = 2228;    // of one SM, at which memory gives half of what it can
+constexpr double kSpareRegisters = 20;       // that the compiler takes beyond the least
+constexpr double kBytesInFlight = 2228;      // of one SM, at which memory gives half of what it can
 constexpr double kBytesPerClockOfSm = 27.3;  // that one SM can take from L2
-constexpr double kBytesPerClockOfY = 1128;  // that L2 gives to blocks which all read the same Y
+constexpr double kBytesPerClockOfY = 1128;   // that L2 gives to blocks which all read the same Y
 constexpr double kClocksOfStep = 73.9;       // that a warp waits for shared memory and its own sums
 constexpr double kStartUs = 3.11;
 constexpr double kEarlierUs = 0.322;     // for a kernel that finds room beside the one before it: it reads while that one ends
