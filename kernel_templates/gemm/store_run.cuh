@@ -34,6 +34,7 @@ __device__ __forceinline__ void store_run(const Acc* sums, const Pack<Out, width
 // The same with what is read from C now.
 template <int width, class Acc, class Out>
 __device__ __forceinline__ void store_run(const Acc* sums, Out* c, f32 alpha, f32 beta, int valid) {
+    if (valid <= 0) return;  // before the read: else the compiler reads all of a tile first, and spills
     Pack<Out, width> before;
     if (beta != 0.0F) before = read_run<width>(c, valid);
     store_run<width>(sums, before, c, alpha, beta, valid);

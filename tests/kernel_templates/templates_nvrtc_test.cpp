@@ -286,6 +286,28 @@ TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
     }
 }
 
+// C is read as it is stored, run by run: the compiler read all of a tile first where the read was not behind the run's own
+// condition, and spilled 672 bytes.
+TEST(DirectStores, OfF32ReadCWithoutSpills) {
+    std::string why;
+    const std::shared_ptr<const gpu::Nvrtc> nvrtc = test::nvrtc_or_skip(why);
+    if (!nvrtc) GTEST_SKIP() << why;
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = catalogue.problem({"tf32gemm", "131x133x257", {{"layout", "nn"}, {"beta", "1"}}});
+    const Family& family = *catalogue.find_family("gemm/wgmma_tf32");
+    const SearchSpace space = family.space(problem, reference_device("sm_90a").value());
+    int compiled = 0;
+    for (const NamedConfig& named : space.named) {
+        if (named.config["block_m"] != 128 || named.config["block_n"] != 128) continue;
+        const jit::Rendered text = jit::render(catalogue, family, problem, space, named.config, {"sm_90a", nvrtc->version()});
+        const jit::CompileResult result = jit::compile(*nvrtc, jit::CubinCache(""), text);
+        ASSERT_TRUE(result.compiled) << named.name << ": " << result.failure;
+        EXPECT_EQ(result.rejected, "") << named.name;
+        ++compiled;
+    }
+    EXPECT_GT(compiled, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, SharedTextTest, ::testing::ValuesIn(kArchs));
 
 }  // namespace
