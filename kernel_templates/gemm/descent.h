@@ -46,4 +46,20 @@ class Descent {
     std::optional<Shape> best_;
 };
 
+// Where the best of several walks ends; `offer_start(i, descent)` makes the offers from whose best the i-th goes. REQUIRES: the
+// space is not empty.
+template <class Shape, class OfferStart>
+Config best_of_descents(const SearchSpace& space, const typename Descent<Shape>::Family& family, int starts,
+                        const OfferStart& offer_start) {
+    std::optional<DefaultChoice> best;
+    for (int i = 0; i < starts; ++i) {
+        Descent<Shape> descent(space, family);
+        offer_start(i, descent);
+        if (best && descent.choice().predicted_us() > kHopeless * best->predicted_us()) continue;
+        descent.descend();
+        if (!best || descent.choice().predicted_us() < best->predicted_us()) best.emplace(descent.choice());
+    }
+    return best->choose();
+}
+
 }  // namespace autotune::gemm

@@ -244,30 +244,30 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     const bool may_pack = std::min(g.align_a, g.align_b) < kChunkBytes;
     const gemm::Descent<Shape>::Family family = {[&](const Shape& s) { return mma::predict_us(g, s, device); },
                                                  [](const Shape& s) { return config_of(s); }, &for_neighbours};
-    gemm::Descent<Shape> descent(space, family);
-    for (const auto& t : kGoodTiles) {
-        for (const int64_t split_k : {1, 2, 4, 8}) {
-            for (const auto& [stride, pack] : {std::pair<int64_t, int64_t>{0, 0}, {1024, 0}, {0, 1}}) {
-                if (pack != 0 && !may_pack) continue;
-                descent.offer({.block_m = t[0],
-                               .block_n = t[1],
-                               .block_k = t[4],
-                               .warps_m = t[2],
-                               .warps_n = t[3],
-                               .stages = t[5],
-                               .smem_swizzle = 1,
-                               .reg_buffers = t[4] >= 32 ? 2 : 1,
-                               .split_barrier = 0,
-                               .min_blocks = 1,
-                               .pack = pack,
-                               .split_k = split_k,
-                               .raster = 0,
-                               .swizzle_stride = stride});
+    const auto offer_start = [&](int, gemm::Descent<Shape>& descent) {
+        for (const auto& t : kGoodTiles) {
+            for (const int64_t split_k : {1, 2, 4, 8}) {
+                for (const auto& [stride, pack] : {std::pair<int64_t, int64_t>{0, 0}, {1024, 0}, {0, 1}}) {
+                    if (pack != 0 && !may_pack) continue;
+                    descent.offer({.block_m = t[0],
+                                   .block_n = t[1],
+                                   .block_k = t[4],
+                                   .warps_m = t[2],
+                                   .warps_n = t[3],
+                                   .stages = t[5],
+                                   .smem_swizzle = 1,
+                                   .reg_buffers = t[4] >= 32 ? 2 : 1,
+                                   .split_barrier = 0,
+                                   .min_blocks = 1,
+                                   .pack = pack,
+                                   .split_k = split_k,
+                                   .raster = 0,
+                                   .swizzle_stride = stride});
+                }
             }
         }
-    }
-    descent.descend();
-    return descent.choice().choose();
+    };
+    return gemm::best_of_descents<Shape>(space, family, 1, offer_start);
 }
 
 // The parts of K and the panels that are predicted fastest.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <utility>
 
 #include "kernel_templates/gemm/descent.h"
@@ -139,28 +138,23 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
         [&](const Shape& s) { return predict(g, s, device); }, [&](const Shape& s) { return config_like(common, s); },
         [&](const Shape& s, const gemm::Descent<Shape>::Offer& offer) { for_neighbours(s, g, device, offer); }};
     // Of each way to see the operands, with K divided and whole: a walk from the one seldom comes to the other.
-    std::optional<gemm::DefaultChoice> best;
-    for (const int64_t swap_ab : {0, 1}) {
-        for (const bool is_divided : {false, true}) {
-            gemm::Descent<Shape> descent(space, family);
-            for (const Tile& tile : tiles) {
-                const Shape first(corner_config(tile, {1, 1, swap_ab, 1, 1, 0, 8}, from), g);
-                for (const int64_t tma_store : {1, 0}) {
-                    for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
-                        if ((cluster_k * split_k > 1) != is_divided) continue;
-                        Shape s = first;
-                        s.tma_store = tma_store, s.store_buffers = tma_store != 0 ? tile.store_buffers : 2;
-                        s.cluster_k = cluster_k, s.split_k = split_k, s.reduce_kernel = reduce_kernel;
-                        descent.offer(completed(s, g, device));
-                    }
+    const auto offer_start = [&](int i, gemm::Descent<Shape>& descent) {
+        const int64_t swap_ab = i / 2;
+        const bool is_divided = i % 2 != 0;
+        for (const Tile& tile : tiles) {
+            const Shape first(corner_config(tile, {1, 1, swap_ab, 1, 1, 0, 8}, from), g);
+            for (const int64_t tma_store : {1, 0}) {
+                for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
+                    if ((cluster_k * split_k > 1) != is_divided) continue;
+                    Shape s = first;
+                    s.tma_store = tma_store, s.store_buffers = tma_store != 0 ? tile.store_buffers : 2;
+                    s.cluster_k = cluster_k, s.split_k = split_k, s.reduce_kernel = reduce_kernel;
+                    descent.offer(completed(s, g, device));
                 }
             }
-            if (best && descent.choice().predicted_us() > gemm::kHopeless * best->predicted_us()) continue;
-            descent.descend();
-            if (!best || descent.choice().predicted_us() < best->predicted_us()) best.emplace(descent.choice());
         }
-    }
-    const Config chosen = best->choose();
+    };
+    const Config chosen = gemm::best_of_descents<Shape>(space, family, 4, offer_start);
     // Blocks beside which the next kernel's find no room can fetch little for themselves before their turn.
     Config early = chosen;
     early.set("prefetch_steps", 8);

@@ -224,27 +224,21 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
         [&](const Shape& s) { return wgmma_nonpersistent::predict(g, s, device); }, &config_of,
         [&](const Shape& s, const gemm::Descent<Shape>::Offer& offer) { for_neighbours(s, g, device, offer); }};
     // Of each way to see the operands, with K divided and whole: a walk from the one seldom comes to the other.
-    std::optional<gemm::DefaultChoice> best;
-    for (const int64_t swap_ab : {0, 1}) {
-        for (const bool is_divided : {false, true}) {
-            gemm::Descent<Shape> descent(space, family);
-            for (const Tile& tile : kTiles) {
-                Shape s = shape_of(tile, g);
-                s.swap_ab = swap_ab;
-                for (const int64_t cluster_m : {1, 2}) {
-                    for (const int64_t cluster_k : {1, 2, 4}) {
-                        s.cluster_m = cluster_m, s.cluster_k = cluster_k;
-                        if ((s.parts() > 1) != is_divided) continue;
-                        for (const int64_t blocks : {1, 2}) descent.offer(with_ring(s, blocks, g, device));
-                    }
+    const auto offer_start = [&](int i, gemm::Descent<Shape>& descent) {
+        const bool is_divided = i % 2 != 0;
+        for (const Tile& tile : kTiles) {
+            Shape s = shape_of(tile, g);
+            s.swap_ab = i / 2;
+            for (const int64_t cluster_m : {1, 2}) {
+                for (const int64_t cluster_k : {1, 2, 4}) {
+                    s.cluster_m = cluster_m, s.cluster_k = cluster_k;
+                    if ((s.parts() > 1) != is_divided) continue;
+                    for (const int64_t blocks : {1, 2}) descent.offer(with_ring(s, blocks, g, device));
                 }
             }
-            if (best && descent.choice().predicted_us() > gemm::kHopeless * best->predicted_us()) continue;
-            descent.descend();
-            if (!best || descent.choice().predicted_us() < best->predicted_us()) best.emplace(descent.choice());
         }
-    }
-    return best->choose();
+    };
+    return gemm::best_of_descents<Shape>(space, family, 4, offer_start);
 }
 
 std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
