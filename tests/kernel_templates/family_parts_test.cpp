@@ -60,7 +60,7 @@ TEST(SmsOfClusters, LackThoseThatNoWholeClusterFits) {
     EXPECT_EQ(sms_of_clusters(device, 2), 132);
     EXPECT_EQ(sms_of_clusters(device, 3), 30 * 3);
     EXPECT_EQ(sms_of_clusters(device, 4), 30 * 4);
-    EXPECT_EQ(sms_of_clusters(device, 6), 19 * 6);
+    EXPECT_EQ(sms_of_clusters(device, 6), 17 * 6);
     EXPECT_EQ(sms_of_clusters(device, 8), 15 * 8);
 }
 
