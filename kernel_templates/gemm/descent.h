@@ -23,7 +23,7 @@ class Descent {
         std::function<void(const Shape&, const Offer&)> for_neighbours;  // legal or not
     };
 
-    // REQUIRES: `space` outlives this.
+    // REQUIRES: `space` and `family` outlive this.
     Descent(const SearchSpace& space, const Family& family) : choice_(space), family_(family) {}
 
     void offer(const Shape& shape) {
@@ -31,11 +31,10 @@ class Descent {
         if (choice_.wants(us) && choice_.offer(family_.config_of(shape), us)) best_ = shape;
     }
     void descend() {
-        std::optional<Shape> from;
         for (double before = 0; best_ && choice_.predicted_us() != before;) {
             before = choice_.predicted_us();
-            from = best_;
-            family_.for_neighbours(*from, [this](const Shape& shape) { offer(shape); });
+            const Shape from = *best_;  // what is offered may take its place
+            family_.for_neighbours(from, [this](const Shape& shape) { offer(shape); });
         }
     }
     const DefaultChoice& choice() const { return choice_; }

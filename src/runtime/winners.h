@@ -124,6 +124,8 @@ class Winners {
     using ServingSet = std::shared_ptr<const std::vector<Found>>;
     ServingSet serving_set(const Problem& problem, const Device& device);
     std::vector<Found> best_of_all(const Problem& problem, const Device& device, const Problem* left_out, std::size_t count);
+    // The first extent that was asked for of the problem's range: `asked`, if none was before. REQUIRES: mutex_ is held.
+    std::int64_t& first_extent_of_range(const Problem& problem, const Device& device, std::int64_t asked);
     void add_regret(std::vector<Found>& to, const Problem& problem, const Device& device);
     // Stored winners of the problem's class with the times of what else was tried for their problems.
     struct Tried {

@@ -266,13 +266,17 @@ std::vector<Found> Winners::best_of_all(const Problem& problem, const Device& de
     return rank(offers, problem, device, count);
 }
 
+std::int64_t& Winners::first_extent_of_range(const Problem& problem, const Device& device, std::int64_t asked) {
+    if (first_extents_.size() >= kMostDefaults) first_extents_.clear();
+    return first_extents_.try_emplace(range_of(problem, device), asked).first->second;
+}
+
 std::vector<Found> Winners::untuned_first(const Problem& problem, const Device& device, std::size_t count) {
     if (problem.extents.empty()) return {};
     const std::int64_t extent = problem.extents.front().value;
     {
         const std::lock_guard lock(mutex_);
-        if (first_extents_.size() >= kMostDefaults) first_extents_.clear();
-        if (first_extents_.try_emplace(range_of(problem, device), extent).first->second != extent) return {};
+        if (first_extent_of_range(problem, device, extent) != extent) return {};
     }
     std::vector<Found> ranked = best_of_all(problem, device, nullptr, count);
     add_regret(ranked, problem, device);
@@ -383,8 +387,7 @@ std::vector<Served> Winners::serving(const Problem& problem, const Device& devic
         const Problem at = with_first_extent(problem, value);
         {
             const std::lock_guard lock(mutex_);
-            if (first_extents_.size() >= kMostDefaults) first_extents_.clear();
-            first_extents_[range_of(at, device)] = kNoExtent;
+            first_extent_of_range(at, device, kNoExtent) = kNoExtent;
         }
         std::vector<Found> found = stored(at, device);
         add(found.empty() ? untuned(at, device) : std::move(found), at);
