@@ -31,6 +31,10 @@ std::vector<Parameter> parameters() {
          {0, 1},
          compile,
          "1: tiles are copied by cp.async, which transposes element by element; 0: through registers"},
+        {"reg_transpose",
+         {0, 1, 4},
+         compile,
+         "elements of a load along K, for operands that are stored along it and transposed in registers; 0: by cp.async"},
         {"reg_buffers", {1, 2}, compile, "2: operands of the next k are read during this one's products"},
         {"min_blocks", {1, 2, 3}, compile, "blocks that must fit an SM, which bounds registers"},
         {"split_k", {1, 2, 3, 4, 6, 8, 16}, launch, "parts of K summed by different blocks, added in order by a second kernel"},
@@ -44,11 +48,11 @@ constexpr auto rule = gemm::rules_by(&shape_of);
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
     to.push_back({"without shared memory a thread computes one element, and nothing is copied",
                   {"smem", "thread_m", "thread_n", "lanes_m", "block_k", "vec", "bcf", "smem_pad", "stages", "cp_async",
-                   "reg_buffers", "min_blocks"},
+                   "reg_transpose", "reg_buffers", "min_blocks"},
                   rule([](const Shape& s) {
                       return s.smem == 1 || (s.thread_m == 1 && s.thread_n == 1 && s.lanes_m == 0 && s.block_k == 8 &&
                                              s.vec == 1 && s.bcf == 0 && s.smem_pad == 0 && s.stages == 1 && s.cp_async == 0 &&
-                                             s.reg_buffers == 1 && s.min_blocks == 1);
+                                             s.reg_transpose == 0 && s.reg_buffers == 1 && s.min_blocks == 1);
                   })});
     to.push_back({"a thread's tile is more than 4 times as long as wide", {"thread_m", "thread_n"}, rule([](const Shape& s) {
                       return s.thread_m <= 4 * s.thread_n && s.thread_n <= 4 * s.thread_m;
@@ -101,15 +105,17 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
          {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec"},
          rule([](const Shape& s) { return s.smem == 0 || std::min(s.block_m, s.block_n) * s.block_k >= s.threads() * s.vec; })});
     to.push_back({"chunks of a thread are not a constant step apart",
-                  {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec", "bcf", "cp_async"},
+                  {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec", "bcf", "cp_async", "reg_transpose"},
                   rule([=](const Shape& s) {
-                      return s.smem == 0 || (copies_evenly(s, s.block_m, !g.trans_a) && copies_evenly(s, s.block_n, g.trans_b));
+                      return s.smem == 0 || ((transposes_a(g, s) || copies_evenly(s, s.block_m, !g.trans_a)) &&
+                                             (transposes_b(g, s) || copies_evenly(s, s.block_n, g.trans_b)));
                   })});
     to.push_back({"tiles exceed shared memory",
                   {"smem", "block_m", "block_n", "block_k", "smem_pad", "stages"},
                   rule([=](const Shape& s) { return smem_bytes(s) <= limits.smem_per_block_bytes; })});
     to.push_back({"sums and operands exceed the registers",
-                  {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "cp_async", "reg_buffers", "min_blocks"},
+                  {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "cp_async", "reg_transpose", "reg_buffers",
+                   "min_blocks"},
                   rule([=](const Shape& s) {
                       return registers_needed(s) <= gemm::registers_allowed(limits, s.threads(), s.min_blocks);
                   })});
@@ -121,6 +127,28 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
     to.push_back({"min_blocks do not fit the SM's shared memory",
                   {"smem", "block_m", "block_n", "block_k", "smem_pad", "stages", "min_blocks"},
                   rule([=](const Shape& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
+}
+
+void add_transpose_rules(std::vector<Constraint>& to, const Gemm& g) {
+    to.push_back({"no operand is stored along K in rows of whole loads", {"reg_transpose"}, rule([=](const Shape& s) {
+                      return s.reg_transpose == 0 || transposes_a(g, s) || transposes_b(g, s);
+                  })});
+    to.push_back(
+        {"operands are transposed in registers beside cp.async, four lines a store, between the products of an unrolled tile",
+         {"vec", "cp_async", "reg_transpose", "reg_buffers"},
+         rule([](const Shape& s) { return s.reg_transpose == 0 || (s.vec == 4 && s.cp_async == 1 && s.reg_buffers == 2); })});
+    to.push_back({"operands that are transposed in registers are one tile ahead, and two buffers hold that",
+                  {"stages", "reg_transpose"},
+                  rule([=](const Shape& s) { return s.stages == 2 || !(transposes_a(g, s) && transposes_b(g, s)); })});
+    to.push_back({"loads of one element need padded rows, or neighbouring lanes load from different lines",
+                  {"smem_pad", "reg_transpose"},
+                  rule([](const Shape& s) { return s.reg_transpose != 1 || s.smem_pad != 0; })});
+    to.push_back({"what is transposed of a tile does not make whole warps, or their stores conflict",
+                  {"block_m", "block_n", "block_k", "smem_pad", "reg_transpose"},
+                  rule([=](const Shape& s) {
+                      return (!transposes_a(g, s) || has_patches(s, s.block_m)) &&
+                             (!transposes_b(g, s) || has_patches(s, s.block_n));
+                  })});
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) {
@@ -149,6 +177,7 @@ Shape tiled(int64_t block_m, int64_t block_n, int64_t thread_m, int64_t thread_n
             .smem_pad = 0,
             .stages = 1,
             .cp_async = 0,
+            .reg_transpose = 0,
             .reg_buffers = 1,
             .min_blocks = 1,
             .split_k = 1,
@@ -211,10 +240,22 @@ Shape warp_tiled(const WarpTiled& tile, int64_t block_k, int64_t stages, const G
     return s;
 }
 
+// With loads of so many elements of operands stored along K.
+Shape transposed(Shape s, int64_t width, const Gemm& g) {
+    s.reg_transpose = width;
+    if (transposes_a(g, s) && transposes_b(g, s)) s.stages = 2;
+    return s;
+}
+
 std::vector<NamedConfig> warp_tiled_configs(const Gemm& g) {
     std::vector<NamedConfig> named;
     for (const WarpTiled& tile : kWarpTiles) {
         for (const int64_t block_k : {8, 16}) {
+            for (const int64_t width : {1, 4}) {
+                const Shape s = transposed(warp_tiled(tile, block_k, 4, g), width, g);
+                named.push_back(
+                    {tile.name + ("_k" + std::to_string(block_k)) + "_reg_transpose" + std::to_string(width), config_of(s)});
+            }
             for (const int64_t stages : {2, 3, 4}) {
                 const Shape s = warp_tiled(tile, block_k, stages, g);
                 const std::string suffix = "_k" + std::to_string(block_k) + "_stage" + std::to_string(stages);
@@ -233,11 +274,13 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     for (const WarpTiled& tile : kWarpTiles) {
         for (const int64_t min_blocks : {tile.min_blocks, int64_t{1}}) {
             for (const int64_t split_k : {1, 2, 4, 8}) {
-                Shape s = warp_tiled(tile, 8, 4, g);
-                s.min_blocks = min_blocks;
-                s.split_k = split_k;
-                const double us = simt_f32::predict_us(g, s, device);
-                if (choice.wants(us)) choice.offer(config_of(s), us);
+                for (const int64_t width : {0, 1, 4}) {
+                    Shape s = transposed(warp_tiled(tile, 8, 4, g), width, g);
+                    s.min_blocks = min_blocks;
+                    s.split_k = split_k;
+                    const double us = simt_f32::predict_us(g, s, device);
+                    if (choice.wants(us)) choice.offer(config_of(s), us);
+                }
             }
         }
     }
@@ -271,6 +314,7 @@ class SimtF32 final : public StructuredFamily {
         std::vector<Constraint> all;
         add_tile_rules(all, g, device.limits);
         add_pipeline_rules(all, g, device.limits);
+        add_transpose_rules(all, g);
         add_launch_rules(all, g, device.identity.sm_count);
         return all;
     }

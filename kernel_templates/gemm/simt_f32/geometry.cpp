@@ -12,7 +12,7 @@ using std::int64_t;
 namespace {
 
 // In the order of the parameters.
-constexpr std::array<gemm::Member<Shape>, 17> kMembers = {{{"smem", &Shape::smem},
+constexpr std::array<gemm::Member<Shape>, 18> kMembers = {{{"smem", &Shape::smem},
                                                            {"block_m", &Shape::block_m},
                                                            {"block_n", &Shape::block_n},
                                                            {"thread_m", &Shape::thread_m},
@@ -24,6 +24,7 @@ constexpr std::array<gemm::Member<Shape>, 17> kMembers = {{{"smem", &Shape::smem
                                                            {"smem_pad", &Shape::smem_pad},
                                                            {"stages", &Shape::stages},
                                                            {"cp_async", &Shape::cp_async},
+                                                           {"reg_transpose", &Shape::reg_transpose},
                                                            {"reg_buffers", &Shape::reg_buffers},
                                                            {"min_blocks", &Shape::min_blocks},
                                                            {"split_k", &Shape::split_k},
@@ -44,6 +45,19 @@ int64_t smem_bytes(const Shape& s) {
     return s.smem == 0 ? 0 : s.stages * s.block_k * (s.block_m + s.block_n + 2 * s.smem_pad) * 4;
 }
 
+bool transposes_a(const Gemm& g, const Shape& s) {
+    return s.reg_transpose > 0 && !g.trans_a && g.align_a >= 4 * s.reg_transpose;
+}
+
+bool transposes_b(const Gemm& g, const Shape& s) {
+    return s.reg_transpose > 0 && g.trans_b && g.align_b >= 4 * s.reg_transpose;
+}
+
+bool has_patches(const Shape& s, int64_t extent) {
+    const int64_t lanes_along_k = s.smem_pad == 0 ? 1 : 8 / s.reg_transpose;
+    return extent * s.block_k % (4 * s.reg_transpose * 32) == 0 && extent % (4 * 8 / lanes_along_k) == 0;
+}
+
 bool copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
     if (!k_contiguous) return s.threads() % (extent / s.vec) == 0;
     if (s.cp_async != 0) return s.threads() % (4 * s.block_k) == 0;
@@ -54,7 +68,7 @@ bool copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
 // Sums, operands, tiles on their way through registers, addresses.
 int64_t registers_needed(const Shape& s) {
     if (s.smem == 0) return 40;
-    const int64_t held = s.cp_async != 0 ? 0 : ceil_div((s.block_m + s.block_n) * s.block_k, s.threads());
+    const int64_t held = s.cp_async != 0 && s.reg_transpose == 0 ? 0 : ceil_div((s.block_m + s.block_n) * s.block_k, s.threads());
     return s.thread_m * s.thread_n + s.reg_buffers * (s.thread_m + s.thread_n) + held + 40;
 }
 

@@ -14,8 +14,8 @@ using gemm::Gemm;
 using gemm::order_of;
 
 struct Shape {
-    std::int64_t smem, block_m, block_n, thread_m, thread_n, lanes_m, block_k, vec, bcf, smem_pad, stages, cp_async, reg_buffers,
-        min_blocks;
+    std::int64_t smem, block_m, block_n, thread_m, thread_n, lanes_m, block_k, vec, bcf, smem_pad, stages, cp_async,
+        reg_transpose, reg_buffers, min_blocks;
     std::int64_t split_k, raster, swizzle_stride;
 
     std::int64_t threads() const { return block_m / thread_m * (block_n / thread_n); }
@@ -29,6 +29,11 @@ Config config_of(const Shape& shape);
 
 // Dynamic shared memory.
 std::int64_t smem_bytes(const Shape& s);
+// Whether an operand passes through registers on its way to shared memory, transposed there.
+bool transposes_a(const Gemm& g, const Shape& s);
+bool transposes_b(const Gemm& g, const Shape& s);
+// Whether patches of 4 lines by `reg_transpose` k of a tile of so many lines are whole warps, of which eight lanes store at once.
+bool has_patches(const Shape& s, std::int64_t extent);
 // Whether a thread goes from one chunk of an operand's tile to the next by a constant step.
 bool copies_evenly(const Shape& s, std::int64_t extent, bool k_contiguous);
 // Registers a thread needs without spilling.
