@@ -56,6 +56,7 @@ std::vector<Swept> swept() {
     all.push_back({"gemm/mma", "65x72x90", {{"dtype", "f16"}}});
     all.push_back({"gemm/simt", "65x72x90", {{"dtype", "bf16"}}});
     all.push_back({"gemm/simt_f32", "65x72x90", {{"dtype", "f32"}, {"compute", "f32"}}});
+    all.push_back({"gemm/simt_f32", "65x72x92", {{"dtype", "f32"}, {"compute", "f32"}, {"layout", "nt"}}});
     all.push_back({"gemm/mma_tf32", "65x72x90", {{"dtype", "f32"}, {"compute", "tf32"}}});
     all.push_back({"gemm/gemv", "1x200x304", {{"dtype", "f16"}, {"layout", "nt"}}});
     all.push_back({"gemm/dot", "1x200x304", {{"dtype", "f16"}, {"layout", "nt"}}});
