@@ -65,11 +65,21 @@ bool copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
     return by_lines || s.threads() % (s.block_k / s.vec) == 0;
 }
 
+namespace {
+
+// Of a thread's part of both tiles on its way through registers: its elements, and two for each patch's addresses.
+int64_t registers_held(const Shape& s) {
+    const int64_t elements = (s.block_m + s.block_n) * s.block_k;
+    if (s.reg_transpose == 0) return s.cp_async != 0 ? 0 : ceil_div(elements, s.threads());
+    return ceil_div(elements, 4 * s.reg_transpose * s.threads()) * (4 * s.reg_transpose + 2);
+}
+
+}  // namespace
+
 // Sums, operands, tiles on their way through registers, addresses.
 int64_t registers_needed(const Shape& s) {
     if (s.smem == 0) return 40;
-    const int64_t held = s.cp_async != 0 && s.reg_transpose == 0 ? 0 : ceil_div((s.block_m + s.block_n) * s.block_k, s.threads());
-    return s.thread_m * s.thread_n + s.reg_buffers * (s.thread_m + s.thread_n) + held + 40;
+    return s.thread_m * s.thread_n + s.reg_buffers * (s.thread_m + s.thread_n) + registers_held(s) + 40;
 }
 
 int64_t blocks_per_sm(const Shape& s, const DeviceLimits& limits) {
