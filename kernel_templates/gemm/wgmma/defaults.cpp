@@ -76,6 +76,7 @@ Config config_like(const Config& common, const Shape& s) {
                                                                      {"group", s.group}}};
     for (const auto& [name, value] : values) config.set(name, value);
     if (s.product_sets != 1) config.set("product_sets", s.product_sets);
+    if (s.whole_tiles != 0) config.set("whole_tiles", s.whole_tiles);
     return config;
 }
 
@@ -124,6 +125,9 @@ void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const 
         }
     }
     if (of.tma_store == 0) return;
+    Shape other_way = of;
+    other_way.whole_tiles = 1 - of.whole_tiles;
+    offer_complete(other_way);
     Shape staged_whole = of;
     staged_whole.store_buffers = of.block_n / of.span_c();
     offer_complete(staged_whole);

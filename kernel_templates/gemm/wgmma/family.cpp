@@ -75,10 +75,15 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    rule([](const Shape& s) {
                        return s.l2_hints == 0 || (s.block_m * s.block_n >= int64_t{128} * 256 && s.block_k <= 64);
                    })});
-    all.push_back({"whole tiles follow each other incrementally, are staged without a look at C, and have no L2 hints",
+    all.push_back({"whole tiles follow each other incrementally, are staged, and have no L2 hints",
                    {"tma_store", "l2_hints", "incremental", "whole_tiles"},
                    rule([=](const Shape& s) {
-                       return s.whole_tiles == 0 || (s.incremental == 1 && s.tma_store == 1 && s.l2_hints == 0 && !g.reads_c);
+                       return s.whole_tiles == 0 || (s.incremental == 1 && s.tma_store == 1 && s.l2_hints == 0);
+                   })});
+    all.push_back({"whole tiles that read C leave late, and are not exchanged: C is read in pairs, to the registers of what leaves",
+                   {"block_m", "block_n", "math_groups", "pingpong", "swap_ab", "store_buffers", "whole_tiles"},
+                   rule([=](const Shape& s) {
+                       return s.whole_tiles == 0 || !g.reads_c || (s.late_rounds() > 0 && s.swap_ab == 0);
                    })});
     // NVRTC 13.0: 80 bytes spilled with 128 sums, 2,784 with 160, 4,736 with 192, of addresses. 3453x29023x1826 takes 2.7 ms
     // so, 0.95 ms in tiles of 128x128 (H100, 2026-11-27).
@@ -100,13 +105,13 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    rule([](const Shape& s) {
                        return s.whole_tiles == 0 || (s.cluster_k == 1 && s.split_k == 1 && s.reduce_kernel == 0);
                    })});
-    all.push_back({"a tile leaves under the next one's first steps, one for each round",
+    all.push_back({"a tile leaves under the next one's first steps, one for each round, and then reads C under eight",
                    {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
                     "store_buffers", "whole_tiles"},
                    rule([=](const Shape& s) {
                        if (s.whole_tiles == 0) return true;
                        const wgmma::Grid at(g, s, device);
-                       return at.tiles > at.clusters && at.steps >= s.late_rounds();
+                       return at.tiles > at.clusters && at.steps >= s.late_steps();
                    })});
     return all;
 }

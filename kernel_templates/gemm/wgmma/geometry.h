@@ -41,10 +41,12 @@ struct Shape {
     // Rounds of staging in which a tile leaves under the next one's multiplications, a K step each; 0 where it does not.
     std::int64_t late_rounds() const {
         const bool finds_registers = accumulators() + bands() * block_n / 4 <= 192;
-        if (whole_tiles == 0 || pingpong != 0 || !finds_registers) return 0;
+        if (whole_tiles == 0 || pingpong != 0 || out_bytes != 2 || !finds_registers) return 0;
         const std::int64_t spans = block_n / span_c();
-        return spans <= store_buffers ? 1 : spans / ((store_buffers + 1) / 2);
+        return spans <= store_buffers ? 1 : ceil_div(spans, (store_buffers + 1) / 2);
     }
+    // K steps that a tile needs to leave late: one for each round, and those under which it reads C, `most_steps_of_c` in whole_loop.cuh.
+    std::int64_t late_steps() const { return late_rounds() + (reads_c ? 8 : 0); }
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
     std::int64_t threads() const { return 128 * (math_groups + 1); }

@@ -6,13 +6,16 @@
 
 namespace {
 
-static_assert(!whole_tiles || (incremental && tma_store && !reads_c && !reduce_kernel && cluster_k == 1), "whole tiles are staged in rounds");
+static_assert(!whole_tiles || (incremental && tma_store && !reduce_kernel && cluster_k == 1), "whole tiles are staged in rounds");
 
 constexpr int packed_registers = block_n / 4;  // of one band, with two elements in each
 constexpr bool leaves_late = !pingpong && bands * (accumulators + packed_registers) <= 192;
 constexpr int rounds = spans / spans_in_round;
 static_assert(cluster_k > 1 || spans % spans_in_round == 0, "all rounds of a tile are alike");
 
+static_assert(!whole_tiles || !reads_c || (leaves_late && reads_pairs_of_c), "what beta multiplies waits in the registers of a tile's elements");
+
+using First = Descriptors;
 using Packed = u32[bands][packed_registers];
 
 // Round `round` of a tile's spans: to their buffers, and on their way to memory.
@@ -34,46 +37,54 @@ __device__ __forceinline__ void store_round(const Output& out, const Tile& tile,
     store_commit();
 }
 
-struct MathGroup {
-    const Ring& ring;
-    const Descriptors first;
-    int lane;
-    bool notifies;
-    Position at;
+}  // namespace
 
-    // Multiplies a tile. `under(i)` runs while stage i is multiplied, for the first `count` stages, which the tile has at least. The last stage is
-    // still being multiplied at the end; its number is returned, to be released.
-    template <int count, class Under>
-    __device__ __forceinline__ int multiply_tile(Sums& acc, int steps, Under under) {
-        int previous = 0;
+#include "gemm/hopper_math_group.cuh"
+
+namespace {
+
+// K steps under which C is read. Read under one, the loads fill the SM's queue, and the barriers of the next steps wait behind them: 243 us in place
+// of 233 (8192x8192x1024, H200). A prefetch into L2 before them gains nothing.
+constexpr int most_steps_of_c = 8, steps_of_c = reads_c ? most_steps_of_c : 0;
+
+// read(down, along) of a thread's pairs in the `share`-th part, rows and columns after its first.
+template <class Read>
+__device__ __forceinline__ void fill(Packed& packed, int share, Read read) {
+    constexpr int pairs = bands * packed_registers, each = (pairs + most_steps_of_c - 1) / most_steps_of_c;
 #pragma unroll
-        for (int step = 0; step < count; ++step) previous = multiply_stage(acc, step == 0, previous, [&] { under(step); });
-        for (int step = count; step < steps; ++step) previous = multiply_stage(acc, false, previous, [] {});
-        return previous;
+    for (int at = share * each; at < share * each + each && at < pairs; ++at) {
+        const int band = at / packed_registers, i = at % packed_registers;
+        packed[band][i] = read(band * 64 + i % 2 * 8, i / 2 * 8);
     }
+}
 
-    template <class Under>
-    __device__ __forceinline__ int multiply_stage(Sums& acc, bool fresh, int previous, Under under) {
-        const int stage = uniform(at.stage);
-        barrier_wait(ring.full + at.stage * 8, at.parity);
-        multiply(acc, first, stage, fresh);
-        under();
-        if (!fresh) {
-            wgmma_wait<1>();
-            release(ring, previous, lane, notifies);
+// A part of what C holds, in the registers that the tile's elements take: those of the tile before have left. Zeros outside of C.
+__device__ __forceinline__ void read_c(Packed& packed, const Output& out, const Shape& s, const Tile& tile, int row0, int share) {
+    const int row = row_of_quad(tile, row0, 0), col = col_of_quad(tile, 0);
+    if (tile.m0 + block_m <= s.m && tile.n0 + block_n <= s.n) {
+        const Out* const from = out.c + tile.batch * out.stride_c + row * out.ldc + col;
+        fill(packed, share, [&](int down, int along) { return *reinterpret_cast<const u32*>(from + down * out.ldc + along); });
+    } else {
+        fill(packed, share, [&](int down, int along) { return pair_of_c(out, s, tile, row + down, col + along).low; });
+    }
+}
+
+__device__ __forceinline__ void round_sums(Packed& packed, const Output& out, const Sums& acc, bool adds_c) {
+#pragma unroll
+    for (int band = 0; band < bands; ++band) {
+#pragma unroll
+        for (int i = 0; i < packed_registers; ++i) {
+            if (reads_c && adds_c) {
+                const Pair pair = with_pair_of_c(out, pair_of(acc[band], i), PairOfC{packed[band][i], 0});
+                packed[band][i] = pack2<Out>(pair.low, pair.high);
+            } else {
+                packed[band][i] = pair_of_c(out, acc[band], i);
+            }
         }
-        const int issued = at.stage;
-        at.next(ring.stages);
-        return issued;
     }
+}
 
-    __device__ __forceinline__ void finish(int last) const {
-        wgmma_wait<0>();
-        release(ring, last, lane, notifies);
-    }
-};
-
-// REQUIRES of the launch: K not divided, and at least `rounds` stages where a tile leaves late.
+// REQUIRES of the launch: K not divided, and at least `rounds` + `steps_of_c` stages where a tile leaves late.
 __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Shape& s, const Output& out, u32 staging, int group, int rank) {
     const int lane = threadIdx.x % 32, steps = s.steps();
     const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
@@ -85,17 +96,20 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Shap
         Packed packed;
         Tile before;
         bool is_first = true;
+        const bool adds_c = reads_c && out.beta != 0.0f;
         while (tiles.next(work)) {
-            const int last = math.multiply_tile<rounds>(acc, steps, [&](int round) {
-                if (!is_first) store_round(out, before, row0, staging, group, packed, round);
+            Tile tile;
+            if constexpr (reads_c) tile = tiles.tile(work);
+            const int last = math.multiply_tile<rounds + steps_of_c>(acc, steps, [&](int step) {
+                if (step >= rounds) {
+                    if (adds_c) read_c(packed, out, s, tile, row0, step - rounds);
+                } else if (!is_first) {
+                    store_round(out, before, row0, staging, group, packed, step);
+                }
             });
             before = tiles.tile(work);  // its divisions run under the last multiplications
             math.finish(last);
-#pragma unroll
-            for (int band = 0; band < bands; ++band) {
-#pragma unroll
-                for (int i = 0; i < packed_registers; ++i) packed[band][i] = pair_of_c(out, acc[band], i);
-            }
+            round_sums(packed, out, acc, adds_c);
             is_first = false;
         }
         if (!is_first) {

@@ -36,6 +36,11 @@ std::vector<Parameter> parameters() {
                    {0, 1},
                    compile,
                    "1: of two math groups that promote, one multiplies while the other adds, from a tile's start"});
+    all.push_back({"whole_tiles",
+                   {0, 1},
+                   compile,
+                   "1: K is never divided, descriptors are made by additions, and a cooperative tile leaves under the next one's "
+                   "multiplications"});
     all.push_back({"device_maps", {0, 1}, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one"});
     all.push_back({"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"});
     return all;
@@ -71,15 +76,30 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        const bool is_whole = s.split_k == 1 && s.cluster_k == 1;
                        return is_whole || (s.pingpong == 0 && !(g.promotes && s.block_m * s.block_n > 128 * 128));
                    })});
+    all.push_back({"whole tiles are of fast sums, whose K is not divided, staged without a look at C",
+                   {"cluster_k", "split_k", "reduce_kernel", "tma_store", "persistent", "whole_tiles"},
+                   rule([g](const Shape& s) {
+                       if (s.whole_tiles == 0) return true;
+                       const bool is_whole = s.cluster_k == 1 && s.split_k == 1 && s.reduce_kernel == 0 && s.persistent == 1;
+                       return is_whole && !g.promotes && s.tma_store == 1 && !g.reads_c;
+                   })});
+    all.push_back({"a tile leaves under the next one's first steps, one for each round",
+                   {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
+                    "store_buffers", "whole_tiles"},
+                   rule([g, device](const Shape& s) {
+                       if (s.whole_tiles == 0) return true;
+                       const Grid at(g, s, device);
+                       return at.tiles > at.clusters && at.steps >= s.late_rounds();
+                   })});
     all.push_back({"maps made on the device are a rung of the ladder: one tile, blocks that stay, aligned operands",
                    {"block_m", "block_n", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
-                    "tma_store", "reduce_kernel", "raster", "prefetch_steps", "persistent", "device_maps"},
+                    "tma_store", "reduce_kernel", "raster", "prefetch_steps", "persistent", "whole_tiles", "device_maps"},
                    [g](const Config& c) {
                        if (c.find("device_maps").value_or(0) == 0) return true;
                        const Shape s(c, g);
                        return s.block_m == 128 && s.block_n == 128 && s.math_groups == 2 && s.pingpong == 0 &&
                               s.cluster_blocks() == 1 && s.swap_ab == 0 && s.tma_store == 1 && s.reduce_kernel == 0 &&
-                              s.raster == 0 && s.prefetch_steps == 0 && s.persistent == 1 && !g.packs_any();
+                              s.raster == 0 && s.prefetch_steps == 0 && s.persistent == 1 && s.whole_tiles == 0 && !g.packs_any();
                    }});
     all.push_back({"f32 and fp8 that are exchanged are not stored by TMA", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
                        return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
@@ -161,6 +181,7 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
              {"persistent", 1},
              {"product_sets", 1},
              {"stagger", 0},
+             {"whole_tiles", 0},
              {"device_maps", 0},
              {"store_hint", stores_with_hint(g, device) ? 1 : 0}}};
 }

@@ -35,6 +35,7 @@ constexpr int store_buffers = ${store_buffers};  // spans of C that may be on th
 constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
 constexpr int product_sets = ${product_sets};    // registers for products on their way to sums in f32
 constexpr int stagger = ${stagger};              // 1: the second math group multiplies under the first one's additions from a tile's start
+constexpr int whole_tiles = ${whole_tiles};  // 1: K is never divided; a cooperative tile leaves under the next one's multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 #define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
 // ---- end of parameters ----
@@ -225,25 +226,50 @@ __device__ __forceinline__ void wait_for_buffers(int group) {
     named_barrier(1 + group, 128);
 }
 
-// A span of C to its buffer, which has a row of span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows,
-// band after band.
+// A thread's place in what a math group stages of a band: four matrices of 8x8 at once, with swap_ab turned round.
+struct MatrixPlace {
+    int lane, warp, row_in_band;
+    __device__ __forceinline__ MatrixPlace() {
+        const int thread = threadIdx.x % 128;
+        lane = thread % 32;
+        warp = thread / 32;
+        row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
+    }
+    // Sixteen columns of a band in 16 bits, column group j of a span and the next, to the span's buffer. That has a row of span_c columns for each of
+    // the group's rows, or with swap_ab for each column a row of 64 rows, band after band.
+    __device__ __forceinline__ void stage(u32 buffer, int band, int j, const u32 (&r)[4]) const {
+        constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
+        constexpr int chunk_mask = span_c / 8 - 1;
+        const int row = band * 64 + row_in_band;
+        if constexpr (swap_ab) {
+            const int column = (j + lane / 16) * 8 + lane % 8;
+            const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
+            store_matrices_transposed(buffer + band * (64 * span_c * 2) + column * 128 + chunk * 16, r[0], r[1], r[2], r[3]);
+        } else {
+            const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
+            store_matrices(buffer + row * row_bytes_c + chunk * 16, r[0], r[1], r[2], r[3]);
+        }
+    }
+};
+
+// The i-th pair of a band's sums, as C takes it; `columns`: the factors of its two columns.
+__device__ __forceinline__ Pair finished_pair(const Factors& factors, Epilogue& epilogue, const Pair& columns, const Sums& acc, int band, int i) {
+    return epilogue.applied(band, i % 2, i / 2, factors.applied(band, i % 2, columns, pair_of(acc[band], i)));
+}
+
+// A span of C to its buffer.
 template <class To = Out>
 __device__ __forceinline__ void stage_span(u32 buffer, int part, const Factors& factors, Epilogue& epilogue, const Sums& acc) {
-    const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
-    const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
-    constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
-    constexpr int chunk_mask = span_c / 8 - 1;
+    const MatrixPlace place;
 #pragma unroll
     for (int j = 0; j < span_c / 8; j += 2) {
         const int at = part * span_c / 8 + j;
         const Pair columns[2] = {factors.of_columns(at), factors.of_columns(at + 1)};
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
-            const int row = band * 64 + row_in_band;
             Pair sums[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i)
-                sums[i] = epilogue.applied(band, i % 2, at + i / 2, factors.applied(band, i % 2, columns[i / 2], pair_of(acc[band], 2 * at + i)));
+            for (int i = 0; i < 4; ++i) sums[i] = finished_pair(factors, epilogue, columns[i / 2], acc, band, 2 * at + i);
             if constexpr (sizeof(To) == 1) {
                 stage_groups_fp8<To>(buffer, band, j, sums);
             } else if constexpr (sizeof(To) == 4) {
@@ -253,14 +279,7 @@ __device__ __forceinline__ void stage_span(u32 buffer, int part, const Factors& 
                 u32 r[4];
 #pragma unroll
                 for (int i = 0; i < 4; ++i) r[i] = pack2<To>(sums[i].low, sums[i].high);
-                if constexpr (swap_ab) {
-                    const int column = (j + lane / 16) * 8 + lane % 8;
-                    const int chunk = (warp * 2 + (lane / 8 & 1)) ^ (lane % 8);
-                    store_matrices_transposed(buffer + band * (64 * span_c * 2) + column * 128 + chunk * 16, r[0], r[1], r[2], r[3]);
-                } else {
-                    const int chunk = (j + lane / 16) ^ (row >> row_shift & chunk_mask);
-                    store_matrices(buffer + row * row_bytes_c + chunk * 16, r[0], r[1], r[2], r[3]);
-                }
+                place.stage(buffer, band, j, r);
             }
         }
     }
@@ -646,6 +665,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
 
 }  // namespace
 
+#include "gemm/wgmma_fp8/whole_loop.cuh"
+
 extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     AUTOTUNE_KERNEL(
 #if AUTOTUNE_DEVICE_MAPS
@@ -731,7 +752,9 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, biases + math_group * bias_bytes,
                           block_scales, received, exchanged};
         const Epilogue epilogue(AUTOTUNE_EPILOGUE_ADDRESSES);
-        if constexpr (takes_whole_tiles)
+        if constexpr (whole_tiles)
+            consume_whole_tiles(ring, shape, out, scales, epilogue, areas, math_group, rank);
+        else if constexpr (takes_whole_tiles)
             consume(ring, shape, WholeTiles(shape, rank, pingpong ? math_group : 0, pingpong ? math_groups : 1), out, scales, epilogue, areas, math_group, rank);
         else
             consume(ring, shape, AnyTiles(shape, rank), out, scales, epilogue, areas, math_group, rank);
