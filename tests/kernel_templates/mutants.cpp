@@ -1067,23 +1067,28 @@ std::vector<Mutant> with_f32(const char* compute, std::vector<Mutant> list) {
 }
 
 std::vector<Mutant> simt_f32() {
+    const std::string transposed =
+        "block_m=64 block_n=64 thread_m=8 thread_n=4 lanes_m=4 min_blocks=1 stages=2 cp_async=0 reg_transpose=1";
     return with_f32("f32", of_family("gemm/simt_f32", "", {
         {.name = "line_outside_read",
          .find = "return across > 0 ? (k_is_contiguous ? in_k : in_lines) : 0;",
          .replace = "return k_is_contiguous ? in_k : in_lines;",
-         .config = "reg_transpose=0", .shape = "64x64x73"},
+         .shape = "64x64x73"},
         {.name = "next_tile_not_waited_for",
-         .find = "            if constexpr (!transposes_all) ptx::cp_async_wait<ahead - 1>();\n            __syncthreads();\n        };",
+         .find = "            ptx::cp_async_wait<ahead - 1>();\n            __syncthreads();\n        };",
          .replace = "        };",
          .shape = "256x256x1024", .races = true},
-        {.name = "transposed_line_outside_read",
+        {.name = "transposed_past_the_end_of_k",
          .find = "line < patch.lines_left ? patch.k_left - k_first : 0",
-         .replace = "patch.k_left - k_first",
-         .config = "cp_async=1 reg_transpose=1", .shape = "61x64x72", .options = {{"layout", "nt"}}},
+         .replace = "line + 1 < patch.lines_left ? 4 : patch.k_left - k_first",
+         .config = transposed, .shape = "64x64x76", .options = {{"layout", "nt"}}},
         {.name = "transposed_into_the_tile_that_is_read",
          .find = "transposer.store(next * sizeof(Stage));",
          .replace = "transposer.store(read * sizeof(Stage));",
-         .config = "cp_async=1 reg_transpose=4", .shape = "64x64x256", .options = {{"layout", "nt"}}},
+         .config = transposed, .shape = "64x64x256", .options = {{"layout", "nt"}}},
+        {.name = "transposed_tile_not_waited_for",
+         .find = "            if (k + 1 == block_k) __syncthreads();\n", .replace = "",
+         .config = transposed, .shape = "256x256x1024", .options = {{"layout", "nt"}}, .races = true},
         {.name = "part_of_k_counted_twice",
          .find = "const int k_count = min(k - k_first, k_per_split);",
          .replace = "const int k_count = k - k_first;",

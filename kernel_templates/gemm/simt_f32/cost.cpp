@@ -7,14 +7,6 @@ namespace autotune::simt_f32 {
 
 namespace {
 
-// Instructions of a thread for one k, counted in main loops of 128x256 and not timed: by loads of 16 bytes a thread without a
-// patch has as many as one with a patch.
-double transposing(const Gemm& g, const Shape& s) {
-    const std::int64_t lines = (transposes_a(g, s) ? s.block_m : 0) + (transposes_b(g, s) ? s.block_n : 0);
-    if (s.reg_transpose <= 1) return 3.0 * static_cast<double>(lines) / static_cast<double>(s.threads());
-    return 38.0 * static_cast<double>(gemm::ceil_div(lines * s.block_k, 16 * s.threads())) / static_cast<double>(s.block_k);
-}
-
 // Instructions of a thread for one k: its multiply-adds, its reads of shared memory, and its share of copying.
 double instructions_a_step(const Gemm& g, const Shape& s) {
     const auto sums = static_cast<double>(s.thread_m * s.thread_n);
@@ -28,9 +20,7 @@ double instructions_a_step(const Gemm& g, const Shape& s) {
         const double accesses = k_contiguous && s.cp_async != 0 ? 4.0 : 2.4 / static_cast<double>(s.vec);
         return elements * accesses * (k_contiguous && s.smem_pad == 0 ? 2.0 : 1.0);
     };
-    const double copies_a = transposes_a(g, s) ? 0 : copied(s.block_m, !g.trans_a);
-    const double copies_b = transposes_b(g, s) ? 0 : copied(s.block_n, g.trans_b);
-    return sums + reads + copies_a + copies_b + transposing(g, s);
+    return sums + reads + copied(s.block_m, !g.trans_a) + copied(s.block_n, g.trans_b);
 }
 
 }  // namespace
@@ -45,8 +35,10 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     // A scheduler with one warp cannot hide what an instruction waits for; with two it mostly can.
     const double issue = warps < 4 ? 4.0 / warps * 1.6 : warps < 8 ? 1.25 : s.reg_buffers == 2 ? 1.0 : 1.05;
     const double busy = static_cast<double>(s.threads()) * depth * instructions_a_step(g, s) / 128 * issue;
-    const bool by_registers = transposes_a(g, s) && transposes_b(g, s);
-    const double wait = s.smem == 0 ? 0 : (s.stages == 1 ? 900.0 : s.stages == 2 && !by_registers ? 120.0 : 60.0) / resident;
+    // What is transposed in registers is loaded during the products of one tile, which in small blocks take less than a load.
+    const double products = resident * busy * static_cast<double>(s.block_k) / depth;
+    const double two_buffers = s.reg_transpose != 0 ? std::max(120.0, 900.0 - products) : 120.0;
+    const double wait = s.smem == 0 ? 0 : (s.stages == 1 ? 900.0 : s.stages == 2 ? two_buffers : 60.0) / resident;
     const double clocks = rounds * (busy + wait * depth / static_cast<double>(s.block_k)) + 1500;
     const double traffic = blocks * static_cast<double>(s.block_m + s.block_n) * depth * 4 * (s.smem == 0 ? 4 : 1);
     const double l2_us = traffic / (sms * 40 * device.clock_mhz);
@@ -54,7 +46,10 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
         s.split_k == 1 ? 0 : 3 + static_cast<double>(g.m * g.n * g.batch * (s.split_k + 1) * 8) / (device.memory_gb_per_s * 1e3);
     // Deeper tiles are slower (128x256, 16 deep: 44 TFLOP/s against 48 of 8 deep on an H200, 2026-11-23), why was not found.
     const double deep = s.smem != 0 && s.block_k > 8 ? 1.08 : 1.0;
-    const double order = deep * (s.swizzle_stride != 0 || s.raster != 0 ? 1.02 : 1.0);
+    // Operands that are both stored along K cost more than their instructions: at 4096x4096x1024 (H200, driver 580.159.04,
+    // 2026-11-27) nn takes 669 us, nt 765 by cp.async and 719 with both transposed in registers.
+    const double along_k = s.smem == 0 || !both_along_k(g) ? 1.0 : s.reg_transpose != 0 ? 1.06 : 1.12;
+    const double order = deep * along_k * (s.swizzle_stride != 0 || s.raster != 0 ? 1.02 : 1.0);
     return 2 + order * std::max(clocks / device.clock_mhz, l2_us) + sums_us;
 }
 

@@ -45,17 +45,8 @@ int64_t smem_bytes(const Shape& s) {
     return s.smem == 0 ? 0 : s.stages * s.block_k * (s.block_m + s.block_n + 2 * s.smem_pad) * 4;
 }
 
-bool transposes_a(const Gemm& g, const Shape& s) {
-    return s.reg_transpose > 0 && !g.trans_a && g.align_a >= 4 * s.reg_transpose;
-}
-
-bool transposes_b(const Gemm& g, const Shape& s) {
-    return s.reg_transpose > 0 && g.trans_b && g.align_b >= 4 * s.reg_transpose;
-}
-
-bool has_patches(const Shape& s, int64_t extent) {
-    const int64_t lanes_along_k = s.smem_pad == 0 ? 1 : 8 / s.reg_transpose;
-    return extent * s.block_k % (4 * s.reg_transpose * 32) == 0 && extent % (4 * 8 / lanes_along_k) == 0;
+bool both_along_k(const Gemm& g) {
+    return !g.trans_a && g.trans_b;
 }
 
 bool copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
@@ -67,11 +58,11 @@ bool copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
 
 namespace {
 
-// Of a thread's part of both tiles on its way through registers: its elements, and two for each patch's addresses.
+// Of a thread's part of both tiles on its way through registers: its elements, and eight for a patch's addresses.
 int64_t registers_held(const Shape& s) {
+    if (s.cp_async != 0) return 0;
     const int64_t elements = (s.block_m + s.block_n) * s.block_k;
-    if (s.reg_transpose == 0) return s.cp_async != 0 ? 0 : ceil_div(elements, s.threads());
-    return ceil_div(elements, 4 * s.reg_transpose * s.threads()) * (4 * s.reg_transpose + 2);
+    return s.reg_transpose != 0 ? ceil_div(elements, 16 * s.threads()) * 24 : ceil_div(elements, s.threads());
 }
 
 }  // namespace

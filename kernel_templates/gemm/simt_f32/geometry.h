@@ -29,11 +29,8 @@ Config config_of(const Shape& shape);
 
 // Dynamic shared memory.
 std::int64_t smem_bytes(const Shape& s);
-// Whether an operand passes through registers on its way to shared memory, transposed there.
-bool transposes_a(const Gemm& g, const Shape& s);
-bool transposes_b(const Gemm& g, const Shape& s);
-// Whether patches of 4 lines by `reg_transpose` k of a tile of so many lines are whole warps, of which eight lanes store at once.
-bool has_patches(const Shape& s, std::int64_t extent);
+// Whether both operands are stored along K, as in nt.
+bool both_along_k(const Gemm& g);
 // Whether a thread goes from one chunk of an operand's tile to the next by a constant step.
 bool copies_evenly(const Shape& s, std::int64_t extent, bool k_contiguous);
 // Registers a thread needs without spilling.

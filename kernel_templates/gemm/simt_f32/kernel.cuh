@@ -24,7 +24,7 @@ constexpr bool bcf = ${bcf};            // a thread's rows and columns are runs 
 constexpr int smem_pad = ${smem_pad};
 constexpr int stages = ${stages};
 constexpr bool cp_async = ${cp_async};
-constexpr int reg_transpose = ${reg_transpose};  // elements of a load along K, 4 lines of which are stored together; 0: none
+constexpr bool reg_transpose = ${reg_transpose};  // operands stored along K are transposed in registers
 constexpr int reg_buffers = ${reg_buffers};  // 2: operands of the next k are read during this one's products
 constexpr int min_blocks = ${min_blocks};
 // clang-format on
@@ -45,12 +45,8 @@ static_assert(stages >= 1 && (stages <= 2 || cp_async), "registers hold one tile
 
 constexpr int width_a = smaller(vec, align_a / 4);
 constexpr int width_b = smaller(vec, align_b / 4);
-
-constexpr bool transposes_a = reg_transpose > 0 && !trans_a && align_a >= 4 * reg_transpose;
-constexpr bool transposes_b = reg_transpose > 0 && trans_b && align_b >= 4 * reg_transpose;
-constexpr bool transposes = transposes_a || transposes_b, transposes_all = transposes_a && transposes_b;
-static_assert(transposes == (reg_transpose > 0), "an operand is stored along K, in rows of whole loads");
-static_assert(!transposes || (cp_async && vec == 4 && reg_buffers == 2), "stores lie between the products of an unrolled tile");
+static_assert(!reg_transpose || (!trans_a && trans_b && width_a == 4 && width_b == 4), "both operands have runs of four along K");
+static_assert(!reg_transpose || (stages == 2 && !cp_async && reg_buffers == 2), "stores lie between the products of an unrolled tile");
 
 // ---- which elements of C a thread has ----
 
@@ -219,25 +215,8 @@ struct Filler {
         }
     }
 };
-// For an operand that is not copied so.
-struct NoFiller {
-    template <class Tile>
-    __device__ __forceinline__ NoFiller(const Source& source, Tile& first) {}
-    template <bool is_whole>
-    __device__ __forceinline__ void begin(u32 stage, int k_first) {}
-    template <class Tile>
-    __device__ __forceinline__ void end(Tile& tile) const {}
-};
-template <bool transposes, bool k_is_contiguous, int width, int lines>
-struct FillerOf {
-    using Type = Filler<k_is_contiguous, width, lines>;
-};
-template <int width, int lines>
-struct FillerOf<true, true, width, lines> {
-    using Type = NoFiller;
-};
-using FillerA = FillerOf<transposes_a, !trans_a, width_a, block_m>::Type;
-using FillerB = FillerOf<transposes_b, trans_b, width_b, block_n>::Type;
+using FillerA = Filler<!trans_a, width_a, block_m>;
+using FillerB = Filler<trans_b, width_b, block_n>;
 
 struct Stage {
     Tile<block_m> a;
@@ -246,24 +225,14 @@ struct Stage {
 
 // ---- global memory to registers to shared memory ----
 
-// Fills tile[k][line] of operands stored along K by patches of 4 lines by `reg_transpose` k: a thread loads some k of each line, and one
-// tile later stores four lines of each k. The patches of B come first, then those of A.
+// Fills tile[k][line] of operands stored along K by patches of four lines by four k: a thread loads 16 bytes of each line, and one tile
+// later stores 16 bytes of each k. Two lanes load a sector of 32 bytes. Eight lanes store at once, to different banks: they have 8 k of
+// four fours of lines, and padded rows begin four banks apart. The patches of B come first, then those of A.
 struct Transposer {
-    static constexpr int width = reg_transpose > 0 ? reg_transpose : 1;
-    static constexpr int of_a = transposes_a ? block_m * block_k / (4 * width) : 0;
-    static constexpr int of_b = transposes_b ? block_n * block_k / (4 * width) : 0;
-    static constexpr int patches = of_a + of_b;
-    static constexpr int passes = patches > threads ? (patches + threads - 1) / threads : 1;
-    // Eight lanes store at once, to different banks: as padded rows begin four banks apart, 8 k of neighbouring fours of lines, of which
-    // the same lanes load whole sectors of 32 bytes. Without padding, one k of eight fours, and a sector is loaded by two of such groups.
-    static constexpr int lanes_k = smem_pad == 0 ? 1 : 8 / width;
-    static constexpr int lanes_line = 8 / lanes_k;
-    static constexpr int rest_k = block_k / width / lanes_k;
-    static_assert(width == 1 || width == 4, "loads of 4 or 16 bytes");
-    static_assert(width == 4 || smem_pad != 0 || !transposes, "lanes that load one element each load neighbours");
-    static_assert(of_a % 32 == 0 && of_b % 32 == 0, "a warp has patches of one operand");
-    static_assert(!transposes_a || block_m % (4 * lanes_line) == 0, "eight lanes lie in A's tile");
-    static_assert(!transposes_b || block_n % (4 * lanes_line) == 0, "eight lanes lie in B's tile");
+    static constexpr int of_a = block_m * block_k / 16, of_b = block_n * block_k / 16, patches = of_a + of_b;
+    static constexpr int passes = (patches + threads - 1) / threads;
+    static_assert(!reg_transpose || (block_k == 8 && smem_pad == 4), "eight lanes store to different banks");
+    static_assert(!reg_transpose || (of_a % 32 == 0 && of_b % 32 == 0), "a warp has patches of one operand");
 
     struct Patch {
         const f32* from;
@@ -271,23 +240,21 @@ struct Transposer {
         u32 to;         // in shared memory, of the ring's first tile
         u32 row_bytes;  // from k to k there
         int lines_left, k_left;
-        f32 held[4][width];
+        f32 held[4][4];
     };
     Patch all[passes];
-    int whole_tiles;
 
     __device__ __forceinline__ static bool takes_part(int pass) {
         return (pass + 1) * threads <= patches || static_cast<int>(threadIdx.x) + pass * threads < patches;
     }
 
-    __device__ __forceinline__ Transposer(const Source& a, const Source& b, Stage& first, int whole_tiles) : whole_tiles(whole_tiles) {
+    __device__ __forceinline__ Transposer(const Source& a, const Source& b, Stage& first) {
 #pragma unroll
         for (int pass = 0; pass < passes; ++pass) {
             const int thread = static_cast<int>(threadIdx.x) + pass * threads;
-            const bool is_b = (pass + 1) * threads <= of_b || (pass * threads < of_b && (of_a == 0 || thread < of_b));
+            const bool is_b = thread < of_b;
             const int i = is_b ? thread : thread - of_b;
-            const int line = (i / 8 / rest_k * lanes_line + i / lanes_k % lanes_line) * 4;
-            const int k = (i % lanes_k + i / 8 % rest_k * lanes_k) * width;
+            const int line = i / 2 * 4, k = i % 2 * 4;
             const Source& source = is_b ? b : a;
             Patch& patch = all[pass];
             patch.ld = source.ld;
@@ -296,14 +263,6 @@ struct Transposer {
             patch.to = ptx::shared_address(is_b ? &first.b[0][0] : &first.a[0][0]) + k * patch.row_bytes + line * 4;
             patch.lines_left = source.lines - source.first_line - line;
             patch.k_left = source.k - k;
-        }
-    }
-
-    __device__ __forceinline__ void load(int tile, bool is_whole) {
-        if (is_whole || tile < whole_tiles) {
-            load<true>(tile * block_k);
-        } else {
-            load<false>(tile * block_k);
         }
     }
 
@@ -319,22 +278,18 @@ struct Transposer {
                 if constexpr (is_whole) {
                     load_early(patch.held[line], from);
                 } else {
-                    fetch<width, width>(patch.held[line], from, line < patch.lines_left ? patch.k_left - k_first : 0);
+                    fetch<4, 4>(patch.held[line], from, line < patch.lines_left ? patch.k_left - k_first : 0);
                 }
             }
         }
     }
 
     // Volatile, or ptxas moves the load down to the tile's end.
-    static __device__ __forceinline__ void load_early(f32 (&to)[width], const f32* from) {
-        if constexpr (width == 4) {
-            asm volatile("ld.volatile.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-                         : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
-                         : "l"(from)
-                         : "memory");
-        } else {
-            asm volatile("ld.volatile.global.f32 %0, [%1];" : "=f"(to[0]) : "l"(from) : "memory");
-        }
+    static __device__ __forceinline__ void load_early(f32 (&to)[4], const f32* from) {
+        asm volatile("ld.volatile.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                     : "l"(from)
+                     : "memory");
     }
 
     // `stage` is where the tile is in the ring, in bytes.
@@ -344,7 +299,7 @@ struct Transposer {
             if (!takes_part(pass)) continue;
             const Patch& patch = all[pass];
 #pragma unroll
-            for (int k = 0; k < width; ++k) {
+            for (int k = 0; k < 4; ++k) {
                 Pack<f32, 4> lines;
 #pragma unroll
                 for (int line = 0; line < 4; ++line) lines.at[line] = patch.held[line][k];
@@ -352,20 +307,6 @@ struct Transposer {
             }
         }
     }
-};
-
-struct NoTransposer {
-    __device__ __forceinline__ NoTransposer(const Source& a, const Source& b, Stage& first, int whole_tiles) {}
-    __device__ __forceinline__ void load(int tile, bool is_whole) {}
-    __device__ __forceinline__ void store(u32 stage) const {}
-};
-template <bool transposes>
-struct TransposerOf {
-    using Type = Transposer;
-};
-template <>
-struct TransposerOf<false> {
-    using Type = NoTransposer;
 };
 
 // ---- sums ----
@@ -426,9 +367,6 @@ struct Sums {
     }
 };
 
-// Where in a tile's products what is transposed is stored for the next tile, and loaded for the one after that.
-constexpr int store_step = 0, load_step = 1;
-
 // With one buffer a tile is read between two barriers, and the next comes after them. With two, and copies through registers, the next
 // one's values are on their way to registers meanwhile; by cp.async `stages` - 1 tiles are, and one barrier a tile does.
 __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Source& b, Stage* ring) {
@@ -447,24 +385,17 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
             fill_a.template begin<false>(stage, tile * block_k);
             fill_b.template begin<false>(stage, tile * block_k);
         }
-        if constexpr (!transposes_all) ptx::cp_async_commit();
+        ptx::cp_async_commit();
     };
-    TransposerOf<transposes>::Type transposer(a, b, *ring, whole_tiles);
     const auto end = [&](Stage& stage) {
         fill_a.end(stage.a);
         fill_b.end(stage.b);
     };
     Operands operands[reg_buffers];
     constexpr int ahead = cp_async && stages > 1 ? stages - 1 : 1;  // tiles that are on their way
-    constexpr int farthest = transposes && ahead < 2 ? 2 : ahead;
 #pragma unroll
     for (int i = 0; i < ahead; ++i) begin(i, i, false);
     if constexpr (!cp_async) end(ring[0]);
-    if constexpr (transposes) {
-        transposer.load(0, false);
-        transposer.store(0);
-        transposer.load(1, false);
-    }
     ptx::cp_async_wait<ahead - 1>();
     __syncthreads();
     if constexpr (reg_buffers == 2) operands[0].load(ring[0], 0, row, col);
@@ -483,7 +414,7 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
             if constexpr (!cp_async) {
                 if (stages > 1 || !is_last) end(ring[next]);
             }
-            if constexpr (!transposes_all) ptx::cp_async_wait<ahead - 1>();
+            ptx::cp_async_wait<ahead - 1>();
             __syncthreads();
         };
         if constexpr (reg_buffers == 2) {
@@ -491,10 +422,6 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
             for (int k = 0; k < block_k; ++k) {
                 if (k + 1 == block_k) turn();
                 operands[(k + 1) % 2].load(ring[k + 1 == block_k ? next : read], (k + 1) % block_k, row, col);
-                if constexpr (transposes) {
-                    if (k == store_step) transposer.store(next * sizeof(Stage));
-                    if (k == load_step) transposer.load(tile + 1, copies_whole);
-                }
                 sums.add(operands[k % 2]);
             }
         } else {
@@ -510,10 +437,50 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
     };
     // Two loops: one whose copies could be whole or ragged was 3 % slower.
 #pragma unroll 1
-    for (; tile - 1 + farthest < whole_tiles; ++tile) sum_one(true);
+    for (; tile - 1 + ahead < whole_tiles; ++tile) sum_one(true);
 #pragma unroll 1
     for (; tile <= tiles; ++tile) sum_one(false);
     ptx::cp_async_wait<0>();
+}
+
+// With both operands transposed in registers: early in a tile's products the next tile is stored, and the one after that is loaded.
+__device__ __forceinline__ void sum_transposed(Sums& sums, const Source& a, const Source& b, Stage* ring) {
+    Transposer transposer(a, b, *ring);
+    const int row = thread_row(), col = thread_col();
+    const int tiles = (a.k + block_k - 1) / block_k;
+    const bool is_inside = a.first_line + block_m <= a.lines && b.first_line + block_n <= b.lines;
+    const int whole_tiles = is_inside ? a.k / block_k : 0;
+    const auto load = [&](int tile, bool is_whole) {
+        if (is_whole || tile < whole_tiles) {
+            transposer.template load<true>(tile * block_k);
+        } else {
+            transposer.template load<false>(tile * block_k);
+        }
+    };
+    Operands operands[2];
+    load(0, false);
+    transposer.store(0);
+    load(1, false);
+    __syncthreads();
+    operands[0].load(ring[0], 0, row, col);
+    int read = 0;
+    int tile = 1;
+    const auto sum_one = [&](bool is_whole) {
+        const int next = read + 1 == stages ? 0 : read + 1;  // as in sum_tiled: of 1 - read ptxas schedules the loop otherwise
+#pragma unroll
+        for (int k = 0; k < block_k; ++k) {
+            if (k + 1 == block_k) __syncthreads();
+            operands[(k + 1) % 2].load(ring[k + 1 == block_k ? next : read], (k + 1) % block_k, row, col);
+            if (k == 0) transposer.store(next * sizeof(Stage));
+            if (k == 1) load(tile + 1, is_whole);
+            sums.add(operands[k % 2]);
+        }
+        read = next;
+    };
+#pragma unroll 1
+    for (; tile + 1 < whole_tiles; ++tile) sum_one(true);
+#pragma unroll 1
+    for (; tile <= tiles; ++tile) sum_one(false);
 }
 
 __device__ __forceinline__ void sum_direct(Sums& sums, const Source& a, const Source& b) {
@@ -570,7 +537,12 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     Sums sums;
     if constexpr (smem) {
         extern __shared__ uint4 shared[];
-        sum_tiled(sums, left, right, reinterpret_cast<Stage*>(shared));
+        Stage* const ring = reinterpret_cast<Stage*>(shared);
+        if constexpr (reg_transpose) {
+            sum_transposed(sums, left, right, ring);
+        } else {
+            sum_tiled(sums, left, right, ring);
+        }
     } else {
         sum_direct(sums, left, right);
     }

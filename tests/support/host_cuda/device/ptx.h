@@ -114,9 +114,6 @@ inline void ld_volatile_global_v4_f32(float& x, float& y, float& z, float& w, co
     const float4 four = *static_cast<const float4*>(from);
     x = four.x, y = four.y, z = four.z, w = four.w;
 }
-inline void ld_volatile_global_f32(float& to, const void* from) {
-    to = *static_cast<const float*>(from);
-}
 inline void ld_shared_v2_u32(u32& x, u32& y, u32 at) {
     const uint2 two = *reinterpret_cast<const uint2*>(shared(at));
     x = two.x, y = two.y;
