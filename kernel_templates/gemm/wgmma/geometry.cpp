@@ -93,6 +93,7 @@ struct Constants {
     double ask;                          // of a line that many blocks load in the same step
     std::array<double, 4> straddling;    // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
                                          // M-side operand along K and along M, of the N-side operand
+    double half_lines;                   // multiplications of steps of 64 bytes, over those of steps of whole lines
     double narrow_both;                  // products of operands that both lie along C's sides, in boxes below a line, over others
     double narrow;                       // an N-side operand stored along N, in boxes of a quarter line: over whole lines
     double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
@@ -113,7 +114,8 @@ struct Constants {
     double launch_in_turn_us;         // without programmatic dependent launch
 };
 // Fitted to 12,300 trials of this and the other families, of 761 random problems and 221 winners, in a stream on an H200 and an
-// H100 (docs/results/2026-11-27-hopper/serve.md). A fit balances them for the choice among kernels: none is measured by itself.
+// H100 (docs/results/2026-11-27-hopper/serve.md), `half_lines` alone to 219 of them. A fit balances them for the choice among
+// kernels: none is measured by itself.
 constexpr Constants kOfHalf = {.multiply = 1.79,
                                .overhead = 159.0,
                                .l2_bytes = 118.0,
@@ -123,6 +125,7 @@ constexpr Constants kOfHalf = {.multiply = 1.79,
                                .of_three = 0.0912,
                                .ask = 0.307,
                                .straddling = {0.69, 0.745, 1.32, 1.04},
+                               .half_lines = 1.15,
                                .narrow_both = 1.73,
                                .narrow = 1.04,
                                .tile = 946.0,
@@ -160,6 +163,7 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .of_three = 0.0,
                                 .ask = 0.0,
                                 .straddling = {},
+                                .half_lines = 1.0,
                                 .narrow_both = 1.0,
                                 .narrow = 0.0,
                                 .tile = 1780.0,
@@ -214,7 +218,8 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
     // 16264x14568x3248 `tn` reaches 350 TFLOP/s in such boxes, 650 in whole lines.
     const double narrow = s.tma_swizzle < 128 && g.trans_a && !g.trans_b ? c.narrow_both : 1.0;
-    const double multiply = narrow * c.multiply * mac / (4096.0 / static_cast<double>(s.in_bytes));
+    const double lines = s.step_bytes() < 128 ? c.half_lines : 1.0;
+    const double multiply = lines * narrow * c.multiply * mac / (4096.0 / static_cast<double>(s.in_bytes));
     const double bands_in_tile = static_cast<double>(s.block_m) / 64.0;
     const double shared =
         bands_in_tile * (static_cast<double>(s.step_bytes()) / 32.0) * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;

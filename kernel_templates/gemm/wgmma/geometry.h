@@ -45,7 +45,8 @@ struct Shape {
         const std::int64_t spans = block_n / span_c();
         return spans <= store_buffers ? 1 : ceil_div(spans, (store_buffers + 1) / 2);
     }
-    // K steps that a tile needs to leave late: one for each round, and those under which it reads C, `most_steps_of_c` in whole_loop.cuh.
+    // K steps that a tile needs to leave late: one for each round, and those under which it reads C, `most_steps_of_c` in
+    // whole_loop.cuh.
     std::int64_t late_steps() const { return late_rounds() + (reads_c ? 8 : 0); }
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
