@@ -80,11 +80,10 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    rule([=](const Shape& s) {
                        return s.whole_tiles == 0 || (s.incremental == 1 && s.tma_store == 1 && s.l2_hints == 0);
                    })});
-    all.push_back({"whole tiles that read C leave late, and are not exchanged: C is read in pairs, to the registers of what leaves",
-                   {"block_m", "block_n", "math_groups", "pingpong", "swap_ab", "store_buffers", "whole_tiles"},
-                   rule([=](const Shape& s) {
-                       return s.whole_tiles == 0 || !g.reads_c || (s.late_rounds() > 0 && s.swap_ab == 0);
-                   })});
+    all.push_back(
+        {"whole tiles that read C leave late, and are not exchanged: C is read in pairs, to the registers of what leaves",
+         {"block_m", "block_n", "math_groups", "pingpong", "swap_ab", "store_buffers", "whole_tiles"},
+         rule([=](const Shape& s) { return s.whole_tiles == 0 || !g.reads_c || (s.late_rounds() > 0 && s.swap_ab == 0); })});
     // NVRTC 13.0: 80 bytes spilled with 128 sums, 2,784 with 160, 4,736 with 192, of addresses. 3453x29023x1826 takes 2.7 ms
     // so, 0.95 ms in tiles of 128x128 (H100, 2026-11-27).
     all.push_back({"more than 128 exchanged sums a thread leave no registers for the addresses of direct stores",
