@@ -35,7 +35,7 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     // A scheduler with one warp cannot hide what an instruction waits for; with two it mostly can.
     const double issue = warps < 4 ? 4.0 / warps * 1.6 : warps < 8 ? 1.25 : s.reg_buffers == 2 ? 1.0 : 1.05;
     const double busy = static_cast<double>(s.threads()) * depth * instructions_a_step(g, s) / 128 * issue;
-    // What is transposed in registers is loaded during the products of one tile, which in small blocks take less than a load.
+    // Operands transposed in registers are loaded during the products of one tile, which in small blocks take less than a load.
     const double products = resident * busy * static_cast<double>(s.block_k) / depth;
     const double two_buffers = s.reg_transpose != 0 ? std::max(120.0, 900.0 - products) : 120.0;
     const double wait = s.smem == 0 ? 0 : (s.stages == 1 ? 900.0 : s.stages == 2 ? two_buffers : 60.0) / resident;

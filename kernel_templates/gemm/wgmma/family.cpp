@@ -99,19 +99,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        const bool stores_alone = s.tma_store == 0 && s.reduce_kernel == 0 && s.cluster_k == 1;
                        return !g.reads_c || s.math_groups < 3 || !stores_alone || s.accumulators() <= 56;
                    })});
-    all.push_back({"whole tiles are those whose K is not divided",
-                   {"cluster_k", "split_k", "reduce_kernel", "whole_tiles"},
-                   rule([](const Shape& s) {
-                       return s.whole_tiles == 0 || (s.cluster_k == 1 && s.split_k == 1 && s.reduce_kernel == 0);
-                   })});
-    all.push_back({"a tile leaves under the next one's first steps, one for each round, and then reads C under eight",
-                   {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
-                    "store_buffers", "whole_tiles"},
-                   rule([=](const Shape& s) {
-                       if (s.whole_tiles == 0) return true;
-                       const wgmma::Grid at(g, s, device);
-                       return at.tiles > at.clusters && at.steps >= s.late_steps();
-                   })});
+    for (Constraint& each : wgmma::whole_tile_rules(g, device)) all.push_back(std::move(each));
     return all;
 }
 

@@ -268,4 +268,23 @@ std::vector<Constraint> rules(const Gemm& g, const Device& device) {
     return all;
 }
 
+std::vector<Constraint> whole_tile_rules(const Gemm& g, const Device& device) {
+    const auto rule = rules_on<Shape>(g);
+    std::vector<Constraint> all;
+    all.push_back({"whole tiles are those whose K is not divided",
+                   {"cluster_k", "split_k", "reduce_kernel", "whole_tiles"},
+                   rule([](const Shape& s) {
+                       return s.whole_tiles == 0 || (s.cluster_k == 1 && s.split_k == 1 && s.reduce_kernel == 0);
+                   })});
+    all.push_back({"a tile leaves under the next one's first steps, one for each round, and then reads C under eight",
+                   {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
+                    "store_buffers", "whole_tiles"},
+                   rule([=](const Shape& s) {
+                       if (s.whole_tiles == 0) return true;
+                       const Grid at(g, s, device);
+                       return at.tiles > at.clusters && at.steps >= s.late_steps();
+                   })});
+    return all;
+}
+
 }  // namespace autotune::wgmma

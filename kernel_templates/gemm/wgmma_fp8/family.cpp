@@ -76,21 +76,12 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        const bool is_whole = s.split_k == 1 && s.cluster_k == 1;
                        return is_whole || (s.pingpong == 0 && !(g.promotes && s.block_m * s.block_n > 128 * 128));
                    })});
-    all.push_back({"whole tiles are of fast sums, whose K is not divided, staged without a look at C",
-                   {"cluster_k", "split_k", "reduce_kernel", "tma_store", "persistent", "whole_tiles"},
+    all.push_back({"whole tiles are of fast sums, by blocks that stay, staged without a look at C",
+                   {"tma_store", "persistent", "whole_tiles"},
                    rule([g](const Shape& s) {
-                       if (s.whole_tiles == 0) return true;
-                       const bool is_whole = s.cluster_k == 1 && s.split_k == 1 && s.reduce_kernel == 0 && s.persistent == 1;
-                       return is_whole && !g.promotes && s.tma_store == 1 && !g.reads_c;
+                       return s.whole_tiles == 0 || (!g.promotes && s.persistent == 1 && s.tma_store == 1 && !g.reads_c);
                    })});
-    all.push_back({"a tile leaves under the next one's first steps, one for each round",
-                   {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
-                    "store_buffers", "whole_tiles"},
-                   rule([g, device](const Shape& s) {
-                       if (s.whole_tiles == 0) return true;
-                       const Grid at(g, s, device);
-                       return at.tiles > at.clusters && at.steps >= s.late_rounds();
-                   })});
+    for (Constraint& each : wgmma::whole_tile_rules(g, device)) all.push_back(std::move(each));
     all.push_back({"maps made on the device are a rung of the ladder: one tile, blocks that stay, aligned operands",
                    {"block_m", "block_n", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
                     "tma_store", "reduce_kernel", "raster", "prefetch_steps", "persistent", "whole_tiles", "device_maps"},
