@@ -1073,7 +1073,8 @@ std::vector<Mutant> simt_f32() {
         {.name = "line_outside_read",
          .find = "return across > 0 ? (k_is_contiguous ? in_k : in_lines) : 0;",
          .replace = "return k_is_contiguous ? in_k : in_lines;",
-         .shape = "64x64x73"},
+         // Behind the first item of the batch lie the second's elements, so a GPU shows what is read there.
+         .shape = "64x64x73", .options = {{"layout", "tn"}, {"batch", "2"}}},
         {.name = "next_tile_not_waited_for",
          .find = "            ptx::cp_async_wait<ahead - 1>();\n            __syncthreads();\n        };",
          .replace = "        };",
@@ -1203,7 +1204,7 @@ std::vector<Mutant> without_waits() {
         .shape = "1x1024x1024"});
     add("gemm/dot", {.name = "does_not_wait",
         .find = "    " + wait, .replace = "",
-        .shape = "1x1024x256"});
+        .shape = "1x1024x1024"});
     add("add/vector", {.name = "add_does_not_wait",
         .find = "    " + wait, .replace = "",
         .config = "pdl=1", .shape = "65536", .options = {{"dtype", "bf16"}}});

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/jit/compiler.h"
+#include "tests/conformance/hand_over.h"
 #include "tests/kernel_templates/mutants.h"
 #include "tests/support/nvrtc_for_tests.h"
 
@@ -47,6 +48,12 @@ std::vector<Mutant> not_on_host() {
 
 INSTANTIATE_TEST_SUITE_P(Each, MutantTest, ::testing::ValuesIn(not_on_host()),
                          [](const auto& entry) { return entry.param.name; });
+// tests/conformance/overlap_gpu_test.cpp runs them so; that they cannot be run is to be seen without a GPU.
+TEST(OverlapMutants, HaveAResultThatTheNextLaunchReads) {
+    const Catalogue catalogue = Catalogue::embedded();
+    for (const Mutant& mutant : overlap_mutants()) EXPECT_TRUE(hand_over(problem_of(mutant, catalogue))) << mutant.name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Overlap, MutantTest, ::testing::ValuesIn(overlap_mutants()),
                          [](const auto& entry) { return entry.param.name; });
 

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "src/core/problem.h"
+
+namespace autotune::test {
+
+// Which tensors of a problem a chain hands on: what one launch writes is what the next one reads. Both are the same where the
+// problem adds to what it finds. -1: the problem has no input of the shape, strides and type of its first output. Dimensions of
+// one element do not count: one column of a product can be the scales of the next one's rows.
+struct HandOver {
+    int read = -1, written = -1;
+    explicit operator bool() const { return read >= 0; }
+    bool accumulates() const { return read >= 0 && read == written; }
+};
+HandOver hand_over(const Problem& problem);
+
+}  // namespace autotune::test
