@@ -19,7 +19,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 TEMPLATES = HERE.parents[1] / "kernel_templates"
 USUAL = {"symbol": "tile_clocks_kernel", "in_type": "bf16", "out_type": "bf16", "acc_type": "f32", "trans_a": 0, "trans_b": 1, "align_a": 16, "align_b": 16,
-         "align_c": 16, "reads_c": 0, "swap_ab": 0, "block_m": 128, "block_n": 256, "block_k": 64, "math_groups": 2, "pingpong": 0, "l2_hints": 0,
+         "align_c": 16, "reads_c": 0, "swap_ab": 0, "block_m": 128, "block_n": 256, "block_k": 64, "math_groups": 2, "pingpong": 0, "turn_k": 0,
          "cluster_m": 2, "cluster_n": 1, "cluster_k": 1, "tma_store": 1, "store_buffers": 2, "tma_swizzle": 128, "reduce_kernel": 0, "incremental": 1, "whole_tiles": 0}
 # What stands in the template, and what is put before or after it.
 STAMPS = [

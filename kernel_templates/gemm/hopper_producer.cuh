@@ -90,6 +90,9 @@ __device__ __forceinline__ void fetch_for_all(const EarlyFetch& fetch, const Sha
     }
 }
 
+// With `turns` every other tile goes from its last step to its first: what the strip of tiles shares is then read first where it was read
+// last, while L2 still has it.
+template <bool turns>
 __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, const Operand& x, const Operand& y, int rank, u32 turn) {
     const int share_x = rank / cluster_m;  // blocks along N share X
     const int share_y = rank % cluster_m;
@@ -99,8 +102,10 @@ __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, con
     const unsigned mask_y = ((1u << cluster_m) - 1) << (rank / cluster_m * cluster_m);
     Position at;
     Work work;
+    bool goes_back = true;
     for (bool is_first = true; schedule.next(work); is_first = false) {
         const Tile tile = schedule.tile(work);
+        goes_back = !goes_back;
         if (is_first) {
             begin_turn();
             asm volatile("st.volatile.shared.u32 [%0], 1;" ::"r"(turn) : "memory");
@@ -108,11 +113,12 @@ __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, con
 #pragma unroll 1
         for (int step = work.first; step < work.first + work.steps; ++step) {
             const u32 full = ring.full + at.stage * 8;
+            const int of_k = turns && goes_back ? 2 * work.first + work.steps - 1 - step : step;
             barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
             barrier_expect(full, stage_bytes);
-            load_operand<!x_mn_major, block_m, span_x, cluster_n>(ring.x(at.stage), x, full, tile.m0, step * block_k, tile.batch,
+            load_operand<!x_mn_major, block_m, span_x, cluster_n>(ring.x(at.stage), x, full, tile.m0, of_k * block_k, tile.batch,
                                                                   share_x, static_cast<unsigned short>(mask_x));
-            load_operand<y_k_major, block_n, span_y, cluster_m>(ring.y(at.stage), y, full, tile.n0, step * block_k, tile.batch,
+            load_operand<y_k_major, block_n, span_y, cluster_m>(ring.y(at.stage), y, full, tile.n0, of_k * block_k, tile.batch,
                                                                 share_y, static_cast<unsigned short>(mask_y));
             at.next(ring.stages);
         }

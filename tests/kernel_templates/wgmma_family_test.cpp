@@ -273,5 +273,30 @@ TEST_F(WgmmaFamily, AnEarlyFetchIsPredictedToSaveALittle) {
     EXPECT_GT(early, plain - 1.0);
 }
 
+// Counters say that L2 keeps 21 to 36 MB: an operand of 67 MB is read again by every wave, one of 17 MB is not.
+TEST_F(WgmmaFamily, KTurnsWhereAnOperandIsLargerThanL2) {
+    for (const auto& [shape, pays] : {std::pair{"16384x8192x4096", true}, std::pair{"4096x4096x2048", false}}) {
+        const Problem p = problem("hgemm", shape, {{"layout", "nt"}});
+        const SearchSpace rules = family_.rules(p, device_);
+        const Config forward = with(named(space(p), "wgmma_coop_128x256x64").value(), "turn_k", 0);
+        const Config turned = with(forward, "turn_k", 1);
+        ASSERT_TRUE(rules.contains(forward) && rules.contains(turned)) << shape;
+        EXPECT_EQ(family_.predict_us(p, turned, device_).value() < family_.predict_us(p, forward, device_).value(), pays)
+            << shape;
+        EXPECT_EQ(space(p).default_config["turn_k"], pays ? 1 : 0) << shape;
+    }
+}
+
+TEST_F(WgmmaFamily, KTurnsOnlyWhereATileHasAllOfIt) {
+    const Problem p = problem("hgemm", "8192x8192x8192");
+    const SearchSpace rules = family_.rules(p, device_);
+    const Config turned = with(named(space(p), "wgmma_coop_128x256x64").value(), "turn_k", 1);
+    ASSERT_TRUE(rules.contains(turned));
+    EXPECT_FALSE(rules.contains(with(turned, "split_k", 0)));
+    EXPECT_FALSE(rules.contains(with(turned, "incremental", 0)));
+    const Problem one_wave = problem("hgemm", "2048x1024x8192");
+    EXPECT_FALSE(family_.rules(one_wave, device_).contains(turned));
+}
+
 }  // namespace
 }  // namespace autotune::wgmma_family_test

@@ -104,7 +104,8 @@ struct FinalistInfo {
     std::string name;  // fixed order of last resort among ties
     Resources resources = {};
     bool is_previous_winner = false;
-    bool may_win = true;  // false for a rival such as a vendor library: timed and shown, never chosen
+    bool is_default = false;  // its family's
+    bool may_win = true;      // false for a rival such as a vendor library: timed and shown, never chosen
 };
 
 struct FinalOptions {
@@ -169,6 +170,11 @@ class FinalRounds {
 
     // REQUIRES: one counted round at least, and one finalist that may win and has not failed.
     Verdict verdict() const;
+    // The same rounds with a winner that something else decided.
+    Verdict verdict_for(std::size_t winner, std::string decided_by) const;
+    // A finalist, and of those that take at most `ratio` of its time `most - 1`: a previous winner and defaults first, then the
+    // fastest, whether they stayed to the end or not.
+    std::vector<std::size_t> near_to(std::size_t finalist, double ratio, std::size_t most) const;
     // Every finalist against a given one, in the order of the constructor; failed ones left out. For side by side tables.
     std::vector<FinalRow> rows_against(std::size_t baseline) const;
     // One finalist against itself: its own times and readings.

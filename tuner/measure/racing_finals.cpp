@@ -204,18 +204,24 @@ std::size_t FinalRounds::first_of_ties(std::vector<std::size_t> ties, std::strin
 Verdict FinalRounds::verdict() const {
     const std::vector<std::size_t> racing = contenders();
     check(rounds_ > 0 && !racing.empty(), "a verdict without a counted round or a finalist");
-    Verdict result;
     const std::size_t leader = fastest(racing);
     std::vector<std::size_t> ties;
     for (const std::size_t lane : racing) {
         if (lane == leader || row(lane, leader, options_.confidence).tie) ties.push_back(lane);
     }
     const bool alone = std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.info.may_win; }) == 1;
-    result.decided_by = alone ? "only candidate" : "faster";
-    result.winner = ties.size() == 1 ? leader : first_of_ties(std::move(ties), result.decided_by);
-    result.rows = rows_against(result.winner);
+    std::string decided_by = alone ? "only candidate" : "faster";
+    const std::size_t winner = ties.size() == 1 ? leader : first_of_ties(std::move(ties), decided_by);
+    return verdict_for(winner, std::move(decided_by));
+}
+
+Verdict FinalRounds::verdict_for(std::size_t winner, std::string decided_by) const {
+    Verdict result;
+    result.winner = winner;
+    result.decided_by = std::move(decided_by);
+    result.rows = rows_against(winner);
     std::stable_sort(result.rows.begin(), result.rows.end(), [&](const FinalRow& left, const FinalRow& right) {
-        if ((left.finalist == result.winner) != (right.finalist == result.winner)) return left.finalist == result.winner;
+        if ((left.finalist == winner) != (right.finalist == winner)) return left.finalist == winner;
         return left.ratio < right.ratio;
     });
     result.rounds = rounds_;
@@ -223,6 +229,26 @@ Verdict FinalRounds::verdict() const {
     result.throttled = void_rounds_ > options_.most_void_rounds;
     result.conditions = conditions();
     return result;
+}
+
+std::vector<std::size_t> FinalRounds::near_to(std::size_t finalist, double ratio, std::size_t most) const {
+    std::vector<FinalRow> rows;
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+        if (i == finalist || lanes_[i].failed || !lanes_[i].info.may_win) continue;
+        rows.push_back(row(i, finalist, options_.confidence));
+        if (rows.back().rounds == 0 || rows.back().ratio > ratio) rows.pop_back();
+    }
+    const auto rank = [&](const FinalRow& one) {
+        const FinalistInfo& info = lanes_[one.finalist].info;
+        return std::pair(!info.is_previous_winner && !info.is_default, one.ratio);
+    };
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](const FinalRow& left, const FinalRow& right) { return rank(left) < rank(right); });
+    std::vector<std::size_t> chosen = {finalist};
+    for (const FinalRow& one : rows) {
+        if (chosen.size() < most) chosen.push_back(one.finalist);
+    }
+    return chosen;
 }
 
 std::vector<FinalRow> FinalRounds::rows_against(std::size_t baseline) const {

@@ -39,6 +39,9 @@ class FinalRace {
 
     // REQUIRES: called once. False if nobody that may win could be opened.
     bool run();
+    // Of the rounds; where they ran at the power limit, of blocks of those near the leader, which may take about `seconds`.
+    // REQUIRES: run() returned true, and nothing was opened in the session since.
+    Verdict verdict(double seconds);
     // Makes one lose what it has, after the race: its answer was wrong elsewhere.
     void disqualify(std::size_t contestant) { rounds_->fail(contestant); }
 
@@ -72,7 +75,8 @@ class FinalRace {
     bool is_forgiven(std::size_t contestant) { return deaths_[contestant]++ == 0; }
     void warm();
     void play_round();
-    bool play_blocks_in_turn(const std::vector<std::size_t>& order, std::vector<std::vector<GpuWorkerSession::Block>>& blocks);
+    bool play_blocks_in_turn(const std::vector<std::size_t>& order, double seconds,
+                             std::vector<std::vector<GpuWorkerSession::Block>>& blocks);
     bool out_of_time() const;
 
     GpuWorkerSession& session_;

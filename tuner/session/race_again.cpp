@@ -130,7 +130,7 @@ bool RaceAgain::is_settled(GpuWorkerSession& session, std::vector<Contestant>& f
         if (!outcome.ok()) drop(*race.contestants()[i].candidate, outcome.status, outcome.detail);
     }
     if (!decided) return true;
-    const Verdict verdict = race.rounds().verdict();
+    const Verdict verdict = race.verdict(options_.sustained_seconds);
     race.time_after_others(race.winner_and_rivals(verdict.winner));
     const Candidate& winner = *race.contestants()[verdict.winner].candidate;
     const RunOutcome outcome = verify_on_neighbours(shared_, problem_, winner);

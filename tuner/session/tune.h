@@ -210,6 +210,7 @@ void verify(const std::vector<ToVerify>& items, TuneServices& services,
 struct RaceAgainOptions {
     int rounds = 30;
     double warm_seconds = 1;
+    double sustained_seconds = 5;  // that blocks of those near the winner may take, where the rounds ran at the power limit
     std::uint64_t seed = 1;
 };
 struct RaceAgainResult {

@@ -13,6 +13,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // of the time that the decision may take
+constexpr double kSustainedShare = 0.4;                     // of the budget, and where the power limit holds the card alone
 // Load before the rounds, so that clocks and power are as they will be: the second rung is load too.
 constexpr double kMostWarm_s = 1;
 constexpr double kLeastWarm_s = 0.1;
@@ -91,9 +92,12 @@ TuneResult TuneRun::decide() {
         const bool decided = race.run();
         phases_.warm_s += race.seconds_before_rounds();
         phases_.rounds_s += race.seconds_of_rounds();
+        if (!decided) {
+            shared_.engine.pool().resume();
+            throw_all_failed();
+        }
+        const Verdict verdict = race.verdict(kSustainedShare * options_.budget.seconds);
         shared_.engine.pool().resume();
-        if (!decided) throw_all_failed();
-        const Verdict verdict = race.rounds().verdict();
         race.time_after_others(race.winner_and_rivals(verdict.winner));
         const Candidate winner = *race.contestants()[verdict.winner].candidate;
         const RunOutcome proof = with_second_look([&] { return last_proof(winner); });
@@ -171,6 +175,7 @@ Contestant TuneRun::contestant_of(std::size_t point) const {
     contestant.info.name = candidate.to_string();
     contestant.info.resources = resources_of(candidates_.plan(point), instances_.at(point)->report);
     contestant.info.is_previous_winner = earlier_.previous() && candidates_.find(earlier_.previous()->candidate) == point;
+    contestant.info.is_default = candidates_.part_of(point).space.default_config == candidate.config;
     contestant.candidate = candidate;
     contestant.instance = instances_.at(point);
     contestant.verified = true;

@@ -77,6 +77,7 @@ Config config_like(const Config& common, const Shape& s) {
     for (const auto& [name, value] : values) config.set(name, value);
     if (s.product_sets != 1) config.set("product_sets", s.product_sets);
     if (s.whole_tiles != 0) config.set("whole_tiles", s.whole_tiles);
+    if (s.turn_k != 0) config.set("turn_k", s.turn_k);
     return config;
 }
 
@@ -128,6 +129,11 @@ void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const 
     Shape other_way = of;
     other_way.whole_tiles = 1 - of.whole_tiles;
     offer_complete(other_way);
+    if (of.in_bytes == 2) {
+        Shape turned = of;
+        turned.turn_k = 1 - of.turn_k;
+        offer_complete(turned);
+    }
     Shape staged_whole = of;
     staged_whole.store_buffers = of.block_n / of.span_c();
     offer_complete(staged_whole);

@@ -44,7 +44,7 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     std::vector<Tile> tiles;
     if (g.acc_f16) tiles.assign(kHalfSumTiles.begin(), kHalfSumTiles.end());
     tiles.insert(tiles.end(), kTiles.begin(), kTiles.end());
-    return {g, device, tiles, {{"l2_hints", 0}, {"incremental", 1}, {"whole_tiles", 0}}};
+    return {g, device, tiles, {{"turn_k", 0}, {"incremental", 1}, {"whole_tiles", 0}}};
 }
 
 // Beside the rules that gemm/wgmma_fp8 has too.
@@ -67,19 +67,17 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        return s.raster != 2 || s.group == 4;
                    })});
     all.push_back(
-        {"L2 hints are for TMA's stores and for strips, which Hilbert's curve has not",
-         {"tma_store", "raster", "l2_hints"},
-         rule([](const Shape& s) { return s.l2_hints == 0 || (s.tma_store == 1 && (s.l2_hints == 1 || s.raster != 2)); })});
-    all.push_back({"L2 hints are for the largest tiles, which the large products have, in steps of at most 64",
-                   {"block_m", "block_n", "block_k", "l2_hints"},
-                   rule([](const Shape& s) {
-                       return s.l2_hints == 0 || (s.block_m * s.block_n >= int64_t{128} * 256 && s.block_k <= 64);
-                   })});
-    all.push_back({"whole tiles follow each other incrementally, are staged, and have no L2 hints",
-                   {"tma_store", "l2_hints", "incremental", "whole_tiles"},
-                   rule([=](const Shape& s) {
-                       return s.whole_tiles == 0 || (s.incremental == 1 && s.tma_store == 1 && s.l2_hints == 0);
-                   })});
+        {"K turns where clusters have several tiles with all of K, of at least 128x112 in steps of at most 64",
+         {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "split_k", "incremental", "turn_k"},
+         rule([=](const Shape& s) {
+             if (s.turn_k == 0) return true;
+             const wgmma::Grid grid(g, s, device);
+             const bool is_large = s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64;
+             return is_large && s.incremental == 1 && s.cluster_k == 1 && s.split_k == 1 && grid.tiles > grid.clusters;
+         })});
+    all.push_back({"whole tiles follow each other incrementally, and are staged",
+                   {"tma_store", "incremental", "whole_tiles"},
+                   rule([=](const Shape& s) { return s.whole_tiles == 0 || (s.incremental == 1 && s.tma_store == 1); })});
     all.push_back(
         {"whole tiles that read C leave late, and are not exchanged: C is read in pairs, to the registers of what leaves",
          {"block_m", "block_n", "math_groups", "pingpong", "swap_ab", "store_buffers", "whole_tiles"},
@@ -136,11 +134,10 @@ class Wgmma final : public StructuredFamily {
   protected:
     std::vector<Parameter> parameters() const override {
         std::vector<Parameter> all = wgmma::parameters({32, 64, 128}, {64, 128});
-        all.push_back(
-            {"l2_hints",
-             {0, 1, 2, 3},
-             ParameterKind::compile,
-             "L2 drops first 1: C; 3: and the operand along a strip of tiles; 2: C, and it keeps longest what a strip shares"});
+        all.push_back({"turn_k",
+                       {0, 1},
+                       ParameterKind::compile,
+                       "1: every other tile of a cluster begins with its last K step, so that L2 still has what it reads first"});
         all.push_back({"incremental",
                        {0, 1},
                        ParameterKind::compile,

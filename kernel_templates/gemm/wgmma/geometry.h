@@ -24,7 +24,7 @@ struct Shape {
     std::int64_t stagger;       // 1: two math groups promote in turns
     std::int64_t incremental;   // 1: descriptors and tiles by additions
     std::int64_t whole_tiles;   // 1: K is never divided, and a cooperative tile leaves under the next one's multiplications
-    std::int64_t l2_hints;      // L2 drops C first (from 1 on), keeps a strip's operand (2), drops the other first (3)
+    std::int64_t turn_k;        // 1: every other tile of a cluster begins with its last K step
     // The problem's, not the config's: bytes of an element of the operands, of C and of the accumulators, whether products of 128
     // k are added outside of the tensor cores, whether columns or blocks have scales of their own, and columns a bias.
     std::int64_t in_bytes, out_bytes, sum_bytes;

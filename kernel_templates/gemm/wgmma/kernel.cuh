@@ -26,7 +26,7 @@ constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
 constexpr int math_groups = ${math_groups};
 constexpr int pingpong = ${pingpong};
-constexpr int l2_hints = ${l2_hints};  // L2 drops C first (from 1 on) and keeps what a strip of tiles shares (2), or drops what it passes first (3)
+constexpr int turn_k = ${turn_k};  // 1: every other tile of a cluster begins with its last K step
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
@@ -70,7 +70,6 @@ namespace {
 constexpr int spans = block_n / span_c;
 constexpr int spans_each = spans < cluster_k ? 1 : spans / cluster_k;  // that a block stores
 constexpr bool loads_c = reads_c && tma_store;  // by TMA
-constexpr u64 policy_evict_last = 0x14F0000000000000ull;
 constexpr u32 c_barrier_bytes = loads_c ? math_groups * store_buffers * 8 : 0;
 
 // The matrix descriptors of a math group's operands in stage 0, for incremental. Those of other stages and steps differ in the low word alone, by a sixteenth
@@ -249,13 +248,6 @@ __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const T
     }
 }
 
-// A TMA store of what L2 drops first.
-__device__ __forceinline__ void store_box_for_good(const TensorMap* map, u32 source, int x, int y, int z) {
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%2, %3, %4}], [%1], %5;" ::"l"(map), "r"(source),
-                 "r"(x), "r"(y), "r"(z), "l"(policy_evict_first)
-                 : "memory");
-}
-
 // Spans of C that are staged between two barriers: all where there is a buffer for each, else as many as leave another round's on their way.
 constexpr int spans_in_round = spans_each <= store_buffers ? spans_each : (store_buffers + 1) / 2;
 constexpr int rounds_on_their_way = store_buffers / spans_in_round;
@@ -306,10 +298,7 @@ __device__ __forceinline__ void stage_span(u32 buffer, int part, Elements elemen
 // By one thread: a staged span on its way to memory.
 __device__ __forceinline__ void send_span(const Output& out, const Tile& tile, int row0, u32 buffer, int part) {
     for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) {
-        if constexpr (l2_hints > 0)
-            store_box_for_good(out.map, buffer + offset, x, y, tile.batch);
-        else
-            store_box(out.map, buffer + offset, x, y, tile.batch);
+        store_box(out.map, buffer + offset, x, y, tile.batch);
     });
 }
 
@@ -391,10 +380,7 @@ __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& ti
         named_barrier(1 + group, 128);
         if (thread == 0) {
             for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) {
-                if constexpr (l2_hints > 0)
-                    store_box_for_good(out.map, buffer + offset, x, y, tile.batch);
-                else
-                    store_box(out.map, buffer + offset, x, y, tile.batch);
+                store_box(out.map, buffer + offset, x, y, tile.batch);
             });
             store_commit();
         }
@@ -547,12 +533,9 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         __syncwarp();
         give_to_math_groups();
         if (threadIdx.x == 0) {
-            // Strips of tiles lie along N, or with raster 1 along M: all of their tiles share rows of X, or of Y.
-            constexpr u64 kept = l2_hints == 2 ? policy_evict_last : policy_normal;
-            constexpr u64 passed = l2_hints == 3 ? policy_evict_first : policy_normal;
-            const Operand x{&map_x, l2_hints > 1 ? raster == 1 ? passed : kept : evict_first == 1 ? policy_evict_first : policy_normal};
-            const Operand y{&map_y, l2_hints > 1 ? raster == 1 ? kept : passed : evict_first == 2 ? policy_evict_first : policy_normal};
-            produce(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
+            const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
+            const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
+            produce<turn_k>(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
         }
     } else {
         take_from_producer();

@@ -321,6 +321,28 @@ TEST(FinalRounds, TheWinnersTimeComesFromTheFinalRoundsAlone) {
     EXPECT_DOUBLE_EQ(verdict.rows[0].ratio, 1);
 }
 
+TEST(FinalRounds, NearAWinnerAreThePreviousOneAndDefaultsBeforeFasterOnes) {
+    FinalRounds rounds({{.name = "winner"},
+                        {.name = "far", .is_previous_winner = true},
+                        {.name = "second"},
+                        {.name = "third"},
+                        {.name = "default", .is_default = true},
+                        {.name = "rival", .may_win = false}},
+                       {});
+    const std::vector<double> times_us = {100, 110, 101, 101.5, 102, 99};
+    while (!rounds.done()) {
+        std::vector<double> times;
+        for (const std::size_t finalist : rounds.next_round()) times.push_back(times_us[finalist]);
+        rounds.report_round(times);
+    }
+    EXPECT_EQ(rounds.near_to(0, 1.03, 5), (std::vector<std::size_t>{0, 4, 2, 3}));
+    EXPECT_EQ(rounds.near_to(0, 1.03, 2), (std::vector<std::size_t>{0, 4}));
+    const Verdict other = rounds.verdict_for(4, "for a reason");
+    EXPECT_EQ(other.winner, 4u);
+    EXPECT_EQ(other.rows.at(0).finalist, 4u);
+    EXPECT_NEAR(other.rows.at(1).ratio, 99.0 / 102, 1e-9);  // the rival: what others take of the winner's time
+}
+
 // ---- rungs ----
 
 std::vector<double> samples(double time_us, const Measurement& wanted) {
