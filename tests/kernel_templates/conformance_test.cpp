@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/spread_configs.h"
 
@@ -66,17 +67,17 @@ std::vector<Subject> few_subjects(const Catalogue& catalogue, const Family& fami
 
 class Conformance : public ::testing::TestWithParam<std::string> {
   protected:
-    Conformance() : catalogue_(Catalogue::embedded()), family_(*catalogue_.find_family(GetParam())) {}
+    Conformance() : catalogue_(test::embedded_catalogue()), family_(*catalogue_.find_family(GetParam())) {}
     std::vector<Subject> subjects_here() const { return subjects(catalogue_, family_); }
     std::vector<Subject> few_subjects_here() const { return few_subjects(catalogue_, family_); }
 
-    Catalogue catalogue_;
+    const Catalogue& catalogue_;
     const Family& family_;
 };
 
 std::vector<std::string> family_names() {
     std::vector<std::string> names;
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     for (const Family* family : catalogue.families()) names.emplace_back(family->name());
     return names;
 }
@@ -258,7 +259,7 @@ INSTANTIATE_TEST_SUITE_P(Families, Conformance, ::testing::ValuesIn(family_names
                          [](const auto& entry) { return test_name(entry.param); });
 
 TEST(OpConformance, EveryOpHasExamplesThatParse) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     for (const Op* op : catalogue.ops()) {
         EXPECT_FALSE(op->examples().empty()) << op->name();
         for (const ProblemRequest& request : op->examples()) EXPECT_EQ(catalogue.problem(request).op, op->name());
@@ -266,14 +267,14 @@ TEST(OpConformance, EveryOpHasExamplesThatParse) {
 }
 
 TEST(SimtSpace, HasHundredsOfLegalConfigs) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = catalogue.problem({"hgemm", "4096x4096x4096", {}});
     const SearchSpace space = catalogue.find_family("gemm/simt")->space(problem, reference_device("sm_90a").value());
     EXPECT_GE(space.count().legal, 500U);
 }
 
 TEST(SimtSpace, TakesEveryLayoutAndAlignmentOf16BitTypes) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = reference_device("sm_80").value();
     for (const ProblemRequest& request : catalogue.find_op("gemm")->examples()) {
         const Problem problem = catalogue.problem(request);
