@@ -29,7 +29,8 @@ BenchEntry racing(const std::string& name) {
 }
 
 // Entries of an hgemm on the H200's stand-in, without a store.
-std::vector<BenchEntry> entries_of(const BenchOptions& options, const NamedFilter& wanted) {
+std::vector<BenchEntry> entries_of(const BenchOptions& options, const NamedFilter& wanted,
+                                   const std::string& shape = "128x128x64") {
     const Catalogue& catalogue = test::embedded_catalogue();
     const TuneServices services{.catalogue = catalogue,
                                 .store = nullptr,
@@ -37,7 +38,7 @@ std::vector<BenchEntry> entries_of(const BenchOptions& options, const NamedFilte
                                 .device_uuid = "",
                                 .provenance = {},
                                 .workers = {}};
-    const Problem problem = catalogue.problem({.op = "hgemm", .shape = "128x128x64", .options = {}});
+    const Problem problem = catalogue.problem({.op = "hgemm", .shape = shape, .options = {}});
     return bench_entries(problem, options, services, wanted);
 }
 
@@ -94,14 +95,14 @@ TEST(BenchEntries, DefaultsStandInForAWinnerThatThereIsNot) {
 TEST(BenchEntries, CandidatesStandBehindTheWinnerWithTheirFamilysDefaultsForWhatTheyDoNotName) {
     BenchOptions options;
     options.winner_only = true;
-    options.candidates = {{"gemm/wgmma", Config({{"stages", 4}})}, {"gemm/wgmma", Config({{"stages", 5}})}};
-    const std::vector<BenchEntry> entries = entries_of(options, all);
+    options.candidates = {{"gemm/wgmma", Config({{"group", 1}})}, {"gemm/wgmma", Config({{"group", 4}})}};
+    const std::vector<BenchEntry> entries = entries_of(options, all, "512x512x512");
     ASSERT_GE(entries.size(), 2U);
     EXPECT_EQ(entries[0].name, "candidate 1");
     EXPECT_EQ(entries[1].name, "candidate 2");
     Config expected = entries[0].candidate->config;
-    EXPECT_EQ(expected["stages"], 4);
-    expected.set("stages", 5);
+    EXPECT_EQ(expected["group"], 1);
+    expected.set("group", 4);
     EXPECT_EQ(entries[1].candidate->config, expected);
     EXPECT_TRUE(entries[1].must_race);
 }
