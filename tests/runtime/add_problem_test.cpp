@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kLongest = std::int64_t{1} << 40;
 
 std::string key_of_problem(const autotune_add_problem& problem) {
-    const Catalogue& catalogue = test::embedded_catalogue();
+    const Catalogue& catalogue = autotune::test::embedded_catalogue();
     return AddAsk(problem).problem(catalogue).key();
 }
 

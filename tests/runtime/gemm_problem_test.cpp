@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const Catalogue& catalogue() {
-    const Catalogue& all = test::embedded_catalogue();
+    const Catalogue& all = autotune::test::embedded_catalogue();
     return all;
 }
 

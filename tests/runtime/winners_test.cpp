@@ -59,7 +59,7 @@ class WinnersTest : public ::testing::Test {
     TempFolder folder_;
     Listener listener_;
     Settings settings_;
-    const Catalogue& catalogue_ = test::embedded_catalogue();
+    const Catalogue& catalogue_ = autotune::test::embedded_catalogue();
     Device device_ = *reference_device("sm_90a");
 };
 

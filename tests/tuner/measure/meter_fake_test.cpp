@@ -69,7 +69,7 @@ class MeterBench {
         return std::make_shared<const gpu::Library>(driver_, result.compiled->cubin);
     }
 
-    const Catalogue& catalogue_ = test::embedded_catalogue();
+    const Catalogue& catalogue_ = autotune::test::embedded_catalogue();
     std::shared_ptr<const gpu::Driver> driver_;
     WorkerGpu gpu_;
     Problem problem_;
