@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "src/core/error.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::jit {
 namespace {
@@ -31,7 +32,7 @@ class RenderFamily : public ::testing::TestWithParam<std::string> {
         return render(catalogue_, family_, problem_, space_, config, target);
     }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     Device device_;
     Problem problem_;
     const Family& family_;
@@ -40,7 +41,7 @@ class RenderFamily : public ::testing::TestWithParam<std::string> {
 
 std::vector<std::string> gemm_families() {
     std::vector<std::string> names;
-    for (const Family* family : Catalogue::embedded().families_of("gemm")) names.emplace_back(family->name());
+    for (const Family* family : test::embedded_catalogue().families_of("gemm")) names.emplace_back(family->name());
     return names;
 }
 
@@ -103,7 +104,7 @@ TEST_P(RenderFamily, NamesItsOtherKernels) {
 }
 
 TEST(RenderMma, NamesItsOtherKernelsAlone) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = catalogue.problem({"hgemm", "512x512x512", {}});
     const Family& family = *catalogue.find_family("gemm/mma");
     const Device device = *reference_device("sm_90a");
@@ -134,14 +135,14 @@ TEST_P(RenderFamily, RefusesAnArchitectureThatIsNone) {
 }
 
 TEST(RenderReference, IsNamedAfterItsOp) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = catalogue.problem({"hgemm", "64x64x64", {}});
     const Rendered reference = render_reference(catalogue, catalogue.op_of(problem), problem, kHopper);
     EXPECT_TRUE(reference.symbol.starts_with("gemm_reference_")) << reference.symbol;
 }
 
 TEST(RenderHarness, IsTheSameForEveryProblem) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     EXPECT_EQ(render_harness(catalogue, kHopper).symbol, "autotune");
     EXPECT_EQ(render_harness(catalogue, kHopper).identity, render_harness(catalogue, kHopper).identity);
 }

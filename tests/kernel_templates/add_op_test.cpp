@@ -9,6 +9,7 @@
 #include "kernel_templates/common/harness.h"
 #include "src/core/error.h"
 #include "tests/kernel_templates/bad_input.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/refusal.h"
 
 namespace autotune::add_op_test {
@@ -23,7 +24,7 @@ using Options = std::map<std::string, std::string>;
 constexpr std::int64_t kLongest = std::int64_t{1} << 40;
 
 Problem parse(const std::string& shape, const Options& options = {}, const std::string& op = "add") {
-    return Catalogue::embedded().problem({op, shape, options});
+    return test::embedded_catalogue().problem({op, shape, options});
 }
 
 // The message of the usage error that a request meets; empty if it is accepted.
@@ -48,7 +49,7 @@ TEST(AddOp, AliasesFixTheType) {
 }
 
 TEST(AddOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     for (const ProblemRequest& request : catalogue.find_op("add")->examples()) {
         const Problem problem = catalogue.problem(request);
         Options options;
@@ -84,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(All, AddBadInput,
                          [](const auto& entry) { return entry.param.name; });
 
 TEST(AddOp, CountsOperationsAndBytes) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Op& op = *catalogue.find_op("add");
     EXPECT_EQ(op.flops(parse("1000")), 1000);
     EXPECT_EQ(op.bytes(parse("1000")), 12000);
@@ -109,7 +110,7 @@ struct Answers {
 class AddVerifier : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(AddVerifier, PassesSumsRoundedOnceAndNothingElse) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = catalogue.problem({GetParam(), "1000", {}});
     const Op& op = catalogue.op_of(problem);
     const DType type = problem.tensors[0].dtype;
@@ -135,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Types, AddVerifier, ::testing::Values("sadd", "hadd", "
                          [](const auto& entry) { return entry.param; });
 
 std::set<std::string> names_in(const std::string& op, const std::string& family) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     std::set<std::string> names;
     const SearchSpace space =
         catalogue.find_family(family)->space(catalogue.problem({op, "4096x4096", {}}), reference_device("sm_90a").value());
@@ -151,7 +152,7 @@ TEST(AddSpace, HasTheClassicNames) {
 }
 
 TEST(AddSpace, HasHundredsOfLegalConfigsPerFamily) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     for (const Family* family : catalogue.families_of("add")) {
         for (const char* op : {"sadd", "hadd", "badd"}) {
             const Problem problem = catalogue.problem({op, "4096x4096", {}});
@@ -161,7 +162,7 @@ TEST(AddSpace, HasHundredsOfLegalConfigsPerFamily) {
 }
 
 TEST(AddSpace, VectorTakesEveryExampleOnEveryGpu) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     for (const std::string& arch : known_archs()) {
         for (const ProblemRequest& request : catalogue.find_op("add")->examples()) {
             const Problem problem = catalogue.problem(request);
@@ -171,7 +172,7 @@ TEST(AddSpace, VectorTakesEveryExampleOnEveryGpu) {
 }
 
 TEST(AddSpace, BulkRefusesWhatTheHardwareCannotCopy) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Family& bulk = *catalogue.find_family("add/bulk");
     EXPECT_THAT(bulk.refuses(parse("1024"), reference_device("sm_89").value()).value_or(""), HasSubstr("sm_90"));
     EXPECT_THAT(bulk.refuses(parse("1024", {{"align", "8"}}), reference_device("sm_90a").value()).value_or(""),
@@ -185,7 +186,7 @@ std::int64_t reach(const LaunchStep& step, const Config& config) {
 }
 
 TEST(AddPlan, NothingIsLaunchedForNothing) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = reference_device("sm_90a").value();
     for (const Family* family : catalogue.families_of("add")) {
         const Problem empty = parse("0");
@@ -194,7 +195,7 @@ TEST(AddPlan, NothingIsLaunchedForNothing) {
 }
 
 TEST(AddPlan, OneBlockATileCoversEveryLength) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Family& family = *catalogue.find_family("add/vector");
     const Device device = reference_device("sm_90a").value();
     for (const char* shape : {"1", "255", "256", "257", "1000003", "549755813889", "1099511627776"}) {
@@ -211,7 +212,7 @@ TEST(AddPlan, OneBlockATileCoversEveryLength) {
 
 // A winner of another length serves this one by its config alone: the launch follows the problem.
 TEST(AddPlan, AConfigOfAShortProblemLaunchesALongOneInFull) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = reference_device("sm_90a").value();
     for (const Family* family : catalogue.families_of("add")) {
         const Config config = family->space(parse("4096"), device).default_config;
@@ -223,7 +224,7 @@ TEST(AddPlan, AConfigOfAShortProblemLaunchesALongOneInFull) {
 }
 
 TEST(AddPlan, BlocksMayStartEarlyWhereTheGpuCan) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Family& family = *catalogue.find_family("add/vector");
     const Problem problem = parse("4096");
     for (const auto& [arch, can] : {std::pair{"sm_80", false}, {"sm_89", false}, {"sm_90a", true}, {"sm_120", true}}) {
@@ -240,7 +241,7 @@ TEST(AddPlan, BlocksMayStartEarlyWhereTheGpuCan) {
 }
 
 TEST(AddPlan, GridStrideFillsTheGpuAndNoMore) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Family& family = *catalogue.find_family("add/vector");
     const Device device = reference_device("sm_90a").value();
     const Problem problem = parse("268435456");
@@ -253,7 +254,7 @@ TEST(AddPlan, GridStrideFillsTheGpuAndNoMore) {
 }
 
 TEST(AddOp, AwkwardNeighboursStayInTheClassAndHaveTails) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     for (const ProblemRequest& request : catalogue.find_op("add")->examples()) {
         const Problem problem = catalogue.problem(request);
         const Config config = {{"vec", 4}, {"unroll", 2}, {"threads", 128}};

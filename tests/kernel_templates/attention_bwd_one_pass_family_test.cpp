@@ -8,6 +8,7 @@
 #include "kernel_templates/attention/mask.cuh"
 #include "kernel_templates/attention_bwd/one_pass/key_order.cuh"
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::attention_bwd_one_pass_family_test {
 namespace {
@@ -22,7 +23,7 @@ class AttentionBwdOnePassFamily : public testing::Test {
         return family_.plan(problem, family_.default_config(problem, device_), device_);
     }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     const Family& family_ = *catalogue_.find_family("attention_bwd/one_pass");
     Device device_ = *reference_device("sm_90a");
 };

@@ -10,6 +10,7 @@
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/common/fill.h"
 #include "src/core/error.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/refusal.h"
 
 namespace autotune::attention_bwd_op_test {
@@ -21,7 +22,7 @@ using Options = std::map<std::string, std::string>;
 using Tensors = std::vector<std::vector<double>>;
 
 const Op& op_named(const char* name) {
-    static const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     return *catalogue.find_op(name);
 }
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::attention_bwd_wgmma_family_test {
 namespace {
@@ -21,7 +22,7 @@ class AttentionBwdWgmmaFamily : public testing::Test {
         return family_.plan(problem, family_.default_config(problem, device_), device_);
     }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     const Family& family_ = *catalogue_.find_family("attention_bwd/wgmma");
     Device device_ = *reference_device("sm_90a");
 };

@@ -13,6 +13,7 @@
 #include "kernel_templates/common/fill.h"
 #include "src/core/error.h"
 #include "tests/kernel_templates/bad_input.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/refusal.h"
 #include "tests/support/sanitizer.h"
 
@@ -27,7 +28,7 @@ using Options = std::map<std::string, std::string>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 const Op& attention_op() {
-    static const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     return *catalogue.find_op("attention");
 }
 
@@ -112,7 +113,7 @@ TEST(AttentionOp, PackedSequencesAreJudgedAsEachAlone) {
 }
 
 TEST(AttentionOp, TensorCoresServeTf32) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = *reference_device("sm_90a");
     const auto predicted = [&](const char* family, const Problem& problem) {
         const Family& of = *catalogue.find_family(family);
@@ -127,7 +128,7 @@ TEST(AttentionOp, TensorCoresServeTf32) {
 }
 
 TEST(AttentionOp, EveryFamilyHasAHundredLegalConfigs) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = *reference_device("sm_90a");
     for (const Family* family : catalogue.families_of("attention")) {
         const Problem problem = family->name() == "attention/split"

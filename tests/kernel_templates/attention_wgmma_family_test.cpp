@@ -7,6 +7,7 @@
 
 #include "kernel_templates/attention/wgmma/geometry.h"
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::attention_wgmma_family_test {
 namespace {
@@ -24,7 +25,7 @@ class AttentionWgmmaFamily : public testing::Test {
     SearchSpace space(const Problem& problem) const { return family_.space(problem, device_); }
     LaunchPlan plan(const Problem& problem, const Config& config) const { return family_.plan(problem, config, device_); }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     const Family& family_ = *catalogue_.find_family("attention/wgmma");
     Device device_ = *reference_device("sm_90a");
 };

@@ -10,6 +10,7 @@
 
 #include "kernel_templates/catalogue.h"
 #include "src/jit/render.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::classic_catalogue_test {
 namespace {
@@ -142,7 +143,7 @@ class ClassicCatalogue : public testing::TestWithParam<const char*> {
         return lines;
     }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
 };
 
 TEST_P(ClassicCatalogue, EveryRowIsANamedConfigWithF32Accumulation) {
@@ -173,7 +174,7 @@ TEST_P(ClassicCatalogueInLittleMemory, OnlyFiveStagesOf256x256AreMissing) {
 INSTANTIATE_TEST_SUITE_P(Architectures, ClassicCatalogueInLittleMemory, testing::Values("sm_86", "sm_89", "sm_120"));
 
 TEST(ClassicCatalogueTexts, AtLeast40Differ) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = catalogue.problem({"hgemm_f16acc", "4096x4096x2048", {}});
     const Device device = reference_device("sm_90a").value();
     std::set<std::string> texts;

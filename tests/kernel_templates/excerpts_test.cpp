@@ -7,6 +7,7 @@
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/harness.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::excerpts_test {
 namespace {
@@ -31,7 +32,7 @@ std::vector<double> answers_of(const Op& op, const Problem& problem, const Value
 
 class Excerpts : public testing::TestWithParam<ProblemRequest> {
   protected:
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     Problem problem_ = catalogue_.problem(GetParam());
     const Op& op_ = catalogue_.op_of(problem_);
 };
@@ -131,7 +132,7 @@ Sides sides_of(const Problem& problem, const ProductForm& form, const Values& te
 class ProductForms : public testing::TestWithParam<ProblemRequest> {};
 
 TEST_P(ProductForms, AreExactInTheOutputsTypeAndSeeAnyWrongElementWhoseWeightIsNotZero) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = catalogue.problem(GetParam());
     const Op& op = catalogue.op_of(problem);
     const std::optional<ProductForm> form = exact_of(op.tests(problem)).product;
@@ -160,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(Gemm, ProductForms,
                                          ProblemRequest{"bgemm", "16x24x4096", {{"layout", "nt"}}}));
 
 TEST(ProductForm, ThereIsNoneForScalarsThatAreNoIntegers) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = catalogue.problem({"hgemm", "16x16x16", {{"alpha", "0.5"}}});
     EXPECT_FALSE(exact_of(catalogue.op_of(problem).tests(problem)).product.has_value());
 }

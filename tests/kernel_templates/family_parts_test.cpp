@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::gemm::family_parts_test {
 namespace {
 
 Gemm gemm_of(const std::string& shape) {
-    return Gemm(Catalogue::embedded().problem({"hgemm", shape, {}}));
+    return Gemm(test::embedded_catalogue().problem({"hgemm", shape, {}}));
 }
 
 TEST(BlockOrder, WithoutAStrideAPanelIsAllOfC) {
@@ -43,7 +44,7 @@ TEST(WorkspaceLayout, HandsOutMultiplesOf256InOrder) {
 }
 
 TEST(PackStep, CopiesRowsPaddedToWholeChunks) {
-    const Problem problem = Catalogue::embedded().problem({"hgemm", "100x64x77", {}});
+    const Problem problem = test::embedded_catalogue().problem({"hgemm", "100x64x77", {}});
     const TypedMatrix a = matrix_view(problem.tensors[0]);
     EXPECT_EQ(packed_ld(a), 80);
     EXPECT_EQ(packed_bytes(a), 100 * 80 * 2);
@@ -73,7 +74,7 @@ TEST(SharedSectors, AreThoseWhoseTilesBeginWithinOne) {
 // Rows of 16 bytes: eight of them lie in a line, and each of many blocks asks for each of them.
 TEST(AsksOfALine, AreManyWhereFewRowsAreStoredAlongThem) {
     const auto asks = [](const std::string& layout) {
-        const Gemm g(Catalogue::embedded().problem({"hgemm", "8x20512x664", {{"layout", layout}}}));
+        const Gemm g(test::embedded_catalogue().problem({"hgemm", "8x20512x664", {{"layout", layout}}}));
         return asks_by_tiles(g, 32, 64, 1000.0);
     };
     EXPECT_EQ(asks("nt"), 321);
@@ -83,7 +84,7 @@ TEST(AsksOfALine, AreManyWhereFewRowsAreStoredAlongThem) {
 // A kernel that was tuned for one problem serves another with launch parameters of its own: legal where any are, and predicted at
 // least as fast as with those it had.
 TEST(Relaunch, OfGemvAndMmaIsLegalWhereItCanBe) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = *reference_device("sm_90a");
     for (const char* name : {"gemm/gemv", "gemm/mma"}) {
         const Family& family = *catalogue.find_family(name);

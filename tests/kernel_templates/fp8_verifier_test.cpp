@@ -13,6 +13,7 @@
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/harness.h"
 #include "kernel_templates/gemm/scaling.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/sanitizer.h"
 
 namespace autotune::fp8_verifier_test {
@@ -41,7 +42,7 @@ struct Fault {
 class Bench {
   public:
     Bench(const std::string& acc, const std::string& scale, std::int64_t k)
-        : catalogue_(Catalogue::embedded()),
+        : catalogue_(test::embedded_catalogue()),
           problem_(catalogue_.problem({"fp8gemm",
                                        std::to_string(kRows) + "x" + std::to_string(kCols) + "x" + std::to_string(k),
                                        {{"acc", acc}, {"scale", scale}, {"c", "f32"}}})),
@@ -91,7 +92,7 @@ class Bench {
         return fault.promotes ? promoted : sum;
     }
 
-    Catalogue catalogue_;
+    const Catalogue& catalogue_;
     Problem problem_;
     std::int64_t k_;
 };

@@ -10,6 +10,7 @@
 #include "src/core/device.h"
 #include "src/core/error.h"
 #include "tests/kernel_templates/bad_input.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/refusal.h"
 
 namespace autotune::gemm_op_test {
@@ -21,7 +22,7 @@ using ::testing::HasSubstr;
 using Options = std::map<std::string, std::string>;
 
 Problem parse(const std::string& shape, const Options& options = {}, const std::string& op = "hgemm") {
-    return Catalogue::embedded().problem({op, shape, options});
+    return test::embedded_catalogue().problem({op, shape, options});
 }
 
 // The message of the usage error that a request meets; empty if it is accepted.
@@ -134,7 +135,7 @@ TEST(GemmOp, RefusesAnEpilogueThatIsNot) {
 
 // Reference answers of one problem with tensors changed as `change` says.
 std::vector<Expected> reference_of(const Problem& problem, const std::function<void(std::vector<std::vector<double>>&)>& change) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Op& op = catalogue.op_of(problem);
     const std::vector<OpTest> tests = op.tests(problem);
     const OpTest& test = typical_test(tests);
@@ -188,7 +189,7 @@ TEST(GemmOp, ANanScaleOfFp8SpoilsItsRowAndAZeroScaleClearsItsColumn) {
 
 // K that is no multiple of 16 is taken with an alignment that says so: the families that allow it pack, or load smaller pieces.
 TEST(GemmOp, UnalignedRowsOfFp8HaveAFamily) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = parse("64x48x100", {{"scale", "row"}}, "fp8gemm");
     EXPECT_EQ(problem.word("align"), "4,4,16");
     const Device hopper = reference_device("sm_90a").value();
@@ -200,7 +201,7 @@ TEST(GemmOp, UnalignedRowsOfFp8HaveAFamily) {
 }
 
 TEST(GemmOp, TheFp8LadderIsSixNamedConfigs) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Device hopper = reference_device("sm_90a").value();
     const Problem problem = parse("8192x8192x512", {{"acc", "f32fast"}, {"c", "f16"}}, "fp8gemm");
     std::vector<std::string> names;
@@ -248,7 +249,7 @@ TEST(GemmOp, AlignmentFollowsRowsBatchesAndTheBase) {
 }
 
 TEST(GemmOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     for (const ProblemRequest& request : catalogue.find_op("gemm")->examples()) {
         const Problem problem = catalogue.problem(request);
         Options options;
@@ -311,7 +312,7 @@ TEST(GemmOp, AnUnknownOpNamesTheKnownOnes) {
 }
 
 TEST(GemmOp, CountsOperationsAndBytes) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Op& op = *catalogue.find_op("gemm");
     EXPECT_EQ(op.flops(parse("2*3x5x7")), 2.0 * 2 * 3 * 5 * 7);
     EXPECT_EQ(op.bytes(parse("3x5x7")), 2.0 * (21 + 35 + 15));
@@ -319,7 +320,7 @@ TEST(GemmOp, CountsOperationsAndBytes) {
 }
 
 TEST(GemmOp, AwkwardNeighboursStayInTheClassAndHaveTails) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     for (const ProblemRequest& request : catalogue.find_op("gemm")->examples()) {
         const Problem problem = catalogue.problem(request);
         const Config config = {{"block_m", 64}, {"block_n", 128}, {"block_k", 32}, {"stages", 3}};
@@ -340,7 +341,7 @@ TEST(GemmOp, AwkwardNeighboursStayInTheClassAndHaveTails) {
 }
 
 TEST(GemmOp, TheReferencePlanFitsTheLargestProblems) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = parse("2147483647x16x1");
     const LaunchPlan plan =
         catalogue.op_of(problem).reference_plan(problem, typical_test(catalogue.op_of(problem).tests(problem)));

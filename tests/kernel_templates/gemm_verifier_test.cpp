@@ -14,6 +14,7 @@
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/harness.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/sanitizer.h"
 
 namespace autotune::gemm_verifier_test {
@@ -36,7 +37,7 @@ double cut_to_tf32(double value) {
 class Bench {
   public:
     Bench(const Case& which, const std::string& test)
-        : catalogue_(Catalogue::embedded()),
+        : catalogue_(test::embedded_catalogue()),
           problem_(catalogue_.problem({which.op, "16x16x" + std::to_string(which.k), {{"beta", "any"}}})),
           test_(test_named(catalogue_.op_of(problem_).tests(problem_), test)) {
         compute_ = problem_.word("compute");
@@ -72,7 +73,7 @@ class Bench {
     double multiplied(double value) const { return compute_ == "tf32" ? cut_to_tf32(value) : value; }
 
     std::string compute_;
-    Catalogue catalogue_;
+    const Catalogue& catalogue_;
     Problem problem_;
     std::int64_t depth_ = problem_.extent("k");
     DType out_type_ = problem_.tensor("c").dtype;
@@ -129,7 +130,7 @@ class GemmVerifier : public ::testing::TestWithParam<std::tuple<const char*, int
     Case which() const { return {std::get<0>(GetParam()), std::get<1>(GetParam())}; }
     // Whether all tests accept what `kernel` makes of them, as verifying a candidate asks.
     bool accepts(const std::function<std::vector<double>(const Bench&)>& kernel) const {
-        const Catalogue catalogue = Catalogue::embedded();
+        const Catalogue& catalogue = test::embedded_catalogue();
         const Problem problem = catalogue.problem({which().op, "16x16x" + std::to_string(which().k), {}});
         for (const OpTest& test : catalogue.op_of(problem).tests(problem)) {
             const Bench& bench = bench_for(which(), test.name);
@@ -293,7 +294,7 @@ class FarSum {
     }
 
   private:
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     Problem problem_;
     Expected c_;
     std::vector<double> steps_;
@@ -327,7 +328,7 @@ TEST(GemmVerifierLimits, HalfAccumulationSeesAtMost512TermsSpreadOverAllOfK) {
 }
 
 TEST(GemmVerifierLimits, CIsNanWhereItMustNotBeRead) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = catalogue.problem({"hgemm", "64x64x64", {}});
     const OpTest test = typical_test(catalogue.op_of(problem).tests(problem));
     EXPECT_EQ(test.outputs.front().tensor, 2);
@@ -335,7 +336,7 @@ TEST(GemmVerifierLimits, CIsNanWhereItMustNotBeRead) {
 }
 
 TEST(GemmVerifierLimits, FactorsThatRoundGetABoundInTheExactTest) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const auto bound_of = [&](const char* alpha) {
         const Problem problem = catalogue.problem({"hgemm", "1x1x64", {{"alpha", alpha}}});
         std::vector<std::vector<double>> tensors(3);

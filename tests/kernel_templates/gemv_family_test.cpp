@@ -4,6 +4,7 @@
 
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/gemm/gemv/geometry.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/sanitizer.h"
 
 namespace autotune::gemv_family_test {
@@ -16,7 +17,7 @@ class GemvFamily : public testing::Test {
     }
     SearchSpace space(const Problem& problem) const { return family_.space(problem, device_); }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     const Family& family_ = *catalogue_.find_family("gemm/gemv");
     Device device_ = *reference_device("sm_90a");
 };

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::mma_family_test {
 namespace {
@@ -15,7 +16,7 @@ class MmaFamily : public testing::Test {
     }
     SearchSpace space(const Problem& problem) const { return family_.space(problem, device_); }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     const Family& family_ = *catalogue_.find_family("gemm/mma");
     Device device_ = *reference_device("sm_90a");
 };

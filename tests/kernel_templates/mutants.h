@@ -18,6 +18,7 @@ struct Mutant {
     std::string replace{};
     std::string config{};  // "stages=3 split_k=2": what differs from the family's default
     std::string shape{};
+    std::string host_shape{};                      // in its place on the host, which has few SMs; empty: the same
     std::map<std::string, std::string> options{};  // of the problem, beside its shape; f16 with f32 sums unless they say more
     bool races = false;                            // wrong by timing alone: one run may give the right answer
     bool hangs = false;                            // waits for ever: shown on the host, which sees that no thread can go on

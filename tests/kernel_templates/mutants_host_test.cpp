@@ -26,6 +26,7 @@ std::string smaller(const std::string& shape) {
 
 std::string findings(Mutant mutant, const Catalogue& catalogue) {
     const Family& family = *catalogue.find_family(mutant.family);
+    if (!mutant.host_shape.empty()) mutant.shape = mutant.host_shape;
     if (mutant.races) mutant.shape = smaller(mutant.shape);
     const Problem problem = problem_of(mutant, catalogue);
     return host_cuda::HostCandidate(catalogue, family, problem, host_cuda::config_with(family, problem, mutant.config))

@@ -4,12 +4,13 @@
 
 #include "kernel_templates/offers.h"
 #include "src/core/device.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune {
 namespace {
 
 TEST(Refusals, AReasonIsSaidOnceWithAllItsFamilies) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = catalogue.problem({"fp8gemm", "512x512x512", {}});
     const FamilyDefaults defaults = family_defaults(catalogue, problem, reference_device("sm_86").value());
     EXPECT_TRUE(defaults.candidates.empty());

@@ -10,6 +10,7 @@
 #include "kernel_templates/common/harness.h"
 #include "src/core/error.h"
 #include "tests/kernel_templates/bad_input.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/refusal.h"
 
 namespace autotune::softmax_op_test {
@@ -23,11 +24,11 @@ using Options = std::map<std::string, std::string>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Problem parse(const std::string& shape, const Options& options = {}) {
-    return Catalogue::embedded().problem({"softmax", shape, options});
+    return test::embedded_catalogue().problem({"softmax", shape, options});
 }
 
 const Op& softmax_op() {
-    static const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     return *catalogue.find_op("softmax");
 }
 
@@ -202,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(All, SoftmaxVerdict,
                          ::testing::Combine(::testing::Values("f32", "f16", "bf16"), ::testing::Values(16, 333, 4096, 131072)));
 
 TEST(SoftmaxSpace, BothFamiliesHaveHundredsOfLegalConfigsAndTheLadderIsNamed) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = reference_device("sm_90a").value();
     const Problem problem = parse("8192x4096");
     for (const char* name : {"softmax/rows", "softmax/bulk"}) {
@@ -213,7 +214,7 @@ TEST(SoftmaxSpace, BothFamiliesHaveHundredsOfLegalConfigsAndTheLadderIsNamed) {
 }
 
 TEST(SoftmaxSpace, RowsTakesEveryProblemOnEveryArchitecture) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     for (const std::string& arch : known_archs()) {
         const Device device = reference_device(arch).value();
         for (const ProblemRequest& request : softmax_op().examples()) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/core/evidence_check.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::stored_winner_test {
 namespace {
@@ -31,7 +32,7 @@ class StoredWinner : public ::testing::Test {
     }
     std::string unusable() const { return why_unusable(catalogue_, winner_, problem_, device_).value_or(""); }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     TemplateIdentities identities_{catalogue_};
     Device device_ = *reference_device("sm_90a");
     Problem problem_ = catalogue_.problem({"hgemm", "1024x1024x1024", {}});

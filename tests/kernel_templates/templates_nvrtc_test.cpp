@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 #include "src/core/error.h"
@@ -42,6 +43,17 @@ test::Words attributes_of(const Problem& problem) {
     test::Words words;
     for (std::string word; key >> word;)
         if (word.find('=') != std::string::npos) words.push_back(word);
+    return words;
+}
+
+// "in_type=f16", "d=64", ...: all that a reference's text is made from.
+test::Words facts_of_reference(const Op& op, const Problem& problem) {
+    test::Words words;
+    for (const Binding& fact : op.reference_facts(problem)) {
+        const auto* const type = std::get_if<DType>(&fact.value);
+        words.push_back(fact.name + "=" +
+                        (type != nullptr ? std::string(to_string(*type)) : std::to_string(std::get<std::int64_t>(fact.value))));
+    }
     return words;
 }
 
@@ -273,7 +285,7 @@ TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
             const Problem problem = catalogue.problem(request);
             if (!seen.insert(jit::render_reference(catalogue, *op, problem, target).identity).second) continue;
             distinct.push_back(problem);
-            rows.push_back(attributes_of(problem));
+            rows.push_back(facts_of_reference(*op, problem));
         }
         for (const std::size_t at : covering(rows)) {
             // Types and layouts are combined on one architecture; elsewhere the first will do.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/sanitizer.h"
 
 namespace autotune::wgmma_family_test {
@@ -28,7 +29,7 @@ class WgmmaFamily : public testing::Test {
     // A tile of 64x32 on one SM each: legal for few rows.
     Config few_rows(const SearchSpace& space) const { return named(space, "wgmma_single_64x32x128_swapab").value(); }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     const Family& family_ = *catalogue_.find_family("gemm/wgmma");
     Device device_ = *reference_device("sm_90a");
 };

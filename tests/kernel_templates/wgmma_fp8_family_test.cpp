@@ -1,13 +1,14 @@
 #include <gtest/gtest.h>
 
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/sanitizer.h"
 
 namespace autotune::wgmma_fp8_family_test {
 namespace {
 
 const Catalogue& catalogue() {
-    static const Catalogue all = Catalogue::embedded();
+    const Catalogue& all = test::embedded_catalogue();
     return all;
 }
 

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::wgmma_nonpersistent_family_test {
 namespace {
@@ -19,7 +20,7 @@ class WgmmaNonpersistentFamily : public testing::Test {
         return family_.plan(problem, config, device_).steps.at(0);
     }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     const Family& family_ = *catalogue_.find_family("gemm/wgmma_nonpersistent");
     Device device_ = *reference_device("sm_90a");
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::wmma_family_test {
 namespace {
@@ -20,7 +21,7 @@ class WmmaFamily : public testing::Test {
         return {};
     }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     const Family& family_ = *catalogue_.find_family("gemm/wmma");
     Device device_ = *reference_device("sm_90a");
 };

@@ -4,6 +4,7 @@
 
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/gemm/rivals/blas_product.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::test {
 namespace {
@@ -53,7 +54,7 @@ std::string refusal(const Wish& wish) {
 }
 
 Problem fp8(const std::map<std::string, std::string>& options) {
-    return Catalogue::embedded().problem({"fp8gemm", "256x512x1024", options});
+    return test::embedded_catalogue().problem({"fp8gemm", "256x512x1024", options});
 }
 
 // Our B is the first matrix: its scales are those of cuBLASLt's A.
@@ -112,7 +113,7 @@ TEST(GemmBlasProduct, EpiloguesThatCublasLtDoesNotHaveAreRefusedByName) {
 
 TEST(GemmBlasProduct, BlockScalesThatLieOtherwiseHaveNoEntry) {
     std::string why;
-    EXPECT_FALSE(gemm::blas_product(Catalogue::embedded().problem({"fp8gemm", "255x512x1024", {{"scale", "block"}}}), &why));
+    EXPECT_FALSE(gemm::blas_product(test::embedded_catalogue().problem({"fp8gemm", "255x512x1024", {{"scale", "block"}}}), &why));
     EXPECT_NE(why.find("lie otherwise"), std::string::npos);
 }
 

@@ -2,6 +2,7 @@
 
 #include "kernel_templates/catalogue.h"
 #include "src/rivals/rival.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::test {
 namespace {
@@ -29,12 +30,12 @@ TEST(Rivals, NamesAreGivenOnceAndInOrder) {
 }
 
 TEST(Rivals, OneWithChoicesOfItsOwnStaysOutOfTunes) {
-    const Problem problem = Catalogue::embedded().problem({"hgemm", "64x64x64", {}});
+    const Problem problem = test::embedded_catalogue().problem({"hgemm", "64x64x64", {}});
     EXPECT_THAT(rivals_in_tunes(problem), ElementsAre("cublas"));
 }
 
 TEST(Rivals, OneThatHasNoEntryStaysOutOfTunes) {
-    const Problem problem = Catalogue::embedded().problem({"hgemm", "64x64x64", {}});
+    const Problem problem = test::embedded_catalogue().problem({"hgemm", "64x64x64", {}});
     Problem refused = problem;
     for (Extent& extent : refused.extents) {
         if (extent.name == "m") extent.value = std::int64_t{1} << 31;
@@ -44,7 +45,7 @@ TEST(Rivals, OneThatHasNoEntryStaysOutOfTunes) {
 
 // Every problem that an op shows as an example is taken or refused with a sentence, without a GPU and without a library.
 TEST(Rivals, SayOfEachExampleWhetherTheyTakeIt) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     int asked = 0;
     for (const Op* op : catalogue.ops()) {
         for (const ProblemRequest& request : op->examples()) {

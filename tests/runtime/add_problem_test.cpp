@@ -7,6 +7,7 @@
 #include "src/runtime/status.h"
 #include "tests/runtime/add_data.h"
 #include "tests/runtime/gemm_data.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::runtime {
 namespace {
@@ -17,7 +18,7 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kLongest = std::int64_t{1} << 40;
 
 std::string key_of_problem(const autotune_add_problem& problem) {
-    static const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = autotune::test::embedded_catalogue();
     return AddAsk(problem).problem(catalogue).key();
 }
 

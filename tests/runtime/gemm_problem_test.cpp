@@ -8,6 +8,7 @@
 
 #include "src/core/error.h"
 #include "src/runtime/status.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::runtime {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const Catalogue& catalogue() {
-    static const Catalogue all = Catalogue::embedded();
+    const Catalogue& all = autotune::test::embedded_catalogue();
     return all;
 }
 

@@ -20,6 +20,7 @@
 #include "src/runtime/status.h"
 #include "tests/db/killed_writer.h"
 #include "tests/runtime/sample.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::runtime {
 namespace {
@@ -58,7 +59,7 @@ class WinnersTest : public ::testing::Test {
     TempFolder folder_;
     Listener listener_;
     Settings settings_;
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = autotune::test::embedded_catalogue();
     Device device_ = *reference_device("sm_90a");
 };
 

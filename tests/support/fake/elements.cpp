@@ -1,7 +1,8 @@
 #include "tests/support/fake/elements.h"
 
+#include <array>
 #include <cstring>
-#include <map>
+#include <vector>
 
 #include "tests/support/fake/pending.h"
 
@@ -10,8 +11,8 @@ namespace {
 
 // All 16-bit values of a type, decoded once.
 const std::vector<float>& decoded_16(DType type) {
-    static std::map<DType, std::vector<float>> tables;
-    std::vector<float>& table = tables[type];
+    static std::array<std::vector<float>, 256> tables;  // found without a search: each element of a product asks
+    std::vector<float>& table = tables[static_cast<std::uint8_t>(type)];
     if (table.empty()) {
         for (std::uint64_t bits = 0; bits < 65536; ++bits) table.push_back(static_cast<float>(decode(type, bits)));
     }
@@ -25,6 +26,7 @@ DType type_of(const std::string& word) {
 }
 
 double load(Address base, DType type, std::int64_t index) {
+    if (type == DType::f32) return static_cast<double>(reinterpret_cast<const float*>(base)[index]);
     const std::size_t size = size_bytes(type);
     std::uint64_t bits = 0;
     std::memcpy(&bits, reinterpret_cast<const std::byte*>(base) + static_cast<std::size_t>(index) * size, size);

@@ -49,16 +49,14 @@ std::span<const Run> runs_on(std::string_view arch) {
     return std::span(kRuns).first(arch == kLaterArch ? 3 : 2);
 }
 
-// So few that small problems have more tiles than SMs.
-constexpr int kSmCount = 12;
-
 // What the family runs on here.
 const char* arch_for(const Family& family, const Problem& problem) {
     return family.refuses(problem, reference_device(kArch).value()) ? kLaterArch : kArch;
 }
 
-jit::Rendered rendered(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config) {
-    const Device device = device_for(family, problem);
+jit::Rendered rendered(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config,
+                       int sm_count) {
+    const Device device = device_for(family, problem, sm_count);
     if (const auto reason = family.refuses(problem, device)) throw Error(ErrorCode::usage, problem.key() + ": " + *reason);
     return jit::render(catalogue, family, problem, family.rules(problem, device), config, {arch_for(family, problem), "13.0"});
 }
@@ -126,9 +124,9 @@ class Examiner {
 
 }  // namespace
 
-Device device_for(const Family& family, const Problem& problem) {
+Device device_for(const Family& family, const Problem& problem, int sm_count) {
     Device device = reference_device(arch_for(family, problem)).value();
-    device.identity.sm_count = kSmCount;
+    device.identity.sm_count = sm_count;
     return device;
 }
 
@@ -144,8 +142,8 @@ std::vector<Expected> HostReference::compute(const Problem& problem, const OpTes
     return expected;
 }
 
-Config config_with(const Family& family, const Problem& problem, const std::string& changes) {
-    const Device device = device_for(family, problem);
+Config config_with(const Family& family, const Problem& problem, const std::string& changes, int sm_count) {
+    const Device device = device_for(family, problem, sm_count);
     Config config = family.default_config(problem, device);
     std::istringstream words(changes);
     for (std::string word; words >> word;) {
@@ -157,17 +155,19 @@ Config config_with(const Family& family, const Problem& problem, const std::stri
     return config;
 }
 
-HostCandidate::HostCandidate(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config)
+HostCandidate::HostCandidate(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config,
+                             int sm_count)
     : catalogue_(catalogue),
       family_(family),
       config_(config),
+      sm_count_(sm_count),
       facts_(spelled_facts(family, problem)),
-      kernel_(rendered(catalogue, family, problem, config)) {}
+      kernel_(rendered(catalogue, family, problem, config, sm_count)) {}
 
 std::string HostCandidate::examine(const Problem& problem) {
     check(spelled_facts(family_, problem) == facts_, "the problem needs another text than " + facts_);
     const Op& op = catalogue_.op_of(problem);
-    const LaunchPlan plan = family_.plan(problem, config_, device_for(family_, problem));
+    const LaunchPlan plan = family_.plan(problem, config_, device_for(family_, problem, sm_count_));
     Examiner examiner(kernel_, plan, op, problem, runs_on(arch_for(family_, problem)));
     for (const OpTest& test : op.tests(problem))
         if (const std::string wrong = examiner.examine(test); !wrong.empty()) return wrong;

@@ -8,18 +8,22 @@
 
 namespace autotune::test::host_cuda {
 
+// So few that small problems have more tiles than SMs.
+constexpr int kSmCount = 12;
+
 // What a candidate of the family is planned for: kArch, or kLaterArch if it refuses that; with few SMs.
-Device device_for(const Family& family, const Problem& problem);
+Device device_for(const Family& family, const Problem& problem, int sm_count = kSmCount);
 
 // The family's default for a problem with `changes`: "stages=2 warps=4". Throws Error{usage} if that is not legal.
-Config config_with(const Family& family, const Problem& problem, const std::string& changes);
+Config config_with(const Family& family, const Problem& problem, const std::string& changes, int sm_count = kSmCount);
 
 // One config of a family, compiled for the host.
 class HostCandidate {
   public:
     // Throws Error for a problem that the family refuses, a config that is not legal, and a text that does not compile.
     // REQUIRES: the catalogue outlives this.
-    HostCandidate(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config);
+    HostCandidate(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config,
+                  int sm_count = kSmCount);
 
     // The tests that the op has for a problem, by its own judge on the host and within its own bounds, in two schedules each, or
     // three on sm_90a. Beyond the answers: nothing but the outputs' elements is written, nothing outside a tensor is read,
@@ -32,6 +36,7 @@ class HostCandidate {
     const Catalogue& catalogue_;
     const Family& family_;
     Config config_;
+    int sm_count_;
     std::string facts_;
     HostKernel kernel_;
 };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/embedded_catalogue.h"
 #include "tests/tools/cli_bench.h"
 #include "tools/cli/help/manual.h"
 
@@ -20,7 +21,7 @@ using testing::IsSupersetOf;
 using testing::Not;
 
 Completions after(const std::vector<std::string>& words) {
-    return complete(all_commands(), Catalogue::embedded(), words);
+    return complete(all_commands(), test::embedded_catalogue(), words);
 }
 
 std::vector<std::string> words_after(const std::vector<std::string>& words) {
@@ -94,7 +95,7 @@ TEST(Completion, TheCommandAnswersTheShellsInLines) {
 }
 
 TEST(Manual, DescribesEveryCommandFlagCodeAndVariable) {
-    const std::string page = manual_page(all_commands(), Catalogue::embedded().ops(), "9.8.7");
+    const std::string page = manual_page(all_commands(), test::embedded_catalogue().ops(), "9.8.7");
     for (const Command& command : all_commands()) {
         EXPECT_THAT(page, HasSubstr(".SS autotune " + command.name)) << command.name;
         for (const Flag& flag : command.flags) {
@@ -115,7 +116,7 @@ TEST(Manual, IsADocumentWithJson) {
 }
 
 TEST(Manual, AFlagThatManyCommandsTakeIsDescribedOnce) {
-    const std::string page = manual_page(all_commands(), Catalogue::embedded().ops(), "1");
+    const std::string page = manual_page(all_commands(), test::embedded_catalogue().ops(), "1");
     const std::string entry = "\\fB\\-\\-json\\fR";
     const std::size_t first = page.find(entry);
     ASSERT_NE(first, std::string::npos);

@@ -99,7 +99,7 @@ TEST(Json, EveryCommandPrintsOneDocument) {
         {"bench", "--op", "hgemm", "--shape", "8,16x8x8"},
         {"compile", "--op", "hgemm", "--shape", "8,16x8x8", "--arch", "sm_80,sm_90a"},
         {"compile", "--op", "hgemm", "--shape", "8,16x8x8", "--arch", "sm_80,sm_90a", "--dry-run"},
-        {"explain", "--op", "hgemm", "--shape", "512,16x512x512", "--arch", "sm_80,sm_90a"},
+        {"explain", "--op", "hgemm", "--shape", "16,8x8x8", "--arch", "sm_80,sm_90a"},
         {"show"},
         {"show", "--misses"},
         {"verify"},
@@ -270,8 +270,13 @@ Said without_reader(CliBench& autotune, const std::vector<std::string>& words) {
 TEST(Output, WithoutAReaderTheCommandEndsQuietly) {
     CliBench autotune;
     autotune(kTuned);
-    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-             {"show"}, {"show", "--json"}, {"export"}, {"export", "--json"}, {"families"}, {"--help"}, {"completion", "bash"}}) {
+    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"show"},
+                                                                                       {"show", "--json"},
+                                                                                       {"export"},
+                                                                                       {"export", "--json"},
+                                                                                       {"families", "--op", "add"},
+                                                                                       {"--help"},
+                                                                                       {"completion", "bash"}}) {
         const Said said = without_reader(autotune, words);
         EXPECT_EQ(said.code, ExitCode::done) << words.front();
         EXPECT_EQ(said.err, "") << words.front();

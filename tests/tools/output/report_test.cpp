@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "db/store.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/tools/cli_bench.h"
 #include "tools/cli/output/drops.h"
 #include "tools/cli/output/report_charts.h"
@@ -70,7 +71,7 @@ TEST(EvidenceText, TheRunnerUpIsACandidateAndRivalsSpeakForThemselves) {
 }
 
 TEST(Roofline, CeilingIsTheLowerOfPeakAndWhatMemoryFeeds) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Roofline roofline = roofline_of(*reference_device("sm_90a"));
     const Problem big = catalogue.problem({.op = "hgemm", .shape = "8192x8192x8192", .options = {}});
     const Problem thin = catalogue.problem({.op = "hgemm", .shape = "1x8192x8192", .options = {}});
@@ -104,7 +105,7 @@ std::string page_of(CliBench& autotune) {
     autotune({"--op", "hgemm", "--shape", "512x512x512"});
     {
         db::Store store = db::Store::open({.path = autotune.folder + "/.local/share/autotune/autotune.db"});
-        const Catalogue catalogue = Catalogue::embedded();
+        const Catalogue& catalogue = test::embedded_catalogue();
         const Problem problem = catalogue.problem({.op = "hgemm", .shape = "512x512x512", .options = {}});
         const DeviceIdentity device = reference_device("sm_90a")->identity;
         db::Winner winner = store.find(problem, device).at(0);

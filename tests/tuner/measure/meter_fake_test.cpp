@@ -6,6 +6,7 @@
 #include "src/core/statistics.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/fake/in_fake_process.h"
 #include "tuner/measure/fastest_of.h"
 #include "tuner/measure/meter.h"
@@ -68,7 +69,7 @@ class MeterBench {
         return std::make_shared<const gpu::Library>(driver_, result.compiled->cubin);
     }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = autotune::test::embedded_catalogue();
     std::shared_ptr<const gpu::Driver> driver_;
     WorkerGpu gpu_;
     Problem problem_;

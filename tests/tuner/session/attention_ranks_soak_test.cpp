@@ -6,6 +6,7 @@
 
 #include "db/store.h"
 #include "kernel_templates/stored_winner.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tuner/session/candidates.h"
 
 namespace autotune::tuner::attention_ranks_test {
@@ -48,7 +49,7 @@ std::size_t place_of(const Catalogue& catalogue, const Winner& winner) {
 }
 
 TEST(CostModelsOfAttention, HaveTheWinnerAmongTheFirstFortyOnNineOfTenProblems) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     std::size_t problems = 0, found = 0;
     for (const Winner& winner : shipped()) {
         const std::size_t place = place_of(catalogue, winner);

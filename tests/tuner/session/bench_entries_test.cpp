@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/core/error.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tuner/session/candidates.h"
 
 namespace autotune::tuner::bench_entries_test {
@@ -28,15 +29,16 @@ BenchEntry racing(const std::string& name) {
 }
 
 // Entries of an hgemm on the H200's stand-in, without a store.
-std::vector<BenchEntry> entries_of(const BenchOptions& options, const NamedFilter& wanted) {
-    const Catalogue catalogue = Catalogue::embedded();
+std::vector<BenchEntry> entries_of(const BenchOptions& options, const NamedFilter& wanted,
+                                   const std::string& shape = "128x128x64") {
+    const Catalogue& catalogue = test::embedded_catalogue();
     const TuneServices services{.catalogue = catalogue,
                                 .store = nullptr,
                                 .device = *reference_device("sm_90a"),
                                 .device_uuid = "",
                                 .provenance = {},
                                 .workers = {}};
-    const Problem problem = catalogue.problem({.op = "hgemm", .shape = "4096x4096x2048", .options = {}});
+    const Problem problem = catalogue.problem({.op = "hgemm", .shape = shape, .options = {}});
     return bench_entries(problem, options, services, wanted);
 }
 
@@ -53,7 +55,7 @@ bool all(const Candidate&) {
 }
 
 TEST(BenchEntries, FamiliesStandFromThePlainestToTheOneThatUsesMost) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     int rung = INT_MIN;
     for (const BenchEntry& entry : named_entries(all)) {
         const int next = catalogue.find_family(entry.candidate->family)->ladder_rung();
@@ -63,7 +65,7 @@ TEST(BenchEntries, FamiliesStandFromThePlainestToTheOneThatUsesMost) {
 }
 
 TEST(Candidates, APinChangesOneParameterOfANamedConfig) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = catalogue.problem({.op = "hgemm", .shape = "8192x8192x8192", .options = {}});
     Choice choice{.families = {"gemm/wgmma"}, .pins = {}, .named = "wgmma_coop_128x256x64"};
     const Candidates plain(catalogue, problem, *reference_device("sm_90a"), choice);
@@ -93,14 +95,14 @@ TEST(BenchEntries, DefaultsStandInForAWinnerThatThereIsNot) {
 TEST(BenchEntries, CandidatesStandBehindTheWinnerWithTheirFamilysDefaultsForWhatTheyDoNotName) {
     BenchOptions options;
     options.winner_only = true;
-    options.candidates = {{"gemm/wgmma", Config({{"group", 4}})}, {"gemm/wgmma", Config({{"group", 16}})}};
-    const std::vector<BenchEntry> entries = entries_of(options, all);
+    options.candidates = {{"gemm/wgmma", Config({{"group", 1}})}, {"gemm/wgmma", Config({{"group", 4}})}};
+    const std::vector<BenchEntry> entries = entries_of(options, all, "512x512x512");
     ASSERT_GE(entries.size(), 2U);
     EXPECT_EQ(entries[0].name, "candidate 1");
     EXPECT_EQ(entries[1].name, "candidate 2");
     Config expected = entries[0].candidate->config;
-    EXPECT_EQ(expected["group"], 4);
-    expected.set("group", 16);
+    EXPECT_EQ(expected["group"], 1);
+    expected.set("group", 4);
     EXPECT_EQ(entries[1].candidate->config, expected);
     EXPECT_TRUE(entries[1].must_race);
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "tests/support/embedded_catalogue.h"
+
 namespace autotune::tuner::candidates_test {
 namespace {
 
@@ -26,7 +28,8 @@ class SearchSeeds : public testing::Test {
         return std::find(seeds_.begin(), seeds_.end(), candidates_.find(candidate).value()) != seeds_.end();
     }
 
-    static inline const std::unique_ptr<const Catalogue> catalogue_ = std::make_unique<const Catalogue>(Catalogue::embedded());
+    static inline const std::unique_ptr<const Catalogue> catalogue_ =
+        std::make_unique<const Catalogue>(test::embedded_catalogue());
     static constexpr std::size_t kAsked = 20'000;
     static inline std::optional<double> asked_;  // before all were predicted
     static inline std::unique_ptr<const Candidates> listed_;
@@ -49,7 +52,7 @@ TEST_F(SearchSeeds, HoldEveryFamilysDefault) {
 
 // One run of the ladder's first step is as long as a whole search there.
 TEST(SearchSeedsOfAttention, HoldNoDefaultThatIsOutOfTheQuestion) {
-    const auto catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const auto begins_with_naive = [&](const std::string& shape, std::vector<std::string> families) {
         const Problem problem = catalogue.problem({.op = "attention", .shape = shape, .options = {{"dtype", "bf16"}}});
         const Choice choice{.families = std::move(families), .pins = {}, .named = {}};
@@ -66,7 +69,7 @@ TEST(SearchSeedsOfAttention, HoldNoDefaultThatIsOutOfTheQuestion) {
 
 // gemm/simt_f32 once had 414,000 legal points: the half with the largest tiles, and its default, was never listed.
 TEST(SearchSpaces, OfGemmAreListedToTheEnd) {
-    const auto catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = *reference_device("sm_90a");
     for (const char* op : {"hgemm", "sgemm", "tf32gemm", "sgemm_tc", "fp8gemm"}) {
         const Problem problem = catalogue.problem({.op = op, .shape = "8192x8192x8192", .options = {}});
@@ -80,7 +83,7 @@ TEST(SearchSpaces, OfGemmAreListedToTheEnd) {
 
 // Of a space that is too large to be listed nothing is left out for its place: the last values of the first parameter once were.
 TEST(SearchSpaces, TooLargeToBeListedAreSampledToTheEnd) {
-    const auto catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = *reference_device("sm_90a");
     const Problem problem = catalogue.problem({.op = "softmax", .shape = "8192x8192", .options = {}});
     const Candidates candidates(catalogue, problem, device, {});

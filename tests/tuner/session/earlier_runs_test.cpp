@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/memory_store.h"
 
 namespace autotune::tuner::earlier_runs_test {
@@ -39,7 +40,7 @@ class EarlierRunsTest : public testing::Test {
     }
     EarlierRuns read() const { return {problem_, candidates_, services_}; }
 
-    const Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     const Problem problem_ = catalogue_.problem({"hgemm", "256x256x256", {}});
     TuneServices services_{
         .catalogue = catalogue_, .device = *reference_device("sm_90a"), .device_uuid = "", .provenance = {}, .workers = {}};

@@ -10,6 +10,7 @@
 #include "db/store.h"
 #include "kernel_templates/catalogue.h"
 #include "tests/db/sample.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/interposer/interposer.h"
 #include "tests/tuner/session/fake_tune.h"
 #include "tuner/session/tune.h"
@@ -53,7 +54,7 @@ bool has_config(std::size_t number, const Config& config) {
 }
 
 std::vector<db::StoredTrial> stored_trials(const Sandbox& sandbox) {
-    const Problem problem = Catalogue::embedded().problem({"hgemm", "256x256x256", {}});
+    const Problem problem = test::embedded_catalogue().problem({"hgemm", "256x256x256", {}});
     const db::Store store = db::Store::open({.path = sandbox.folder() / "data/autotune/autotune.db", .read_only = true});
     EXPECT_EQ(store.verify_integrity(), "");
     DeviceIdentity scripted = reference_device("sm_90a")->identity;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/runtime/sample.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/memory_store.h"
 #include "tuner/session/candidates.h"
 
@@ -29,7 +30,7 @@ class Recall : public ::testing::Test {
         return winner;
     }
 
-    Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     Device device_ = *reference_device("sm_90a");
     Problem problem_ = catalogue_.problem({"hgemm", "512x512x512", {{"beta", "zero"}}});
     test::MemoryStore store_;

@@ -13,6 +13,7 @@
 #include "kernel_templates/offers.h"
 #include "kernel_templates/stored_winner.h"
 #include "src/jit/render.h"
+#include "tests/support/embedded_catalogue.h"
 
 namespace autotune::tuner::shipped_winners_test {
 namespace {
@@ -24,7 +25,7 @@ std::vector<Winner> shipped() {
 }
 
 TEST(ShippedWinners, MayAllAnswer) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     TemplateIdentities identities(catalogue);
     const std::vector<Winner> all = shipped();
     EXPECT_GE(all.size(), 186U);
@@ -33,7 +34,7 @@ TEST(ShippedWinners, MayAllAnswer) {
 }
 
 TEST(ShippedWinners, AreFoundUnderTheKeyThatTheirProblemHasToday) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     std::set<std::string> classes;
     for (const Winner& winner : shipped()) {
         const auto problem = problem_of(catalogue, winner);
@@ -49,7 +50,7 @@ TEST(ShippedWinners, AreFoundUnderTheKeyThatTheirProblemHasToday) {
 
 // What a program describes by typed tensors is the problem that the winner was tuned for.
 TEST(ShippedWinners, AreFoundFromTypedDescriptionsToo) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     for (const Winner& winner : shipped()) {
         const Problem problem = problem_of(catalogue, winner).value();
         ProblemDescription given{.op = problem.op, .tensors = {}};
@@ -79,7 +80,7 @@ std::vector<std::string> names_of(const Config& config) {
 // A config without a parameter that its family has got since is legal for no problem: a portfolio once lost half of its kernels
 // so, and nothing said it.
 TEST(ShippedPortfolios, HaveAllParametersOfTheirFamilies) {
-    const Catalogue catalogue = Catalogue::embedded();
+    const Catalogue& catalogue = test::embedded_catalogue();
     const auto fail = [](const std::string& text) { ADD_FAILURE() << text; };
     const auto all = db::read_portfolios(db::portfolio_path(AUTOTUNE_TEST_DATA "/../../db/winners"), fail);
     EXPECT_EQ(all.size(), 16U);

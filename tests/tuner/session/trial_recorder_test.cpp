@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "tests/support/embedded_catalogue.h"
 #include "tests/support/memory_store.h"
 
 namespace autotune::tuner::trial_recorder_test {
@@ -31,7 +32,7 @@ class TrialRecorderTest : public testing::Test {
     std::vector<db::StoredTrial> kept(const Problem& problem) const { return store_.trials(problem, services_.device.identity); }
 
     const std::string folder_ = testing::TempDir() + "trial_recorder_test_" + std::to_string(::getpid());
-    const Catalogue catalogue_ = Catalogue::embedded();
+    const Catalogue& catalogue_ = test::embedded_catalogue();
     const Problem problem_ = catalogue_.problem({"hgemm", "256x256x256", {}});
     const Problem other_ = catalogue_.problem({"hgemm", "128x256x256", {}});
     test::MemoryStore store_;

@@ -12,6 +12,7 @@
 
 #include "db/store.h"
 #include "kernel_templates/catalogue.h"
+#include "tests/support/embedded_catalogue.h"
 #include "tests/tuner/session/fake_tune.h"
 
 namespace autotune::tune_fake_test {
@@ -86,7 +87,7 @@ TEST(TuneOnFake, TimesOfAnotherMethodAreMeasuredAgain) {
     const std::string first = sandbox.folder() / "first.db";
     const Json all = result_of(sandbox.autotune(with_words(tune, {"--db", first})));
     const db::Store known = db::Store::open({.path = first, .read_only = true});
-    const Problem problem = Catalogue::embedded().problem({"sadd", "1048576", {}});
+    const Problem problem = test::embedded_catalogue().problem({"sadd", "1048576", {}});
     const DeviceIdentity device = known.list({}).at(0).device;
     const auto tried_with = [&](const std::string& method) {
         const std::string path = sandbox.folder() / (method.empty() ? "old.db" : "new.db");

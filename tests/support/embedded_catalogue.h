@@ -1,0 +1,14 @@
+#pragma once
+
+#include "kernel_templates/catalogue.h"
+
+namespace autotune::test {
+
+// The embedded catalogue, made once by a process: under a sanitizer that takes a seventh of a second, and most tests ask it
+// something.
+inline const Catalogue& embedded_catalogue() {
+    static const Catalogue catalogue = Catalogue::embedded();
+    return catalogue;
+}
+
+}  // namespace autotune::test
