@@ -265,7 +265,7 @@ std::vector<Mutant> wgmma() {
         {.name = "turned_from_behind_the_last_step", .file = "gemm/hopper_producer.cuh",
          .find = "2 * work.first + work.steps - 1 - step",
          .replace = "2 * work.first + work.steps - step",
-         .config = "block_m=128 block_n=112 math_groups=2 pingpong=0 stages=6 raster=0 group=1 turn_k=1", .shape = "128x14896x72"},
+         .config = "block_m=128 block_n=112 math_groups=2 pingpong=0 stages=6 raster=0 group=1 turn_k=1", .shape = "128x14896x72", .host_shape = "128x1456x72"},
         {.name = "last_tile_stays", .file = "gemm/wgmma/whole_loop.cuh",
          .find = "        if (!is_first) {\n",
          .replace = "        if (false) {\n",

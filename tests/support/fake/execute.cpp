@@ -96,7 +96,7 @@ CUresult execute(const Launch& launch) {
             machine.busy_until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(wait);
             time_us += wait.count() * 1e6;
         }
-        if (action == "slow") time_us = slowed_us(*rule, time_us);
+        if (action == "slow" && rule->number("after_us", 0) == 0) time_us = slowed_us(*rule, time_us);
         if (action == "wrong") effects.wrong = rule->word("how", "element");
         if (action == "out_of_bounds") effects.out_of_bounds_bytes = static_cast<long>(rule->number("bytes", 64));
     }
@@ -119,7 +119,12 @@ void prepare(CUgraphExec_st& graph) {
         const bool has_rule = slow == nullptr && Script::get().concerns(occasion);
         const double time_us = model_time_us(launch) - overlap_us(launch, triggered);
         triggered = triggers_early(launch);
-        graph.total_us += slow != nullptr ? slowed_us(*slow, time_us) : time_us;
+        const bool tires = slow != nullptr && slow->number("after_us", 0) > 0;
+        if (tires) {
+            graph.after_us = slow->number("after_us", 0);
+            graph.extra_us += slowed_us(*slow, time_us) - time_us;
+        }
+        graph.total_us += slow != nullptr && !tires ? slowed_us(*slow, time_us) : time_us;
         graph.is_plain = graph.is_plain && (is_repeatable || is_filler(launch)) && !has_rule;
     }
 }
@@ -129,7 +134,11 @@ CUresult replay(CUgraphExec_st& graph) {
     machine.last_triggers_early = false;  // the gap between two graphs is longer than any overlap
     // Timing loops replay a graph thousands of times and look at no answer in between.
     if (graph.is_plain && graph.ran_at != 0 && graph.ran_at == Pending::get().generation()) {
-        machine.now_us += graph.total_us * noise(graph.launches.size());
+        if (machine.alone != &graph) machine.alone_us = 0;
+        machine.alone = &graph;
+        machine.alone_us += graph.total_us;
+        const double extra_us = machine.alone_us > graph.after_us ? graph.extra_us : 0;
+        machine.now_us += (graph.total_us + extra_us) * noise(graph.launches.size());
         return CUDA_SUCCESS;
     }
     for (const Launch& launch : graph.launches) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -98,7 +99,9 @@ struct CUgraph_st {
 struct CUgraphExec_st {
     std::vector<autotune::fake::Launch> launches;
     std::vector<std::shared_ptr<CUuserObject_st>> objects{};
-    double total_us = 0;       // by the model
+    double total_us = 0;  // by the model
+    // `slow after_us`: so much longer once it has run alone for that time; infinity: never.
+    double extra_us = 0, after_us = std::numeric_limits<double>::infinity();
     bool is_plain = true;      // no rule concerns any launch, and running it twice gives what running it once does
     std::uint64_t ran_at = 0;  // Pending's generation after the last run; 0: never ran
 };
@@ -148,6 +151,9 @@ class Machine {
 
     // ---- time ----
     double now_us = 0;
+    // The graph that ran last, and for how long it has been the only one.
+    const void* alone = nullptr;
+    double alone_us = 0;
     // Whether the kernel that ran last lets the next one start under its end.
     bool last_triggers_early = false;
     // Real time until which the device is busy with a kernel that hangs.

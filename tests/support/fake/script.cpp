@@ -128,8 +128,8 @@ void Script::parse_line(const std::string& line, int number) {
 }
 
 void Script::parse_rule(const Words& words, int number) {
-    static const std::set<std::string> kArguments{"code",  "seconds", "how",       "factor", "bytes",   "us",
-                                                  "index", "persist", "registers", "spill",  "message", "value"};
+    static const std::set<std::string> kArguments{"code",    "seconds",   "how",   "factor",  "bytes", "us",      "index",
+                                                  "persist", "registers", "spill", "message", "value", "after_us"};
     static const std::set<std::string> kActions{"return", "hang",   "crash", "wrong", "out_of_bounds",
                                                 "slow",   "vanish", "fail",  "log",   "report"};
     Rule rule;

@@ -1,4 +1,5 @@
 // Whole tunes by the command on a scripted driver: plumbing, faults, resumption. No kernel is proved here.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -77,6 +78,29 @@ TEST(TuneOnFake, TheWinnerIsTheFastestInAStreamOfOtherKernels) {
     EXPECT_LT(ratio_of_pdl("trigger"), 1);
     const Json off = pinned("pdl=1", {"--no-pdl", "--after", "itself"}).at("rows").at(0);
     EXPECT_NEAR(off.at("after_itself_us").get<double>(), off.at("after_filler_us").get<double>(), 0.1);
+}
+
+// A kernel that takes more energy is slower alone, and not in rounds, where all share one clock.
+TEST(TuneOnFake, AtThePowerLimitTheFasterOneForLongWins) {
+    const auto tuned = [](const std::string& script) {
+        const Sandbox sandbox(script);
+        return result_of(sandbox.autotune(test::small_tune("8s,12t")));
+    };
+    const auto rule_for = [](const Json& finalist, const std::string& what) {
+        std::string rule = "rule symbol=^gemm_simt_";
+        for (const char* name : {"thread_m", "thread_n"})
+            rule += std::string(" ") + name + "=" + finalist.at("config").at(name).dump();
+        return rule + " do=slow " + what + "\n";
+    };
+    const Json finalists = tuned("").at("evidence").at("finalists");
+    const Json &hot = finalists.at(0), &cool = finalists.at(1);
+    const double nearer = 1.01 / cool.at("ratio").get<double>();
+    const std::string rules = rule_for(hot, "factor=1.5 after_us=100000") + rule_for(cool, "factor=" + std::to_string(nearer));
+    EXPECT_EQ(tuned(rules).at("winner").at("config"), hot.at("config")) << "nothing holds its clock down";
+    const Json judged = tuned("nvml throttle=4\n" + rules);
+    EXPECT_EQ(judged.at("winner").at("config"), cool.at("config"));
+    EXPECT_THAT(judged.at("evidence").at("decided_by").get<std::string>(),
+                testing::HasSubstr("faster for long at the power limit"));
 }
 
 TEST(TuneOnFake, TimesOfAnotherMethodAreMeasuredAgain) {
