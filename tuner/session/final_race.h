@@ -75,6 +75,8 @@ class FinalRace {
     bool is_forgiven(std::size_t contestant) { return deaths_[contestant]++ == 0; }
     void warm();
     void play_round();
+    // Means over blocks in turns; empty if one could not be played.
+    std::map<std::size_t, double> times_of_blocks(std::vector<std::size_t> order, double seconds);
     bool play_blocks_in_turn(const std::vector<std::size_t>& order, double seconds,
                              std::vector<std::vector<GpuWorkerSession::Block>>& blocks);
     bool out_of_time() const;

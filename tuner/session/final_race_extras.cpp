@@ -88,37 +88,40 @@ bool FinalRace::play_blocks_in_turn(const std::vector<std::size_t>& order, doubl
     return true;
 }
 
+std::map<std::size_t, double> FinalRace::times_of_blocks(std::vector<std::size_t> order, double seconds) {
+    const double block_s = std::clamp(seconds / static_cast<double>(kJudgingTurns * order.size()), kLeastBlock_s, kBlock_s);
+    std::vector<std::vector<GpuWorkerSession::Block>> blocks(contestants_.size());
+    std::map<std::size_t, double> mean_us;
+    for (int turn = 0; turn < kJudgingTurns; ++turn) {
+        if (!play_blocks_in_turn(order, block_s, blocks)) return {};
+        for (const std::size_t contestant : order) mean_us[contestant] += blocks[contestant].back().launch_us / kJudgingTurns;
+        std::reverse(order.begin(), order.end());
+    }
+    return mean_us;
+}
+
 // In rounds of milliseconds all contestants run at the one clock that the power limit leaves to them together, so what a kernel's
 // energy costs is not seen: one that rounds call 1 % faster took 6 % longer alone (8192x28672x4096, H200).
 Verdict FinalRace::verdict(double seconds) {
     Verdict of_rounds = rounds_->verdict();
     if ((of_rounds.conditions.throttle_reasons.value_or(0) & kPowerCap) == 0) return of_rounds;
-    const auto judged = static_cast<std::size_t>(std::max(0.0, seconds / (kJudgingTurns * kLeastBlock_s)));
-    std::vector<std::size_t> near =
-        rounds_->near_to(of_rounds.winner, kNearWinner, std::clamp(judged, std::size_t{2}, kMostJudged));
+    const auto affordable = static_cast<std::size_t>(std::max(0.0, seconds / (kJudgingTurns * kLeastBlock_s)));
+    const std::vector<std::size_t> near =
+        rounds_->near_to(of_rounds.winner, kNearWinner, std::clamp(affordable, std::size_t{2}, kMostJudged));
     if (near.size() < 2) return of_rounds;
-    const double block_s = std::clamp(seconds / static_cast<double>(kJudgingTurns * near.size()), kLeastBlock_s, kBlock_s);
-    std::vector<std::vector<GpuWorkerSession::Block>> blocks(contestants_.size());
-    for (int turn = 0; turn < kJudgingTurns; ++turn) {
-        if (!play_blocks_in_turn(near, block_s, blocks)) return of_rounds;
-        std::reverse(near.begin(), near.end());
-    }
-    std::map<std::size_t, double> sustained_us;
-    for (const std::size_t contestant : near) {
-        for (const GpuWorkerSession::Block& block : blocks[contestant])
-            sustained_us[contestant] += block.launch_us / kJudgingTurns;
-    }
+    const std::map<std::size_t, double> times_us = times_of_blocks(near, seconds);
+    if (times_us.empty()) return of_rounds;
     const auto fastest = std::min_element(
-        near.begin(), near.end(), [&](std::size_t left, std::size_t right) { return sustained_us[left] < sustained_us[right]; });
+        near.begin(), near.end(), [&](std::size_t left, std::size_t right) { return times_us.at(left) < times_us.at(right); });
     const auto is_close = [&](std::size_t contestant) {
-        return sustained_us[contestant] <= sustained_us[*fastest] * (1 + options_.rounds.tie_gap);
+        return times_us.at(contestant) <= times_us.at(*fastest) * (1 + options_.rounds.tie_gap);
     };
     if (is_close(of_rounds.winner)) return of_rounds;
-    std::size_t winner = *fastest;
-    for (const std::size_t contestant : near) {
-        if (contestants_[contestant].info.is_previous_winner && is_close(contestant)) winner = contestant;
-    }
-    const auto rounded = [&](std::size_t contestant) { return std::to_string(std::lround(sustained_us[contestant])); };
+    const auto previous = std::find_if(near.begin(), near.end(), [&](std::size_t contestant) {
+        return contestants_[contestant].info.is_previous_winner && is_close(contestant);
+    });
+    const std::size_t winner = previous != near.end() ? *previous : *fastest;
+    const auto rounded = [&](std::size_t contestant) { return std::to_string(std::lround(times_us.at(contestant))); };
     return rounds_->verdict_for(winner, "faster for long at the power limit: " + rounded(winner) + " us, " +
                                             rounded(of_rounds.winner) + " us of the winner of the rounds");
 }
