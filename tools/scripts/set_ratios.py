@@ -4,8 +4,8 @@
 usage: tools/scripts/set_ratios.py [--rows] BENCH.out...
 
 Prints a Markdown table with a row a file: the geometric mean over its problems of the better rival's time over ours (above 1: ours
-is faster) with its 95 % interval, and the worst, in a stream of other kernels; the same after itself and after a kernel that triggers early, where the
-tables have them. --rows: after it a table with a row a problem.
+is faster) with its 95 % interval, and the worst, in a stream of other kernels; the same after itself and after a kernel that triggers early, in blocks of a
+second and in joules, where the tables have them. --rows: after it a table with a row a problem.
 """
 import math
 import pathlib
@@ -13,7 +13,9 @@ import sys
 
 from json_documents import documents
 
-AFTER = ["filler", "itself", "trigger"]
+# Beside the rounds that decide: the key of a row, the column's head.
+BESIDE = [("after_itself_us", "after itself"), ("after_trigger_us", "after a trigger"), ("sustained_us", "in blocks"),
+          ("joules_per_launch", "joules")]
 Z95 = 1.96
 
 
@@ -37,11 +39,10 @@ class Problem:
     def usable(self):
         return self.ours is not None and self.rival is not None
 
-    def ratio(self, after):
-        """The better rival's time over ours; None where it was not measured."""
-        name = "after_{}_us".format(after)
-        times = [row[name] for row in self.rivals if row.get(name)]
-        return min(times) / self.ours[name] if times and self.ours.get(name) else None
+    def ratio(self, name):
+        """The better rival's value over ours; None where it was not measured."""
+        values = [row[name] for row in self.rivals if row.get(name)]
+        return min(values) / self.ours[name] if values and self.ours.get(name) else None
 
     def log_error(self):
         return (math.log(self.rival["ratio_high"]) - math.log(self.rival["ratio_low"])) / (2 * Z95)
@@ -64,9 +65,9 @@ def summary(path, problems):
              "**{:.3f}** ({:.3f} .. {:.3f})".format(mean, mean * math.exp(-Z95 * error), mean * math.exp(Z95 * error)),
              "{:.3f} ({:.3f} .. {:.3f}), {}".format(worst.rival["ratio_to_first"], worst.rival["ratio_low"],
                                                    worst.rival["ratio_high"], worst.shape)]
-    for after in AFTER[1:]:
-        known = [r for r in (p.ratio(after) for p in problems) if r is not None]
-        cells += [text_of(geomean(known)) if known else "-"]
+    for name, _ in BESIDE:
+        known = [r for r in (p.ratio(name) for p in problems) if r is not None]
+        cells += ["{} ({:.3f})".format(text_of(geomean(known)), min(known)) if known else "-"]
     return cells
 
 
@@ -75,8 +76,9 @@ def line(cells):
 
 
 def print_summary(sets):
-    print(line(["set", "problems", "stream time, geomean (95 %)", "worst (95 %)", "after itself", "after a trigger"]))
-    print("|---" * 6 + "|")
+    head = ["set", "problems", "stream time, geomean (95 %)", "worst (95 %)"] + [name + " (worst)" for _, name in BESIDE]
+    print(line(head))
+    print("|---" * len(head) + "|")
     for path, problems in sets:
         print(line(summary(path, problems)))
 
@@ -87,12 +89,13 @@ def interval(row):
 
 def print_rows(problems):
     print()
-    print(line(["problem", "ours us (95 %)", "rivals us (95 %)", "ratio (95 %)", "after itself", "after a trigger"]))
-    print("|---" * 6 + "|")
+    head = ["problem", "ours us (95 %)", "rivals us (95 %)", "ratio (95 %)"] + [name for _, name in BESIDE]
+    print(line(head))
+    print("|---" * len(head) + "|")
     for p in problems:
         rivals = ", ".join("{} {}".format(row["name"], interval(row)) for row in p.rivals)
         ratio = "{:.3f} ({:.3f} .. {:.3f})".format(*(p.rival[k] for k in ("ratio_to_first", "ratio_low", "ratio_high")))
-        print(line([p.label, interval(p.ours), rivals, ratio] + [text_of(p.ratio(after)) for after in AFTER[1:]]))
+        print(line([p.label, interval(p.ours), rivals, ratio] + [text_of(p.ratio(name)) for name, _ in BESIDE]))
 
 
 def main(words):
