@@ -295,6 +295,8 @@ TEST_F(WgmmaFamily, KTurnsOnlyWhereATileHasAllOfIt) {
     ASSERT_TRUE(rules.contains(turned));
     EXPECT_FALSE(rules.contains(with(turned, "split_k", 0)));
     EXPECT_FALSE(rules.contains(with(turned, "incremental", 0)));
+    EXPECT_TRUE(rules.contains(with(turned, "group", 12)));
+    EXPECT_FALSE(rules.contains(with(with(turned, "turn_k", 0), "group", 12)));
     const Problem one_wave = problem("hgemm", "2048x1024x8192");
     EXPECT_FALSE(family_.rules(one_wave, device_).contains(turned));
 }
