@@ -43,7 +43,7 @@ struct Finalist {
 // Why the winner is believed. Plain facts; `autotune explain` tells them in words.
 struct Evidence {
     int rounds = 0;
-    std::string decided_by{};           // "faster", "tie: previous winner", "faster for long at the power limit: ...", "only candidate"
+    std::string decided_by{};  // "faster", "tie: previous winner", "faster for long at the power limit: ...", "only candidate"
     std::optional<double> max_error{};  // of the allowed error
     // What accumulation adds to the error that rounding the output explains, of what it may add.
     std::optional<double> accumulation_error{};
