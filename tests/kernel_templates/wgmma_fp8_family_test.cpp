@@ -8,8 +8,7 @@ namespace autotune::wgmma_fp8_family_test {
 namespace {
 
 const Catalogue& catalogue() {
-    const Catalogue& all = test::embedded_catalogue();
-    return all;
+    return test::embedded_catalogue();
 }
 
 // Each rule is asked when the parameters that it names have values: one that reads another as well would let configs through.

@@ -16,8 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const Catalogue& catalogue() {
-    const Catalogue& all = autotune::test::embedded_catalogue();
-    return all;
+    return autotune::test::embedded_catalogue();
 }
 
 autotune_gemm_problem sample() {

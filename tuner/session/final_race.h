@@ -68,6 +68,7 @@ class FinalRace {
     double seconds_of_rounds() const { return rounds_s_; }
 
   private:
+    using Blocks = std::vector<GpuWorkerSession::Block>;
     void open(std::size_t contestant);
     void open_all();
     void fail(std::size_t contestant, const RunOutcome& outcome);
@@ -75,10 +76,8 @@ class FinalRace {
     bool is_forgiven(std::size_t contestant) { return deaths_[contestant]++ == 0; }
     void warm();
     void play_round();
-    // Means over blocks in turns; empty if one could not be played.
-    std::map<std::size_t, double> times_of_blocks(std::vector<std::size_t> order, double seconds);
-    bool play_blocks_in_turn(const std::vector<std::size_t>& order, double seconds,
-                             std::vector<std::vector<GpuWorkerSession::Block>>& blocks);
+    // Of each contestant, by turns in this order and back; empty if one could not be played.
+    std::map<std::size_t, Blocks> blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds);
     bool out_of_time() const;
 
     GpuWorkerSession& session_;

@@ -78,26 +78,17 @@ std::optional<double> FinalRace::time_after_us(std::size_t contestant, Predecess
     return known == after_us_[contestant].end() ? std::nullopt : std::optional(known->second);
 }
 
-bool FinalRace::play_blocks_in_turn(const std::vector<std::size_t>& order, double seconds,
-                                    std::vector<std::vector<GpuWorkerSession::Block>>& blocks) {
-    for (const std::size_t contestant : order) {
-        const auto block = session_.lost() ? std::nullopt : session_.block(static_cast<int>(contestant), seconds);
-        if (!block) return false;
-        blocks[contestant].push_back(*block);
+std::map<std::size_t, FinalRace::Blocks> FinalRace::blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds) {
+    std::map<std::size_t, Blocks> blocks;
+    for (int turn = 0; turn < turns; ++turn) {
+        for (const std::size_t contestant : order) {
+            const auto block = session_.lost() ? std::nullopt : session_.block(static_cast<int>(contestant), seconds);
+            if (!block) return {};
+            blocks[contestant].push_back(*block);
+        }
+        std::reverse(order.begin(), order.end());  // nobody always follows the same one
     }
-    return true;
-}
-
-std::map<std::size_t, double> FinalRace::times_of_blocks(std::vector<std::size_t> order, double seconds) {
-    const double block_s = std::clamp(seconds / static_cast<double>(kJudgingTurns * order.size()), kLeastBlock_s, kBlock_s);
-    std::vector<std::vector<GpuWorkerSession::Block>> blocks(contestants_.size());
-    std::map<std::size_t, double> mean_us;
-    for (int turn = 0; turn < kJudgingTurns; ++turn) {
-        if (!play_blocks_in_turn(order, block_s, blocks)) return {};
-        for (const std::size_t contestant : order) mean_us[contestant] += blocks[contestant].back().launch_us / kJudgingTurns;
-        std::reverse(order.begin(), order.end());
-    }
-    return mean_us;
+    return blocks;
 }
 
 // In rounds of milliseconds all contestants run at the one clock that the power limit leaves to them together, so what a kernel's
@@ -109,7 +100,11 @@ Verdict FinalRace::verdict(double seconds) {
     const std::vector<std::size_t> near =
         rounds_->near_to(of_rounds.winner, kNearWinner, std::clamp(affordable, std::size_t{2}, kMostJudged));
     if (near.size() < 2) return of_rounds;
-    const std::map<std::size_t, double> times_us = times_of_blocks(near, seconds);
+    const double block_s = std::clamp(seconds / static_cast<double>(kJudgingTurns * near.size()), kLeastBlock_s, kBlock_s);
+    std::map<std::size_t, double> times_us;
+    for (const auto& [contestant, blocks] : blocks_in_turns(near, kJudgingTurns, block_s)) {
+        for (const GpuWorkerSession::Block& block : blocks) times_us[contestant] += block.launch_us / kJudgingTurns;
+    }
     if (times_us.empty()) return of_rounds;
     const auto fastest = std::min_element(
         near.begin(), near.end(), [&](std::size_t left, std::size_t right) { return times_us.at(left) < times_us.at(right); });
@@ -127,23 +122,17 @@ Verdict FinalRace::verdict(double seconds) {
 }
 
 void FinalRace::play_blocks(int count) {
-    std::vector<std::size_t> order = all_left();
     const auto fillers = session_.lost() ? std::nullopt : session_.filler_block(kBlock_s);
-    std::vector<std::vector<GpuWorkerSession::Block>> blocks(contestants_.size());
-    for (int turn = 0; turn < count; ++turn) {
-        if (!fillers || !play_blocks_in_turn(order, kBlock_s, blocks)) return;
-        std::reverse(order.begin(), order.end());  // nobody always follows the same one
-    }
-    for (const std::size_t contestant : order) {
+    if (!fillers) return;
+    for (const auto& [contestant, blocks] : blocks_in_turns(all_left(), count, kBlock_s)) {
         std::vector<double> times_us;
-        for (const GpuWorkerSession::Block& block : blocks[contestant]) times_us.push_back(block.launch_us);
-        if (times_us.empty()) continue;
+        for (const GpuWorkerSession::Block& block : blocks) times_us.push_back(block.launch_us);
         Sustained& sustained = sustained_[contestant].emplace();
         sustained.timing = stats::summarize(times_us);
-        const std::optional<double> pair_j = joules_per_launch(blocks[contestant]);
+        const std::optional<double> pair_j = joules_per_launch(blocks);
         if (pair_j && fillers->joules_per_launch)
             sustained.joules_per_launch = std::max(0.0, *pair_j - *fillers->joules_per_launch);
-        sustained.conditions = median_conditions(blocks[contestant]);
+        sustained.conditions = median_conditions(blocks);
     }
 }
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 
 #include "kernel_templates/gemm/gemm_problem.h"
@@ -51,6 +50,7 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
 // Beside the rules that gemm/wgmma_fp8 has too.
 std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     const auto rule = gemm::rules_on<Shape>(g);
+    const auto is_large = [](const Shape& s) { return s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64; };
     std::vector<Constraint> all;
     // Larger tiles read less of L2: where more waves came, none of 143 winners had a smaller tile than 64x240, steps of 128 or
     // three groups. The usual loop, incremental alone, stays legal: it may stand in for a kernel that is not there yet.
@@ -60,8 +60,8 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
           "whole_tiles"},
          rule([=](const Shape& s) {
              if ((s.incremental == 1 && s.whole_tiles == 0) || has_few_rows(g)) return true;
-             const bool is_large = s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64 && s.math_groups <= 2;
-             return is_large || wgmma::Grid(g, s, device).tiles * s.sharing_blocks() <= 4 * g.batch * device.identity.sm_count;
+             return (is_large(s) && s.math_groups <= 2) ||
+                    wgmma::Grid(g, s, device).tiles * s.sharing_blocks() <= 4 * g.batch * device.identity.sm_count;
          })});
     // Of 143 winners of large products one is in squares of four, none in larger ones.
     all.push_back({"Hilbert's curve goes through squares of four tiles", {"raster", "group"}, rule([](const Shape& s) {
@@ -73,8 +73,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
          rule([=](const Shape& s) {
              if (s.turn_k == 0) return true;
              const wgmma::Grid grid(g, s, device);
-             const bool is_large = s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64;
-             return is_large && s.incremental == 1 && s.cluster_k == 1 && s.split_k == 1 && grid.tiles > grid.clusters;
+             return is_large(s) && s.incremental == 1 && s.cluster_k == 1 && s.split_k == 1 && grid.tiles > grid.clusters;
          })});
     // 8192x28672x4096 and 8192x24576x1536 in strips of 11 and 22 tiles took 2.3 and 2.6 % less energy than in strips of 8 and 16.
     all.push_back({"strips of 12 and 24 tiles are for what turns", {"group", "turn_k"}, rule([](const Shape& s) {
@@ -138,9 +137,7 @@ class Wgmma final : public StructuredFamily {
 
   protected:
     std::vector<Parameter> parameters() const override {
-        std::vector<Parameter> all = wgmma::parameters({32, 64, 128}, {64, 128});
-        std::find_if(all.begin(), all.end(), [](const Parameter& each) { return each.name == "group"; })->values = {1,  4,  8,
-                                                                                                                    12, 16, 24};
+        std::vector<Parameter> all = wgmma::parameters({32, 64, 128}, {64, 128}, {1, 4, 8, 12, 16, 24});
         all.push_back({"turn_k",
                        {0, 1},
                        ParameterKind::compile,

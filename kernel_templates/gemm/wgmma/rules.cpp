@@ -24,7 +24,8 @@ int64_t deepest_ring(const Shape& shape, const Device& device) {
     return 2;
 }
 
-std::vector<Parameter> parameters(const std::vector<int64_t>& depths, const std::vector<int64_t>& swizzles) {
+std::vector<Parameter> parameters(const std::vector<int64_t>& depths, const std::vector<int64_t>& swizzles,
+                                  const std::vector<int64_t>& groups) {
     const auto compile = ParameterKind::compile;
     const auto launch = ParameterKind::launch;
     return {
@@ -44,7 +45,7 @@ std::vector<Parameter> parameters(const std::vector<int64_t>& depths, const std:
         {"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 12}, launch, "stages of the ring"},
         {"split_k", {0, 1, 2, 3, 4, 6, 8, 12, 16}, launch, "parts of K; 0: stream-K"},
         {"raster", {0, 1, 2}, launch, "tiles in sequence go along 0: M, 1: N, 2: a Hilbert curve in squares"},
-        {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances, or a square's side"},
+        {"group", groups, launch, "tiles along that direction before the other advances, or a square's side"},
         {"evict_first", {0, 1, 2}, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand"},
         {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
         {"prefetch_steps", {0, 8, 16, 32}, launch, "first K steps that are fetched into L2 before the kernel's turn"},

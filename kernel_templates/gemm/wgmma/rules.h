@@ -17,7 +17,8 @@ bool tma_can_store(const Gemm& g);
 std::int64_t deepest_ring(const Shape& shape, const Device& device);
 
 // The parameters of such a family, with these depths of a stage and these spans of a swizzle pattern in bytes.
-std::vector<Parameter> parameters(const std::vector<std::int64_t>& depths, const std::vector<std::int64_t>& swizzles);
+std::vector<Parameter> parameters(const std::vector<std::int64_t>& depths, const std::vector<std::int64_t>& swizzles,
+                                  const std::vector<std::int64_t>& groups);
 std::vector<Constraint> rules(const Gemm& g, const Device& device);
 // The rules of whole_tiles, for families that have it: K is not divided, and there are steps under which a tile leaves.
 std::vector<Constraint> whole_tile_rules(const Gemm& g, const Device& device);

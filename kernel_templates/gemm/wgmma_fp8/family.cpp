@@ -26,7 +26,7 @@ using wgmma::Tile;
 std::vector<Parameter> parameters() {
     const auto compile = ParameterKind::compile;
     const auto launch = ParameterKind::launch;
-    std::vector<Parameter> all = wgmma::parameters({64, 128, 256}, {64, 128});
+    std::vector<Parameter> all = wgmma::parameters({64, 128, 256}, {64, 128}, {1, 4, 8, 16});
     all.push_back({"persistent", {0, 1}, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles"});
     all.push_back({"product_sets",
                    {1, 2},

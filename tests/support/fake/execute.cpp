@@ -132,10 +132,10 @@ void prepare(CUgraphExec_st& graph) {
 CUresult replay(CUgraphExec_st& graph) {
     Machine& machine = Machine::get();
     machine.last_triggers_early = false;  // the gap between two graphs is longer than any overlap
+    if (machine.alone != &graph) machine.alone_us = 0;
+    machine.alone = &graph;
     // Timing loops replay a graph thousands of times and look at no answer in between.
     if (graph.is_plain && graph.ran_at != 0 && graph.ran_at == Pending::get().generation()) {
-        if (machine.alone != &graph) machine.alone_us = 0;
-        machine.alone = &graph;
         machine.alone_us += graph.total_us;
         const double extra_us = machine.alone_us > graph.after_us ? graph.extra_us : 0;
         machine.now_us += (graph.total_us + extra_us) * noise(graph.launches.size());
