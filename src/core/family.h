@@ -23,6 +23,11 @@ namespace autotune {
 struct Binding {
     std::string name;
     std::variant<std::int64_t, DType> value;
+    // As the value stands in a text: "f16", "128".
+    std::string spelled() const {
+        if (const auto* type = std::get_if<DType>(&value)) return std::string(to_string(*type));
+        return std::to_string(std::get<std::int64_t>(value));
+    }
 };
 
 // Time expected of a config, in microseconds, for ranking only; nullopt: no opinion.

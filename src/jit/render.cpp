@@ -19,11 +19,6 @@ constexpr std::string_view kEndOfParameters = "// ---- end of parameters ----";
     throw Error(ErrorCode::internal, "template " + file + ":" + std::to_string(line) + ": " + what);
 }
 
-std::string spell(const Binding& binding) {
-    if (const auto* type = std::get_if<DType>(&binding.value)) return std::string(to_string(*type));
-    return std::to_string(std::get<std::int64_t>(binding.value));
-}
-
 bool is_name(std::string_view text) {
     if (text.empty() || text[0] < 'a' || text[0] > 'z') return false;
     return std::all_of(text.begin(), text.end(),
@@ -37,7 +32,7 @@ class Values {
         values_["symbol"] = {symbol, false};
         for (const Binding& binding : bindings) {
             if (!is_name(binding.name)) fail(file, 1, "'" + binding.name + "' is no name for a placeholder");
-            if (!values_.emplace(binding.name, Value{spell(binding), false}).second)
+            if (!values_.emplace(binding.name, Value{binding.spelled(), false}).second)
                 fail(file, 1, "'" + binding.name + "' is bound twice");
         }
     }

@@ -62,11 +62,7 @@ std::string Instances::facts_of(const Family& family, const Problem& problem, co
     facts.reserve(256);
     facts.append(1, ' ').append(family.name());
     for (const Binding& fact : family.facts(problem)) {
-        facts.append(1, ' ').append(fact.name).append(1, '=');
-        if (const auto* type = std::get_if<DType>(&fact.value))
-            facts.append(to_string(*type));
-        else
-            facts.append(std::to_string(std::get<std::int64_t>(fact.value)));
+        facts.append(1, ' ').append(fact.name).append(1, '=').append(fact.spelled());
     }
     return facts;
 }

@@ -10,7 +10,6 @@
 #include <sstream>
 #include <string>
 #include <tuple>
-#include <variant>
 #include <vector>
 
 #include "src/core/error.h"
@@ -49,11 +48,7 @@ test::Words attributes_of(const Problem& problem) {
 // "in_type=f16", "d=64", ...: all that a reference's text is made from.
 test::Words facts_of_reference(const Op& op, const Problem& problem) {
     test::Words words;
-    for (const Binding& fact : op.reference_facts(problem)) {
-        const auto* const type = std::get_if<DType>(&fact.value);
-        words.push_back(fact.name + "=" +
-                        (type != nullptr ? std::string(to_string(*type)) : std::to_string(std::get<std::int64_t>(fact.value))));
-    }
+    for (const Binding& fact : op.reference_facts(problem)) words.push_back(fact.name + "=" + fact.spelled());
     return words;
 }
 

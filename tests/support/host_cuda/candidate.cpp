@@ -64,12 +64,7 @@ jit::Rendered rendered(const Catalogue& catalogue, const Family& family, const P
 // What the text is made from beside the config.
 std::string spelled_facts(const Family& family, const Problem& problem) {
     std::string spelled;
-    for (const Binding& binding : family.facts(problem)) {
-        const auto* const type = std::get_if<DType>(&binding.value);
-        spelled += binding.name + "=";
-        spelled += type != nullptr ? std::string(to_string(*type)) : std::to_string(std::get<std::int64_t>(binding.value));
-        spelled += " ";
-    }
+    for (const Binding& binding : family.facts(problem)) spelled += binding.name + "=" + binding.spelled() + " ";
     return spelled;
 }
 
