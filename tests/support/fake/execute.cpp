@@ -1,4 +1,6 @@
 // One launch: what the script wants of it, how long it takes, and what it computes.
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <random>
 
@@ -8,6 +10,8 @@
 
 namespace autotune::fake {
 namespace {
+
+constexpr std::chrono::milliseconds kRest{300};  // of fillers alone, until the card is cool
 
 // Errors that a kernel leaves behind: the launch succeeds, and every later call fails until the process ends.
 bool is_sticky(int code) {
@@ -129,16 +133,33 @@ void prepare(CUgraphExec_st& graph) {
     }
 }
 
+// `model rested_factor rested_s`: after a while of fillers alone the card is cool and takes so much less, for so long in real
+// time.
+double rested_factor(Machine& machine, bool is_rest) {
+    const double factor = Script::get().number("model", "rested_factor", 1);
+    if (factor == 1) return factor;
+    const auto now = std::chrono::steady_clock::now();
+    if (is_rest) {
+        if (!machine.rests_since) machine.rests_since = now;
+        return 1;
+    }
+    if (machine.rests_since && now - *machine.rests_since > kRest) machine.busy_since = now;
+    machine.rests_since.reset();
+    const std::chrono::duration<double> cool(Script::get().number("model", "rested_s", 0));
+    return now - machine.busy_since < cool ? factor : 1;
+}
+
 CUresult replay(CUgraphExec_st& graph) {
     Machine& machine = Machine::get();
     machine.last_triggers_early = false;  // the gap between two graphs is longer than any overlap
     if (machine.alone != &graph) machine.alone_us = 0;
     machine.alone = &graph;
+    const double factor = rested_factor(machine, std::all_of(graph.launches.begin(), graph.launches.end(), is_filler));
     // Timing loops replay a graph thousands of times and look at no answer in between.
     if (graph.is_plain && graph.ran_at != 0 && graph.ran_at == Pending::get().generation()) {
         machine.alone_us += graph.total_us;
         const double extra_us = machine.alone_us > graph.after_us ? graph.extra_us : 0;
-        machine.now_us += (graph.total_us + extra_us) * noise(graph.launches.size());
+        machine.now_us += (graph.total_us + extra_us) * factor * noise(graph.launches.size());
         return CUDA_SUCCESS;
     }
     for (const Launch& launch : graph.launches) {

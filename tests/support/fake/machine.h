@@ -154,6 +154,9 @@ class Machine {
     // The graph that ran last, and for how long it has been the only one.
     const void* alone = nullptr;
     double alone_us = 0;
+    // Since when nothing but fillers ran, and when that last ended after a while: in real time.
+    std::optional<std::chrono::steady_clock::time_point> rests_since;
+    std::chrono::steady_clock::time_point busy_since{};
     // Whether the kernel that ran last lets the next one start under its end.
     bool last_triggers_early = false;
     // Real time until which the device is busy with a kernel that hangs.

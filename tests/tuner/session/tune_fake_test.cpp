@@ -103,6 +103,18 @@ TEST(TuneOnFake, AtThePowerLimitTheFasterOneForLongWins) {
                 testing::HasSubstr("faster for long at the power limit"));
 }
 
+// A card that fillers alone have let cool is faster at first: whoever is played first must not gain by it.
+TEST(TuneOnFake, BlocksBeginOnceTheCardHasSettled) {
+    Sandbox sandbox("model noise=0.001 rested_factor=0.5 rested_s=0.9\n");
+    test::Words bench = {"bench",      "--op",     "sadd", "--shape",  "1048576", "--family",
+                         "add/vector", "--blocks", "1",    "--rounds", "5"};
+    for (const char* candidate : {"vector unroll=1", "vector unroll=2"}) bench.insert(bench.end(), {"--candidate", candidate});
+    const Json rows = result_of(sandbox.autotune(with_words(bench, {"--warm", "0.01", "--json"}))).at("rows");
+    ASSERT_GE(rows.size(), 2U);
+    for (const Json& row : rows)
+        EXPECT_NEAR(row.at("sustained_us").get<double>() / row.at("median_us").get<double>(), 1, 0.03) << row;
+}
+
 TEST(TuneOnFake, TimesOfAnotherMethodAreMeasuredAgain) {
     Sandbox sandbox;
     test::Words tune = {"tune", "--op", "sadd", "--shape", "1048576", "--family", "add/vector", "--budget", "20s", "--json"};
