@@ -20,8 +20,8 @@ TensorMapArg tile_map(const TypedMatrix& stored, int index, std::array<std::int6
 // The same of its packed copy at an offset of the workspace.
 TensorMapArg packed_tile_map(const TypedMatrix& stored, std::size_t offset_bytes, std::array<std::int64_t, 2> box);
 
-// The widths that wgmma's N side takes in steps of 16.
-std::vector<std::int64_t> wgmma_widths();
+// The widths from 16 on that wgmma's N side takes in steps of `step`, of 8 or a multiple of it.
+std::vector<std::int64_t> wgmma_widths(std::int64_t step);
 
 // Makes rules of what is asked of a config's shape on the problem.
 template <class Shape>

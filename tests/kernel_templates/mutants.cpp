@@ -444,11 +444,19 @@ std::vector<Mutant> fp8_epilogue() {
 std::vector<Mutant> wgmma_nonpersistent() {
     return of_family("gemm/wgmma_nonpersistent",
                      "block_m=64 block_n=64 block_k=64 math_groups=1 k_groups=1 cluster_m=1 cluster_n=1 cluster_k=1 swap_ab=0 stages=2 "
-                     "pdl=0", {
+                     "raster=0 pdl=0", {
         {.name = "k_tail_dropped",
          .find = "const int steps = (k + block_k - 1) / block_k;",
          .replace = "const int steps = k / block_k;",
          .config = "stages=3", .shape = "64x64x136"},
+        {.name = "half_a_unit_not_stored",
+         .find = "constexpr int columns = bands * band_units;",
+         .replace = "constexpr int columns = bands * (block_n / 16);",
+         .config = "block_n=72", .shape = "64x72x64", .options = {{"layout", "nt"}}},
+        {.name = "tiles_along_n_in_the_order_of_m",
+         .find = "constexpr (raster == 0)",
+         .replace = "constexpr (raster >= 0)",
+         .config = "raster=1", .shape = "192x128x64"},
         {.name = "k_slices_repeated",
          .find = "in_slab = kk % 4 * 32;",
          .replace = "in_slab = kk % 2 * 32;",

@@ -26,17 +26,9 @@ class WgmmaNonpersistentFamily : public testing::Test {
 };
 
 Config tile(std::int64_t block_m, std::int64_t block_n, std::int64_t block_k, std::int64_t stages) {
-    return {{"block_m", block_m},
-            {"block_n", block_n},
-            {"block_k", block_k},
-            {"math_groups", block_m / 64},
-            {"k_groups", 1},
-            {"cluster_m", 1},
-            {"cluster_n", 1},
-            {"cluster_k", 1},
-            {"swap_ab", 0},
-            {"stages", stages},
-            {"pdl", 0}};
+    return {{"block_m", block_m}, {"block_n", block_n}, {"block_k", block_k}, {"math_groups", block_m / 64},
+            {"k_groups", 1},      {"cluster_m", 1},     {"cluster_n", 1},     {"cluster_k", 1},
+            {"swap_ab", 0},       {"stages", stages},   {"raster", 0},        {"pdl", 0}};
 }
 
 Config with(Config config, const std::map<std::string, std::int64_t>& values) {
@@ -83,6 +75,20 @@ TEST_F(WgmmaNonpersistentFamily, ARingIsNoDeeperThanK) {
     EXPECT_FALSE(s.contains(tile(64, 32, 64, 6)));
 }
 
+// 777 rows are 11 tiles of 72 or 13 of 64; 9 of 88, of 80 or 96 10 and 9. The same width of what lies along N has no swizzle
+// span.
+TEST_F(WgmmaNonpersistentFamily, OddMultiplesOfEightColumnsAreForFewerTiles) {
+    const SearchSpace s = space(problem("hgemm", "777x3072x3072", {{"layout", "nt"}}));
+    const auto swapped = [](const Config& config) { return with(config, {{"swap_ab", 1}}); };
+    EXPECT_TRUE(s.contains(swapped(tile(128, 72, 64, 8))));
+    EXPECT_TRUE(s.contains(swapped(tile(128, 88, 64, 8))));
+    EXPECT_FALSE(s.contains(swapped(tile(128, 120, 64, 7)))) << "as many as of 112";
+    EXPECT_FALSE(s.contains(with(swapped(tile(128, 72, 64, 8)), {{"cluster_m", 2}}))) << "half of it is no swizzle pattern";
+    EXPECT_FALSE(space(problem("hgemm", "3072x776x3072")).contains(tile(128, 72, 64, 8)));
+    EXPECT_FALSE(space(problem("gemm", "777x3072x3072", {{"dtype", "f16"}, {"layout", "nt"}, {"acc", "f16"}}))
+                     .contains(swapped(tile(128, 72, 64, 8))));
+}
+
 // 1024x1024 is 256 tiles of 64x64, of which two fit an SM with six stages each and one with twelve; of 128x64 it is 128.
 // 128x144 spills 6.7 KB a thread with two sets of warpgroups and takes ten times as long.
 TEST_F(WgmmaNonpersistentFamily, SetsOfWarpgroupsHoldAtMost128AccumulatorsAThread) {
@@ -126,6 +132,18 @@ TEST_F(WgmmaNonpersistentFamily, AGridIsWholeClusters) {
     EXPECT_EQ(both.grid.x, 16U);
     EXPECT_EQ(both.cluster.x, 4U);
     EXPECT_EQ(both.cluster.y, 2U);
+}
+
+TEST_F(WgmmaNonpersistentFamily, WithRaster1ClustersAreNeighboursAlongN) {
+    const Problem p = problem("hgemm", "448x512x512", {{"batch", "3"}});
+    const Config config = with(tile(64, 32, 64, 4), {{"cluster_m", 2}, {"cluster_n", 4}, {"raster", 1}});
+    const LaunchStep launch = step(p, config);
+    EXPECT_EQ(launch.grid.x, 4U * 2);  // 4 clusters along N, of 2 blocks along M
+    EXPECT_EQ(launch.grid.y, 4U * 4);
+    EXPECT_EQ(launch.cluster.x, 2U);
+    EXPECT_EQ(launch.cluster.y, 4U);
+    EXPECT_FALSE(space(problem("hgemm", "64x512x512")).contains(with(tile(64, 32, 64, 8), {{"raster", 1}})))
+        << "one row of tiles";
 }
 
 TEST_F(WgmmaNonpersistentFamily, OneWarpLoadsBesideTheMathWarps) {

@@ -30,7 +30,7 @@ std::vector<Parameter> parameters(const std::vector<int64_t>& depths, const std:
     const auto launch = ParameterKind::launch;
     return {
         {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
-        {"block_n", gemm::wgmma_widths(), compile, "columns of a tile, on wgmma's N side"},
+        {"block_n", gemm::wgmma_widths(16), compile, "columns of a tile, on wgmma's N side"},
         {"block_k", depths, compile, "depth of a stage"},
         {"math_groups", {1, 2, 3}, compile, "warpgroups that multiply"},
         {"pingpong", {0, 1}, compile, "0: math groups share a tile; 1: each has its own"},

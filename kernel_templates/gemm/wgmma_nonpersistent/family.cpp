@@ -36,7 +36,7 @@ std::vector<Parameter> parameters() {
     const auto launch = ParameterKind::launch;
     return {
         {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
-        {"block_n", gemm::wgmma_widths(), compile, "columns of a tile, on wgmma's N side"},
+        {"block_n", gemm::wgmma_widths(8), compile, "columns of a tile, on wgmma's N side"},
         {"block_k", {64, 128}, compile, "depth of a stage"},
         {"math_groups", {1, 2, 3}, compile, "warpgroups along the rows of a tile"},
         {"k_groups", {1, 2, 4}, compile, "sets of warpgroups that take the K steps of a block in turn"},
@@ -45,6 +45,7 @@ std::vector<Parameter> parameters() {
         {"cluster_k", {1, 2, 3, 4, 6, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
         {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
         {"stages", {2, 3, 4, 5, 6, 7, 8, 10, 12, 16}, compile, "stages of the ring"},
+        {"raster", {0, 1}, compile, "clusters that start one after the other lie: 0: along M, 1: along N"},
         {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
     };
 }
@@ -72,6 +73,17 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
                       const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
                       return (s.block_m == 64 || s.block_m < 2 * rows) && (s.block_n == 16 || s.block_n < columns + 64);
                   })});
+    to.push_back(
+        {"odd multiples of eight columns are for an operand that lies along K, sums in f32, an undivided K, and a C that "
+         "narrower "
+         "tiles do not cover in as many",
+         {"block_n", "k_groups", "cluster_k", "swap_ab"},
+         rule([=](const Shape& s) {
+             const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+             const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
+             return s.block_n % 16 == 0 || (y_k_major && !g.acc_f16 && s.parts() == 1 &&
+                                            ceil_div(columns, s.block_n - 8) > ceil_div(columns, s.block_n));
+         })});
     to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
                       return s.block_k == 64 || s.block_k < 2 * g.k;
                   })});
@@ -124,6 +136,12 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                       return s.block_m * s.block_n >= 128 * 256 ||
                              Grid(g, s, device).blocks <= kMaxWaves * device.identity.sm_count;
                   })});
+    to.push_back({"clusters that are several along M alone, or along N alone, have one order",
+                  {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster"},
+                  rule([=](const Shape& s) {
+                      const Grid grid(g, s, device);
+                      return s.raster == 0 || (grid.tiles_m > s.cluster_m && grid.tiles_n > s.cluster_n);
+                  })});
     const std::vector<std::string> all = {"block_m",   "block_n",   "block_k",   "math_groups", "k_groups",
                                           "cluster_m", "cluster_n", "cluster_k", "swap_ab",     "stages"};
     to.push_back({"the ring is neither the deepest with which one, two or three blocks fit an SM nor one that K fills", all,
@@ -157,17 +175,9 @@ constexpr std::array<Tile, 13> kTiles = {{{"64x16x128", 64, 16, 128, 1, 1},
                                           {"128x256x64", 128, 256, 64, 2, 1}}};
 
 Config config_of(const Shape& s) {
-    return {{"block_m", s.block_m},
-            {"block_n", s.block_n},
-            {"block_k", s.block_k},
-            {"math_groups", s.math_groups},
-            {"k_groups", s.k_groups},
-            {"cluster_m", s.cluster_m},
-            {"cluster_n", s.cluster_n},
-            {"cluster_k", s.cluster_k},
-            {"swap_ab", s.swap_ab},
-            {"stages", s.stages},
-            {"pdl", s.pdl}};
+    return {{"block_m", s.block_m},   {"block_n", s.block_n},     {"block_k", s.block_k},     {"math_groups", s.math_groups},
+            {"k_groups", s.k_groups}, {"cluster_m", s.cluster_m}, {"cluster_n", s.cluster_n}, {"cluster_k", s.cluster_k},
+            {"swap_ab", s.swap_ab},   {"stages", s.stages},       {"raster", s.raster},       {"pdl", s.pdl}};
 }
 
 // A tile's shape with no clusters and the shallowest ring.
@@ -175,7 +185,7 @@ Shape shape_of(const Tile& t, const Gemm& g) {
     Shape s(Config{}, g);
     s.block_m = t.block_m, s.block_n = t.block_n, s.block_k = t.block_k;
     s.math_groups = t.math_groups, s.k_groups = t.k_groups;
-    s.swap_ab = 0, s.stages = 2, s.pdl = 0;
+    s.swap_ab = 0, s.stages = 2, s.raster = 0, s.pdl = 0;
     return s;
 }
 
@@ -197,7 +207,7 @@ void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const 
     };
     for (const auto& [block_m, math_groups] :
          std::initializer_list<std::pair<int64_t, int64_t>>{{64, 1}, {128, 1}, {128, 2}, {192, 3}, {256, 2}}) {
-        for (const int64_t wider : {-64, -32, -16, 0, 16, 32, 64}) {
+        for (const int64_t wider : {-64, -32, -16, -8, 0, 8, 16, 32, 64}) {
             Shape s = of;
             s.block_m = block_m, s.math_groups = math_groups, s.block_n += wider;
             if (s.block_n >= 16 && s.block_n <= 256) offer_rings(s);
@@ -272,7 +282,9 @@ LaunchStep step_of(const Problem& problem, const Gemm& g, const Shape& s, const 
     const auto map_b = [&](int64_t extent, int64_t shares) { return map_of(o[1], 1, g.trans_b, s, extent, shares); };
     const bool swap = s.swap_ab != 0;
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(grid.tiles_m * s.cluster_k), static_cast<std::uint32_t>(grid.tiles_n),
+    const int64_t clusters_m = grid.tiles_m / s.cluster_m, clusters_n = grid.tiles_n / s.cluster_n;
+    step.grid = {static_cast<std::uint32_t>((s.raster == 0 ? clusters_m : clusters_n) * s.cluster_m * s.cluster_k),
+                 static_cast<std::uint32_t>((s.raster == 0 ? clusters_n : clusters_m) * s.cluster_n),
                  static_cast<std::uint32_t>(g.batch)};
     step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
     step.cluster = {static_cast<std::uint32_t>(s.cluster_m * s.cluster_k), static_cast<std::uint32_t>(s.cluster_n), 1};

@@ -21,6 +21,7 @@ Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
     cluster_k = get("cluster_k");
     swap_ab = get("swap_ab");
     stages = get("stages");
+    raster = get("raster");
     pdl = get("pdl");
 }
 

@@ -17,14 +17,14 @@ using gemm::Gemm;
 using gemm::round_up;
 
 struct Shape {
-    std::int64_t block_m, block_n, block_k, math_groups, k_groups, cluster_m, cluster_n, cluster_k, swap_ab, stages, pdl;
+    std::int64_t block_m, block_n, block_k, math_groups, k_groups, cluster_m, cluster_n, cluster_k, swap_ab, stages, raster, pdl;
     std::int64_t sum_bytes;  // of an element of the accumulators: the problem's, not the config's
 
     Shape(const Config& config, const Gemm& g);
 
     std::int64_t bands() const { return block_m / (64 * math_groups); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
-    std::int64_t units() const { return bands() * block_n / 16; }                    // of 16 columns, which parts of K share
+    std::int64_t units() const { return bands() * ceil_div(block_n, 16); }           // of 16 columns, which parts of K share
     std::int64_t units_each() const { return ceil_div(units(), parts()); }           // that a part adds and stores, at most
     std::int64_t parts() const { return k_groups * cluster_k; }                      // of K
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }            // share tiles by multicast

@@ -25,10 +25,12 @@ constexpr int cluster_m = ${cluster_m};      // blocks along M that share a tile
 constexpr int cluster_n = ${cluster_n};      // blocks along N that share a tile of X by multicast
 constexpr int cluster_k = ${cluster_k};      // blocks that divide the K steps of the tile
 constexpr int stages = ${stages};            // of the ring
+constexpr int raster = ${raster};            // 0: the clusters that start one after the other lie along M, 1: along N
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
 #include "common/ptx.cuh"
+#include "common/wgmma_eights.cuh"
 #include "gemm/prefetch_c.cuh"
 
 namespace {
@@ -42,6 +44,7 @@ constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
 constexpr int bands = block_m / (64 * math_groups);         // m64 multiplications per math group
 constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;        // in a register
 constexpr int accumulators = block_n / 2 / sums_each;       // registers of one band
+constexpr int band_units = (block_n + 15) / 16;             // columns of 16 of a band, of the last perhaps half
 constexpr int group_threads = 128 * math_groups;            // those that share a stage
 constexpr int math_threads = group_threads * k_groups;
 constexpr int parts = cluster_k * k_groups;                 // of K
@@ -51,7 +54,8 @@ constexpr int notified_blocks = cluster_m + cluster_n - 1;  // those that load f
 
 static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && (is_same<Acc, f32> || (is_same<Acc, f16> && is_same<In, f16>)));
 static_assert(align_a == 16 && align_b == 16, "operands are read in chunks of 16 bytes");
-static_assert(block_m % (64 * math_groups) == 0 && block_n % 16 == 0 && block_n <= 256 && block_k % 64 == 0);
+static_assert(block_m % (64 * math_groups) == 0 && block_n % 8 == 0 && block_n <= 256 && block_k % 64 == 0);
+static_assert(block_n % 16 == 0 || (y_k_major && is_same<Acc, f32> && k_groups * cluster_k == 1));
 static_assert(cluster_m * cluster_n * cluster_k <= 8, "a cluster has at most 8 blocks");
 // A set of warpgroups releases a stage after its next one is full. With a ring of a multiple of k_groups stages it alone reads a stage,
 // fill after fill: otherwise it could run ahead of the others and take an old fill's parity for its own.
@@ -73,14 +77,14 @@ static_assert(stage_bytes % 1024 == 0 && bytes_x % 1024 == 0, "swizzled tiles st
 namespace {
 
 using Register = RegisterOf<Acc>::Type;
-using Sums = Register[bands][accumulators];
+constexpr int unit_registers = 8 / sums_each;
+using Sums = Register[bands][band_units * unit_registers];
 
 // A tile's sums are handed out and stored by columns of 16: eight sums a thread. Those of column pair 2 * (lane % 4) of the first
 // eight columns, row lane / 4 and the row eight below, then those of the second eight columns.
-constexpr int columns = bands * block_n / 16;
+constexpr int columns = bands * band_units;
 constexpr int columns_each = (columns + parts - 1) / parts;  // of the first parts; the last may have fewer
 constexpr bool equal_shares = columns % parts == 0;
-constexpr int unit_registers = 8 / sums_each;
 static_assert(equal_shares || k_groups == 1, "sets of warpgroups store equal shares");
 constexpr u32 unit_bytes = group_threads * unit_registers * 4;
 constexpr u32 received_bytes = parts == 1 ? 0 : (parts - 1) * k_groups * columns_each * unit_bytes;
@@ -249,7 +253,7 @@ __device__ __forceinline__ void send_shares(const Areas& at, const Place& place,
         const int slot = part < owner ? part : part - 1;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const Register* r = &acc[q / (block_n / 16)][q % (block_n / 16) * unit_registers + half * quad_registers];
+            const Register* r = &acc[q / band_units][q % band_units * unit_registers + half * quad_registers];
             const u32 to = received_at(at.received, owner % k_groups, slot, q % columns_each, half, thread);
             if (cluster_k == 1 || owner / k_groups == place.k)
                 store_shared(to, r);
@@ -266,7 +270,7 @@ __device__ __forceinline__ void select_unit(const Sums& acc, int part, int i, Re
     for (int owner = 0; owner < parts; ++owner) {
         const int unit = owner * columns_each + i;
         if (unit >= columns) continue;
-        const Register* from = &acc[unit / (block_n / 16)][unit % (block_n / 16) * unit_registers];
+        const Register* from = &acc[unit / band_units][unit % band_units * unit_registers];
 #pragma unroll
         for (int r = 0; r < unit_registers; ++r) own[r] = owner == 0 || owner == part ? from[r] : own[r];
     }
@@ -480,7 +484,7 @@ __device__ __forceinline__ void read_group(const Output& out, const Shape& s, co
                                            u32 (&held)[units_at_once][4]) {
     const int unit = part * columns_each + group * units_at_once;
     const int row0 = tile.m0 + threadIdx.x % group_threads / 128 * (64 * bands) + threadIdx.x / 32 % 4 * 16;
-    read_units(out, s, row0 + unit / (block_n / 16) * 64, tile.n0 + unit % (block_n / 16) * 16, held);
+    read_units(out, s, row0 + unit / band_units * 64, tile.n0 + unit % band_units * 16, held);
 }
 
 // All that the tile reads of C into L2, each block of the cluster a share.
@@ -512,7 +516,7 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
     for (int first = 0; first < columns_each; first += units_at_once) {
         const int unit = part * columns_each + first;
         if (!equal_shares && unit >= columns) break;
-        const int row = row0 + unit / (block_n / 16) * 64, col = tile.n0 + unit % (block_n / 16) * 16;
+        const int row = row0 + unit / band_units * 64, col = tile.n0 + unit % band_units * 16;
         if (reads_c && out.beta != 0.0f) {
             const int group = first / units_at_once;
             if constexpr (!holds_c) read_group(out, s, tile, part, group, held[0]);
@@ -528,7 +532,7 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
                 select_unit(acc, part, first + i, own);
                 add_shares(at, part, k_group, thread, first + i, own, sum);
             } else {
-                widen(&acc[(first + i) / (block_n / 16)][(first + i) % (block_n / 16) * unit_registers], sum);
+                widen(&acc[(first + i) / band_units][(first + i) % band_units * unit_registers], sum);
             }
             if (reads_c && out.beta != 0.0f)
                 add_unit(staging + i * staged_unit_bytes, out, sum);
@@ -566,6 +570,13 @@ __device__ __forceinline__ void multiply_all(const Areas& at, const Run& run, co
     }
 }
 
+__device__ __forceinline__ Tile tile_of(const Place& place) {
+    const int batch = static_cast<int>(blockIdx.z);
+    if constexpr (raster == 0) return {static_cast<int>(blockIdx.x) / cluster_k * block_m, static_cast<int>(blockIdx.y) * block_n, batch};
+    const int first_m = static_cast<int>(blockIdx.y) / cluster_n * cluster_m, first_n = static_cast<int>(blockIdx.x) / (cluster_m * cluster_k) * cluster_n;
+    return {(first_m + place.m) * block_m, (first_n + place.n) * block_n, batch};
+}
+
 constexpr int threads = math_threads + 32;
 
 }  // namespace
@@ -582,9 +593,10 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     at.full = at.staging + staging_bytes;
     at.empty = at.full + stages * 8;
     at.exchanged = at.empty + stages * 8;
-    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k};
+    Shape shape{swap_ab ? n : m, swap_ab ? m : n, k};
     const Place place = place_of(in_cluster ? static_cast<int>(cluster_rank()) : 0);
-    const Tile tile{static_cast<int>(blockIdx.x) / cluster_k * block_m, static_cast<int>(blockIdx.y) * block_n, static_cast<int>(blockIdx.z)};
+    const Tile tile = tile_of(place);
+    if constexpr (block_n % 16 != 0) shape.n = min(shape.n, tile.n0 + block_n);  // half of the last unit is the next tile's
     const int steps = (k + block_k - 1) / block_k;
     Run run{0, steps};
     if constexpr (cluster_k > 1) {
@@ -613,6 +625,10 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     Held held;
     if (reads_c && holds_c && beta != 0.0f) hold_c({c + tile.batch * stride_c, ldc, alpha, beta}, shape, tile, place, held);
     Sums acc;
+    if constexpr (block_n % 16 != 0) {
+#pragma unroll
+        for (int i = 0; i < bands * 4; ++i) acc[i / 4][accumulators + i % 4] = Register{};  // which nobody stores
+    }
     multiply_all(at, run, place, acc);
     wgmma_wait<0>();
     if constexpr (in_cluster) wait_for_cluster();  // shares end at the peers' barriers

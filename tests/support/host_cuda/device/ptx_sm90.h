@@ -330,9 +330,11 @@ inline void multiply_group(Multiplier left, Multiplier right, const Operands&...
     inline void wgmma_mma_async_sync_aligned_##name(const Operands&... operands) {   \
         multiply_group<n, halves>(Multiplier::left, Multiplier::right, operands...); \
     }
+#define HOST_CUDA_WGMMA_OF_HALVES(n)                              \
+    HOST_CUDA_WGMMA(m64n##n##k16_f32_f16_f16, n, false, f16, f16) \
+    HOST_CUDA_WGMMA(m64n##n##k16_f32_bf16_bf16, n, false, bf16, bf16)
 #define HOST_CUDA_WGMMA_OF(n)                                         \
-    HOST_CUDA_WGMMA(m64n##n##k16_f32_f16_f16, n, false, f16, f16)     \
-    HOST_CUDA_WGMMA(m64n##n##k16_f32_bf16_bf16, n, false, bf16, bf16) \
+    HOST_CUDA_WGMMA_OF_HALVES(n)                                      \
     HOST_CUDA_WGMMA(m64n##n##k16_f16_f16_f16, n, true, f16, f16)      \
     HOST_CUDA_WGMMA(m64n##n##k8_f32_tf32_tf32, n, false, tf32, tf32)  \
     HOST_CUDA_WGMMA(m64n##n##k32_f32_e4m3_e4m3, n, false, e4m3, e4m3) \
@@ -355,7 +357,23 @@ HOST_CUDA_WGMMA_OF(208)
 HOST_CUDA_WGMMA_OF(224)
 HOST_CUDA_WGMMA_OF(240)
 HOST_CUDA_WGMMA_OF(256)
+HOST_CUDA_WGMMA_OF_HALVES(24)
+HOST_CUDA_WGMMA_OF_HALVES(40)
+HOST_CUDA_WGMMA_OF_HALVES(56)
+HOST_CUDA_WGMMA_OF_HALVES(72)
+HOST_CUDA_WGMMA_OF_HALVES(88)
+HOST_CUDA_WGMMA_OF_HALVES(104)
+HOST_CUDA_WGMMA_OF_HALVES(120)
+HOST_CUDA_WGMMA_OF_HALVES(136)
+HOST_CUDA_WGMMA_OF_HALVES(152)
+HOST_CUDA_WGMMA_OF_HALVES(168)
+HOST_CUDA_WGMMA_OF_HALVES(184)
+HOST_CUDA_WGMMA_OF_HALVES(200)
+HOST_CUDA_WGMMA_OF_HALVES(216)
+HOST_CUDA_WGMMA_OF_HALVES(232)
+HOST_CUDA_WGMMA_OF_HALVES(248)
 #undef HOST_CUDA_WGMMA_OF
+#undef HOST_CUDA_WGMMA_OF_HALVES
 #undef HOST_CUDA_WGMMA
 
 }  // namespace host_cuda::ptx
