@@ -218,6 +218,7 @@ void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const 
     change(&Shape::block_k, 192 - of.block_k);
     for (const int64_t k_groups : {1, 2, 4}) change(&Shape::k_groups, k_groups);
     change(&Shape::swap_ab, 1 - of.swap_ab);
+    change(&Shape::raster, 1 - of.raster);
     for (const int64_t cluster_m : {1, 2, 4}) {
         for (const int64_t cluster_n : {1, 2, 4}) {
             for (const int64_t cluster_k : {1, 2, 3, 4, 6, 8}) {
