@@ -17,7 +17,7 @@ constexpr std::size_t kMostJudged = 5;
 constexpr int kJudgingTurns = 2;
 constexpr double kLeastBlock_s = 0.3;
 // Not counted, before the first block: a card that was not at its limit, or is cool, exceeds it for a second or two. Of three
-// blocks of one second after a light load the first ran at 755 W, the others at 730 and 715, on a card limited to 700.
+// blocks of one second after a light load the first ran at 757 W, the others at 728 and 720, on a card limited to 700.
 constexpr int kSettlingBlocks = 2;
 
 Conditions median_conditions(const std::vector<GpuWorkerSession::Block>& blocks) {
