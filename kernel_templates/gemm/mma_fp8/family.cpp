@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 
 #include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
 
@@ -62,10 +62,12 @@ struct Shape {
     }
 };
 
+Shape shape_of(const Config& config) {
+    return Shape(config);
+}
+constexpr auto rule = gemm::rules_by(&shape_of);
+
 std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
-    const auto rule = [](std::function<bool(const Shape&)> holds) {
-        return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
-    };
     std::vector<Constraint> all;
     all.push_back({"a warp's part is not whole multiplications of 16 x 16",
                    {"block_m", "block_n", "warps_m", "warps_n"},

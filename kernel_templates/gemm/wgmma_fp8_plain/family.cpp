@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <numeric>
 
 #include "kernel_templates/gemm/device_maps.h"
@@ -9,6 +8,7 @@
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/hopper_rules.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
 
@@ -73,10 +73,12 @@ struct Shape {
     }
 };
 
+Shape shape_of(const Config& config) {
+    return Shape(config);
+}
+constexpr auto rule = gemm::rules_by(&shape_of);
+
 std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
-    const auto rule = [](std::function<bool(const Shape&)> holds) {
-        return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
-    };
     std::vector<Constraint> all;
     all.push_back({"a warpgroup has 64 or 128 rows", {"block_m", "math_groups"}, rule([](const Shape& s) {
                        return s.block_m % (64 * s.math_groups) == 0 && s.bands() >= 1 && s.bands() <= 2;

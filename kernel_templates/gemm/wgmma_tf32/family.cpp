@@ -4,6 +4,7 @@
 #include "kernel_templates/gemm/f32_operands.h"
 #include "kernel_templates/gemm/f32_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
 #include "kernel_templates/structured_family.h"
 
@@ -49,21 +50,13 @@ std::vector<Parameter> parameters() {
     };
 }
 
-using Rule = std::function<bool(const Config&)>;
-// Makes rules of what is asked of a config's shape on the problem.
-auto rules_on(const Gemm& g) {
-    return [g](std::function<bool(const Shape&)> holds) -> Rule {
-        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
-    };
-}
-
 // TMA stores whole chunks of 16 bytes: past the end of a row that is not a multiple of them.
 bool tma_can_store(const Gemm& g) {
     return g.align_c == gemm::kChunkBytes && g.n * 4 % gemm::kChunkBytes == 0;
 }
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
-    const auto rule = rules_on(g);
+    const auto rule = gemm::rules_on<Shape>(g);
     to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
                       return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() >= 1 && s.bands() <= 2;
                   })});
@@ -99,7 +92,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
-    const auto rule = rules_on(g);
+    const auto rule = gemm::rules_on<Shape>(g);
     to.push_back({"a block's share of a tile is not whole swizzle patterns",
                   {"block_m", "block_n", "cluster_m", "cluster_n"},
                   rule([](const Shape& s) {
@@ -117,7 +110,7 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = rules_on(g);
+    const auto rule = gemm::rules_on<Shape>(g);
     const std::vector<std::string> tile = {"block_m", "block_n",   "math_groups",   "pingpong",
                                            "swap_ab", "tma_store", "store_buffers", "stages"};
     to.push_back({"the ring exceeds shared memory", tile,
