@@ -9,6 +9,7 @@ constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final roun
 constexpr double kOverrun = 2;         // of the budget, while nothing has been verified, or next to nothing tried:
 constexpr int kFewTried = 8;           // two seconds from a cold start are over when the first candidates are compiled
 constexpr double kLeastFinals_s = 0.5;
+constexpr double kSustainedShare = 0.3, kLeastSustained_s = 1.8, kMostSustained_s = 6;
 
 }  // namespace
 
@@ -21,6 +22,10 @@ std::optional<std::string> why_search_ends(const Budget& budget, const SearchSta
     if (state.since_better >= budget.patience) return "no better one in " + std::to_string(budget.patience) + " trials";
     if (state.best_us && *state.best_us <= budget.target_us) return "target reached";
     return std::nullopt;
+}
+
+double sustained_seconds(const Budget& budget) {
+    return std::clamp(kSustainedShare * budget.seconds, kLeastSustained_s, kMostSustained_s);
 }
 
 double finals_seconds(const Budget& budget, double search_s, double elapsed_s) {

@@ -13,8 +13,6 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // of the time that the decision may take
-// Blocks after the rounds, where the power limit held the card in them: this share of the budget beside it, at most so long.
-constexpr double kSustainedShare = 0.3, kMostSustained_s = 6;
 // Load before the rounds, so that clocks and power are as they will be: the second rung is load too.
 constexpr double kMostWarm_s = 1;
 constexpr double kLeastWarm_s = 0.1;
@@ -97,7 +95,7 @@ TuneResult TuneRun::decide() {
             shared_.engine.pool().resume();
             throw_all_failed();
         }
-        const Verdict verdict = race.verdict(std::min(kSustainedShare * options_.budget.seconds, kMostSustained_s));
+        const Verdict verdict = race.verdict(sustained_seconds(options_.budget));
         shared_.engine.pool().resume();
         race.time_after_others(race.winner_and_rivals(verdict.winner));
         const Candidate winner = *race.contestants()[verdict.winner].candidate;

@@ -458,6 +458,17 @@ TEST(Sweep, InterruptedIsExit130AndSaysHowManyAreLeft) {
     EXPECT_THAT(said.err, AllOf(HasSubstr("1 winners are kept"), HasSubstr("other 2")));
 }
 
+// A problem takes its budget, blocks beside it, and one that began before the end is finished.
+TEST(Sweep, ADryRunSaysHowLongItTakesAtMost) {
+    CliBench autotune;
+    const std::vector<std::string> line{"sweep",    "--op", "hgemm",     "--shapes", "8,16,24x8x8",
+                                        "--budget", "10s",  "--dry-run", "--json"};
+    EXPECT_EQ(autotune(line).json()["seconds_at_most"], 39.0);
+    std::vector<std::string> limited = line;
+    limited.insert(limited.end(), {"--total-budget", "20s"});
+    EXPECT_EQ(autotune(limited).json()["seconds_at_most"], 33.0);
+}
+
 TEST(Sweep, BudgetsReachTheTuner) {
     CliBench autotune;
     autotune({"sweep", "--op", "hgemm", "--shapes", "8x8x8", "--budget", "3s", "--total-budget", "2m"});

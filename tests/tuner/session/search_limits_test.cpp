@@ -64,5 +64,11 @@ TEST(SearchLimits, FinalsTakeNoLongerThanTheSearchDid) {
     EXPECT_DOUBLE_EQ(finals_seconds(budget(10), 0.01, 20), 0.5) << "a verdict needs some time";
 }
 
+TEST(SearchLimits, BlocksTakeAShareOfTheBudgetBesideIt) {
+    EXPECT_DOUBLE_EQ(sustained_seconds(budget(10)), 3);
+    EXPECT_DOUBLE_EQ(sustained_seconds(budget(2)), 1.8) << "two contestants and what is not counted";
+    EXPECT_DOUBLE_EQ(sustained_seconds(budget(100)), 6);
+}
+
 }  // namespace
 }  // namespace autotune::tuner::search_limits_test

@@ -17,6 +17,7 @@
 #include "tools/cli/output/text_format.h"
 #include "tools/cli/unstored.h"
 #include "tools/cli/without_gpu.h"
+#include "tuner/session/search_limits.h"
 
 namespace autotune::cli {
 namespace {
@@ -179,19 +180,24 @@ std::vector<Swept> in_order_of(const std::vector<Problem>& problems, std::vector
     return items;
 }
 
+double seconds_at_most(std::size_t problems, const tuner::SweepOptions& options) {
+    const double each = options.each.budget.seconds + tuner::sustained_seconds(options.each.budget);
+    const double all = each * static_cast<double>(problems);
+    // A problem that was begun in time is finished.
+    return options.total_seconds > 0 ? std::min(all, options.total_seconds + each) : all;
+}
+
 ExitCode dry_run(Session& session, const std::vector<Problem>& problems, const tuner::SweepOptions& options) {
     if (session.json()) {
         Json list = Json::array();
         for (const Problem& problem : problems) list.push_back(problem_json(problem));
-        print_json(session, {{"dry_run", true},
-                             {"problems", list},
-                             {"seconds_at_most", options.each.budget.seconds * static_cast<double>(problems.size())}});
+        print_json(session,
+                   {{"dry_run", true}, {"problems", list}, {"seconds_at_most", seconds_at_most(problems.size(), options)}});
         return ExitCode::done;
     }
     for (const Problem& problem : problems) session.out() << problem_text(problem) << "\n";
-    double seconds = options.each.budget.seconds * static_cast<double>(problems.size());
-    if (options.total_seconds > 0) seconds = std::min(seconds, options.total_seconds);
-    session.out() << fmt::format("\n{} problems, at most {}\n", problems.size(), seconds_text(seconds));
+    session.out() << fmt::format("\n{} problems, at most {}\n", problems.size(),
+                                 seconds_text(seconds_at_most(problems.size(), options)));
     return ExitCode::done;
 }
 
