@@ -15,14 +15,19 @@ template <class Shape>
 struct Member {
     std::string_view parameter;
     std::int64_t Shape::*value;
+    std::int64_t otherwise = 1;  // where a config lacks the parameter
 };
 
-// A parameter that the config lacks is 1.
+template <class Shape, std::size_t count>
+void read_members(Shape& to, const Config& config, const std::array<Member<Shape>, count>& members) {
+    ConfigReader reader(config);
+    for (const Member<Shape>& member : members) to.*member.value = reader.find(member.parameter).value_or(member.otherwise);
+}
+
 template <class Shape, std::size_t count>
 Shape shape_from(const Config& config, const std::array<Member<Shape>, count>& members) {
-    ConfigReader reader(config);
     Shape shape{};
-    for (const Member<Shape>& member : members) shape.*member.value = reader.find(member.parameter).value_or(1);
+    read_members(shape, config, members);
     return shape;
 }
 
@@ -31,6 +36,14 @@ template <class Shape, std::size_t count>
 Config config_from(const Shape& shape, const std::array<Member<Shape>, count>& members) {
     Config config;
     for (const Member<Shape>& member : members) config.set(member.parameter, shape.*member.value);
+    return config;
+}
+
+// The config with the shape's values of those parameters that it has.
+template <class Shape, std::size_t count>
+Config with_members(Config config, const Shape& shape, const std::array<Member<Shape>, count>& members) {
+    for (const Member<Shape>& member : members)
+        if (config.find(member.parameter)) config.set(member.parameter, shape.*member.value);
     return config;
 }
 

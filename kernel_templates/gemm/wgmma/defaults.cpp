@@ -18,27 +18,18 @@ struct Corner {
 };
 
 Config corner_config(const Tile& t, const Corner& corner, const Candidates& from) {
-    Config config = {{"block_m", t.block_m},
-                     {"block_n", t.block_n},
-                     {"block_k", t.block_k},
-                     {"math_groups", t.math_groups},
-                     {"pingpong", t.pingpong},
-                     {"cluster_m", corner.cluster_m},
-                     {"cluster_n", 1},
-                     {"cluster_k", corner.cluster_k},
-                     {"swap_ab", corner.swap_ab},
-                     {"tma_store", corner.tma_store},
-                     {"store_buffers", corner.tma_store != 0 ? t.store_buffers : 2},
-                     {"tma_swizzle", 128},
-                     {"reduce_kernel", corner.reduce_kernel},
-                     {"stages", 2},
-                     {"split_k", corner.split_k},
-                     {"raster", 0},
-                     {"group", corner.group},
-                     {"evict_first", 0},
-                     {"pdl", 1},
-                     {"prefetch_steps", 0},
-                     {"prefetch_all", 0}};
+    Shape s(Config{}, from.g);
+    s.block_m = t.block_m, s.block_n = t.block_n, s.block_k = t.block_k;
+    s.math_groups = t.math_groups, s.pingpong = t.pingpong;
+    s.cluster_m = corner.cluster_m, s.cluster_k = corner.cluster_k;
+    s.swap_ab = corner.swap_ab;
+    s.tma_store = corner.tma_store, s.store_buffers = corner.tma_store != 0 ? t.store_buffers : 2;
+    s.tma_swizzle = 128;
+    s.reduce_kernel = corner.reduce_kernel, s.split_k = corner.split_k;
+    s.stages = 2;
+    s.raster = 0, s.group = corner.group;
+    s.evict_first = 0, s.pdl = 1, s.prefetch_steps = 0, s.prefetch_all = 0;
+    Config config = gemm::config_from(s, kMembers);
     for (const auto& [name, value] : from.extras.values()) config.set(name, value);
     if (t.product_sets != 1) config.set("product_sets", t.product_sets);
     config.set("stages", deepest_ring(Shape(config, from.g), from.device));
@@ -56,29 +47,7 @@ constexpr int64_t kMostSums = 160;
 
 // A shape's config, with what shapes of one search have in common.
 Config config_like(const Config& common, const Shape& s) {
-    Config config = common;
-    const std::array<std::pair<const char*, int64_t>, 17> values = {{{"block_m", s.block_m},
-                                                                     {"block_n", s.block_n},
-                                                                     {"block_k", s.block_k},
-                                                                     {"math_groups", s.math_groups},
-                                                                     {"pingpong", s.pingpong},
-                                                                     {"cluster_m", s.cluster_m},
-                                                                     {"cluster_n", s.cluster_n},
-                                                                     {"cluster_k", s.cluster_k},
-                                                                     {"swap_ab", s.swap_ab},
-                                                                     {"tma_store", s.tma_store},
-                                                                     {"store_buffers", s.store_buffers},
-                                                                     {"tma_swizzle", s.tma_swizzle},
-                                                                     {"reduce_kernel", s.reduce_kernel},
-                                                                     {"stages", s.stages},
-                                                                     {"split_k", s.split_k},
-                                                                     {"raster", s.raster},
-                                                                     {"group", s.group}}};
-    for (const auto& [name, value] : values) config.set(name, value);
-    if (s.product_sets != 1) config.set("product_sets", s.product_sets);
-    if (s.whole_tiles != 0) config.set("whole_tiles", s.whole_tiles);
-    if (s.turn_k != 0) config.set("turn_k", s.turn_k);
-    return config;
+    return gemm::with_members(gemm::with_members(common, s, kMembers), s, kOwnMembers);
 }
 
 // The usual order of a shape's tiles, and the deepest ring that it leaves room for.

@@ -19,35 +19,8 @@ Shape::Shape(const Config& c, const Gemm& g)
       scales_blocks(g.scaling == gemm::Scaling::block),
       has_bias(g.has_bias),
       reads_c(g.reads_c) {
-    gemm::ConfigReader reader(c);
-    const auto get = [&reader](std::string_view name, int64_t otherwise = 1) { return reader.find(name).value_or(otherwise); };
-    block_m = get("block_m");
-    block_n = get("block_n");
-    block_k = get("block_k");
-    math_groups = get("math_groups");
-    pingpong = get("pingpong");
-    cluster_m = get("cluster_m");
-    cluster_n = get("cluster_n");
-    cluster_k = get("cluster_k");
-    swap_ab = get("swap_ab");
-    tma_store = get("tma_store");
-    store_buffers = get("store_buffers");
-    tma_swizzle = get("tma_swizzle");
-    reduce_kernel = get("reduce_kernel", 0);
-    stages = get("stages");
-    split_k = get("split_k");
-    raster = get("raster");
-    group = get("group");
-    evict_first = get("evict_first");
-    pdl = get("pdl");
-    prefetch_steps = get("prefetch_steps");
-    prefetch_all = get("prefetch_all", 0);
-    persistent = get("persistent", 1);
-    product_sets = get("product_sets", 1);
-    stagger = get("stagger", 0);
-    turn_k = get("turn_k", 0);
-    incremental = get("incremental", 1);
-    whole_tiles = get("whole_tiles", 0);
+    gemm::read_members(*this, c, kMembers);
+    gemm::read_members(*this, c, kOwnMembers);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {

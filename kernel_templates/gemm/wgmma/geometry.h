@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/shape_members.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -85,6 +87,36 @@ struct Shape {
                stage_barrier_bytes(count) + math_groups * 12 + 12 + c_barrier_bytes();
     }
 };
+
+// In the order of the parameters that all families with this Shape have ...
+inline constexpr std::array<gemm::Member<Shape>, 21> kMembers = {{{"block_m", &Shape::block_m},
+                                                                  {"block_n", &Shape::block_n},
+                                                                  {"block_k", &Shape::block_k},
+                                                                  {"math_groups", &Shape::math_groups},
+                                                                  {"pingpong", &Shape::pingpong},
+                                                                  {"cluster_m", &Shape::cluster_m},
+                                                                  {"cluster_n", &Shape::cluster_n},
+                                                                  {"cluster_k", &Shape::cluster_k},
+                                                                  {"swap_ab", &Shape::swap_ab},
+                                                                  {"tma_store", &Shape::tma_store},
+                                                                  {"store_buffers", &Shape::store_buffers},
+                                                                  {"tma_swizzle", &Shape::tma_swizzle},
+                                                                  {"reduce_kernel", &Shape::reduce_kernel, 0},
+                                                                  {"stages", &Shape::stages},
+                                                                  {"split_k", &Shape::split_k},
+                                                                  {"raster", &Shape::raster},
+                                                                  {"group", &Shape::group},
+                                                                  {"evict_first", &Shape::evict_first},
+                                                                  {"pdl", &Shape::pdl},
+                                                                  {"prefetch_steps", &Shape::prefetch_steps},
+                                                                  {"prefetch_all", &Shape::prefetch_all, 0}}};
+// ... and that some have.
+inline constexpr std::array<gemm::Member<Shape>, 6> kOwnMembers = {{{"persistent", &Shape::persistent},
+                                                                    {"product_sets", &Shape::product_sets},
+                                                                    {"stagger", &Shape::stagger, 0},
+                                                                    {"turn_k", &Shape::turn_k, 0},
+                                                                    {"incremental", &Shape::incremental},
+                                                                    {"whole_tiles", &Shape::whole_tiles, 0}}};
 
 // Whether an SM has room for a second block beside one with such a ring: with programmatic dependent launch, one of the next
 // kernel.

@@ -175,9 +175,7 @@ constexpr std::array<Tile, 13> kTiles = {{{"64x16x128", 64, 16, 128, 1, 1},
                                           {"128x256x64", 128, 256, 64, 2, 1}}};
 
 Config config_of(const Shape& s) {
-    return {{"block_m", s.block_m},   {"block_n", s.block_n},     {"block_k", s.block_k},     {"math_groups", s.math_groups},
-            {"k_groups", s.k_groups}, {"cluster_m", s.cluster_m}, {"cluster_n", s.cluster_n}, {"cluster_k", s.cluster_k},
-            {"swap_ab", s.swap_ab},   {"stages", s.stages},       {"raster", s.raster},       {"pdl", s.pdl}};
+    return gemm::config_from(s, wgmma_nonpersistent::kMembers);
 }
 
 // A tile's shape with no clusters and the shallowest ring.

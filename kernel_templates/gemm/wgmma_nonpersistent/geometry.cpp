@@ -8,21 +8,8 @@ namespace autotune::wgmma_nonpersistent {
 using std::int64_t;
 
 // Rules see configs in which not every parameter has a value yet, and read only those that they name.
-Shape::Shape(const Config& c, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
-    gemm::ConfigReader reader(c);
-    const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
-    block_m = get("block_m");
-    block_n = get("block_n");
-    block_k = get("block_k");
-    math_groups = get("math_groups");
-    k_groups = get("k_groups");
-    cluster_m = get("cluster_m");
-    cluster_n = get("cluster_n");
-    cluster_k = get("cluster_k");
-    swap_ab = get("swap_ab");
-    stages = get("stages");
-    raster = get("raster");
-    pdl = get("pdl");
+Shape::Shape(const Config& config, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
+    gemm::read_members(*this, config, kMembers);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 #include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/shape_members.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -47,6 +49,20 @@ struct Shape {
         return 1024 + count * stage_bytes() + received_bytes() + staging_bytes() + count * 16 + 8;
     }
 };
+
+// In the order of the family's parameters.
+inline constexpr std::array<gemm::Member<Shape>, 12> kMembers = {{{"block_m", &Shape::block_m},
+                                                                  {"block_n", &Shape::block_n},
+                                                                  {"block_k", &Shape::block_k},
+                                                                  {"math_groups", &Shape::math_groups},
+                                                                  {"k_groups", &Shape::k_groups},
+                                                                  {"cluster_m", &Shape::cluster_m},
+                                                                  {"cluster_n", &Shape::cluster_n},
+                                                                  {"cluster_k", &Shape::cluster_k},
+                                                                  {"swap_ab", &Shape::swap_ab},
+                                                                  {"stages", &Shape::stages},
+                                                                  {"raster", &Shape::raster},
+                                                                  {"pdl", &Shape::pdl}}};
 
 // How a config's tiles lie on a device.
 struct Grid {
