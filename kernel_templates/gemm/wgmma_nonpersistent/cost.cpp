@@ -49,7 +49,7 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_
 }
 
 // Blocks that start one after the other run side by side, and what several of them ask for in the same clocks comes once. So the
-// order with fewer different tiles among such neighbours is faster: by 1 to 8 % in six of seven pairs
+// order with fewer different tiles among such neighbours is faster: by 1 to 8 % in five of six pairs
 // (docs/results/2026-11-27-hopper/models.md). Blocks of clusters showed no such rule.
 constexpr double kNeighbours = 16.0;  // blocks
 double order_factor(const Shape& s, const Grid& grid) {

@@ -45,7 +45,7 @@ std::vector<Parameter> parameters() {
         {"cluster_k", {1, 2, 3, 4, 6, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
         {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
         {"stages", {2, 3, 4, 5, 6, 7, 8, 10, 12, 16}, compile, "stages of the ring"},
-        {"raster", {0, 1}, compile, "clusters that start one after the other lie: 0: along M, 1: along N"},
+        {"raster", {0, 1}, compile, "0: clusters that start one after the other lie along M, 1: along N"},
         {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
     };
 }
@@ -74,9 +74,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
                       return (s.block_m == 64 || s.block_m < 2 * rows) && (s.block_n == 16 || s.block_n < columns + 64);
                   })});
     to.push_back(
-        {"odd multiples of eight columns are for an operand that lies along K, sums in f32, an undivided K, and a C that "
-         "narrower "
-         "tiles do not cover in as many",
+        {"odd multiples of eight columns are for what lies along K, f32 sums, whole K, and fewer tiles than narrower ones",
          {"block_n", "k_groups", "cluster_k", "swap_ab"},
          rule([=](const Shape& s) {
              const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
