@@ -98,9 +98,14 @@ class ConfigReader {
   public:
     explicit ConfigReader(const Config& config) : values_(config.values()) {}
     std::optional<std::int64_t> find(std::string_view name) {
+        const std::optional<std::size_t> at = position_of(name);
+        return at ? std::optional(values_[*at].second) : std::nullopt;
+    }
+    // In the config's values().
+    std::optional<std::size_t> position_of(std::string_view name) {
         for (std::size_t looked_at = 0; looked_at < values_.size(); ++looked_at, ++next_) {
             if (next_ >= values_.size()) next_ = 0;
-            if (values_[next_].first == name) return values_[next_++].second;
+            if (values_[next_].first == name) return next_++;
         }
         return std::nullopt;
     }

@@ -19,15 +19,15 @@ struct Member {
 };
 
 template <class Shape, std::size_t count>
-void read_members(Shape& to, const Config& config, const std::array<Member<Shape>, count>& members) {
-    ConfigReader reader(config);
+void read_members(Shape& to, ConfigReader& reader, const std::array<Member<Shape>, count>& members) {
     for (const Member<Shape>& member : members) to.*member.value = reader.find(member.parameter).value_or(member.otherwise);
 }
 
 template <class Shape, std::size_t count>
 Shape shape_from(const Config& config, const std::array<Member<Shape>, count>& members) {
     Shape shape{};
-    read_members(shape, config, members);
+    ConfigReader reader(config);
+    read_members(shape, reader, members);
     return shape;
 }
 
@@ -42,8 +42,9 @@ Config config_from(const Shape& shape, const std::array<Member<Shape>, count>& m
 // The config with the shape's values of those parameters that it has.
 template <class Shape, std::size_t count>
 Config with_members(Config config, const Shape& shape, const std::array<Member<Shape>, count>& members) {
+    ConfigReader reader(config);
     for (const Member<Shape>& member : members)
-        if (config.find(member.parameter)) config.set(member.parameter, shape.*member.value);
+        if (const auto at = reader.position_of(member.parameter)) config.set_at(*at, shape.*member.value);
     return config;
 }
 

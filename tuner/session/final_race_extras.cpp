@@ -14,11 +14,6 @@ constexpr double kOtherTurn_us = 1'500;
 constexpr std::uint64_t kPowerCap = 0x4;  // NVML: the clock is held down to keep the power limit
 constexpr double kNearWinner = 1.03;      // in rounds: a larger lead has not been outweighed
 constexpr std::size_t kMostJudged = 5;
-constexpr int kJudgingTurns = 2;
-constexpr double kLeastBlock_s = 0.3;
-// Not counted, before the first block: a card that was not at its limit, or is cool, exceeds it for a second or two. Of three
-// blocks of one second after a light load the first ran at 757 W, the others at 728 and 720, on a card limited to 700.
-constexpr int kSettlingBlocks = 2;
 
 Conditions median_conditions(const std::vector<GpuWorkerSession::Block>& blocks) {
     std::vector<Conditions> seen;
@@ -127,10 +122,10 @@ Verdict FinalRace::verdict(double seconds) {
 }
 
 void FinalRace::play_blocks(int count) {
+    const std::vector<std::size_t> order = all_left();
     const auto fillers = session_.lost() ? std::nullopt : session_.filler_block(kBlock_s);
-    if (!fillers) return;
-    if (all_left().empty()) return;
-    for (const auto& [contestant, blocks] : blocks_in_turns(all_left(), count, kBlock_s)) {
+    if (!fillers || order.empty()) return;
+    for (const auto& [contestant, blocks] : blocks_in_turns(order, count, kBlock_s)) {
         std::vector<double> times_us;
         for (const GpuWorkerSession::Block& block : blocks) times_us.push_back(block.launch_us);
         Sustained& sustained = sustained_[contestant].emplace();

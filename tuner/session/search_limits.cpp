@@ -9,7 +9,8 @@ constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final roun
 constexpr double kOverrun = 2;         // of the budget, while nothing has been verified, or next to nothing tried:
 constexpr int kFewTried = 8;           // two seconds from a cold start are over when the first candidates are compiled
 constexpr double kLeastFinals_s = 0.5;
-constexpr double kSustainedShare = 0.3, kLeastSustained_s = 1.8, kMostSustained_s = 6;
+constexpr double kSustainedShare = 0.3, kMostSustained_s = 6;
+constexpr double kLeastSustained_s = (2 * kJudgingTurns + kSettlingBlocks) * kLeastBlock_s;
 
 }  // namespace
 

@@ -164,6 +164,12 @@ struct BenchOptions {
     std::uint64_t seed = 1;
 };
 constexpr double kBlock_s = 1;
+// How often each contestant plays where blocks judge, and how short a block may be.
+constexpr int kJudgingTurns = 2;
+constexpr double kLeastBlock_s = 0.3;
+// Not counted, before the first block: a card that was not at its limit, or is cool, exceeds it for a second or two. Of three
+// blocks of one second after a light load the first ran at 757 W, the others at 728 and 720, on a card limited to 700.
+constexpr int kSettlingBlocks = 2;
 
 struct BenchResult {
     std::vector<BenchRow> rows;

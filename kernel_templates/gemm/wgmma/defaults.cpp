@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "kernel_templates/gemm/descent.h"
 #include "kernel_templates/gemm/wgmma/rules.h"

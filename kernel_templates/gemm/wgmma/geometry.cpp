@@ -19,8 +19,9 @@ Shape::Shape(const Config& c, const Gemm& g)
       scales_blocks(g.scaling == gemm::Scaling::block),
       has_bias(g.has_bias),
       reads_c(g.reads_c) {
-    gemm::read_members(*this, c, kMembers);
-    gemm::read_members(*this, c, kOwnMembers);
+    gemm::ConfigReader reader(c);
+    gemm::read_members(*this, reader, kMembers);
+    gemm::read_members(*this, reader, kOwnMembers);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {

@@ -16,7 +16,8 @@ bool tma_can_store(const Gemm& g);
 // The most stages of a ring that fits beside the shape's other shared memory; at least 2.
 std::int64_t deepest_ring(const Shape& shape, const Device& device);
 
-// The parameters of such a family, with these depths of a stage and these spans of a swizzle pattern in bytes.
+// The parameters of such a family, with these depths of a stage, these spans of a swizzle pattern in bytes, and these lengths of
+// `group`.
 std::vector<Parameter> parameters(const std::vector<std::int64_t>& depths, const std::vector<std::int64_t>& swizzles,
                                   const std::vector<std::int64_t>& groups);
 std::vector<Constraint> rules(const Gemm& g, const Device& device);

@@ -9,7 +9,8 @@ using std::int64_t;
 
 // Rules see configs in which not every parameter has a value yet, and read only those that they name.
 Shape::Shape(const Config& config, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
-    gemm::read_members(*this, config, kMembers);
+    gemm::ConfigReader reader(config);
+    gemm::read_members(*this, reader, kMembers);
 }
 
 Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {

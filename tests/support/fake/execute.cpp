@@ -1,5 +1,4 @@
 // One launch: what the script wants of it, how long it takes, and what it computes.
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <random>
@@ -123,6 +122,7 @@ void prepare(CUgraphExec_st& graph) {
         const bool has_rule = slow == nullptr && Script::get().concerns(occasion);
         const double time_us = model_time_us(launch) - overlap_us(launch, triggered);
         triggered = triggers_early(launch);
+        graph.is_rest = graph.is_rest && is_filler(launch);
         const bool tires = slow != nullptr && slow->number("after_us", 0) > 0;
         if (tires) {
             graph.after_us = slow->number("after_us", 0);
@@ -154,7 +154,7 @@ CUresult replay(CUgraphExec_st& graph) {
     machine.last_triggers_early = false;  // the gap between two graphs is longer than any overlap
     if (machine.alone != &graph) machine.alone_us = 0;
     machine.alone = &graph;
-    const double factor = rested_factor(machine, std::all_of(graph.launches.begin(), graph.launches.end(), is_filler));
+    const double factor = rested_factor(machine, graph.is_rest);
     // Timing loops replay a graph thousands of times and look at no answer in between.
     if (graph.is_plain && graph.ran_at != 0 && graph.ran_at == Pending::get().generation()) {
         machine.alone_us += graph.total_us;

@@ -102,6 +102,7 @@ struct CUgraphExec_st {
     double total_us = 0;  // by the model
     // `slow after_us`: so much longer once it has run alone for that time; infinity: never.
     double extra_us = 0, after_us = std::numeric_limits<double>::infinity();
+    bool is_rest = true;       // nothing but fillers
     bool is_plain = true;      // no rule concerns any launch, and running it twice gives what running it once does
     std::uint64_t ran_at = 0;  // Pending's generation after the last run; 0: never ran
 };
