@@ -10,9 +10,9 @@ void check_range(std::size_t bytes, std::size_t offset, std::size_t length, cons
 }
 
 // Copies from pageable memory and memsets may still be on their way when the call returns, and our streams do not wait for the
-// legacy stream they run on.
-void settle(const Driver& driver) {
-    throw_if_failed(driver, driver.api().stream_synchronize(nullptr), "cuStreamSynchronize");
+// legacy stream, which such copies run on.
+void settle(const Driver& driver, StreamHandle stream) {
+    throw_if_failed(driver, driver.api().stream_synchronize(stream), "cuStreamSynchronize");
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void Buffer::upload(std::span<const std::byte> host, std::size_t offset_bytes) {
     check_range(bytes_, offset_bytes, host.size(), "upload");
     if (host.empty()) return;
     throw_if_failed(*driver_, driver_->api().memcpy_htod(address_ + offset_bytes, host.data(), host.size()), "cuMemcpyHtoD");
-    settle(*driver_);
+    settle(*driver_, nullptr);
 }
 
 void Buffer::download(std::span<std::byte> host, std::size_t offset_bytes) const {
@@ -52,10 +52,10 @@ void Buffer::download(std::span<std::byte> host, std::size_t offset_bytes) const
     throw_if_failed(*driver_, driver_->api().memcpy_dtoh(host.data(), address_ + offset_bytes, host.size()), "cuMemcpyDtoH");
 }
 
-void Buffer::fill_bytes(std::uint8_t value) {
+void Buffer::fill_bytes(std::uint8_t value, StreamHandle stream) {
     if (bytes_ == 0) return;
-    throw_if_failed(*driver_, driver_->api().memset_d8(address_, value, bytes_), "cuMemsetD8");
-    settle(*driver_);
+    throw_if_failed(*driver_, driver_->api().memset_d8_async(address_, value, bytes_, stream), "cuMemsetD8Async");
+    settle(*driver_, stream);
 }
 
 }  // namespace autotune::gpu

@@ -59,7 +59,6 @@ void resolve_contexts_and_memory(Resolver& r, Driver::Api& api) {
     r.required("cuMemFree", 3020, api.mem_free);
     r.required("cuMemcpyHtoD", 3020, api.memcpy_htod);
     r.required("cuMemcpyDtoH", 3020, api.memcpy_dtoh);
-    r.required("cuMemsetD8", 3020, api.memset_d8);
     r.required("cuMemsetD8Async", 3020, api.memset_d8_async);
 }
 

@@ -117,7 +117,9 @@ class Buffer {
     std::size_t bytes() const { return bytes_; }
     void upload(std::span<const std::byte> host, std::size_t offset_bytes = 0);
     void download(std::span<std::byte> host, std::size_t offset_bytes = 0) const;
-    void fill_bytes(std::uint8_t value);  // synchronous
+    // On `stream`, and waited for. Where kernels are timed it is theirs: memsets on another one make all later launches of the
+    // context slower (docs/measuring.md, "Speeds of a context").
+    void fill_bytes(std::uint8_t value, StreamHandle stream = nullptr);
 
   private:
     std::shared_ptr<const Driver> driver_;

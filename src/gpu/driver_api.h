@@ -35,7 +35,6 @@ struct Driver::Api {
     PFN_cuMemFree_v3020 mem_free = nullptr;
     PFN_cuMemcpyHtoD_v3020 memcpy_htod = nullptr;
     PFN_cuMemcpyDtoH_v3020 memcpy_dtoh = nullptr;
-    PFN_cuMemsetD8_v3020 memset_d8 = nullptr;
     PFN_cuMemsetD8Async_v3020 memset_d8_async = nullptr;
 
     PFN_cuStreamCreate_v2000 stream_create = nullptr;

@@ -27,11 +27,11 @@ Fillers::Fillers(WorkerGpu& gpu, std::shared_ptr<const gpu::Library> harness)
       plain_(harness_->function("autotune_filler")),
       trigger_(harness_->function("autotune_trigger_filler")),
       data_(gpu.driver, std::size_t{blocks_of(gpu.device)} * kHarnessThreads * sizeof(float)) {
-    data_.fill_bytes(0);
+    data_.fill_bytes(0, gpu_.stream.handle());
     for (std::size_t i = 0; i <= kSamples; ++i) events_.emplace_back(gpu.driver);
 }
 
-void Fillers::launch(Predecessor which, bool may_overlap) {
+void Fillers::launch(Predecessor which, bool may_overlap, const gpu::Stream& stream) {
     if (which == Predecessor::itself) return;
     const bool is_trigger = which == Predecessor::trigger;
     LaunchStep step;
@@ -41,16 +41,16 @@ void Fillers::launch(Predecessor which, bool may_overlap) {
     gpu::DeviceAddress data = data_.address();
     std::array<void*, 1> parameters{&data};
     const gpu::Function& function = is_trigger ? trigger_ : plain_;
-    gpu::throw_if_failed(*gpu_.driver, function.launch(step, parameters.data(), gpu_.stream.handle()), "launch of a filler");
+    gpu::throw_if_failed(*gpu_.driver, function.launch(step, parameters.data(), stream.handle()), "launch of a filler");
 }
 
 void Fillers::enqueue(Predecessor which) {
-    launch(which, true);
+    launch(which, true, gpu_.stream);
 }
 
 gpu::Graph Fillers::graph_of(Predecessor which, int launches) {
     return gpu::Graph::capture(gpu_.driver, gpu_.stream, [&] {
-        for (int i = 0; i < launches; ++i) launch(which, false);
+        for (int i = 0; i < launches; ++i) launch(which, false, gpu_.stream);
     });
 }
 
@@ -87,6 +87,16 @@ FillerTime Fillers::time(Predecessor which) {
     Alone& known = alone(which);
     if (known.time.per_launch_us == 0 || Clock::now() - known.measured_at > kFresh) measure(known);
     return known.time;
+}
+
+void Fillers::run_on_two_streams() {
+    constexpr int kTurns = 32;  // eight changes of stream were enough
+    const gpu::Stream second(gpu_.driver);
+    for (int i = 0; i < kTurns; ++i) {
+        const gpu::Stream& stream = i % 2 == 0 ? second : gpu_.stream;
+        launch(Predecessor::filler, false, stream);
+        stream.synchronize();
+    }
 }
 
 std::int64_t Fillers::run_alone(const std::function<bool(std::int64_t)>& go_on) {

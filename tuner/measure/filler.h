@@ -27,6 +27,8 @@ class Fillers {
 
     // Nothing for Predecessor::itself.
     void enqueue(Predecessor which);
+    // Runs kernels on two streams in turns, after which every launch of this context takes longer (docs/measuring.md).
+    void run_on_two_streams();
     // Zero for Predecessor::itself. Measured again when the last measurement is older than 50 ms: clocks change under load.
     FillerTime time(Predecessor which);
     // Runs fillers alone until `go_on` says no; returns how many. It is asked every 10 ms or so while the GPU works on, and told
@@ -40,7 +42,7 @@ class Fillers {
         FillerTime time;
         Clock::time_point measured_at;
     };
-    void launch(Predecessor which, bool may_overlap);
+    void launch(Predecessor which, bool may_overlap, const gpu::Stream& stream);
     gpu::Graph graph_of(Predecessor which, int launches);
     Alone& alone(Predecessor which);
     void measure(Alone& alone);

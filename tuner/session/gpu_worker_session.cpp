@@ -111,6 +111,7 @@ void GpuWorkerSession::ensure() {
                   {"problem", wire::write(problem_)},
                   {"timing", options_.timing},
                   {"l2_warm", options_.l2_warm},
+                  {"streams", options_.streams},
                   {"seed", options_.seed},
                   {"symbol", ""}};
         body["affordable"] = options_.affordable_reference;

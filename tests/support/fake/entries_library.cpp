@@ -204,6 +204,7 @@ CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction function, voi
         config->hStream->capture->launches.push_back(std::move(launch));
         return CUDA_SUCCESS;
     }
+    Machine::get().note_stream(config->hStream);
     return execute(launch);
 }
 

@@ -80,21 +80,14 @@ CUresult memcpy_dtoh(void* to, CUdeviceptr from, std::size_t bytes) {
     return CUDA_SUCCESS;
 }
 
-CUresult memset_d8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
-    Machine& machine = Machine::get();
-    const std::lock_guard lock(machine.mutex);
-    if (const CUresult result = begin("cuMemsetD8", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
-    if (const CUresult result = settle(to, bytes, true); result != CUDA_SUCCESS) return result;
-    set_bytes(to, value, bytes);
-    return CUDA_SUCCESS;
-}
-
 // On a stream that is being captured it would be a node of the graph, which this driver has no need of.
 CUresult memset_d8_async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
     if (const CUresult result = begin("cuMemsetD8Async", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
     if (is_capturing(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    constexpr std::size_t kNoKernel = 4096;
+    if (bytes > kNoKernel) machine.note_stream(stream);
     if (const CUresult result = settle(to, bytes, true); result != CUDA_SUCCESS) return result;
     set_bytes(to, value, bytes);
     return CUDA_SUCCESS;
@@ -108,14 +101,12 @@ std::vector<Entry> memory_entries() {
     const PFN_cuMemFree_v3020 f_free = Outside<mem_free>::call;
     const PFN_cuMemcpyHtoD_v3020 f_htod = Outside<memcpy_htod>::call;
     const PFN_cuMemcpyDtoH_v3020 f_dtoh = Outside<memcpy_dtoh>::call;
-    const PFN_cuMemsetD8_v3020 f_memset = Outside<memset_d8>::call;
     const PFN_cuMemsetD8Async_v3020 f_memset_async = Outside<memset_d8_async>::call;
     return {{"cuMemGetInfo", 3020, reinterpret_cast<void*>(f_info)},
             {"cuMemAlloc", 3020, reinterpret_cast<void*>(f_alloc)},
             {"cuMemFree", 3020, reinterpret_cast<void*>(f_free)},
             {"cuMemcpyHtoD", 3020, reinterpret_cast<void*>(f_htod)},
             {"cuMemcpyDtoH", 3020, reinterpret_cast<void*>(f_dtoh)},
-            {"cuMemsetD8", 3020, reinterpret_cast<void*>(f_memset)},
             {"cuMemsetD8Async", 3020, reinterpret_cast<void*>(f_memset_async)}};
 }
 

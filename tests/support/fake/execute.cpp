@@ -83,7 +83,7 @@ CUresult execute(const Launch& launch) {
     static std::uint64_t executions = 0;
     Effects effects;
     effects.count = ++executions;
-    double time_us = model_time_us(launch) - overlap_us(launch, machine.last_triggers_early);
+    double time_us = model_time_us(launch) - overlap_us(launch, machine.last_triggers_early) + machine.streams_us();
     machine.last_triggers_early = triggers_early(launch);
     const Rule* rule = Script::get().fire({"launch", symbol, &program.constants});
     if (rule != nullptr) {
@@ -159,7 +159,8 @@ CUresult replay(CUgraphExec_st& graph) {
     if (graph.is_plain && graph.ran_at != 0 && graph.ran_at == Pending::get().generation()) {
         machine.alone_us += graph.total_us;
         const double extra_us = machine.alone_us > graph.after_us ? graph.extra_us : 0;
-        machine.now_us += (graph.total_us + extra_us) * factor * noise(graph.launches.size());
+        const double streams_us = machine.streams_us() * static_cast<double>(graph.launches.size());
+        machine.now_us += (graph.total_us + extra_us + streams_us) * factor * noise(graph.launches.size());
         return CUDA_SUCCESS;
     }
     for (const Launch& launch : graph.launches) {

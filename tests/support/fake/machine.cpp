@@ -114,6 +114,17 @@ void Machine::report_leaks() const {
     }
 }
 
+void Machine::note_stream(const void* stream) {
+    if (has_last_stream_ && stream != last_stream_) ++stream_changes_;
+    last_stream_ = stream;
+    has_last_stream_ = true;
+}
+
+double Machine::streams_us() const {
+    constexpr int kChanges = 8;
+    return stream_changes_ < kChanges ? 0 : Script::get().number("model", "streams_us", 0);
+}
+
 void Machine::wait_idle() {
     if (is_busy()) sleep_s(std::chrono::duration<double>(busy_until - std::chrono::steady_clock::now()).count());
 }

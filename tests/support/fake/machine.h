@@ -158,6 +158,10 @@ class Machine {
     // Since when nothing but fillers ran, and when that last ended after a while: in real time.
     std::optional<std::chrono::steady_clock::time_point> rests_since;
     std::chrono::steady_clock::time_point busy_since{};
+    // `model streams_us`: a kernel, a memset of more than 4,096 bytes among them, was launched on this stream. Graphs do not count.
+    void note_stream(const void* stream);
+    // What every launch takes longer once kernels have changed streams eight times.
+    double streams_us() const;
     // Whether the kernel that ran last lets the next one start under its end.
     bool last_triggers_early = false;
     // Real time until which the device is busy with a kernel that hangs.
@@ -173,6 +177,9 @@ class Machine {
 
   private:
     Machine();
+    const void* last_stream_ = nullptr;
+    bool has_last_stream_ = false;
+    int stream_changes_ = 0;
     std::map<Address, Allocation> allocations_;
     std::size_t used_bytes_ = 0;
 };

@@ -299,9 +299,10 @@ TEST(Bench, FlagsReachTheTuner) {
     EXPECT_EQ(autotune.services.bench_options.racers, 3u);
     EXPECT_EQ(autotune.services.bench_options.survey_seconds, 120);
     EXPECT_EQ(autotune.services.bench_options.after, tuner::Predecessor::filler);
-    autotune(on("bench", {"--after", "trigger", "--no-pdl", "--blocks", "2"}));
+    autotune(on("bench", {"--after", "trigger", "--no-pdl", "--blocks", "2", "--streams", "2"}));
     EXPECT_EQ(autotune.services.bench_options.after, tuner::Predecessor::trigger);
     EXPECT_FALSE(autotune.services.bench_options.may_overlap);
+    EXPECT_EQ(autotune.services.bench_options.streams, 2);
     EXPECT_EQ(autotune.services.bench_options.blocks, 2);
 }
 

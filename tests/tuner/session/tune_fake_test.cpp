@@ -80,6 +80,19 @@ TEST(TuneOnFake, TheWinnerIsTheFastestInAStreamOfOtherKernels) {
     EXPECT_NEAR(off.at("after_itself_us").get<double>(), off.at("after_filler_us").get<double>(), 0.1);
 }
 
+// Kernels and memsets that change streams make every later launch slower: ours stay on one, unless it is asked for.
+TEST(TuneOnFake, MeasuringStaysOnOneStream) {
+    Sandbox sandbox("model noise=0.001 streams_us=2\n");
+    const test::Words bench = {"bench", "--op", "sadd", "--shape", "1048576", "--family", "add/vector", "--rounds", "5"};
+    const auto median_us = [&](const char* streams) {
+        const Json result =
+            result_of(sandbox.autotune(with_words(bench, {"--warm", "0.01", "--streams", streams, "--json"})));
+        EXPECT_EQ(std::to_string(result.at("streams").get<int>()), streams);
+        return result.at("rows").at(0).at("median_us").get<double>();
+    };
+    EXPECT_NEAR(median_us("2") - median_us("1"), 2, 0.5);
+}
+
 // A kernel that takes more energy is slower alone, and not in rounds, where all share one clock.
 TEST(TuneOnFake, AtThePowerLimitTheFasterOneForLongWins) {
     const auto tuned = [](const std::string& script) {

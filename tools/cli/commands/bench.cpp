@@ -53,21 +53,23 @@ tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, c
     options.may_overlap = !arguments.has("no-pdl");
     options.blocks = static_cast<int>(arguments.integer("blocks", 0, {.least = 0, .most = 1'000}));
     options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
+    options.streams = static_cast<int>(arguments.integer("streams", 1, {.least = 1, .most = 2}));
     options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
     return options;
 }
 
 std::string time_text(const tuner::BenchResult& result) {
-    const std::string pdl = result.may_overlap ? "" : ", programmatic dependent launch off";
+    const std::string how = std::string(result.may_overlap ? "" : ", programmatic dependent launch off") +
+                            (result.streams == 1 ? "" : ", in a context with kernels on two streams");
     switch (result.after) {
         case tuner::Predecessor::itself:
-            return "each launch after another of the same kernel" + pdl;
+            return "each launch after another of the same kernel" + how;
         case tuner::Predecessor::trigger:
-            return "each launch after a small kernel that lets it start early" + pdl;
+            return "each launch after a small kernel that lets it start early" + how;
         case tuner::Predecessor::filler:
             break;
     }
-    return "stream time (each launch after a small kernel of another kind)" + pdl;
+    return "stream time (each launch after a small kernel of another kind)" + how;
 }
 
 std::string conditions_text(const tuner::BenchResult& result) {
@@ -216,6 +218,7 @@ Command bench_command() {
                               {"no-pdl", "", "candidates without programmatic dependent launch: nothing overlaps", false, {}},
                               {"blocks", "N", "after the rounds N blocks of 1 s a row: sustained time and joules", false, {}},
                               {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
+                              {"streams", "N", "2: as in a program that has run kernels on two streams; default 1", false, {}},
                               {"seed", "N", "seed of data and order", false, {}}} +
             choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} +
             store_flags() + table_flags(),

@@ -223,6 +223,7 @@ Json bench_json(const Benched& benched, const tuner::TuneServices& services, con
             {"sustained", result.sustained},
             {"after", tuner::to_string(result.after)},
             {"may_overlap", result.may_overlap},
+            {"streams", result.streams},
             {"seconds", result.seconds},
             {"conditions", conditions_json(result.conditions)},
             {"provenance", provenance_json(services.provenance)},
