@@ -27,7 +27,7 @@ class Fillers {
 
     // Nothing for Predecessor::itself.
     void enqueue(Predecessor which);
-    // Runs kernels on two streams in turns, after which every launch of this context takes longer (docs/measuring.md).
+    // Runs kernels on two streams in turns, after which launches of this context take longer (docs/measuring.md).
     void run_on_two_streams();
     // Zero for Predecessor::itself. Measured again when the last measurement is older than 50 ms: clocks change under load.
     FillerTime time(Predecessor which);

@@ -83,6 +83,7 @@ Meter::Block Meter::filler_block(double seconds, const Watch& watch) {
 }
 
 Meter::Timed Meter::prepare(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
+    if (streams_ > 1) fillers_.run_on_two_streams();  // each time: a context can become fast again
     get_to_know(fixture, runnable);
     const TimedGraph* graph = graph_of(fixture, runnable, after);
     const FillerTime filler = fillers_.time(after);

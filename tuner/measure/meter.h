@@ -43,8 +43,8 @@ class Meter {
     Block block(ProblemFixture& fixture, Runnable& runnable, double seconds, const Watch& watch);
     // The same of fillers alone; launch_us is a filler's time.
     Block filler_block(double seconds, const Watch& watch);
-    // What a program with kernels on two streams does to all its later launches. For good: of this context, not of this meter.
-    void run_on_two_streams() { fillers_.run_on_two_streams(); }
+    // 2: kernels run on two streams before each measurement, as in a program that has several, whose launches take longer for it.
+    void set_streams(int streams) { streams_ = streams; }
 
   private:
     // A runnable under one predecessor.
@@ -66,6 +66,7 @@ class Meter {
 
     WorkerGpu& gpu_;
     Fillers fillers_;
+    int streams_ = 1;
     std::vector<gpu::Event> events_;
 };
 

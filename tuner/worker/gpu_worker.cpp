@@ -84,7 +84,6 @@ class GpuWorker {
     std::unique_ptr<RivalRunner> rivals_;
     std::unique_ptr<Harness> harness_;
     std::unique_ptr<Meter> meter_;  // made with the harness
-    bool two_streams_ = false;      // kernels have run on another stream, too
     std::map<int, OpenProblem> problems_;
 };
 
@@ -139,10 +138,7 @@ Json GpuWorker::set_up(const Message& request) {
     options.timing = request.body.at("timing").get<bool>();
     options.l2_warm = request.body.at("l2_warm").get<bool>();
     options.bandwidth_bound = op.rate_unit() == "gb_per_s";
-    if (request.body.at("streams").get<int>() > 1 && !two_streams_) {
-        meter_->run_on_two_streams();
-        two_streams_ = true;
-    }
+    meter_->set_streams(request.body.at("streams").get<int>());
     OpenProblem& entry = problems_[request.body.at("fixture").get<int>()];
     entry.slots.clear();
     entry.fixture.reset();  // its memory goes before the next one's comes
