@@ -118,6 +118,12 @@ inline void ld_shared_v2_u32(u32& x, u32& y, u32 at) {
     const uint2 two = *reinterpret_cast<const uint2*>(shared(at));
     x = two.x, y = two.y;
 }
+inline void ld_shared_u16(u16& to, u32 at) {
+    to = *reinterpret_cast<const u16*>(shared(at));
+}
+inline void st_shared_u16(u32 at, u16 bits) {
+    *reinterpret_cast<u16*>(shared(at)) = bits;
+}
 inline void ld_shared_u32(u32& to, u32 at) {
     to = *reinterpret_cast<const u32*>(shared(at));
 }
