@@ -158,7 +158,7 @@ struct BenchOptions {
     double survey_seconds = 0;  // nothing more is surveyed after this, slow ones are left out first; 0: no limit
     double warm_seconds = 1.0;  // load before the rounds: sustained figures. 0: burst
     bool l2_warm = false;
-    int streams = 1;            // 2: in a context in which kernels have run on two streams, which makes launches slower
+    int streams = 1;  // 2: in a context in which kernels have run on two streams, which makes launches slower
     Predecessor after = Predecessor::filler;  // of the launches that the table is made of
     bool may_overlap = true;                  // false: candidates are launched without programmatic dependent launch
     int blocks = 0;                           // of kBlock_s each, for every contestant, after the rounds

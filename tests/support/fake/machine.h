@@ -158,7 +158,8 @@ class Machine {
     // Since when nothing but fillers ran, and when that last ended after a while: in real time.
     std::optional<std::chrono::steady_clock::time_point> rests_since;
     std::chrono::steady_clock::time_point busy_since{};
-    // `model streams_us`: a kernel, a memset of more than 4,096 bytes among them, was launched on this stream. Graphs do not count.
+    // `model streams_us`: a kernel, a memset of more than 4,096 bytes among them, was launched on this stream. Graphs do not
+    // count.
     void note_stream(const void* stream);
     // What every launch takes longer once kernels have changed streams eight times.
     double streams_us() const;

@@ -85,8 +85,7 @@ TEST(TuneOnFake, MeasuringStaysOnOneStream) {
     Sandbox sandbox("model noise=0.001 streams_us=2\n");
     const test::Words bench = {"bench", "--op", "sadd", "--shape", "1048576", "--family", "add/vector", "--rounds", "5"};
     const auto median_us = [&](const char* streams) {
-        const Json result =
-            result_of(sandbox.autotune(with_words(bench, {"--warm", "0.01", "--streams", streams, "--json"})));
+        const Json result = result_of(sandbox.autotune(with_words(bench, {"--warm", "0.01", "--streams", streams, "--json"})));
         EXPECT_EQ(std::to_string(result.at("streams").get<int>()), streams);
         return result.at("rows").at(0).at("median_us").get<double>();
     };
