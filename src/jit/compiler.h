@@ -23,6 +23,8 @@ struct CompileResult {
 CompileReport parse_report(const std::string& log, const std::string& symbol);
 // Why an instance with this report is not worth a GPU's time; empty if it is.
 std::string reject_reason(const CompileReport& report);
+// How many times as long as predicted an instance with this report may take; 1 if it is fine.
+double likely_slowdown(const CompileReport& report);
 
 // Compiles in this process, through the cache. Used by compile workers and by the library.
 CompileResult compile(const gpu::Nvrtc& nvrtc, const CubinCache& cache, const Rendered& rendered);

@@ -1,6 +1,7 @@
 #include "src/runtime/handle.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -109,6 +110,18 @@ std::shared_ptr<Plan> Handle::bind_found(const Found& found, const std::shared_p
     return plan;
 }
 
+// Whether a candidate is predicted to be slower than one that was disqualified may be: eighty bytes spilled are no reason to take a
+// kernel without wgmma.
+bool Handle::is_slower_than_unfit(const Found& found, const Attempt& attempt, const Device& device) const {
+    if (!attempt.unfit) return false;
+    const auto predicted_us = [&](const Candidate& candidate) {
+        const auto us = catalogue_.find_family(candidate.family)->predict_us(attempt.problem, candidate.config, device);
+        return us.value_or(std::numeric_limits<double>::infinity());
+    };
+    const Instance& unfit = *attempt.unfit->instance;
+    return predicted_us(found.candidate) > predicted_us(unfit.candidate) * unfit.slowdown;
+}
+
 // A stored winner that will not compile or load any more is a warning, and the next candidate's turn. It is also the next one's
 // turn after one that nobody measured for this problem and the tuner would not measure either: it spills, say, and takes three
 // times as long.
@@ -119,11 +132,13 @@ std::shared_ptr<Plan> Handle::first_that_works(const std::vector<Found>& candida
         log_.warn(found.candidate.to_string() + " cannot serve " + attempt.problem.key() + ": " + why);
     };
     for (const Found& found : candidates) {
+        if (is_slower_than_unfit(found, attempt, device)) continue;
         try {
             const auto instance = instances_.make(found, attempt.problem, device);
             if (found.source != Source::none && !instance->rejected.empty()) {
                 log_.say(AUTOTUNE_LOG_INFO, found.candidate.to_string() + " is passed over: " + instance->rejected);
-                if (!attempt.unfit) attempt.unfit = Unfit{found, instance};
+                if (!attempt.unfit || instance->slowdown < attempt.unfit->instance->slowdown)
+                    attempt.unfit = Unfit{found, instance};
                 continue;
             }
             return bind_found(found, instance, attempt);

@@ -118,8 +118,9 @@ class Handle {
         Shared when_zero;
         std::exception_ptr failure;                 // the first
         Source source = Source::none;               // of the one that works
-        std::optional<Unfit> unfit = std::nullopt;  // the first that works but that the compiler's report disqualifies
+        std::optional<Unfit> unfit = std::nullopt;  // the best that works but that the compiler's report disqualifies
     };
+    bool is_slower_than_unfit(const Found& found, const Attempt& attempt, const Device& device) const;
     std::shared_ptr<Plan> bind_found(const Found& found, const std::shared_ptr<const Instance>& instance, Attempt& attempt);
     // nullptr if none of them does. What was measured is fit, whatever the compiler says of it.
     std::shared_ptr<Plan> first_that_works(const std::vector<Found>& candidates, Attempt& attempt);

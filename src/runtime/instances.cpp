@@ -119,7 +119,8 @@ Instances::Shared Instances::load(const Order& order, const jit::Rendered& text,
         return std::make_shared<const gpu::Library>(driver_, compiled.cubin);
     }();
     auto instance = std::make_shared<const Instance>(Instance{order.candidate, order.device.arch(), nvrtc, order.source,
-                                                              compiled.symbol, jit::reject_reason(compiled.report), library});
+                                                              compiled.symbol, jit::reject_reason(compiled.report),
+                                                              jit::likely_slowdown(compiled.report), library});
     const Family& family = family_of(order.candidate);
     if (order.into_context) load_into_context(order, text, *instance);
     const std::string facts = facts_of(family, order.problem, order.device);

@@ -28,6 +28,7 @@ struct Instance {
     std::string source;  // what its source follows from: see Instances::source_of()
     std::string symbol;
     std::string rejected;  // why the compiler's report disqualifies it: slow, not wrong; empty if it is fine
+    double slowdown = 1;   // what it may take for that over its prediction
     std::shared_ptr<const gpu::Library> library;
 };
 

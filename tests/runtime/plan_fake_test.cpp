@@ -122,6 +122,23 @@ TEST(Plan, IsOfAKernelThatSpillsWhereAllDo) {
     ready.expect_right(ready.call());
 }
 
+// Eighty bytes cost less than a kernel without wgmma does.
+TEST(Plan, IsOfAKernelThatSpillsALittleWhereOthersAreSlower) {
+    Sandbox sandbox;
+    sandbox.script("rule symbol=^gemm_wgmma on=compile do=report spill=80\n");
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    EXPECT_THAT(GemmPlan(session.open(), gemm(4096, 4096, 4096)).candidate(), HasSubstr("gemm/wgmma"));
+}
+
+TEST(Plan, IsOfAnotherFamilyWhereTheFastestSpillsALot) {
+    Sandbox sandbox;
+    sandbox.script("rule symbol=^gemm_wgmma on=compile do=report spill=4000\n");
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    EXPECT_THAT(GemmPlan(session.open(), gemm(4096, 4096, 4096)).candidate(), HasSubstr("gemm/mma "));
+}
+
 TEST(Plan, IsOfTheWinnerAlsoIfItSpills) {
     Sandbox sandbox;
     sandbox.script("rule on=compile do=report spill=1000\n");
