@@ -110,8 +110,8 @@ std::shared_ptr<Plan> Handle::bind_found(const Found& found, const std::shared_p
     return plan;
 }
 
-// Whether a candidate is predicted to be slower than one that was disqualified may be: eighty bytes spilled are no reason to take a
-// kernel without wgmma.
+// Whether a candidate is predicted to be slower than one that was disqualified may be: eighty bytes spilled are no reason to take
+// a kernel without wgmma.
 bool Handle::is_slower_than_unfit(const Found& found, const Attempt& attempt, const Device& device) const {
     if (!attempt.unfit) return false;
     const auto predicted_us = [&](const Candidate& candidate) {
