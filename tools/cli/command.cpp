@@ -48,6 +48,7 @@ std::vector<Flag> search_flags() {
              {}},
             {"retune", "", "search even if the database has a valid winner", false, {}},
             {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
+            {"streams", "N", "2: as in a program that has run kernels on two streams; default 1", false, {}},
             {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}};
 }
 

@@ -53,7 +53,7 @@ Command manual_command();
 std::vector<Flag> operator+(std::vector<Flag> left, const std::vector<Flag>& right);
 std::vector<Flag> problem_flags();  // --op --shape
 std::vector<Flag> choice_flags();   // --family --config --param
-std::vector<Flag> search_flags();   // --budget --trials --seed --strategy --retune --l2 --keep
+std::vector<Flag> search_flags();   // --budget --trials --seed --strategy --retune --l2 --streams --keep
 std::vector<Flag> device_flags();   // --device --require-gpu
 std::vector<Flag> store_flags();    // --db
 std::vector<Flag> output_flags();   // --json

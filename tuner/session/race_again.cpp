@@ -44,6 +44,7 @@ class RaceAgain {
     std::optional<Contestant> contestant_of(const Candidate& candidate);
     // As the stored winner was measured.
     bool l2_warm() const { return stored_.provenance.method.find("l2=warm") != std::string::npos; }
+    int streams() const { return stored_.provenance.method.find("streams=2") != std::string::npos ? 2 : 1; }
     bool is_settled(GpuWorkerSession& session, std::vector<Contestant>& field);
     db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
     void drop(const Candidate& candidate, TrialStatus status, const std::string& detail);
@@ -105,7 +106,7 @@ db::Winner RaceAgain::winner_from(const FinalRace& race, const Verdict& verdict)
     winner.compile = who.instance->report;
     winner.provenance = services_.provenance;
     winner.provenance.nvrtc = shared_.engine.nvrtc_version();
-    winner.provenance.method = measuring_method(l2_warm());
+    winner.provenance.method = measuring_method(l2_warm(), streams());
     winner.provenance.date = today_utc();
     winner.evidence.max_error = race.outcomes()[verdict.winner].max_error;
     winner.evidence.accumulation_error = race.outcomes()[verdict.winner].accumulation_error;
@@ -154,6 +155,7 @@ RaceAgainResult RaceAgain::run() {
     engine_.acquire_gpu();
     GpuWorkerSession::Options options = session_options(problem_, services_);
     options.l2_warm = l2_warm();
+    options.streams = streams();
     options.seed = options_.seed;
     GpuWorkerSession session(host_, problem_, reference, options);
     while (!is_settled(session, field)) {

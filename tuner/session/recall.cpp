@@ -29,7 +29,7 @@ std::string why_stale(const db::Provenance& stored, const db::Provenance& today)
     note(differences, "NVRTC", stored.nvrtc, today.nvrtc);
     note(differences, "device", stored.device_name, today.device_name);
     note(differences, "power limit", watts(stored.power_limit_w), watts(today.power_limit_w));
-    note(differences, "measuring method", scheme(stored.method), scheme(measuring_method(false)));
+    note(differences, "measuring method", scheme(stored.method), scheme(measuring_method(false, 1)));
     return differences;
 }
 

@@ -33,8 +33,8 @@ bool ends_all(ErrorCode code) {
            code == ErrorCode::database;
 }
 
-std::string measuring_method(bool l2_warm) {
-    return std::string("stream-2 l2=") + (l2_warm ? "warm" : "cold") + " data=normal";
+std::string measuring_method(bool l2_warm, int streams) {
+    return std::string("stream-2 l2=") + (l2_warm ? "warm" : "cold") + " data=normal" + (streams > 1 ? " streams=2" : "");
 }
 
 double multiply_us(const Op& op, const Problem& problem, const Device& device) {

@@ -46,6 +46,7 @@ struct TuneOptions {
     double tie_gap = FinalOptions{}.tie_gap;          // share of the time below which a lead in the final rounds is a tie
     bool retune = false;                              // look for a winner even if the database has a valid one
     bool l2_warm = false;                             // measure with operands in L2 instead of rotating buffers
+    int streams = 1;                                  // 2: measure as in a program whose kernels run on two streams
     std::string keep_folder;                          // rendered sources, logs and cubins of what was tried; empty: none
 };
 

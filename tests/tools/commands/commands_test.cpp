@@ -75,14 +75,15 @@ TEST(Tune, JsonHasProblemDeviceWinnerAndEvidence) {
 
 TEST(Tune, FlagsReachTheTuner) {
     CliBench autotune;
-    autotune(on(
-        "", {"--budget", "7s,9t", "--seed", "5", "--strategy", "random", "--l2", "warm", "--keep", "kept", "--family", "mma"}));
+    autotune(on("", {"--budget", "7s,9t", "--seed", "5", "--strategy", "random", "--l2", "warm", "--streams", "2", "--keep",
+                     "kept", "--family", "mma"}));
     const tuner::TuneOptions& options = autotune.services.tune_options;
     EXPECT_DOUBLE_EQ(options.budget.seconds, 7);
     EXPECT_EQ(options.budget.trials, 9);
     EXPECT_EQ(options.seed, 5u);
     EXPECT_EQ(options.strategy, "random");
     EXPECT_TRUE(options.l2_warm);
+    EXPECT_EQ(options.streams, 2);
     EXPECT_EQ(options.keep_folder, "kept");
     EXPECT_THAT(options.choice.families, testing::ElementsAre("gemm/mma"));
 }

@@ -92,6 +92,19 @@ TEST(TuneOnFake, MeasuringStaysOnOneStream) {
     EXPECT_NEAR(median_us("2") - median_us("1"), 2, 0.5);
 }
 
+TEST(TuneOnFake, AWinnerSaysThatKernelsRanOnTwoStreams) {
+    Sandbox sandbox("model noise=0.001 streams_us=2\n");
+    const Json one = result_of(sandbox.autotune(test::small_tune()));
+    const Json two = result_of(sandbox.autotune(test::small_tune("20s", {"--streams", "2", "--retune"})));
+    const auto median_us = [](const Json& result) {
+        return result.at("evidence").at("finalists").at(0).at("median_us").get<double>();
+    };
+    const auto method = [](const Json& result) { return result.at("winner").at("provenance").at("method").get<std::string>(); };
+    EXPECT_NEAR(median_us(two) - median_us(one), 2, 0.5);
+    EXPECT_THAT(method(two), testing::EndsWith(" streams=2"));
+    EXPECT_THAT(method(one), testing::Not(testing::HasSubstr("streams")));
+}
+
 // A kernel that takes more energy is slower alone, and not in rounds, where all share one clock.
 TEST(TuneOnFake, AtThePowerLimitTheFasterOneForLongWins) {
     const auto tuned = [](const std::string& script) {
