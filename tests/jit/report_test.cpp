@@ -71,5 +71,12 @@ TEST(RejectReason, NamesTheRemarkForAnIgnoredSetmaxnreg) {
     EXPECT_NE(reject_reason({.registers = 168, .setmaxnreg_ignored = true}).find("C7508"), std::string::npos);
 }
 
+TEST(LikelySlowdown, GrowsWithTheSpilledBytes) {
+    EXPECT_EQ(likely_slowdown({.registers = 168, .spill_bytes = 64}), 1) << "what is allowed";
+    EXPECT_NEAR(likely_slowdown({.registers = 168, .spill_bytes = 80}), 1.31, 0.01);
+    EXPECT_EQ(likely_slowdown({.registers = 168, .spill_bytes = 4000}), 3);
+    EXPECT_EQ(likely_slowdown({.registers = 168, .wgmma_serialised = true}), 3);
+}
+
 }  // namespace
 }  // namespace autotune::jit
