@@ -51,18 +51,19 @@ TEST(Settings, TakeAnEmptyOptionAsNone) {
     autotune_options given = options();
     given.read_environment = 1;
     given.database = "";
-    EXPECT_EQ(settings_of(&given, with({{"AUTOTUNE_DB", "/variable.db"}, {"HOME", "/home/u"}})).database, "");
+    EXPECT_EQ(settings_of(&given, with({{"AUTOTUNE_DB", "/variable.db"}, {"HOME", "/nobodys/home"}})).database, "");
 }
 
+// Of a HOME that no machine has: one that is another user's has no cache.
 TEST(Settings, UseTheFoldersOfTheCommandByDefault) {
-    const Settings settings = settings_of(nullptr, with({{"HOME", "/home/u"}}));
-    EXPECT_EQ(settings.database, "/home/u/.local/share/autotune/autotune.db");
-    EXPECT_EQ(settings.cache_folder, "/home/u/.cache/autotune");
+    const Settings settings = settings_of(nullptr, with({{"HOME", "/nobodys/home"}}));
+    EXPECT_EQ(settings.database, "/nobodys/home/.local/share/autotune/autotune.db");
+    EXPECT_EQ(settings.cache_folder, "/nobodys/home/.cache/autotune");
 }
 
 TEST(Settings, PutXdgFoldersBeforeHome) {
     const Settings settings =
-        settings_of(nullptr, with({{"HOME", "/home/u"}, {"XDG_DATA_HOME", "/d"}, {"XDG_CACHE_HOME", "/c"}}));
+        settings_of(nullptr, with({{"HOME", "/nobodys/home"}, {"XDG_DATA_HOME", "/d"}, {"XDG_CACHE_HOME", "/c"}}));
     EXPECT_EQ(settings.database, "/d/autotune/autotune.db");
     EXPECT_EQ(settings.cache_folder, "/c/autotune");
 }
