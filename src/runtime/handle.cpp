@@ -110,21 +110,16 @@ std::shared_ptr<Plan> Handle::bind_found(const Found& found, const std::shared_p
     return plan;
 }
 
-// Whether a candidate is predicted to be slower than one that was disqualified may be: eighty bytes spilled are no reason to take
-// a kernel without wgmma.
-bool Handle::is_slower_than_unfit(const Found& found, const Attempt& attempt, const Device& device) const {
-    if (!attempt.unfit) return false;
-    const auto predicted_us = [&](const Candidate& candidate) {
-        const auto us = catalogue_.find_family(candidate.family)->predict_us(attempt.problem, candidate.config, device);
-        return us.value_or(std::numeric_limits<double>::infinity());
-    };
-    const Instance& unfit = *attempt.unfit->instance;
-    return predicted_us(found.candidate) > predicted_us(unfit.candidate) * unfit.slowdown;
+// Infinity where its family has no opinion.
+double Handle::predicted_us(const Candidate& candidate, const Problem& problem, const Device& device) const {
+    const auto us = catalogue_.find_family(candidate.family)->predict_us(problem, candidate.config, device);
+    return us.value_or(std::numeric_limits<double>::infinity());
 }
 
 // A stored winner that will not compile or load any more is a warning, and the next candidate's turn. It is also the next one's
 // turn after one that nobody measured for this problem and the tuner would not measure either: it spills, say, and takes three
-// times as long.
+// times as long. But not where the next one is predicted to be slower than that: eighty bytes spilled are no reason to take a
+// kernel without wgmma.
 std::shared_ptr<Plan> Handle::first_that_works(const std::vector<Found>& candidates, Attempt& attempt) {
     const Device& device = device_of(attempt.order.context.ordinal);
     const auto warn = [&](const Found& found, const char* why) {
@@ -132,13 +127,13 @@ std::shared_ptr<Plan> Handle::first_that_works(const std::vector<Found>& candida
         log_.warn(found.candidate.to_string() + " cannot serve " + attempt.problem.key() + ": " + why);
     };
     for (const Found& found : candidates) {
-        if (is_slower_than_unfit(found, attempt, device)) continue;
+        if (attempt.unfit && predicted_us(found.candidate, attempt.problem, device) > attempt.unfit->likely_us) continue;
         try {
             const auto instance = instances_.make(found, attempt.problem, device);
             if (found.source != Source::none && !instance->rejected.empty()) {
                 log_.say(AUTOTUNE_LOG_INFO, found.candidate.to_string() + " is passed over: " + instance->rejected);
-                if (!attempt.unfit || instance->slowdown < attempt.unfit->instance->slowdown)
-                    attempt.unfit = Unfit{found, instance};
+                const double likely_us = predicted_us(found.candidate, attempt.problem, device) * instance->slowdown;
+                if (!attempt.unfit || likely_us < attempt.unfit->likely_us) attempt.unfit = Unfit{found, instance, likely_us};
                 continue;
             }
             return bind_found(found, instance, attempt);

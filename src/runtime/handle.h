@@ -111,6 +111,7 @@ class Handle {
     struct Unfit {
         Found found;
         std::shared_ptr<const Instance> instance;
+        double likely_us = 0;  // predicted, and slower for what disqualifies it
     };
     struct Attempt {
         const Problem& problem;
@@ -120,7 +121,7 @@ class Handle {
         Source source = Source::none;               // of the one that works
         std::optional<Unfit> unfit = std::nullopt;  // the best that works but that the compiler's report disqualifies
     };
-    bool is_slower_than_unfit(const Found& found, const Attempt& attempt, const Device& device) const;
+    double predicted_us(const Candidate& candidate, const Problem& problem, const Device& device) const;
     std::shared_ptr<Plan> bind_found(const Found& found, const std::shared_ptr<const Instance>& instance, Attempt& attempt);
     // nullptr if none of them does. What was measured is fit, whatever the compiler says of it.
     std::shared_ptr<Plan> first_that_works(const std::vector<Found>& candidates, Attempt& attempt);

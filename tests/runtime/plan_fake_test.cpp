@@ -122,21 +122,21 @@ TEST(Plan, IsOfAKernelThatSpillsWhereAllDo) {
     ready.expect_right(ready.call());
 }
 
-// Eighty bytes cost less than a kernel without wgmma does.
-TEST(Plan, IsOfAKernelThatSpillsALittleWhereOthersAreSlower) {
+void expect_family_where_wgmma_spills(const char* bytes, const char* family) {
     Sandbox sandbox;
-    sandbox.script("rule symbol=^gemm_wgmma on=compile do=report spill=80\n");
+    sandbox.script(std::string("rule symbol=^gemm_wgmma on=compile do=report spill=") + bytes + "\n");
     if (!in_fake_process(sandbox)) return;
     Session session;
-    EXPECT_THAT(GemmPlan(session.open(), gemm(4096, 4096, 4096)).candidate(), HasSubstr("gemm/wgmma"));
+    EXPECT_THAT(GemmPlan(session.open(), gemm(4096, 4096, 4096)).candidate(), HasSubstr(family));
+}
+
+// Eighty bytes cost less than a kernel without wgmma does.
+TEST(Plan, IsOfAKernelThatSpillsALittleWhereOthersAreSlower) {
+    expect_family_where_wgmma_spills("80", "gemm/wgmma");
 }
 
 TEST(Plan, IsOfAnotherFamilyWhereTheFastestSpillsALot) {
-    Sandbox sandbox;
-    sandbox.script("rule symbol=^gemm_wgmma on=compile do=report spill=4000\n");
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    EXPECT_THAT(GemmPlan(session.open(), gemm(4096, 4096, 4096)).candidate(), HasSubstr("gemm/mma "));
+    expect_family_where_wgmma_spills("4000", "gemm/mma ");
 }
 
 TEST(Plan, IsOfTheWinnerAlsoIfItSpills) {
