@@ -34,22 +34,27 @@ std::vector<Flag> choice_flags() {
 }
 
 std::vector<Flag> search_flags() {
-    return {{"budget", "TIME", "per problem: 30s, 5m, 200t (trials) or both, 30s,200t; default 40s", false, {}},
-            {"trials", "N", "per problem: at most N trials", false, {}},
-            {"patience", "N", "per problem: end the search after N trials without a better one", false, {}},
-            {"target", "TIME", "per problem: end the search at a kernel this fast: 95us, 1.2ms", false, {}},
-            {"seed", "N", "seed of the search and of the data", false, {}},
-            {"strategy", "NAME", "how to search", false, tuner::strategy_names()},
-            {"finalists", "N", "per problem: candidates that go on to the final rounds; default 8", false, {}},
-            {"tie-gap",
-             "PERCENT",
-             "per problem: a smaller lead is a tie: the previous winner stays, else the kernel with fewer resources; default 0.5",
-             false,
-             {}},
-            {"retune", "", "search even if the database has a valid winner", false, {}},
-            {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
-            {"streams", "N", "2: as in a program that has run kernels on two streams; default 1", false, {}},
-            {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}};
+    return std::vector<Flag>{{"budget", "TIME", "per problem: 30s, 5m, 200t (trials) or both, 30s,200t; default 40s", false, {}},
+                             {"trials", "N", "per problem: at most N trials", false, {}},
+                             {"patience", "N", "per problem: end the search after N trials without a better one", false, {}},
+                             {"target", "TIME", "per problem: end the search at a kernel this fast: 95us, 1.2ms", false, {}},
+                             {"seed", "N", "seed of the search and of the data", false, {}},
+                             {"strategy", "NAME", "how to search", false, tuner::strategy_names()},
+                             {"finalists", "N", "per problem: candidates that go on to the final rounds; default 8", false, {}},
+                             {"tie-gap",
+                              "PERCENT",
+                              "per problem: a smaller lead is a tie: the previous winner stays, else the kernel with fewer "
+                              "resources; default 0.5",
+                              false,
+                              {}},
+                             {"retune", "", "search even if the database has a valid winner", false, {}}} +
+           measuring_flags() +
+           std::vector<Flag>{{"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}};
+}
+
+std::vector<Flag> measuring_flags() {
+    return {{"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
+            {"streams", "N", "2: as in a program that has run kernels on two streams; default 1", false, {}}};
 }
 
 std::vector<Flag> device_flags() {

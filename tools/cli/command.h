@@ -51,15 +51,16 @@ Command manual_command();
 
 // ---- flags that several commands share: one spelling, one sentence ----
 std::vector<Flag> operator+(std::vector<Flag> left, const std::vector<Flag>& right);
-std::vector<Flag> problem_flags();  // --op --shape
-std::vector<Flag> choice_flags();   // --family --config --param
-std::vector<Flag> search_flags();   // --budget --trials --seed --strategy --retune --l2 --streams --keep
-std::vector<Flag> device_flags();   // --device --require-gpu
-std::vector<Flag> store_flags();    // --db
-std::vector<Flag> output_flags();   // --json
-std::vector<Flag> table_flags();    // --json --csv
-std::vector<Flag> log_flags();      // --log-level --log-file: of every command
-Flag full_flag();                   // --full
+std::vector<Flag> problem_flags();    // --op --shape
+std::vector<Flag> choice_flags();     // --family --config --param
+std::vector<Flag> search_flags();     // --budget --trials --seed --strategy --retune --keep and those of measuring_flags()
+std::vector<Flag> measuring_flags();  // --l2 --streams
+std::vector<Flag> device_flags();     // --device --require-gpu
+std::vector<Flag> store_flags();      // --db
+std::vector<Flag> output_flags();     // --json
+std::vector<Flag> table_flags();      // --json --csv
+std::vector<Flag> log_flags();        // --log-level --log-file: of every command
+Flag full_flag();                     // --full
 Flag shapes_flag();
 Flag arch_flag();
 Flag templates_flag();

@@ -71,6 +71,7 @@ Meter::Block Meter::block(ProblemFixture& fixture, Runnable& runnable, double se
 }
 
 Meter::Block Meter::filler_block(double seconds, const Watch& watch) {
+    change_streams();
     Block block;
     block.launch_us = fillers_.time(Predecessor::filler).per_launch_us;
     const auto begun = std::chrono::steady_clock::now();
@@ -83,12 +84,17 @@ Meter::Block Meter::filler_block(double seconds, const Watch& watch) {
 }
 
 Meter::Timed Meter::prepare(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
-    if (streams_ > 1) fillers_.run_on_two_streams();  // each time: a context can become fast again
+    change_streams();
     get_to_know(fixture, runnable);
     const TimedGraph* graph = graph_of(fixture, runnable, after);
     const FillerTime filler = fillers_.time(after);
     const int one_by_one = std::max(1, static_cast<int>(kSample_us / (runnable.single_us + filler.per_launch_us)));
     return {fixture, runnable, after, graph, graph != nullptr ? graph->launches : one_by_one, filler};
+}
+
+// Each time: a context can become fast again.
+void Meter::change_streams() {
+    if (streams_ > 1) fillers_.run_on_two_streams();
 }
 
 // One launch to warm caches and code, a few to learn how long one takes. Of a long one the first says enough.

@@ -57,6 +57,7 @@ class Meter {
         FillerTime filler;
         double gpu_us() const { return filler.of(launches) + runnable.single_us * launches; }
     };
+    void change_streams();
     Timed prepare(ProblemFixture& fixture, Runnable& runnable, Predecessor after);
     void get_to_know(ProblemFixture& fixture, Runnable& runnable);
     const TimedGraph* graph_of(ProblemFixture& fixture, Runnable& runnable, Predecessor after);

@@ -52,8 +52,7 @@ tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, c
     options.after = *tuner::parse_predecessor(arguments.word("after", "filler", {"filler", "itself", "trigger"}));
     options.may_overlap = !arguments.has("no-pdl");
     options.blocks = static_cast<int>(arguments.integer("blocks", 0, {.least = 0, .most = 1'000}));
-    options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
-    options.streams = static_cast<int>(arguments.integer("streams", 1, {.least = 1, .most = 2}));
+    take_measuring_flags(arguments, options);
     options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
     return options;
 }
@@ -216,12 +215,10 @@ Command bench_command() {
                                false,
                                {"filler", "itself", "trigger"}},
                               {"no-pdl", "", "candidates without programmatic dependent launch: nothing overlaps", false, {}},
-                              {"blocks", "N", "after the rounds N blocks of 1 s a row: sustained time and joules", false, {}},
-                              {"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
-                              {"streams", "N", "2: as in a program that has run kernels on two streams; default 1", false, {}},
-                              {"seed", "N", "seed of data and order", false, {}}} +
-            choice_flags() + device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} +
-            store_flags() + table_flags(),
+                              {"blocks", "N", "after the rounds N blocks of 1 s a row: sustained time and joules", false, {}}} +
+            measuring_flags() + std::vector<Flag>{{"seed", "N", "seed of data and order", false, {}}} + choice_flags() +
+            device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
+            table_flags(),
         .takes_op_options = true,
         .words = "",
         .fewest_words = 0,

@@ -259,8 +259,7 @@ tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, con
     options.finalists = static_cast<std::size_t>(arguments.integer("finalists", finalists, {.least = 1, .most = 64}));
     options.tie_gap = arguments.positive_number("tie-gap", 100 * options.tie_gap) / 100;
     options.retune = arguments.has("retune");
-    options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
-    options.streams = static_cast<int>(arguments.integer("streams", 1, {.least = 1, .most = 2}));
+    take_measuring_flags(arguments, options);
     options.keep_folder = arguments.text("keep");
     return options;
 }
