@@ -546,6 +546,7 @@ void Bench::time_all() {
         if (seconds() > options_.seconds) break;
         time_item(item, store ? &*store : nullptr);
         Json line{{"problem", item.drawn.problem.key()}, {"origin", item.origin}, {"plan_ms", item.plan_ms}};
+        line["device"] = {{"name", gpu_.device.identity.name}, {"bus_bits", gpu_.device.identity.bus_bits}};
         line["cublas_us"] = item.cublas_us ? Json(*item.cublas_us) : Json();
         if (item.background) {
             line["background_us"] = item.background->us;

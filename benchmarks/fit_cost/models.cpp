@@ -37,6 +37,7 @@ constexpr std::array<const char*, 6> kFamilies = {"gemm/wgmma", "gemm/wgmma_nonp
 struct Trial {
     std::function<double(const Device&)> predict;
     std::size_t family;
+    const Device* device;
 };
 
 std::function<double(const Device&)> predictor(std::size_t family, const Problem& problem, const Config& config) {
@@ -80,16 +81,26 @@ Problem problem_of(const Catalogue& catalogue, const std::string& key) {
 
 class Models {
   public:
-    // Lines {"problem", "candidate"}; prints for each whether it is legal today, and of which family.
+    // Lines {"problem", "candidate", "device": {"l2_mib", "memory_gb_per_s"}}; prints for each whether it is legal today, and of
+    // which family.
     void read(const std::string& path);
     // Answers lines of the standard input: a family's number and then its numbers, in binary, with the predictions.
     void serve();
 
   private:
-    Device device_ = *reference_device("sm_90a");
+    const Device& device_of(const Json& row);
+
+    std::map<std::pair<int, double>, Device> devices_;  // by what differs between cards of one architecture
     Catalogue catalogue_ = Catalogue::embedded();
     std::vector<Trial> trials_;
 };
+
+const Device& Models::device_of(const Json& row) {
+    Device device = *reference_device("sm_90a");
+    device.identity.l2_mib = row.at("l2_mib");
+    device.memory_gb_per_s = row.at("memory_gb_per_s");
+    return devices_.try_emplace({device.identity.l2_mib, device.memory_gb_per_s}, device).first->second;
+}
 
 void Models::read(const std::string& path) {
     std::ifstream file(path);
@@ -98,23 +109,24 @@ void Models::read(const std::string& path) {
     for (std::string line; std::getline(file, line);) {
         const Json row = Json::parse(line);
         const std::string key = row.at("problem");
+        const Device& device = device_of(row.at("device"));
         const Candidate candidate = candidate_of(row.at("candidate"));
         const auto family = std::find(kFamilies.begin(), kFamilies.end(), candidate.family) - kFamilies.begin();
         bool is_legal = family < static_cast<std::ptrdiff_t>(kFamilies.size());
         if (is_legal) {
             const auto [entry, is_new] = problems.try_emplace(key);
             if (is_new) entry->second = problem_of(catalogue_, key);
-            const auto [rule, first] = rules.try_emplace(key + candidate.family);
+            const auto [rule, first] = rules.try_emplace(key + candidate.family + std::to_string(device.identity.l2_mib));
             const Family& of = *catalogue_.find_family(candidate.family);
-            if (of.refuses(entry->second, device_)) {
+            if (of.refuses(entry->second, device)) {
                 is_legal = false;
             } else {
-                if (first) rule->second = of.rules(entry->second, device_);
+                if (first) rule->second = of.rules(entry->second, device);
                 const Config config = recorded(rule->second, candidate.config);
                 is_legal = rule->second.contains(config);
                 if (is_legal)
-                    trials_.push_back(
-                        {predictor(static_cast<std::size_t>(family), entry->second, config), static_cast<std::size_t>(family)});
+                    trials_.push_back({predictor(static_cast<std::size_t>(family), entry->second, config),
+                                       static_cast<std::size_t>(family), &device});
             }
         }
         std::printf("%td\n", is_legal ? family : std::ptrdiff_t{-1});
@@ -131,7 +143,7 @@ void Models::serve() {
         ++fit_cost_turn;
         std::vector<double> us;
         for (const Trial& trial : trials_)
-            if (trial.family == static_cast<std::size_t>(head[0])) us.push_back(trial.predict(device_));
+            if (trial.family == static_cast<std::size_t>(head[0])) us.push_back(trial.predict(*trial.device));
         std::fwrite(us.data(), sizeof(double), us.size(), stdout);
         std::fflush(stdout);
     }

@@ -184,6 +184,8 @@ std::vector<ProblemRequest> GemmOp::examples() const {
                         {{"scale", "block"}, {"c", "e5m2"}, {"bias", "f32"}, {"scale_d", "tensor"}, {"beta", "any"}}});
     requests.push_back({"fp8gemm", "16x512x1024", {{"acc", fast}, {"c", "f16"}, {"bias", "f16"}, {"amax", "yes"}}});
     requests.push_back({"hgemm", "16*512x512x512", {{"align", "8,4,2"}}});
+    requests.push_back({"bgemm", "1x515x1031", {{"layout", "nt"}}});
+    requests.push_back({"hgemm", "3x1027x515", {{"layout", "tn"}, {"beta", "any"}}});
     requests.push_back({"bgemm", "1x4096x4096", {{"layout", "nt"}, {"ldb", "4104"}, {"alpha", "0.5"}, {"beta", "2"}}});
     return requests;
 }

@@ -302,6 +302,11 @@ std::vector<HostCase> cases() {
         {"k_in_chunks_of_x", "gemm/dot", "threads=64 lanes=4 columns=2 unroll=2", {{"dtype", "bf16"}, {"layout", "nn"}, {"align", "16,2,2"}}, {{"70x3x72"}}},
         {"lines_side_by_side", "gemm/dot", "threads=256 lanes=32 columns=2 unroll=4", {{"dtype", "f16"}, {"layout", "nn"}, {"align", "2"}, {"beta", "0.5"}}, {{"3*2x45x301"}}},
         {"lines_side_by_side_of_a", "gemm/dot", "threads=64 lanes=2 columns=2 unroll=8", {{"dtype", "bf16"}, {"layout", "tt"}, {"align", "4"}}, {{"75x2x90", {{"lda", "76"}}}}},
+        {"windows_of_k", "gemm/dot_windows", "threads=128 lanes=16 rows=2 columns=1 unroll=2", {{"dtype", "bf16"}, {"layout", "nt"}, {"align", "2"}, {"beta", "0.5"}}, {{"1x37x331"}, {"1x1x1", {{"lda", "3"}}}, {"1x5x7"}, {"1x19x9", {{"ldb", "12"}}}}},
+        {"windows_of_k_in_warps", "gemm/dot_windows", "threads=128 lanes=64 rows=1 columns=2 unroll=1", {{"dtype", "f16"}, {"layout", "tt"}, {"align", "16,2,2"}}, {{"3*3x21x1045"}}},
+        {"windows_of_k_of_a", "gemm/dot_windows", "threads=128 lanes=8 rows=4 columns=2 unroll=1", {{"dtype", "bf16"}, {"layout", "nn"}, {"align", "4"}, {"beta", "0.5"}}, {{"75x3x70"}}},
+        {"windows_of_lines", "gemm/dot_windows", "threads=128 lanes=8 rows=1 columns=1 unroll=4", {{"dtype", "bf16"}, {"layout", "nn"}, {"align", "2"}, {"beta", "0.5"}}, {{"1x301x101"}, {"2*3x9x1", {{"lda", "3"}}}, {"1x8x43"}, {"2x5x33"}, {"2x130x16", {{"ldb", "131"}}}}},
+        {"windows_of_lines_of_a", "gemm/dot_windows", "threads=256 lanes=64 rows=1 columns=4 unroll=2", {{"dtype", "f16"}, {"layout", "tn"}, {"align", "2"}}, {{"75x5x190", {{"lda", "79"}}}}},
         {"one_row", "gemm/gemv", "", {{"dtype", "f16"}, {"layout", "nt"}}, {{"1x200x304"}}},
         {"narrow", "add/vector", "", {{"dtype", "bf16"}, {"align", "2"}}, {{"777"}}},
     };

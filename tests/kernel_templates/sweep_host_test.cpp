@@ -61,6 +61,8 @@ std::vector<Swept> swept() {
     all.push_back({"gemm/gemv", "1x200x304", {{"dtype", "f16"}, {"layout", "nt"}}});
     all.push_back({"gemm/dot", "1x200x304", {{"dtype", "f16"}, {"layout", "nt"}}});
     all.push_back({"gemm/dot", "3x72x96", {{"dtype", "bf16"}, {"align", "2"}}});
+    all.push_back({"gemm/dot_windows", "3x71x195", {{"dtype", "bf16"}, {"layout", "nt"}, {"align", "2"}}});
+    all.push_back({"gemm/dot_windows", "3x171x95", {{"dtype", "f16"}, {"layout", "tn"}, {"align", "2"}}});
     all.push_back({"gemm/gemv", "3x72x96", {{"dtype", "bf16"}}});
     all.push_back({"softmax/rows", "37x1000", {{"dtype", "bf16"}, {"lse", "yes"}}});
     all.push_back({"add/vector", "5003", {{"dtype", "f16"}}});

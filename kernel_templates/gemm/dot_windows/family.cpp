@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <array>
+
+#include "kernel_templates/gemm/dot_windows/geometry.h"
+#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/structured_family.h"
+
+namespace autotune {
+namespace {
+
+using dot_windows::kWindow;
+using dot_windows::Shape;
+using gemm::DefaultChoice;
+using gemm::Gemm;
+using gemm::Streams;
+using std::int64_t;
+
+constexpr int64_t kOtherRegisters = 40;      // addresses, and elements of Y
+constexpr int64_t kStaticSmem = 48 * 1024;  // without asking for more
+
+// ---- the space ----
+
+std::vector<Parameter> parameters() {
+    const auto compile = ParameterKind::compile;
+    return {
+        {"swap_ab", {0, 1}, compile, "whose lines are shared out among blocks: 0: A's rows, 1: B's columns"},
+        {"threads", {128, 256, 512, 1024}, compile, "threads a block"},
+        {"lanes", {8, 16, 32, 64, 128, 256, 512}, compile, "threads that share the K of a line"},
+        {"rows", {1, 2, 4}, compile, "lines of a thread that share what it reads of the other operand"},
+        {"columns", {1, 2, 4, 8}, compile, "lines of the other operand a block"},
+        {"unroll", {1, 2, 4, 8}, compile, "windows of a line that a thread has on their way at once"},
+    };
+}
+
+constexpr auto rule = gemm::rules_by(&dot_windows::shape_of);
+
+std::vector<Constraint> rules_of(const Streams& x, int64_t registers) {
+    return {
+        {"the operand with more lines is shared out", {"swap_ab"}, rule([=](const Shape& s) {
+             return (s.swap_ab != 0) == x.swap_ab;
+         })},
+        {"a block has threads for one line at least, or for two windows where lines are neighbours",
+         {"threads", "lanes"},
+         rule([=](const Shape& s) { return x.x_along_k ? s.lanes <= s.threads : 2 * s.lanes <= s.threads; })},
+        {"windows of neighbouring lines are one a thread", {"rows"}, rule([=](const Shape& s) {
+             return x.x_along_k || s.rows == 1;
+         })},
+        {"a thread stores one element at most", {"lanes", "rows", "columns"}, rule([=](const Shape& s) {
+             return (x.x_along_k ? s.rows : kWindow) * s.columns <= s.lanes;
+         })},
+        {"fewer columns cover the other operand", {"columns"}, rule([=](const Shape& s) {
+             return s.columns == 1 || s.columns < 2 * x.columns;
+         })},
+        {"half as many lanes reach all of K in one window each", {"lanes"}, rule([=](const Shape& s) {
+             return s.lanes <= 8 || s.lanes / 2 * (x.x_along_k ? kWindow : 1) < x.k;
+         })},
+        {"half as many windows reach all of K", {"lanes", "unroll"}, rule([=](const Shape& s) {
+             return s.unroll == 1 || s.lanes * (x.x_along_k ? kWindow : 1) * s.unroll / 2 < x.k;
+         })},
+        {"windows and sums exceed the registers", {"threads", "rows", "columns", "unroll"}, rule([=](const Shape& s) {
+             return s.held_registers(x) + kOtherRegisters <= std::min<int64_t>(registers / s.threads, 168);
+         })},
+        {"sums that meet exceed 48 KiB of shared memory", {"threads", "lanes", "rows", "columns"}, rule([=](const Shape& s) {
+             return s.smem_bytes(x) <= kStaticSmem;
+         })},
+    };
+}
+
+Config config_at(const Streams& x, int64_t threads, int64_t lanes, int64_t rows, int64_t columns, int64_t unroll) {
+    return {{"swap_ab", x.swap_ab ? 1 : 0}, {"threads", threads}, {"lanes", lanes},
+            {"rows", rows},                 {"columns", columns}, {"unroll", unroll}};
+}
+
+Config choose_default(const SearchSpace& space, const Streams& x, const Device& device) {
+    DefaultChoice choice(space);
+    for (const int64_t threads : {128, 256, 512}) {
+        for (int64_t lanes = 8; lanes <= threads / (x.x_along_k ? 1 : 2); lanes *= 2) {
+            for (int64_t rows = 1; rows <= (x.x_along_k ? 4 : 1); rows *= 2) {
+                for (const int64_t columns : {1, 2, 4, 8}) {
+                    for (const int64_t unroll : {4, 2, 1}) {
+                        const Config config = config_at(x, threads, lanes, rows, columns, unroll);
+                        choice.offer(config, dot_windows::predict(x, Shape(config), device));
+                    }
+                }
+            }
+        }
+    }
+    return choice.choose();
+}
+
+// ---- the family ----
+
+class DotWindows final : public StructuredFamily {
+  public:
+    std::string_view name() const override { return "gemm/dot_windows"; }
+    std::string_view about() const override {
+        return "few rows or columns, rows of the large operand not aligned: dot products, 16 bytes a load wherever rows begin";
+    }
+    int ladder_rung() const override { return 4; }
+    std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
+    std::vector<Binding> facts(const Problem& problem) const override;
+    LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
+    Predictor predictor(const Problem& problem, const Device& device) const override {
+        return [g = Gemm(problem), device](const Config& config) {
+            const Shape s(config);
+            return dot_windows::predict(Streams(g, s.swap_ab != 0), s, device);
+        };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return rules_of(Streams(Gemm(problem)), device.limits.registers_per_sm);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return choose_default(rules, Streams(Gemm(problem)), device);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        const Streams x{Gemm(problem)};
+        if (x.x_along_k) return {{"warp_a_line", config_at(x, 128, 32, 1, 1, 2)}, {"block_a_line", config_at(x, 256, 256, 1, 1, 2)}};
+        return {{"windows_of_a_warp", config_at(x, 256, 8, 1, 1, 4)}, {"eight_windows", config_at(x, 512, 64, 1, 1, 4)}};
+    }
+};
+
+std::optional<std::string> DotWindows::refuses(const Problem& problem, const Device& device) const {
+    if (device.identity.cc() < 80) return "bf16 in its loads and stores needs sm_80 or later";
+    if (auto reason = gemm::refuses_streams(problem)) return reason;
+    const Streams x{Gemm(problem)};
+    if (x.align_x >= gemm::kChunkBytes) return "rows of the large operand are aligned: gemm/dot and gemm/gemv read them as they are";
+    return std::nullopt;
+}
+
+std::vector<Binding> DotWindows::facts(const Problem& problem) const {
+    std::vector<Binding> all = gemm::stream_facts(problem);
+    std::erase_if(all, [](const Binding& each) { return each.name == "align_a" || each.name == "align_b"; });
+    all.push_back({"reads_c", int64_t{Gemm(problem).reads_c}});
+    return all;
+}
+
+LaunchPlan DotWindows::plan(const Problem& problem, const Config& config, const Device& device) const {
+    const Gemm g(problem);
+    LaunchPlan plan;
+    if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
+    const Shape s(config);
+    const Streams x(g, s.swap_ab != 0);
+    LaunchStep step;
+    step.grid = {static_cast<std::uint32_t>(s.blocks(x)), static_cast<std::uint32_t>(gemm::ceil_div(x.columns, s.columns)),
+                 static_cast<std::uint32_t>(g.batch)};
+    step.block = gemm::one_dimension(s.threads);
+    step.programmatic_dependent = device.identity.cc_major >= 9;
+    step.arguments = gemm::arguments(problem);
+    step.arguments.pop_back();  // no workspace
+    plan.steps.push_back(std::move(step));
+    plan.deterministic = !x.x_along_k;  // else which thread adds which k follows from where rows begin
+    return plan;
+}
+
+}  // namespace
+
+const Family& family_gemm_dot_windows() {
+    static const DotWindows family;
+    return family;
+}
+
+}  // namespace autotune

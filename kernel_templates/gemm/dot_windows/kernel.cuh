@@ -1,0 +1,298 @@
+// C = alpha A B + beta C where C has few rows or few columns and rows of the large operand do not begin at multiples of 16 bytes:
+// dot products on CUDA cores. X is the operand with more lines (rows of A or, with swap_ab, columns of B), Y the other. X is read
+// in windows: eight elements that begin at a multiple of 16 bytes, wherever a row begins. The first window of a row begins `shift`
+// elements before it. `lanes` threads share a line of X.
+// - k contiguous in X: a window is eight k of a line. A thread's lines lie eight apart, so that they have one shift and one read of
+//   Y serves them all. Elements outside of whole windows are read one by one.
+// - lines contiguous in X: a window is eight lines at one k. A thread's k lie a multiple of eight apart, so that they have one
+//   shift. A block stores the lines of all its windows but eight, which belong to the next block.
+#include "common/types.cuh"
+// clang-format off
+#define AUTOTUNE_KERNEL ${symbol}
+using In = ${in_type};
+using Out = ${out_type};
+constexpr bool trans_a = ${trans_a};
+constexpr bool trans_b = ${trans_b};
+constexpr int reads_c = ${reads_c};    // 0: beta is 0, and nothing is compiled for another
+constexpr bool swap_ab = ${swap_ab};   // X is B
+constexpr int threads = ${threads};
+constexpr int lanes = ${lanes};        // threads that share a line of X
+constexpr int rows = ${rows};          // lines of X of a thread, k contiguous
+constexpr int columns = ${columns};    // lines of Y
+constexpr int unroll = ${unroll};      // windows of each line on their way at once
+// clang-format on
+// ---- end of parameters ----
+#include "common/dependent_launch.cuh"
+
+namespace {
+
+constexpr bool x_along_k = swap_ab ? trans_b : !trans_a;
+constexpr bool y_along_k = swap_ab ? !trans_a : trans_b;
+constexpr int window = 8;                // elements
+constexpr int groups = threads / lanes;  // of lanes: k contiguous, lines at once; else windows of a line of k
+using Window = Pack<In, window>;
+
+static_assert(sizeof(In) == 2);
+static_assert(threads % lanes == 0 && threads % 32 == 0 && lanes % window == 0);
+static_assert(x_along_k ? rows * columns <= lanes : rows == 1 && window * columns <= lanes && groups > 1,
+              "a thread stores one element at most");
+
+// X and Y of one product of the batch.
+struct Operands {
+    const In *x, *y;
+    i64 ldx, ldy;
+    int lines, k;
+    int first_column, last_column;  // of Y: those behind the last are read as the last, and not stored
+
+    __device__ __forceinline__ const In* line_of_y(int c) const {
+        return y + min(first_column + c, last_column) * (y_along_k ? ldy : 1);
+    }
+    __device__ __forceinline__ f32 element_of_y(int c, int at_k) const {
+        return to_f32(line_of_y(c)[at_k * (y_along_k ? i64{1} : ldy)]);
+    }
+};
+
+// How many elements lie between the last multiple of 16 bytes and an address.
+__device__ __forceinline__ int shift_of(const In* at) {
+    return static_cast<int>(reinterpret_cast<u64>(at) / sizeof(In)) & (window - 1);
+}
+
+// The element of C that a thread stores, if it stores one.
+struct Element {
+    int line, column;  // of X, of Y
+    bool exists;
+};
+
+// ---- k contiguous in X ----
+
+namespace along_k {
+
+constexpr int in_warp = smaller(lanes, 32);  // lanes whose sums shuffles add
+constexpr int apart = lanes / in_warp;       // sums that then meet in shared memory
+
+using Sums = f32[rows][columns];
+
+// Groups whose numbers are equal modulo eight have lines of one shift.
+__device__ __forceinline__ int line_of(int group, int row) {
+    return group / window * (window * rows) + group % window + window * row;
+}
+
+__device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_line, int lane) {
+    const In* line[rows];
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {  // what nobody stores is of the first line
+        const int at = first_line + window * r;
+        line[r] = from.x + (at < from.lines ? at : first_line) * from.ldx;
+    }
+    const int shift = shift_of(line[0]);
+    const int begin = shift == 0 ? 0 : 1, end = (from.k + shift) / window;  // windows that lie within the line
+    // Loads of a round without conditions, so that all are on their way before the first product: behind the end, the last again.
+#pragma unroll 1
+    for (int first = begin + lane; first < end; first += lanes * unroll) {
+        Window x[unroll][rows];
+#pragma unroll
+        for (int u = 0; u < unroll; ++u) {
+            const int at = min(first + u * lanes, end - 1) * window - shift;
+#pragma unroll
+            for (int r = 0; r < rows; ++r) x[u][r] = load_pack<In, window>(line[r] + at);
+        }
+#pragma unroll
+        for (int u = 0; u < unroll; ++u) {
+            if (first + u * lanes >= end) break;
+            const int at = (first + u * lanes) * window - shift;
+#pragma unroll
+            for (int c = 0; c < columns; ++c) {
+#pragma unroll
+                for (int e = 0; e < window; ++e) {
+                    const f32 y = from.element_of_y(c, at + e);
+#pragma unroll
+                    for (int r = 0; r < rows; ++r) sums[r][c] += to_f32(x[u][r].at[e]) * y;
+                }
+            }
+        }
+    }
+    // Seven elements at most before the first whole window, and behind the last.
+    const int head = min(begin * window - shift, from.k), tail = max(end * window - shift, head);
+#pragma unroll 1
+    for (int i = lane; i < 2 * window; i += lanes) {
+        const int at = i < window ? i : tail + i - window;
+        if (at >= (i < window ? head : from.k)) continue;
+#pragma unroll
+        for (int c = 0; c < columns; ++c) {
+            const f32 y = from.element_of_y(c, at);
+#pragma unroll
+            for (int r = 0; r < rows; ++r) sums[r][c] += to_f32(line[r][at]) * y;
+        }
+    }
+}
+
+// The sum that is `own` of those of group `own_group`, of the sums of this thread's group.
+__device__ __forceinline__ f32 add_up(Sums& sums, int group, int lane, int own, int own_group) {
+    f32 picked = 0.0F;
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+#pragma unroll
+        for (int c = 0; c < columns; ++c) {
+#pragma unroll
+            for (int distance = 1; distance < in_warp; distance *= 2)
+                sums[r][c] += __shfl_xor_sync(0xffffffffu, sums[r][c], distance);
+            if (r * columns + c == own) picked = sums[r][c];
+        }
+    }
+    if constexpr (apart > 1) {
+        __shared__ f32 left[apart][rows * columns][groups];
+        if (lane % in_warp == 0) {
+#pragma unroll
+            for (int i = 0; i < rows * columns; ++i) left[lane / in_warp][i][group] = sums[i / columns][i % columns];
+        }
+        __syncthreads();
+        picked = 0.0F;
+        if (own < rows * columns) {
+#pragma unroll 8
+            for (int i = 0; i < apart; ++i) picked += left[i][own][own_group];
+        }
+    }
+    return picked;
+}
+
+}  // namespace along_k
+
+// ---- lines contiguous in X ----
+
+namespace along_lines {
+
+constexpr int owned = window * (groups - 1);  // lines whose elements a block stores
+// Threads that add the sums of an element; neighbours.
+constexpr int helpers = smaller(window, lanes / (window * columns));
+
+using Sums = f32[window][columns];
+
+// Where a window lies: `before` its first element, from the block's first line.
+__device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_line, int group, int lane) {
+    const In* const row = from.x + first_line + lane * from.ldx;
+    const int shift = shift_of(row), begins = window * group - shift;  // from the block's first line
+    const int count = lane < from.k ? (from.k - 1 - lane) / lanes + 1 : 0;
+    // Of eight lines or more, windows of the first and the last k alone can begin before X or end behind it.
+    const bool all_alone = from.lines < window;
+    const bool is_used = first_line + begins < from.lines && begins < owned;
+    const bool sticks_out = first_line + begins < 0 || first_line + begins + window > from.lines;
+    const bool first_alone = sticks_out && lane == 0, last_alone = sticks_out && (count - 1) * lanes + lane == from.k - 1;
+    const int begin = first_alone ? 1 : 0, end = !is_used || all_alone ? 0 : last_alone ? count - 1 : count;
+    const auto multiply = [&](const Window& x, int at_k) {
+#pragma unroll
+        for (int c = 0; c < columns; ++c) {
+            const f32 y = from.element_of_y(c, at_k);
+#pragma unroll
+            for (int e = 0; e < window; ++e) sums[e][c] += to_f32(x.at[e]) * y;
+        }
+    };
+    // Element by element: what exists of a window that begins before X or ends behind it.
+    const auto alone = [&](int at_k) {
+        Window x;
+#pragma unroll
+        for (int e = 0; e < window; ++e) {
+            const int line = first_line + begins + e;
+            const bool exists = line >= 0 && line < from.lines;
+            x.at[e] = exists ? from.x[line + at_k * from.ldx] : from_f32<In>(0.0F);
+        }
+        multiply(x, at_k);
+    };
+    if (all_alone) {
+#pragma unroll 1
+        for (int at_k = lane; is_used && at_k < from.k; at_k += lanes) alone(at_k);
+        return;
+    }
+    // In the order of k wherever X begins.
+    if (is_used && first_alone && count > 0) alone(0);
+#pragma unroll 1
+    for (int first = begin; first < end; first += unroll) {
+        Window x[unroll];
+#pragma unroll
+        for (int u = 0; u < unroll; ++u)
+            x[u] = load_pack<In, window>(row + begins + min(first + u, end - 1) * (lanes * from.ldx));
+#pragma unroll
+        for (int u = 0; u < unroll; ++u) {
+            if (first + u >= end) break;
+            multiply(x[u], lane + (first + u) * lanes);
+        }
+    }
+    if (is_used && last_alone && count > begin) alone(from.k - 1);
+}
+
+// Of the sums, the part that thread `helper` of `helpers` adds for element (line, column) of the block, and then all of it.
+__device__ __forceinline__ f32 add_up(const Sums& sums, int shift, int group, int lane, int line, int column, int helper) {
+    // Neighbouring windows in neighbouring words: an element's place in its window is the same for a warp's threads of one shift.
+    __shared__ f32 left[lanes][columns][window][groups + 1];
+#pragma unroll
+    for (int e = 0; e < window; ++e) {
+        const int at = window * group - shift + e;
+        if (at < 0 || at >= owned) continue;
+#pragma unroll
+        for (int c = 0; c < columns; ++c) left[lane][c][at & (window - 1)][at / window] = sums[e][c];
+    }
+    __syncthreads();
+    f32 sum = 0.0F;
+    if (column < columns) {
+#pragma unroll 8
+        for (int i = helper; i < lanes; i += helpers) sum += left[i][column][line % window][line / window];
+    }
+#pragma unroll
+    for (int distance = 1; distance < helpers; distance *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    return sum;
+}
+
+}  // namespace along_lines
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(threads)
+    AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
+                     int batch, i64 stride_a, i64 stride_b, i64 stride_c) {
+    dependent_launch::let_next_grid_start();
+    const int t = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x);
+    const i64 slice = blockIdx.z;
+    const Operands from = {(swap_ab ? b : a) + slice * (swap_ab ? stride_b : stride_a),
+                           (swap_ab ? a : b) + slice * (swap_ab ? stride_a : stride_b),
+                           swap_ab ? ldb : lda,
+                           swap_ab ? lda : ldb,
+                           swap_ab ? n : m,
+                           k,
+                           static_cast<int>(blockIdx.y) * columns,
+                           (swap_ab ? m : n) - 1};
+    // A thread's own element, and what it had before, is known before the first load of X.
+    Element own;
+    int group = 0, lane = 0, element = 0, helper = 0;
+    if constexpr (x_along_k) {
+        group = t / lanes, lane = t % lanes;
+        element = along_k::apart > 1 ? t / groups : lane;
+        const int of_group = along_k::apart > 1 ? t % groups : group;
+        own = {along_k::line_of(block * groups + of_group, element / columns), element % columns, element < rows * columns};
+    } else {
+        group = t % groups, lane = t / groups;
+        helper = t % along_lines::helpers, element = t / along_lines::helpers;
+        own = {block * along_lines::owned + element % along_lines::owned, element / along_lines::owned,
+               helper == 0 && element < along_lines::owned * columns};
+    }
+    own.exists = own.exists && own.line < from.lines && from.first_column + own.column <= from.last_column;
+    const int row = swap_ab ? from.first_column + own.column : own.line, col = swap_ab ? own.line : from.first_column + own.column;
+    Out* const to = c + slice * stride_c + row * ldc + col;
+
+    dependent_launch::wait_for_earlier_grids();
+    f32 before = 0.0F;
+    if (reads_c && beta != 0.0F && own.exists) before = to_f32(*to);
+    f32 sum = 0.0F;
+    if constexpr (x_along_k) {
+        along_k::Sums sums = {};
+        const int first_line = along_k::line_of(block * groups + group, 0);
+        if (first_line < from.lines) along_k::add(sums, from, first_line, lane);
+        sum = along_k::add_up(sums, group, lane, element, t % groups);
+    } else {
+        along_lines::Sums sums = {};
+        const int first_line = block * along_lines::owned;
+        along_lines::add(sums, from, first_line, group, lane);
+        const int shift = shift_of(from.x + first_line + lane * from.ldx);
+        sum = along_lines::add_up(sums, shift, group, lane, element % along_lines::owned, element / along_lines::owned, helper);
+    }
+    const f32 value = alpha * sum;
+    if (own.exists) *to = from_f32<Out>(reads_c && beta != 0.0F ? value + beta * before : value);
+}
