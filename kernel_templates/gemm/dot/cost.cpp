@@ -8,28 +8,28 @@ namespace {
 
 // Fitted to 313 trials of drawn products, in a stream on an H200 (docs/results/2026-11-27-hopper/serve.md): measured over
 // predicted deviates by 19 %. Some stand for more than their names say: plain loads do not reach all that memory gives.
-constexpr double kStartUs = 0.781;             // of a launch, and of what it does before its first load and after its last
+constexpr double kStartUs = 1.12;             // of a launch, and of what it does before its first load and after its last
 constexpr std::int64_t kAtOnce = 5;            // accesses whose loads the compiler puts before the first product, k contiguous
-constexpr double kRoundUs = 0.546;             // that a thread waits for a round of its loads, or for five accesses of it
-constexpr double kLoadUs = 0.00138;            // and for each of them
-constexpr double kWarpUs = 0.0171;             // to start one, of a block
-constexpr double kMeetingUs = 0.329;           // where sums meet in shared memory
+constexpr double kRoundUs = 0.367;             // that a thread waits for a round of its loads, or for five accesses of it
+constexpr double kLoadUs = 0.00167;            // and for each of them
+constexpr double kWarpUs = 0.0211;             // to start one, of a block
+constexpr double kMeetingUs = 0.247;           // where sums meet in shared memory
 constexpr double kResidentThreads = 1024;      // of an SM
-constexpr double kIssuesPerClock = 1.71;       // of an SM's four at most
-constexpr double kClocksOfLine = 0.394;        // of L1, for a line of 128 bytes that a warp's load touches
+constexpr double kIssuesPerClock = 2.17;       // of an SM's four at most
+constexpr double kClocksOfLine = 0.616;        // of L1, for a line of 128 bytes that a warp's load touches
 constexpr double kShareOfMemory = 1.02;        // that plain loads reach
-constexpr double kBytesBeside = 27.4;          // that come with a run of neighbouring lines, in sectors which others read too
+constexpr double kBytesBeside = 30.9;          // that come with a run of neighbouring lines, in sectors which others read too
 constexpr double kInstructions = 117.0;        // beside the loop
-constexpr double kClocksOfInstruction = 7.13;  // to fetch it, and to run it once
+constexpr double kClocksOfInstruction = 5.85;  // to fetch it, and to run it once
 constexpr double kInstructionsOfAccess = 8.0;  // addresses and conditions
 // Loads wait for each other where they are many: of more bytes than these some products took five times what is predicted, and
 // gemm/gemv is for them.
-constexpr double kKnownBytes = 2.088e6;
-constexpr double kDoubt = 0.326;
+constexpr double kKnownBytes = 2.039e6;
+constexpr double kDoubt = 0.141;
 
 // Where Y has many lines, kernels for tensor cores have more trials than this.
 constexpr std::int64_t kKnownColumns = 20;
-constexpr double kDoubtOfMore = 1.3;
+constexpr double kDoubtOfMore = 1.05;
 
 // Lines of 128 bytes that a warp touches by a load of each operand.
 struct Touched {
@@ -76,7 +76,7 @@ double predict(const Streams& x, const Shape& s, const Device& device) {
     const double doubt =
         (1.0 + kDoubt * std::min(1.0, bytes_of_x / kKnownBytes)) * (x.columns > kKnownColumns ? kDoubtOfMore : 1.0);
     const double starting = kStartUs + kWarpUs * static_cast<double>(s.threads / 32);
-    return doubt * (starting + fetching + meeting + (x.reads_c ? 0.0582 : 0.0) + loop);
+    return doubt * (starting + fetching + meeting + (x.reads_c ? 0.0602 : 0.0) + loop);
 }
 
 }  // namespace autotune::dot

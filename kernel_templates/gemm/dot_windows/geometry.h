@@ -21,7 +21,7 @@ struct Shape {
     // Lines of X whose elements of C a block stores, and blocks for all of them.
     std::int64_t block_lines(const gemm::Streams& x) const;
     std::int64_t blocks(const gemm::Streams& x) const;
-    // Registers of a round of windows, of sums and of what is converted of Y.
+    // Registers of a round of windows with what they meet of Y, and of sums.
     std::int64_t held_registers(const gemm::Streams& x) const;
     // Where sums meet.
     std::int64_t smem_bytes(const gemm::Streams& x) const;

@@ -47,14 +47,31 @@ struct Operands {
     __device__ __forceinline__ const In* line_of_y(int c) const {
         return y + min(first_column + c, last_column) * (y_along_k ? ldy : 1);
     }
-    __device__ __forceinline__ f32 element_of_y(int c, int at_k) const {
-        return to_f32(line_of_y(c)[at_k * (y_along_k ? i64{1} : ldy)]);
+    __device__ __forceinline__ In element_of_y(int c, int at_k) const {
+        return line_of_y(c)[at_k * (y_along_k ? i64{1} : ldy)];
     }
 };
 
 // How many elements lie between the last multiple of 16 bytes and an address.
 __device__ __forceinline__ int shift_of(const In* at) {
     return static_cast<int>(reinterpret_cast<u64>(at) / sizeof(In)) & (window - 1);
+}
+
+// Loads that stand before it stay there. The compiler would move them behind the condition of their products, where each waits for
+// itself.
+__device__ __forceinline__ void loaded(Window& x) {
+    asm volatile("" : "+r"(x.raw.x), "+r"(x.raw.y), "+r"(x.raw.z), "+r"(x.raw.w));
+}
+__device__ __forceinline__ void loaded(In& y) {
+    asm volatile("" : "+h"(y.bits));
+}
+
+// Zeros unless `mask` is all ones. Behind a branch instead, loads would wait for each other as well.
+__device__ __forceinline__ void keep(Window& x, u32 mask) {
+    x.raw.x &= mask, x.raw.y &= mask, x.raw.z &= mask, x.raw.w &= mask;
+}
+__device__ __forceinline__ void keep(In& y, u32 mask) {
+    y.bits &= static_cast<u16>(mask);
 }
 
 // The element of C that a thread stores, if it stores one.
@@ -90,23 +107,37 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
 #pragma unroll 1
     for (int first = begin + lane; first < end; first += lanes * unroll) {
         Window x[unroll][rows];
+        In y[unroll][columns][window];
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
             const int at = min(first + u * lanes, end - 1) * window - shift;
 #pragma unroll
             for (int r = 0; r < rows; ++r) x[u][r] = load_pack<In, window>(line[r] + at);
+#pragma unroll
+            for (int c = 0; c < columns; ++c) {
+#pragma unroll
+                for (int e = 0; e < window; ++e) y[u][c][e] = from.element_of_y(c, at + e);
+            }
         }
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
-            if (first + u * lanes >= end) break;
-            const int at = (first + u * lanes) * window - shift;
+#pragma unroll
+            for (int r = 0; r < rows; ++r) loaded(x[u][r]);
+#pragma unroll
+            for (int i = 0; i < columns * window; ++i) loaded(y[u][i / window][i % window]);
+        }
+#pragma unroll
+        for (int u = 0; u < unroll; ++u) {
+            const u32 mask = first + u * lanes < end ? ~0U : 0U;
+#pragma unroll
+            for (int r = 0; r < rows; ++r) keep(x[u][r], mask);
 #pragma unroll
             for (int c = 0; c < columns; ++c) {
 #pragma unroll
                 for (int e = 0; e < window; ++e) {
-                    const f32 y = from.element_of_y(c, at + e);
+                    keep(y[u][c][e], mask);
 #pragma unroll
-                    for (int r = 0; r < rows; ++r) sums[r][c] += to_f32(x[u][r].at[e]) * y;
+                    for (int r = 0; r < rows; ++r) sums[r][c] += to_f32(x[u][r].at[e]) * to_f32(y[u][c][e]);
                 }
             }
         }
@@ -119,7 +150,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
         if (at >= (i < window ? head : from.k)) continue;
 #pragma unroll
         for (int c = 0; c < columns; ++c) {
-            const f32 y = from.element_of_y(c, at);
+            const f32 y = to_f32(from.element_of_y(c, at));
 #pragma unroll
             for (int r = 0; r < rows; ++r) sums[r][c] += to_f32(line[r][at]) * y;
         }
@@ -178,24 +209,29 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
     const bool sticks_out = first_line + begins < 0 || first_line + begins + window > from.lines;
     const bool first_alone = sticks_out && lane == 0, last_alone = sticks_out && (count - 1) * lanes + lane == from.k - 1;
     const int begin = first_alone ? 1 : 0, end = !is_used || all_alone ? 0 : last_alone ? count - 1 : count;
-    const auto multiply = [&](const Window& x, int at_k) {
+    const auto read_y = [&](In(&y)[columns], int at_k) {
+#pragma unroll
+        for (int c = 0; c < columns; ++c) y[c] = from.element_of_y(c, at_k);
+    };
+    const auto multiply = [&](const Window& x, const In(&y)[columns]) {
 #pragma unroll
         for (int c = 0; c < columns; ++c) {
-            const f32 y = from.element_of_y(c, at_k);
 #pragma unroll
-            for (int e = 0; e < window; ++e) sums[e][c] += to_f32(x.at[e]) * y;
+            for (int e = 0; e < window; ++e) sums[e][c] += to_f32(x.at[e]) * to_f32(y[c]);
         }
     };
     // Element by element: what exists of a window that begins before X or ends behind it.
     const auto alone = [&](int at_k) {
         Window x;
+        In y[columns];
+        read_y(y, at_k);
 #pragma unroll
         for (int e = 0; e < window; ++e) {
             const int line = first_line + begins + e;
             const bool exists = line >= 0 && line < from.lines;
             x.at[e] = exists ? from.x[line + at_k * from.ldx] : from_f32<In>(0.0F);
         }
-        multiply(x, at_k);
+        multiply(x, y);
     };
     if (all_alone) {
 #pragma unroll 1
@@ -207,13 +243,22 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
 #pragma unroll 1
     for (int first = begin; first < end; first += unroll) {
         Window x[unroll];
-#pragma unroll
-        for (int u = 0; u < unroll; ++u)
-            x[u] = load_pack<In, window>(row + begins + min(first + u, end - 1) * (lanes * from.ldx));
+        In y[unroll][columns];
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
-            if (first + u >= end) break;
-            multiply(x[u], lane + (first + u) * lanes);
+            const int at = min(first + u, end - 1) * lanes;
+            x[u] = load_pack<In, window>(row + begins + at * from.ldx);
+            read_y(y[u], lane + at);
+        }
+#pragma unroll
+        for (int u = 0; u < unroll; ++u) {
+            loaded(x[u]);
+#pragma unroll
+            for (int c = 0; c < columns; ++c) loaded(y[u][c]);
+        }
+#pragma unroll
+        for (int u = 0; u < unroll; ++u) {
+            if (first + u < end) multiply(x[u], y[u]);
         }
     }
     if (is_used && last_alone && count > begin) alone(from.k - 1);
@@ -245,7 +290,8 @@ __device__ __forceinline__ f32 add_up(const Sums& sums, int shift, int group, in
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(threads)
+// One block an SM is asked for, as otherwise the compiler saves registers until no more than two loads are on their way.
+extern "C" __global__ void __launch_bounds__(threads, 1)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c) {
     dependent_launch::let_next_grid_start();

@@ -17,7 +17,7 @@ namespace {
 // them count.
 double tile_bytes(const Shape& s, int64_t extent, bool k_major, int64_t shares, double straddling) {
     const int64_t span = k_major ? 64 : Shape::span(extent);
-    const double narrow = 1.0 + 0.55 * (64.0 / static_cast<double>(span) - 1.0);
+    const double narrow = 1.0 + 0.438 * (64.0 / static_cast<double>(span) - 1.0);
     return static_cast<double>(extent * s.block_k * 2) * narrow * (1.0 + straddling) / std::pow(static_cast<double>(shares), 0.5);
 }
 
@@ -25,27 +25,27 @@ double operand_bytes(const Gemm& g, const Shape& s) {
     const bool swap = s.swap_ab != 0;
     const bool x_along_k = swap ? g.trans_b : !g.trans_a, y_along_k = swap ? !g.trans_a : g.trans_b;
     const auto straddles = [&](int64_t row) { return row % 64 != 0 ? 1.0 : 0.0; };
-    const double x = straddles(x_along_k ? g.k : swap ? g.n : g.m) * (x_along_k ? 0.923 : 1.06);
-    const double y = straddles(y_along_k ? g.k : swap ? g.m : g.n) * (y_along_k ? 1.14 : 0.882);
+    const double x = straddles(x_along_k ? g.k : swap ? g.n : g.m) * (x_along_k ? 1.08 : 1.62);
+    const double y = straddles(y_along_k ? g.k : swap ? g.m : g.n) * (y_along_k ? 0.874 : 1.23);
     return tile_bytes(s, s.block_m, x_along_k, s.cluster_n, x) + tile_bytes(s, s.block_n, y_along_k, s.cluster_m, y);
 }
 
 // Clocks of a K step of the `on_sm` blocks of an SM: what the tensor cores, shared memory, the path from L2, or a warpgroup's
 // barrier and issue take, whichever is most, or the time a stage of the ring takes to come back.
 double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_sms, double on_sm) {
-    const double multiply = 1.24 * on_sm * static_cast<double>(s.block_m * s.block_n * s.block_k) / 2048.0;
+    const double multiply = 1.27 * on_sm * static_cast<double>(s.block_m * s.block_n * s.block_k) / 2048.0;
     const double slices = static_cast<double>(s.block_m) / 64.0 * static_cast<double>(s.block_k) / 16.0;
     const double shared = on_sm * slices * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
-    const double l2 = on_sm * operand_bytes(g, s) / std::min(89.9, 7430.0 / busy_sms);
+    const double l2 = on_sm * operand_bytes(g, s) / std::min(98.5, 7928.0 / busy_sms);
     const double issue =
-        (170.0 + 13.7 * slices / static_cast<double>(s.math_groups)) / static_cast<double>(std::min<int64_t>(s.k_groups, 2));
-    const double latency = grid.steps_each > s.stages ? 2910.0 / static_cast<double>(s.stages - 1) : 0.0;
+        (151.0 + 12.0 * slices / static_cast<double>(s.math_groups)) / static_cast<double>(std::min<int64_t>(s.k_groups, 2));
+    const double latency = grid.steps_each > s.stages ? 2608.0 / static_cast<double>(s.stages - 1) : 0.0;
     const double asks = gemm::asks_of_a_line(g, s.swap_ab != 0, static_cast<double>(grid.tiles_m / s.cluster_m),
                                              static_cast<double>(grid.tiles_n / s.cluster_n));
     // What a step of a ring of so few stages waits beside its work.
-    const double shallow = grid.steps_each > s.stages && s.stages <= 3 ? (s.stages == 2 ? 900.0 : 102.0) : 0.0;
-    const double same = 0.909 * std::min(asks, 8.0 * busy_sms * on_sm / static_cast<double>(s.cluster_blocks()));
-    return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.686 * same;
+    const double shallow = grid.steps_each > s.stages && s.stages <= 3 ? (s.stages == 2 ? 696.0 : 121.0) : 0.0;
+    const double same = 0.663 * std::min(asks, 8.0 * busy_sms * on_sm / static_cast<double>(s.cluster_blocks()));
+    return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.45 * same;
 }
 
 // Blocks that start one after the other run side by side, and what several of them ask for in the same clocks comes once. So the
@@ -60,7 +60,7 @@ double order_factor(const Shape& s, const Grid& grid) {
                std::ceil(kNeighbours / along) * static_cast<double>(rows_across);
     };
     const double along_m = rows_of(grid.tiles_m, s.block_m, s.block_n), along_n = rows_of(grid.tiles_n, s.block_n, s.block_m);
-    return 1.0 + 0.03 * std::log2((s.raster == 0 ? along_m : along_n) / std::min(along_m, along_n));
+    return 1.0 + 0.0326 * std::log2((s.raster == 0 ? along_m : along_n) / std::min(along_m, along_n));
 }
 
 // From the last multiplication to the last store. What beta multiplies comes while the last products are computed, and
@@ -68,12 +68,12 @@ double order_factor(const Shape& s, const Grid& grid) {
 // of 34 problems take 1.02 of what this says. Blocks that divide K pass each other all but their own share of the tile.
 double end_clocks(const Gemm& g, const Shape& s) {
     const double units = static_cast<double>(s.units()) / static_cast<double>(s.parts());
-    const double reads = g.reads_c ? 250.0 * units : 0.0;
+    const double reads = g.reads_c ? 151.0 * units : 0.0;
     const double pieces = 2.0 / static_cast<double>(g.align_c);
-    const double alone = g.align_c < gemm::kChunkBytes ? (g.reads_c ? 700.0 : 400.0) * units * pieces : 0.0;
+    const double alone = g.align_c < gemm::kChunkBytes ? (g.reads_c ? 682.0 : 362.0) * units * pieces : 0.0;
     const double passed = static_cast<double>(s.block_m * s.block_n) * (1.0 - 1.0 / static_cast<double>(s.cluster_k));
-    const double meeting = s.cluster_k > 1 ? 361.0 + 0.312 * passed : 0.0;
-    return 32.2 + 105.0 * units + reads + alone + meeting + 561.0 * static_cast<double>(s.k_groups - 1);
+    const double meeting = s.cluster_k > 1 ? 323.0 + 0.427 * passed : 0.0;
+    return 31.8 + 203.0 * units + reads + alone + meeting + 759.0 * static_cast<double>(s.k_groups - 1);
 }
 
 // What the power limit allows large products: multiplications, and what they read from shared memory and L2, cost energy, as they
@@ -99,21 +99,21 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const double waves = std::ceil(blocks / (sms * on_sm));
     const double step = step_clocks(g, s, grid, std::min(blocks, sms), on_sm) * order_factor(s, grid);
     const double steps = static_cast<double>(grid.steps_each) * step;
-    const double start = 1550.0 + (s.cluster_blocks() > 1 ? 474.0 : 0.0);  // to the first full stage
-    const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 990.0;
-    const double inside = clocks / (device.clock_mhz * 0.895);
+    const double start = 2310.0 + (s.cluster_blocks() > 1 ? 376.0 : 0.0);  // to the first full stage
+    const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 1236.0;
+    const double inside = clocks / (device.clock_mhz * 1.06);
     // A byte of C takes longer than one of A or B.
     const double shared = 4.0 * gemm::shared_sectors(g, s.swap_ab != 0 ? s.block_m : s.block_n);
-    const double of_c = (3.13 * (g.reads_c ? 2.0 : 1.0) + shared) * static_cast<double>(g.m * g.n);
+    const double of_c = (2.05 * (g.reads_c ? 2.0 : 1.0) + shared) * static_cast<double>(g.m * g.n);
     const double bytes = (static_cast<double>(g.m * g.k + g.k * g.n) + of_c) * static_cast<double>(g.batch * 2);
     const double last = gemm::ragged(g, s.swap_ab != 0 ? s.block_n : s.block_m, s.swap_ab != 0 ? s.block_m : s.block_n);
-    const double read_again = 0.531 * last * static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * 2);
-    const double memory = 0.722 + (bytes / 1.77 + read_again / 0.965) / (device.memory_gb_per_s * 1e3);
+    const double read_again = 0.518 * last * static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * 2);
+    const double memory = 0.798 + (bytes / 1.16 + read_again / 0.988) / (device.memory_gb_per_s * 1e3);
     const double both = inside * std::sqrt(inside) + memory * std::sqrt(memory);  // hide each other in part
     // What programmatic launch costs where kernels run on one stream; where they run on several it saves 0.25 to 0.45 us
     // (docs/measuring.md).
     const double early = s.pdl != 0 ? 0.25 : 0.0;
-    const double alone = 0.24 + early + std::cbrt(both * both);
+    const double alone = 0.21 + early + std::cbrt(both * both);
     const double power = power_us(g, s, device);
     return std::pow(std::pow(alone, 8) + std::pow(power, 8), 0.125);
 }

@@ -12,12 +12,12 @@ namespace {
 // Share of the dense tensor-core peak that wmma reaches: it runs as mma.sync, which Hopper and datacentre Blackwell do not
 // favour.
 double wmma_share(int cc) {
-    if (cc == 90) return 0.35;
+    if (cc == 90) return 0.277;
     return cc / 10 == 10 || cc / 10 == 11 ? 0.5 : 0.93;
 }
 
 double copy_penalty(int access_bytes) {
-    return access_bytes == 16 ? 1.0 : access_bytes == 8 ? 2.62 : access_bytes == 4 ? 3.18 : 8.0;
+    return access_bytes == 16 ? 1.0 : access_bytes == 8 ? 1.87 : access_bytes == 4 ? 5.24 : 8.0;
 }
 
 // Cycles of one SM for a block's k16 step when nothing waits: tensor cores, shared memory, L2.
@@ -31,33 +31,33 @@ double step_cycles(const Gemm& g, const Shape& s, const Device& device) {
     if (s.smem_pad == 0) reads *= s.block_k == 16 ? 2.0 : s.block_k == 32 ? 4.0 : 8.0;  // rows meet in the same banks
     const double copies = edges * 32.0 * copy_penalty(std::min(g.align_a, g.align_b));
     const double smem = (reads + copies) / 128.0;
-    const double l2 = edges * 32.0 / 38.7;
+    const double l2 = edges * 32.0 / 44.3;
     return std::pow(std::pow(mma, 4) + std::pow(smem, 4) + std::pow(l2, 4), 0.25);
 }
 
 // Cycles from one tile along K to the next. Loads of `resident` blocks hide each other's latency.
 double tile_cycles(const Gemm& g, const Shape& s, const Device& device, double resident) {
     const double running = std::min(static_cast<double>(tiles(g, s)), device.identity.sm_count * resident);
-    const double same = 0.286 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
+    const double same = 0.273 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
     const double warps = resident * static_cast<double>(s.warps());
     const double busy = step_cycles(g, s, device) * static_cast<double>(s.block_k) / 16.0 * (warps < 4 ? 4.0 / warps : 1.0);
     const double meeting = 256.0 / std::sqrt(resident);
-    const double latency = 878.0 / resident;
+    const double latency = 868.0 / resident;
     // cp.async takes no less than four bytes: threads wait for each element of rows that are aligned less.
     const auto elements = [&](int align, int64_t rows) { return s.cp_async != 0 && align < 4 ? rows * s.block_k : 0; };
     const double alone =
-        40.2 *
+        36.6 *
         static_cast<double>(elements(g.align_a, std::min(s.block_m, g.m)) + elements(g.align_b, std::min(s.block_n, g.n))) /
         static_cast<double>(32 * s.warps());
     if (s.stages == 1) return same + busy + 2 * meeting + latency;
     return same + alone + std::max(busy + meeting, latency / static_cast<double>(s.stages - 1)) +
-           (s.stages == 2 ? 0.392 * latency : 0.0);
+           (s.stages == 2 ? 0.663 * latency : 0.0);
 }
 
 }  // namespace
 
 double predict_us(const Gemm& g, const Shape& s, const Device& device) {
-    const double cycles_per_us = device.clock_mhz * 0.931;
+    const double cycles_per_us = device.clock_mhz * 0.893;
     const auto sms = static_cast<double>(device.identity.sm_count);
     const auto blocks = static_cast<double>(tiles(g, s));
     const double rounds = std::ceil(blocks / sms);
@@ -65,20 +65,20 @@ double predict_us(const Gemm& g, const Shape& s, const Device& device) {
     const double loop = tile_cycles(g, s, device, resident) * static_cast<double>(ceil_div(std::max<int64_t>(1, g.k), s.block_k));
     // C leaves element by element where it is not aligned, and is read one after the other where beta multiplies it (120 trials
     // of 80 problems, most of them drawn at random, in a stream on an H200; the deviation is 17 %).
-    const double of_c = (g.reads_c ? 3.51 : 1.0) * (g.align_c < gemm::kChunkBytes ? 1.99 : 1.0);
-    const double ends = 354.0 + of_c * static_cast<double>(s.block_m * s.block_n) / 3.69;
-    const double compute_us = (rounds * loop + ends * (resident > 1 ? 1.0 + 0.517 * (rounds - 1) : rounds)) / cycles_per_us;
+    const double of_c = (g.reads_c ? 1.63 : 1.0) * (g.align_c < gemm::kChunkBytes ? 1.26 : 1.0);
+    const double ends = 376.0 + of_c * static_cast<double>(s.block_m * s.block_n) / 3.05;
+    const double compute_us = (rounds * loop + ends * (resident > 1 ? 1.0 + 0.646 * (rounds - 1) : rounds)) / cycles_per_us;
 
     const double operands = static_cast<double>((g.m + g.n) * g.k * g.batch) * kElementBytes;
     const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
     const bool outgrows_l2 = operands > device.identity.l2_mib * 0.5e6;
     const double rereads = outgrows_l2 && s.swizzle_stride == 0 ? 2.0 : 1.0;
-    const double memory_us = (operands * rereads + output) / (device.memory_gb_per_s * 0.9 * 1e3);
+    const double memory_us = (operands * rereads + output) / (device.memory_gb_per_s * 0.669 * 1e3);
     // What the model thinks as good as the plain choice differs by chance; that it ranks behind leaves room for other tiles.
     const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.02 : 1.0;
     const double shape = s.wmma_m != 16 ? 1.01 : 1.0;
-    const double unaligned = std::min(g.align_a, g.align_b) < gemm::kChunkBytes ? 1.18 : 1.0;
-    return 1.62 + panel * shape * unaligned * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6);
+    const double unaligned = std::min(g.align_a, g.align_b) < gemm::kChunkBytes ? 1.04 : 1.0;
+    return 1.81 + panel * shape * unaligned * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6);
 }
 
 }  // namespace autotune::wmma
