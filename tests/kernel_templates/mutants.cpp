@@ -596,14 +596,14 @@ std::vector<Mutant> dot() {
 }
 
 std::vector<Mutant> dot_windows() {
-    return of_family("gemm/dot_windows", "threads=128 lanes=32 rows=1 columns=1 unroll=1", {
+    return of_family("gemm/dot_windows", "threads=128 lanes=32 rows=1 columns=1 unroll=1 cluster_k=1", {
         {.name = "head_of_k_dropped",
-         .find = "for (int i = lane; i < 2 * window; i += lanes)",
-         .replace = "for (int i = lane + window; i < 2 * window; i += lanes)",
+         .find = "for (int i = lane; i < 2 * window; i += all_lanes)",
+         .replace = "for (int i = lane + window; i < 2 * window; i += all_lanes)",
          .shape = "1x37x333", .options = {{"layout", "nt"}}},
         {.name = "tail_of_k_dropped",
-         .find = "for (int i = lane; i < 2 * window; i += lanes)",
-         .replace = "for (int i = lane; i < window; i += lanes)",
+         .find = "for (int i = lane; i < 2 * window; i += all_lanes)",
+         .replace = "for (int i = lane; i < window; i += all_lanes)",
          .shape = "1x37x333", .options = {{"layout", "nt"}}},
         {.name = "window_before_the_line_read",
          .find = "const int begin = shift == 0 ? 0 : 1, end",
@@ -614,7 +614,7 @@ std::vector<Mutant> dot_windows() {
          .replace = "group * rows + row",
          .config = "rows=2 lanes=16", .shape = "1x37x333", .options = {{"layout", "nt"}}},
         {.name = "last_window_twice",
-         .find = "first + u * lanes < end ? ~0U : 0U",
+         .find = "first + u * all_lanes < end ? ~0U : 0U",
          .replace = "~0U",
          .config = "unroll=2 lanes=16", .shape = "1x37x333", .options = {{"layout", "nt"}}},
         {.name = "warps_do_not_meet",
@@ -625,6 +625,10 @@ std::vector<Mutant> dot_windows() {
          .find = "    __syncthreads();\n    f32 sum",
          .replace = "    f32 sum",
          .config = "lanes=16", .shape = "1x37x1031", .options = {{"layout", "nn"}}, .races = true},
+        {.name = "blocks_of_a_cluster_do_not_meet",
+         .find = "        for (int rank = 0; rank < cluster_k; ++rank) {",
+         .replace = "        for (int rank = 0; rank < cluster_k - 1; ++rank) {",
+         .config = "cluster_k=2", .shape = "1x37x1031", .options = {{"layout", "nt"}}},
         {.name = "first_window_dropped",
          .find = "if (is_used && first_alone && count > 0) alone(0);",
          .replace = "",

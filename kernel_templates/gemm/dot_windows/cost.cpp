@@ -13,6 +13,7 @@ constexpr double kRoundUs = 0.6;               // that a thread waits for a roun
 constexpr double kWarpUs = 0.02;               // to start one, of a block
 constexpr double kMeetingUs = 0.3;             // where sums meet in shared memory
 constexpr double kAddedUs = 0.004;             // and for each that a thread adds there
+constexpr double kClusterUs = 1.0;             // to place one, and where its blocks' sums meet
 constexpr double kEdgesUs = 0.4;               // elements outside of whole windows, k contiguous in X
 constexpr double kIssuesPerClock = 2.0;        // of an SM's four at most
 constexpr double kClocksOfLine = 0.6;          // of L1, for a line of 128 bytes that a warp's load touches
@@ -25,14 +26,16 @@ constexpr double kInstructionsOfWindow = 8.0;  // addresses and conditions
 double predict(const gemm::Streams& x, const Shape& s, const Device& device) {
     const auto sms = static_cast<double>(device.identity.sm_count);
     const int64_t tiles = gemm::ceil_div(x.columns, s.columns);
-    const auto blocks = static_cast<double>(s.blocks(x) * tiles * x.batch);
+    const auto blocks = static_cast<double>(s.clusters(x) * s.cluster_k * tiles * x.batch);
     const double of_an_sm = static_cast<double>(device.limits.threads_per_sm / s.threads) * 0.75;
-    const double resident = std::max(1.0, std::min({of_an_sm, 65536.0 / static_cast<double>(s.threads * (s.held_registers(x) + 32)),
-                                                    220e3 / static_cast<double>(s.smem_bytes(x) + 1024)}));
+    const double resident =
+        std::max(1.0, std::min({of_an_sm, 65536.0 / static_cast<double>(s.threads * (s.held_registers(x) + 32)),
+                                220e3 / static_cast<double>(s.smem_bytes(x) + 1024)}));
     const double busy = std::min(blocks, sms);
     const double on_sm = std::min(std::ceil(blocks / sms), std::floor(resident));
     const double waves = std::ceil(blocks / (sms * std::floor(resident)));
-    const int64_t windows = gemm::ceil_div(x.x_along_k ? gemm::ceil_div(x.k, kWindow) : x.k, s.lanes);  // of a line and thread
+    const int64_t windows =
+        gemm::ceil_div(x.x_along_k ? gemm::ceil_div(x.k, kWindow) : x.k, s.all_lanes());  // of a line and thread
     const auto rounds = static_cast<double>(gemm::ceil_div(windows, s.unroll));
     const auto rows = static_cast<double>(s.rows), columns = static_cast<double>(s.columns);
     // Of a thread, for the windows of its lines at one place.
@@ -51,12 +54,13 @@ double predict(const gemm::Streams& x, const Shape& s, const Device& device) {
     const double reading = bytes / (kShareOfMemory * share * device.memory_gb_per_s * 1e3);
     const double waiting = rounds * kRoundUs * waves;
     const double meets = !x.x_along_k || s.lanes > 32 ? 1.0 : 0.0;
-    const double added = x.x_along_k ? static_cast<double>(s.lanes / 32)
-                                     : static_cast<double>(s.lanes) / std::min(8.0, static_cast<double>(s.lanes) / (8.0 * columns));
+    const double added = x.x_along_k
+                             ? static_cast<double>(s.lanes / 32)
+                             : static_cast<double>(s.lanes) / std::min(8.0, static_cast<double>(s.lanes) / (8.0 * columns));
     const double loop =
         std::pow(std::pow(waiting, 4) + std::pow(issuing, 4) + std::pow(looking_up, 4) + std::pow(reading, 4), 0.25);
     const double ends = kWarpUs * static_cast<double>(s.threads / 32) + meets * (kMeetingUs + kAddedUs * added) +
-                        (x.x_along_k ? kEdgesUs : 0.0) + (x.reads_c ? 0.06 : 0.0);
+                        (x.x_along_k ? kEdgesUs : 0.0) + (s.cluster_k > 1 ? kClusterUs : 0.0) + (x.reads_c ? 0.06 : 0.0);
     return kStartUs + ends + loop;
 }
 

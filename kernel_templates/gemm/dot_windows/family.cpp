@@ -16,7 +16,7 @@ using gemm::Gemm;
 using gemm::Streams;
 using std::int64_t;
 
-constexpr int64_t kOtherRegisters = 40;      // addresses, and elements of Y
+constexpr int64_t kOtherRegisters = 40;     // addresses, and elements of Y
 constexpr int64_t kStaticSmem = 48 * 1024;  // without asking for more
 
 // ---- the space ----
@@ -30,12 +30,19 @@ std::vector<Parameter> parameters() {
         {"rows", {1, 2, 4}, compile, "lines of a thread that share what it reads of the other operand"},
         {"columns", {1, 2, 4, 8}, compile, "lines of the other operand a block"},
         {"unroll", {1, 2, 4, 8}, compile, "windows of a line that a thread has on their way at once"},
+        {"cluster_k", {1, 2, 4, 8}, compile, "blocks of a cluster that share K"},
     };
+}
+
+bool has_clusters(const Device& device) {
+    return device.identity.cc_major >= 9;
 }
 
 constexpr auto rule = gemm::rules_by(&dot_windows::shape_of);
 
-std::vector<Constraint> rules_of(const Streams& x, int64_t registers) {
+std::vector<Constraint> rules_of(const Streams& x, const Device& device) {
+    const int64_t registers = device.limits.registers_per_sm;
+    const bool may_be_clusters = has_clusters(device);
     return {
         {"the operand with more lines is shared out", {"swap_ab"}, rule([=](const Shape& s) {
              return (s.swap_ab != 0) == x.swap_ab;
@@ -52,24 +59,28 @@ std::vector<Constraint> rules_of(const Streams& x, int64_t registers) {
         {"fewer columns cover the other operand", {"columns"}, rule([=](const Shape& s) {
              return s.columns == 1 || s.columns < 2 * x.columns;
          })},
-        {"half as many lanes reach all of K in one window each", {"lanes"}, rule([=](const Shape& s) {
-             return s.lanes <= 8 || s.lanes / 2 * (x.x_along_k ? kWindow : 1) < x.k;
+        {"half as many lanes reach all of K in one window each", {"lanes", "cluster_k"}, rule([=](const Shape& s) {
+             return s.all_lanes() <= 8 || s.all_lanes() / 2 * (x.x_along_k ? kWindow : 1) < x.k;
          })},
-        {"half as many windows reach all of K", {"lanes", "unroll"}, rule([=](const Shape& s) {
-             return s.unroll == 1 || s.lanes * (x.x_along_k ? kWindow : 1) * s.unroll / 2 < x.k;
+        {"half as many windows reach all of K", {"lanes", "unroll", "cluster_k"}, rule([=](const Shape& s) {
+             return s.unroll == 1 || s.all_lanes() * (x.x_along_k ? kWindow : 1) * s.unroll / 2 < x.k;
+         })},
+        {"clusters exist from sm_90 on", {"cluster_k"}, rule([=](const Shape& s) {
+             return s.cluster_k == 1 || may_be_clusters;
          })},
         {"windows and sums exceed the registers", {"threads", "rows", "columns", "unroll"}, rule([=](const Shape& s) {
              return s.held_registers(x) + kOtherRegisters <= std::min<int64_t>(registers / s.threads, 168);
          })},
-        {"sums that meet exceed 48 KiB of shared memory", {"threads", "lanes", "rows", "columns"}, rule([=](const Shape& s) {
-             return s.smem_bytes(x) <= kStaticSmem;
-         })},
+        {"sums that meet exceed 48 KiB of shared memory",
+         {"threads", "lanes", "rows", "columns", "cluster_k"},
+         rule([=](const Shape& s) { return s.smem_bytes(x) <= kStaticSmem; })},
     };
 }
 
-Config config_at(const Streams& x, int64_t threads, int64_t lanes, int64_t rows, int64_t columns, int64_t unroll) {
-    return {{"swap_ab", x.swap_ab ? 1 : 0}, {"threads", threads}, {"lanes", lanes},
-            {"rows", rows},                 {"columns", columns}, {"unroll", unroll}};
+Config config_at(const Streams& x, int64_t threads, int64_t lanes, int64_t rows, int64_t columns, int64_t unroll,
+                 int64_t cluster_k) {
+    return {{"swap_ab", x.swap_ab ? 1 : 0}, {"threads", threads}, {"lanes", lanes},        {"rows", rows},
+            {"columns", columns},           {"unroll", unroll},   {"cluster_k", cluster_k}};
 }
 
 Config choose_default(const SearchSpace& space, const Streams& x, const Device& device) {
@@ -79,8 +90,10 @@ Config choose_default(const SearchSpace& space, const Streams& x, const Device& 
             for (int64_t rows = 1; rows <= (x.x_along_k ? 4 : 1); rows *= 2) {
                 for (const int64_t columns : {1, 2, 4, 8}) {
                     for (const int64_t unroll : {4, 2, 1}) {
-                        const Config config = config_at(x, threads, lanes, rows, columns, unroll);
-                        choice.offer(config, dot_windows::predict(x, Shape(config), device));
+                        for (const int64_t cluster_k : {1, 4, 8}) {
+                            const Config config = config_at(x, threads, lanes, rows, columns, unroll, cluster_k);
+                            choice.offer(config, dot_windows::predict(x, Shape(config), device));
+                        }
                     }
                 }
             }
@@ -111,15 +124,18 @@ class DotWindows final : public StructuredFamily {
   protected:
     std::vector<Parameter> parameters() const override { return autotune::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
-        return rules_of(Streams(Gemm(problem)), device.limits.registers_per_sm);
+        return rules_of(Streams(Gemm(problem)), device);
     }
     Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
         return choose_default(rules, Streams(Gemm(problem)), device);
     }
-    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
         const Streams x{Gemm(problem)};
-        if (x.x_along_k) return {{"warp_a_line", config_at(x, 128, 32, 1, 1, 2)}, {"block_a_line", config_at(x, 256, 256, 1, 1, 2)}};
-        return {{"windows_of_a_warp", config_at(x, 256, 8, 1, 1, 4)}, {"eight_windows", config_at(x, 512, 64, 1, 1, 4)}};
+        std::vector<NamedConfig> named;
+        named.push_back({"few_lanes", x.x_along_k ? config_at(x, 128, 32, 1, 1, 2, 1) : config_at(x, 256, 8, 1, 1, 4, 1)});
+        named.push_back({"many_lanes", x.x_along_k ? config_at(x, 256, 256, 1, 1, 2, 1) : config_at(x, 512, 64, 1, 1, 4, 1)});
+        if (has_clusters(device)) named.push_back({"four_blocks_along_k", config_at(x, 256, 32, 1, 1, 2, 4)});
+        return named;
     }
 };
 
@@ -127,7 +143,8 @@ std::optional<std::string> DotWindows::refuses(const Problem& problem, const Dev
     if (device.identity.cc() < 80) return "bf16 in its loads and stores needs sm_80 or later";
     if (auto reason = gemm::refuses_streams(problem)) return reason;
     const Streams x{Gemm(problem)};
-    if (x.align_x >= gemm::kChunkBytes) return "rows of the large operand are aligned: gemm/dot and gemm/gemv read them as they are";
+    if (x.align_x >= gemm::kChunkBytes)
+        return "rows of the large operand are aligned: gemm/dot and gemm/gemv read them as they are";
     return std::nullopt;
 }
 
@@ -145,9 +162,10 @@ LaunchPlan DotWindows::plan(const Problem& problem, const Config& config, const 
     const Shape s(config);
     const Streams x(g, s.swap_ab != 0);
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(s.blocks(x)), static_cast<std::uint32_t>(gemm::ceil_div(x.columns, s.columns)),
-                 static_cast<std::uint32_t>(g.batch)};
+    step.grid = {static_cast<std::uint32_t>(s.clusters(x) * s.cluster_k),
+                 static_cast<std::uint32_t>(gemm::ceil_div(x.columns, s.columns)), static_cast<std::uint32_t>(g.batch)};
     step.block = gemm::one_dimension(s.threads);
+    step.cluster = gemm::one_dimension(s.cluster_k);
     step.programmatic_dependent = device.identity.cc_major >= 9;
     step.arguments = gemm::arguments(problem);
     step.arguments.pop_back();  // no workspace

@@ -15,6 +15,7 @@ Shape::Shape(const Config& config) {
     rows = get("rows");
     columns = get("columns");
     unroll = get("unroll");
+    cluster_k = get("cluster_k");
 }
 
 int64_t Shape::block_lines(const gemm::Streams& x) const {
@@ -23,7 +24,7 @@ int64_t Shape::block_lines(const gemm::Streams& x) const {
 }
 
 // Groups with k along X take lines that lie eight apart: the last eight groups that have any may have one line each.
-int64_t Shape::blocks(const gemm::Streams& x) const {
+int64_t Shape::clusters(const gemm::Streams& x) const {
     if (!x.x_along_k) return gemm::ceil_div(x.lines, block_lines(x));
     const int64_t whole = x.lines / (kWindow * rows), left = x.lines % (kWindow * rows);
     return gemm::ceil_div(whole * kWindow + std::min(left, kWindow), groups());
@@ -37,7 +38,7 @@ int64_t Shape::held_registers(const gemm::Streams& x) const {
 int64_t Shape::smem_bytes(const gemm::Streams& x) const {
     const int64_t of_lines = lanes * columns * kWindow * (groups() + 1);
     const int64_t of_k = lanes > 32 ? lanes / 32 * rows * columns * groups() : 0;
-    return 4 * (x.x_along_k ? of_k : of_lines);
+    return 4 * ((x.x_along_k ? of_k : of_lines) + (cluster_k > 1 ? threads : 0));
 }
 
 }  // namespace autotune::dot_windows

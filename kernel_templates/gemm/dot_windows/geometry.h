@@ -13,14 +13,16 @@ namespace autotune::dot_windows {
 inline constexpr std::int64_t kWindow = 8;  // elements of a load of 16 bytes
 
 struct Shape {
-    std::int64_t swap_ab, threads, lanes, rows, columns, unroll;
+    std::int64_t swap_ab, threads, lanes, rows, columns, unroll, cluster_k;
 
     explicit Shape(const Config& config);
     // Of lanes: lines that a block reads at once where k is contiguous in X, else its windows at one k.
     std::int64_t groups() const { return std::max<std::int64_t>(1, threads / lanes); }
-    // Lines of X whose elements of C a block stores, and blocks for all of them.
+    // Threads that share the K of a line, in all blocks of a cluster.
+    std::int64_t all_lanes() const { return lanes * cluster_k; }
+    // Lines of X whose elements of C a cluster stores, and clusters for all of them.
     std::int64_t block_lines(const gemm::Streams& x) const;
-    std::int64_t blocks(const gemm::Streams& x) const;
+    std::int64_t clusters(const gemm::Streams& x) const;
     // Registers of a round of windows with what they meet of Y, and of sums.
     std::int64_t held_registers(const gemm::Streams& x) const;
     // Where sums meet.

@@ -20,8 +20,10 @@ constexpr int lanes = ${lanes};        // threads that share a line of X
 constexpr int rows = ${rows};          // lines of X of a thread, k contiguous
 constexpr int columns = ${columns};    // lines of Y
 constexpr int unroll = ${unroll};      // windows of each line on their way at once
+constexpr int cluster_k = ${cluster_k};  // blocks of a cluster that share K: their lanes are as those of one block
 // clang-format on
 // ---- end of parameters ----
+#include "common/cluster.cuh"
 #include "common/dependent_launch.cuh"
 
 namespace {
@@ -30,6 +32,7 @@ constexpr bool x_along_k = swap_ab ? trans_b : !trans_a;
 constexpr bool y_along_k = swap_ab ? !trans_a : trans_b;
 constexpr int window = 8;                // elements
 constexpr int groups = threads / lanes;  // of lanes: k contiguous, lines at once; else windows of a line of k
+constexpr int all_lanes = lanes * cluster_k;
 using Window = Pack<In, window>;
 
 static_assert(sizeof(In) == 2);
@@ -105,12 +108,12 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
     const int begin = shift == 0 ? 0 : 1, end = (from.k + shift) / window;  // windows that lie within the line
     // Loads of a round without conditions, so that all are on their way before the first product: behind the end, the last again.
 #pragma unroll 1
-    for (int first = begin + lane; first < end; first += lanes * unroll) {
+    for (int first = begin + lane; first < end; first += all_lanes * unroll) {
         Window x[unroll][rows];
         In y[unroll][columns][window];
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
-            const int at = min(first + u * lanes, end - 1) * window - shift;
+            const int at = min(first + u * all_lanes, end - 1) * window - shift;
 #pragma unroll
             for (int r = 0; r < rows; ++r) x[u][r] = load_pack<In, window>(line[r] + at);
 #pragma unroll
@@ -128,7 +131,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
         }
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
-            const u32 mask = first + u * lanes < end ? ~0U : 0U;
+            const u32 mask = first + u * all_lanes < end ? ~0U : 0U;
 #pragma unroll
             for (int r = 0; r < rows; ++r) keep(x[u][r], mask);
 #pragma unroll
@@ -145,7 +148,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
     // Seven elements at most before the first whole window, and behind the last.
     const int head = min(begin * window - shift, from.k), tail = max(end * window - shift, head);
 #pragma unroll 1
-    for (int i = lane; i < 2 * window; i += lanes) {
+    for (int i = lane; i < 2 * window; i += all_lanes) {
         const int at = i < window ? i : tail + i - window;
         if (at >= (i < window ? head : from.k)) continue;
 #pragma unroll
@@ -202,12 +205,12 @@ using Sums = f32[window][columns];
 __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_line, int group, int lane) {
     const In* const row = from.x + first_line + lane * from.ldx;
     const int shift = shift_of(row), begins = window * group - shift;  // from the block's first line
-    const int count = lane < from.k ? (from.k - 1 - lane) / lanes + 1 : 0;
+    const int count = lane < from.k ? (from.k - 1 - lane) / all_lanes + 1 : 0;
     // Of eight lines or more, windows of the first and the last k alone can begin before X or end behind it.
     const bool all_alone = from.lines < window;
     const bool is_used = first_line + begins < from.lines && begins < owned;
     const bool sticks_out = first_line + begins < 0 || first_line + begins + window > from.lines;
-    const bool first_alone = sticks_out && lane == 0, last_alone = sticks_out && (count - 1) * lanes + lane == from.k - 1;
+    const bool first_alone = sticks_out && lane == 0, last_alone = sticks_out && (count - 1) * all_lanes + lane == from.k - 1;
     const int begin = first_alone ? 1 : 0, end = !is_used || all_alone ? 0 : last_alone ? count - 1 : count;
     const auto read_y = [&](In(&y)[columns], int at_k) {
 #pragma unroll
@@ -235,7 +238,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
     };
     if (all_alone) {
 #pragma unroll 1
-        for (int at_k = lane; is_used && at_k < from.k; at_k += lanes) alone(at_k);
+        for (int at_k = lane; is_used && at_k < from.k; at_k += all_lanes) alone(at_k);
         return;
     }
     // In the order of k wherever X begins.
@@ -246,7 +249,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
         In y[unroll][columns];
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
-            const int at = min(first + u, end - 1) * lanes;
+            const int at = min(first + u, end - 1) * all_lanes;
             x[u] = load_pack<In, window>(row + begins + at * from.ldx);
             read_y(y[u], lane + at);
         }
@@ -288,6 +291,29 @@ __device__ __forceinline__ f32 add_up(const Sums& sums, int shift, int group, in
 
 }  // namespace along_lines
 
+// The sum of what this thread's like has in each block of the cluster, in the first of them.
+__device__ __forceinline__ f32 add_blocks(f32 sum) {
+    __shared__ f32 of_block[threads];
+    of_block[threadIdx.x] = sum;
+    cluster::sync();
+    if (cluster::rank() == 0) {
+        sum = 0.0F;
+#pragma unroll
+        for (int rank = 0; rank < cluster_k; ++rank) {
+            f32 part = 0.0F;
+#if __CUDA_ARCH__ >= 900
+            asm volatile("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %1, %2;\nld.shared::cluster.f32 %0, [remote];\n}"
+                         : "=f"(part)
+                         : "r"(ptx::shared_address(of_block + threadIdx.x)), "r"(rank)
+                         : "memory");
+#endif
+            sum += part;
+        }
+    }
+    cluster::sync();  // a block must not leave while the first reads its sums
+    return sum;
+}
+
 }  // namespace
 
 // One block an SM is asked for, as otherwise the compiler saves registers until no more than two loads are on their way.
@@ -295,7 +321,8 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c) {
     dependent_launch::let_next_grid_start();
-    const int t = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x);
+    const int t = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x) / cluster_k;
+    const int rank = static_cast<int>(blockIdx.x) % cluster_k;
     const i64 slice = blockIdx.z;
     const Operands from = {(swap_ab ? b : a) + slice * (swap_ab ? stride_b : stride_a),
                            (swap_ab ? a : b) + slice * (swap_ab ? stride_a : stride_b),
@@ -319,7 +346,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
         own = {block * along_lines::owned + element % along_lines::owned, element / along_lines::owned,
                helper == 0 && element < along_lines::owned * columns};
     }
-    own.exists = own.exists && own.line < from.lines && from.first_column + own.column <= from.last_column;
+    own.exists = own.exists && rank == 0 && own.line < from.lines && from.first_column + own.column <= from.last_column;
     const int row = swap_ab ? from.first_column + own.column : own.line, col = swap_ab ? own.line : from.first_column + own.column;
     Out* const to = c + slice * stride_c + row * ldc + col;
 
@@ -330,15 +357,16 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     if constexpr (x_along_k) {
         along_k::Sums sums = {};
         const int first_line = along_k::line_of(block * groups + group, 0);
-        if (first_line < from.lines) along_k::add(sums, from, first_line, lane);
+        if (first_line < from.lines) along_k::add(sums, from, first_line, rank * lanes + lane);
         sum = along_k::add_up(sums, group, lane, element, t % groups);
     } else {
         along_lines::Sums sums = {};
         const int first_line = block * along_lines::owned;
-        along_lines::add(sums, from, first_line, group, lane);
+        along_lines::add(sums, from, first_line, group, rank * lanes + lane);
         const int shift = shift_of(from.x + first_line + lane * from.ldx);
         sum = along_lines::add_up(sums, shift, group, lane, element % along_lines::owned, element / along_lines::owned, helper);
     }
+    if constexpr (cluster_k > 1) sum = add_blocks(sum);
     const f32 value = alpha * sum;
     if (own.exists) *to = from_f32<Out>(reads_c && beta != 0.0F ? value + beta * before : value);
 }
