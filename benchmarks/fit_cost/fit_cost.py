@@ -25,6 +25,7 @@ MODELS = {
     "gemm/mma": "kernel_templates/gemm/mma/cost.cpp",
     "gemm/wmma": "kernel_templates/gemm/wmma/cost.cpp",
     "gemm/dot": "kernel_templates/gemm/dot/cost.cpp",
+    "gemm/dot_windows": "kernel_templates/gemm/dot_windows/cost.cpp",
 }
 FAMILIES = list(MODELS)
 # What is a unit, an exponent, a fact of the hardware or a rule for ties wherever it stands.
@@ -87,7 +88,7 @@ class Source:
         text = TABLE.sub(lambda found: table(found) if "fit_cost_numbers" in found.group(3) else found.group(), text)
         for name in names:
             text = re.sub(rf"\b{name}\b(?!\(\) \{{)", name + "()", text)
-        return "extern double fit_cost_numbers[6][1024];\nextern long fit_cost_turn;\n" + text
+        return "extern double fit_cost_numbers[7][1024];\nextern long fit_cost_turn;\n" + text
 
     def rewritten(self, values):
         def write(i):

@@ -15,6 +15,7 @@
 #include "benchmarks/candidate_text.h"
 #include "kernel_templates/catalogue.h"
 #include "kernel_templates/gemm/dot/geometry.h"
+#include "kernel_templates/gemm/dot_windows/geometry.h"
 #include "kernel_templates/gemm/gemv/geometry.h"
 #include "kernel_templates/gemm/mma/geometry.h"
 #include "kernel_templates/gemm/wgmma/geometry.h"
@@ -23,7 +24,7 @@
 #include "src/core/trial.h"
 
 // Of each model in the order of kFamilies, which fit_cost.py knows too.
-double fit_cost_numbers[6][1024];
+double fit_cost_numbers[7][1024];
 long fit_cost_turn = 0;  // counts sets of numbers
 
 namespace autotune::fit_cost {
@@ -31,8 +32,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<const char*, 6> kFamilies = {"gemm/wgmma", "gemm/wgmma_nonpersistent", "gemm/gemv", "gemm/mma", "gemm/wmma",
-                                                  "gemm/dot"};
+constexpr std::array<const char*, 7> kFamilies = {"gemm/wgmma", "gemm/wgmma_nonpersistent", "gemm/gemv", "gemm/mma", "gemm/wmma",
+                                                  "gemm/dot",   "gemm/dot_windows"};
 
 struct Trial {
     std::function<double(const Device&)> predict;
@@ -55,6 +56,10 @@ std::function<double(const Device&)> predictor(std::size_t family, const Problem
             return [g, s = mma::shape_of(config)](const Device& device) { return mma::predict_us(g, s, device); };
         case 4:
             return [g, s = wmma::shape_of(config)](const Device& device) { return wmma::predict_us(g, s, device); };
+        case 6:
+            return [x = gemm::Streams(g), s = dot_windows::Shape(config)](const Device& device) {
+                return dot_windows::predict(x, s, device);
+            };
         default:
             return [x = dot::Streams(g), s = dot::Shape(config)](const Device& device) { return dot::predict(x, s, device); };
     }

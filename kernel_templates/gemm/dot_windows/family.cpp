@@ -83,14 +83,18 @@ Config config_at(const Streams& x, int64_t threads, int64_t lanes, int64_t rows,
             {"columns", columns},           {"unroll", unroll},   {"cluster_k", cluster_k}};
 }
 
+// All but the widest blocks; what the rules refuse anyway is not predicted first.
 Config choose_default(const SearchSpace& space, const Streams& x, const Device& device) {
     DefaultChoice choice(space);
+    const int64_t most_rows = x.x_along_k ? 4 : 1, elements = x.x_along_k ? kWindow : 1;
     for (const int64_t threads : {128, 256, 512}) {
         for (int64_t lanes = 8; lanes <= threads / (x.x_along_k ? 1 : 2); lanes *= 2) {
-            for (int64_t rows = 1; rows <= (x.x_along_k ? 4 : 1); rows *= 2) {
-                for (const int64_t columns : {1, 2, 4, 8}) {
-                    for (const int64_t unroll : {4, 2, 1}) {
-                        for (const int64_t cluster_k : {1, 4, 8}) {
+            for (const int64_t cluster_k : {1, 4, 8}) {
+                if (cluster_k > 1 && (!has_clusters(device) || lanes < 32)) break;
+                if (lanes * cluster_k > 8 && lanes * cluster_k / 2 * elements >= x.k) break;
+                for (int64_t rows = 1; rows <= most_rows; rows *= 2) {
+                    for (int64_t columns = 1; columns <= 8 && columns < 2 * x.columns; columns *= 2) {
+                        for (const int64_t unroll : {8, 4, 2, 1}) {
                             const Config config = config_at(x, threads, lanes, rows, columns, unroll, cluster_k);
                             choice.offer(config, dot_windows::predict(x, Shape(config), device));
                         }

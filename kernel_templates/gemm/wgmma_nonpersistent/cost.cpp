@@ -99,7 +99,8 @@ double predict(const Gemm& g, const Shape& s, const Device& device) {
     const double waves = std::ceil(blocks / (sms * on_sm));
     const double step = step_clocks(g, s, grid, std::min(blocks, sms), on_sm) * order_factor(s, grid);
     const double steps = static_cast<double>(grid.steps_each) * step;
-    const double start = 2310.0 + (s.cluster_blocks() > 1 ? 376.0 : 0.0);  // to the first full stage
+    const double start = 2310.0 + (s.cluster_blocks() > 1 ? 376.0 + 21.0 * static_cast<double>(s.cluster_blocks())
+                                                          : 0.0);  // to the first full stage
     const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 1236.0;
     const double inside = clocks / (device.clock_mhz * 1.06);
     // A byte of C takes longer than one of A or B.
