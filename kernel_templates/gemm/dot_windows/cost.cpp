@@ -8,28 +8,38 @@ namespace {
 
 using std::int64_t;
 
-// Fitted to 830 trials of 110 products, most of them drawn, in a stream on an H200 (docs/results/2026-11-27-hopper/serve.md):
+// Fitted to 1,465 trials of 122 products, most of them drawn, in a stream on an H200 (docs/results/2026-11-27-hopper/serve.md):
 // measured over predicted deviates by 21 %. Some stand for more than their names say.
-constexpr double kStartUs = 1.53;               // of a launch, and of what it does before its first load and after its last
-constexpr double kRoundUs = 0.535;              // that a thread waits for a round of its windows
-constexpr double kWindowUs = 0.0467;            // and for each of them
-constexpr double kLoadOfYUs = 0.0041;           // and for each element of Y that it meets
-constexpr double kWarpUs = 0.0187;              // to start one, of a block
-constexpr double kMeetingUs = 0.476;            // where sums meet in shared memory
-constexpr double kAddedUs = 0.00491;            // and for each that a thread adds there
+constexpr double kStartUs = 1.46;               // of a launch, and of what it does before its first load and after its last
+constexpr double kRoundUs = 0.573;              // that a thread waits for a round of its windows
+constexpr double kWindowUs = 0.0327;            // and for each of them
+constexpr double kLoadOfYUs = 0.00535;          // and for each element of Y that it meets
+constexpr double kWarpUs = 0.0232;              // to start one, of a block
+constexpr double kMeetingUs = 0.645;            // where sums meet in shared memory
+constexpr double kAddedUs = 0.00369;            // and for each that a thread adds there
 constexpr double kClusterUs = 1.01;             // to place one, and where its blocks' sums meet
-constexpr double kEdgesUs = 0.112;              // elements outside of whole windows, k contiguous in X
-constexpr double kIssuesPerClock = 1.51;        // of an SM's four at most
-constexpr double kClocksOfLine = 0.341;         // of L1, for a line of 128 bytes that a warp's load touches
-constexpr double kShareOfMemory = 1.21;         // that such loads reach
-constexpr double kLinesBeside = 17.3;           // that a block reads beside those that it stores, lines contiguous in X
-constexpr double kBytesInFlight = 1.774e4;      // of one SM, that memory needs to give all it has
-constexpr double kInstructionsOfWindow = 4.37;  // addresses and conditions
+constexpr double kClusterBlockUs = 0.0101;      // and for each of them
+constexpr double kClusterWaves = 1.26;          // over blocks by themselves: a cluster waits for room for all of its blocks
+constexpr double kEdgesUs = 0.194;              // elements outside of whole windows, k contiguous in X
+constexpr double kIssuesPerClock = 1.55;        // of an SM's four at most
+constexpr double kClocksOfLine = 0.364;         // of L1, for a line of 128 bytes that a warp's load touches
+constexpr double kShareOfMemory = 1.09;         // that such loads reach
+constexpr double kReadAgain = 0.39;             // of X by the blocks of other columns, as L2 has most of it
+constexpr double kLinesBeside = 18.2;           // that a block reads beside those that it stores, lines contiguous in X
+constexpr double kBytesInFlight = 1.139e4;      // of one SM, that memory needs to give all it has
+constexpr double kInstructionsOfWindow = 1.79;  // addresses and conditions
+constexpr double kInstructionsOfY = 2.48;       // to read an element and convert it
+constexpr double kInstructionsOfApart = 3.69;   // the same where Y's k lie apart
+
+// By products, as a plan predicts hundreds of times.
+double fourth_power(double a) {
+    return a * a * a * a;
+}
 
 }  // namespace
 
 double predict(const gemm::Streams& x, const Shape& s, const Device& device) {
-    const auto sms = static_cast<double>(device.identity.sm_count);
+    const auto sms = static_cast<double>(gemm::sms_of_clusters(device, s.cluster_k));
     const int64_t tiles = gemm::ceil_div(x.columns, s.columns);
     const auto blocks = static_cast<double>(s.clusters(x) * s.cluster_k * tiles * x.batch);
     const double of_an_sm = static_cast<double>(device.limits.threads_per_sm / s.threads) * 0.75;
@@ -47,16 +57,18 @@ double predict(const gemm::Streams& x, const Shape& s, const Device& device) {
     // Of a thread, for the windows of its lines at one place.
     const double loads_of_y = x.x_along_k ? kWindow * columns : columns;
     const double products = kWindow * columns * rows;
-    const double of_place = rows * (kInstructionsOfWindow + kWindow) + 3.0 * loads_of_y + products;
+    const double of_place = rows * (kInstructionsOfWindow + kWindow) +
+                            (x.y_along_k ? kInstructionsOfY : kInstructionsOfApart) * loads_of_y + products;
     const double warps = std::ceil(blocks / sms) * static_cast<double>(s.threads) / 32.0;
     const double turns = warps * static_cast<double>(windows) / device.clock_mhz;
     const double issuing = turns * of_place / kIssuesPerClock;
     const double lines_of_y = x.x_along_k ? (x.y_along_k ? 4.0 : 32.0) : 1.0;
     const double looking_up = turns * (4.0 * rows + loads_of_y * lines_of_y) * kClocksOfLine;
     const double beside = x.x_along_k ? 1.0 : 1.0 + kLinesBeside / static_cast<double>(s.block_lines(x));
-    const double bytes = 2.0 * static_cast<double>(x.batch * x.k * x.lines) * static_cast<double>(tiles) * beside;
+    const double bytes =
+        2.0 * static_cast<double>(x.batch * x.k * x.lines) * beside * (1.0 + kReadAgain * static_cast<double>(tiles - 1));
     const double in_flight = on_sm * static_cast<double>(s.threads * s.unroll * s.rows) * 16.0;
-    const double share = std::min(1.0, in_flight / kBytesInFlight) * std::min(1.0, busy / (0.413 * sms));
+    const double share = std::min(1.0, in_flight / kBytesInFlight) * std::min(1.0, busy / (0.394 * sms));
     const double reading = bytes / (kShareOfMemory * share * device.memory_gb_per_s * 1e3);
     const double of_round = kRoundUs + static_cast<double>(s.unroll) * (rows * kWindowUs + loads_of_y * kLoadOfYUs);
     const double waiting = rounds * of_round * waves;
@@ -65,10 +77,12 @@ double predict(const gemm::Streams& x, const Shape& s, const Device& device) {
                              ? static_cast<double>(s.lanes / 32)
                              : static_cast<double>(s.lanes) / std::min(8.0, static_cast<double>(s.lanes) / (8.0 * columns));
     const double loop =
-        std::pow(std::pow(waiting, 4) + std::pow(issuing, 4) + std::pow(looking_up, 4) + std::pow(reading, 4), 0.25);
-    const double ends = kWarpUs * static_cast<double>(s.threads / 32) + meets * (kMeetingUs + kAddedUs * added) +
-                        (x.x_along_k ? kEdgesUs : 0.0) + (s.cluster_k > 1 ? kClusterUs : 0.0) + (x.reads_c ? 0.053 : 0.0);
-    return kStartUs + ends + loop;
+        std::sqrt(std::sqrt(fourth_power(waiting) + fourth_power(issuing) + fourth_power(looking_up) + fourth_power(reading)));
+    const double ends =
+        kWarpUs * static_cast<double>(s.threads / 32) + meets * (kMeetingUs + kAddedUs * added) + (x.x_along_k ? kEdgesUs : 0.0) +
+        (s.cluster_k > 1 ? kClusterUs + kClusterBlockUs * static_cast<double>(s.cluster_k) : 0.0) + (x.reads_c ? 0.0444 : 0.0);
+    const double room = s.cluster_k > 1 && waves > 1 ? kClusterWaves : 1.0;
+    return kStartUs + ends + room * loop;
 }
 
 }  // namespace autotune::dot_windows

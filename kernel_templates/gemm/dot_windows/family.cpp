@@ -89,8 +89,8 @@ Config choose_default(const SearchSpace& space, const Streams& x, const Device& 
     const int64_t most_rows = x.x_along_k ? 4 : 1, elements = x.x_along_k ? kWindow : 1;
     for (const int64_t threads : {128, 256, 512}) {
         for (int64_t lanes = 8; lanes <= threads / (x.x_along_k ? 1 : 2); lanes *= 2) {
-            for (const int64_t cluster_k : {1, 4, 8}) {
-                if (cluster_k > 1 && (!has_clusters(device) || lanes < 32)) break;
+            for (const int64_t cluster_k : {1, 2, 4, 8}) {
+                if (cluster_k > 1 && (!has_clusters(device) || lanes < 16)) break;
                 if (lanes * cluster_k > 8 && lanes * cluster_k / 2 * elements >= x.k) break;
                 for (int64_t rows = 1; rows <= most_rows; rows *= 2) {
                     for (int64_t columns = 1; columns <= 8 && columns < 2 * x.columns; columns *= 2) {
