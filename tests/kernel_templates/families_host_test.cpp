@@ -195,7 +195,7 @@ std::vector<HostCase> cases() {
         backward("one_pass_halves_any_order", "one_pass", "bf16", window("64"), "groups=1 block_q=32 swap_dq=1 dq_path=1 early_dv=2", {{"deterministic", "any"}}),
         backward("one_pass_in_any_order", "one_pass", "bf16", window("64"), "groups=1 block_q=32 swap_dq=1 dq_path=1", {{"deterministic", "any"}}),
 
-        {"any_size", "gemm/wgmma", "", {{"dtype", "bf16"}}, {{"200x136x264"}}},
+        {"any_size", "gemm/wgmma", "cluster_m=1 cluster_n=1 cluster_k=1", {{"dtype", "bf16"}}, {{"200x136x264"}}},
         {"any_size", "gemm/wgmma_nonpersistent", "", {{"dtype", "f16"}}, {{"200x136x264"}}},
         {"any_size", "gemm/wgmma_tf32", "", {{"dtype", "f32"}, {"compute", "tf32"}, {"layout", "nt"}}, {{"200x136x264"}}},
         {"any_size", "gemm/wgmma_fp8", "block_m=64 block_n=64 block_k=128 tma_swizzle=128 math_groups=1 pingpong=0 cluster_m=1 cluster_n=1 cluster_k=1 swap_ab=0 tma_store=1 store_buffers=2 reduce_kernel=0 stages=12 split_k=1 raster=0 group=1 prefetch_steps=0 prefetch_all=0", {{"dtype", "e4m3"}, {"layout", "nt"}}, {{"200x136x272"}}},

@@ -1291,7 +1291,7 @@ std::vector<Mutant> without_waits() {
         .shape = "1x1024x1024"});
     add("gemm/dot_windows", {.name = "does_not_wait",
         .find = "    " + wait, .replace = "",
-        .shape = "1x1024x1023", .options = {{"layout", "nt"}}});
+        .shape = "1x1023x1023", .options = {{"layout", "nt"}}});
     add("add/vector", {.name = "add_does_not_wait",
         .find = "    " + wait, .replace = "",
         .config = "pdl=1", .shape = "65536", .options = {{"dtype", "bf16"}}});
