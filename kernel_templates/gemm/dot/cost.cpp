@@ -6,8 +6,8 @@
 namespace autotune::dot {
 namespace {
 
-// Fitted to 313 trials of drawn products, in a stream on an H200 (docs/results/2026-11-27-hopper/serve.md): measured over
-// predicted deviates by 19 %. Some stand for more than their names say: plain loads do not reach all that memory gives.
+// Fitted to 960 trials, in a stream on an H200 and an H100 (docs/results/2026-11-28-hopper/serve.md): measured over predicted
+// deviates by 15 %. Some stand for more than their names say: plain loads do not reach all that memory gives.
 constexpr double kStartUs = 1.12;              // of a launch, and of what it does before its first load and after its last
 constexpr std::int64_t kAtOnce = 5;            // accesses whose loads the compiler puts before the first product, k contiguous
 constexpr double kRoundUs = 0.367;             // that a thread waits for a round of its loads, or for five accesses of it

@@ -6,8 +6,8 @@
 namespace autotune::gemv {
 namespace {
 
-// Fitted to 295 trials of 240 problems, most of them drawn at random, in a stream on an H200: the deviation is 17 %
-// (docs/results/2026-11-23-h200/serve.md); steps that wait in shared memory to 46 trials of 16 problems since.
+// Fitted to 930 trials, most of problems drawn at random, in a stream on an H200 and an H100: the deviation is 17 %
+// (docs/results/2026-11-28-hopper/serve.md).
 constexpr double kSpareRegisters = 20;       // that the compiler takes beyond the least
 constexpr double kBytesInFlight = 1849;      // of one SM, at which memory gives half of what it can
 constexpr double kBytesPerClockOfSm = 25.6;  // that one SM can take from L2

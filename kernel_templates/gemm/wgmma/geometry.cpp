@@ -87,9 +87,9 @@ struct Constants {
     std::array<double, 3> launch_us;  // nothing fetched early; fetched; fetched beside the kernel before
     double launch_in_turn_us;         // without programmatic dependent launch
 };
-// Fitted to 12,300 trials of this and the other families, of 761 random problems and 221 winners, in a stream on an H200 and an
-// H100 (docs/results/2026-11-27-hopper/serve.md), `half_lines` alone to 219 of them. A fit balances them for the choice among
-// kernels: none is measured by itself.
+// Fitted to 24,400 trials of this and the other families, of 820 random problems and shipped winners, in a stream on an H200 and
+// an H100 (docs/results/2026-11-28-hopper/serve.md). A fit balances them for the choice among kernels: none is measured by
+// itself.
 constexpr Constants kOfHalf = {.multiply = 2.19,
                                .overhead = 146.0,
                                .l2_bytes = 93.9,

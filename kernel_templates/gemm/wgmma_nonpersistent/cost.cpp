@@ -9,8 +9,8 @@ using std::int64_t;
 
 namespace {
 
-// The constants below were fitted with those of gemm/wgmma to 12,300 trials of 982 problems, in a stream on an H200 and an H100,
-// for the choice among kernels (docs/results/2026-11-27-hopper/serve.md).
+// The constants below were fitted with those of gemm/wgmma, for the choice among kernels
+// (docs/results/2026-11-28-hopper/serve.md).
 
 // The bytes that one operand's tile costs on its way from L2, in bytes of a tile whose rows are whole lines of 128 bytes. Boxes
 // of narrow rows load more slowly than those of 128 bytes, and rows that do not begin on a line touch one more: `straddling` of
