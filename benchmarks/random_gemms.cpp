@@ -30,6 +30,7 @@
 #include "kernel_templates/legality.h"
 #include "kernel_templates/offers.h"
 #include "src/core/error.h"
+#include "src/core/measuring_method.h"
 #include "src/core/statistics.h"
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
@@ -532,7 +533,7 @@ void Bench::time_item(Item& item, db::Store* store) {
         row.trial.timing = Timing{*contestant.us, *contestant.us, *contestant.us, *contestant.us, 2 * options_.samples};
         row.template_identity = catalogue_.template_identity(family);
         row.nvrtc = nvrtc_->version();
-        row.method = "stream-2 l2=cold data=normal";
+        row.method = MeasuringMethod{}.text();
         store->record(item.drawn.problem, gpu_.device.identity, row);
     }
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "src/core/measuring_method.h"
+
 namespace autotune {
 namespace {
 
@@ -75,8 +77,7 @@ std::string too_fast(const Winner& winner, double share, const char* what) {
 
 // Whether the data can only come from device memory.
 bool exceeds_cache(const Winner& winner, const Op& op, const Problem& problem) {
-    const bool is_warm = winner.provenance.method.find("l2=warm") != std::string::npos;
-    return !is_warm && op.bytes(problem) > 4.0 * (1 << 20) * winner.device.l2_mib;
+    return !MeasuringMethod::of(winner.provenance.method).l2_warm && op.bytes(problem) > 4.0 * (1 << 20) * winner.device.l2_mib;
 }
 
 }  // namespace

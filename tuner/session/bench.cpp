@@ -99,8 +99,7 @@ void Table::open_session() {
     const Instance reference = compile_judges(shared_, problem_);
     shared_.engine.acquire_gpu();
     GpuWorkerSession::Options options = session_options(problem_, services());
-    options.l2_warm = options_.l2_warm;
-    options.streams = options_.streams;
+    options.method = options_.method;
     options.seed = options_.seed;
     options.patience = kPatience;
     options.may_overlap = options_.may_overlap;
@@ -198,7 +197,7 @@ BenchResult Table::result_of(FinalRace& race) {
     result.sustained = options_.warm_seconds > 0;
     result.after = options_.after;
     result.may_overlap = options_.may_overlap;
-    result.streams = options_.streams;
+    result.streams = options_.method.streams;
     result.rounds = race.rounds().rounds();
     result.conditions = race.rounds().conditions();
     result.surveyed = surveyed_;

@@ -110,8 +110,7 @@ void GpuWorkerSession::ensure() {
                   {"fixture", options_.fixture},
                   {"problem", wire::write(problem_)},
                   {"timing", options_.timing},
-                  {"l2_warm", options_.l2_warm},
-                  {"streams", options_.streams},
+                  {"method", options_.method.text()},
                   {"seed", options_.seed},
                   {"symbol", ""}};
         body["affordable"] = options_.affordable_reference;

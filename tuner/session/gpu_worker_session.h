@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/core/measuring_method.h"
 #include "src/core/trial.h"
 #include "src/jit/cubin_cache.h"
 #include "tuner/fixture/predecessor.h"
@@ -67,8 +68,7 @@ class GpuWorkerSession {
     struct Options {
         int fixture = 0;  // sessions that live at the same time have different numbers
         bool timing = true;
-        bool l2_warm = false;
-        int streams = 1;  // 2: of a context in which kernels have run on two streams
+        MeasuringMethod method{};
         std::uint64_t seed = 1;
         double floor_us = 0;   // no kernel can be faster: sets the limits
         double patience = 50;  // times the floor: a candidate slower than this is of no use

@@ -2,6 +2,7 @@
 
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
+#include "src/core/measuring_method.h"
 #include "tuner/session/dates.h"
 #include "tuner/session/final_race.h"
 #include "tuner/session/neighbours.h"
@@ -43,8 +44,7 @@ class RaceAgain {
     std::vector<Contestant> contestants();
     std::optional<Contestant> contestant_of(const Candidate& candidate);
     // As the stored winner was measured.
-    bool l2_warm() const { return stored_.provenance.method.find("l2=warm") != std::string::npos; }
-    int streams() const { return stored_.provenance.method.find("streams=2") != std::string::npos ? 2 : 1; }
+    MeasuringMethod method() const { return MeasuringMethod::of(stored_.provenance.method); }
     bool is_settled(GpuWorkerSession& session, std::vector<Contestant>& field);
     db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
     void drop(const Candidate& candidate, TrialStatus status, const std::string& detail);
@@ -106,7 +106,7 @@ db::Winner RaceAgain::winner_from(const FinalRace& race, const Verdict& verdict)
     winner.compile = who.instance->report;
     winner.provenance = services_.provenance;
     winner.provenance.nvrtc = shared_.engine.nvrtc_version();
-    winner.provenance.method = measuring_method(l2_warm(), streams());
+    winner.provenance.method = method().text();
     winner.provenance.date = today_utc();
     winner.evidence.max_error = race.outcomes()[verdict.winner].max_error;
     winner.evidence.accumulation_error = race.outcomes()[verdict.winner].accumulation_error;
@@ -154,8 +154,7 @@ RaceAgainResult RaceAgain::run() {
     if (field.empty()) return std::move(result_);
     engine_.acquire_gpu();
     GpuWorkerSession::Options options = session_options(problem_, services_);
-    options.l2_warm = l2_warm();
-    options.streams = streams();
+    options.method = method();
     options.seed = options_.seed;
     GpuWorkerSession session(host_, problem_, reference, options);
     while (!is_settled(session, field)) {

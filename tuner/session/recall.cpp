@@ -1,16 +1,12 @@
 #include "tuner/session/recall.h"
 
 #include "kernel_templates/stored_winner.h"
+#include "src/core/measuring_method.h"
 #include "tuner/session/candidates.h"
 #include "tuner/session/run_shared.h"
 
 namespace autotune::tuner {
 namespace {
-
-// "stream-2" of "stream-2 l2=cold data=normal": how was measured, whatever was asked for.
-std::string scheme(const std::string& method) {
-    return method.substr(0, method.find(' '));
-}
 
 void note(std::string& differences, const char* what, const std::string& stored, const std::string& today) {
     if (stored.empty() || today.empty() || stored == today) return;
@@ -29,7 +25,8 @@ std::string why_stale(const db::Provenance& stored, const db::Provenance& today)
     note(differences, "NVRTC", stored.nvrtc, today.nvrtc);
     note(differences, "device", stored.device_name, today.device_name);
     note(differences, "power limit", watts(stored.power_limit_w), watts(today.power_limit_w));
-    note(differences, "measuring method", scheme(stored.method), scheme(measuring_method(false, 1)));
+    note(differences, "measuring method", std::string(measuring_scheme(stored.method)),
+         std::string(measuring_scheme(MeasuringMethod{}.text())));
     return differences;
 }
 

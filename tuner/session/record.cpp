@@ -74,7 +74,7 @@ void Recorder::set_up() {
     const Instance reference = compile_judges(shared_, problem_);
     engine_.acquire_gpu();
     GpuWorkerSession::Options options = session_options(problem_, services_);
-    options.l2_warm = options_.l2_warm;
+    options.method = options_.method;
     options.seed = options_.seed;
     session_.emplace(host_, problem_, reference, options);
     session_->ensure();

@@ -33,10 +33,6 @@ bool ends_all(ErrorCode code) {
            code == ErrorCode::database;
 }
 
-std::string measuring_method(bool l2_warm, int streams) {
-    return std::string("stream-2 l2=") + (l2_warm ? "warm" : "cold") + " data=normal" + (streams > 1 ? " streams=2" : "");
-}
-
 double multiply_us(const Op& op, const Problem& problem, const Device& device) {
     const double flop_per_us = device.tensor_flop_per_clock_sm() * device.identity.sm_count * device.clock_mhz;
     return flop_per_us > 0 ? op.flops(problem) / flop_per_us : 0;

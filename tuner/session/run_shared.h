@@ -35,8 +35,6 @@ class PhaseTimer {
 // Whether an error of one problem is one of all problems of a run: a card that is ill, a store that fails.
 bool ends_all(ErrorCode code);
 
-// What measuring is called in the database: raised when it changes.
-std::string measuring_method(bool l2_warm, int streams);
 // What the tensor cores' peak rate takes, in microseconds; 0 if it is not known.
 double multiply_us(const Op& op, const Problem& problem, const Device& device);
 // Options of a session with what follows from the problem and the device: its limits, and which reference is worth its time: some

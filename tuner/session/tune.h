@@ -13,6 +13,7 @@
 #include "kernel_templates/catalogue.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
+#include "src/core/measuring_method.h"
 #include "src/core/problem.h"
 #include "src/core/trial.h"
 #include "tuner/fixture/predecessor.h"
@@ -45,9 +46,8 @@ struct TuneOptions {
     std::size_t finalists = RungOptions{}.finalists;  // candidates of the search that go on to the final rounds, at most
     double tie_gap = FinalOptions{}.tie_gap;          // share of the time below which a lead in the final rounds is a tie
     bool retune = false;                              // look for a winner even if the database has a valid one
-    bool l2_warm = false;                             // measure with operands in L2 instead of rotating buffers
-    int streams = 1;                                  // 2: measure as in a program whose kernels run on two streams
-    std::string keep_folder;                          // rendered sources, logs and cubins of what was tried; empty: none
+    MeasuringMethod method{};
+    std::string keep_folder;  // rendered sources, logs and cubins of what was tried; empty: none
 };
 
 enum class Phase { compile, trial, final_rounds, done };
@@ -158,8 +158,7 @@ struct BenchOptions {
     std::size_t racers = 8;     // candidates that go on from the survey to the rounds, at most
     double survey_seconds = 0;  // nothing more is surveyed after this, slow ones are left out first; 0: no limit
     double warm_seconds = 1.0;  // load before the rounds: sustained figures. 0: burst
-    bool l2_warm = false;
-    int streams = 1;  // 2: in a context in which kernels have run on two streams, which makes launches slower
+    MeasuringMethod method{};
     Predecessor after = Predecessor::filler;  // of the launches that the table is made of
     bool may_overlap = true;                  // false: candidates are launched without programmatic dependent launch
     int blocks = 0;                           // of kBlock_s each, for every contestant, after the rounds
@@ -239,7 +238,7 @@ struct RecordOptions {
     std::size_t most_points = 2'000;  // a space with more is refused: parameters are to be pinned
     double time_us = 10'000;          // measured of each point, however slow it is
     std::size_t refined = 24;         // the fastest, measured again in turns until each has five times as much
-    bool l2_warm = false;
+    MeasuringMethod method{};
     std::uint64_t seed = 1;
 };
 

@@ -64,8 +64,7 @@ void TuneRun::prepare_gpu() {
     }
     const PhaseTimer timer(phases_.setup_s);
     GpuWorkerSession::Options options = session_options(problem_, services(), options_.budget.seconds);
-    options.l2_warm = options_.l2_warm;
-    options.streams = options_.streams;
+    options.method = options_.method;
     options.seed = options_.seed;
     session_.emplace(shared_.host, problem_, feed_->reference(), options);
     session_->ensure();
@@ -214,7 +213,7 @@ db::Winner TuneRun::blank_winner(std::size_t point) const {
     winner.compile = trial.compile;
     winner.provenance = services().provenance;
     winner.provenance.nvrtc = feed_->nvrtc();
-    winner.provenance.method = measuring_method(options_.l2_warm, options_.streams);
+    winner.provenance.method = options_.method.text();
     winner.provenance.date = today_utc();
     winner.evidence.max_error = trial.max_error;
     winner.evidence.accumulation_error = trial.accumulation_error;

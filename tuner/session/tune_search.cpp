@@ -81,8 +81,7 @@ void TuneRun::start(int urgency) {
         const Candidates::Part* part = candidates_.part(family);
         return part == nullptr ? std::string() : part->template_identity;
     };
-    recorder_.emplace(services(), TrialRecorder::Context{problem_, feed_->nvrtc(),
-                                                         measuring_method(options_.l2_warm, options_.streams), identity_of});
+    recorder_.emplace(services(), TrialRecorder::Context{problem_, feed_->nvrtc(), options_.method.text(), identity_of});
     // A strategy begins with the seeds too, but first it has to list 300,000 points.
     const std::size_t first = std::min(seeds_.size(), feed_->room());
     for (std::size_t i = 0; i < first; ++i) {
@@ -102,8 +101,7 @@ void TuneRun::refill() {
 }
 
 bool TuneRun::take_from_store(std::size_t point) {
-    const auto known =
-        earlier_.known(point, {feed_->nvrtc(), measuring_method(options_.l2_warm, options_.streams), options_.retune});
+    const auto known = earlier_.known(point, {feed_->nvrtc(), options_.method.text(), options_.retune});
     if (known) strategy_->report(point, known->time_us);
     return known.has_value();
 }

@@ -9,6 +9,7 @@
 #include "db/record_writer.h"
 #include "kernel_templates/catalogue.h"
 #include "src/core/error.h"
+#include "src/core/measuring_method.h"
 #include "src/core/statistics.h"
 #include "src/gpu/nvml.h"
 #include "tuner/measure/energy_meter.h"
@@ -136,9 +137,10 @@ Json GpuWorker::set_up(const Message& request) {
     ProblemFixture::Options options;
     options.seed = request.body.at("seed").get<std::uint64_t>();
     options.timing = request.body.at("timing").get<bool>();
-    options.l2_warm = request.body.at("l2_warm").get<bool>();
+    const auto method = MeasuringMethod::of(request.body.at("method").get<std::string>());
+    options.l2_warm = method.l2_warm;
     options.bandwidth_bound = op.rate_unit() == "gb_per_s";
-    meter_->set_streams(request.body.at("streams").get<int>());
+    meter_->set_streams(method.streams);
     OpenProblem& entry = problems_[request.body.at("fixture").get<int>()];
     entry.slots.clear();
     entry.fixture.reset();  // its memory goes before the next one's comes

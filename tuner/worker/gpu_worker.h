@@ -16,7 +16,7 @@ struct GpuWorkerArguments {
 // then answers each request with {"event": "reply"}, announcing the stages it enters; {"event": "sticky"} means that the context
 // is lost and the process ends. Requests, by "do":
 //   harness  {} + cubin                       the kernels that serve; answers {"healthy"} by the canary
-//   setup    {fixture, problem, timing, l2_warm, streams, seed, symbol} + the reference's cubin   a fixture and its answers
+//   setup    {fixture, problem, timing, method, seed, symbol} + the reference's cubin   a fixture and its answers
 //   open     {fixture, slot, candidate, symbol, verify, steps} + cubin   loads a candidate, runs it, verifies it, measures it
 //   rival    {fixture, slot, name, verify}      prepares and verifies a rival of the op
 //   time     {fixture, slot, samples, time_us, most_samples}

@@ -82,8 +82,8 @@ TEST(Tune, FlagsReachTheTuner) {
     EXPECT_EQ(options.budget.trials, 9);
     EXPECT_EQ(options.seed, 5u);
     EXPECT_EQ(options.strategy, "random");
-    EXPECT_TRUE(options.l2_warm);
-    EXPECT_EQ(options.streams, 2);
+    EXPECT_TRUE(options.method.l2_warm);
+    EXPECT_EQ(options.method.streams, 2);
     EXPECT_EQ(options.keep_folder, "kept");
     EXPECT_THAT(options.choice.families, testing::ElementsAre("gemm/mma"));
 }
@@ -303,7 +303,7 @@ TEST(Bench, FlagsReachTheTuner) {
     autotune(on("bench", {"--after", "trigger", "--no-pdl", "--blocks", "2", "--streams", "2"}));
     EXPECT_EQ(autotune.services.bench_options.after, tuner::Predecessor::trigger);
     EXPECT_FALSE(autotune.services.bench_options.may_overlap);
-    EXPECT_EQ(autotune.services.bench_options.streams, 2);
+    EXPECT_EQ(autotune.services.bench_options.method.streams, 2);
     EXPECT_EQ(autotune.services.bench_options.blocks, 2);
 }
 

@@ -52,7 +52,7 @@ tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, c
     options.after = *tuner::parse_predecessor(arguments.word("after", "filler", {"filler", "itself", "trigger"}));
     options.may_overlap = !arguments.has("no-pdl");
     options.blocks = static_cast<int>(arguments.integer("blocks", 0, {.least = 0, .most = 1'000}));
-    take_measuring_flags(arguments, options);
+    options.method = measuring_method_of(arguments);
     options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
     return options;
 }

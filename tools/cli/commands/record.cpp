@@ -24,7 +24,7 @@ tuner::RecordOptions record_options_of(Session& session, const Problem& problem,
     tuner::RecordOptions options;
     options.choice = choice_of(session, problem, device);
     options.most_points = static_cast<std::size_t>(arguments.integer("points", 2'000, {.least = 1, .most = 2'000'000}));
-    options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
+    options.method = measuring_method_of(arguments);
     options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
     return options;
 }
@@ -66,9 +66,8 @@ Command record_command() {
             .flags = problem_flags() + choice_flags() +
                      std::vector<Flag>{{"out", "FILE", "where to write the space", false, {}},
                                        {"points", "N", "refuse a space of more configs; default 2000", false, {}},
-                                       {"l2", "WHAT", "operands in rotating buffers, or warm in L2", false, {"cold", "warm"}},
                                        {"seed", "N", "seed of the operands' values", false, {}}} +
-                     device_flags() + std::vector<Flag>{templates_flag()} + output_flags(),
+                     measuring_flags() + device_flags() + std::vector<Flag>{templates_flag()} + output_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,

@@ -248,6 +248,11 @@ tuner::TuneOptions default_options(Session& session, const Problem& problem, con
     return options;
 }
 
+MeasuringMethod measuring_method_of(const Arguments& arguments) {
+    return {.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm",
+            .streams = static_cast<int>(arguments.integer("streams", 1, {.least = 1, .most = 2}))};
+}
+
 tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, const Device& device) {
     const Arguments& arguments = session.arguments();
     tuner::TuneOptions options;
@@ -259,7 +264,7 @@ tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, con
     options.finalists = static_cast<std::size_t>(arguments.integer("finalists", finalists, {.least = 1, .most = 64}));
     options.tie_gap = arguments.positive_number("tie-gap", 100 * options.tie_gap) / 100;
     options.retune = arguments.has("retune");
-    take_measuring_flags(arguments, options);
+    options.method = measuring_method_of(arguments);
     options.keep_folder = arguments.text("keep");
     return options;
 }

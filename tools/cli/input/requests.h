@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernel_templates/refusals.h"
+#include "src/core/measuring_method.h"
 #include "src/core/problem.h"
 #include "tools/cli/session.h"
 #include "tuner/session/tune.h"
@@ -28,12 +29,8 @@ tuner::Choice choice_of(Session& session, const Problem& problem, const Device& 
 // What --candidate names. Throws Error{usage} for an unknown family, parameter or value.
 std::vector<Candidate> bench_candidates_of(Session& session, const Problem& problem, const Device& device);
 
-// --l2 and --streams, for a tune or a table.
-template <class Options>
-void take_measuring_flags(const Arguments& arguments, Options& options) {
-    options.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm";
-    options.streams = static_cast<int>(arguments.integer("streams", 1, {.least = 1, .most = 2}));
-}
+// --l2 and --streams.
+MeasuringMethod measuring_method_of(const Arguments& arguments);
 
 // What a tune without search flags would do with the choice.
 tuner::TuneOptions default_options(Session& session, const Problem& problem, const Device& device);
