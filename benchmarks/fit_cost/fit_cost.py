@@ -88,7 +88,7 @@ class Source:
         text = TABLE.sub(lambda found: table(found) if "fit_cost_numbers" in found.group(3) else found.group(), text)
         for name in names:
             text = re.sub(rf"\b{name}\b(?!\(\) \{{)", name + "()", text)
-        return "extern double fit_cost_numbers[7][1024];\nextern long fit_cost_turn;\n" + text
+        return f"extern double fit_cost_numbers[{len(FAMILIES)}][1024];\nextern long fit_cost_turn;\n" + text
 
     def rewritten(self, values):
         def write(i):
@@ -124,16 +124,16 @@ DEVICES = {6016: {"l2_mib": 60, "memory_gb_per_s": 4800.0}, 5120: {"l2_mib": 50,
 
 
 def read_trials(paths, least=2):
-    """Rows (problem and device, candidate, us, vendor's us, file) of random_gemms --json and of shipped winners."""
+    """Rows ((problem, bits of its device's bus), candidate, us, vendor's us, file) of random_gemms --json and of shipped winners."""
     rows = []
     for number, path in enumerate(paths):
         for line in open(path, encoding="utf-8"):
             row = json.loads(line)
-            device = DEVICES[row.get("device", {}).get("bus_bits", 6016)]
+            bus_bits = row.get("device", {}).get("bus_bits", 6016)
             if "contestants" in row:
                 for each in row["contestants"]:
                     if each["us"] is not None:
-                        rows.append(((row["problem"], device["l2_mib"]), each["candidate"], each["us"], row["cublas_us"], number))
+                        rows.append(((row["problem"], bus_bits), each["candidate"], each["us"], row["cublas_us"], number))
             elif row.get("op") == "gemm":
                 extents = row["problem"]["extents"]
                 if extents.get("batch", 1) != 1 or not row["provenance"]["method"].startswith("stream"):
@@ -142,7 +142,7 @@ def read_trials(paths, least=2):
                 for each in row["evidence"]["finalists"]:
                     if "family" in each and each.get("timing"):
                         words = " ".join(f"{name}={value}" for name, value in each["config"].items())
-                        rows.append(((key, device["l2_mib"]), f'{each["family"]} {words}', each["timing"]["median_us"], None, number))
+                        rows.append(((key, bus_bits), f'{each["family"]} {words}', each["timing"]["median_us"], None, number))
     # The same candidate more than once: the median of its times.
     times = {}
     for key, candidate, us, vendor, number in rows:
@@ -161,8 +161,7 @@ class Models:
         work.mkdir(parents=True, exist_ok=True)
         binary = self.compile(build, work)
         listed = work / "trials.jsonl"
-        of_l2 = {device["l2_mib"]: device for device in DEVICES.values()}
-        listed.write_text("".join(json.dumps({"problem": row[0][0], "candidate": row[1], "device": of_l2[row[0][1]]}) + "\n" for row in rows))
+        listed.write_text("".join(json.dumps({"problem": row[0][0], "candidate": row[1], "device": DEVICES[row[0][1]]}) + "\n" for row in rows))
         self.process = subprocess.Popen([binary, listed], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         families = np.array([int(self.process.stdout.readline()) for _ in rows])
         known = families >= 0
@@ -471,7 +470,7 @@ def list_worst(models, logs, count):
     regrets = choices(models, logs)
     for p in sorted(regrets, key=lambda p: -regrets[p])[:count]:
         own = np.flatnonzero(models.problem == p)
-        print(f'{models.keys[p][0]} ({models.keys[p][1]} MiB of L2): loses {100 * regrets[p]:.0f} %, cublas {models.vendor[models.keys[p]]}')
+        print(f'{models.keys[p][0]} ({models.keys[p][1]} bits): loses {100 * regrets[p]:.0f} %, cublas {models.vendor[models.keys[p]]}')
         for i in sorted(own, key=lambda i: logs[i])[:3] + sorted(own, key=lambda i: models.us[i])[:2]:
             print(f"    {models.us[i]:8.2f} us, predicted {math.exp(logs[i]):8.2f}: {models.rows[i][1]}")
 

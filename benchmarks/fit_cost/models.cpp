@@ -56,12 +56,12 @@ std::function<double(const Device&)> predictor(std::size_t family, const Problem
             return [g, s = mma::shape_of(config)](const Device& device) { return mma::predict_us(g, s, device); };
         case 4:
             return [g, s = wmma::shape_of(config)](const Device& device) { return wmma::predict_us(g, s, device); };
-        case 6:
+        case 5:
+            return [x = dot::Streams(g), s = dot::Shape(config)](const Device& device) { return dot::predict(x, s, device); };
+        default:
             return [x = gemm::Streams(g), s = dot_windows::Shape(config)](const Device& device) {
                 return dot_windows::predict(x, s, device);
             };
-        default:
-            return [x = dot::Streams(g), s = dot::Shape(config)](const Device& device) { return dot::predict(x, s, device); };
     }
 }
 

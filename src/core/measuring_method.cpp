@@ -20,8 +20,8 @@ MeasuringMethod MeasuringMethod::of(std::string_view text) {
     return {.l2_warm = says(kWarm), .streams = says(kTwoStreams) ? 2 : 1};
 }
 
-std::string_view measuring_scheme(std::string_view text) {
-    return text.substr(0, text.find(' '));
+std::string measuring_scheme(std::string_view text) {
+    return std::string(text.substr(0, text.find(' ')));
 }
 
 }  // namespace autotune

@@ -17,6 +17,6 @@ struct MeasuringMethod {
 };
 
 // "stream-2" of such a text.
-std::string_view measuring_scheme(std::string_view text);
+std::string measuring_scheme(std::string_view text);
 
 }  // namespace autotune

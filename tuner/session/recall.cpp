@@ -3,7 +3,6 @@
 #include "kernel_templates/stored_winner.h"
 #include "src/core/measuring_method.h"
 #include "tuner/session/candidates.h"
-#include "tuner/session/run_shared.h"
 
 namespace autotune::tuner {
 namespace {
@@ -25,8 +24,7 @@ std::string why_stale(const db::Provenance& stored, const db::Provenance& today)
     note(differences, "NVRTC", stored.nvrtc, today.nvrtc);
     note(differences, "device", stored.device_name, today.device_name);
     note(differences, "power limit", watts(stored.power_limit_w), watts(today.power_limit_w));
-    note(differences, "measuring method", std::string(measuring_scheme(stored.method)),
-         std::string(measuring_scheme(MeasuringMethod{}.text())));
+    note(differences, "measuring method", measuring_scheme(stored.method), measuring_scheme(MeasuringMethod{}.text()));
     return differences;
 }
 

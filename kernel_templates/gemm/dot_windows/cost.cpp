@@ -50,12 +50,11 @@ double predict(const gemm::Streams& x, const Shape& s, const Device& device) {
     const double busy = std::min(blocks, sms);
     const double on_sm = std::min(std::ceil(blocks / sms), std::floor(resident));
     const double waves = std::ceil(blocks / (sms * std::floor(resident)));
-    const int64_t windows =
-        gemm::ceil_div(x.x_along_k ? gemm::ceil_div(x.k, kWindow) : x.k, s.all_lanes());  // of a line and thread
+    const int64_t windows = gemm::ceil_div(gemm::ceil_div(x.k, window_k(x)), s.all_lanes());  // of a line and thread
     const auto rounds = static_cast<double>(gemm::ceil_div(windows, s.unroll));
     const auto rows = static_cast<double>(s.rows), columns = static_cast<double>(s.columns);
     // Of a thread, for the windows of its lines at one place.
-    const double loads_of_y = x.x_along_k ? kWindow * columns : columns;
+    const double loads_of_y = static_cast<double>(window_k(x)) * columns;
     const double products = kWindow * columns * rows;
     const double of_place = rows * (kInstructionsOfWindow + kWindow) +
                             (x.y_along_k ? kInstructionsOfY : kInstructionsOfApart) * loads_of_y + products;

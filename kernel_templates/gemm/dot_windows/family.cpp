@@ -11,6 +11,7 @@ namespace {
 
 using dot_windows::kWindow;
 using dot_windows::Shape;
+using dot_windows::window_k;
 using gemm::DefaultChoice;
 using gemm::Gemm;
 using gemm::Streams;
@@ -60,10 +61,10 @@ std::vector<Constraint> rules_of(const Streams& x, const Device& device) {
              return s.columns == 1 || s.columns < 2 * x.columns;
          })},
         {"half as many lanes reach all of K in one window each", {"lanes", "cluster_k"}, rule([=](const Shape& s) {
-             return s.all_lanes() <= 8 || s.all_lanes() / 2 * (x.x_along_k ? kWindow : 1) < x.k;
+             return s.all_lanes() <= 8 || s.all_lanes() / 2 * window_k(x) < x.k;
          })},
         {"half as many windows reach all of K", {"lanes", "unroll", "cluster_k"}, rule([=](const Shape& s) {
-             return s.unroll == 1 || s.all_lanes() * (x.x_along_k ? kWindow : 1) * s.unroll / 2 < x.k;
+             return s.unroll == 1 || s.all_lanes() * window_k(x) * s.unroll / 2 < x.k;
          })},
         {"clusters exist from sm_90 on", {"cluster_k"}, rule([=](const Shape& s) {
              return s.cluster_k == 1 || may_be_clusters;
@@ -86,12 +87,12 @@ Config config_at(const Streams& x, int64_t threads, int64_t lanes, int64_t rows,
 // All but the widest blocks; what the rules refuse anyway is not predicted first.
 Config choose_default(const SearchSpace& space, const Streams& x, const Device& device) {
     DefaultChoice choice(space);
-    const int64_t most_rows = x.x_along_k ? 4 : 1, elements = x.x_along_k ? kWindow : 1;
+    const int64_t most_rows = x.x_along_k ? 4 : 1;
     for (const int64_t threads : {128, 256, 512}) {
         for (int64_t lanes = 8; lanes <= threads / (x.x_along_k ? 1 : 2); lanes *= 2) {
             for (const int64_t cluster_k : {1, 2, 4, 8}) {
                 if (cluster_k > 1 && (!has_clusters(device) || lanes < 16)) break;
-                if (lanes * cluster_k > 8 && lanes * cluster_k / 2 * elements >= x.k) break;
+                if (lanes * cluster_k > 8 && lanes * cluster_k / 2 * window_k(x) >= x.k) break;
                 for (int64_t rows = 1; rows <= most_rows; rows *= 2) {
                     for (int64_t columns = 1; columns <= 8 && columns < 2 * x.columns; columns *= 2) {
                         for (const int64_t unroll : {8, 4, 2, 1}) {

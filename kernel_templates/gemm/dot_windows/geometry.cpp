@@ -32,7 +32,7 @@ int64_t Shape::clusters(const gemm::Streams& x) const {
 
 int64_t Shape::held_registers(const gemm::Streams& x) const {
     const int64_t sums = (x.x_along_k ? rows : kWindow) * columns;
-    return unroll * (rows * kWindow / 2 + columns * (x.x_along_k ? kWindow : 1)) + sums;
+    return unroll * (rows * kWindow / 2 + columns * window_k(x)) + sums;
 }
 
 int64_t Shape::smem_bytes(const gemm::Streams& x) const {

@@ -12,6 +12,11 @@ namespace autotune::dot_windows {
 
 inline constexpr std::int64_t kWindow = 8;  // elements of a load of 16 bytes
 
+// Of them, those that lie along K.
+inline std::int64_t window_k(const gemm::Streams& x) {
+    return x.x_along_k ? kWindow : 1;
+}
+
 struct Shape {
     std::int64_t swap_ab, threads, lanes, rows, columns, unroll, cluster_k;
 
