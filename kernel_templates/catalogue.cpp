@@ -7,8 +7,11 @@
 #include <iterator>
 
 #include "kernel_templates/hash.h"
+#include "kernel_templates/op_names.h"
 #include "kernel_templates/registry.h"
 #include "src/core/error.h"
+#include "src/core/spelling.h"
+#include "src/core/text.h"
 
 namespace autotune {
 namespace {
@@ -125,6 +128,15 @@ Catalogue Catalogue::from_directory(const std::string& directory) {
         throw Error(ErrorCode::usage, "the templates folder '" + directory + "' cannot be read (" + problem.message() +
                                           "); give a folder laid out like kernel_templates");
     }
+    // Another folder, such as / or a home, would be walked through for headers.
+    std::error_code ignored;
+    const auto has = [&](std::string_view folder) { return fs::is_directory(fs::path(directory) / folder, ignored); };
+    const auto& ops = registry().ops;
+    const bool has_any = has("common") || std::any_of(ops.begin(), ops.end(), [&](const Op* op) { return has(op->name()); });
+    if (!has_any) {
+        throw Error(ErrorCode::usage, "the templates folder '" + directory +
+                                          "' has no kernel template; give a folder laid out like kernel_templates");
+    }
     return Catalogue(directory);
 }
 
@@ -183,14 +195,29 @@ const Family* Catalogue::find_family(std::string_view name) const {
     return found == families_.end() ? nullptr : *found;
 }
 
-Problem Catalogue::problem(const ProblemRequest& request) const {
-    if (const Op* op = find_op(request.op)) return op->problem(request);
-    std::string known;
-    for (const Op* op : ops_) {
-        known += (known.empty() ? "" : ", ") + std::string(op->name());
-        for (const OpAlias& alias : op->aliases()) known += alias.name == op->name() ? "" : ", " + alias.name;
+std::vector<std::string> op_names(const Catalogue& catalogue) {
+    std::vector<std::string> names;
+    for (const Op* op : catalogue.ops()) {
+        for (const OpAlias& alias : op->aliases())
+            if (alias.name != op->name()) names.push_back(alias.name);
+        names.emplace_back(op->name());
     }
-    throw Error(ErrorCode::usage, "unknown op '" + request.op + "'; known are " + known);
+    return names;
+}
+
+Problem Catalogue::problem(const ProblemRequest& request) const {
+    ProblemRequest plain{.op = request.op, .shape = plain_shape(request.shape), .options = request.options};
+    const Op* op = find_op(request.op);
+    if (op == nullptr) {
+        const std::vector<std::string> names = op_names(*this);
+        plain.op = known_word(request.op, names);
+        op = find_op(plain.op);
+        if (op == nullptr) {
+            throw Error(ErrorCode::usage,
+                        "unknown op '" + plain.op + "'" + did_you_mean(plain.op, names) + "; known are " + join(names));
+        }
+    }
+    return op->problem(plain);
 }
 
 const Op& Catalogue::op_of(const Problem& problem) const {

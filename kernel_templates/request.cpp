@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "src/core/error.h"
+#include "src/core/spelling.h"
 #include "src/core/text.h"
 
 namespace autotune {
@@ -34,6 +35,9 @@ std::int64_t parse_extent(const ExtentText& extent, const std::string& shape, co
     const std::string least = "at least " + std::to_string(range.least);
     if (parsed == Parsed::no_number && extent.text.empty()) refuse(where + " is missing; give a whole number of " + least);
     if (parsed == Parsed::no_number) refuse(where + " is '" + std::string(extent.text) + "'; give a whole number of " + least);
+    // "4,096x4,096" is a list of 4 and 096 to the command.
+    if (extent.text.size() > 1 && extent.text.front() == '0')
+        refuse(where + " is '" + std::string(extent.text) + "'; write it without a 0 in front, and 4096 without a comma");
     if (parsed == Parsed::number && value < range.least) {
         refuse(where + " is " + std::to_string(value) + "; every extent is " + least);
     }
@@ -43,18 +47,31 @@ std::int64_t parse_extent(const ExtentText& extent, const std::string& shape, co
     return value;
 }
 
-// `known`: the options of the op.
-void check_option(const Op& op, const std::vector<OpOption>& known, const std::pair<std::string, std::string>& given) {
-    const auto& [name, value] = given;
+std::vector<std::string> names_of(const std::vector<OpOption>& options) {
+    std::vector<std::string> names;
+    for (const OpOption& each : options) names.push_back(each.name);
+    return names;
+}
+
+// The word of a closed list that `value` spells.
+std::string checked_word(const std::string& name, const std::string& value, const std::vector<std::string>& allowed) {
+    const std::string word = known_word(value, allowed);
+    if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), word) == allowed.end())
+        refuse("unknown " + name + " '" + word + "'" + did_you_mean(word, allowed) + "; allowed are " + join(allowed));
+    return word;
+}
+
+// An option as the op spells its name and its value. `known`: the options of the op.
+std::pair<std::string, std::string> checked_option(const Op& op, const std::vector<OpOption>& known,
+                                                   const std::pair<std::string, std::string>& given) {
+    const std::vector<std::string> names = names_of(known);
+    const std::string name = known_word(given.first, names);
     const auto option = std::find_if(known.begin(), known.end(), [&](const OpOption& entry) { return entry.name == name; });
     if (option == known.end()) {
-        std::vector<std::string> names;
-        for (const OpOption& each : known) names.push_back(each.name);
-        refuse("op '" + std::string(op.name()) + "' has no option '" + name + "'; its options are " + join(names));
+        refuse("op '" + std::string(op.name()) + "' has no option '" + name + "'" + did_you_mean(name, names) +
+               "; its options are " + join(names));
     }
-    const std::vector<std::string>& allowed = option->allowed;
-    if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), value) == allowed.end())
-        refuse("unknown " + name + " '" + value + "'; allowed are " + join(allowed));
+    return {name, checked_word(name, given.second, option->allowed)};
 }
 
 const OpAlias* alias_named(const std::vector<OpAlias>& aliases, std::string_view name) {
@@ -71,6 +88,8 @@ const OpAlias* alias_named(const std::vector<OpAlias>& aliases, std::string_view
 ShapeNumbers parse_shape(std::string_view shape, std::string_view form, const ExtentRange& range) {
     const std::string whole(shape);
     const std::vector<std::string> letters = split(form, 'x');
+    if (const auto with_x = letters.size() > 1 ? shape_with_x(whole, letters.size()) : std::nullopt)
+        refuse("shape '" + whole + "': put x between extents: " + *with_x);
     ShapeNumbers numbers;
     if (const std::size_t star = shape.find('*'); star != std::string_view::npos) {
         numbers.batch = parse_extent({shape.substr(0, star), "the batch"}, whole, {});
@@ -81,17 +100,17 @@ ShapeNumbers parse_shape(std::string_view shape, std::string_view form, const Ex
         numbers.extents.push_back(parse_extent({parts[i], std::string(letters[i])}, whole, range));
     }
     if (parts.size() != letters.size()) {
-        refuse("shape '" + whole + "' has " + std::to_string(parts.size()) + " extents; " + std::string(form) + " has " +
-               std::to_string(letters.size()));
+        refuse("shape '" + whole + "' has " + std::to_string(parts.size()) + (parts.size() == 1 ? " extent; " : " extents; ") +
+               std::string(form) + " has " + std::to_string(letters.size()));
     }
     return numbers;
 }
 
 RequestOptions::RequestOptions(const Op& op, const ProblemRequest& request) {
     const std::vector<OpOption> known = op.options();
-    for (const auto& [name, value] : request.options) {
-        check_option(op, known, {name, value});
-        values_[name] = value;
+    for (const auto& given : request.options) {
+        auto [name, value] = checked_option(op, known, given);
+        if (!values_.emplace(name, std::move(value)).second) refuse("option '" + name + "' is given twice");
     }
     const std::vector<OpAlias> aliases = op.aliases();
     const OpAlias* const alias = alias_named(aliases, request.op);
@@ -216,15 +235,18 @@ void DescribedTensors::add_attribute(const Attribute& attribute) {
     const auto known = std::find_if(known_attributes_.begin(), known_attributes_.end(),
                                     [&](const OpOption& entry) { return entry.name == attribute.name; });
     if (known == known_attributes_.end()) {
-        std::vector<std::string> names;
-        for (const OpOption& entry : known_attributes_) names.push_back(entry.name);
-        refuse("op '" + op_ + "' has no attribute '" + attribute.name + "'; " +
+        const std::vector<std::string> names = names_of(known_attributes_);
+        refuse("op '" + op_ + "' has no attribute '" + attribute.name + "'" + did_you_mean(attribute.name, names) + "; " +
                (names.empty() ? "it has none" : "its attributes are " + join(names)));
     }
-    const std::string word = to_string(attribute.value);
-    if (!known->allowed.empty() && std::find(known->allowed.begin(), known->allowed.end(), word) == known->allowed.end())
-        refuse("unknown " + attribute.name + " '" + word + "'; allowed are " + join(known->allowed));
-    if (!attributes_.emplace(attribute.name, attribute.value).second) refuse("attribute '" + attribute.name + "' is given twice");
+    AttributeValue value = attribute.value;
+    if (!known->allowed.empty()) {
+        const std::string word = to_string(attribute.value);
+        const std::string spelled = checked_word(attribute.name, word, known->allowed);
+        if (spelled != word) value = spelled;
+    }
+    if (!attributes_.emplace(attribute.name, std::move(value)).second)
+        refuse("attribute '" + attribute.name + "' is given twice");
 }
 
 const TensorDescription* DescribedTensors::find(std::string_view name) const {
