@@ -127,7 +127,9 @@ void Sweep::tune_item(std::size_t index) {
             if (next_ != nullptr) next_->refill();
         });
         item.result = run->finish();
-        item.state = item.result->interrupted ? SweepItem::State::interrupted : SweepItem::State::tuned;
+        item.state = item.result->interrupted ? SweepItem::State::interrupted
+                     : item.result->tuned     ? SweepItem::State::tuned
+                                              : SweepItem::State::fresh;  // another tuner stored it meanwhile
         stopped_ = item.result->interrupted;
     } catch (const Error& error) {
         fail(item, error);

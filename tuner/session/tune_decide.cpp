@@ -32,6 +32,8 @@ TuneResult TuneRun::finish() {
     urgency_ = 1;
     feed_->hurry();
     try {
+        take_gpu();
+        if (std::optional<TuneResult> known = stored_meanwhile()) return with_phases(std::move(*known));
         prepare_gpu();
         search();
         TuneResult result = decide();
@@ -48,11 +50,23 @@ TuneResult TuneRun::with_phases(TuneResult result) {
     return result;
 }
 
+void TuneRun::take_gpu() {
+    const PhaseTimer timer(phases_.start_s);
+    shared_.engine.acquire_gpu();
+    begun_ = Clock::now();  // what was compiled ahead is a gift; waiting for another tuner is nobody's debt
+}
+
+// Another tuner may have stored the winner since this run looked for one, for as long as it had the GPU or in the moment before.
+std::optional<TuneResult> TuneRun::stored_meanwhile() {
+    if (options_.retune || !options_.choice.named.empty()) return std::nullopt;
+    std::optional<TuneResult> known = recall(problem_, services(), options_.choice);
+    if (!known || known->stale) return std::nullopt;
+    return known;
+}
+
 void TuneRun::prepare_gpu() {
     {
         const PhaseTimer timer(phases_.start_s);
-        shared_.engine.acquire_gpu();
-        begun_ = Clock::now();  // what was compiled ahead is a gift; waiting for another tuner is nobody's debt
         if (!shared_.journal) shared_.journal.emplace(shared_.engine.state_folder(), services().device_uuid);
         for (db::StoredTrial& stored : recorder_->recover(*shared_.journal)) {
             if (const auto point = candidates_.find(stored.trial.candidate)) earlier_.add(*point, std::move(stored));

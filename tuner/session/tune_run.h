@@ -54,6 +54,8 @@ class TuneRun {
     void progress(Phase phase);
 
     // ---- decision (tune_decide.cpp) ----
+    void take_gpu();
+    std::optional<TuneResult> stored_meanwhile();
     void prepare_gpu();
     TuneResult with_phases(TuneResult result);
     TuneResult decide();

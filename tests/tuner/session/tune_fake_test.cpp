@@ -1,7 +1,9 @@
 // Whole tunes by the command on a scripted driver: plumbing, faults, resumption. No kernel is proved here.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 
 #include "db/store.h"
 #include "kernel_templates/catalogue.h"
+#include "src/core/file_descriptor.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/tuner/session/fake_tune.h"
 
@@ -50,6 +53,61 @@ TEST(TuneOnFake, FindsAWinnerThenAnswersFromTheDatabase) {
     EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
     EXPECT_EQ(sandbox.count_calls("PrimaryCtxRetain"), 0);
     EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+// Holds the lock of the sandbox's one GPU, as another tuner does.
+class OtherTuner {
+  public:
+    explicit OtherTuner(const Sandbox& sandbox) {
+        for (const auto& entry : std::filesystem::directory_iterator(sandbox.folder() / "state/autotune"))
+            if (entry.path().extension() == ".lock") file_ = FileDescriptor(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
+        EXPECT_EQ(::flock(file_.get(), LOCK_EX | LOCK_NB), 0);
+    }
+    void lets_go() { file_ = FileDescriptor(-1); }
+
+  private:
+    FileDescriptor file_{-1};
+};
+
+// A tune of a problem whose winner another tuner stores while this one waits for the GPU.
+Json tune_while_another_stores(const test::Words& words, std::string* said) {
+    Sandbox sandbox;
+    result_of(sandbox.autotune(kTune));
+    const auto data = sandbox.folder() / "data/autotune";
+    const db::Winner winner = db::Store::open({.path = data / "autotune.db"}).list({}).at(0);
+    std::filesystem::remove_all(data);
+    std::filesystem::remove_all(sandbox.folder() / "cache");
+    sandbox.clear_calls();
+    OtherTuner other(sandbox);
+    fake::Running running = sandbox.start_autotune(words);
+    for (int i = 0; i < 3000 && sandbox.count_calls("nvrtcCompileProgram") == 0; ++i)  // then it has looked the problem up
+        std::this_thread::sleep_for(milliseconds(20));
+    db::Store::open({.path = data / "autotune.db"}).put(winner);
+    other.lets_go();
+    const Outcome outcome = running.wait();
+    if (said != nullptr) *said = outcome.err;
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+    return result_of(outcome);
+}
+
+TEST(TuneOnFake, OfTwoTunesOfOneProblemTheSecondTakesTheWinnerOfTheFirst) {
+    std::string said;
+    const Json second = tune_while_another_stores(kTune, &said);
+    EXPECT_FALSE(second.at("tuned"));
+    EXPECT_EQ(second.at("origin"), "exact");
+    EXPECT_THAT(said, testing::HasSubstr("another tuner is timing on this GPU"));
+}
+
+TEST(TuneOnFake, OfTwoTunesWithRetuneBothSearch) {
+    EXPECT_TRUE(tune_while_another_stores(with_words(kTune, {"--retune"}), nullptr).at("tuned"));
+}
+
+TEST(TuneOnFake, ASweepThatWaitedCallsWhatAnotherStoredFresh) {
+    test::Words words = kTune;
+    words.front() = "sweep";
+    const Json swept = tune_while_another_stores(words, nullptr);
+    EXPECT_EQ(swept.at("items").at(0).at("state"), "fresh");
+    EXPECT_EQ(swept.at("summary").at("tuned"), 0);
 }
 
 // Launched after itself a kernel with programmatic dependent launch hides 3 us here, and costs 1 us more: in a stream it is
