@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 
+#include "kernel_templates/op_names.h"
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/help/completion.h"
@@ -15,6 +16,14 @@ namespace autotune::cli {
 namespace {
 
 constexpr std::string_view kSource = "autotune";  // of entries of the log
+
+std::string help_text(const std::vector<Command>& commands, const Catalogue& catalogue, const Parsed& parsed) {
+    if (parsed.command == nullptr) return program_help(commands);
+    if (!parsed.arguments.has("op") || !parsed.command->takes_op_options) return command_help(*parsed.command, catalogue.ops());
+    const std::vector<std::string> names = op_names(catalogue);
+    const std::string name = parse_word(parsed.arguments.text("op"), "--op", names);
+    return command_help(*parsed.command, *catalogue.find_op(name), name);
+}
 
 }  // namespace
 
@@ -58,7 +67,7 @@ ExitCode Cli::dispatch(const std::vector<std::string>& words) {
         return ExitCode::done;
     }
     if (parsed.kind == Parsed::Kind::help) {
-        streams_.out << (parsed.command == nullptr ? program_help(commands) : command_help(*parsed.command, catalogue.ops()));
+        streams_.out << help_text(commands, catalogue, parsed);
         return ExitCode::done;
     }
     return run_command(*parsed.command, parsed.arguments);

@@ -1,8 +1,10 @@
 #include "tools/cli/command.h"
 
 #include <algorithm>
+#include <climits>
 
 #include "src/core/log.h"
+#include "tools/cli/input/budget.h"
 #include "tuner/search/search.h"
 
 namespace autotune::cli {
@@ -34,31 +36,53 @@ std::vector<Flag> choice_flags() {
 }
 
 std::vector<Flag> search_flags() {
-    return std::vector<Flag>{{"budget", "TIME", "per problem: 30s, 5m, 200t (trials) or both, 30s,200t; default 40s", false, {}},
-                             {"trials", "N", "per problem: at most N trials", false, {}},
-                             {"patience", "N", "per problem: end the search after N trials without a better one", false, {}},
-                             {"target", "TIME", "per problem: end the search at a kernel this fast: 95us, 1.2ms", false, {}},
-                             {"seed", "N", "seed of the search and of the data", false, {}},
-                             {"strategy", "NAME", "how to search", false, tuner::strategy_names()},
-                             {"finalists", "N", "per problem: candidates that go on to the final rounds; default 8", false, {}},
-                             {"tie-gap",
-                              "PERCENT",
-                              "per problem: a smaller lead is a tie: the previous winner stays, else the kernel with fewer "
-                              "resources; default 0.5",
-                              false,
-                              {}},
-                             {"retune", "", "search even if the database has a valid winner", false, {}}} +
-           measuring_flags() +
-           std::vector<Flag>{{"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}};
+    const FlagCheck count = integer_value({.least = 1, .most = INT_MAX});
+    return std::vector<Flag>{
+               {"budget",
+                "TIME",
+                "per problem: 30s, 5m, 200t (trials) or both, 30s,200t; default 40s",
+                false,
+                {},
+                budget_value()},
+               {"trials", "N", "per problem: at most N trials", false, {}, count},
+               {"patience",
+                "N",
+                "per problem: end the search after N trials without a better one; default 100",
+                false,
+                {},
+                count},
+               {"target", "TIME", "per problem: end the search at a kernel this fast: 95us, 1.2ms", false, {}, time_us_value()},
+               {"seed", "N", "seed of the search and of the data; default 1", false, {}, seed_value()},
+               {"strategy", "NAME", "how to search", false, tuner::strategy_names()},
+               {"finalists",
+                "N",
+                "per problem: candidates that go on to the final rounds; default 8",
+                false,
+                {},
+                integer_value({.least = 1, .most = 64})},
+               {"tie-gap",
+                "PERCENT",
+                "per problem: a smaller lead is a tie: the previous winner stays, else the kernel with fewer "
+                "resources; default 0.5",
+                false,
+                {},
+                positive_value(100)},
+               {"retune", "", "search even if the database has a valid winner", false, {}}} +
+           measuring_flags() + std::vector<Flag>{keep_flag()};
 }
 
 std::vector<Flag> measuring_flags() {
-    return {{"l2", "POLICY", "operands in L2 or not while timing; default cold", false, {"cold", "warm"}},
-            {"streams", "N", "2: as in a program that has run kernels on two streams; default 1", false, {}}};
+    return {{"l2", "POLICY", "cold: operands are evicted from L2 before each launch; warm: they stay", false, {"cold", "warm"}},
+            {"streams",
+             "N",
+             "2: measure as in a program that runs kernels on two streams; default 1",
+             false,
+             {},
+             integer_value({.least = 1, .most = 2})}};
 }
 
 std::vector<Flag> device_flags() {
-    return {{"device", "N", "ordinal of the GPU; default 0", false, {}},
+    return {{"device", "N", "ordinal of the GPU; default 0", false, {}, integer_value({.least = 0, .most = 1023})},
             {"require-gpu", "", "fail with exit code 3 where there is no GPU", false, {}}};
 }
 
@@ -77,7 +101,7 @@ std::vector<Flag> table_flags() {
 std::vector<Flag> log_flags() {
     return {{"log-level",
              "LEVEL",
-             "log what is at least this important; default info",
+             "log entries of this level and more important ones; default info",
              false,
              {kLogLevels.begin(), kLogLevels.end()}},
             {"log-file", "FILE", "append the log to FILE; default standard error", false, {}}};
@@ -93,11 +117,17 @@ Flag shapes_flag() {
 Flag arch_flag() {
     return {"arch", "LIST", "architectures to compile for: sm_80,sm_90a", false, known_archs()};
 }
+Flag keep_flag() {
+    return {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}};
+}
+FlagCheck seed_value() {
+    return integer_value({.least = 0});
+}
 Flag templates_flag() {
     return {"templates", "DIR", "kernel templates from DIR instead of the embedded ones", false, {}};
 }
 Flag dry_run_flag() {
-    return {"dry-run", "", "say what would be done, do nothing", false, {}};
+    return {"dry-run", "", "print what would be done; do nothing", false, {}};
 }
 
 std::vector<Flag> flags_of(const Command& command, const std::vector<const Op*>& ops) {

@@ -13,7 +13,7 @@ namespace autotune::cli {
 
 class Session;
 
-// One subcommand as data. Its file is tools/cli/<name>_command.cpp.
+// One subcommand as data. Its file is tools/cli/commands/<name>.cpp.
 struct Command {
     std::string name;
     std::string about;  // one line
@@ -63,8 +63,10 @@ std::vector<Flag> log_flags();        // --log-level --log-file: of every comman
 Flag full_flag();                     // --full
 Flag shapes_flag();
 Flag arch_flag();
+Flag keep_flag();
 Flag templates_flag();
 Flag dry_run_flag();
+FlagCheck seed_value();
 
 // Flags of `command` with the options of `ops` where it takes them; an option that two ops share stands once.
 std::vector<Flag> flags_of(const Command& command, const std::vector<const Op*>& ops);

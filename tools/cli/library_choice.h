@@ -10,7 +10,7 @@
 
 namespace autotune::cli {
 
-// What a plan of the library takes for a problem that nobody tuned.
+// The kernel that a plan of the library runs for an untuned problem.
 struct UntunedChoice {
     Candidate candidate;
     runtime::Source source = runtime::Source::none;

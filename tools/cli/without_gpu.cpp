@@ -9,6 +9,7 @@
 #include "src/core/error.h"
 #include "tools/cli/each_problem.h"
 #include "tools/cli/input/requests.h"
+#include "tools/cli/output/command_line.h"
 #include "tools/cli/output/compiled_table.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/progress.h"
@@ -18,12 +19,13 @@ namespace autotune::cli {
 namespace {
 
 constexpr int kCompiledByDefault = 24;  // about ten seconds on two cores
+constexpr std::int64_t kShownByATune = 5;
 
 tuner::CompileOptions compile_options_of(Session& session, const Problem& problem, const Device& device) {
     const Arguments& arguments = session.arguments();
     return {.choice = choice_of(session, problem, device),
-            .count = static_cast<int>(arguments.integer("count", kCompiledByDefault, {.least = 1, .most = 1'000'000})),
-            .seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0})),
+            .count = static_cast<int>(arguments.integer("count", kCompiledByDefault)),
+            .seed = static_cast<std::uint64_t>(arguments.integer("seed", 1)),
             .keep_folder = arguments.text("keep")};
 }
 
@@ -39,8 +41,20 @@ ExitCode exit_code_of_rows(const std::vector<tuner::CompiledRow>& rows) {
     return has_kernel(rows) ? ExitCode::no_valid_config : ExitCode::error;
 }
 
+// How many candidates of `rows` a table shows; `otherwise` where no flag says so, 0: all.
+std::size_t shown_rows(const Arguments& arguments, std::int64_t otherwise, std::size_t rows) {
+    const std::int64_t top = arguments.has("all") ? 0 : arguments.integer("top", otherwise);
+    return top == 0 ? rows : std::min(rows, static_cast<std::size_t>(top));
+}
+
+// The kind of a run of compile_for(), and whether it compiled a kernel.
+struct Purpose {
+    bool is_tune = false;  // a tune that found no GPU
+    bool has_kernels = false;
+};
+
 void print_compiled(Session& session, const Problem& problem, const Device& device, const std::optional<db::Winner>& known,
-                    const std::vector<tuner::CompiledRow>& rows) {
+                    const std::vector<tuner::CompiledRow>& rows, std::size_t shown) {
     const Op& op = session.catalogue().op_of(problem);
     if (session.json()) {
         Json candidates = Json::array();
@@ -66,16 +80,18 @@ void print_compiled(Session& session, const Problem& problem, const Device& devi
     } else {
         out << "no winner on record for " << device.arch() << "\n\n";
     }
-    out << compiled_table(rows, session.full()) << "\n";
+    out << compiled_table({rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(shown)}, session.full());
+    if (shown < rows.size()) out << fmt::format("... and {} more; --all shows them\n", rows.size() - shown);
+    out << "\n";
     if (const std::string troubles = compile_troubles_text(rows); !troubles.empty()) {
         out << troubles
             << (has_kernel(rows) ? "\n" : "`autotune doctor` checks the compiler; --keep DIR keeps sources and its logs.\n\n");
     }
 }
 
-// Sets `has_kernels` where a kernel was compiled.
+// Sets `purpose.has_kernels` where a kernel was compiled.
 ExitCode compile_one(Session& session, const db::WinnerStore& store, const Device& device, const Problem& problem,
-                     bool& has_kernels) {
+                     Purpose& purpose) {
     ProgressLine progress(session);
     tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
     // Nothing is timed beside it: the compiler may have every core.
@@ -87,8 +103,9 @@ ExitCode compile_one(Session& session, const db::WinnerStore& store, const Devic
     if (rows.empty())
         throw Error(ErrorCode::no_valid_config,
                     "no family has a legal config for " + problem_text(problem) + " on " + device.arch());
-    print_compiled(session, problem, device, winner_on_record(store, problem, device), rows);
-    has_kernels = has_kernels || has_kernel(rows);
+    print_compiled(session, problem, device, winner_on_record(store, problem, device), rows,
+                   shown_rows(session.arguments(), purpose.is_tune ? kShownByATune : 0, rows.size()));
+    purpose.has_kernels = purpose.has_kernels || has_kernel(rows);
     return exit_code_of_rows(rows);
 }
 
@@ -142,26 +159,67 @@ std::optional<db::Winner> winner_on_record(const db::WinnerStore& store, const P
     return best;
 }
 
-ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
+std::vector<Flag> shown_flags() {
+    return {
+        {"top", "N", "without a GPU: show the N candidates that are predicted fastest", false, {}, integer_value({.least = 1})},
+        {"all", "", "without a GPU: show every candidate that was compiled", false, {}}};
+}
+
+void check_arch_is_the_gpus(Session& session, const std::vector<Problem>& problems, const Gpu& gpu) {
+    for (const Device& asked : devices_of_archs(session.arguments(), {})) {
+        if (asked.arch() == gpu.device.arch()) continue;
+        throw Error(ErrorCode::usage, "--arch " + asked.arch() + " is not this GPU's (" + gpu.device.arch() +
+                                          "); `autotune compile " +
+                                          problem_flags_text(session.catalogue(), problems.front(), session.arguments()) +
+                                          " --arch " + asked.arch() + "` compiles for another one");
+    }
+}
+
+namespace {
+
+// The same tune, for another machine.
+void print_next_step(Session& session, const std::vector<Problem>& problems) {
+    const Arguments& arguments = session.arguments();
+    session.out() << "Next: run it where there is an NVIDIA GPU with its driver, which finds the fastest kernel and stores it:\n";
+    constexpr std::size_t most = 5;
+    for (std::size_t i = 0; i < std::min(problems.size(), most); ++i) {
+        session.out() << "  autotune " << problem_flags_text(session.catalogue(), problems[i], arguments)
+                      << given_flags_text(arguments,
+                                          {"family", "config", "param", "budget", "trials", "patience", "target", "seed",
+                                           "strategy", "finalists", "tie-gap", "retune", "l2", "streams", "keep"})
+                      << shared_flags_text(arguments) << "\n";
+    }
+    if (problems.size() > most) session.out() << fmt::format("  ... and {} more\n", problems.size() - most);
+}
+
+ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems,
+                     Purpose purpose) {
+    if (session.arguments().has("all") && session.arguments().has("top"))
+        throw Error(ErrorCode::usage, "--all and --top exclude each other; give one of them");
+    if (purpose.is_tune && !session.json())
+        session.out() << "No CUDA driver is installed here: candidates are compiled and ranked, not timed.\n\n";
     const db::WinnerStore& store = session.open_store_if_any();
     session.document().expect(devices.size() * problems.size());
-    bool has_kernels = false;
     const ExitCode code = each_problem(session, devices, problems, [&](const Device& device, const Problem& problem) {
-        return compile_one(session, store, device, problem, has_kernels);
+        return compile_one(session, store, device, problem, purpose);
     });
-    if (code == ExitCode::interrupted) return code;
-    if (!session.json()) {
-        session.out() << "Nothing was timed"
-                      << (has_kernels ? ". The compiled kernels are in " + session.paths().cache_folder
-                                      : ", and nothing was compiled")
-                      << ".\n";
-    }
+    if (code == ExitCode::interrupted || session.json()) return code;
+    session.out() << "Nothing was timed"
+                  << (purpose.has_kernels ? ". The compiled kernels are in " + session.paths().cache_folder
+                                          : ", and nothing was compiled")
+                  << ".\n";
+    if (purpose.is_tune && purpose.has_kernels) print_next_step(session, problems);
     return code;
 }
 
+}  // namespace
+
+ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
+    return compile_for(session, devices, problems, {});
+}
+
 ExitCode tune_without_gpu(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
-    if (!session.json()) session.out() << "No CUDA driver is installed here: candidates are compiled and ranked, not timed.\n\n";
-    return compile_for(session, devices, problems);
+    return compile_for(session, devices, problems, {.is_tune = true});
 }
 
 ExitCode print_spaces(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems,

@@ -191,6 +191,54 @@ TEST(WithoutGpu, TuneCompilesAndSaysThatNothingWasTimed) {
     EXPECT_THAT(said.out, AllOf(HasSubstr("Nothing was timed"), HasSubstr("sm_90a"), HasSubstr("128"), HasSubstr("48 KiB")));
 }
 
+std::vector<tuner::CompiledRow> rows_of(std::size_t count) {
+    std::vector<tuner::CompiledRow> rows(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        rows[i].candidate = {"gemm/mma", Config({{"block_m", static_cast<std::int64_t>(i)}})};
+        rows[i].report.registers = 64;
+    }
+    return rows;
+}
+
+std::ptrdiff_t candidates_in(const std::string& out) {
+    std::ptrdiff_t lines = 0;
+    for (std::size_t at = out.find("gemm/mma block_m="); at != std::string::npos; at = out.find("gemm/mma block_m=", at + 1))
+        ++lines;
+    return lines;
+}
+
+TEST(WithoutGpu, TheFirstAnswerIsFiveCandidatesAndTheNextStep) {
+    CliBench autotune;
+    autotune.services.has_driver = false;
+    autotune.services.compiled_rows = rows_of(24);
+    const std::string db = autotune.folder + "/my.db";
+    const Said said = autotune({"--op", "hgemm", "--shape", "64X64X64", "--layout", "NT", "--budget", "20s", "--db", db});
+    EXPECT_EQ(said.code, ExitCode::done) << said.err;
+    EXPECT_EQ(candidates_in(said.out), 5) << said.out;
+    EXPECT_THAT(said.out, HasSubstr("... and 19 more; --all shows them\n"));
+    EXPECT_THAT(
+        said.out,
+        HasSubstr("\nNext: run it where there is an NVIDIA GPU with its driver, which finds the fastest kernel and stores "
+                  "it:\n  autotune --op hgemm --shape 64x64x64 --layout nt --budget 20s --db " +
+                  db + "\n"));
+    EXPECT_LE(std::count(said.out.begin(), said.out.end(), '\n'), 25);
+    EXPECT_EQ(candidates_in(autotune(on("", {"--all"})).out), 24);
+    EXPECT_EQ(candidates_in(autotune(on("", {"--top", "7"})).out), 7);
+    EXPECT_THAT(autotune(on("", {"--top", "24"})).out, Not(HasSubstr("more; --all")));
+    EXPECT_THAT(autotune(on("", {"--top", "7", "--all"})).err, HasSubstr("--all and --top exclude each other"));
+    EXPECT_THAT(autotune(on("", {"--json"})).json()["candidates"], SizeIs(24)) << "a program gets all";
+    EXPECT_EQ(candidates_in(autotune(on("compile")).out), 24);
+    EXPECT_EQ(candidates_in(autotune(on("compile", {"--top", "3"})).out), 3);
+}
+
+TEST(Tune, AnotherArchitectureIsToldTheWholeCommand) {
+    CliBench autotune;
+    EXPECT_THAT(autotune({"--op", "bgemm", "--shape", "8x8x8", "--layout", "nt", "--arch", "sm_80"}).err,
+                HasSubstr("`autotune compile --op bgemm --shape 8x8x8 --layout nt --arch sm_80` compiles for another one"));
+    EXPECT_EQ(autotune(on("bench", {"--arch", "sm_80"})).code, ExitCode::usage);
+    EXPECT_EQ(autotune(on("sweep", {"--arch", "sm_80"})).code, ExitCode::usage);
+}
+
 TEST(WithoutGpu, JsonSaysTimedFalse) {
     CliBench autotune;
     autotune.services.has_driver = false;
@@ -676,8 +724,30 @@ TEST(Explain, AnotherDriverMakesItStaleAndSaysWhatHelps) {
     const auto json = autotune(on_small("explain", {"--json"})).json();
     EXPECT_EQ(json["stale"], true);
     EXPECT_EQ(json["stale_because"], "driver was 580.1 and is 590.2");
-    EXPECT_THAT(json["remedy"].get<std::string>(), HasSubstr("autotune verify --op gemm --shape 8x8x8"));
+    EXPECT_THAT(json["remedy"].get<std::string>(), HasSubstr("autotune verify --op hgemm --shape 8x8x8"));
     EXPECT_THAT(autotune(on_small("explain")).out, HasSubstr("stale: driver was 580.1 and is 590.2"));
+}
+
+TEST(Explain, RemediesAreWholeCommandsOnLinesOfTheirOwn) {
+    CliBench autotune;
+    const std::string db = autotune.folder + "/my tunes.db";
+    autotune({"--op", "bgemm", "--shape", "2*8x8x8", "--layout", "nt", "--db", db});
+    autotune.services.driver = "590.2";
+    const std::string out = autotune({"explain", "--op", "bgemm", "--shape", "2*8x8x8", "--layout", "nt", "--db", db}).out;
+    const std::string flags = "--op bgemm --shape '2*8x8x8' --layout nt --db '" + db + "'";
+    EXPECT_THAT(out, AllOf(HasSubstr("\n  autotune verify " + flags + "\n"), HasSubstr("\n  autotune " + flags + " --retune\n")));
+    EXPECT_THAT(out, HasSubstr("To race it again, or to search again:"));
+}
+
+TEST(Explain, WithoutAWinnerTheFirstLineSaysSoAndTheHintIsWhole) {
+    CliBench autotune;
+    const Said said = autotune({"explain", "--op", "fp8gemm", "--shape", "64x64x64", "--scale", "row"});
+    EXPECT_EQ(said.out.find("No winner is on record.\n"), 0u) << said.out;
+    EXPECT_THAT(said.out, HasSubstr("\n`autotune --op fp8gemm --shape 64x64x64 --scale row` finds one.\n"));
+    autotune.services.has_driver = false;
+    EXPECT_THAT(autotune(on_small("explain")).out,
+                HasSubstr("`autotune --op hgemm --shape 8x8x8` finds one, on a machine with such a GPU.\n"));
+    EXPECT_EQ(autotune(on_small("explain", {"--json"})).json()["result"], "No winner is on record.");
 }
 
 TEST(Explain, WithoutAGpuNothingIsSaidOfStaleness) {

@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"TwoToThe31", shape("2147483648x1x1"), {"2147483648"}},
         Mistake{"TwoToThe63", shape("9223372036854775808x1x1"), {"9223372036854775808"}},
         Mistake{"OverflowOfBytes", shape("2147483647x2147483647x2147483647"), {"2147483647"}},
-        Mistake{"EmptyShape", shape(""), {"M is missing"}}, Mistake{"WordInShape", shape("axbxc"), {"a"}},
+        Mistake{"EmptyShape", shape(""), {"--shape is empty; give SHAPE"}}, Mistake{"WordInShape", shape("axbxc"), {"a"}},
         Mistake{"UnknownOp", {"--op", "hgem", "--shape", "1x1x1"}, {"hgem", "hgemm"}},
         Mistake{"PathAsOp", {"--op", "../../etc/passwd", "--shape", "1x1x1"}, {"../../etc/passwd"}},
         Mistake{"NoOp", {"--shape", "1x1x1"}, {"--op", "hgemm"}}, Mistake{"NoShape", {"--op", "hgemm"}, {"--shape", "MxNxK"}},

@@ -128,7 +128,7 @@ TEST(Report, HasEverySectionAndNothingThatIsFetchedOrRun) {
     CliBench autotune;
     const std::string page = page_of(autotune);
     for (const char* part : {"512x512x512", "Final rounds", "Times, sorted", "Search progress", "4 trials: 3 ok, 1 rejected.",
-                             "prefers-color-scheme:dark", "wins with 100.0 us", "median time (us)"})
+                             "prefers-color-scheme:dark", "is the fastest of the candidates with 100.0 us", "median time (us)"})
         EXPECT_NE(page.find(part), std::string::npos) << part;
     EXPECT_THAT(page,
                 AllOf(Not(HasSubstr("<script")), Not(HasSubstr("src=")), Not(HasSubstr("href=\"http")), Not(HasSubstr("url("))));
@@ -203,13 +203,117 @@ TEST(Report, PlotsTheWinnersOfASetUnderOneRoofline) {
     EXPECT_THAT(text_of(path), AllOf(HasSubstr("under the roofline"), HasSubstr("512x512x2048"), Not(HasSubstr("512x512x1024"))));
 }
 
-TEST(Report, PlotsNoWinnersOfTwoOpsTogether) {
+// Stores a winner of the problem as if it had been tuned on another card at another time.
+void store_winner(CliBench& autotune, const std::string& shape, const std::string& date, int sm_count, bool has_rival) {
+    db::Store store = db::Store::open({.path = autotune.folder + "/.local/share/autotune/autotune.db"});
+    const Catalogue& catalogue = test::embedded_catalogue();
+    const Problem problem = catalogue.problem({.op = "hgemm", .shape = shape, .options = {}});
+    db::Winner winner = store.list({.op = "gemm"}).at(0);
+    winner.extents = problem.extents;
+    winner.provenance.date = date;
+    winner.device.sm_count = sm_count;
+    winner.evidence.finalists = evidence().finalists;
+    for (db::Finalist& finalist : winner.evidence.finalists) finalist.timing = winner.timing;
+    if (!has_rival) winner.evidence.finalists.erase(winner.evidence.finalists.begin() + 1);
+    store.put(winner);
+}
+
+TEST(Report, APlotTakesTheNewestDeviceAndOpByDefault) {
+    CliBench autotune;
+    autotune({"--op", "hadd", "--shape", "4096"});
+    autotune({"--op", "hgemm", "--shape", "512x512x512"});
+    store_winner(autotune, "256x256x256", "2027-01-01T00:00:00Z", 66, false);
+    store_winner(autotune, "128x128x128", "2026-12-01T00:00:00Z", 66, false);
+    const std::string path = autotune.folder + "/set.svg";
+    const Said said = autotune({"report", "--plot", path});
+    EXPECT_EQ(said.code, ExitCode::done) << said.err;
+    EXPECT_THAT(said.out, AllOf(HasSubstr("2 of 2 winners of gemm on "), HasSubstr("66 SMs"),
+                                HasSubstr(", the newest; --op and --device-key choose others\n")));
+    EXPECT_THAT(text_of(path), AllOf(HasSubstr("256x256x256"), HasSubstr("128x128x128"), Not(HasSubstr("512x512x512"))));
+    EXPECT_THAT(autotune({"report", "--op", "hadd", "--plot", path}).out, HasSubstr("winners of add on "));
+}
+
+TEST(Report, RowsWithRivalsComeFirst) {
     CliBench autotune;
     autotune({"--op", "hgemm", "--shape", "512x512x512"});
-    autotune({"--op", "hadd", "--shape", "4096"});
-    const Said said = autotune({"report", "--plot", autotune.folder + "/set.svg"});
-    EXPECT_EQ(said.code, ExitCode::usage);
-    EXPECT_THAT(said.err, HasSubstr("one op on one device"));
+    store_winner(autotune, "256x256x256", "2020-01-01T00:00:00Z", 132, true);
+    const std::string page = report_of(autotune);
+    EXPECT_LT(page.find(">256x256x256<"), page.find(">512x512x512<"));
+    const std::string path = autotune.folder + "/one.html";
+    EXPECT_THAT(autotune({"report", "--limit", "1", "--html", path}).out, HasSubstr("1 of 2 winners"));
+    EXPECT_THAT(text_of(path), AllOf(HasSubstr("256x256x256"), Not(HasSubstr("512x512x512")),
+                                     HasSubstr("Problems with a timed rival come first, then the newest; `autotune report --all` "
+                                               "shows all.")));
+}
+
+TEST(Report, AllShowsEveryRow) {
+    CliBench autotune;
+    autotune({"--op", "hadd", "--shape", "1024:51200:1024"});
+    const std::string path = autotune.folder + "/all.html";
+    EXPECT_THAT(autotune({"report", "--html", path}).out, HasSubstr("40 of 50 winners"));
+    EXPECT_THAT(autotune({"report", "--all", "--html", path}).out, HasSubstr("50 of 50 winners"));
+}
+
+TEST(Report, NamesItsDimensionsAndWhereARowIsFrom) {
+    CliBench autotune;
+    const std::string page = page_of(autotune);
+    EXPECT_THAT(page, AllOf(HasSubstr("data-title=\"m x n x k\"><a href=\"#p0\">512x512x512<"),
+                            HasSubstr("m = 512, n = 512, k = 512; "), HasSubstr("data-title=\"from\">tuned<")));
+}
+
+TEST(Report, AShippedRowSaysSo) {
+    CliBench autotune;
+    autotune({"--op", "hgemm", "--shape", "512x512x512"});
+    const std::string lines = autotune.file("shipped.jsonl", autotune({"export"}).out);
+    autotune.variables["AUTOTUNE_SHIPPED"] = lines;
+    autotune.variables["AUTOTUNE_DB"] = autotune.folder + "/empty.db";
+    autotune({"--op", "hadd", "--shape", "64"});
+    EXPECT_THAT(report_of(autotune), AllOf(HasSubstr("data-title=\"from\">shipped<"), HasSubstr("shipped with autotune"),
+                                           HasSubstr("This winner is shipped with autotune: it has no trials in the database.")));
+}
+
+TEST(Report, SaysOfAnImportedRowThatItWasImported) {
+    CliBench autotune;
+    autotune({"--op", "hgemm", "--shape", "512x512x512"});
+    EXPECT_THAT(report_of(autotune), HasSubstr("The database has no trials of this problem: its winner was imported."));
+}
+
+// ---- the result, first ----
+
+db::Winner winner_with(double ratio, double low, double high, double rival_us) {
+    db::Winner winner;
+    winner.candidate = {"gemm/mma", Config({{"block_m", 128}})};
+    winner.timing.median_us = 100;
+    winner.evidence.finalists = {{.name = "gemm/mma", .candidate = winner.candidate, .timing = winner.timing},
+                                 {.name = "cublaslt", .ratio = 1.5, .ratio_low = 1.4, .ratio_high = 1.6},
+                                 {.name = "cublas", .ratio = ratio, .ratio_low = low, .ratio_high = high}};
+    winner.evidence.finalists[2].timing.median_us = rival_us;
+    return winner;
+}
+
+TEST(ResultText, SaysWhichSideIsFaster) {
+    EXPECT_EQ(result_text(winner_with(0.95, 0.94, 0.96, 95)),
+              "cublas is faster: 95.00 us, 5.0 % less time than the 100.0 us of gemm/mma.");
+    EXPECT_EQ(result_text(winner_with(1.1, 1.09, 1.11, 110)),
+              "gemm/mma is the fastest: 100.0 us; the fastest rival, cublas, takes 10.0 % longer.");
+    EXPECT_EQ(result_text(winner_with(0.99, 0.98, 1.01, 99)), "gemm/mma and cublas are equally fast: 100.0 us and 99.00 us.");
+    EXPECT_EQ(result_text(winner_with(0.998, 0.997, 0.999, 99.8)), "gemm/mma and cublas are equally fast: 100.0 us and 99.80 us.")
+        << "under half a percent is a tie";
+    db::Winner alone = winner_with(1, 1, 1, 1);
+    alone.evidence.finalists.resize(1);
+    EXPECT_EQ(result_text(alone), "gemm/mma takes 100.0 us; no rival was timed beside it.");
+}
+
+TEST(Explain, AWinnerThatARivalBeatsSaysSoInItsFirstLine) {
+    CliBench autotune;
+    page_of(autotune);
+    const Said said = autotune({"explain", "--op", "hgemm", "--shape", "512x512x512"});
+    const std::string first = said.out.substr(0, said.out.find('\n'));
+    EXPECT_EQ(first.find("cublas is faster: 100.0 us, 5.0 % less time than the 100.0 us of gemm/"), 0u) << first;
+    EXPECT_THAT(said.out, AllOf(HasSubstr("is the fastest of the candidates with 100.0 us"), Not(HasSubstr("wins with"))));
+    const auto json = autotune({"explain", "--op", "hgemm", "--shape", "512x512x512", "--json"}).json();
+    EXPECT_EQ(json["against_rivals"], "slower");
+    EXPECT_EQ(json["result"].get<std::string>().find("cublas is faster: "), 0u);
 }
 
 TEST(Report, WithoutAFileToWriteSaysWhichFlagsThereAre) {

@@ -24,15 +24,14 @@
 namespace autotune::cli {
 namespace {
 
-std::vector<std::string> rivals_of(const Arguments& arguments) {
-    const std::vector<std::string> known = rival_names();
-    std::vector<std::string> rivals = arguments.list("against");
-    for (const std::string& rival : rivals) {
-        if (std::find(known.begin(), known.end(), rival) == known.end()) {
-            throw Error(ErrorCode::usage, "--against knows " + join(known, ", ") + ", not '" + rival + "'");
-        }
+// Two flags that say different things.
+void check_flags(const Arguments& arguments) {
+    const std::vector<std::pair<const char*, const char*>> exclusive = {
+        {"burst", "warm"}, {"winner-only", "named"}, {"winner-only", "best-of-family"}};
+    for (const auto& [one, other] : exclusive) {
+        if (arguments.has(one) && arguments.has(other))
+            throw Error(ErrorCode::usage, std::string("--") + one + " and --" + other + " exclude each other; give one of them");
     }
-    return rivals;
 }
 
 tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, const Device& device) {
@@ -43,17 +42,17 @@ tuner::BenchOptions bench_options_of(Session& session, const Problem& problem, c
     options.best_of_family = arguments.has("best-of-family");
     options.winner_only = arguments.has("winner-only");
     options.candidates = bench_candidates_of(session, problem, device);
-    options.against = rivals_of(arguments);
-    options.rounds = static_cast<int>(arguments.integer("rounds", options.rounds, {.least = 3, .most = 100'000}));
-    options.racers = static_cast<std::size_t>(arguments.integer("racers", 8, {.least = 1, .most = 64}));
+    options.against = arguments.list("against");
+    options.rounds = static_cast<int>(arguments.integer("rounds", options.rounds));
+    options.racers = static_cast<std::size_t>(arguments.integer("racers", 8));
     if (arguments.has("budget")) options.survey_seconds = parse_seconds(arguments.text("budget"), "--budget");
     if (arguments.has("burst")) options.warm_seconds = 0;
     if (arguments.has("warm")) options.warm_seconds = arguments.positive_number("warm", options.warm_seconds);
-    options.after = *tuner::parse_predecessor(arguments.word("after", "filler", {"filler", "itself", "trigger"}));
+    options.after = *tuner::parse_predecessor(arguments.text("after", "filler"));
     options.may_overlap = !arguments.has("no-pdl");
-    options.blocks = static_cast<int>(arguments.integer("blocks", 0, {.least = 0, .most = 1'000}));
+    options.blocks = static_cast<int>(arguments.integer("blocks", 0));
     options.method = measuring_method_of(arguments);
-    options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
+    options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1));
     return options;
 }
 
@@ -162,11 +161,13 @@ void check_plot(const Arguments& arguments, const std::vector<Problem>& problems
 
 ExitCode run_bench(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = arguments.has("shapes") ? sweep_problems_of(session) : problems_of(session);
-    rivals_of(arguments);
+    check_flags(arguments);
+    check_choice(session, problems);
     if (arguments.has("dry-run"))
         return print_spaces(session, {devices_of_archs(arguments, {"sm_90a"}).front()}, problems, default_options);
     check_plot(arguments, problems);
     Gpu gpu = session.need_gpu("autotune bench times kernels");
+    check_arch_is_the_gpus(session, problems, gpu);
     db::WinnerStore& store = session.open_store();
     session.services().learn_versions(gpu, session.nvrtc_path());
     BenchPrinter printer(session, gpu, store);
@@ -189,36 +190,51 @@ Command bench_command() {
                      "autotune bench --op hgemm --shape 1000x3000x2048 --untuned --against cublas     (beside a winner, if any)",
                      "autotune bench --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=4",
                      "autotune bench --op hgemm --shape 8192x8192x8192 --candidate 'wgmma group=4' --candidate 'wgmma group=16'"},
-        .flags =
-            problem_flags() +
-            std::vector<Flag>{shapes_flag(),
-                              {"against", "LIST", "rivals to time beside ours", true, rival_names()},
-                              {"named", "", "every named config of the families, from naive to best", false, {}},
-                              {"best-of-family", "", "of the named configs only each family's best", false, {}},
-                              {"untuned", "", "what the library takes where nobody tuned, in place of the defaults", false, {}},
-                              {"winner-only", "", "no defaults beside a winner", false, {}},
-                              {"candidate",
-                               "CONFIG",
-                               "a row for 'FAMILY NAME=VALUE ...', the family's default but for the values; repeatable",
-                               true,
-                               {}},
-                              {"racers", "N", "named configs that go on from the survey to the rounds; default 8", false, {}},
-                              {"budget", "TIME", "per problem: end the survey of named configs after 30s, 5m", false, {}},
-                              {"plot", "FILE", "SVG: one problem as a ladder of bars, several under the roofline", false, {}},
-                              {"rounds", "N", "interleaved rounds; default 30", false, {}},
-                              {"warm", "SECONDS", "load before the rounds; default 1", false, {}},
-                              {"burst", "", "no load before the rounds: what a cold card does", false, {}},
-                              {"after",
-                               "KERNEL",
-                               "what stands before each launch: filler (default), a small kernel; itself; trigger, a small "
-                               "kernel that lets it start early",
-                               false,
-                               {"filler", "itself", "trigger"}},
-                              {"no-pdl", "", "candidates without programmatic dependent launch: nothing overlaps", false, {}},
-                              {"blocks", "N", "after the rounds N blocks of 1 s a row: sustained time and joules", false, {}}} +
-            measuring_flags() + std::vector<Flag>{{"seed", "N", "seed of data and order", false, {}}} + choice_flags() +
-            device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
-            table_flags(),
+        .flags = problem_flags() +
+                 std::vector<Flag>{
+                     shapes_flag(),
+                     {"against", "LIST", "rivals to time beside ours", true, rival_names()},
+                     {"named", "", "every named config of the families, from naive to best", false, {}},
+                     {"best-of-family", "", "of the named configs only each family's best", false, {}},
+                     {"untuned",
+                      "",
+                      "a row for the kernel that the library picks without a winner, instead of the defaults",
+                      false,
+                      {}},
+                     {"winner-only", "", "no defaults beside a winner", false, {}},
+                     {"candidate",
+                      "CONFIG",
+                      "a row for 'FAMILY NAME=VALUE ...', the family's default but for the values; repeatable",
+                      true,
+                      {}},
+                     {"racers",
+                      "N",
+                      "named configs that go on from the survey to the rounds; default 8",
+                      false,
+                      {},
+                      integer_value({.least = 1, .most = 64})},
+                     {"budget", "TIME", "per problem: end the survey of named configs after 30s, 5m", false, {}, seconds_value()},
+                     {"plot", "FILE", "SVG: one problem as a ladder of bars, several under the roofline", false, {}},
+                     {"rounds", "N", "interleaved rounds; default 30", false, {}, integer_value({.least = 3, .most = 100'000})},
+                     {"warm", "SECONDS", "load before the rounds; default 1", false, {}, positive_value(3600)},
+                     {"burst", "", "no load before the rounds: times of a cold card", false, {}},
+                     {"after",
+                      "KERNEL",
+                      "the kernel before each launch: filler (default), a small one; itself; trigger, a small "
+                      "kernel that lets it start early",
+                      false,
+                      {"filler", "itself", "trigger"}},
+                     {"no-pdl", "", "candidates without programmatic dependent launch: nothing overlaps", false, {}},
+                     {"blocks",
+                      "N",
+                      "after the rounds N blocks of 1 s a row: sustained time and joules",
+                      false,
+                      {},
+                      integer_value({.least = 0, .most = 1'000})}} +
+                 measuring_flags() +
+                 std::vector<Flag>{{"seed", "N", "seed of data and order; default 1", false, {}, seed_value()}} + choice_flags() +
+                 device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
+                 table_flags(),
         .takes_op_options = true,
         .words = "",
         .fewest_words = 0,

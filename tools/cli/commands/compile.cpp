@@ -23,11 +23,16 @@ Command compile_command() {
             .flags = problem_flags() +
                      std::vector<Flag>{shapes_flag(),
                                        arch_flag(),
-                                       {"count", "N", "compile the N best predicted; default 24", false, {}},
-                                       {"seed", "N", "seed of the choice among equals", false, {}},
-                                       {"keep", "DIR", "keep rendered sources, compiler logs and cubins in DIR", false, {}}} +
-                     choice_flags() + std::vector<Flag>{templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
-                     output_flags(),
+                                       {"count",
+                                        "N",
+                                        "compile the N best predicted; default 24",
+                                        false,
+                                        {},
+                                        integer_value({.least = 1, .most = 1'000'000})},
+                                       {"seed", "N", "seed of the choice among equals; default 1", false, {}, seed_value()},
+                                       keep_flag()} +
+                     shown_flags() + choice_flags() + std::vector<Flag>{templates_flag(), dry_run_flag(), full_flag()} +
+                     store_flags() + output_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,

@@ -8,6 +8,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/library_choice.h"
+#include "tools/cli/output/command_line.h"
 #include "tools/cli/output/evidence_text.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/text_format.h"
@@ -63,6 +64,7 @@ void explain_winner(Session& session, const db::Winner& winner, const Freshness&
     if (winner.compile.registers >= 0)
         line(fmt::format("It takes {} registers and spills {} bytes.", winner.compile.registers, winner.compile.spill_bytes));
     line(freshness_text(freshness, compared));
+    for (const std::string& command : freshness.remedies) out << "  " << command << "\n";
     if (session.full()) print_drops(session, drops_of(evidence));
     if (!evidence.finalists.empty()) out << "\n" << finalists_table(evidence, op, problem, session.full());
 }
@@ -73,14 +75,15 @@ Json drops_json(const std::vector<Drop>& drops) {
     return list;
 }
 
-// What the evidence says beside the winner itself.
+// Members from the evidence, beside the winner itself.
 void add_winner_json(Json& json, const db::Winner& winner, const Freshness& freshness, bool compared) {
+    json["against_rivals"] = standing_word(standing_of(winner.evidence));
     json["evidence"] = evidence_json(winner.evidence);
     json["dropped"] = drops_json(drops_of(winner.evidence));
     json["usable"] = freshness.usable;
     json["stale"] = compared ? Json(freshness.stale) : Json(nullptr);
     json["stale_because"] = freshness.because;
-    json["remedy"] = freshness.remedy;
+    json["remedy"] = join(freshness.remedies, " or ");
 }
 
 Json trials_json(const std::vector<db::StoredTrial>& trials) {
@@ -96,7 +99,7 @@ Json trials_json(const std::vector<db::StoredTrial>& trials) {
     return list;
 }
 
-// What the pins leave of a family: whether any legal config has them and, for a full config, why not.
+// The effect of the pins on a family: whether any legal config has them and, for a full config, why not.
 void explain_pins(Session& session, const Family& family, const SearchSpace& space, const Config& pins) {
     if (pins.empty()) return;
     Config whole = space.default_config;
@@ -144,7 +147,7 @@ struct Subject {
     std::optional<db::Provenance> today;
 };
 
-// What the library takes where this problem's winner is not on record; --full and --json say it for a tuned problem too.
+// The kernel that the library runs without a winner; --full and --json say it for a tuned problem too.
 void explain_untuned(Session& session, const Subject& subject, const Problem& problem, Json& json) {
     const bool is_asked = session.json() || session.full() || json["winner"].is_null();
     const auto choice = is_asked ? LibraryChoice(session).untuned(problem, subject.device) : std::nullopt;
@@ -154,10 +157,19 @@ void explain_untuned(Session& session, const Subject& subject, const Problem& pr
                   << wrapped("           ", untuned_text(*choice), session.text_columns());
 }
 
-std::string no_winner_text(const Catalogue& catalogue, const Problem& problem, const Device& device) {
-    const FamilyDefaults defaults = family_defaults(catalogue, problem, device);
-    if (defaults.candidates.empty()) return "No winner is on record: " + defaults.refusals.sentence(problem, device);
-    return "No winner is on record; `autotune --op " + problem.op + " --shape " + problem.shape() + " ...` finds one.";
+// The result, which stands before the problem and the device.
+std::string first_line(const std::optional<db::Winner>& winner, const Freshness& freshness) {
+    if (!winner) return "No winner is on record.";
+    if (!freshness.usable) return "The stored winner is not used: " + freshness.because + ".";
+    return result_text(*winner);
+}
+
+std::string no_winner_text(Session& session, const Subject& subject, const Problem& problem) {
+    const FamilyDefaults defaults = family_defaults(session.catalogue(), problem, subject.device);
+    if (defaults.candidates.empty()) return "There is none: " + defaults.refusals.sentence(problem, subject.device);
+    const std::string tune = "`autotune " + problem_flags_text(session.catalogue(), problem, session.arguments()) +
+                             shared_flags_text(session.arguments()) + "`";
+    return tune + (subject.today ? " finds one." : " finds one, on a machine with such a GPU.");
 }
 
 void explain_one(Session& session, const db::WinnerStore& store, const Subject& subject, const Problem& problem) {
@@ -165,15 +177,20 @@ void explain_one(Session& session, const db::WinnerStore& store, const Subject& 
     const tuner::Choice choice = choice_of(session, problem, subject.device);
     const bool is_this_gpu = subject.today.has_value();
     const std::optional<db::Winner> winner = find_winner(store, problem, subject.device, is_this_gpu);
+    const Freshness freshness =
+        winner ? freshness_of(session.catalogue(), *winner, problem, subject.today, session.arguments()) : Freshness{};
     Json json{{"problem", problem_json(problem)}, {"device", device_json(subject.device)}};
+    json["result"] = first_line(winner, freshness);
     json["winner"] = winner ? winner_json(*winner, &op, &problem) : Json(nullptr);
-    if (!session.json()) session.out() << problem_text(problem) << "\n" << device_text(subject.device.identity) << "\n\n";
+    if (!session.json())
+        session.out() << session.bold(wrapped("", first_line(winner, freshness), session.text_columns())) << "\n"
+                      << problem_text(problem) << "\n"
+                      << device_text(subject.device.identity) << "\n\n";
     if (winner) {
-        const Freshness freshness = freshness_of(session.catalogue(), *winner, problem, subject.today);
         add_winner_json(json, *winner, freshness, is_this_gpu);
         if (!session.json()) explain_winner(session, *winner, freshness, is_this_gpu, problem);
     } else if (!session.json()) {
-        session.out() << no_winner_text(session.catalogue(), problem, subject.device) << "\n";
+        session.out() << no_winner_text(session, subject, problem) << "\n";
     }
     explain_untuned(session, subject, problem, json);
     if (!session.json()) session.out() << "\n";
@@ -200,6 +217,7 @@ std::vector<Subject> subjects_of(Session& session) {
 
 ExitCode run_explain(Session& session, const Arguments&) {
     const std::vector<Problem> problems = problems_of(session);
+    check_choice(session, problems);
     const db::WinnerStore& store = session.open_store_to_read();
     const std::vector<Subject> subjects = subjects_of(session);
     session.document().expect(subjects.size() * problems.size());

@@ -4,7 +4,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "kernel_templates/op_names.h"
 #include "src/core/error.h"
+#include "src/core/spelling.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/output/json_format.h"
@@ -90,17 +92,69 @@ Problem showcase_problem(Session& session, const Op& op) {
         {.op = aliases.empty() ? std::string(op.name()) : aliases.front().name, .shape = showcase_shape(op), .options = {}});
 }
 
-std::vector<Problem> shown_problems(Session& session, const Arguments& arguments) {
-    if (arguments.has("shape")) return problems_of(session);
-    std::vector<Problem> problems;
-    const std::string wanted = arguments.text("op");
-    if (!wanted.empty()) {
-        const Op& op = op_named(session, wanted);
-        if (op.name() == wanted) return {showcase_problem(session, op)};
-        return {session.catalogue().problem({.op = wanted, .shape = showcase_shape(op), .options = {}})};
+// Families to show of one problem; none named: all of the op.
+struct Shown {
+    Problem problem;
+    std::vector<std::string> families{};
+    bool has(const Family& family) const {
+        return families.empty() || std::find(families.begin(), families.end(), family.name()) != families.end();
     }
-    for (const Op* op : session.catalogue().ops()) problems.push_back(showcase_problem(session, *op));
-    return problems;
+};
+
+Problem problem_of_op(Session& session, const std::string& name) {
+    const Op& op = op_named(session, name);
+    if (known_word(name, {std::string(op.name())}) == op.name()) return showcase_problem(session, op);
+    return session.catalogue().problem({.op = name, .shape = showcase_shape(op), .options = {}});
+}
+
+// "gemm/mma" is one family, "mma" that of every op that has it, "gemm" or "hgemm" all of an op.
+std::vector<Shown> shown_for(Session& session, const std::string& name) {
+    const Catalogue& catalogue = session.catalogue();
+    std::vector<std::string> names = op_names(catalogue);
+    const std::size_t ops = names.size();
+    for (const Family* family : catalogue.families()) {
+        const std::string full(family->name());
+        names.insert(names.end(), {full, full.substr(full.find('/') + 1)});
+    }
+    const std::string word = known_word(name, names);
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(ops), word) !=
+        names.begin() + static_cast<std::ptrdiff_t>(ops))
+        return {{.problem = problem_of_op(session, word)}};
+    std::vector<Shown> shown;
+    for (const Op* op : catalogue.ops()) {
+        for (const Family* family : catalogue.families_of(op->name())) {
+            if (family->name() == word || family->name() == std::string(op->name()) + "/" + word)
+                shown.push_back({.problem = showcase_problem(session, *op), .families = {std::string(family->name())}});
+        }
+    }
+    if (!shown.empty()) return shown;
+    throw Error(ErrorCode::usage,
+                "unknown family or operation '" + word + "'" + did_you_mean(word, names) + "; `autotune families` lists all");
+}
+
+// Words, --family, --op and --shape together.
+std::vector<Shown> all_shown(Session& session, const Arguments& arguments) {
+    std::vector<std::string> names = arguments.words();
+    for (const std::string& name : arguments.list("family")) names.push_back(name);
+    std::vector<Shown> all;
+    if (arguments.has("op") || arguments.has("shape")) {
+        std::vector<Problem> problems;
+        if (arguments.has("shape")) {
+            problems = problems_of(session);
+        } else {
+            problems.push_back(problem_of_op(session, arguments.text("op")));
+        }
+        for (Problem& problem : problems) {
+            const std::vector<std::string> families = families_named(session, problem.op, names);
+            all.push_back({.problem = std::move(problem), .families = families});
+        }
+        return all;
+    }
+    if (names.empty())
+        for (const Op* op : session.catalogue().ops()) all.push_back({.problem = showcase_problem(session, *op)});
+    for (const std::string& name : names)
+        for (Shown& one : shown_for(session, name)) all.push_back(std::move(one));
+    return all;
 }
 
 std::vector<std::string> names_of(const Op& op) {
@@ -119,7 +173,7 @@ Json tensor_json(const TensorForm& tensor) {
             {"about", tensor.about}};
 }
 
-// What a program describes the op's problems with, and passes in a call: bindings are made from it.
+// The tensors, attributes and scalars of a program's description and call: bindings are made from them.
 Json interface_json(const Op& op, const Problem& problem) {
     constexpr std::array<std::string_view, std::variant_size_v<ScalarValue>> types = {"f32", "i32", "u64"};
     Json tensors = Json::array(), attributes = Json::array(), scalars = Json::array();
@@ -153,19 +207,18 @@ void print_ops(Session& session) {
 
 ExitCode run_families(Session& session, const Arguments& arguments) {
     const std::vector<Device> devices = devices_of_archs(arguments, known_archs());
-    if (!session.json() && !arguments.has("op")) print_ops(session);
+    const std::vector<Shown> all = all_shown(session, arguments);
+    const bool is_overview = arguments.words().empty() && !arguments.has("op") && !arguments.has("family");
+    if (!session.json() && is_overview) print_ops(session);
     Json list = Json::array();
-    for (const Problem& problem : shown_problems(session, arguments)) {
-        const tuner::Choice choice = choice_of(session, problem, devices.front());
-        for (const Family* family : session.catalogue().families_of(problem.op)) {
-            const bool chosen = choice.families.empty() || std::find(choice.families.begin(), choice.families.end(),
-                                                                     family->name()) != choice.families.end();
-            if (!chosen) continue;
-            const FamilyFacts facts = facts_of(*family, problem, devices);
+    for (const Shown& shown : all) {
+        for (const Family* family : session.catalogue().families_of(shown.problem.op)) {
+            if (!shown.has(*family)) continue;
+            const FamilyFacts facts = facts_of(*family, shown.problem, devices);
             if (session.json()) {
-                list.push_back(family_json(facts, problem, session.catalogue().template_identity(*family)));
+                list.push_back(family_json(facts, shown.problem, session.catalogue().template_identity(*family)));
             } else {
-                print_family(session, facts, problem);
+                print_family(session, facts, shown.problem);
             }
         }
     }
@@ -179,12 +232,13 @@ Command families_command() {
     return {
         .name = "families",
         .about = "ops and their families of kernels: parameters, legal configs per architecture, named configs",
-        .examples = {"autotune families", "autotune families --op hgemm --shape 4096x4096x2048 --arch sm_80 --json"},
+        .examples = {"autotune families", "autotune families gemm/wgmma", "autotune families hgemm",
+                     "autotune families --op hgemm --shape 4096x4096x2048 --arch sm_80 --json"},
         .flags = problem_flags() +
                  std::vector<Flag>{{"family", "NAME", "only this family; repeatable", true, {}}, arch_flag(), templates_flag()} +
                  output_flags(),
         .takes_op_options = true,
-        .words = "",
+        .words = "[NAME...]",
         .fewest_words = 0,
         .run = run_families};
 }

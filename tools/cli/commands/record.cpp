@@ -15,7 +15,7 @@ namespace {
 
 Problem only_problem(Session& session) {
     const std::vector<Problem> problems = problems_of(session);
-    if (problems.size() != 1) throw Error(ErrorCode::usage, "record takes one shape");
+    if (problems.size() != 1) throw Error(ErrorCode::usage, "record takes one shape, not " + std::to_string(problems.size()));
     return problems.front();
 }
 
@@ -23,9 +23,9 @@ tuner::RecordOptions record_options_of(Session& session, const Problem& problem,
     const Arguments& arguments = session.arguments();
     tuner::RecordOptions options;
     options.choice = choice_of(session, problem, device);
-    options.most_points = static_cast<std::size_t>(arguments.integer("points", 2'000, {.least = 1, .most = 2'000'000}));
+    options.most_points = static_cast<std::size_t>(arguments.integer("points", 2'000));
     options.method = measuring_method_of(arguments);
-    options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
+    options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1));
     return options;
 }
 
@@ -33,6 +33,7 @@ ExitCode run_record(Session& session, const Arguments& arguments) {
     if (!arguments.has("out")) throw Error(ErrorCode::usage, "--out is missing: where to write the space");
     require_writable(arguments.text("out"), "out");
     const Problem problem = only_problem(session);
+    check_choice(session, {problem});
     Gpu gpu = session.need_gpu("autotune record times kernels");
     session.services().learn_versions(gpu, session.nvrtc_path());
     ProgressLine progress(session);
@@ -65,8 +66,13 @@ Command record_command() {
                          "--param split_k=1 --param raster=0 --param swizzle_stride=0 --param min_blocks=1 --out mma.json"},
             .flags = problem_flags() + choice_flags() +
                      std::vector<Flag>{{"out", "FILE", "where to write the space", false, {}},
-                                       {"points", "N", "refuse a space of more configs; default 2000", false, {}},
-                                       {"seed", "N", "seed of the operands' values", false, {}}} +
+                                       {"points",
+                                        "N",
+                                        "refuse a space of more configs; default 2000",
+                                        false,
+                                        {},
+                                        integer_value({.least = 1, .most = 2'000'000})},
+                                       {"seed", "N", "seed of the operands' values; default 1", false, {}, seed_value()}} +
                      measuring_flags() + device_flags() + std::vector<Flag>{templates_flag()} + output_flags(),
             .takes_op_options = true,
             .words = "",

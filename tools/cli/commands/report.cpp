@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +8,8 @@
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output/bench_plots.h"
+#include "tools/cli/output/command_line.h"
+#include "tools/cli/output/evidence_text.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/output_file.h"
 #include "tools/cli/output/report_page.h"
@@ -18,6 +21,7 @@ namespace autotune::cli {
 namespace {
 
 constexpr std::int64_t kProblemsByDefault = 40;
+constexpr std::size_t kConsidered = 1000;  // of the newest winners: reading a winner's rivals takes a look-up each
 
 // The GPU at hand, if it can be asked; a report needs none.
 std::optional<Gpu> gpu_if_any(Session& session) {
@@ -48,19 +52,33 @@ std::optional<ReportedProblem> reported(Session& session, const db::WinnerStore&
     }
     const bool compared = gpu && gpu->device.identity.key() == row.device.key();
     const auto today = compared ? std::optional(gpu->provenance) : std::nullopt;
-    ReportedProblem one{.problem = *problem, .winner = with_evidence(store, session.catalogue(), row)};
+    ReportedProblem one{.problem = *problem, .winner = row};
     one.trials = store.trials(*problem, row.device);
-    one.freshness = freshness_of(session.catalogue(), one.winner, *problem, today);
+    one.freshness = freshness_of(session.catalogue(), one.winner, *problem, today, session.arguments());
     one.compared = compared;
     one.device = device_of(row, gpu);
     return one;
 }
 
-Report report_of(Session& session, const db::WinnerStore& store) {
-    const auto limit = session.arguments().integer("limit", kProblemsByDefault, {.least = 0});
-    const MatchingRows rows =
-        matching_rows(store, row_filter_of(session), limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit));
-    const std::optional<Gpu> gpu = gpu_if_any(session);
+std::size_t limit_of(const Arguments& arguments) {
+    if (arguments.has("all") && arguments.has("limit"))
+        throw Error(ErrorCode::usage, "--all and --limit exclude each other; give one of them");
+    const std::int64_t limit = arguments.has("all") ? 0 : arguments.integer("limit", kProblemsByDefault);
+    return limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit);
+}
+
+// Winners of the filter, at most `limit`: those that were raced against a rival first, then the newest.
+MatchingRows rows_to_report(Session& session, const db::WinnerStore& store, const RowFilter& filter, std::size_t limit) {
+    MatchingRows rows = matching_rows(store, filter, std::max(limit, kConsidered));
+    for (db::Winner& row : rows.winners) row = with_evidence(store, session.catalogue(), row);
+    std::stable_partition(rows.winners.begin(), rows.winners.end(),
+                          [](const db::Winner& row) { return fastest_rival(row.evidence) != nullptr; });
+    if (rows.winners.size() > limit) rows.winners.resize(limit);
+    return rows;
+}
+
+Report report_of(Session& session, const db::WinnerStore& store, const RowFilter& filter, const std::optional<Gpu>& gpu) {
+    const MatchingRows rows = rows_to_report(session, store, filter, limit_of(session.arguments()));
     Report report{.database = store.path(),
                   .version = session.program().version,
                   .date = tuner::today_utc(),
@@ -70,6 +88,19 @@ Report report_of(Session& session, const db::WinnerStore& store) {
         if (auto one = reported(session, store, row, gpu)) report.problems.push_back(std::move(*one));
     }
     return report;
+}
+
+// The filter of a plot, which has one op and one device: those of the newest winner where no flag names them.
+RowFilter filter_of_plot(const db::WinnerStore& store, RowFilter filter) {
+    std::optional<db::Winner> newest;
+    scan_rows(store, filter, SIZE_MAX, [&](const db::Winner& row) {
+        if (!newest || row.provenance.date > newest->provenance.date) newest = row;
+        return true;
+    });
+    if (!newest) throw Error(ErrorCode::usage, "--plot: no winner matches, so there is nothing to draw");
+    filter.op = newest->op;
+    filter.device_key = newest->device.key();
+    return filter;
 }
 
 // Of a problem that was tuned here and has a shipped winner too, the one tuned here.
@@ -91,10 +122,6 @@ std::vector<const ReportedProblem*> one_each(const Report& report) {
 std::string overview_svg(const Report& report, const Catalogue& catalogue) {
     if (report.problems.empty()) throw Error(ErrorCode::usage, "--plot: no winner matches, so there is nothing to draw");
     const ReportedProblem& first = report.problems.front();
-    for (const ReportedProblem& one : report.problems) {
-        if (one.problem.op != first.problem.op || one.winner.device.key() != first.winner.device.key())
-            throw Error(ErrorCode::usage, "--plot shows winners of one op on one device; choose with --op and --device-key");
-    }
     std::vector<Benched> benched;
     for (const ReportedProblem* one : one_each(report)) benched.push_back(benched_of(one->problem, one->winner));
     return problems_svg(benched, first.device, catalogue.op_of(first.problem));
@@ -110,16 +137,39 @@ ExitCode run_report(Session& session, const Arguments& arguments) {
     }
     if (files.empty())
         throw Error(ErrorCode::usage, "--html or --plot is missing: where to write, for example --html report.html");
+    const RowFilter filter = row_filter_of(session);
+    limit_of(arguments);
     const db::WinnerStore& store = session.open_store_to_read();
-    const Report report = report_of(session, store);
-    if (arguments.has("plot")) write_output(arguments.text("plot"), overview_svg(report, session.catalogue()), "plot");
-    if (arguments.has("html")) write_output(arguments.text("html"), report_html(report, session.catalogue()), "html");
+    const std::optional<Gpu> gpu = gpu_if_any(session);
+    Json shown = Json::array();
+    const auto written = [&](const std::string& kind, const Report& report, const std::string& text, const std::string& of) {
+        const std::string file = arguments.text(kind);
+        write_output(file, text, kind);
+        shown.push_back({{"file", file}, {"shown", report.problems.size()}, {"winners", report.winners}});
+        if (!session.json())
+            session.out() << fmt::format("{}: {} of {} winners{}\n", file, report.problems.size(), count_text(report.winners),
+                                         of);
+    };
+    if (arguments.has("plot")) {
+        const Report report = report_of(session, store, filter_of_plot(store, filter), gpu);
+        const std::string svg = overview_svg(report, session.catalogue());
+        const ReportedProblem& first = report.problems.front();
+        const bool is_chosen = !filter.op.empty() && !filter.device_key.empty();
+        written("plot", report, svg,
+                " of " + first.problem.op + " on " + device_text(first.winner.device) +
+                    (is_chosen ? "" : ", the newest; --op and --device-key choose others"));
+    }
+    if (arguments.has("html")) {
+        const Report report = report_of(session, store, filter, gpu);
+        written("html", report, report_html(report, session.catalogue()), "");
+    }
     if (session.json()) {
-        print_json(session,
-                   {{"file", files.front()}, {"files", files}, {"shown", report.problems.size()}, {"winners", report.winners}});
-    } else {
-        for (const std::string& file : files)
-            session.out() << fmt::format("{}: {} of {} winners\n", file, report.problems.size(), count_text(report.winners));
+        const Json& page = shown.back();
+        print_json(session, {{"file", files.front()},
+                             {"files", files},
+                             {"shown", page["shown"]},
+                             {"winners", page["winners"]},
+                             {"written", shown}});
     }
     return ExitCode::done;
 }
@@ -131,13 +181,19 @@ Command report_command() {
         .name = "report",
         .about = "one self-contained page of winners, rivals and searches",
         .examples = {"autotune report --html report.html", "autotune report --op hgemm --shape 4096x4096x2048 --html report.html",
-                     "autotune report --shapes benchmarks/sets/classic.txt --limit 0 --plot classic.svg"},
+                     "autotune report --shapes benchmarks/sets/classic.txt --all --plot classic.svg"},
         .flags = std::vector<Flag>{{"html", "FILE", "where to write the page", false, {}},
                                    {"plot", "FILE", "SVG: winners and their rivals under the roofline", false, {}}} +
                  problem_flags() +
                  std::vector<Flag>{shapes_flag(),
                                    {"device-key", "KEY", "only winners of this device, as show --json names it", false, {}},
-                                   {"limit", "N", "winners at most, newest first; 0: all; default 40", false, {}}} +
+                                   {"limit",
+                                    "N",
+                                    "winners at most, those with rivals first, then the newest; 0: all; default 40",
+                                    false,
+                                    {},
+                                    integer_value({.least = 0})},
+                                   {"all", "", "every winner: the same as --limit 0", false, {}}} +
                  device_flags() + store_flags() + output_flags(),
         .takes_op_options = true,
         .words = "",

@@ -218,7 +218,7 @@ std::optional<Problem> problem_of_miss(const Catalogue& catalogue, const db::Mis
     }
 }
 
-// What library calls had no winner for, most-called first; what was called as often: the latest first.
+// The problems that library calls had no winner for, most-called first, then the latest.
 std::vector<Problem> missed_problems(Session& session) {
     std::vector<db::MissRow> misses = session.open_store_to_read().misses();
     std::stable_sort(misses.begin(), misses.end(), [](const db::MissRow& a, const db::MissRow& b) {
@@ -242,12 +242,14 @@ ExitCode run_sweep(Session& session, const Arguments& arguments) {
     const bool of_misses = arguments.has("misses");
     if (of_misses && (arguments.has("shape") || arguments.has("shapes")))
         throw Error(ErrorCode::usage, "--misses takes its problems from the database; leave out --shape and --shapes");
+    budget_of(arguments);
     const std::vector<Problem> problems = of_misses ? missed_problems(session) : sweep_problems_of(session);
     if (problems.empty()) {
         if (session.json()) print_json(session, {{"items", Json::array()}, {"summary", Json::object()}, {"seconds", 0}});
-        if (session.plain()) session.out() << "no problem was asked for in vain\n";
+        if (session.plain()) session.out() << "no misses are recorded; programs record them with `record_misses`\n";
         return ExitCode::done;
     }
+    check_choice(session, problems);
     tuner::SweepOptions options;
     if (arguments.has("total-budget")) options.total_seconds = parse_seconds(arguments.text("total-budget"), "--total-budget");
     if (arguments.has("dry-run")) {
@@ -255,6 +257,7 @@ ExitCode run_sweep(Session& session, const Arguments& arguments) {
         return dry_run(session, problems, options);
     }
     Gpu gpu = session.need_gpu("autotune sweep times kernels (autotune compile --shapes fills the cubin cache without a GPU)");
+    check_arch_is_the_gpus(session, problems, gpu);
     options.each = tune_options_of(session, problems.front(), gpu.device);
     db::WinnerStore& store = session.open_store();
     session.services().learn_versions(gpu, session.nvrtc_path());
@@ -282,16 +285,16 @@ ExitCode run_sweep(Session& session, const Arguments& arguments) {
 
 Command sweep_command() {
     return {.name = "sweep",
-            .about = "tune many problems ahead of time; stopped or killed, the same command goes on",
+            .about = "tune many problems ahead of time; if it is stopped, the same command goes on",
             .examples = {"autotune sweep --op hgemm --shapes 1024:4096:1024x4096x2048",
                          "autotune sweep --op hgemm --shapes shapes.txt --budget 20s --total-budget 1h",
-                         "autotune sweep --misses --total-budget 10m     (what programs asked the library for in vain)",
+                         "autotune sweep --misses --total-budget 10m     (problems for which the library had no winner)",
                          "autotune sweep --shapes shapes.txt     (lines such as: 4096x4096x2048 op=hgemm layout=nt)"},
             .flags = problem_flags() +
                      std::vector<Flag>{
                          shapes_flag(),
-                         {"misses", "", "the problems that library calls had no winner for, most-called first", false, {}},
-                         {"total-budget", "TIME", "stop starting problems after this time: 30m, 2h", false, {}},
+                         {"misses", "", "the problems for which the library had no winner, most-called first", false, {}},
+                         {"total-budget", "TIME", "stop starting problems after this time: 30m, 2h", false, {}, seconds_value()},
                          full_flag()} +
                      choice_flags() + search_flags() + device_flags() +
                      std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} + store_flags() + table_flags(),

@@ -5,7 +5,9 @@
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/each_problem.h"
+#include "tools/cli/input/budget.h"
 #include "tools/cli/input/requests.h"
+#include "tools/cli/output/command_line.h"
 #include "tools/cli/output/evidence_text.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/progress.h"
@@ -17,12 +19,14 @@
 namespace autotune::cli {
 namespace {
 
-std::string verdict_text(const tuner::TuneResult& result) {
+std::string verdict_text(Session& session, const Problem& problem, const tuner::TuneResult& result) {
     const db::Winner& winner = result.winner;
     std::string text = "origin     " + std::string(to_string(result.origin));
     text += result.tuned ? ", tuned now" : ", from the database, tuned " + winner.provenance.date;
-    if (result.stale) text += "; stale: " + result.stale_because + " (--retune makes it fresh)";
-    return text + "\n";
+    if (!result.stale) return text + "\n";
+    return text + "; stale: " + result.stale_because + ". To make it fresh:\n           autotune " +
+           problem_flags_text(session.catalogue(), problem, session.arguments()) + shared_flags_text(session.arguments()) +
+           " --retune\n";
 }
 
 std::string evidence_text(const db::Evidence& evidence) {
@@ -61,7 +65,7 @@ void print_result(Session& session, const Gpu& gpu, const Problem& problem, cons
     out << fmt::format("time       {} us ({}), {} {}\n", session.bold(us_text(winner.timing.median_us)),
                        interval_text(winner.timing), session.bold(rate_text(op, problem, winner.timing.median_us)),
                        rate_title(op));
-    out << verdict_text(result);
+    out << verdict_text(session, problem, result);
     if (!winner.restricted_to.empty())
         out << wrapped("scope      ", "the best of " + winner.restricted_to + "; the library takes it only if it is pinned",
                        session.text_columns());
@@ -96,23 +100,17 @@ ExitCode tune_one(Session& session, Gpu& gpu, db::WinnerStore& store, const Prob
     return result.interrupted ? ExitCode::interrupted : ExitCode::done;
 }
 
-void check_arch_is_the_gpus(const Arguments& arguments, const Gpu& gpu) {
-    for (const Device& asked : devices_of_archs(arguments, {})) {
-        if (asked.arch() == gpu.device.arch()) continue;
-        throw Error(ErrorCode::usage, "--arch " + asked.arch() + " is not this GPU's (" + gpu.device.arch() +
-                                          "); `autotune compile --arch " + asked.arch() + "` compiles for another one");
-    }
-}
-
 ExitCode run_tune(Session& session, const Arguments& arguments) {
     const std::vector<Problem> problems = problems_of(session);
+    check_choice(session, problems);
+    budget_of(arguments);
     std::optional<Gpu> gpu = session.find_gpu();
     if (!gpu) {
         const std::vector<Device> devices = devices_of_archs(arguments, {"sm_90a"});
         if (arguments.has("dry-run")) return print_spaces(session, {devices.front()}, problems, tune_options_of);
         return tune_without_gpu(session, devices, problems);
     }
-    check_arch_is_the_gpus(arguments, *gpu);
+    check_arch_is_the_gpus(session, problems, *gpu);
     if (arguments.has("dry-run")) return print_spaces(session, {gpu->device}, problems, tune_options_of);
     session.document().expect(problems.size());
     db::WinnerStore& store = session.open_store();
@@ -128,7 +126,7 @@ Command tune_command() {
                          "autotune --op bgemm --shape 8192x8192x8192 --layout nt --budget 120s",
                          "autotune --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=3 --retune",
                          "autotune --op hgemm --shape 4096x4096x2048 --arch sm_80 --json    (no GPU: compiled and ranked)"},
-            .flags = problem_flags() + choice_flags() + search_flags() + device_flags() +
+            .flags = problem_flags() + choice_flags() + search_flags() + device_flags() + shown_flags() +
                      std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
                      output_flags(),
             .takes_op_options = true,

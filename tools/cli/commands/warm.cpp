@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <nlohmann/json.hpp>
 
 #include "tools/cli/command.h"
@@ -13,7 +14,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::int64_t kMost = 8192;  // what "*" stands for: first extents from 1 on
+constexpr std::int64_t kMost = 8192;  // the value of "*": first extents from 1 on
 
 struct Warmed {
     Problem problem;  // as it was asked for
@@ -62,7 +63,7 @@ void print(Session& session, const std::vector<Warmed>& all) {
 }
 
 ExitCode run_warm(Session& session, const Arguments& arguments) {
-    const std::vector<Problem> problems = problems_up_to(session, arguments.integer("most", kMost, {.least = 1}));
+    const std::vector<Problem> problems = problems_up_to(session, arguments.integer("most", kMost));
     const std::optional<Gpu> gpu = arguments.has("arch") ? std::nullopt : session.find_gpu();
     const Device device = gpu ? gpu->device : devices_of_archs(arguments, {"sm_90a"}).front();
     LibraryChoice library(session);
@@ -83,11 +84,17 @@ ExitCode run_warm(Session& session, const Arguments& arguments) {
 
 Command warm_command() {
     return {.name = "warm",
-            .about = "compile the few kernels that the library takes for every first extent of a problem",
+            .about = "compile the kernels that serve every first extent (M) of a problem up to the given one",
             .examples = {"autotune warm --op bgemm --shape '*x4096x4096' --layout nt     (M from 1 to 8192)",
                          "autotune warm --op hgemm --shape 512x1024x1024 --arch sm_90a   (M from 1 to 512)"},
             .flags = problem_flags() +
-                     std::vector<Flag>{{"most", "N", "what * stands for; default 8192", false, {}}, arch_flag()} +
+                     std::vector<Flag>{{"most",
+                                        "N",
+                                        "the largest first extent, where the shape has *; default 8192",
+                                        false,
+                                        {},
+                                        integer_value({.least = 1, .most = INT_MAX})},
+                                       arch_flag()} +
                      device_flags() + std::vector<Flag>{templates_flag(), full_flag()} + store_flags() + output_flags(),
             .takes_op_options = true,
             .words = "",

@@ -64,8 +64,10 @@ Completions joined_completions(const std::vector<Flag>& flags, const std::string
     return completions;
 }
 
-// Words of a command without a flag: a choice such as "bash|zsh" once, or files.
-Completions plain_word_completions(const Command& command, const std::string& typed, std::size_t plain_words) {
+// Words of a command without a flag: a choice such as "bash|zsh" once, names of ops and families, or files.
+Completions plain_word_completions(const Command& command, const std::string& typed, std::size_t plain_words,
+                                   const Catalogue& catalogue) {
+    if (command.words.find("NAME") != std::string::npos) return {.words = beginning_with(typed, name_completions(catalogue))};
     if (command.words.find('|') == std::string::npos) return {.paths = PathKind::files};
     Completions completions;
     for (const std::string& word : split(command.words, '|')) completions.words.push_back({.word = word});
@@ -94,7 +96,8 @@ Completions complete(const std::vector<Command>& commands, const Catalogue& cata
     if (line.waiting != nullptr) return value_completions(*line.waiting, typed, line.given, catalogue);
     if (typed.starts_with("--") && typed.find('=') != std::string::npos)
         return joined_completions(flags, typed, line.given, catalogue);
-    if (!typed.starts_with("-") && !command->words.empty()) return plain_word_completions(*command, typed, line.plain_words);
+    if (!typed.starts_with("-") && !command->words.empty())
+        return plain_word_completions(*command, typed, line.plain_words, catalogue);
     std::vector<Completion> offered = flag_completions(flags, line.given);
     if (starts_a_line) offered.push_back({.word = "--version", .about = "show the version"});
     return {.words = beginning_with(typed, offered)};

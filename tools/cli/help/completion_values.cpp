@@ -151,6 +151,12 @@ std::vector<Completion> beginning_with(const std::string& typed, const std::vect
     return kept;
 }
 
+std::vector<Completion> name_completions(const Catalogue& catalogue) {
+    std::vector<Completion> names = family_completions({}, catalogue);
+    for (Completion& op : op_completions(catalogue)) names.push_back(std::move(op));
+    return names;
+}
+
 Completions value_completions(const Flag& flag, const std::string& typed, const GivenFlags& given, const Catalogue& catalogue) {
     Completions completions = all_values(flag, typed, given, catalogue);
     completions.words = beginning_with(typed, completions.words);

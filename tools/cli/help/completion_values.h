@@ -14,6 +14,9 @@ using GivenFlags = std::map<std::string, std::string>;
 // Completions of a flag's value. `typed`: what stands of it so far.
 Completions value_completions(const Flag& flag, const std::string& typed, const GivenFlags& given, const Catalogue& catalogue);
 
+// Names of families and of ops, as `autotune families` takes them.
+std::vector<Completion> name_completions(const Catalogue& catalogue);
+
 // Of `all`, the words that begin with `typed`.
 std::vector<Completion> beginning_with(const std::string& typed, const std::vector<Completion>& all);
 

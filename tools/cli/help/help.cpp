@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "tools/cli/input/shapes.h"
+#include "tools/cli/output/command_line.h"
 #include "tools/cli/output/wrap.h"
 
 namespace autotune::cli {
@@ -40,6 +42,44 @@ std::size_t left_width(const std::vector<Flag>& flags) {
     return width;
 }
 
+std::string flags_text(const Command& command, const std::vector<const Op*>& ops, const std::string& of) {
+    const std::vector<Flag> flags = flags_of(command, ops);
+    std::string text = flags.empty() ? "" : "\nflags:\n";
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+        if (i == command.flags.size()) text += "\noptions of " + of + ":\n";
+        text += flag_lines(flags[i], left_width(flags));
+    }
+    return text;
+}
+
+std::string shapes_text(const Command& command) {
+    const bool has_files =
+        std::any_of(command.flags.begin(), command.flags.end(), [](const Flag& flag) { return flag.name == "shapes"; });
+    return has_files ? "\n" + shapes_file_help() : "";
+}
+
+// "hgemm is gemm with acc=f32 dtype=f16. gemm: C = ..."
+std::string meaning_of(const Op& op, const std::string& name) {
+    std::string text;
+    for (const OpAlias& alias : op.aliases()) {
+        if (alias.name != name || alias.name == op.name()) continue;
+        text = name + " is " + std::string(op.name()) + " with";
+        for (const auto& [option, value] : alias.presets) text += " " + option + "=" + value;
+        text += ". ";
+    }
+    return text + std::string(op.name()) + ": " + std::string(op.about()) + ". --shape is " + std::string(op.shape_form()) + ".";
+}
+
+// Three that ask for the op under this name, or else three of the op.
+std::vector<ProblemRequest> examples_of(const Op& op, const std::string& name) {
+    constexpr std::size_t most = 3;
+    std::vector<ProblemRequest> all = op.examples(), named;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(named), [&](const auto& request) { return request.op == name; });
+    if (named.empty()) named = all;
+    named.resize(std::min(most, named.size()));
+    return named;
+}
+
 }  // namespace
 
 std::string program_help(const std::vector<Command>& commands) {
@@ -58,15 +98,23 @@ std::string command_help(const Command& command, const std::vector<const Op*>& o
     std::string text = command.about + "\n\n" + usage_line(command);
     if (!command.examples.empty()) text += "\nexamples:\n";
     for (const std::string& example : command.examples) text += "  " + example + "\n";
-    const std::vector<Flag> flags = flags_of(command, ops);
-    if (!flags.empty()) text += "\nflags:\n";
-    for (std::size_t i = 0; i < flags.size(); ++i) {
-        if (i == command.flags.size()) text += "\noptions of the operation:\n";
-        text += flag_lines(flags[i], left_width(flags));
+    text += flags_text(command, ops, "the operation");
+    if (command.takes_op_options) {
+        const std::string name = command.name == "tune" ? "" : " " + command.name;
+        text += "\n`autotune" + name + " --op NAME --help` shows the options of one operation.\n";
     }
-    if (std::any_of(flags.begin(), flags.end(), [](const Flag& flag) { return flag.name == "shapes"; }))
-        text += "\n" + shapes_file_help();
-    return text;
+    return text + shapes_text(command);
+}
+
+std::string command_help(const Command& command, const Op& op, const std::string& name) {
+    std::string text = command.about + "\n\nusage: autotune " + command.name + " --op " + name + " --shape " +
+                       std::string(op.shape_form()) + " [FLAGS]\n\n" + wrapped("", meaning_of(op, name)) + "\nexamples:\n";
+    for (const ProblemRequest& request : examples_of(op, name)) {
+        text += "  autotune " + command.name + " --op " + request.op + " --shape " + shell_word(request.shape);
+        for (const auto& [option, value] : request.options) text += " --" + option + " " + shell_word(value);
+        text += "\n";
+    }
+    return text + flags_text(command, {&op}, std::string(op.name())) + shapes_text(command);
 }
 
 }  // namespace autotune::cli

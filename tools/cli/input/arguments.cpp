@@ -1,9 +1,13 @@
 #include "tools/cli/input/arguments.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "src/core/error.h"
+#include "src/core/spelling.h"
 
 namespace autotune::cli {
 
@@ -36,18 +40,30 @@ std::int64_t Arguments::integer(std::string_view flag, std::int64_t fallback, In
 }
 
 std::string Arguments::word(std::string_view flag, const std::string& fallback, const std::vector<std::string>& allowed) const {
-    const std::string value = text(flag, fallback);
-    for (const std::string& known : allowed) {
-        if (value == known) return value;
-    }
-    throw Error(ErrorCode::usage, "--" + std::string(flag) + " is one of " + join(allowed, ", ") + ", not '" + value + "'");
+    return has(flag) ? parse_word(text(flag), "--" + std::string(flag), allowed) : fallback;
 }
 
 double Arguments::positive_number(std::string_view flag, double fallback) const {
     return has(flag) ? parse_positive(text(flag), "--" + std::string(flag)) : fallback;
 }
 
-std::int64_t parse_integer(std::string_view text, const std::string& what, IntegerRange range) {
+FlagCheck integer_value(IntegerRange range) {
+    return [range](const std::string& what, const std::string& value) { parse_integer(value, what, range); };
+}
+
+FlagCheck positive_value(double most) {
+    return [most](const std::string& what, const std::string& value) { parse_positive(value, what, most); };
+}
+
+std::string parse_word(std::string_view text, const std::string& what, const std::vector<std::string>& allowed) {
+    const std::string word = known_word(text, allowed);
+    if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) return word;
+    throw Error(ErrorCode::usage,
+                what + " is one of " + join(allowed, ", ") + ", not '" + word + "'" + did_you_mean(word, allowed));
+}
+
+std::int64_t parse_integer(std::string_view given, const std::string& what, IntegerRange range) {
+    const std::string_view text = trimmed(given);
     std::int64_t value = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (failure == std::errc() && end == text.data() + text.size() && value >= range.least && value <= range.most) return value;
@@ -57,11 +73,14 @@ std::int64_t parse_integer(std::string_view text, const std::string& what, Integ
     throw Error(ErrorCode::usage, what + " wants " + wanted + ", not '" + std::string(text) + "'");
 }
 
-double parse_positive(std::string_view text, const std::string& what) {
+double parse_positive(std::string_view given, const std::string& what, double most) {
+    const std::string_view text = trimmed(given);
     double value = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (failure == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value > 0) return value;
-    throw Error(ErrorCode::usage, what + " wants a number > 0, not '" + std::string(text) + "'");
+    const bool is_number = failure == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+    if (is_number && value > 0 && value <= most) return value;
+    throw Error(ErrorCode::usage, what + " wants a number > 0" + (std::isinf(most) ? "" : fmt::format(" and <= {}", most)) +
+                                      ", not '" + std::string(text) + "'");
 }
 
 }  // namespace autotune::cli

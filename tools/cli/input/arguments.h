@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -10,13 +12,17 @@
 
 namespace autotune::cli {
 
+// Throws Error{usage} if a flag cannot have the value. `what` names the flag: "--budget".
+using FlagCheck = std::function<void(const std::string& what, const std::string& value)>;
+
 // A flag as data: the parser, the help, the messages and the shell completion are made from it.
 struct Flag {
     std::string name;  // without dashes: "shape"
-    std::string form;  // what its value looks like: "MxNxK"; empty: a switch
+    std::string form;  // what its value looks like: "MxNxK"; "LIST": items with commas between; empty: a switch
     std::string about;
     bool several = false;              // may be given more than once
-    std::vector<std::string> allowed;  // known values, for help and completion; who reads the flag judges
+    std::vector<std::string> allowed;  // all values, or all items of a LIST; empty: others judge
+    FlagCheck check{};                 // made while the line is parsed: before any file, process or GPU is touched
 };
 
 struct IntegerRange {
@@ -24,7 +30,10 @@ struct IntegerRange {
     std::int64_t most = INT64_MAX;
 };
 
-// What was given after the command's name. Every getter throws Error{usage} naming the flag, the value and what is allowed.
+FlagCheck integer_value(IntegerRange range);
+FlagCheck positive_value(double most);
+
+// The flags and words after the command's name. Every getter throws Error{usage} naming the flag, the value and what is allowed.
 class Arguments {
   public:
     void add(const std::string& flag, std::string value) { values_[flag].push_back(std::move(value)); }
@@ -37,7 +46,7 @@ class Arguments {
     // The same with each value split at commas; an empty item is a mistake.
     std::vector<std::string> list(std::string_view flag) const;
     std::int64_t integer(std::string_view flag, std::int64_t fallback, IntegerRange range = {}) const;
-    // One of `allowed`.
+    // One of `allowed`, in any of its spellings.
     std::string word(std::string_view flag, const std::string& fallback, const std::vector<std::string>& allowed) const;
     double positive_number(std::string_view flag, double fallback) const;
 
@@ -48,9 +57,11 @@ class Arguments {
     std::vector<std::string> words_;
 };
 
-// Digits with an optional sign and nothing else; throws Error{usage} "`what` wants ..., not 'text'".
+// The word of `allowed` that `text` spells; throws Error{usage} "`what` is one of ..., not 'text'".
+std::string parse_word(std::string_view text, const std::string& what, const std::vector<std::string>& allowed);
+// Digits with an optional sign and nothing else but blanks around them; throws Error{usage} "`what` wants ..., not 'text'".
 std::int64_t parse_integer(std::string_view text, const std::string& what, IntegerRange range = {});
 // A finite number > 0.
-double parse_positive(std::string_view text, const std::string& what);
+double parse_positive(std::string_view text, const std::string& what, double most = HUGE_VAL);
 
 }  // namespace autotune::cli

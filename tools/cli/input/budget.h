@@ -16,7 +16,12 @@ double parse_seconds(std::string_view text, const std::string& what);
 // A kernel's time in microseconds: "95us", "1.2ms", "95".
 double parse_time_us(std::string_view text, const std::string& what);
 
-// --budget, --trials, --patience and --target together.
+// Of flags that have such a value.
+FlagCheck budget_value();
+FlagCheck seconds_value();
+FlagCheck time_us_value();
+
+// --budget, --trials, --patience and --target together. Throws Error{usage} where two of them set one limit.
 tuner::Budget budget_of(const Arguments& arguments);
 
 }  // namespace autotune::cli

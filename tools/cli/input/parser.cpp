@@ -3,42 +3,39 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <deque>
-#include <numeric>
+
+#include "src/core/error.h"
+#include "src/core/spelling.h"
 
 namespace autotune::cli {
 namespace {
 
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 1; i <= a.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
-        for (std::size_t j = 1; j <= b.size(); ++j) {
-            const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-        }
-    }
-    return row[b.size()];
+bool names_an_op(const std::vector<const Op*>& ops, const std::string& word) {
+    return std::any_of(ops.begin(), ops.end(), [&](const Op* op) {
+        const std::vector<OpAlias> aliases = op->aliases();
+        return op->name() == word ||
+               std::any_of(aliases.begin(), aliases.end(), [&](const OpAlias& alias) { return alias.name == word; });
+    });
 }
 
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
-    const std::string close = nearest(word, known);
-    return close.empty() ? "" : " (did you mean " + close + "?)";
-}
-
-[[noreturn]] void refuse_command(const std::vector<Command>& commands, const std::string& word) {
+const Command& find_command(const std::vector<Command>& commands, const std::vector<const Op*>& ops, const std::string& word) {
     std::vector<std::string> names;
     for (const Command& command : commands) names.push_back(command.name);
+    const std::string name = known_word(word, names);
+    const auto found = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
+    if (found != commands.end()) return *found;
+    if (name.empty()) throw Error(ErrorCode::usage, "the command is empty; the commands are " + join(names, ", "));
+    if (names_an_op(ops, name)) {
+        throw Error(ErrorCode::usage,
+                    "'" + name + "' is an operation and no command; write `autotune --op " + name + " --shape ...`");
+    }
     throw Error(ErrorCode::usage,
-                "unknown command '" + word + "'" + did_you_mean(word, names) + "; the commands are " + join(names, ", "));
+                "unknown command '" + name + "'" + did_you_mean(name, names) + "; the commands are " + join(names, ", "));
 }
 
-const Command& find_command(const std::vector<Command>& commands, const std::string& name) {
-    const auto found = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
-    if (found == commands.end()) refuse_command(commands, name);
-    return *found;
+bool looks_like_a_shape(const std::string& word) {
+    const std::string shape = plain_shape(word);
+    return shape.find('x') != std::string::npos && shape.find_first_not_of("0123456789x,:*") == std::string::npos;
 }
 
 // CLI11 splits the words; what they mean and every message is ours, so that each names the culprit and the remedy.
@@ -52,6 +49,7 @@ class CommandParser {
     }
 
     Parsed parse(std::vector<std::string> words) {
+        for (const std::string& word : words) check_joined_value(word);
         std::reverse(words.begin(), words.end());
         try {
             app_.parse(words);
@@ -59,7 +57,11 @@ class CommandParser {
             refuse_value(error.what());
         }
         Parsed parsed{.kind = help_ ? Parsed::Kind::help : Parsed::Kind::run, .command = &command_, .arguments = {}};
-        if (help_) return parsed;
+        if (help_) {  // of the op that is named, whatever else stands on the line
+            for (std::size_t i = 0; i < flags_.size(); ++i)
+                if (flags_[i].name == "op" && !given_[i].values.empty()) parsed.arguments.add("op", given_[i].values.back());
+            return parsed;
+        }
         for (const std::string& word : app_.remaining()) take_word(parsed.arguments, word);
         if (parsed.arguments.words().size() < command_.fewest_words) {
             throw Error(ErrorCode::usage, "autotune " + command_.name + " wants " + command_.words + hint());
@@ -86,6 +88,13 @@ class CommandParser {
         }
     }
 
+    // "--op=": CLI11 would take the next word for the value.
+    void check_joined_value(const std::string& word) const {
+        for (const Flag& flag : flags_)
+            if (!flag.form.empty() && word == "--" + flag.name + "=")
+                throw Error(ErrorCode::usage, "--" + flag.name + " is empty; give " + flag.form + hint());
+    }
+
     std::string hint() const { return "; `autotune " + command_.name + " --help` shows how"; }
 
     [[noreturn]] void refuse_value(const std::string& text) const {
@@ -102,7 +111,11 @@ class CommandParser {
             for (const Flag& flag : flags_) names.push_back("--" + flag.name);
             throw Error(ErrorCode::usage, "unknown flag '" + word + "'" + did_you_mean(word, names) + hint());
         }
-        if (command_.words.empty()) throw Error(ErrorCode::usage, "'" + word + "' is not expected here" + hint());
+        if (command_.words.empty()) {
+            const bool is_shape = command_.takes_op_options && looks_like_a_shape(word);
+            throw Error(ErrorCode::usage, "'" + word + "' is not expected here" +
+                                              (is_shape ? " (did you mean --shape " + word + "?)" : "") + hint());
+        }
         arguments.add_word(word);
     }
 
@@ -112,7 +125,24 @@ class CommandParser {
             throw Error(ErrorCode::usage,
                         "--" + flag.name + " is given " + std::to_string(given.values.size()) + " times; once is enough");
         }
-        for (const std::string& value : given.values) arguments.add(flag.name, value);
+        for (const std::string& value : given.values) arguments.add(flag.name, checked_value(flag, value));
+    }
+
+    // The value as the rest of the command spells it. What the op's options mean is the op's to judge.
+    std::string checked_value(const Flag& flag, const std::string& value) const {
+        const std::string what = "--" + flag.name;
+        if (trimmed(value).empty()) throw Error(ErrorCode::usage, what + " is empty; give " + flag.form + hint());
+        if (flag.check) flag.check(what, value);
+        const bool is_ours = &flag < flags_.data() + command_.flags.size();
+        if (flag.allowed.empty() || !is_ours) return value;
+        if (flag.form != "LIST") return parse_word(value, what, flag.allowed);
+        std::vector<std::string> items;
+        for (const std::string& item : split(value, ',')) {
+            if (trimmed(item).empty())
+                throw Error(ErrorCode::usage, what + " has an empty item in '" + value + "'; separate by one comma");
+            items.push_back(parse_word(item, what, flag.allowed));
+        }
+        return join(items, ",");
     }
 
     const Command& command_;
@@ -128,33 +158,21 @@ bool is_help(const std::string& word) {
 
 }  // namespace
 
-std::string nearest(const std::string& word, const std::vector<std::string>& known) {
-    std::string best;
-    std::size_t best_distance = 3;
-    for (const std::string& candidate : known) {
-        const std::size_t distance = edit_distance(word, candidate);
-        if (distance < best_distance && distance < candidate.size()) {
-            best = candidate;
-            best_distance = distance;
-        }
-    }
-    return best;
-}
-
 Parsed parse(const std::vector<Command>& commands, const std::vector<const Op*>& ops, std::vector<std::string> words) {
     if (words.empty()) return {.kind = Parsed::Kind::help, .command = nullptr, .arguments = {}};
     if (words.front() == "--version" || words.front() == "-V")
         return {.kind = Parsed::Kind::version, .command = nullptr, .arguments = {}};
-    if (is_help(words.front())) {
-        const Command* command = words.size() > 1 ? &find_command(commands, words[1]) : nullptr;
-        return {.kind = Parsed::Kind::help, .command = command, .arguments = {}};
-    }
     std::string name = "tune";
-    if (words.front().front() != '-') {
+    if (is_help(words.front())) {
+        if (words.size() == 1) return {.kind = Parsed::Kind::help, .command = nullptr, .arguments = {}};
+        words.front() = "--help";  // "help tune --op X" and "--help tune" are "tune --help --op X"
+        if (!words[1].starts_with('-')) std::swap(words[0], words[1]);
+    }
+    if (!words.front().starts_with('-')) {
         name = words.front();
         words.erase(words.begin());
     }
-    const Command& command = find_command(commands, name);
+    const Command& command = find_command(commands, ops, name);
     return CommandParser(command, flags_of(command, ops)).parse(std::move(words));
 }
 

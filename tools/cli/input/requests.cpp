@@ -1,24 +1,18 @@
 #include "tools/cli/input/requests.h"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
+#include "kernel_templates/op_names.h"
 #include "src/core/error.h"
+#include "src/core/spelling.h"
 #include "tools/cli/input/budget.h"
 #include "tools/cli/input/parser.h"
 #include "tools/cli/input/shapes.h"
 
 namespace autotune::cli {
 namespace {
-
-std::string known_ops(const Catalogue& catalogue) {
-    std::vector<std::string> names;
-    for (const Op* op : catalogue.ops()) {
-        for (const OpAlias& alias : op->aliases()) names.push_back(alias.name);
-        names.emplace_back(op->name());
-    }
-    return join(names, ", ");
-}
 
 // Options of any op that were given as flags.
 std::map<std::string, std::string> op_options_of(Session& session) {
@@ -31,9 +25,20 @@ std::map<std::string, std::string> op_options_of(Session& session) {
     return options;
 }
 
+// "64,64,64" is one shape with commas in it and no list where the op has several extents.
+void check_separators(const Op& op, const std::string& shape) {
+    const std::vector<std::string> forms = split(op.shape_form(), '|');
+    if (shape.find('x') != std::string::npos || forms.front().find('x') == std::string::npos) return;
+    const auto with_x = shape_with_x(shape, extent_count(op));
+    if (!with_x && shape.find_first_of(",;*/| ") == std::string::npos) return;
+    throw Error(ErrorCode::usage, "shape '" + shape + "': put x between extents: " + with_x.value_or(forms.front()));
+}
+
 void append_problems(Session& session, const ProblemRequest& request, std::vector<Problem>& problems) {
     const Op& op = op_named(session, request.op);
-    for (const std::string& shape : expand_shapes(request.shape, extent_count(op))) {
+    const std::string plain = plain_shape(request.shape);
+    check_separators(op, plain);
+    for (const std::string& shape : expand_shapes(plain, extent_count(op))) {
         problems.push_back(session.catalogue().problem({.op = request.op, .shape = shape, .options = request.options}));
         if (problems.size() > kMostShapes) {
             throw Error(ErrorCode::usage, "more than " + std::to_string(kMostShapes) + " problems; split them over several runs");
@@ -41,9 +46,20 @@ void append_problems(Session& session, const ProblemRequest& request, std::vecto
     }
 }
 
+std::vector<std::string> words_of_a_line(const Catalogue& catalogue) {
+    std::vector<std::string> words = {"op"};
+    for (const Op* op : catalogue.ops())
+        for (const OpOption& option : op->options()) words.push_back(option.name);
+    return words;
+}
+
 void append_line(Session& session, const ShapeLine& line, std::vector<Problem>& problems) {
     ProblemRequest request{.op = session.arguments().text("op"), .shape = line.shape, .options = op_options_of(session)};
-    for (const auto& [name, value] : line.options) {
+    const std::vector<std::string> known = words_of_a_line(session.catalogue());
+    std::set<std::string> names;
+    for (const auto& [given, value] : line.options) {
+        const std::string name = known_word(given, known);
+        if (!names.insert(name).second) throw Error(ErrorCode::usage, line.where + ": '" + name + "' is given twice");
         if (name == "op") {
             request.op = value;
         } else {
@@ -58,66 +74,130 @@ void append_line(Session& session, const ShapeLine& line, std::vector<Problem>& 
 }
 
 // "mma" or "gemm/mma".
-std::string full_family_name(Session& session, const std::string& op, const std::string& name) {
-    std::vector<std::string> names;
-    for (const Family* family : session.catalogue().families_of(op)) {
-        if (family->name() == name || family->name() == op + "/" + name) return std::string(family->name());
-        names.emplace_back(family->name());
-    }
-    throw Error(ErrorCode::usage, "unknown family '" + name + "'; the families of " + op + " are " + join(names, ", "));
+std::string full_family_name(Session& session, const std::string& op, const std::string& given) {
+    std::vector<std::string> names, known;
+    for (const Family* family : session.catalogue().families_of(op)) names.emplace_back(family->name());
+    for (const std::string& name : names) known.insert(known.end(), {name, name.substr(op.size() + 1)});
+    const std::string word = known_word(given, known);
+    for (const std::string& name : names)
+        if (name == word || name == op + "/" + word) return name;
+    throw Error(ErrorCode::usage, "unknown family '" + word + "'" + did_you_mean(word, known) + "; the families of " + op +
+                                      " are " + join(names, ", "));
 }
 
-std::vector<SearchSpace> spaces_for(Session& session, const Problem& problem, const Device& device, const tuner::Choice& choice) {
+std::vector<SearchSpace> spaces_for(Session& session, const Problem& problem, const std::vector<Device>& devices,
+                                    const std::vector<std::string>& families) {
     std::vector<SearchSpace> spaces;
-    for (const Family* family : families_for(session, problem, device, choice)) spaces.push_back(family->space(problem, device));
+    for (const Device& device : devices)
+        for (const Family* family : families_for(session, problem, device, {.families = families, .pins = {}, .named = {}}))
+            spaces.push_back(family->space(problem, device));
     return spaces;
 }
 
-void check_named(const std::string& name, const std::vector<SearchSpace>& spaces) {
+// The named config that `given` spells.
+std::string checked_name(const std::string& given, const std::vector<SearchSpace>& spaces) {
     std::vector<std::string> names;
     for (const SearchSpace& space : spaces) {
         for (const NamedConfig& named : space.named) names.push_back(named.name);
     }
-    if (std::find(names.begin(), names.end(), name) != names.end()) return;
-    const std::string close = nearest(name, names);
-    throw Error(ErrorCode::usage, "unknown config '" + name + "'" + (close.empty() ? "" : " (did you mean " + close + "?)") +
-                                      "; `autotune families` lists the " + std::to_string(names.size()) + " named configs");
+    const std::string name = known_word(given, names);
+    if (std::find(names.begin(), names.end(), name) != names.end()) return name;
+    const std::set<std::string> different(names.begin(), names.end());
+    throw Error(ErrorCode::usage, "unknown config '" + name + "'" + did_you_mean(name, names) +
+                                      "; `autotune families` lists the " + std::to_string(different.size()) + " named configs");
 }
 
-// Splits "name=value" and checks that some space declares the parameter with that value.
-std::pair<std::string, std::int64_t> checked_pin(const std::string& text, const std::vector<SearchSpace>& spaces) {
+// Splits "name=value" and checks that some space declares the parameter with that value. `what`: the flag.
+std::pair<std::string, std::int64_t> checked_pin(const std::string& what, const std::string& text,
+                                                 const std::vector<SearchSpace>& spaces) {
     const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) throw Error(ErrorCode::usage, "--param wants name=value, not '" + text + "'");
-    const std::string name = text.substr(0, equals);
-    const std::int64_t value = parse_integer(std::string_view(text).substr(equals + 1), "parameter " + name);
-    std::vector<std::string> names, values;
+    if (equals == std::string::npos || trimmed(text.substr(0, equals)).empty())
+        throw Error(ErrorCode::usage, what + " wants name=value, not '" + text + "'");
+    std::vector<std::string> names;
     for (const SearchSpace& space : spaces) {
-        for (const Parameter& parameter : space.parameters) {
+        for (const Parameter& parameter : space.parameters)
             if (std::find(names.begin(), names.end(), parameter.name) == names.end()) names.push_back(parameter.name);
-            if (parameter.name != name) continue;
-            if (std::find(parameter.values.begin(), parameter.values.end(), value) != parameter.values.end())
-                return {name, value};
-            for (const std::int64_t known : parameter.values) values.push_back(std::to_string(known));
-        }
+    }
+    const std::string name = known_word(text.substr(0, equals), names);
+    const std::int64_t value = parse_integer(std::string_view(text).substr(equals + 1), "parameter " + name);
+    std::set<std::int64_t> values;
+    for (const SearchSpace& space : spaces) {
+        for (const Parameter& parameter : space.parameters)
+            if (parameter.name == name) values.insert(parameter.values.begin(), parameter.values.end());
     }
     if (values.empty())
-        throw Error(ErrorCode::usage, "unknown parameter '" + name + "'; the parameters are " + join(names, ", "));
+        throw Error(ErrorCode::usage,
+                    "unknown parameter '" + name + "'" + did_you_mean(name, names) + "; the parameters are " + join(names, ", "));
+    if (values.contains(value)) return {name, value};
+    std::vector<std::string> known;
+    for (const std::int64_t one : values) known.push_back(std::to_string(one));
     throw Error(ErrorCode::usage,
-                "parameter " + name + " cannot be " + std::to_string(value) + "; its values are " + join(values, ", "));
+                "parameter " + name + " cannot be " + std::to_string(value) + "; its values are " + join(known, ", "));
+}
+
+void pin(Config& config, const std::pair<std::string, std::int64_t>& to, const std::string& what) {
+    const auto known = config.find(to.first);
+    if (known && *known != to.second) {
+        throw Error(ErrorCode::usage, what + " sets " + to.first + " to " + std::to_string(*known) + " and to " +
+                                          std::to_string(to.second) + "; give one value");
+    }
+    config.set(to.first, to.second);
+}
+
+// The choice that the flags make, looked up in the spaces of the problem on the devices.
+tuner::Choice choice_on(Session& session, const Problem& problem, const std::vector<Device>& devices) {
+    const Arguments& arguments = session.arguments();
+    tuner::Choice choice;
+    choice.families = families_named(session, problem.op, arguments.list("family"));
+    if (!arguments.has("config") && !arguments.has("param")) return choice;
+    const std::vector<SearchSpace> spaces = spaces_for(session, problem, devices, choice.families);
+    // No family takes the problem: the tuner says why, family by family.
+    if (spaces.empty()) return choice;
+    if (arguments.has("config")) choice.named = checked_name(arguments.text("config"), spaces);
+    for (const std::string& text : arguments.all("param")) pin(choice.pins, checked_pin("--param", text, spaces), "--param");
+    return choice;
+}
+
+std::vector<Candidate> candidates_on(Session& session, const Problem& problem, const std::vector<Device>& devices) {
+    std::vector<Candidate> candidates;
+    for (const std::string& text : session.arguments().all("candidate")) {
+        std::istringstream words(text);
+        std::string word;
+        words >> word;
+        Candidate candidate{full_family_name(session, problem.op, word), {}};
+        const std::vector<SearchSpace> spaces = spaces_for(session, problem, devices, {candidate.family});
+        while (words >> word)
+            if (!spaces.empty()) pin(candidate.config, checked_pin("--candidate", word, spaces), "--candidate '" + text + "'");
+        candidates.push_back(std::move(candidate));
+    }
+    return candidates;
+}
+
+std::vector<Device> all_devices() {
+    std::vector<Device> devices;
+    for (const std::string& arch : known_archs()) devices.push_back(*reference_device(arch));
+    return devices;
 }
 
 }  // namespace
 
 const Op& op_named(Session& session, const std::string& name) {
     const Catalogue& catalogue = session.catalogue();
-    if (name.empty()) {
-        throw Error(ErrorCode::usage, "--op is missing; say which operation: " + known_ops(catalogue));
+    const std::vector<std::string> names = op_names(catalogue);
+    if (trimmed(name).empty()) throw Error(ErrorCode::usage, "--op is missing; say which operation: " + join(names, ", "));
+    const std::string word = known_word(name, names);
+    if (const Op* op = catalogue.find_op(word)) return *op;
+    throw Error(ErrorCode::usage, "unknown op '" + word + "'" + did_you_mean(word, names) + "; the ops are " + join(names, ", ") +
+                                      " (`autotune families` says what each is)");
+}
+
+void check_choice(Session& session, const std::vector<Problem>& problems) {
+    std::set<std::string> ops;
+    for (const Problem& problem : problems) {
+        if (!ops.insert(problem.op).second) continue;
+        choice_on(session, problem, all_devices());
+        candidates_on(session, problem, all_devices());
     }
-    const Op* op = catalogue.find_op(name);
-    if (op == nullptr)
-        throw Error(ErrorCode::usage, "unknown op '" + name + "'; the ops are " + known_ops(catalogue) +
-                                          " (`autotune families` says what each is)");
-    return *op;
 }
 
 std::size_t extent_count(const Op& op) {
@@ -145,7 +225,8 @@ std::vector<Problem> read_problems(Session& session, const std::string& star) {
                     "--shape is missing; give " + std::string(op.shape_form()) + ", for example --shape " + showcase_shape(op));
     }
     std::vector<Problem> problems;
-    for (std::string shape : session.arguments().all("shape")) {
+    for (const std::string& given : session.arguments().all("shape")) {
+        std::string shape = plain_shape(given);
         if (!star.empty() && shape.starts_with("*")) shape = star + shape.substr(1);
         append_problems(session, {.op = session.arguments().text("op"), .shape = shape, .options = op_options_of(session)},
                         problems);
@@ -173,10 +254,11 @@ std::vector<Problem> sweep_problems_of(Session& session) {
     std::vector<Problem> problems;
     if (arguments.has("shape")) problems = problems_of(session);
     for (const std::string& shapes : arguments.all("shapes")) {
-        const bool ranges = shapes.find_first_not_of("0123456789x:,*") == std::string::npos && !shapes.empty();
+        const std::string plain = plain_shape(shapes);
+        const bool ranges = plain.find_first_not_of("0123456789x:,* ") == std::string::npos && !plain.empty();
         std::vector<ShapeLine> lines;
         if (ranges) {
-            lines.push_back({.shape = shapes, .options = {}, .where = "--shapes"});
+            lines.push_back({.shape = plain, .options = {}, .where = "--shapes"});
         } else {
             lines = read_shapes_file(shapes);
         }
@@ -204,42 +286,18 @@ std::vector<const Family*> families_for(Session& session, const Problem& problem
     return families;
 }
 
+std::vector<std::string> families_named(Session& session, const std::string& op, const std::vector<std::string>& names) {
+    std::vector<std::string> families;
+    for (const std::string& name : names) families.push_back(full_family_name(session, op, name));
+    return families;
+}
+
 tuner::Choice choice_of(Session& session, const Problem& problem, const Device& device) {
-    const Arguments& arguments = session.arguments();
-    tuner::Choice choice;
-    for (const std::string& name : arguments.list("family"))
-        choice.families.push_back(full_family_name(session, problem.op, name));
-    if (!arguments.has("config") && !arguments.has("param")) return choice;
-    const std::vector<SearchSpace> spaces = spaces_for(session, problem, device, choice);
-    // No family takes the problem: the tuner says why, family by family.
-    if (spaces.empty()) return choice;
-    if (arguments.has("config")) {
-        choice.named = arguments.text("config");
-        check_named(choice.named, spaces);
-    }
-    for (const std::string& text : arguments.all("param")) {
-        const auto [name, value] = checked_pin(text, spaces);
-        choice.pins.set(name, value);
-    }
-    return choice;
+    return choice_on(session, problem, {device});
 }
 
 std::vector<Candidate> bench_candidates_of(Session& session, const Problem& problem, const Device& device) {
-    std::vector<Candidate> candidates;
-    for (const std::string& text : session.arguments().all("candidate")) {
-        std::istringstream words(text);
-        std::string word;
-        words >> word;
-        Candidate candidate{full_family_name(session, problem.op, word), {}};
-        const std::vector<SearchSpace> spaces =
-            spaces_for(session, problem, device, {.families = {candidate.family}, .pins = {}, .named = {}});
-        while (words >> word) {
-            const auto [name, value] = checked_pin(word, spaces);
-            candidate.config.set(name, value);
-        }
-        candidates.push_back(std::move(candidate));
-    }
-    return candidates;
+    return candidates_on(session, problem, {device});
 }
 
 tuner::TuneOptions default_options(Session& session, const Problem& problem, const Device& device) {
@@ -249,8 +307,7 @@ tuner::TuneOptions default_options(Session& session, const Problem& problem, con
 }
 
 MeasuringMethod measuring_method_of(const Arguments& arguments) {
-    return {.l2_warm = arguments.word("l2", "cold", {"cold", "warm"}) == "warm",
-            .streams = static_cast<int>(arguments.integer("streams", 1, {.least = 1, .most = 2}))};
+    return {.l2_warm = arguments.text("l2") == "warm", .streams = static_cast<int>(arguments.integer("streams", 1))};
 }
 
 tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, const Device& device) {
@@ -258,10 +315,10 @@ tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, con
     tuner::TuneOptions options;
     options.budget = budget_of(arguments);
     options.choice = choice_of(session, problem, device);
-    options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, {.least = 0}));
-    if (arguments.has("strategy")) options.strategy = arguments.word("strategy", "", tuner::strategy_names());
+    options.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1));
+    options.strategy = arguments.text("strategy", options.strategy);
     const auto finalists = static_cast<std::int64_t>(options.finalists);
-    options.finalists = static_cast<std::size_t>(arguments.integer("finalists", finalists, {.least = 1, .most = 64}));
+    options.finalists = static_cast<std::size_t>(arguments.integer("finalists", finalists));
     options.tie_gap = arguments.positive_number("tie-gap", 100 * options.tie_gap) / 100;
     options.retune = arguments.has("retune");
     options.method = measuring_method_of(arguments);

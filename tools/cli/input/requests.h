@@ -23,16 +23,21 @@ std::vector<Problem> sweep_problems_of(Session& session);
 // Whether they share an op, and so a unit and a table of rows.
 bool are_of_one_op(const std::vector<Problem>& problems);
 
+// Refuses what choice_of() and bench_candidates_of() would refuse on every device, so that a mistake is the same one with and
+// without a GPU. One problem of each op is looked at.
+void check_choice(Session& session, const std::vector<Problem>& problems);
 // --family, --config and --param, held against the families of `op`: an unknown name is refused before anything is compiled.
 // `problem` and `device` give the spaces that names and values are looked up in.
 tuner::Choice choice_of(Session& session, const Problem& problem, const Device& device);
-// What --candidate names. Throws Error{usage} for an unknown family, parameter or value.
+// Full names of families of `op`; throws Error{usage} for an unknown one.
+std::vector<std::string> families_named(Session& session, const std::string& op, const std::vector<std::string>& names);
+// The configs that --candidate names. Throws Error{usage} for an unknown family, parameter or value.
 std::vector<Candidate> bench_candidates_of(Session& session, const Problem& problem, const Device& device);
 
 // --l2 and --streams.
 MeasuringMethod measuring_method_of(const Arguments& arguments);
 
-// What a tune without search flags would do with the choice.
+// Options of a tune without search flags, for the choice.
 tuner::TuneOptions default_options(Session& session, const Problem& problem, const Device& device);
 tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, const Device& device);
 

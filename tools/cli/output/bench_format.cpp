@@ -34,7 +34,7 @@ bool has_own_line(const tuner::BenchRow& row) {
     return row.candidate && (row.name == "winner" || row.name == kUntuned);
 }
 
-// What a name does not say: why there is no time, or which config the winner is.
+// The last cell of a row: why there is no time, or which config the winner is.
 std::string note_text(const tuner::BenchRow& row, bool full) {
     if (!row.timing) return row.status == TrialStatus::ok ? row.detail : std::string(to_string(row.status)) + ": " + row.detail;
     return full && has_own_line(row) ? row.candidate->to_string() : row.detail;

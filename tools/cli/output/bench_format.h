@@ -10,7 +10,7 @@
 
 namespace autotune::cli {
 
-// What `autotune bench` found of one problem.
+// The result of `autotune bench` for one problem.
 struct Benched {
     Problem problem;
     tuner::BenchResult result;

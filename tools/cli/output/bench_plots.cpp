@@ -26,8 +26,8 @@ std::string speed_title(const Op& op) {
     return "speed (" + rate_title(op) + ")";
 }
 
-std::string problem_title(const Op& op) {
-    return "problem (" + std::string(op.shape_form()) + ")";
+std::string problem_title(const std::vector<Benched>& benched) {
+    return "problem (" + dimensions_text(benched.front().problem) + ")";
 }
 
 bool is_rival(const tuner::BenchRow& row) {
@@ -161,7 +161,7 @@ std::vector<std::string> names_of(const std::vector<Benched>& benched) {
 Svg rates_chart(const std::vector<Benched>& benched, const Device& device, const Op& op, double width) {
     const Roofline roofline = roofline_of(device);
     XyChart chart{.heading = {"Every problem", "bars: 95 % intervals of the median"},
-                  .x_title = problem_title(op),
+                  .x_title = problem_title(benched),
                   .y_title = speed_title(op),
                   .categories = names_of(benched),
                   .y_low = 0,
@@ -190,10 +190,10 @@ double geometric_mean(const std::vector<Sample>& samples) {
 }
 
 // Paired, from one interleaved run: a rival's time over ours, above 1 we are faster.
-Svg ratios_chart(const std::vector<Benched>& benched, const Op& op, double width) {
+Svg ratios_chart(const std::vector<Benched>& benched, double width) {
     XyChart chart{.heading = {"A rival's time over ours",
                               "above 1 autotune is faster; paired medians of interleaved rounds, 95 % intervals"},
-                  .x_title = problem_title(op),
+                  .x_title = problem_title(benched),
                   .y_title = "rival's time / ours",
                   .categories = names_of(benched),
                   .width = width};
@@ -234,7 +234,7 @@ std::string ladder_svg(const Benched& benched, const Device& device, const Op& o
 
 std::vector<Svg> problem_charts(const std::vector<Benched>& benched, const Device& device, const Op& op, double width) {
     std::vector<Svg> charts = {roofline_chart(benched, device, op, width), rates_chart(benched, device, op, width)};
-    if (contenders_of(benched).size() > 1) charts.push_back(ratios_chart(benched, op, width));
+    if (contenders_of(benched).size() > 1) charts.push_back(ratios_chart(benched, width));
     return charts;
 }
 

@@ -22,7 +22,7 @@ class CommonWords {
     // The group and what not every row of it has.
     std::string name(const std::string& text) const;
     std::string name(const Candidate& candidate) const { return name(candidate.to_string()); }
-    // What was left out, a group a line, and an empty line; empty if nothing was.
+    // The words left out of names, a group a line, and an empty line; empty if none were.
     std::string legend() const;
 
   private:

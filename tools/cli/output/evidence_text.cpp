@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernel_templates/stored_winner.h"
+#include "tools/cli/output/command_line.h"
 #include "tools/cli/output/text_format.h"
 #include "tuner/session/recall.h"
 
@@ -37,22 +39,67 @@ std::string runner_up_text(const db::Evidence& evidence) {
                        second->ratio, second->ratio_low, second->ratio_high);
 }
 
-// The flags that name the problem: of its attributes those that the op would not choose by itself.
-std::string request_text(const Catalogue& catalogue, const Problem& problem) {
-    const Problem plain = catalogue.problem({.op = problem.op, .shape = problem.shape(), .options = {}});
-    std::string text = "--op " + problem.op + " --shape " + problem.shape();
-    for (const Attribute& attribute : problem.attributes) {
-        if (std::find(plain.attributes.begin(), plain.attributes.end(), attribute) == plain.attributes.end())
-            text += " --" + attribute.name + " " + to_string(attribute.value);
-    }
-    return text;
-}
-
 }  // namespace
 
+const db::Finalist* fastest_rival(const db::Evidence& evidence) {
+    const db::Finalist* fastest = nullptr;
+    for (const db::Finalist& finalist : evidence.finalists) {
+        if (!finalist.candidate && (fastest == nullptr || finalist.ratio < fastest->ratio)) fastest = &finalist;
+    }
+    return fastest;
+}
+
+Standing standing_of(const db::Evidence& evidence) {
+    constexpr double tie_gap = 0.005;  // as between finalists
+    const db::Finalist* const rival = fastest_rival(evidence);
+    if (rival == nullptr) return Standing::not_raced;
+    const bool spans_1 = rival->ratio_low <= 1 && rival->ratio_high >= 1;
+    if (spans_1 || std::abs(rival->ratio - 1) < tie_gap) return Standing::tie;
+    return rival->ratio < 1 ? Standing::slower : Standing::faster;
+}
+
+std::string_view standing_word(Standing standing) {
+    switch (standing) {
+        case Standing::not_raced:
+            return "not_raced";
+        case Standing::faster:
+            return "faster";
+        case Standing::tie:
+            return "tie";
+        case Standing::slower:
+            return "slower";
+    }
+    return "";
+}
+
+std::string result_text(const db::Winner& winner) {
+    const std::string ours = winner.candidate.family, our_us = us_text(winner.timing.median_us);
+    const db::Finalist* const rival = fastest_rival(winner.evidence);
+    if (rival == nullptr) return fmt::format("{} takes {} us; no rival was timed beside it.", ours, our_us);
+    const std::string rival_us = us_text(rival->timing.median_us);
+    const double percent = 100 * std::abs(rival->ratio - 1);
+    switch (standing_of(winner.evidence)) {
+        case Standing::slower:
+            return fmt::format("{} is faster: {} us, {:.1f} % less time than the {} us of {}.", rival->name, rival_us, percent,
+                               our_us, ours);
+        case Standing::tie:
+            return fmt::format("{} and {} are equally fast: {} us and {} us.", ours, rival->name, our_us, rival_us);
+        default:
+            return fmt::format("{} is the fastest: {} us; the fastest rival, {}, takes {:.1f} % longer.", ours, our_us,
+                               rival->name, percent);
+    }
+}
+
 std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem) {
-    return fmt::format("wins with {} us (95 % interval {}), {} {}.", us_text(winner.timing.median_us),
-                       interval_text(winner.timing), rate_text(op, problem, winner.timing.median_us), rate_title(op));
+    const bool is_beaten = standing_of(winner.evidence) == Standing::slower;
+    return fmt::format("{} {} us (95 % interval {}), {} {}.", is_beaten ? "is the fastest of the candidates with" : "wins with",
+                       us_text(winner.timing.median_us), interval_text(winner.timing),
+                       rate_text(op, problem, winner.timing.median_us), rate_title(op));
+}
+
+std::string_view origin_text(const db::Winner& winner) {
+    if (winner.shipped) return "shipped";
+    return winner.doubt.empty() ? "tuned" : "imported, in doubt";
 }
 
 std::string decided_text(const db::Evidence& evidence) {
@@ -73,18 +120,16 @@ std::string contexts_text(const db::Evidence& evidence) {
     if (evidence.finalists.empty()) return "";
     const db::Finalist& winner = evidence.finalists.front();
     if (!winner.after_itself_us || !winner.after_trigger_us) return "";
-    return fmt::format(
-        "Started right after another launch of itself it takes {} us, after a kernel that lets it start early {} us.",
-        us_text(*winner.after_itself_us), us_text(*winner.after_trigger_us));
+    return fmt::format("Back to back it takes {} us; after a kernel that lets it start early, {} us.",
+                       us_text(*winner.after_itself_us), us_text(*winner.after_trigger_us));
 }
 
 std::string verified_text(const db::Evidence& evidence) {
     if (evidence.accumulation_error)
-        return fmt::format("beyond the rounding of the output, the largest error is {:.2f} of what accumulation may add",
-                           *evidence.accumulation_error);
+        return fmt::format("the largest accumulation error is {:.1f} % of the allowed one", 100 * *evidence.accumulation_error);
     if (evidence.max_error)
-        return fmt::format("the largest error, rounding of the output included, is {:.2f} of what is allowed",
-                           *evidence.max_error);
+        return fmt::format("the largest error, with the rounding of the output, is {:.1f} % of the allowed one",
+                           100 * *evidence.max_error);
     return "";
 }
 
@@ -104,22 +149,24 @@ std::string measured_text(const db::Winner& winner) {
 }
 
 Freshness freshness_of(const Catalogue& catalogue, const db::Winner& winner, const Problem& problem,
-                       const std::optional<db::Provenance>& today) {
-    const std::string request = request_text(catalogue, problem), retune = "autotune " + request + " --retune";
+                       const std::optional<db::Provenance>& today, const Arguments& arguments) {
+    const std::string request = problem_flags_text(catalogue, problem, arguments) + shared_flags_text(arguments);
+    const std::string verify = "autotune verify " + request, retune = "autotune " + request + " --retune";
     TemplateIdentities identities(catalogue);
     if (const auto reason = why_unusable(identities, winner)) {
-        const std::string race = winner.doubt.empty() ? "" : "autotune verify " + request + " (races it) or ";
-        return {.usable = false, .because = *reason, .remedy = race + retune};
+        const bool can_race = !winner.doubt.empty();
+        return {.usable = false,
+                .because = *reason,
+                .remedies = can_race ? std::vector<std::string>{verify, retune} : std::vector<std::string>{retune}};
     }
     const std::string because = today ? tuner::why_stale(winner.provenance, *today) : "";
-    return {.stale = !because.empty(),
-            .because = because,
-            .remedy = because.empty() ? "" : "autotune verify " + request + " (races it again) or " + retune};
+    if (because.empty()) return {};
+    return {.stale = true, .because = because, .remedies = {verify, retune}};
 }
 
 std::string freshness_text(const Freshness& freshness, bool compared) {
-    if (!freshness.usable) return "It is not used: " + freshness.because + ". Fresh by: " + freshness.remedy + ".";
-    if (freshness.stale) return "It is used, but stale: " + freshness.because + ". Fresh by: " + freshness.remedy + ".";
+    if (!freshness.usable) return "It is not used: " + freshness.because + ". To make it fresh:";
+    if (freshness.stale) return "It is used, but stale: " + freshness.because + ". To race it again, or to search again:";
     const std::string when =
         "another driver, NVRTC, device name, power limit or measuring method makes it stale; a changed template invalidates it.";
     return (compared ? "It is fresh here: " : "No GPU to compare with here: ") + when;

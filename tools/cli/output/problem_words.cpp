@@ -68,6 +68,26 @@ std::string attribute_or_nothing(const Problem& problem, const std::string& name
     return "";
 }
 
+std::string dimensions_text(const Problem& problem) {
+    std::string batch;
+    std::vector<std::string> names;
+    for (const Extent& extent : problem.extents) {
+        if (extent.name != "batch") {
+            names.push_back(extent.name);
+        } else if (extent.value != 1) {
+            batch = "batch * ";
+        }
+    }
+    return batch + join(names, " x ");
+}
+
+std::string extents_text(const Problem& problem) {
+    std::vector<std::string> parts;
+    for (const Extent& extent : problem.extents)
+        if (extent.name != "batch" || extent.value != 1) parts.push_back(extent.name + " = " + std::to_string(extent.value));
+    return join(parts);
+}
+
 std::string attributes_text(const std::vector<Attribute>& attributes) {
     std::vector<std::string> words;
     for (const Attribute& attribute : attributes) words.push_back(attribute.name + "=" + to_string(attribute.value));

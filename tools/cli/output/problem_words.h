@@ -7,7 +7,7 @@
 
 namespace autotune::cli {
 
-// What tells problems of one op apart beside their extents, in words. No op is known here.
+// Words that tell problems of one op apart, beside their extents. No op is known here.
 
 // Element types of the tensors: "f16" where they agree, else one each: "e4m3,e4m3,bf16".
 std::string dtype_text(const Problem& problem);
@@ -23,6 +23,11 @@ std::vector<std::string> differing_attributes(const std::vector<Problem>& proble
 
 // An attribute's value; empty: the problem has none of that name.
 std::string attribute_or_nothing(const Problem& problem, const std::string& name);
+
+// Names of the extents as a shape has them: "m x n x k".
+std::string dimensions_text(const Problem& problem);
+// "m = 4096, n = 4096, k = 2048"
+std::string extents_text(const Problem& problem);
 
 // "layout=nn beta=zero"
 std::string attributes_text(const std::vector<Attribute>& attributes);

@@ -18,7 +18,7 @@ class ProgressLine : public tuner::TuneObserver {
     ProgressLine(const ProgressLine&) = delete;
     ProgressLine& operator=(const ProgressLine&) = delete;
 
-    // What stands before each line: "3/12 gemm 4096x4096x2048".
+    // The text before each line: "3/12 gemm 4096x4096x2048".
     void set_prefix(std::string prefix) { prefix_ = std::move(prefix); }
     void on_progress(const tuner::Progress& progress) override;
     void on_trial(const Trial& trial) override;

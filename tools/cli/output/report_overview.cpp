@@ -27,18 +27,18 @@ double chart_width(std::size_t problems) {
 
 // The rival that took the least time in the final rounds: "1.050 (cublas)", above 1 where the winner is faster.
 std::string rival_text(const db::Evidence& evidence) {
-    const db::Finalist* fastest = nullptr;
-    for (const db::Finalist& finalist : evidence.finalists) {
-        if (!finalist.candidate && (fastest == nullptr || finalist.ratio < fastest->ratio)) fastest = &finalist;
-    }
+    const db::Finalist* const fastest = fastest_rival(evidence);
     return fastest == nullptr ? "-" : fmt::format("{:.3f} ({})", fastest->ratio, fastest->name);
 }
 
 std::string table_html(const std::vector<Member>& members, const std::vector<Problem>& problems, const Op& op) {
     const std::vector<std::string> attributes = differing_attributes(problems);
-    std::vector<std::string> titles = {std::string(op.shape_form()), "element type"};
+    std::string dimensions;  // the longest: some problems may have a batch
+    for (const Problem& problem : problems)
+        if (const std::string text = dimensions_text(problem); text.size() > dimensions.size()) dimensions = text;
+    std::vector<std::string> titles = {dimensions, "element type"};
     titles.insert(titles.end(), attributes.begin(), attributes.end());
-    for (const char* title : {"#median us", "#speed", "#rival's time / ours", "family"}) titles.emplace_back(title);
+    for (const char* title : {"#median us", "#speed", "#rival's time / ours", "family", "from"}) titles.emplace_back(title);
     HtmlTable table(titles);
     for (const Member& member : members) {
         const ReportedProblem& one = *member.reported;
@@ -49,6 +49,7 @@ std::string table_html(const std::vector<Member>& members, const std::vector<Pro
         cells.push_back(rate_text(op, one.problem, us) + " " + rate_title(op));
         cells.push_back(rival_text(one.winner.evidence));
         cells.push_back(one.winner.candidate.family);
+        cells.emplace_back(origin_text(one.winner));
         table.add(cells, fmt::format("#p{}", member.number));
     }
     return table.html();

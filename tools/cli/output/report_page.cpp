@@ -7,6 +7,7 @@
 
 #include "tools/cli/input/arguments.h"
 #include "tools/cli/output/html.h"
+#include "tools/cli/output/problem_words.h"
 #include "tools/cli/output/report_charts.h"
 #include "tools/cli/output/report_overview.h"
 #include "tools/cli/output/text_format.h"
@@ -60,8 +61,11 @@ std::string outcomes_text(const std::vector<db::StoredTrial>& trials) {
 }
 
 std::string trials_html(const ReportedProblem& one) {
-    if (one.trials.empty())
-        return html_paragraph("The database has no trials of this problem: it was imported or shipped.", "quiet");
+    if (one.trials.empty()) {
+        return html_paragraph(one.winner.shipped ? "This winner is shipped with autotune: it has no trials in the database."
+                                                 : "The database has no trials of this problem: its winner was imported.",
+                              "quiet");
+    }
     const auto timed =
         std::count_if(one.trials.begin(), one.trials.end(), [](const auto& stored) { return stored.trial.timing; });
     std::string html = html_paragraph(outcomes_text(one.trials)) + failures_html(one.trials);
@@ -73,7 +77,10 @@ std::string trials_html(const ReportedProblem& one) {
 std::string problem_html(const ReportedProblem& one, const Op& op, std::size_t number) {
     const db::Evidence& evidence = one.winner.evidence;
     std::string html = fmt::format("<h2 id=\"p{}\">{} {}</h2>\n", number, escaped(one.problem.op), escaped(one.problem.shape()));
-    html += html_paragraph(one.problem.class_key(), "quiet");
+    html += html_paragraph(result_text(one.winner));
+    html += html_paragraph(extents_text(one.problem) + "; " + one.problem.class_key() + "; " +
+                               std::string(origin_text(one.winner)) + (one.winner.shipped ? " with autotune" : ""),
+                           "quiet");
     html += "<p><code>" + escaped(one.winner.candidate.to_string()) + "</code></p>\n";
     html += html_paragraph("It " + wins_text(one.winner, op, one.problem) + " " + decided_text(evidence));
     html += html_paragraph(rivals_text(evidence));
@@ -81,6 +88,7 @@ std::string problem_html(const ReportedProblem& one, const Op& op, std::size_t n
     html += html_paragraph(measured_text(one.winner));
     const bool warns = !one.freshness.usable || one.freshness.stale;
     html += html_paragraph(freshness_text(one.freshness, one.compared), warns ? "warn" : "quiet");
+    for (const std::string& command : one.freshness.remedies) html += "<p><code>" + escaped(command) + "</code></p>\n";
     html += drops_html(evidence);
     if (evidence.finalists.size() >= kFewestPlotted) html += html_charts({finalists_chart(evidence)});
     html += finalists_html(one, op);
@@ -100,6 +108,9 @@ std::string report_html(const Report& report, const Catalogue& catalogue) {
     html += html_paragraph(fmt::format("{} of {} winners in {}, written {} by autotune {}", report.problems.size(),
                                        count_text(report.winners), report.database, report.date, report.version),
                            "quiet");
+    if (report.problems.size() < report.winners)
+        html += html_paragraph("Problems with a timed rival come first, then the newest; `autotune report --all` shows all.",
+                               "quiet");
     if (report.problems.empty()) html += html_paragraph("No winner matches: there is nothing to show yet.");
     if (!report.problems.empty()) html += overview_html(report, catalogue);
     for (std::size_t i = 0; i < report.problems.size(); ++i)
