@@ -97,6 +97,8 @@ class Maker {
     void dump() const;
     // `left_out` plays no part, nor do instances that can do no problem of the class.
     std::vector<Candidate> choose(std::vector<const Measured*> problems, const Measured* left_out, const std::string& class_key);
+    // Of the families of its candidates, as they are today: what it is made of was legal for these.
+    void name_templates(db::Portfolio& portfolio) const;
     bool serves(const Candidate& candidate, const std::string& class_key) const;
     bool serves(std::size_t instance, const std::string& class_key);
     std::size_t number_of(const std::string& instance, const Candidate& whole);
@@ -246,6 +248,13 @@ bool Maker::serves(std::size_t instance, const std::string& class_key) {
     return entry->second;
 }
 
+void Maker::name_templates(db::Portfolio& portfolio) const {
+    portfolio.templates.clear();
+    for (const Candidate& each : portfolio.candidates)
+        if (const Family* family = catalogue_.find_family(each.family))
+            portfolio.templates.try_emplace(each.family, catalogue_.template_identity(*family));
+}
+
 // Without what can do no problem of its class: portfolios as they were shipped, where their trials are no longer at hand.
 void Maker::prune(std::ofstream& out) const {
     const auto fail = [](const std::string& text) { throw Error(ErrorCode::database, text); };
@@ -256,6 +265,7 @@ void Maker::prune(std::ofstream& out) const {
         if (!options_.variant.empty()) each.candidates = with_variants(each.candidates, each.class_key);
         if (each.candidates.size() > options_.count) each.candidates.resize(options_.count);
         std::printf("%-90s %zu of %zu\n", each.class_key.c_str(), each.candidates.size(), before);
+        name_templates(each);
         if (out.is_open()) out << db::to_json_line(each) << "\n";
     }
 }
@@ -493,6 +503,7 @@ void Maker::run() {
         std::sort(regrets.begin(), regrets.end());
         db::Portfolio made{"gemm", options_.arch, class_key, chosen};
         made.problems = static_cast<int>(problems.size());
+        name_templates(made);
         if (regrets.size() >= kLeastForRegret) {
             made.regret_median = std::round(regrets[regrets.size() / 2] * 1e4) / 1e4;
             made.regret_p90 = std::round(regrets[regrets.size() * 9 / 10] * 1e4) / 1e4;

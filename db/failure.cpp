@@ -28,7 +28,19 @@ bool is_out_of_space(int code) {
     return code == ENOSPC || code == EDQUOT || code == EFBIG;
 }
 
+Sentence cannot_be_locked(int code) {
+    return {"cannot be locked (" + std::generic_category().message(code) + ")",
+            "its file system has no locks that can be relied on: keep it on a local disk, with --db or AUTOTUNE_DB",
+            DatabaseFault::locked};
+}
+
+bool is_of_locking(int code) {
+    return code == SQLITE_IOERR_LOCK || code == SQLITE_IOERR_RDLOCK || code == SQLITE_IOERR_UNLOCK ||
+           code == SQLITE_IOERR_CHECKRESERVEDLOCK;
+}
+
 Sentence input_output(const Failure& failure) {
+    if (is_of_locking(failure.code) && failure.system_errno != 0) return cannot_be_locked(failure.system_errno);
     if (is_out_of_space(failure.system_errno)) {
         return {"cannot grow (" + reason(failure) + ")", "free space or raise the limit, what was stored before is intact",
                 DatabaseFault::full};
@@ -50,6 +62,7 @@ Sentence sentence(const Failure& failure) {
     switch (failure.code & 0xff) {
         case SQLITE_BUSY:
         case SQLITE_LOCKED:
+            if (failure.lock_errno != 0) return cannot_be_locked(failure.lock_errno);
             return {"is locked by another process (waited " + waited(failure.busy_timeout_ms) + ")",
                     "wait for that process or end it, then try again", DatabaseFault::locked};
         case SQLITE_CORRUPT:

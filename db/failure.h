@@ -12,6 +12,7 @@ struct Failure {
     std::string path;
     int code = 0;          // extended result code
     int system_errno = 0;  // 0: none
+    int lock_errno = 0;    // why a lock could not be taken at all, which SQLite calls busy; 0: it could have been
     std::string detail;    // SQLite's own words
     int busy_timeout_ms = 0;
 };

@@ -1,10 +1,11 @@
 #include "db/listing.h"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 
 #include "db/matching.h"
 #include "db/pairs.h"
+#include "src/core/device_key.h"
 
 namespace autotune::db {
 namespace {
@@ -17,7 +18,15 @@ bool is_for_all(const Filter& filter) {
 void bind_filter(Query& query, const Filter& filter) {
     std::vector<std::string> names;
     for (const Extent& extent : filter.extents) names.push_back(extent.name);
-    query.bind_all(filter.op, filter.class_key, words_to_text(names), filter.device_key);
+    query.bind_all(filter.op, filter.class_key, words_to_text(names), todays_device_key(filter.device_key));
+}
+
+// The condition that bind_filter() binds. Statements that hold it are static: their text is the key of the prepared ones.
+std::string of_filter() {
+    return std::string(
+               "class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', class_key) AND ?3 IN ('', "
+               "extent_names)) AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', ") +
+           kDeviceKeySql + "))";
 }
 
 void bind_extents(Query& query, const Filter& filter) {
@@ -34,18 +43,26 @@ std::vector<std::int64_t> integers(Query& query) {
     return values;
 }
 
-}  // namespace
-
-std::vector<std::int64_t> ids_of(Connection& connection, const Subject& subject) {
-    const auto place = find_place(connection, subject);
-    if (!place) return {};
+// Newest first.
+std::vector<std::int64_t> ids_at(Connection& connection, const Place& place) {
     // INDEXED BY: for the sake of the order, SQLite would walk all rows of the class by winner_place (10 ms instead of 10 us).
     Query query = connection.query(
         "SELECT id FROM winner INDEXED BY winner_key WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 "
         "AND "
         "e3 = ?6 AND e4 = ?7 AND e5 = ?8 AND e6 = ?9 AND e7 = ?10 ORDER BY id DESC");
-    bind_place(query, *place);
+    bind_place(query, place);
     return integers(query);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> ids_of(Connection& connection, const Subject& subject) {
+    std::vector<std::int64_t> ids;
+    for (const Place& place : find_places(connection, subject)) {
+        for (const std::int64_t id : ids_at(connection, place)) ids.push_back(id);
+    }
+    std::sort(ids.begin(), ids.end(), std::greater<>());
+    return ids;
 }
 
 std::vector<std::int64_t> ids_of(Connection& connection, const Filter& filter) {
@@ -55,22 +72,17 @@ std::vector<std::int64_t> ids_of(Connection& connection, const Filter& filter) {
         return integers(query);
     }
     if (filter.extents.empty()) {
-        Query query = connection.query(
-            "SELECT id FROM winner INDEXED BY winner_place "
-            "WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', class_key) AND ?3 IN ('', "
-            "extent_names)) "
-            "AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key)) ORDER BY id DESC LIMIT ?5");
+        static const std::string sql =
+            "SELECT id FROM winner INDEXED BY winner_place WHERE " + of_filter() + " ORDER BY id DESC LIMIT ?5";
+        Query query = connection.query(sql);
         bind_filter(query, filter);
         query.bind(limit_of(filter));
         return integers(query);
     }
-    Query query = connection.query(
-        "SELECT id FROM winner INDEXED BY winner_key "
-        "WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', class_key) AND ?3 IN ('', "
-        "extent_names)) "
-        "AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key)) AND e0 = ?5 AND e1 = ?6 AND e2 = ?7 AND e3 = ?8 AND e4 = "
-        "?9 "
-        "AND e5 = ?10 AND e6 = ?11 AND e7 = ?12 ORDER BY id DESC LIMIT ?13");
+    static const std::string sql = "SELECT id FROM winner INDEXED BY winner_key WHERE " + of_filter() +
+                                   " AND e0 = ?5 AND e1 = ?6 AND e2 = ?7 AND e3 = ?8 AND e4 = ?9 AND e5 = ?10 AND e6 = ?11 AND "
+                                   "e7 = ?12 ORDER BY id DESC LIMIT ?13";
+    Query query = connection.query(sql);
     bind_filter(query, filter);
     bind_extents(query, filter);
     query.bind(limit_of(filter));
@@ -87,11 +99,8 @@ std::int64_t count_of(Connection& connection, const Filter& filter) {
         all.limit = SIZE_MAX;
         return static_cast<std::int64_t>(ids_of(connection, all).size());
     }
-    Query query = connection.query(
-        "SELECT count(*) FROM winner INDEXED BY winner_place "
-        "WHERE class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', class_key) AND ?3 IN ('', "
-        "extent_names)) "
-        "AND device_id IN (SELECT id FROM device WHERE ?4 IN ('', key))");
+    static const std::string sql = "SELECT count(*) FROM winner INDEXED BY winner_place WHERE " + of_filter();
+    Query query = connection.query(sql);
     bind_filter(query, filter);
     return query.next() ? query.integer() : 0;
 }

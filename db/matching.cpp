@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/core/device_key.h"
+
 namespace autotune::db {
 
 bool same_names(const std::vector<Extent>& a, const std::vector<Extent>& b) {
@@ -22,7 +24,7 @@ bool matches(const Winner& winner, const Filter& filter) {
     if (!filter.op.empty() && winner.op != filter.op) return false;
     if (!filter.class_key.empty() && winner.class_key != filter.class_key) return false;
     if (!filter.extents.empty() && winner.extents != filter.extents) return false;
-    return filter.device_key.empty() || winner.device.key() == filter.device_key;
+    return filter.device_key.empty() || winner.device.key() == todays_device_key(filter.device_key);
 }
 
 }  // namespace autotune::db

@@ -60,8 +60,12 @@ struct IsFarther {
 // Best first: the cursor with the lowest bound is followed, to its next value and to the next extent.
 class NearestSearch {
   public:
-    NearestSearch(Connection& connection, const Place& place, const Subject& subject)
-        : connection_(connection), place_(place), wanted_(subject.extents), last_(subject.extents.size() - 1) {}
+    NearestSearch(Connection& connection, const Place& place, const Subject& subject, Cards cards)
+        : connection_(connection),
+          place_(place),
+          wanted_(subject.extents),
+          last_(subject.extents.size() - 1),
+          takes_wanted_(cards != Cards::this_card) {}
 
     std::vector<NearRow> first(std::size_t count) {
         open(Cursor{});
@@ -149,7 +153,7 @@ class NearestSearch {
     void collect(const Cursor& cursor) {
         const bool is_wanted = std::equal(wanted_.begin(), wanted_.end(), cursor.values.begin(),
                                           [](const Extent& extent, std::int64_t value) { return extent.value == value; });
-        if (is_wanted) return;
+        if (is_wanted && !takes_wanted_) return;
         ++looked_up_;
         Query query = connection_.query(statements().rows.at(last_));
         query.bind_all(place_.class_id, place_.device_id);
@@ -161,6 +165,7 @@ class NearestSearch {
     const Place& place_;
     const std::vector<Extent>& wanted_;
     std::size_t last_;
+    bool takes_wanted_;
     std::priority_queue<Cursor, std::vector<Cursor>, IsFarther> open_;
     std::vector<NearRow> found_;
     int looked_up_ = 0;
@@ -168,10 +173,13 @@ class NearestSearch {
 
 }  // namespace
 
-std::vector<NearRow> nearest_rows(Connection& connection, const Subject& subject, std::size_t count) {
-    const auto place = find_place(connection, subject);
-    if (!place || subject.extents.empty() || subject.extents.size() > kMaxExtents) return {};
-    std::vector<NearRow> rows = NearestSearch(connection, *place, subject).first(count);
+std::vector<NearRow> nearest_rows(Connection& connection, const Subject& subject, std::size_t count, Cards cards) {
+    if (subject.extents.empty() || subject.extents.size() > kMaxExtents) return {};
+    std::vector<NearRow> rows;
+    for (const Place& place : find_places(connection, subject, cards)) {
+        const std::vector<NearRow> found = NearestSearch(connection, place, subject, cards).first(count);
+        rows.insert(rows.end(), found.begin(), found.end());
+    }
     std::sort(rows.begin(), rows.end(), [](const NearRow& a, const NearRow& b) {
         return a.distance != b.distance ? a.distance < b.distance : a.id > b.id;
     });

@@ -17,6 +17,8 @@ struct NearRow {
 // Walks the index of extents outwards from the subject's own, so that it reads some hundred entries however many there are. They
 // are the nearest of all unless thousands of values of one extent are nearer than those; then they are the nearest of those that
 // were met.
-std::vector<NearRow> nearest_rows(Connection& connection, const Subject& subject, std::size_t count);
+// Of cards like the subject's own, winners of its own extents count as well: they are the nearest.
+std::vector<NearRow> nearest_rows(Connection& connection, const Subject& subject, std::size_t count,
+                                  Cards cards = Cards::this_card);
 
 }  // namespace autotune::db

@@ -1,18 +1,22 @@
 #include "db/portfolio.h"
 
 #include <algorithm>
-#include <fstream>
+#include <cerrno>
 #include <sstream>
 #include <utility>
 
 #include "db/record_reader.h"
 #include "db/record_writer.h"
+#include "db/validate.h"
+#include "src/core/read_file.h"
 #include "src/core/text.h"
 
 namespace autotune::db {
 namespace {
 
 constexpr std::size_t kMostCandidates = 64;
+constexpr std::size_t kMostTemplates = 64;
+constexpr std::size_t kMaxPortfolioBytes = std::size_t{64} << 20;
 
 struct Entry {
     Candidate candidate;
@@ -27,15 +31,50 @@ void visit_fields(const Entry& entry, Visitor& fields) {
     fields.candidate(entry.candidate);
 }
 
-template <class Self, class Entries, class Visitor>
-void visit_portfolio(Self& portfolio, Entries& entries, Visitor& fields) {
+struct TemplateEntry {
+    std::string family, identity;
+};
+
+template <class Visitor>
+void visit_fields(TemplateEntry& entry, Visitor& fields) {
+    fields.needed("family", entry.family);
+    fields.needed("template", entry.identity);
+}
+template <class Visitor>
+void visit_fields(const TemplateEntry& entry, Visitor& fields) {
+    fields.needed("family", entry.family);
+    fields.needed("template", entry.identity);
+}
+
+template <class Self, class Templates, class Entries, class Visitor>
+void visit_portfolio(Self& portfolio, Templates& templates, Entries& entries, Visitor& fields) {
     fields.needed("op", portfolio.op);
     fields.needed("arch", portfolio.arch);
     fields.needed("class", portfolio.class_key);
     fields.member("problems", portfolio.problems);
     fields.member("regret_median", portfolio.regret_median);
     fields.member("regret_p90", portfolio.regret_p90);
+    fields.list("templates", templates);
     fields.list("candidates", entries);
+}
+
+// A line is from a file: what it says goes into messages and into the library's choice.
+void require_sound(const Portfolio& portfolio, const std::vector<TemplateEntry>& templates) {
+    if (!is_name(portfolio.op)) throw bad_record("\"op\" is not a name");
+    if (!is_class_key(portfolio.class_key)) throw bad_record("\"class\" is not a short line of words");
+    if (!is_name(portfolio.arch)) throw bad_record("\"arch\" is not a name");
+    if (portfolio.problems < 0) throw bad_record("\"problems\" is less than 0");
+    if (portfolio.candidates.empty() || portfolio.candidates.size() > kMostCandidates)
+        throw bad_record("\"candidates\" has to be an array of 1 to " + std::to_string(kMostCandidates));
+    for (const Candidate& each : portfolio.candidates) {
+        if (!is_family_name(each.family)) throw bad_record("a family's name is not one of [a-z0-9_/]");
+        if (const auto why = why_invalid(each.config)) throw bad_record(*why);
+    }
+    if (templates.size() > kMostTemplates) throw bad_record("\"templates\" has more than 64 entries");
+    for (const TemplateEntry& each : templates) {
+        if (!is_family_name(each.family)) throw bad_record("a family's name is not one of [a-z0-9_/]");
+        if (each.identity.empty() || !is_text(each.identity)) throw bad_record("a template's identity is missing or too long");
+    }
 }
 
 Portfolio portfolio_of(std::string_view line) {
@@ -43,11 +82,12 @@ Portfolio portfolio_of(std::string_view line) {
     RecordReader fields(value, "", kInLines);
     Portfolio portfolio;
     std::vector<Entry> entries;
-    visit_portfolio(portfolio, entries, fields);
+    std::vector<TemplateEntry> templates;
+    visit_portfolio(portfolio, templates, entries, fields);
     fields.finish();
-    if (entries.empty() || entries.size() > kMostCandidates)
-        throw bad_record("\"candidates\" has to be an array of 1 to " + std::to_string(kMostCandidates));
     for (Entry& entry : entries) portfolio.candidates.push_back(std::move(entry.candidate));
+    require_sound(portfolio, templates);
+    for (TemplateEntry& each : templates) portfolio.templates[std::move(each.family)] = std::move(each.identity);
     return portfolio;
 }
 
@@ -86,11 +126,18 @@ std::string portfolio_path(const std::string& shipped_folder) {
 
 std::vector<Portfolio> read_portfolios(const std::string& path, const std::function<void(const std::string&)>& warn) {
     std::vector<Portfolio> portfolios;
-    std::ifstream file(path);
-    int number = 0;
-    for (std::string line; std::getline(file, line);) {
-        ++number;
-        if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const FileContent content = read_regular_file(path, kMaxPortfolioBytes);
+    if (!content.is_read) {
+        const bool is_absent = content.code == ENOENT || content.code == ENOTDIR;
+        if (!is_absent) warn("portfolios in " + path + " cannot be read (" + content.why + "); they are not used");
+        return portfolios;
+    }
+    std::string_view rest = content.text;
+    for (int number = 1; !rest.empty(); ++number) {
+        const auto end = rest.find('\n');
+        const std::string_view line = rest.substr(0, end);
+        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+        if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
         try {
             portfolios.push_back(portfolio_of(line));
         } catch (const BadRecord& error) {
@@ -103,8 +150,10 @@ std::vector<Portfolio> read_portfolios(const std::string& path, const std::funct
 std::string to_json_line(const Portfolio& portfolio) {
     std::vector<Entry> entries;
     for (const Candidate& each : portfolio.candidates) entries.push_back({each});
+    std::vector<TemplateEntry> templates;
+    for (const auto& [family, identity] : portfolio.templates) templates.push_back({family, identity});
     RecordWriter fields(kInLines);
-    visit_portfolio(portfolio, std::as_const(entries), fields);
+    visit_portfolio(portfolio, std::as_const(templates), std::as_const(entries), fields);
     return fields.take().dump();
 }
 

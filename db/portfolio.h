@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,14 +17,17 @@ struct Portfolio {
     std::string arch{};  // "sm_90a"
     std::string class_key{};
     std::vector<Candidate> candidates{};
+    // By family: the identity of its template when the candidates were chosen. Those of a family whose template is another today,
+    // or that is not here, are not used.
+    std::map<std::string, std::string> templates{};
     // What the library's choice among them loses against the best known, of problems that were left out of its making: 0.04 is
     // 4 %. Negative: not known.
     double regret_median = -1, regret_p90 = -1;
     int problems = 0;  // that these rest on
 };
 
-// Those of a file of JSON lines; none if there is no such file. A line that is not valid is passed over and told to `warn` with
-// file and line.
+// Those of a file of JSON lines; none if there is no such file. A file that cannot be read and a line that is not valid are
+// passed over and told to `warn`, the line with its number.
 std::vector<Portfolio> read_portfolios(const std::string& path, const std::function<void(const std::string&)>& warn);
 // Where a folder of shipped winners has them.
 std::string portfolio_path(const std::string& shipped_folder);

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "db/pairs.h"
+#include "src/core/device_key.h"
 
 namespace autotune::db {
 namespace {
@@ -20,10 +21,17 @@ std::optional<std::int64_t> find_class(Connection& connection, const Subject& su
     return query.next() ? query.maybe_integer() : std::nullopt;
 }
 
-std::optional<std::int64_t> find_device(Connection& connection, const std::string& key) {
-    Query query = connection.query("SELECT id FROM device WHERE key = ?1");
-    query.bind(key);
-    return query.next() ? query.maybe_integer() : std::nullopt;
+// All rows of the device, that with the key as it is written today first.
+std::vector<std::int64_t> find_devices(Connection& connection, const DeviceIdentity& device, Cards cards) {
+    Query query = connection.query(
+        "SELECT id FROM device WHERE cc_major = ?1 AND cc_minor = ?2 AND sm_count = ?3 AND l2_mib = ?4 AND "
+        "(bus_bits = ?5 AND CASE WHEN memory_gib > 0 THEN (memory_gib + 7) / 8 * 8 ELSE memory_gib END = ?6) = ?7 "
+        "ORDER BY key <> ?8, id LIMIT 64");
+    query.bind_all(device.cc_major, device.cc_minor, device.sm_count, device.l2_mib, device.bus_bits,
+                   labelled_memory_gib(device.memory_gib), cards == Cards::this_card, device.key());
+    std::vector<std::int64_t> ids;
+    while (query.next()) ids.push_back(query.integer());
+    return ids;
 }
 
 std::array<std::int64_t, kMaxExtents> values_of(const std::vector<Extent>& extents) {
@@ -41,7 +49,7 @@ std::int64_t make_class(Connection& connection, const Subject& subject) {
 
 std::int64_t make_device(Connection& connection, const DeviceIdentity& device) {
     const std::string key = device.key();
-    if (const auto id = find_device(connection, key)) return *id;
+    if (const auto ids = find_devices(connection, device, Cards::this_card); !ids.empty()) return ids.front();
     Query query = connection.query(
         "INSERT INTO device(key, cc_major, cc_minor, sm_count, l2_mib, memory_gib, bus_bits) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
     query.bind_all(key, device.cc_major, device.cc_minor, device.sm_count, device.l2_mib, device.memory_gib, device.bus_bits)
@@ -49,18 +57,34 @@ std::int64_t make_device(Connection& connection, const DeviceIdentity& device) {
     return connection.last_insert_id();
 }
 
-void remove_same_key(Connection& connection, const Place& place, std::int64_t template_id, const std::string& restricted_to) {
-    Query query = connection.query(
-        "DELETE FROM winner WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 AND e3 = ?6 AND e4 = ?7 "
-        "AND e5 = ?8 AND e6 = ?9 AND e7 = ?10 AND template_id = ?11 AND restricted_to = ?12");
-    bind_place(query, place);
-    query.bind_all(template_id, restricted_to).run();
+void remove_same_key(Connection& connection, const std::vector<Place>& places, std::int64_t template_id,
+                     const std::string& restricted_to) {
+    for (const Place& place : places) {
+        Query query = connection.query(
+            "DELETE FROM winner WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 AND e3 = ?6 AND e4 = "
+            "?7 AND e5 = ?8 AND e6 = ?9 AND e7 = ?10 AND template_id = ?11 AND restricted_to = ?12");
+        bind_place(query, place);
+        query.bind_all(template_id, restricted_to).run();
+    }
+}
+
+// Nobody lacks a winner of this problem any more.
+void remove_miss(Connection& connection, const std::vector<Place>& places) {
+    for (const Place& place : places) {
+        Query query = connection.query(
+            "DELETE FROM miss WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 AND e3 = ?6 AND e4 = ?7 "
+            "AND e5 = ?8 AND e6 = ?9 AND e7 = ?10");
+        bind_place(query, place);
+        query.run();
+    }
 }
 
 std::int64_t insert_winner(Connection& connection, const Winner& winner) {
     const Place place = make_place(connection, subject_of(winner));
+    const std::vector<Place> places = find_places(connection, subject_of(winner));
     const std::int64_t template_id = make_template(connection, winner.candidate.family, winner.template_identity);
-    remove_same_key(connection, place, template_id, winner.restricted_to);
+    remove_same_key(connection, places, template_id, winner.restricted_to);
+    if (winner.doubt.empty() && winner.restricted_to.empty()) remove_miss(connection, places);
     Query query = connection.query(
         "INSERT INTO winner(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, template_id, config, median_us, low_us, "
         "high_us, "
@@ -235,11 +259,13 @@ Subject subject_of(const Winner& winner) {
     return {.op = winner.op, .class_key = winner.class_key, .extents = winner.extents, .device = winner.device};
 }
 
-std::optional<Place> find_place(Connection& connection, const Subject& subject) {
+std::vector<Place> find_places(Connection& connection, const Subject& subject, Cards cards) {
+    std::vector<Place> places;
     const auto class_id = find_class(connection, subject);
-    const auto device_id = class_id ? find_device(connection, subject.device.key()) : std::nullopt;
-    if (!device_id) return std::nullopt;
-    return Place{.class_id = *class_id, .device_id = *device_id, .extents = values_of(subject.extents)};
+    if (!class_id) return places;
+    for (const std::int64_t device_id : find_devices(connection, subject.device, cards))
+        places.push_back({.class_id = *class_id, .device_id = device_id, .extents = values_of(subject.extents)});
+    return places;
 }
 
 Place make_place(Connection& connection, const Subject& subject) {

@@ -29,10 +29,19 @@ struct Place {
     std::int64_t device_id = 0;
     std::array<std::int64_t, kMaxExtents> extents{};
 };
-// nullopt if the database never heard of the class or the device.
-std::optional<Place> find_place(Connection& connection, const Subject& subject);
+// A GPU may stand in the table more than once: other versions rounded its memory otherwise when they made its key. Its places are
+// one for each, that of the row which make_place() gives first. Empty if the database never heard of the class or the device.
+enum class Cards : std::uint8_t {
+    this_card,       // devices with the subject's key
+    like_this_card,  // other keys, the same chip: src/core/device_key.h
+};
+std::vector<Place> find_places(Connection& connection, const Subject& subject, Cards cards = Cards::this_card);
 // REQUIRES: in a transaction.
 Place make_place(Connection& connection, const Subject& subject);
+// DeviceIdentity::key() of a row of `device`, in SQL.
+inline constexpr const char* kDeviceKeySql =
+    "'cc' || cc_major || '.' || cc_minor || '-sm' || sm_count || '-l2_' || l2_mib || '-mem' || "
+    "CASE WHEN memory_gib > 0 THEN (memory_gib + 7) / 8 * 8 ELSE memory_gib END || '-bus' || bus_bits";
 std::int64_t make_template(Connection& connection, const std::string& family, const std::string& identity);
 void bind_place(Query& query, const Place& place);
 

@@ -1,30 +1,30 @@
 #include "db/shipped.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <memory>
 #include <new>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "db/json_line.h"
 #include "db/matching.h"
+#include "src/core/device_key.h"
 #include "src/core/error.h"
-#include "src/core/file_descriptor.h"
+#include "src/core/read_file.h"
 
 namespace autotune::db {
 namespace {
 
-constexpr off_t kMaxFileBytes = off_t{256} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 
-// Files are read by system calls. Where memory is exhausted std::filesystem's iterator ends the program, and a stream turns the
-// failure into a file that cannot be read.
+// Folders are listed by system calls: where memory is exhausted std::filesystem's iterator ends the program.
 
 void throw_if_out_of_memory() {
     if (errno == ENOMEM) throw std::bad_alloc();
@@ -99,31 +99,35 @@ std::vector<Extent> peek_extents(std::string_view line) {
     }
 }
 
+// The device as the line has it, without its name; what is not there stays 0.
+DeviceIdentity peek_device(std::string_view line) {
+    DeviceIdentity device;
+    const auto name = line.find("\"device\"");
+    const auto open = name == std::string_view::npos ? name : line.find('{', name);
+    const auto close = open == std::string_view::npos ? open : line.find('}', open);
+    if (close == std::string_view::npos) return device;
+    const std::string_view object = line.substr(open, close - open);
+    const std::array<std::pair<std::string_view, int*>, 6> members = {{{"\"cc_major\"", &device.cc_major},
+                                                                       {"\"cc_minor\"", &device.cc_minor},
+                                                                       {"\"sm_count\"", &device.sm_count},
+                                                                       {"\"l2_mib\"", &device.l2_mib},
+                                                                       {"\"memory_gib\"", &device.memory_gib},
+                                                                       {"\"bus_bits\"", &device.bus_bits}}};
+    for (const auto& [quoted, value] : members) {
+        const auto at = object.find(quoted);
+        if (at == std::string_view::npos) continue;
+        const auto digits = object.find_first_not_of(" \t:", at + quoted.size());
+        if (digits != std::string_view::npos) std::from_chars(object.data() + digits, object.data() + object.size(), *value);
+    }
+    return device;
+}
+
+bool is_of(Cards cards, const DeviceIdentity& device, const DeviceIdentity& wanted) {
+    return cards == Cards::this_card ? are_one_device(device, wanted) : have_same_chip(device, wanted);
+}
+
 bool is_blank(std::string_view line) {
     return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
-// False where it ends early.
-bool read_all(int file, std::string& content) {
-    std::size_t done = 0;
-    while (done < content.size()) {
-        const ssize_t bytes = ::read(file, content.data() + done, content.size() - done);
-        if (bytes < 0 && errno == EINTR) continue;
-        if (bytes <= 0) return false;
-        done += static_cast<std::size_t>(bytes);
-    }
-    return true;
-}
-
-std::optional<std::string> content_of(const std::string& path) {
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO is no reason to wait
-    if (!file.open()) throw_if_out_of_memory();
-    struct stat about {};
-    if (!file.open() || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
-    if (about.st_size > kMaxFileBytes) return std::nullopt;
-    std::string content(static_cast<std::size_t>(about.st_size), '\0');
-    if (!read_all(file.get(), content)) return std::nullopt;
-    return content;
 }
 
 }  // namespace
@@ -157,12 +161,13 @@ void Shipped::load_path(const std::string& path) {
 }
 
 void Shipped::load_file(const std::string& path) {
-    auto content = content_of(path);
-    if (!content) {
-        log_.add({WarningKind::invalid_shipped, "shipped winners in " + path + " cannot be read; they are not used"});
+    FileContent content = read_regular_file(path, kMaxFileBytes);
+    if (!content.is_read) {
+        log_.add({WarningKind::invalid_shipped,
+                  "shipped winners in " + path + " cannot be read (" + content.why + "); they are not used"});
         return;
     }
-    files_.push_back(std::make_unique<std::string>(std::move(*content)));
+    files_.push_back(std::make_unique<std::string>(std::move(content.text)));
     index(path, *files_.back());
 }
 
@@ -187,6 +192,7 @@ void Shipped::index(const std::string& path, std::string_view content) {
                           .arch = *arch,
                           .class_key = *class_key,
                           .extents = peek_extents(text),
+                          .device = peek_device(text),
                           .winner = {}});
     }
 }
@@ -206,42 +212,46 @@ const Winner* Shipped::parsed(Line& line) {
     return line.state == Line::State::good ? &line.winner : nullptr;
 }
 
-std::vector<Shipped::Line*> Shipped::lines_about(const Subject& subject) {
+std::vector<Shipped::Line*> Shipped::lines_about(const Subject& subject, Cards cards) {
     std::vector<Line*> found;
     if (paths_.empty() || why_invalid(subject.device)) return found;
     load();
     const std::string arch = arch_of(subject.device.cc_major, subject.device.cc_minor);
-    for (Line& line : lines_)
-        if (line.class_key == subject.class_key && line.arch == arch && line.op == subject.op) found.push_back(&line);
+    for (Line& line : lines_) {
+        const bool is_of_class = line.class_key == subject.class_key && line.arch == arch && line.op == subject.op;
+        const bool says_no_device = line.device.cc_major == 0;  // what is wrong with it is said when it is parsed
+        if (is_of_class && (says_no_device || is_of(cards, line.device, subject.device))) found.push_back(&line);
+    }
     return found;
 }
 
-const Winner* Shipped::winner_for(const Subject& subject, Line& line) {
+const Winner* Shipped::winner_for(const Subject& subject, Line& line, Cards cards) {
     const Winner* winner = parsed(line);
-    if (winner == nullptr || winner->class_key != subject.class_key || winner->device.key() != subject.device.key())
+    if (winner == nullptr || winner->class_key != subject.class_key || !is_of(cards, winner->device, subject.device))
         return nullptr;
     return same_names(winner->extents, subject.extents) ? winner : nullptr;
 }
 
 std::vector<Winner> Shipped::find(const Subject& subject) {
     std::vector<Winner> found;
-    for (Line* line : lines_about(subject)) {
+    for (Line* line : lines_about(subject, Cards::this_card)) {
         if (line->extents != subject.extents) continue;
-        const Winner* winner = winner_for(subject, *line);
+        const Winner* winner = winner_for(subject, *line, Cards::this_card);
         if (winner != nullptr && winner->extents == subject.extents) found.push_back(*winner);
     }
     return found;
 }
 
-std::vector<const Winner*> Shipped::nearest(const Subject& subject, std::size_t count) {
+std::vector<const Winner*> Shipped::nearest(const Subject& subject, std::size_t count, Cards cards) {
     std::vector<std::pair<double, Line*>> ranked;
-    for (Line* line : lines_about(subject)) ranked.emplace_back(log_distance(line->extents, subject.extents), line);
+    for (Line* line : lines_about(subject, cards)) ranked.emplace_back(log_distance(line->extents, subject.extents), line);
     std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<const Winner*> found;
     for (const auto& [distance, line] : ranked) {
         if (found.size() == count) break;
-        const Winner* winner = winner_for(subject, *line);
-        if (winner != nullptr && winner->extents != subject.extents) found.push_back(winner);
+        const bool is_own = cards == Cards::this_card && line->extents == subject.extents;
+        const Winner* winner = is_own ? nullptr : winner_for(subject, *line, cards);
+        if (winner != nullptr && (cards != Cards::this_card || winner->extents != subject.extents)) found.push_back(winner);
     }
     return found;
 }

@@ -20,9 +20,9 @@ class Shipped {
     Shipped(std::vector<std::string> paths, WarningLog& log) : paths_(std::move(paths)), log_(log) {}
 
     std::vector<Winner> find(const Subject& subject);
-    // Of the same class and device with other extents: the `count` nearest by log_distance(), nearest first. They live as long as
-    // this.
-    std::vector<const Winner*> nearest(const Subject& subject, std::size_t count);
+    // Of the same class and device with other extents, or of its cards' like with any: the `count` nearest by log_distance(),
+    // nearest first. They live as long as this.
+    std::vector<const Winner*> nearest(const Subject& subject, std::size_t count, Cards cards = Cards::this_card);
     std::vector<Winner> list(const Filter& filter);
     // Lines that were not parsed count as sound.
     std::int64_t count(const Filter& filter);
@@ -34,13 +34,14 @@ class Shipped {
         int number = 0;
         std::string_view op, arch, class_key;
         std::vector<Extent> extents;
+        DeviceIdentity device;
         enum class State { unread, good, bad } state = State::unread;
         Winner winner;
     };
-    // What may be about the subject's class on its architecture.
-    std::vector<Line*> lines_about(const Subject& subject);
-    // The line's winner, if it is of the subject's class and device.
-    const Winner* winner_for(const Subject& subject, Line& line);
+    // What may be about the subject's class on such cards.
+    std::vector<Line*> lines_about(const Subject& subject, Cards cards);
+    // The line's winner, if it is of the subject's class and such a card.
+    const Winner* winner_for(const Subject& subject, Line& line, Cards cards);
     void load();
     void load_path(const std::string& path);
     void load_file(const std::string& path);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <limits>
 #include <utility>
@@ -77,6 +78,7 @@ Query& Query::bind_integer(std::int64_t value) {
 
 bool Query::next() {
     column_ = 0;
+    errno = 0;
     const int code = sqlite3_step(raw_);
     if (code == SQLITE_ROW) return true;
     if (code != SQLITE_DONE) connection_.fail(code);
@@ -128,6 +130,7 @@ Connection::Connection(const ConnectionOptions& options) : options_(options) {
     const bool looks_like_uri = options_.path.starts_with("file:");
     const std::string name = looks_like_uri ? "./" + options_.path : options_.path;
     const int mode = options_.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    errno = 0;
     const int code = sqlite3_open_v2(name.c_str(), &raw_, mode | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
     try {
         if (code != SQLITE_OK) fail(code);
@@ -153,6 +156,7 @@ Connection::~Connection() {
 }
 
 void Connection::run(const char* sql) {
+    errno = 0;
     const int code = sqlite3_exec(raw_, sql, nullptr, nullptr, nullptr);
     if (code != SQLITE_OK) fail(code);
 }
@@ -169,6 +173,7 @@ Query Connection::prepared(std::string_view sql) {
     auto found = statements_.find(sql);
     if (found == statements_.end()) {
         sqlite3_stmt* raw = nullptr;
+        errno = 0;
         const int code =
             sqlite3_prepare_v3(raw_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
         if (code != SQLITE_OK) fail(code);
@@ -228,10 +233,20 @@ int Connection::system_errno(int code) const {
     return last;
 }
 
+// SQLite says that a file is busy also where the system has no locks to give (ENOLCK), and keeps no errno of it. The call that
+// has just failed left it in the thread's own.
+int Connection::lock_errno(int code, int last_errno) {
+    const bool is_busy = (code & 0xff) == SQLITE_BUSY;
+    const bool has_no_locks = last_errno == ENOLCK || last_errno == ENOSYS || last_errno == EOPNOTSUPP;
+    return is_busy && has_no_locks ? last_errno : 0;
+}
+
 void Connection::fail(int code) const {
+    const int last_errno = errno;
     throw database_error({.path = options_.path,
                           .code = code,
                           .system_errno = system_errno(code),
+                          .lock_errno = lock_errno(code, last_errno),
                           .detail = raw_ == nullptr ? "" : sqlite3_errmsg(raw_),
                           .busy_timeout_ms = options_.busy_timeout_ms});
 }

@@ -119,6 +119,7 @@ class Connection {
     Query prepared(std::string_view sql);
     void configure();
     int system_errno(int code) const;
+    static int lock_errno(int code, int last_errno);
 
     ConnectionOptions options_;
     sqlite3* raw_ = nullptr;

@@ -94,7 +94,7 @@ struct Store::Impl {
         return true;
     }
 
-    std::vector<Winner> nearest(Connection& source, const Subject& subject, std::size_t limit) {
+    std::vector<Winner> nearest(Connection& source, const Subject& subject, std::size_t limit, Cards cards) {
         struct Ranked {
             double distance;
             std::int64_t id;        // of a row, or
@@ -103,8 +103,9 @@ struct Store::Impl {
         std::vector<Ranked> ranked;
         const Snapshot snapshot(source);
         // Twice as many as wanted: rows that are not valid are passed over.
-        for (const NearRow& row : nearest_rows(source, subject, 2 * limit)) ranked.push_back({row.distance, row.id, nullptr});
-        for (const Winner* winner : shipped.nearest(subject, limit))
+        for (const NearRow& row : nearest_rows(source, subject, 2 * limit, cards))
+            ranked.push_back({row.distance, row.id, nullptr});
+        for (const Winner* winner : shipped.nearest(subject, limit, cards))
             ranked.push_back({log_distance(winner->extents, subject.extents), 0, winner});
         std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.distance < b.distance; });
         std::vector<Winner> winners;
@@ -170,7 +171,12 @@ std::vector<Winner> Store::find(const Problem& problem, const DeviceIdentity& de
 
 std::vector<Winner> Store::near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const {
     const Subject subject = subject_of(problem, device);
-    return impl_->reading([&](Connection& source) { return impl_->nearest(source, subject, limit); });
+    return impl_->reading([&](Connection& source) { return impl_->nearest(source, subject, limit, Cards::this_card); });
+}
+
+std::vector<Winner> Store::near_of_other_cards(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const {
+    const Subject subject = subject_of(problem, device);
+    return impl_->reading([&](Connection& source) { return impl_->nearest(source, subject, limit, Cards::like_this_card); });
 }
 
 void Store::put(const Winner& winner) {
@@ -281,13 +287,15 @@ std::vector<StoredTrial> Store::trials(const Problem& problem, const DeviceIdent
 }
 
 void Store::record_misses(std::span<const Miss> misses) {
-    impl_->write([&](Connection& connection) {
-        for (const Miss& miss : misses) count_miss(connection, miss);
-    });
+    impl_->write([&](Connection& connection) { db::count_misses(connection, misses); });
 }
 
-std::vector<MissRow> Store::misses() const {
-    return impl_->reading([](Connection& source) { return read_misses(source); });
+std::vector<MissRow> Store::misses(std::size_t limit) const {
+    return impl_->reading([&](Connection& source) { return read_misses(source, limit); });
+}
+
+std::int64_t Store::count_misses() const {
+    return impl_->reading([](Connection& source) { return number_of_misses(source); });
 }
 
 const std::string& Store::path() const {

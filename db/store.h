@@ -25,6 +25,8 @@ class Store final : public WinnerStore {
 
     std::vector<Winner> find(const Problem& problem, const DeviceIdentity& device) const override;
     std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const override;
+    std::vector<Winner> near_of_other_cards(const Problem& problem, const DeviceIdentity& device,
+                                            std::size_t limit) const override;
     void put(const Winner& winner) override;
     void put_all(std::span<const Winner> winners) override;
     std::vector<Winner> list(const Filter& filter) const override;
@@ -40,7 +42,8 @@ class Store final : public WinnerStore {
     bool flush() override;
     std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const override;
     void record_misses(std::span<const Miss> misses) override;
-    std::vector<MissRow> misses() const override;
+    std::vector<MissRow> misses(std::size_t limit = SIZE_MAX) const override;
+    std::int64_t count_misses() const override;
     const std::string& path() const override;
     std::string describe() const override;
     FileHealth check() const override;

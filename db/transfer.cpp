@@ -8,6 +8,7 @@
 #include "db/json_value.h"
 #include "db/taker.h"
 #include "src/core/error.h"
+#include "src/core/read_file.h"
 
 namespace autotune::db {
 namespace {
@@ -51,8 +52,8 @@ class LineReader {
     std::string why_;
 };
 
-void offer_line(Taker& taker, const std::string& line, const std::string& where) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) return;
+void offer_line(Taker& taker, std::string_view line, const std::string& where) {
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
     std::optional<Winner> winner;
     try {
         winner = from_json_line(line);
@@ -83,8 +84,10 @@ TakeReport import_lines(WinnerStore& store, std::istream& in, const TakeOptions&
     LineReader reader(in);
     std::int64_t number = 0;
     try {
-        for (std::string line; reader.next(line) && !taker.is_stopped();)
-            offer_line(taker, line, "line " + std::to_string(++number));
+        for (std::string line; reader.next(line) && !taker.is_stopped();) {
+            const std::string_view text = ++number == 1 ? without_mark(line) : std::string_view(line);
+            offer_line(taker, text, "line " + std::to_string(number));
+        }
     } catch (...) {
         taker.finish();  // a stream of the caller's throws what it likes: what came before it is kept
         throw;

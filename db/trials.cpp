@@ -1,8 +1,10 @@
 #include "db/trials.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <ctime>
+#include <utility>
 
 #include "db/pairs.h"
 
@@ -40,6 +42,41 @@ Winner key_of(const Subject& subject) {
     return key;
 }
 
+using NumberedTrials = std::vector<std::pair<std::int64_t, StoredTrial>>;
+
+// With their row numbers.
+void read_trials_at(Connection& connection, const Place& place, const Subject& subject, NumberedTrials& trials, int& skipped) {
+    Query query = connection.query(
+        "SELECT r.id, t.family, t.identity, r.nvrtc, r.config, r.status, r.median_us, r.low_us, r.high_us, r.min_us, r.samples, "
+        "r.max_error, "
+        "r.registers, r.spill_bytes, r.static_smem_bytes, r.wgmma_serialised, r.setmaxnreg_ignored, r.compile_ms, r.cubin_bytes, "
+        "r.detail, r.date, r.method FROM trial r INDEXED BY trial_key JOIN template t ON t.id = r.template_id WHERE r.class_id = "
+        "?1 AND "
+        "r.device_id = ?2 AND r.e0 = ?3 "
+        "AND "
+        "r.e1 = ?4 AND r.e2 = ?5 AND r.e3 = ?6 AND r.e4 = ?7 AND r.e5 = ?8 AND r.e6 = ?9 AND r.e7 = ?10 ORDER BY r.id");
+    bind_place(query, place);
+    while (query.next()) {
+        const std::int64_t id = query.integer();
+        auto trial = read_trial(query);
+        if (trial && !why_invalid(subject, *trial)) {
+            trials.emplace_back(id, std::move(*trial));
+        } else {
+            ++skipped;
+        }
+    }
+}
+
+void count_miss(Connection& connection, const Miss& miss, const std::string& now) {
+    const Place place = make_place(connection, subject_of(miss.problem, miss.device));
+    Query query = connection.query(
+        "INSERT INTO miss(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, shape, date, count, origin) VALUES(?1, ?2, ?3, "
+        "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO UPDATE SET count = count + excluded.count, "
+        "date = excluded.date, origin = excluded.origin");
+    bind_place(query, place);
+    query.bind_all(cleaned(miss.problem.shape()), now, miss.count, cleaned(miss.origin)).run();
+}
+
 }  // namespace
 
 std::optional<std::string> why_invalid(const Subject& subject, const StoredTrial& trial) {
@@ -71,45 +108,38 @@ void write_trial(Connection& connection, const PendingTrial& pending) {
 }
 
 std::vector<StoredTrial> read_trials(Connection& connection, const Subject& subject, int& skipped) {
+    NumberedTrials numbered;
+    for (const Place& place : find_places(connection, subject)) read_trials_at(connection, place, subject, numbered, skipped);
+    std::stable_sort(numbered.begin(), numbered.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<StoredTrial> trials;
-    const auto place = find_place(connection, subject);
-    if (!place) return trials;
-    Query query = connection.query(
-        "SELECT t.family, t.identity, r.nvrtc, r.config, r.status, r.median_us, r.low_us, r.high_us, r.min_us, r.samples, "
-        "r.max_error, "
-        "r.registers, r.spill_bytes, r.static_smem_bytes, r.wgmma_serialised, r.setmaxnreg_ignored, r.compile_ms, r.cubin_bytes, "
-        "r.detail, r.date, r.method FROM trial r INDEXED BY trial_key JOIN template t ON t.id = r.template_id WHERE r.class_id = "
-        "?1 AND "
-        "r.device_id = ?2 AND r.e0 = ?3 "
-        "AND "
-        "r.e1 = ?4 AND r.e2 = ?5 AND r.e3 = ?6 AND r.e4 = ?7 AND r.e5 = ?8 AND r.e6 = ?9 AND r.e7 = ?10 ORDER BY r.id");
-    bind_place(query, *place);
-    while (query.next()) {
-        auto trial = read_trial(query);
-        if (trial && !why_invalid(subject, *trial)) {
-            trials.push_back(std::move(*trial));
-        } else {
-            ++skipped;
-        }
-    }
+    trials.reserve(numbered.size());
+    for (auto& [id, trial] : numbered) trials.push_back(std::move(trial));
     return trials;
 }
 
-void count_miss(Connection& connection, const Miss& miss) {
-    const Place place = make_place(connection, subject_of(miss.problem, miss.device));
-    Query query = connection.query(
-        "INSERT INTO miss(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, shape, date, count, origin) VALUES(?1, ?2, ?3, "
-        "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO UPDATE SET count = count + excluded.count, "
-        "date = excluded.date, origin = excluded.origin");
-    bind_place(query, place);
-    query.bind_all(cleaned(miss.problem.shape()), utc_now(), miss.count, cleaned(miss.origin)).run();
+void count_misses(Connection& connection, std::span<const Miss> misses) {
+    const std::string now = utc_now();
+    for (const Miss& miss : misses) count_miss(connection, miss, now);
+    const std::int64_t excess = number_of_misses(connection) - kMostMisses;
+    if (excess <= 0) return;
+    // What was called just now stays, although it was called once: else a full table would learn nothing new.
+    Query query =
+        connection.query("DELETE FROM miss WHERE id IN (SELECT id FROM miss ORDER BY date >= ?1, count, date, id LIMIT ?2)");
+    query.bind_all(now, excess).run();
 }
 
-std::vector<MissRow> read_misses(Connection& connection) {
-    Query query = connection.query(
-        "SELECT c.op, c.class_key, m.shape, d.key, m.date, m.origin, m.count FROM miss m JOIN problem_class c ON c.id = "
-        "m.class_id "
-        "JOIN device d ON d.id = m.device_id ORDER BY m.count DESC, m.id");
+std::int64_t number_of_misses(Connection& connection) {
+    Query query = connection.query("SELECT count(*) FROM miss");
+    return query.next() ? query.integer() : 0;
+}
+
+std::vector<MissRow> read_misses(Connection& connection, std::size_t limit) {
+    static const std::string sql =
+        std::string("SELECT c.op, c.class_key, m.shape, ") + kDeviceKeySql +
+        ", m.date, m.origin, m.count FROM miss m JOIN problem_class c ON c.id = m.class_id JOIN device "
+        "d ON d.id = m.device_id ORDER BY m.count DESC, m.date DESC, m.id LIMIT ?1";
+    Query query = connection.query(sql);
+    query.bind(static_cast<std::int64_t>(std::min<std::size_t>(limit, kMostMisses)));
     std::vector<MissRow> rows;
     while (query.next()) {
         MissRow& row = rows.emplace_back();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,10 @@ void write_trial(Connection& connection, const PendingTrial& pending);
 // Trials of a problem on a device in the order they were made. Rows that are not valid are left out and counted in `skipped`.
 std::vector<StoredTrial> read_trials(Connection& connection, const Subject& subject, int& skipped);
 
-// REQUIRES: in a transaction.
-void count_miss(Connection& connection, const Miss& miss);
-std::vector<MissRow> read_misses(Connection& connection);
+// REQUIRES: in a transaction. Keeps at most kMostMisses rows: of the others, those that were called least and longest ago go.
+void count_misses(Connection& connection, std::span<const Miss> misses);
+std::int64_t number_of_misses(Connection& connection);
+std::vector<MissRow> read_misses(Connection& connection, std::size_t limit);
 
 // Now, in UTC: "2026-11-21T01:30:00Z".
 std::string utc_now();

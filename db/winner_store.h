@@ -37,6 +37,8 @@ struct Miss {
     std::int64_t count = 1;  // calls
 };
 
+inline constexpr std::int64_t kMostMisses = 10'000;
+
 struct MissRow {
     std::string problem_key{}, op{}, class_key{}, shape{}, device_key{}, date{};  // date: of the last call that was recorded
     std::string origin{};                                                         // of the last; empty: older than the column
@@ -86,6 +88,10 @@ class WinnerStore {
     // finalists and failures, and in milliseconds from a million winners: the nearest of the thousand index entries around them.
     virtual std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const = 0;
 
+    // The same of cards that have this one's chip and another memory (src/core/device_key.h), with those of exactly this problem.
+    virtual std::vector<Winner> near_of_other_cards(const Problem& problem, const DeviceIdentity& device,
+                                                    std::size_t limit) const = 0;
+
     // Replaces the row of the same problem, device and template identity in one durable transaction. Texts are cut to their
     // limits and cleaned of control characters; names or numbers that are out of range throw and nothing is stored.
     virtual void put(const Winner& winner) = 0;
@@ -121,10 +127,12 @@ class WinnerStore {
     // In the order in which they were last recorded.
     virtual std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const = 0;
 
-    // Counts up, all in one transaction.
+    // Counts up, all in one transaction. At most kMostMisses problems are kept, the most-called ones and those of this call.
+    // put() deletes the miss of its problem, unless the winner is in doubt or of a narrowed search.
     virtual void record_misses(std::span<const Miss> misses) = 0;
-    // Most-called first.
-    virtual std::vector<MissRow> misses() const = 0;
+    // Most-called first, of those the latest first.
+    virtual std::vector<MissRow> misses(std::size_t limit = SIZE_MAX) const = 0;
+    virtual std::int64_t count_misses() const = 0;
 
     virtual const std::string& path() const = 0;
     // Version of SQLite at run time, schema version, journal mode: for doctor.

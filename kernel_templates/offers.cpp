@@ -16,11 +16,12 @@ Relaunched OfferRanking::relaunched(const Candidate& candidate) {
 }
 
 std::vector<OfferRanking::Ranked> OfferRanking::best(std::span<const Candidate* const> offers, std::size_t count) {
-    std::vector<Relaunched> given;
+    std::vector<Relaunched> given(offers.size());
     std::vector<std::pair<double, std::size_t>> order;  // predicted time and index
     for (std::size_t i = 0; i < offers.size(); ++i) {
-        given.push_back(relaunched(*offers[i]));
-        order.emplace_back(given.back().predicted_us.value_or(std::numeric_limits<double>::infinity()), i);
+        if (legality_.why_not_relaunched(*offers[i])) continue;
+        given[i] = relaunched(*offers[i]);
+        order.emplace_back(given[i].predicted_us.value_or(std::numeric_limits<double>::infinity()), i);
     }
     std::sort(order.begin(), order.end());
     std::vector<Ranked> legal;
@@ -51,7 +52,7 @@ FamilyDefaults family_defaults(const Catalogue& catalogue, const Problem& proble
 
 std::string instance_key(const Catalogue& catalogue, const Problem& problem, const Device& device, const Candidate& candidate) {
     const Family* family = catalogue.find_family(candidate.family);
-    if (family == nullptr) return candidate.to_string();
+    if (family == nullptr || family->refuses(problem, device)) return candidate.to_string();
     return candidate.family + " " + family->rules(problem, device).compile_part(candidate.config).to_string();
 }
 

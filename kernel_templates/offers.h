@@ -14,7 +14,8 @@
 namespace autotune {
 
 // Candidates that were found for other problems than this one, as this one's: with launch parameters of its own, in the order of
-// their predicted times. Tuner, library and command ask here what serves a problem that nobody tuned. REQUIRES: what it is made
+// their predicted times. Tuner, library and command ask here what serves a problem that nobody tuned. Offers may come from any
+// file: those that are no configs of their families are left out before a family computes with them. REQUIRES: what it is made
 // of outlives it.
 class OfferRanking {
   public:
@@ -31,7 +32,7 @@ class OfferRanking {
     std::vector<Ranked> best(std::span<const Candidate> offers, std::size_t count);
 
   private:
-    // Nothing is changed nor known where its family does not exist or refuses.
+    // Nothing is changed nor known where its family does not exist or refuses. REQUIRES: legality_ lets it be relaunched.
     Relaunched relaunched(const Candidate& candidate);
 
     const Catalogue& catalogue_;

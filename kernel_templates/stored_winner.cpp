@@ -56,6 +56,15 @@ const std::string& TemplateIdentities::of(const Family& family) {
     return identity;
 }
 
+std::optional<std::string> why_of_another_template(TemplateIdentities& identities, const std::string& family,
+                                                   const std::string& identity) {
+    const Family* known = identities.catalogue().find_family(family);
+    if (known == nullptr) return "there is no family '" + family + "' here";
+    if (identity.empty()) return "the version of " + family + " that they were chosen with is not recorded";
+    if (identities.of(*known) == identity) return std::nullopt;
+    return "they were chosen with another version of " + family;
+}
+
 std::optional<std::string> StoredWinnerRule::why_old(const Winner& winner) {
     const Family* family = identities_.catalogue().find_family(winner.candidate.family);
     if (family == nullptr || identities_.of(*family) == winner.template_identity) return std::nullopt;

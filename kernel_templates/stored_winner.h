@@ -33,6 +33,10 @@ class TemplateIdentities {
     std::map<std::string, std::string, std::less<>> identities_;  // by family
 };
 
+// Why kernels that were chosen when a family's template had this identity are not used: a clause. nullopt if it is today's.
+std::optional<std::string> why_of_another_template(TemplateIdentities& identities, const std::string& family,
+                                                   const std::string& identity);
+
 // The rule for the rows that may answer one problem on one device. REQUIRES: what it is made of outlives it.
 class StoredWinnerRule {
   public:

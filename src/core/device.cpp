@@ -1,5 +1,6 @@
 #include "src/core/device.h"
 
+#include "src/core/device_key.h"
 #include "src/core/error.h"
 
 namespace autotune {
@@ -55,7 +56,7 @@ Device make_device(const ReferenceCard& card) {
 
 std::string DeviceIdentity::key() const {
     return "cc" + std::to_string(cc_major) + "." + std::to_string(cc_minor) + "-sm" + std::to_string(sm_count) + "-l2_" +
-           std::to_string(l2_mib) + "-mem" + std::to_string(memory_gib) + "-bus" + std::to_string(bus_bits);
+           std::to_string(l2_mib) + "-mem" + std::to_string(labelled_memory_gib(memory_gib)) + "-bus" + std::to_string(bus_bits);
 }
 
 std::string Device::arch() const {

@@ -18,7 +18,7 @@ struct DeviceIdentity {
     int bus_bits = 0;
     std::string name;
 
-    // "cc9.0-sm132-l2_60-mem140-bus6016": the hard part of a database key. Stable; never contains the name.
+    // "cc9.0-sm132-l2_60-mem144-bus6016": hard part of a database key, never the name. Memory rounded up: src/core/device_key.h.
     std::string key() const;
     int cc() const { return cc_major * 10 + cc_minor; }
 };

@@ -4,17 +4,11 @@
 #include <random>
 #include <utility>
 
+#include "src/core/config_domain.h"
 #include "src/core/space_walk.h"
 
 namespace autotune {
 namespace {
-
-std::optional<std::string> outside_domain(const Parameter& parameter, std::int64_t value) {
-    if (std::find(parameter.values.begin(), parameter.values.end(), value) != parameter.values.end()) return std::nullopt;
-    std::string allowed;
-    for (const std::int64_t entry : parameter.values) allowed += (allowed.empty() ? "" : ", ") + std::to_string(entry);
-    return parameter.name + "=" + std::to_string(value) + " is not one of " + allowed;
-}
 
 // Adds `config` with the given changes if that is legal.
 struct LegalSink {
@@ -78,15 +72,7 @@ const Parameter* SearchSpace::find(std::string_view name) const {
 }
 
 std::optional<std::string> SearchSpace::why_not(const Config& config) const {
-    for (const auto& [name, value] : config.values()) {
-        if (find(name) == nullptr) return "there is no parameter '" + name + "'";
-    }
-    for (const Parameter& parameter : parameters) {
-        const std::optional<std::int64_t> value = config.find(parameter.name);
-        if (!value) return "parameter '" + parameter.name + "' has no value";
-        if (auto reason = outside_domain(parameter, *value)) return reason;
-    }
-    if (config.values().size() != parameters.size()) return "a parameter is given twice";
+    if (auto reason = why_outside_domain(parameters, config)) return reason;
     for (const Constraint& constraint : constraints) {
         if (!constraint.holds(config)) return constraint.reason;
     }

@@ -2,8 +2,9 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
+#include <charconv>
 #include <sstream>
+#include <string_view>
 
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
@@ -32,18 +33,23 @@ struct PinnedSpace {
     Config config;  // the default, which fills what the pin leaves out
 };
 
+// The whole of `text` as an integer of 64 bits.
+std::optional<std::int64_t> integer_of(std::string_view text) {
+    std::int64_t value = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return failure == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
 // "gemm/mma block_m=128 stages=3": a family and the parameters to hold, over its default config.
 Config pinned_config(const std::string& pin, std::istringstream& words, PinnedSpace space) {
     Config& config = space.config;
     for (std::string word; words >> word;) {
         const std::size_t equals = word.find('=');
         const std::string name = word.substr(0, equals);
-        const char* digits = equals == std::string::npos ? "" : word.c_str() + equals + 1;
-        char* end = nullptr;
-        const long long value = std::strtoll(digits, &end, 10);
-        if (equals == std::string::npos || end == digits || *end != '\0' || space.rules.find(name) == nullptr)
+        const auto value = equals == std::string::npos ? std::nullopt : integer_of(std::string_view(word).substr(equals + 1));
+        if (!value || space.rules.find(name) == nullptr)
             throw Failure(AUTOTUNE_INVALID_ARGUMENT, "pin '" + pin + "': '" + word + "' is no parameter=value of the family");
-        config.set(name, value);
+        config.set(name, *value);
     }
     return config;
 }
@@ -68,6 +74,8 @@ std::string_view to_string(Source source) {
             return "portfolio";
         case Source::near:
             return "near";
+        case Source::other_card:
+            return "near (other card)";
         case Source::family_default:
             return "default";
         case Source::fallback:
@@ -152,6 +160,7 @@ void Winners::refresh() {
     const std::lock_guard lock(mutex_);
     store_.reset();
     store_has_database_ = false;
+    read_portfolios_.reset();
     portfolios_.reset();
     likely_defaults_.clear();
     serving_sets_.clear();

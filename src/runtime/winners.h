@@ -28,6 +28,7 @@ enum class Source : std::uint8_t {
     none,            // the problem was tuned, or its kernel pinned
     portfolio,       // of the problem's class, or of the class most like it
     near,            // a winner of other extents
+    other_card,      // "near (other card)": of a card with this one's chip and another memory, of these extents or others
     family_default,  // "default"
     fallback         // a default, after what was predicted faster did not compile or load, or spilled
 };
@@ -93,6 +94,12 @@ class Winners {
     // The default that is predicted fastest for the problem with its extents rounded up to four binary digits, at most an eighth
     // more; empty if it is not legal for the problem itself. Remembered: a model's batch sizes ask for few of them.
     std::vector<Found> likely_default(const Problem& problem, const Device& device);
+    // Why kernels of the portfolios for problems of this op on this architecture are not offered, each reason with how many.
+    struct PassedOver {
+        std::string why;  // "they were chosen with another version of gemm/mma"
+        int count = 0;
+    };
+    std::vector<PassedOver> portfolio_kernels_passed_over(const Problem& problem, const Device& device);
     // The families' defaults, the one that is predicted fastest first. Throws Failure{no kernel} with every family's reason if
     // there are none.
     std::vector<Found> defaults(const Problem& problem, const Device& device) const;
@@ -117,7 +124,10 @@ class Winners {
     std::vector<Found> read(const Problem& problem, const Device& device, LateWarnings& warnings);
     // `left_out`: a problem whose own winners do not count; may be nullptr.
     std::vector<Found> read_near(const Problem& problem, const Device& device, const Problem* left_out = nullptr);
-    // The portfolio of the problem's class, and what it says of itself; nullptr if there is none. REQUIRES: mutex_ is held.
+    // The portfolios as they were read, which may hold what is not used. REQUIRES: mutex_ is held.
+    const std::vector<db::Portfolio>& read_portfolios(LateWarnings& warnings);
+    // The portfolio of the problem's class with the kernels that today's templates can make, and what it says of itself; nullptr
+    // if there is none. REQUIRES: mutex_ is held.
     const db::Portfolio* portfolio(const Problem& problem, const Device& device, LateWarnings& warnings);
     std::vector<Found> portfolio_offers(const Problem& problem, const Device& device);
     // What serves the problem and others that differ from it in the first extent; empty without a portfolio. Remembered.
@@ -147,7 +157,8 @@ class Winners {
     std::mutex mutex_;
     std::unique_ptr<db::WinnerStore> store_;
     bool store_has_database_ = false;
-    std::optional<std::vector<db::Portfolio>> portfolios_;         // once they were looked for
+    std::optional<std::vector<db::Portfolio>> read_portfolios_;    // once they were looked for
+    std::optional<std::vector<db::Portfolio>> portfolios_;         // of those, what is of today's templates
     std::unordered_map<std::string, Candidate> likely_defaults_;   // by class, device and rounded extents
     std::unordered_map<std::string, ServingSet> serving_sets_;     // by class, device, extents but the first, and its range
     std::unordered_map<std::string, std::int64_t> first_extents_;  // of the first problem of each such range

@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 #include <list>
+#include <map>
 #include <set>
 #include <span>
 
@@ -11,6 +12,7 @@
 #include "kernel_templates/offers.h"
 #include "kernel_templates/refusals.h"
 #include "kernel_templates/stored_winner.h"
+#include "src/core/config_domain.h"
 #include "src/core/error.h"
 #include "src/core/integer_math.h"
 #include "src/runtime/status.h"
@@ -134,6 +136,12 @@ std::vector<Found> Winners::read_near(const Problem& problem, const Device& devi
                 found.push_back({winner.candidate, AUTOTUNE_ORIGIN_NEAR, winner.provenance.nvrtc, 0, 0, -1, Source::near});
                 if (found.size() == kNearTried) break;
             }
+            std::size_t of_others = 0;
+            for (const db::Winner& winner : open->near_of_other_cards(problem, device.identity, kNearLimit)) {
+                if (rule.why_unbelievable(winner)) continue;
+                found.push_back({winner.candidate, AUTOTUNE_ORIGIN_NEAR, winner.provenance.nvrtc, 0, 0, -1, Source::other_card});
+                if (++of_others == kNearTried) break;
+            }
         } catch (const Error& error) {
             if (error.code() != ErrorCode::database) throw;
             warnings.add("read", std::string(error.what()) + "; treated as if nothing were stored");
@@ -143,11 +151,26 @@ std::vector<Found> Winners::read_near(const Problem& problem, const Device& devi
     return found;
 }
 
+const std::vector<db::Portfolio>& Winners::read_portfolios(LateWarnings& warnings) {
+    if (!read_portfolios_) {
+        const auto warn = [&](const std::string& text) { warnings.add(text, text); };
+        read_portfolios_ = settings_.shipped.empty() ? std::vector<db::Portfolio>{}
+                                                     : db::read_portfolios(db::portfolio_path(settings_.shipped), warn);
+    }
+    return *read_portfolios_;
+}
+
 const db::Portfolio* Winners::portfolio(const Problem& problem, const Device& device, LateWarnings& warnings) {
     if (!portfolios_) {
-        const auto warn = [&](const std::string& text) { warnings.add(text, text); };
-        portfolios_ = settings_.shipped.empty() ? std::vector<db::Portfolio>{}
-                                                : db::read_portfolios(db::portfolio_path(settings_.shipped), warn);
+        std::vector<db::Portfolio> usable = read_portfolios(warnings);
+        for (db::Portfolio& each : usable) {
+            const std::size_t removed = std::erase_if(each.candidates, [&](const Candidate& candidate) {
+                return why_of_another_template(identities_, candidate.family, each.templates[candidate.family]).has_value();
+            });
+            if (removed > 0) each.regret_median = each.regret_p90 = -1;  // that of the whole
+        }
+        std::erase_if(usable, [](const db::Portfolio& each) { return each.candidates.empty(); });
+        portfolios_ = std::move(usable);
     }
     return db::portfolio_for(*portfolios_, problem.class_key(), device.arch());
 }
@@ -179,6 +202,30 @@ std::vector<Found> Winners::portfolio_offers(const Problem& problem, const Devic
     }
     warnings.say();
     return offers;
+}
+
+std::vector<Winners::PassedOver> Winners::portfolio_kernels_passed_over(const Problem& problem, const Device& device) {
+    std::map<std::string, int> counts;
+    LateWarnings warnings(log_);
+    {
+        const std::lock_guard lock(mutex_);
+        for (const db::Portfolio& each : read_portfolios(warnings)) {
+            if (each.op != problem.op || each.arch != device.arch()) continue;
+            for (const Candidate& candidate : each.candidates) {
+                const auto made_with = each.templates.find(candidate.family);
+                auto why = why_of_another_template(identities_, candidate.family,
+                                                   made_with == each.templates.end() ? "" : made_with->second);
+                const Family* family = why ? nullptr : catalogue_.find_family(candidate.family);
+                if (family != nullptr && !family->refuses(problem, device))
+                    why = why_outside_domain(family->rules(problem, device).parameters, candidate.config);
+                if (why) ++counts[*why];
+            }
+        }
+    }
+    warnings.say();
+    std::vector<PassedOver> all;
+    for (const auto& [why, count] : counts) all.push_back({why, count});
+    return all;
 }
 
 // One instance after the other: the best of that pivot at which the set so far loses most. An instance stands there again where

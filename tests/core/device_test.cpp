@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
+#include <map>
+
+#include "src/core/device_key.h"
 #include "src/core/error.h"
 
 namespace autotune {
@@ -31,7 +35,34 @@ TEST(Device, RefusesGpusOlderThanAmpere) {
 
 TEST(Device, KeyHoldsTheSiliconAndNotTheName) {
     const DeviceIdentity h200 = reference_device("sm_90a").value().identity;
-    EXPECT_EQ(h200.key(), "cc9.0-sm132-l2_60-mem140-bus6016");
+    EXPECT_EQ(h200.key(), "cc9.0-sm132-l2_60-mem144-bus6016");
+}
+
+// The driver keeps more or less of it for itself: an H100 of 81,559 MiB has 81,090 MiB under another driver.
+TEST(Device, KeyHoldsMemoryRoundedUpToEightGib) {
+    DeviceIdentity h100{9, 0, 132, 50, 79, 5120, "NVIDIA H100 80GB HBM3"};
+    EXPECT_EQ(h100.key(), "cc9.0-sm132-l2_50-mem80-bus5120");
+    DeviceIdentity after = h100;
+    after.memory_gib = 80;
+    EXPECT_EQ(after.key(), h100.key());
+    EXPECT_TRUE(are_one_device(h100, after));
+    EXPECT_FALSE(have_same_chip(h100, after));
+    after.memory_gib = 81;
+    EXPECT_FALSE(are_one_device(h100, after));
+    EXPECT_TRUE(have_same_chip(h100, after));
+    after.l2_mib = 60;
+    EXPECT_FALSE(have_same_chip(h100, after));
+    for (const auto& [reported, labelled] : std::map<int, int>{{140, 144}, {144, 144}, {1, 8}, {24, 24}, {0, 0}, {-5, -5}})
+        EXPECT_EQ(labelled_memory_gib(reported), labelled) << reported;
+    EXPECT_EQ(labelled_memory_gib(INT_MAX), INT_MAX);
+}
+
+TEST(Device, KeysOfOlderVersionsAreReadAsTodays) {
+    EXPECT_EQ(todays_device_key("cc9.0-sm132-l2_60-mem140-bus6144"), "cc9.0-sm132-l2_60-mem144-bus6144");
+    EXPECT_EQ(todays_device_key("cc9.0-sm132-l2_60-mem144-bus6144"), "cc9.0-sm132-l2_60-mem144-bus6144");
+    for (const char* text :
+         {"", "cc9.0", "cc9.0-sm132-l2_60-mem140-bus6144x", "cc9.0-sm132-l2_60-mem99999999999-bus1", "' OR 1=1"})
+        EXPECT_EQ(todays_device_key(text), text);
 }
 
 TEST(Device, EveryKnownArchHasAReferenceDeviceOfThatArch) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "src/core/config_domain.h"
 #include "src/core/error.h"
 #include "tests/support/spread_configs.h"
 
@@ -25,6 +26,18 @@ SearchSpace tiles() {
         {"groups need tall tiles", {"group", "block_m"}, [](const Config& c) { return c["group"] == 1 || c["block_m"] > 16; }}};
     space.default_config = {{"block_m", 32}, {"block_n", 32}, {"group", 1}};
     return space;
+}
+
+TEST(SearchSpace, SaysWhatIsOutsideOfItsDomains) {
+    const std::vector<Parameter> parameters = tiles().parameters;
+    const auto why = [&](const Config& config) { return why_outside_domain(parameters, config).value_or(""); };
+    EXPECT_EQ(why({{"block_m", 16}, {"block_n", 64}, {"group", 2}}), "");
+    EXPECT_EQ(why({{"group", 2}, {"block_n", 64}, {"block_m", 16}}), "");  // another order
+    EXPECT_EQ(why({{"block_m", 0}, {"block_n", 64}, {"group", 2}}), "block_m=0 is not one of 16, 32, 64");
+    EXPECT_EQ(why({{"block_m", 16}, {"block_n", 64}}), "parameter 'group' has no value");
+    EXPECT_EQ(why({{"block_m", 16}, {"block_n", 64}, {"group", 2}, {"stages", 2}}), "there is no parameter 'stages'");
+    EXPECT_EQ(why({{"block_m", 16}, {"block_n", 64}, {"stages", 2}}), "there is no parameter 'stages'");
+    EXPECT_EQ(why({{"block_m", 16}, {"block_m", 16}, {"block_n", 64}, {"group", 2}}), "a parameter is given twice");
 }
 
 // 10 parameters of 5 values: 9.8 million points.

@@ -1,4 +1,7 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
+
+#include <cerrno>
 
 #include "db/schema.h"
 #include "tests/db/fault_vfs.h"
@@ -145,6 +148,50 @@ TEST_P(DiskFaults, TrialsThatCouldNotBeWrittenAreWrittenLater) {
 INSTANTIATE_TEST_SUITE_P(Kinds, DiskFaults, ::testing::Values(Fault::once, Fault::from_now, Fault::full), [](const auto& tested) {
     return tested.param == Fault::once ? "Once" : tested.param == Fault::from_now ? "FromNow" : "Full";
 });
+
+// A file system without locks, as Lustre and NFS may be: SQLite takes ENOLCK for a lock that another process holds.
+class NoLocks {
+  public:
+    explicit NoLocks(int code) {
+        wanted() = code;
+        vfs_->xSetSystemCall(vfs_, "fcntl", reinterpret_cast<sqlite3_syscall_ptr>(&NoLocks::refuse));
+    }
+    ~NoLocks() { vfs_->xSetSystemCall(vfs_, "fcntl", nullptr); }
+    NoLocks(const NoLocks&) = delete;
+    NoLocks& operator=(const NoLocks&) = delete;
+
+  private:
+    static int& wanted() {
+        static int code = 0;
+        return code;
+    }
+    static int refuse(int file, int command, void* argument) {
+        if (command != F_SETLK && command != F_GETLK) return ::fcntl(file, command, argument);
+        errno = wanted();
+        return -1;
+    }
+    sqlite3_vfs* vfs_ = sqlite3_vfs_find(nullptr);
+};
+
+TEST(NoLocksAtAll, AreNotALockThatAnotherProcessHolds) {
+    const TempFolder folder;
+    const std::string path = folder / "a.db";
+    { Store store = Store::open({.path = path}); }
+    for (const auto& [code, name] : {std::pair(ENOLCK, "No locks available"), std::pair(ENOSYS, "Function not implemented"),
+                                     std::pair(EOPNOTSUPP, "Operation not supported")}) {
+        const NoLocks none(code);
+        for (const bool read_only : {true, false}) {
+            const std::string said =
+                database_error_of([&] { Store::open({.path = path, .read_only = read_only, .busy_timeout_ms = 5}); });
+            EXPECT_EQ(said, "database " + path + " cannot be locked (" + name +
+                                "); its file system has no locks that can be relied on: keep it on a local disk, with --db or "
+                                "AUTOTUNE_DB");
+        }
+    }
+    const NoLocks held(EAGAIN);
+    EXPECT_THAT(database_error_of([&] { Store::open({.path = path, .busy_timeout_ms = 5}); }),
+                HasSubstr("is locked by another process (waited 5 ms)"));
+}
 
 }  // namespace
 }  // namespace autotune::db

@@ -70,6 +70,12 @@ TEST(Transfer, GoesOnAfterABadLineAndCountsIt) {
                 ElementsAre(HasSubstr("line 1: "), AllOf(HasSubstr("line 4: "), HasSubstr("1 MiB")), HasSubstr("line 5: ")));
 }
 
+TEST(Transfer, TakesAFileThatBeginsWithAMark) {
+    Store store = memory_store();
+    std::istringstream lines("\xEF\xBB\xBF" + to_json_line(sample_winner()) + "\n");
+    EXPECT_EQ(import_lines(store, lines, {}).added, 1);
+}
+
 TEST(Transfer, AsksTheCallerAboutEveryRow) {
     Store store = memory_store();
     const TakeOptions options{.check = [](const Winner& winner) -> RowVerdict {

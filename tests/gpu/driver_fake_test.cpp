@@ -76,7 +76,7 @@ TEST(Driver, KnowsAnH200FromAttributesWithoutAContext) {
         return;
     }
     const Device device = gpu::Driver::load()->device(0);
-    EXPECT_EQ(device.identity.key(), "cc9.0-sm132-l2_60-mem140-bus6144");
+    EXPECT_EQ(device.identity.key(), "cc9.0-sm132-l2_60-mem144-bus6144");
     EXPECT_EQ(device.identity.name, "NVIDIA H200");
     EXPECT_EQ(device.limits.smem_per_block_bytes, 232448);
     EXPECT_DOUBLE_EQ(device.clock_mhz, 1980);

@@ -184,6 +184,8 @@ class PortfolioTest : public WinnersTest {
             }
         }
         portfolio_.regret_median = 0.05;
+        for (const Candidate& each : portfolio_.candidates)
+            portfolio_.templates[each.family] = catalogue_.template_identity(*catalogue_.find_family(each.family));
         settings_.shipped = shipped_ / ".";
         std::filesystem::create_directory(shipped_ / "portfolio");
         write(db::to_json_line(portfolio_));
@@ -307,6 +309,71 @@ TEST_F(PortfolioTest, OfUnalignedRowsServesOtherUnalignedRows) {
     EXPECT_EQ(chosen("128x250x256"), &all[3]);  // 16,4,4
 }
 
+TEST_F(PortfolioTest, OfAnotherTemplateIsNotUsed) {
+    const Problem wanted = problem("100x1000x328");
+    for (const std::string identity : {"0123456789abcdef", ""}) {
+        db::Portfolio old = portfolio_;
+        if (identity.empty())
+            old.templates.clear();  // as files were written that named none
+        else
+            for (auto& [family, known] : old.templates) known = identity;
+        std::ofstream(db::portfolio_path(settings_.shipped), std::ios::trunc) << db::to_json_line(old) << "\n";
+        Log log(settings_);
+        Winners winners(settings_, catalogue_, log);
+        EXPECT_EQ(winners.untuned(wanted, device_).front().source, Source::family_default);
+        EXPECT_EQ(winners.untuned(wanted, device_).front().regret, -1);  // nor what it says of itself
+        const auto passed_over = winners.portfolio_kernels_passed_over(wanted, device_);
+        ASSERT_FALSE(passed_over.empty());
+        EXPECT_EQ(passed_over[0].why, identity.empty() ? "the version of gemm/wgmma that they were chosen with is not recorded"
+                                                       : "they were chosen with another version of gemm/wgmma");
+        EXPECT_GT(passed_over[0].count, 0);
+    }
+    EXPECT_TRUE(listener_.warnings.empty());
+}
+
+// A portfolio as an attacker or a newer version writes it: block_m=0 was divided by.
+TEST_F(PortfolioTest, WithAValueOutsideItsDomainEndsNoProcess) {
+    const Problem wanted = problem("100x1000x328");
+    const Candidate sound = portfolio_.candidates.front();
+    for (const auto& [name, value] : sound.config.values()) {
+        for (const std::int64_t wrong : {std::int64_t{0}, std::int64_t{-1}, INT64_MIN, INT64_MAX}) {
+            portfolio_.candidates = {sound};
+            portfolio_.candidates.front().config.set(name, wrong);
+            std::ofstream(db::portfolio_path(settings_.shipped), std::ios::trunc) << db::to_json_line(portfolio_) << "\n";
+            Log log(settings_);
+            Winners winners(settings_, catalogue_, log);
+            const std::vector<Found> found = winners.untuned(wanted, device_);
+            ASSERT_FALSE(found.empty());
+            EXPECT_TRUE(Legality(catalogue_, wanted, device_).allows(found.front().candidate)) << name << "=" << wrong;
+        }
+    }
+    portfolio_.candidates = {sound};
+    portfolio_.candidates.front().config.set("block_m", 0);
+    std::ofstream(db::portfolio_path(settings_.shipped), std::ios::trunc) << db::to_json_line(portfolio_) << "\n";
+    Log log(settings_);
+    const auto passed_over = Winners(settings_, catalogue_, log).portfolio_kernels_passed_over(wanted, device_);
+    ASSERT_EQ(passed_over.size(), 1U);
+    EXPECT_THAT(passed_over[0].why, HasSubstr("block_m=0 is not one of 64, 128"));
+}
+
+TEST_F(PortfolioTest, ThatIsAPipeOrADeviceIsAWarning) {
+    const std::string path = db::portfolio_path(settings_.shipped);
+    for (const bool is_pipe : {true, false}) {
+        std::filesystem::remove(path);
+        if (is_pipe)
+            ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+        else
+            std::filesystem::create_symlink("/dev/zero", path);
+        listener_.warnings.clear();
+        Log log(settings_);
+        Winners winners(settings_, catalogue_, log);
+        EXPECT_EQ(winners.untuned(problem(), device_).front().source, Source::family_default);
+        ASSERT_EQ(listener_.warnings.size(), 1U);
+        EXPECT_EQ(listener_.warnings.front(), "portfolios in " + path + " cannot be read (it is a " +
+                                                  (is_pipe ? "pipe" : "device") + ", not a regular file); they are not used");
+    }
+}
+
 TEST_F(PortfolioTest, WithALineThatIsNotValidIsAWarningAndTheOthers) {
     write("{\"op\":\"gemm\",\"arch\":\"sm_90a\"}");
     write("not json");
@@ -330,6 +397,36 @@ TEST_F(WinnersTest, OfAnotherDeviceAreNone) {
     winner.device.sm_count = 108;
     put(winner);
     EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_DEFAULT);
+}
+
+// A driver that keeps more memory for itself reports less of it.
+TEST_F(WinnersTest, OfThisCardUnderAnotherDriverAnswer) {
+    db::Winner winner = winner_of(catalogue_, problem(), device_);
+    winner.device.memory_gib = 137;
+    put(winner);
+    EXPECT_EQ(first(problem()).origin, AUTOTUNE_ORIGIN_EXACT);
+}
+
+TEST_F(WinnersTest, OfACardWithThisChipAreOffersForTheirOwnProblemToo) {
+    db::Winner winner = winner_of(catalogue_, problem(), device_);
+    winner.candidate = test::likely_candidate(catalogue_, problem(), device_);
+    winner.template_identity = catalogue_.template_identity(*catalogue_.find_family(winner.candidate.family));
+    winner.evidence.finalists.clear();
+    winner.device.memory_gib = 96;  // as a GH200
+    put(winner);
+    EXPECT_TRUE([&] {
+        Log log(settings_);
+        return Winners(settings_, catalogue_, log).stored(problem(), device_).empty();
+    }());
+    const Found found = first(problem());
+    EXPECT_EQ(found.candidate.family, winner.candidate.family);
+    EXPECT_EQ(found.origin, AUTOTUNE_ORIGIN_NEAR);
+    EXPECT_EQ(found.source, Source::other_card);
+    EXPECT_EQ(to_string(found.source), "near (other card)");
+    settings_.database = folder_ / "other.db";
+    winner.device.l2_mib = 50;  // another chip
+    put(winner);
+    EXPECT_EQ(first(problem()).source, Source::family_default);
 }
 
 TEST_F(WinnersTest, OfAnotherTemplateAreNone) {

@@ -13,6 +13,7 @@
 #include "db/trials.h"
 #include "db/validate.h"
 #include "db/winner_store.h"
+#include "src/core/device_key.h"
 
 namespace autotune::test {
 
@@ -36,6 +37,19 @@ class MemoryStore final : public db::WinnerStore {
         return found;
     }
 
+    std::vector<Winner> near_of_other_cards(const Problem& problem, const DeviceIdentity& device,
+                                            std::size_t limit) const override {
+        std::vector<Winner> found;
+        for (const Winner& winner : winners_)
+            if (winner.class_key == problem.class_key() && have_same_chip(winner.device, device))
+                found.push_back(db::brief(winner));
+        std::stable_sort(found.begin(), found.end(), [&](const Winner& a, const Winner& b) {
+            return db::log_distance(a.extents, problem.extents) < db::log_distance(b.extents, problem.extents);
+        });
+        if (found.size() > limit) found.resize(limit);
+        return found;
+    }
+
     void put(const Winner& winner) override { put_all({&winner, 1}); }
     void put_all(std::span<const Winner> winners) override {
         std::vector<Winner> rows;
@@ -45,6 +59,14 @@ class MemoryStore final : public db::WinnerStore {
         }
         for (Winner& row : rows) {
             std::erase_if(winners_, [&](const Winner& ours) { return has_key_of(ours, row); });
+            if (row.doubt.empty() && row.restricted_to.empty()) {
+                Problem tuned;
+                tuned.extents = row.extents;
+                const std::string key = row.class_key + " " + tuned.shape();
+                std::erase_if(misses_, [&](const db::MissRow& miss) {
+                    return miss.problem_key == key && miss.device_key == row.device.key();
+                });
+            }
             winners_.push_front(std::move(row));
         }
     }
@@ -118,7 +140,11 @@ class MemoryStore final : public db::WinnerStore {
         std::stable_sort(misses_.begin(), misses_.end(),
                          [](const db::MissRow& a, const db::MissRow& b) { return a.count > b.count; });
     }
-    std::vector<db::MissRow> misses() const override { return {misses_.begin(), misses_.end()}; }
+    std::vector<db::MissRow> misses(std::size_t limit = SIZE_MAX) const override {
+        const auto count = static_cast<std::ptrdiff_t>(std::min(limit, misses_.size()));
+        return {misses_.begin(), misses_.begin() + count};
+    }
+    std::int64_t count_misses() const override { return static_cast<std::int64_t>(misses_.size()); }
 
     const std::string& path() const override { return path_; }
     std::string describe() const override { return "in memory, " + std::to_string(winners_.size()) + " winners"; }

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -68,6 +70,127 @@ TEST(ShippedWinners, AreFoundFromTypedDescriptionsToo) {
             if (problem.has_attribute(known.name)) given.attributes.push_back({known.name, problem.attribute(known.name)});
         }
         EXPECT_EQ(catalogue.find_op(problem.op)->described(given).problem.key(), problem.key());
+    }
+}
+
+// What a file may say instead of each parameter's value: out of every domain, of another parameter's, not there, twice as many.
+std::vector<Config> mutants_of(const Config& config) {
+    std::vector<Config> mutants = {{}};
+    for (std::size_t at = 0; at < config.values().size(); ++at) {
+        for (const std::int64_t value : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1}, std::int64_t{3}, std::int64_t{4096},
+                                         std::int64_t{INT32_MIN}, INT64_MIN, INT64_MAX}) {
+            mutants.push_back(config);
+            mutants.back().set_at(at, value);
+        }
+        Config& without = mutants.emplace_back();
+        Config& renamed = mutants.emplace_back();
+        for (std::size_t i = 0; i < config.values().size(); ++i) {
+            const auto& [name, value] = config.values()[i];
+            if (i != at) without.set(name, value);
+            renamed.set(i == at ? "no_such_parameter" : name, value);
+        }
+        Config& swapped = mutants.emplace_back(config);
+        swapped.set_at(at, config.values()[(at + 1) % config.values().size()].second);
+    }
+    mutants.push_back(config);
+    mutants.back().set("no_such_parameter", 1);
+    return mutants;
+}
+
+// The library asks the ranking, and everybody asks the rule: neither may end the process, and what the ranking gives is legal. A
+// row with block_m=0 divided by it.
+void expect_only_legal_choices(const Catalogue& catalogue, TemplateIdentities& identities, const Winner& winner) {
+    const auto device = device_of(winner);
+    ASSERT_TRUE(device.has_value());
+    Problem at = problem_of(catalogue, winner).value();
+    for (const std::int64_t first : {std::int64_t{1}, std::int64_t{17}, at.extents.front().value}) {
+        at.extents.front().value = first;
+        OfferRanking ranking(catalogue, at, *device);
+        Legality legality(catalogue, at, *device);
+        for (const Config& mutant : mutants_of(winner.candidate.config)) {
+            const Candidate offer{winner.candidate.family, mutant};
+            for (const auto& ranked : ranking.best(std::span(&offer, 1), 1))
+                EXPECT_EQ(legality.why_not(ranked.candidate).value_or(""), "") << mutant.to_string();
+        }
+    }
+    Winner row = winner;
+    for (const Config& mutant : mutants_of(winner.candidate.config)) {
+        row.candidate.config = mutant;
+        if (mutant.values().size() != winner.candidate.config.values().size()) {
+            EXPECT_TRUE(why_unusable(identities, row).has_value()) << mutant.to_string();
+        } else {
+            (void)why_unusable(identities, row);
+        }
+    }
+}
+
+TEST(ShippedWinners, WithAnyValueChangedEndNoProcess) {
+    const Catalogue& catalogue = test::embedded_catalogue();
+    TemplateIdentities identities(catalogue);
+    std::map<std::string, int> seen;
+    for (const Winner& winner : shipped())
+        if (++seen[winner.candidate.family + " " + winner.class_key] == 1)
+            expect_only_legal_choices(catalogue, identities, winner);
+    EXPECT_GE(seen.size(), 30U);
+}
+
+TEST(ShippedPortfolios, WithAnyValueChangedEndNoProcess) {
+    const Catalogue& catalogue = test::embedded_catalogue();
+    TemplateIdentities identities(catalogue);
+    const auto fail = [](const std::string& text) { ADD_FAILURE() << text; };
+    for (const db::Portfolio& portfolio : db::read_portfolios(db::portfolio_path(AUTOTUNE_TEST_DATA "/../../db/winners"), fail)) {
+        Winner winner;
+        winner.op = portfolio.op;
+        winner.class_key = portfolio.class_key;
+        winner.extents = {{"m", 4096}, {"n", 4096}, {"k", 4096}, {"batch", 1}};
+        if (!problem_of(catalogue, winner)) winner.extents = {{"m", 4095}, {"n", 4095}, {"k", 4095}, {"batch", 1}};
+        winner.device = reference_device(portfolio.arch).value().identity;
+        winner.timing.median_us = 100;
+        std::set<std::string> families;
+        for (const Candidate& each : portfolio.candidates) {
+            if (!families.insert(each.family).second) continue;
+            winner.candidate = each;
+            winner.template_identity = portfolio.templates.at(each.family);
+            expect_only_legal_choices(catalogue, identities, winner);
+        }
+    }
+}
+
+// Any values of the domains together: rules keep those apart that a cost model cannot compute with.
+TEST(OfferRanking, TakesAnyPointOfAnyFamilysDomain) {
+    const Catalogue& catalogue = test::embedded_catalogue();
+    std::mt19937_64 random(1);
+    for (const char* arch : {"sm_90a", "sm_80", "sm_89"}) {
+        const Device device = reference_device(arch).value();
+        for (const Op* op : catalogue.ops()) {
+            for (const ProblemRequest& request : op->examples()) {
+                const Problem problem = catalogue.problem(request);
+                std::vector<Candidate> offers;
+                for (const Family* family : catalogue.families_of(problem.op)) {
+                    if (family->refuses(problem, device)) continue;
+                    const std::vector<Parameter> parameters = family->rules(problem, device).parameters;
+                    for (int i = 0; i < 200; ++i) {
+                        Candidate& offer = offers.emplace_back(Candidate{std::string(family->name()), {}});
+                        for (const Parameter& each : parameters)
+                            offer.config.set(each.name, each.values[random() % each.values.size()]);
+                    }
+                }
+                (void)OfferRanking(catalogue, problem, device).best(offers, 3);
+            }
+        }
+    }
+}
+
+TEST(ShippedPortfolios, AreOfTodaysTemplates) {
+    const Catalogue& catalogue = test::embedded_catalogue();
+    TemplateIdentities identities(catalogue);
+    const auto fail = [](const std::string& text) { ADD_FAILURE() << text; };
+    for (const db::Portfolio& portfolio : db::read_portfolios(db::portfolio_path(AUTOTUNE_TEST_DATA "/../../db/winners"), fail)) {
+        for (const Candidate& each : portfolio.candidates) {
+            EXPECT_EQ(why_of_another_template(identities, each.family, portfolio.templates.at(each.family)).value_or(""), "")
+                << "tools/scripts/carry_winners.py compares what changed, tools/scripts/portfolio_templates.py writes the "
+                   "identity";
+        }
     }
 }
 
