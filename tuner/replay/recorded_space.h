@@ -29,10 +29,12 @@ struct RecordedSpace {
 };
 
 struct RecordedLimits {
-    std::size_t file_bytes = 256u << 20;   // as stored
-    std::size_t text_bytes = 1024u << 20;  // after decompression
+    std::size_t file_bytes = 256u << 20;     // as stored
+    std::size_t text_bytes = 256u << 20;     // after decompression
+    std::size_t parsed_bytes = 1024u << 20;  // of memory for what is kept of the text, roughly
     std::size_t rows = 2'000'000;
     std::size_t parameters = 256;
+    std::size_t values = 8'000'000;  // rows times parameters
 };
 
 // Reads Kernel Tuner's cache format, the T4 results format, or our own export; plain or gzip, told apart by content.

@@ -1,10 +1,10 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <memory>
+#include <utility>
 
 #include "src/core/error.h"
+#include "src/core/read_file.h"
 #include "tuner/replay/recorded_space.h"
 #include "tuner/replay/recorded_space_table.h"
 
@@ -20,49 +20,97 @@ constexpr std::size_t kChunkBytes = 1u << 18;
     throw Error(ErrorCode::usage, "cannot read the recorded space '" + name + "': " + why);
 }
 
-struct GzClose {
-    void operator()(gzFile_s* file) const { gzclose(file); }
+// A stream of zlib's own.
+class Inflater {
+  public:
+    Inflater() {
+        constexpr int kGzipAlone = 15 + 16;
+        check(inflateInit2(&stream_, kGzipAlone) == Z_OK, "zlib cannot be started");
+    }
+    ~Inflater() { inflateEnd(&stream_); }
+    Inflater(const Inflater&) = delete;
+    Inflater& operator=(const Inflater&) = delete;
+    z_stream* operator->() { return &stream_; }
+    z_stream* get() { return &stream_; }
+
+  private:
+    z_stream stream_{};
 };
 
-// zlib hands a plain file through unchanged.
-std::string inflate_file(const std::string& path, const RecordedLimits& limits) {
-    std::error_code failed;
-    if (!std::filesystem::is_regular_file(path, failed)) refuse(path, failed ? failed.message() : "it is not a regular file");
-    const auto stored_bytes = std::filesystem::file_size(path, failed);
-    if (failed) refuse(path, failed.message());
-    if (stored_bytes > limits.file_bytes) refuse(path, "it is larger than " + std::to_string(limits.file_bytes) + " bytes");
-    const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
-    if (!file) refuse(path, "it cannot be opened");
+bool is_gzip(std::string_view bytes) {
+    return bytes.starts_with("\x1F\x8B");
+}
+
+// The text of a gzip file, which may have several members. Kilobytes may stand for gigabytes: no more than the limit is made.
+std::string inflated(std::string_view bytes, const std::string& path, const RecordedLimits& limits) {
+    const auto damaged = [&](const char* why) { refuse(path, std::string("the compressed data is damaged (") + why + ")"); };
     std::string text;
-    while (true) {
-        const std::size_t before = text.size();
-        text.resize(before + kChunkBytes);
-        const int got = gzread(file.get(), text.data() + before, kChunkBytes);
-        text.resize(before + static_cast<std::size_t>(std::max(got, 0)));
-        int code = Z_OK;
-        const char* message = gzerror(file.get(), &code);
-        if (got < 0 || code == Z_BUF_ERROR) refuse(path, std::string("the compressed data is damaged (") + message + ")");
-        if (got == 0) return text;
-        if (text.size() > limits.text_bytes)
-            refuse(path, "its text is larger than " + std::to_string(limits.text_bytes) + " bytes");
+    while (is_gzip(bytes)) {
+        Inflater inflater;
+        inflater->next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+        inflater->avail_in = static_cast<uInt>(bytes.size());  // a file is far below 4 GiB
+        for (int code = Z_OK; code != Z_STREAM_END;) {
+            const std::size_t before = text.size();
+            text.resize(before + kChunkBytes);
+            inflater->next_out = reinterpret_cast<Bytef*>(text.data() + before);
+            inflater->avail_out = kChunkBytes;
+            code = inflate(inflater.get(), Z_NO_FLUSH);
+            text.resize(before + kChunkBytes - inflater->avail_out);
+            if (text.size() > limits.text_bytes) refuse(path, "its text is larger than " + bytes_text(limits.text_bytes));
+            if (code == Z_BUF_ERROR || (code == Z_OK && inflater->avail_in == 0 && inflater->avail_out > 0))
+                damaged("unexpected end of file");
+            if (code != Z_OK && code != Z_STREAM_END) damaged(inflater->msg == nullptr ? "no gzip data" : inflater->msg);
+        }
+        bytes.remove_prefix(bytes.size() - inflater->avail_in);
     }
+    return text;
+}
+
+std::string text_of_file(const std::string& path, const RecordedLimits& limits) {
+    FileContent content = read_regular_file(path, limits.file_bytes);
+    if (!content.is_read) refuse(path, content.why);
+    return is_gzip(content.text) ? inflated(content.text, path, limits) : std::move(content.text);
 }
 
 // The single samples, under this name in both foreign formats, are nine tenths of a file; nobody here reads them.
 const json kSkippedKey = "times";
 
-json parse_json(std::string_view text, const std::string& name) {
+// What nlohmann's tree takes for one more of these, roughly: a node of a map, the letters of a string, an allocation; an array
+// that grows is there twice.
+std::size_t bytes_of(json::parse_event_t event, const json& parsed) {
+    constexpr std::size_t kAllocation = 32, kMapNode = 96, kElement = 3 * sizeof(json);
+    switch (event) {
+        case json::parse_event_t::key:
+            return kMapNode + parsed.get_ref<const std::string&>().size();
+        case json::parse_event_t::value:
+            return kElement + (parsed.is_string() ? kAllocation + parsed.get_ref<const std::string&>().size() : 0);
+        case json::parse_event_t::object_start:
+        case json::parse_event_t::array_start:
+            return kElement + 2 * kAllocation;
+        case json::parse_event_t::object_end:
+        case json::parse_event_t::array_end:
+            break;
+    }
+    return 0;
+}
+
+json parse_json(std::string_view text, const std::string& name, const RecordedLimits& limits) {
+    std::size_t bytes = 0;
     const auto filter = [&](int depth, json::parse_event_t event, json& parsed) {
         if (depth > kDeepest) refuse(name, "its JSON is nested too deeply");
-        return event != json::parse_event_t::key || parsed != kSkippedKey;
+        if (event == json::parse_event_t::key && parsed == kSkippedKey) return false;
+        bytes += bytes_of(event, parsed);
+        if (bytes > limits.parsed_bytes)
+            refuse(name, "it would take more than " + bytes_text(limits.parsed_bytes) + " of memory");
+        return true;
     };
     return json::parse(text, filter);
 }
 
 // Kernel Tuner writes its cache as it goes and closes the braces at the end: a file of a run that was stopped lacks them.
-json parse_finished(std::string_view text, const std::string& name) {
+json parse_finished(std::string_view text, const std::string& name, const RecordedLimits& limits) {
     try {
-        return parse_json(text, name);
+        return parse_json(text, name, limits);
     } catch (const json::exception& problem) {
         const std::size_t last = text.find_last_not_of(" \t\r\n");
         if (last == std::string_view::npos) refuse(name, "it is empty");
@@ -71,7 +119,7 @@ json parse_finished(std::string_view text, const std::string& name) {
         if (closed.back() == ',') closed.pop_back();
         closed += "}}";
         try {
-            return parse_json(closed, name);
+            return parse_json(closed, name, limits);
         } catch (const json::exception&) {
             refuse(name, problem.what());
         }
@@ -89,8 +137,8 @@ RawTable table_of(const json& parsed, const RecordedLimits& limits) {
 }  // namespace
 
 RecordedSpace parse_recorded_space(std::string_view text, const std::string& name, const RecordedLimits& limits) {
-    if (text.size() > limits.text_bytes) refuse(name, "its text is larger than " + std::to_string(limits.text_bytes) + " bytes");
-    const json parsed = parse_finished(text, name);
+    if (text.size() > limits.text_bytes) refuse(name, "its text is larger than " + bytes_text(limits.text_bytes));
+    const json parsed = parse_finished(text, name, limits);
     try {
         RecordedSpace space = space_of(table_of(parsed, limits));
         if (space.name.empty()) space.name = name;
@@ -103,7 +151,7 @@ RecordedSpace parse_recorded_space(std::string_view text, const std::string& nam
 }
 
 RecordedSpace read_recorded_space(const std::string& path, const RecordedLimits& limits) {
-    return parse_recorded_space(inflate_file(path, limits), path, limits);
+    return parse_recorded_space(text_of_file(path, limits), path, limits);
 }
 
 }  // namespace autotune::tuner

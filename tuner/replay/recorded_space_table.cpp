@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestWord = 256;
+constexpr std::size_t kLongestName = 64;  // each row holds all of them
 
 [[noreturn]] void refuse(const std::string& why) {
     throw Error(ErrorCode::usage, why);
@@ -28,9 +29,12 @@ void check_counts(const RawTable& table, std::size_t rows, const RecordedLimits&
         refuse("it has more than " + std::to_string(limits.parameters) + " parameters");
     if (rows == 0) refuse("it has no rows");
     if (rows > limits.rows) refuse("it has more than " + std::to_string(limits.rows) + " rows");
+    if (rows > limits.values / table.parameters.size())
+        refuse("it has " + std::to_string(rows) + " rows of " + std::to_string(table.parameters.size()) +
+               " parameters, more than " + std::to_string(limits.values) + " values");
     std::set<std::string> names;
     for (const std::string& name : table.parameters) {
-        if (name.empty() || name.size() > kLongestWord) refuse("a parameter's name is empty or too long");
+        if (name.empty() || name.size() > kLongestName) refuse("a parameter's name is empty or too long");
         if (!names.insert(name).second) refuse("parameter '" + name + "' is there twice");
     }
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -196,6 +197,48 @@ TEST(RecordedSpace, BoundsWhatASmallFileMayInflateTo) {
     for (int i = 0; i < 8; ++i) gzwrite(file, spaces.data(), 1 << 20);
     gzclose(file);
     EXPECT_THROW(read_recorded_space(bomb.path(), {.text_bytes = 4u << 20}), Error);
+}
+
+TEST(RecordedSpace, BoundsTheMemoryThatItsValuesTake) {
+    EXPECT_THAT(refusal(kTiny, {.parsed_bytes = 100}), HasSubstr("it would take more than 100 bytes of memory"));
+    EXPECT_THAT(refusal(kTiny, {.values = 2}), HasSubstr("more than 2 values"));
+    // A megabyte of text for 60 MiB of arrays.
+    std::string arrays = R"({"format": "autotune-space-1", "parameters": [{"name": "a", "values": [1]}], "rows": [)";
+    for (int i = 0; i < 400'000; ++i) arrays += "[],";
+    EXPECT_THAT(refusal(arrays + "[]]}", {.parsed_bytes = 16u << 20}), HasSubstr("it would take more than 16 MiB of memory"));
+    // What is skipped takes none.
+    std::string times = R"({"tune_params_keys": ["a"], "cache": {"1": {"a": 1, "time": 2.0, "times": [1)";
+    for (int i = 0; i < 100'000; ++i) times += ",1";
+    EXPECT_EQ(refusal(times + "]}}}", {.parsed_bytes = 1u << 20}), "");
+}
+
+TEST(RecordedSpace, IsReadFromGzipOfSeveralMembersAndWithAMark) {
+    const std::string text = kTiny;
+    const ScratchFile parts("parts.json.gz", "");
+    for (const std::string& part : {text.substr(0, 20), text.substr(20)}) {
+        gzFile file = gzopen(parts.path().c_str(), "ab");
+        gzwrite(file, part.data(), static_cast<unsigned>(part.size()));
+        gzclose(file);
+    }
+    EXPECT_EQ(read_recorded_space(parts.path()).rows.size(), parse_recorded_space(text, "t").rows.size());
+    const ScratchFile marked("marked.json", "\xEF\xBB\xBF" + text);
+    EXPECT_EQ(read_recorded_space(marked.path()).rows.size(), parse_recorded_space(text, "t").rows.size());
+}
+
+TEST(RecordedSpace, ThatIsNoFileIsNotWaitedFor) {
+    const auto why = [](const std::string& path) -> std::string {
+        try {
+            read_recorded_space(path);
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "";
+    };
+    const ScratchFile place("pipe.json", "");
+    std::filesystem::remove(place.path());
+    ASSERT_EQ(::mkfifo(place.path().c_str(), 0600), 0);
+    EXPECT_THAT(why(place.path()), HasSubstr("it is a pipe, not a regular file"));
+    EXPECT_THAT(why("/dev/zero"), HasSubstr("it is a device, not a regular file"));
 }
 
 TEST(RecordedSpace, SurvivesDamageAnywhereInAFile) {
