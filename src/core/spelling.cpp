@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 
 #include "src/core/text.h"
@@ -104,6 +105,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row[b.size()];
 }
 
+// A digit that differs is a choice and no slip: f17 is not f16, sm_70 not sm_80.
+std::string digits_of(std::string_view text) {
+    std::string digits;
+    std::copy_if(text.begin(), text.end(), std::back_inserter(digits),
+                 [](char letter) { return letter >= '0' && letter <= '9'; });
+    return digits;
+}
+
 std::size_t edits_allowed(std::size_t letters) {
     return letters <= 4 ? 1 : letters <= 8 ? 2 : 3;
 }
@@ -175,7 +184,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
     std::size_t best_distance = edits_allowed(letters) + 1;
     for (const std::string& one : known) {
         const std::size_t longer = std::max(one.size(), typed.size()), shorter = std::min(one.size(), typed.size());
-        if (longer - shorter >= best_distance) continue;
+        if (longer - shorter >= best_distance || digits_of(typed) != digits_of(one)) continue;
         const std::size_t distance = edit_distance(typed, folded(one));
         if (distance < best_distance && distance < shorter) {
             best = one;

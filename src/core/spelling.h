@@ -25,7 +25,7 @@ std::optional<std::string> shape_with_x(std::string_view text, std::size_t exten
 
 // The word of `known` that was probably meant: the only one that begins with `word`, or else the nearest. That is one edit away
 // from a word of 3 or 4 letters, two from one of up to 8, three from a longer one; an edit adds, removes or replaces a letter or
-// exchanges two neighbours. Empty: none is like it, or `word` has fewer than 3 letters.
+// exchanges two neighbours, and digits have to agree. Empty: none is like it, or `word` has fewer than 3 letters.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 // " (did you mean WORD?)", or nothing.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);

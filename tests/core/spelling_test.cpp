@@ -86,6 +86,8 @@ TEST(Nearest, EditsAreBoundedByTheLengthOfTheWord) {
     EXPECT_EQ(nearest("xy", {"x", "xyz", "ab"}), "") << "two letters are like everything";
     EXPECT_EQ(nearest("--xy", {"--op", "--db"}), "");
     EXPECT_EQ(nearest("abc", {"add", "ada"}), "") << "two edits of three letters";
+    EXPECT_EQ(nearest("f17", {"f16", "bf16"}), "") << "a number is no slip of the fingers";
+    EXPECT_EQ(nearest("sm_70", {"sm_80", "sm_90a"}), "");
     EXPECT_EQ(nearest("completely", {"tune", "bench"}), "");
     EXPECT_EQ(nearest(std::string(10u << 20, 'x'), {"tune"}), "");
 }

@@ -97,7 +97,9 @@ TEST(Forgiving, EachSlipGetsItsRemedy) {
         {with({"--strategy", "randm"}), "not 'randm' (did you mean random?)"},
         {with({"--arch", "sm_90"}), "not 'sm_90' (did you mean sm_90a?)"},
         {with({"--layuot", "nt"}), "(did you mean --layout?)"},
-        {with({"--dtype", "f17"}), "unknown dtype 'f17' (did you mean f16?); allowed are f16, bf16"},
+        {with({"--dtype", "bfloat61"}), "unknown dtype 'bfloat61'; allowed are f16, bf16"},
+        {with({"--compute", "tf32x"}), "unknown compute 'tf32x' (did you mean tf32x3?)"},
+        {with({"--dtype", "f17"}), "unknown dtype 'f17'; allowed are f16, bf16"},
         {with({"--budget", "fast"}), "--budget (30s, 5m, 200t or 30s,200t) wants a number > 0, not 'fast'"},
         {with({"--budget", "3t", "--trials", "5"}), "--budget 3t and --trials both count trials; give one"},
         {with({"--budget", "1e300"}), "is at most 1000 days"},
@@ -113,6 +115,7 @@ TEST(Forgiving, EachSlipGetsItsRemedy) {
         {with({"--candidate", "mma block_m"}, "bench"), "--candidate wants name=value, not 'block_m'"},
         {{"families", "gemm/wgma"},
          "unknown family or operation 'gemm/wgma' (did you mean gemm/wgmma?); `autotune families` lists all"},
+        {{"report", "--html", "same.html", "--plot", "same.html"}, "--html and --plot name the same file, same.html; give two"},
         {{"report", "--html", "/tmp/x.html", "--all", "--limit", "3"}, "--all and --limit exclude each other; give one of them"}};
     for (const bool has_driver : {true, false}) {
         for (const Slip& slip : slips) {

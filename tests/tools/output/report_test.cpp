@@ -304,6 +304,13 @@ TEST(ResultText, SaysWhichSideIsFaster) {
     EXPECT_EQ(result_text(alone), "gemm/mma takes 100.0 us; no rival was timed beside it.");
 }
 
+TEST(ResultText, OfATuneNamesTheFastestRival) {
+    EXPECT_EQ(rival_text(winner_with(0.95, 0.94, 0.96, 95).evidence), "cublas is faster: 95.00 us, 5.0 % less time");
+    EXPECT_EQ(rival_text(winner_with(1.1, 1.09, 1.11, 110).evidence), "cublas takes 10.0 % longer");
+    EXPECT_EQ(rival_text(winner_with(1, 0.99, 1.01, 100).evidence), "cublas is equally fast");
+    EXPECT_EQ(rival_text({}), "");
+}
+
 TEST(Explain, AWinnerThatARivalBeatsSaysSoInItsFirstLine) {
     CliBench autotune;
     page_of(autotune);

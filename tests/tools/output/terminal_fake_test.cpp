@@ -113,6 +113,26 @@ TEST(Pipes, AReaderThatLeavesIsNoError) {
     EXPECT_THAT(full.err, HasSubstr("No space left on device")) << "a full disk is an error";
 }
 
+TEST(Pipes, AClosedOutputIsAnErrorAndAClosedErrorStreamIsNone) {
+    Sandbox machine;
+    const Outcome out = in_a_shell(machine, "\"$0\" show >&-");
+    EXPECT_EQ(out.exit_code, 1);
+    EXPECT_THAT(out.err, HasSubstr("standard output cannot be written: Bad file descriptor"));
+    EXPECT_EQ(in_a_shell(machine, "\"$0\" --op nosuch --shape 1x1x1 2>&-").exit_code, 2);
+    EXPECT_EQ(in_a_shell(machine, "\"$0\" --version <&- 2>&-").out.substr(0, 9), "autotune ");
+}
+
+TEST(Pipes, TheSurroundingsOfAShellDoNotChangeWhatIsPrinted) {
+    Sandbox machine;
+    const std::string words = "\"$0\" --op HGEMM --shape 64X64X64 --layout NT --family SIMT --dry-run";
+    const Outcome usual = in_a_shell(machine, words);
+    EXPECT_EQ(usual.exit_code, 0) << usual.err;
+    EXPECT_THAT(usual.out, HasSubstr("layout=nt"));
+    for (const std::string setting :
+         {"COLUMNS=20", "TERM=dumb", "TERM=", "LANG=tr_TR.UTF-8 LC_ALL=tr_TR.UTF-8", "LC_ALL=C", "NO_COLOR=1"})
+        EXPECT_EQ(in_a_shell(machine, setting + " " + words).out, usual.out) << setting;
+}
+
 // ---- the terminal ----
 
 // Each piece that is written over the one before it. What ends with a new line stays.

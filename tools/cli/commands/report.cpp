@@ -129,6 +129,9 @@ std::string overview_svg(const Report& report, const Catalogue& catalogue) {
 
 ExitCode run_report(Session& session, const Arguments& arguments) {
     const std::vector<std::string> kinds = {"html", "plot"};
+    if (arguments.has("html") && arguments.text("html") == arguments.text("plot")) {
+        throw Error(ErrorCode::usage, "--html and --plot name the same file, " + arguments.text("html") + "; give two");
+    }
     std::vector<std::string> files;
     for (const std::string& kind : kinds) {
         if (!arguments.has(kind)) continue;

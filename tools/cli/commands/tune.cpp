@@ -65,6 +65,7 @@ void print_result(Session& session, const Gpu& gpu, const Problem& problem, cons
     out << fmt::format("time       {} us ({}), {} {}\n", session.bold(us_text(winner.timing.median_us)),
                        interval_text(winner.timing), session.bold(rate_text(op, problem, winner.timing.median_us)),
                        rate_title(op));
+    if (const std::string rival = rival_text(winner.evidence); !rival.empty()) out << "rival      " << rival << "\n";
     out << verdict_text(session, problem, result);
     if (!winner.restricted_to.empty())
         out << wrapped("scope      ", "the best of " + winner.restricted_to + "; the library takes it only if it is pinned",

@@ -90,6 +90,20 @@ std::string result_text(const db::Winner& winner) {
     }
 }
 
+std::string rival_text(const db::Evidence& evidence) {
+    const db::Finalist* const rival = fastest_rival(evidence);
+    if (rival == nullptr) return "";
+    const double percent = 100 * std::abs(rival->ratio - 1);
+    switch (standing_of(evidence)) {
+        case Standing::slower:
+            return fmt::format("{} is faster: {} us, {:.1f} % less time", rival->name, us_text(rival->timing.median_us), percent);
+        case Standing::tie:
+            return rival->name + " is equally fast";
+        default:
+            return fmt::format("{} takes {:.1f} % longer", rival->name, percent);
+    }
+}
+
 std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem) {
     const bool is_beaten = standing_of(winner.evidence) == Standing::slower;
     return fmt::format("{} {} us (95 % interval {}), {} {}.", is_beaten ? "is the fastest of the candidates with" : "wins with",

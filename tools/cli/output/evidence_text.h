@@ -18,7 +18,8 @@ Standing standing_of(const db::Evidence& evidence);
 std::string_view standing_word(Standing standing);
 
 // Evidence in words, a sentence or two each. Shared by explain and report.
-std::string result_text(const db::Winner& winner);  // who is fastest, and by how much: the first thing to say
+std::string result_text(const db::Winner& winner);     // who is fastest, and by how much: the first thing to say
+std::string rival_text(const db::Evidence& evidence);  // the fastest rival beside the winner; empty: none raced
 std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem);  // with how much, and its interval
 std::string_view origin_text(const db::Winner& winner);   // "shipped", "tuned" or "imported, in doubt"
 std::string decided_text(const db::Evidence& evidence);   // against whom, and how sure that is

@@ -26,7 +26,7 @@ double chart_width(std::size_t problems) {
 }
 
 // The rival that took the least time in the final rounds: "1.050 (cublas)", above 1 where the winner is faster.
-std::string rival_text(const db::Evidence& evidence) {
+std::string ratio_of_rival(const db::Evidence& evidence) {
     const db::Finalist* const fastest = fastest_rival(evidence);
     return fastest == nullptr ? "-" : fmt::format("{:.3f} ({})", fastest->ratio, fastest->name);
 }
@@ -47,7 +47,7 @@ std::string table_html(const std::vector<Member>& members, const std::vector<Pro
         const double us = one.winner.timing.median_us;
         cells.push_back(us_text(us));
         cells.push_back(rate_text(op, one.problem, us) + " " + rate_title(op));
-        cells.push_back(rival_text(one.winner.evidence));
+        cells.push_back(ratio_of_rival(one.winner.evidence));
         cells.push_back(one.winner.candidate.family);
         cells.emplace_back(origin_text(one.winner));
         table.add(cells, fmt::format("#p{}", member.number));
