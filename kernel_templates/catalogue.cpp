@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "kernel_templates/hash.h"
 #include "kernel_templates/op_names.h"
 #include "kernel_templates/registry.h"
 #include "src/core/error.h"
+#include "src/core/read_file.h"
 #include "src/core/spelling.h"
 #include "src/core/text.h"
 
@@ -34,11 +34,11 @@ bool is_header(std::string_view file) {
     return file != kHarness && !file.ends_with(kKernelFile) && !file.ends_with(kReferenceFile);
 }
 
-std::string read_file(const fs::path& path) {
-    std::ifstream stream(path, std::ios::binary);
-    std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-    if (!stream.good() && !stream.eof()) throw Error(ErrorCode::usage, "the template file " + path.string() + " cannot be read");
-    return text;
+std::string template_file(const fs::path& path) {
+    constexpr std::size_t kMostBytes = 16 << 20;
+    FileContent content = read_regular_file(path.string(), kMostBytes);
+    if (!content.is_read) throw Error(ErrorCode::usage, "the template file " + path.string() + " cannot be read: " + content.why);
+    return std::move(content.text);
 }
 
 // The embedded text of a file, or the file's own below `directory`.
@@ -46,7 +46,7 @@ std::string text_of(const EmbeddedFile& file, const std::string& directory) {
     const fs::path path = fs::path(directory) / file.name;
     std::error_code ignored;
     if (directory.empty() || !fs::is_regular_file(path, ignored)) return std::string(file.text);
-    return read_file(path);
+    return template_file(path);
 }
 
 // The names of the .cuh files below a folder.
@@ -66,7 +66,7 @@ bool is_embedded(const std::string& file) {
 // Adds the headers that the folder has beside the embedded ones: an older text of a template may include some that are gone.
 void add_headers_of(const std::string& directory, std::vector<TemplateHeader>& to) {
     for (const std::string& name : device_files_below(directory))
-        if (is_header(name) && !is_embedded(name)) to.push_back({name, read_file(fs::path(directory) / name)});
+        if (is_header(name) && !is_embedded(name)) to.push_back({name, template_file(fs::path(directory) / name)});
     // Identities depend on the order of headers, which is that of their names.
     std::sort(to.begin(), to.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
 }

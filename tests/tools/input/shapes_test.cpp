@@ -2,6 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
 
 #include "src/core/error.h"
 #include "tests/tools/cli_bench.h"
@@ -112,6 +118,104 @@ TEST(Shapes, HelpAndManualShowBothFormsAndTheirExampleIsRead) {
             << command;
     EXPECT_THAT(autotune({"doctor", "--help"}).out, testing::Not(HasSubstr("[[problem]]")));
     EXPECT_THAT(autotune({"manual"}).out, HasSubstr("[[problem]]"));
+}
+
+std::string refusal_of(const std::function<void()>& act) {
+    try {
+        act();
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::usage);
+        return error.what();
+    }
+    return "";
+}
+
+TEST(ShapesFile, MayBeginWithAMark) {
+    for (const char* mark : {"", "\xEF\xBB\xBF"}) {
+        EXPECT_EQ(parse_shapes_text(mark + std::string("8x8x8\n"), "f.txt").at(0).shape, "8x8x8");
+        EXPECT_EQ(parse_shapes_toml(mark + std::string("[[problem]]\nshape = \"8x8x8\"\n"), "f.toml").at(0).shape, "8x8x8");
+    }
+}
+
+TEST(ShapesFile, ThatIsNoFileIsNamedAndNotWaitedFor) {
+    std::string folder = (std::filesystem::temp_directory_path() / "autotune-shapes-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+    const std::string remedy = "; give a file, or shapes such as 1024:4096:1024x4096x2048";
+    ASSERT_EQ(::mkfifo((folder + "/pipe").c_str(), 0600), 0);
+    EXPECT_EQ(refusal_of([&] { read_shapes_file(folder + "/pipe"); }),
+              "cannot read the shapes file '" + folder + "/pipe': it is a pipe, not a regular file" + remedy);
+    EXPECT_EQ(refusal_of([&] { read_shapes_file("/dev/zero"); }),
+              "cannot read the shapes file '/dev/zero': it is a device, not a regular file" + remedy);
+    EXPECT_EQ(refusal_of([&] { read_shapes_file(folder + "/none"); }),
+              "cannot read the shapes file '" + folder + "/none': No such file or directory" + remedy);
+    std::ofstream(folder + "/wide.txt") << "\xFF\xFE"
+                                        << "8";
+    EXPECT_EQ(refusal_of([&] { read_shapes_file(folder + "/wide.txt"); }),
+              "the shapes file '" + folder + "/wide.txt' is text in UTF-16; save it as UTF-8");
+    std::filesystem::remove_all(folder);
+}
+
+TEST(ShapesToml, AWordWithoutQuotesGetsThem) {
+    EXPECT_EQ(refusal_of([] { parse_shapes_toml("[[problem]]\nshape = 4096x4096x2048  # large\n", "f.toml"); }),
+              "f.toml:2: the value has to stand in quotes: shape = \"4096x4096x2048\"");
+    EXPECT_EQ(refusal_of([] { parse_shapes_toml("layout = nt\n[[problem]]\nshape = \"1x1x1\"\n", "f.toml"); }),
+              "f.toml:1: the value has to stand in quotes: layout = \"nt\"");
+    EXPECT_EQ(refusal_of([] { parse_shapes_toml("[[problem]]\nshape = 1024:4096:1024x8x8\n", "f.toml"); }),
+              "f.toml:2: the value has to stand in quotes: shape = \"1024:4096:1024x8x8\"");
+}
+
+// toml++ asserts where a table's header has a control character.
+TEST(ShapesToml, ControlCharactersAreRefusedWithTheirLine) {
+    for (const char letter : {'\x01', '\x1b', '\x7f', '\0'}) {
+        for (const std::string before : {"[", "[[", "[[problem]]\n[a", "a = ", "a", "\"", "[\"", "# "}) {
+            const std::string text = before + letter + "\n";
+            EXPECT_THAT(refusal_of([&] { parse_shapes_toml(text, "f.toml"); }),
+                        HasSubstr("there is a control character in the line"))
+                << before;
+        }
+    }
+    EXPECT_EQ(refusal_of([] { parse_shapes_toml("[[problem]]\n[\x01\n", "f.toml"); }),
+              "f.toml:2: there is a control character in the line");
+    EXPECT_EQ(parse_shapes_toml("[[problem]]\r\n\tshape = \"1x1x1\"\r\n", "f.toml").size(), 1U);
+}
+
+TEST(ShapesToml, NestingThatWouldTakeTheStackIsRefused) {
+    std::string deep;
+    for (int i = 0; i < 100'000; ++i) deep += "a.";
+    EXPECT_EQ(refusal_of([&] { parse_shapes_toml(deep + "a = 1\n", "f.toml"); }), "f.toml:1: the line is longer than 16 KiB");
+    const std::string most = deep.substr(0, 16'000);
+    EXPECT_NE(refusal_of([&] { parse_shapes_toml("[" + most + "a]\n" + most + "a = 1\n", "f.toml"); }), "");
+    EXPECT_NE(refusal_of([&] { parse_shapes_toml("a = " + std::string(10'000, '[') + "\n", "f.toml"); }), "");
+}
+
+// Whatever a file holds is a sentence or a list of problems.
+TEST(ShapesToml, AnyBytesAreASentence) {
+    const std::string seed =
+        "op = \"hgemm\"\n[[problem]]\nshape = \"8x8x8\"\nbatch = 4\nd = 1979-05-27T07:32:00Z\n[a.b]\nx = [1, 2]\n";
+    const std::string letters = "[]{}=\"'.,#\n\t \\abc0123456789eE+-_:TZ\x01\x7f\xC2\x80\xFF";
+    std::mt19937 random(7);
+    for (int i = 0; i < 20'000; ++i) {
+        std::string text = i % 2 == 0 ? seed : "";
+        for (std::size_t changes = 1 + random() % 12; changes > 0; --changes) {
+            const char letter = letters[random() % letters.size()];
+            if (i % 2 == 0)
+                text[random() % text.size()] = letter;
+            else
+                text += letter;
+        }
+        (void)refusal_of([&] { parse_shapes_toml(text, "f.toml"); });
+        (void)refusal_of([&] { parse_shapes_text(text, "f.txt"); });
+    }
+}
+
+TEST(Shapes, IntegersOfAFileAreNotCut) {
+    const std::string where = "[[problem]]\nshape = \"8x8x8\"\nbatch = ";
+    EXPECT_THAT(refusal_of([&] { parse_shapes_toml(where + "18446744073709551680\n", "f.toml"); }), HasSubstr("f.toml:3"));
+    EXPECT_THAT(refusal_of([&] { parse_shapes_toml(where + "64.5\n", "f.toml"); }),
+                HasSubstr("'batch' is neither a text nor an integer"));
+    EXPECT_THAT(refusal_of([&] { parse_shapes_toml(where + "nan\n", "f.toml"); }),
+                HasSubstr("'batch' is neither a text nor an integer"));
+    EXPECT_THAT(refusal_of([&] { parse_shapes_toml(where + "1e300\n", "f.toml"); }), HasSubstr("neither a text nor an integer"));
 }
 
 }  // namespace

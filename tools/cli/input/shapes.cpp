@@ -1,10 +1,10 @@
 #include "tools/cli/input/shapes.h"
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 #include "src/core/error.h"
+#include "src/core/read_file.h"
 #include "tools/cli/input/arguments.h"
 
 namespace autotune::cli {
@@ -109,7 +109,7 @@ std::vector<std::string> expand_shapes(std::string_view text, std::size_t extent
 std::vector<ShapeLine> parse_shapes_text(std::string_view text, const std::string& name) {
     std::vector<ShapeLine> lines;
     std::size_t number = 0;
-    for (const std::string& line : split(text, '\n')) {
+    for (const std::string& line : split(without_mark(text), '\n')) {
         ++number;
         const std::string content = strip(line.substr(0, line.find('#')));
         if (!content.empty()) lines.push_back(parse_line(content, name + ":" + std::to_string(number)));
@@ -134,15 +134,14 @@ std::string shapes_file_help() {
 
 std::vector<ShapeLine> read_shapes_file(const std::string& path) {
     constexpr std::size_t most_bytes = 16u << 20;
-    std::ifstream file(path, std::ios::binary);
-    std::string text(most_bytes + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (!file.is_open() || file.bad()) {
-        throw Error(ErrorCode::usage,
-                    "cannot read the shapes file '" + path + "'; give a file, or shapes such as 1024:4096:1024x4096x2048");
+    const FileContent content = read_regular_file(path, most_bytes);
+    if (!content.is_read) {
+        throw Error(ErrorCode::usage, "cannot read the shapes file '" + path + "': " + content.why +
+                                          "; give a file, or shapes such as 1024:4096:1024x4096x2048");
     }
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    if (text.size() > most_bytes) throw Error(ErrorCode::usage, "the shapes file '" + path + "' is larger than 16 MiB");
+    const std::string& text = content.text;
+    if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+        throw Error(ErrorCode::usage, "the shapes file '" + path + "' is text in UTF-16; save it as UTF-8");
     const bool toml = path.size() > 5 && path.compare(path.size() - 5, 5, ".toml") == 0;
     std::vector<ShapeLine> lines = toml ? parse_shapes_toml(text, path) : parse_shapes_text(text, path);
     if (lines.empty())

@@ -1,6 +1,23 @@
+#include <stdexcept>
+
+// toml++ 3.3 asserts where it meets a control character in a table's header, and in a build without assertions goes on with what
+// it took for granted. Here an assertion of its is an exception, in every build.
+namespace autotune::cli {
+[[noreturn]] void toml_assertion() {
+    throw std::logic_error("an assertion of toml++");
+}
+}  // namespace autotune::cli
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#define TOML_ASSERT(expression) ((expression) ? static_cast<void>(0) : ::autotune::cli::toml_assertion())
 #include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
+
+#include <algorithm>
 
 #include "src/core/error.h"
+#include "src/core/read_file.h"
+#include "tools/cli/input/arguments.h"
 #include "tools/cli/input/shapes.h"
 
 namespace autotune::cli {
@@ -8,6 +25,47 @@ namespace {
 
 std::string place(const std::string& name, const toml::source_region& region) {
     return name + ":" + std::to_string(region.begin.line);
+}
+
+constexpr std::size_t kLongestLine = 16'384;  // a dotted key makes a table of each of its parts, in one another
+constexpr std::string_view kPlainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:*";
+
+// What TOML forbids in any place, told before the parser meets it.
+void require_text(const std::vector<std::string>& lines, const std::string& name) {
+    for (std::size_t number = 1; number <= lines.size(); ++number) {
+        const std::string& line = lines[number - 1];
+        const std::string where = name + ":" + std::to_string(number) + ": ";
+        if (line.size() > kLongestLine) throw Error(ErrorCode::usage, where + "the line is longer than 16 KiB");
+        const std::size_t end = line.ends_with('\r') ? line.size() - 1 : line.size();
+        const bool is_text = std::none_of(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(end), [](char letter) {
+            const auto byte = static_cast<unsigned char>(letter);
+            return (byte < 0x20 && letter != '\t') || byte == 0x7F;
+        });
+        if (!is_text) throw Error(ErrorCode::usage, where + "there is a control character in the line");
+    }
+}
+
+// "shape = 4096x4096x2048" is what everybody writes first. Empty if the line is of another form.
+std::string missing_quotes(const std::string& line) {
+    const std::string content = line.substr(0, line.find('#'));
+    const std::size_t equals = content.find('=');
+    if (equals == std::string::npos) return {};
+    const auto stripped = [](std::string text) {
+        text.erase(0, std::min(text.find_first_not_of(" \t"), text.size()));
+        text.erase(text.find_last_not_of(" \t\r") + 1);
+        return text;
+    };
+    const std::string key = stripped(content.substr(0, equals)), value = stripped(content.substr(equals + 1));
+    const bool is_plain = !key.empty() && !value.empty() && key.find_first_not_of(kPlainLetters) == std::string::npos &&
+                          value.find_first_not_of(kPlainLetters) == std::string::npos;
+    return is_plain ? key + " = \"" + value + "\"" : "";
+}
+
+[[noreturn]] void refuse(const std::vector<std::string>& lines, std::size_t number, const std::string& name,
+                         const std::string& why) {
+    const std::string quoted = number >= 1 && number <= lines.size() ? missing_quotes(lines[number - 1]) : "";
+    throw Error(ErrorCode::usage, name + ":" + std::to_string(number) + ": " +
+                                      (quoted.empty() ? why : "the value has to stand in quotes: " + quoted));
 }
 
 // A word as the command line would have it: strings as they are, integers in decimals.
@@ -38,11 +96,16 @@ ShapeLine problem_of(const toml::table& table, std::map<std::string, std::string
 }  // namespace
 
 std::vector<ShapeLine> parse_shapes_toml(std::string_view text, const std::string& name) {
+    text = without_mark(text);
+    const std::vector<std::string> source = split(text, '\n');
+    require_text(source, name);
     toml::table root;
     try {
         root = toml::parse(text, name);
     } catch (const toml::parse_error& error) {
-        throw Error(ErrorCode::usage, place(name, error.source()) + ": " + std::string(error.description()));
+        refuse(source, error.source().begin.line, name, std::string(error.description()));
+    } catch (const std::logic_error&) {
+        throw Error(ErrorCode::usage, name + ": it is not TOML");
     }
     const toml::array* problems = root["problem"].as_array();
     if (problems == nullptr) throw Error(ErrorCode::usage, name + ": there is no [[problem]] table; each wants a shape");
