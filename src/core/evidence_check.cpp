@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kRounding = 1e-6;  // texts and databases keep doubles, averages of samples may differ in the last bits
 constexpr double kLeastPossible_us = 0.05;
+constexpr std::string_view kTooShort = "too short to measure";
 constexpr double kLeastPlausible_us = 0.3;  // a launch alone takes about 1 us of a stream
 constexpr double kPossibleFlopShare = 2;
 constexpr double kPlausibleFlopShare = 1.1;  // cards of one architecture differ in their clocks
@@ -82,6 +83,16 @@ bool exceeds_cache(const Winner& winner, const Op& op, const Problem& problem) {
 
 }  // namespace
 
+std::optional<std::string> why_unmeasured(double median_us) {
+    if (median_us >= kLeastPossible_us) return std::nullopt;
+    return std::string(kTooShort) + ": " + number(median_us) + " us, and no kernel takes less than " + number(kLeastPossible_us) +
+           " us";
+}
+
+bool says_unmeasured(std::string_view detail) {
+    return detail.starts_with(kTooShort);
+}
+
 std::optional<std::string> why_impossible(const Winner& winner) {
     const std::optional<double>& error = winner.evidence.max_error;
     if (error && !(*error >= 0 && *error <= 1)) return "max_error is " + number(*error) + ", and 1 is what is allowed";
@@ -95,8 +106,7 @@ std::optional<std::string> why_impossible(const Winner& winner) {
 
 std::optional<std::string> why_impossible(const Winner& winner, const Op& op, const Problem& problem, const Device& device) {
     if (auto why = why_impossible(winner)) return why;
-    if (winner.timing.median_us < kLeastPossible_us)
-        return "median_us of " + number(winner.timing.median_us) + " is less than any kernel takes";
+    if (auto why = why_unmeasured(winner.timing.median_us)) return "its median_us is " + *why;
     const Shares shares = shares_of(winner, op, problem, device);
     if (shares.flops > kPossibleFlopShare) return too_fast(winner, shares.flops, "arithmetic rate");
     if (shares.bytes > kPossibleByteShare) return too_fast(winner, shares.bytes, "memory rate");

@@ -2,11 +2,19 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "src/core/op.h"
 #include "src/core/winner.h"
 
 namespace autotune {
+
+// Why a time is none that was measured: a launch takes longer, so it is what is left where a launch vanished among its
+// neighbours, or nonsense. "too short to measure: 0.01 us, and no kernel takes less than 0.05 us". The tuner asks this of what it
+// measures, import of what others did.
+std::optional<std::string> why_unmeasured(double median_us);
+// Whether a trial's detail says so: that was the measurement's fault and says nothing of the candidate.
+bool says_unmeasured(std::string_view detail);
 
 // Evidence that contradicts itself, whatever the device: "max_error is 5, more than what is allowed"; an interval that does not
 // contain its median. nullopt: none of it.

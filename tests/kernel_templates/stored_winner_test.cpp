@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "src/core/evidence_check.h"
 #include "tests/support/embedded_catalogue.h"
 
@@ -86,6 +88,19 @@ TEST_F(StoredWinner, ImpossibleTimesAreRefused) {
         set_median(us);
         EXPECT_EQ(judge(identities_, winner_).verdict, Verdict::impossible) << us;
     }
+}
+
+// The tuner asks the same of what it measures.
+TEST_F(StoredWinner, ATimeAtTheMetersFloorIsNone) {
+    EXPECT_EQ(why_unmeasured(0.01).value_or(""), "too short to measure: 0.01 us, and no kernel takes less than 0.05 us");
+    EXPECT_TRUE(why_unmeasured(0).has_value());
+    EXPECT_TRUE(why_unmeasured(std::numeric_limits<double>::quiet_NaN()).has_value());
+    EXPECT_FALSE(why_unmeasured(0.05).has_value());
+    EXPECT_TRUE(says_unmeasured(*why_unmeasured(0.01)));
+    EXPECT_FALSE(says_unmeasured("its answer is wrong"));
+    set_median(0.01);
+    EXPECT_EQ(judge(identities_, winner_).why,
+              "its median_us is too short to measure: 0.01 us, and no kernel takes less than 0.05 us");
 }
 
 TEST_F(StoredWinner, ImplausibleEvidenceIsDoubted) {

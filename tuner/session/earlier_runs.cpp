@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/evidence_check.h"
 #include "tuner/session/recall.h"
 
 namespace autotune::tuner {
@@ -35,6 +36,7 @@ EarlierRuns::EarlierRuns(const Problem& problem, const Candidates& candidates, c
     std::vector<std::pair<double, std::size_t>> timed;
     for (db::StoredTrial& stored : services.store->trials(problem, device)) {
         const auto point = candidates.find(stored.trial.candidate);
+        if (says_unmeasured(stored.trial.detail)) continue;  // another measurement may tell
         if (!point || stored.template_identity != candidates.part_of(*point).template_identity) continue;
         if (stored.trial.timing) timed.emplace_back(stored.trial.timing->median_us, *point);
         trials_[*point] = std::move(stored);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/core/evidence_check.h"
 #include "src/rivals/rival.h"
 
 namespace autotune::tuner {
@@ -134,6 +135,21 @@ void FinalRace::play_round() {
     open_all();
 }
 
+// A time at the floor of the meter would win, and be refused where the winner is imported.
+void FinalRace::drop_unmeasured() {
+    if (rounds_->rounds() == 0) return;
+    for (std::size_t i = 0; i < contestants_.size(); ++i) {
+        if (!can_win(i)) continue;
+        const FinalRow row = rounds_->row_of(i);
+        const auto why = row.rounds > 0 ? why_unmeasured(row.timing.median_us) : std::nullopt;
+        if (!why) continue;
+        RunOutcome outcome;
+        outcome.status = TrialStatus::rejected;
+        outcome.detail = *why;
+        fail(i, outcome);
+    }
+}
+
 bool FinalRace::out_of_time() const {
     return options_.deadline && Clock::now() > *options_.deadline && rounds_->rounds() >= options_.least_usable_rounds;
 }
@@ -149,6 +165,7 @@ bool FinalRace::run() {
         play_round();
         if (out_of_time()) rounds_->stop();
     }
+    drop_unmeasured();
     rounds_s_ = seconds_since(warmed);
     return somebody_can_win() && rounds_->rounds() > 0;
 }

@@ -79,6 +79,7 @@ class FinalRace {
     // Of each contestant, by turns in this order and back, once the card has settled; empty if one could not be played.
     // REQUIRES: order is not empty.
     std::map<std::size_t, Blocks> blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds);
+    void drop_unmeasured();
     bool out_of_time() const;
 
     GpuWorkerSession& session_;

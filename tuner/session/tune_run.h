@@ -48,6 +48,7 @@ class TuneRun {
     bool draws_power() const;
     void try_one(const Ready& ready);
     RunOutcome run_on_gpu(const Ready& ready, const Candidate& candidate);
+    void require_measured(RunOutcome& outcome);
     void note(std::size_t point, Trial trial);
     void charge(std::size_t point, const RunOutcome& outcome);
     void tell(const Trial& trial, std::optional<double> time_us, std::size_t point);

@@ -3,6 +3,8 @@
 #include <string_view>
 #include <utility>
 
+#include "src/core/evidence_check.h"
+#include "src/core/statistics.h"
 #include "tuner/session/search_limits.h"
 #include "tuner/session/tune_run.h"
 
@@ -182,10 +184,26 @@ void TuneRun::try_one(const Ready& ready) {
     note(ready.point, std::move(trial));
 }
 
+// A launch that seems to take no time is measured again, with many more; one that still does was not measured, and would win.
+void TuneRun::require_measured(RunOutcome& outcome) {
+    if (!outcome.ok() || outcome.steps_us.empty() || outcome.steps_us.back().empty()) return;
+    if (!why_unmeasured(stats::median(outcome.steps_us.back()))) return;
+    const RunOutcome again = session_->sample(kSearchSlot, {.rung = 0, .samples = 30, .time_us = 50'000, .most_samples = 200});
+    const auto why = again.ok() && !again.samples_us.empty() ? why_unmeasured(stats::median(again.samples_us)) : std::nullopt;
+    if (again.ok() && !why) {
+        outcome.steps_us.back() = again.samples_us;
+        return;
+    }
+    outcome.status = again.ok() ? TrialStatus::rejected : again.status;
+    outcome.detail = again.ok() ? *why : again.detail;
+    outcome.steps_us.clear();
+}
+
 RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
     recorder_->started(candidate);
     const auto begun = Clock::now();
-    const RunOutcome outcome = session_->open(kSearchSlot, candidate, ready.outcome.compiled, true, book_.rungs().climb());
+    RunOutcome outcome = session_->open(kSearchSlot, candidate, ready.outcome.compiled, true, book_.rungs().climb());
+    require_measured(outcome);
     open_ = outcome.ok() ? std::optional(ready.point) : std::nullopt;
     phases_.verify_s += outcome.opening_s;
     phases_.measure_s += seconds_since(begun) - outcome.opening_s;
