@@ -39,6 +39,7 @@ class FakeServices : public Services {
     tuner::SweepOptions sweep_options;
     tuner::SimulateOptions simulate_options;
     std::vector<std::string> simulated = {"random"};  // strategies
+    std::string space_name;                           // of what is simulated; empty: the file's
     tuner::RecordOptions record_options;
     tuner::RecordedSpace recorded;
     std::vector<std::string> compiled_archs;
@@ -235,7 +236,7 @@ class FakeServices : public Services {
     tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) override {
         simulate_options = options;
         tuner::Simulation simulation;
-        simulation.space = path;
+        simulation.space = space_name.empty() ? path : space_name;
         for (const std::string& name : simulated) {
             tuner::SimulatedStrategy& strategy = simulation.strategies.emplace_back();
             strategy.name = name;

@@ -11,6 +11,7 @@
 #include "tools/cli/help/help.h"
 #include "tools/cli/input/parser.h"
 #include "tools/cli/output/messages.h"
+#include "tools/cli/output/printable_stream.h"
 
 namespace autotune::cli {
 namespace {
@@ -82,16 +83,26 @@ void Cli::open_log(const Command& command, const Arguments& arguments) {
 
 ExitCode Cli::run_command(const Command& command, const Arguments& arguments) {
     open_log(command, arguments);
-    Session session(streams_, environment_, services_, program_, arguments);
+    PrintableBuffer printable(streams_.out, arguments.has("json") ? PrintableBuffer::Form::json : PrintableBuffer::Form::text);
+    std::ostream out(&printable);
+    Session session({.out = out,
+                     .err = streams_.err,
+                     .out_is_terminal = streams_.out_is_terminal,
+                     .err_is_terminal = streams_.err_is_terminal,
+                     .out_failure = streams_.out_failure,
+                     .err_columns = streams_.err_columns},
+                    environment_, services_, program_, arguments);
     session.log_to(log_.get());
     if (program_.saves_on_stop != nullptr) program_.saves_on_stop->store(command.saves_on_stop);
     try {
         const ExitCode code = command.run(session, arguments);
         session.close();
+        out.flush();
         log_to(log_.get(), LogLevel::info, kSource, [&] { return "exit code " + std::to_string(static_cast<int>(code)); });
         return code;
     } catch (...) {
         session.close();  // warnings tell why; a JSON array that was begun is ended
+        out.flush();
         throw;
     }
 }

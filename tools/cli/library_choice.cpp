@@ -23,6 +23,8 @@ std::string source_text(runtime::Source source) {
             return "from a portfolio";
         case runtime::Source::near:
             return "the winner of other extents";
+        case runtime::Source::other_card:
+            return "the winner of a card with this chip and another memory";
         default:
             return "a family's default";
     }

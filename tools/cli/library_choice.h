@@ -30,6 +30,11 @@ class LibraryChoice {
     // As if the problem's own winners were not stored; nullopt if no family can do it.
     std::optional<UntunedChoice> untuned(const Problem& problem, const Device& device);
 
+    // Kernels of portfolios that are not offered to the problem, and why.
+    std::vector<runtime::Winners::PassedOver> portfolio_kernels_passed_over(const Problem& problem, const Device& device) {
+        return winners_.portfolio_kernels_passed_over(problem, device);
+    }
+
   private:
     const Catalogue& catalogue_;
     runtime::Settings settings_;

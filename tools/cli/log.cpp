@@ -1,5 +1,6 @@
 #include "tools/cli/log.h"
 
+#include <fcntl.h>
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
@@ -8,10 +9,10 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <string>
 
 #include "src/core/error.h"
+#include "src/core/file_descriptor.h"
 #include "tools/cli/output/messages.h"
 
 namespace autotune::cli {
@@ -71,9 +72,9 @@ std::unique_ptr<Log> open_log(const Arguments& arguments, std::ostream& err) {
     }
     const std::string file = arguments.text("log-file");
     if (file.empty()) throw Error(ErrorCode::usage, "--log-file is empty; give the path of a file");
-    // spdlog makes the folders of a file that a mistyped path names.
-    if (!std::ofstream(file, std::ios::app))
-        throw Error(ErrorCode::usage, "--log-file " + file + " cannot be written: " + std::strerror(errno));
+    // spdlog makes the folders of a file that a mistyped path names, and would wait for a reader of a pipe.
+    const FileDescriptor probe(::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
+    if (!probe.open()) throw Error(ErrorCode::usage, "--log-file " + file + " cannot be written: " + std::strerror(errno));
     try {
         return std::make_unique<SpdLog>(level, std::make_shared<spdlog::sinks::basic_file_sink_mt>(file), false);
     } catch (const spdlog::spdlog_ex& error) {

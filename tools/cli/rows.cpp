@@ -140,7 +140,8 @@ ExitCode report_taken(Session& session, const std::vector<std::pair<std::string,
                                      report.replaced, report.kept, refused_text(report));
         if (report.doubted > 0) {
             session.out() << fmt::format(
-                "{}: {} of them are in doubt and answer nothing until `autotune verify` has raced them\n", file, report.doubted);
+                "{}: {} of them are in doubt and answer nothing until `autotune verify` has raced them\n", printable(file),
+                report.doubted);
         }
     }
     if (session.json()) print_json(session, {{"dry_run", session.arguments().has("dry-run")}, {"files", files}});

@@ -40,7 +40,7 @@ bool Session::colour() const {
 }
 
 std::string Session::bold(const std::string& text) const {
-    return colour() ? "\x1b[1m" + text + "\x1b[0m" : text;
+    return colour() ? std::string(kBold) + text + std::string(kPlain) : text;
 }
 
 const Catalogue& Session::catalogue() {

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <thread>
 #include <utility>
 
 #include "db/bad_record.h"
 #include "src/core/error.h"
+#include "src/core/write_file.h"
 #include "tuner/worker/wire.h"
 #include "tuner/worker/worker_log.h"
 
@@ -25,20 +25,22 @@ std::size_t worker_count(const WorkerSettings& settings) {
     return cores > 1 ? cores - 1 : 1;
 }
 
-void write_file(const std::string& path, const void* data, std::size_t bytes) {
-    std::ofstream(path, std::ios::binary).write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-}
-
-// What was tried, for people to read. A folder that cannot be written costs the files, not the tune.
-void keep(const std::string& folder, const jit::Rendered& rendered, const CompileOutcome& outcome) {
-    if (folder.empty()) return;
-    std::error_code ignored;
-    std::filesystem::create_directories(folder, ignored);
-    const std::string stem = folder + "/" + rendered.symbol;
-    write_file(stem + ".cu", rendered.source.data(), rendered.source.size());
+// What was tried, for people to read. Returns what could not be written and why; empty if all was.
+std::string keep_files(const std::string& folder, const jit::Rendered& rendered, const CompileOutcome& outcome) {
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    if (failed) return folder + " cannot be made (" + failed.message() + ")";
+    const auto keep = [&](const std::string& ending, std::string_view text) -> std::string {
+        const std::string path = folder + "/" + rendered.symbol + ending;
+        const std::error_code why = replace_file(path, text, FileWriter::Durable::no);
+        return why ? path + " cannot be written (" + why.message() + ")" : "";
+    };
+    std::string trouble = keep(".cu", rendered.source);
     const std::string log = outcome.failure.empty() ? outcome.log : outcome.failure + "\n" + outcome.log;
-    write_file(stem + ".log", log.data(), log.size());
-    if (outcome.compiled) write_file(stem + ".cubin", outcome.compiled->cubin.data(), outcome.compiled->cubin.size());
+    if (trouble.empty()) trouble = keep(".log", log);
+    if (!trouble.empty() || !outcome.compiled) return trouble;
+    const auto& cubin = outcome.compiled->cubin;
+    return keep(".cubin", {reinterpret_cast<const char*>(cubin.data()), cubin.size()});
 }
 
 std::string seconds_text(double seconds) {
@@ -61,6 +63,15 @@ CompileOutcome from_cache(jit::Compiled found) {
 CompilePool::CompilePool(Options options)
     : options_(std::move(options)), cache_(options_.cache_folder), capacity_(worker_count(options_.workers)) {}
 
+// A folder that cannot be written costs the files, not the tune; it is said once.
+void CompilePool::keep(const Job& job, const CompileOutcome& outcome) {
+    if (job.keep_folder.empty() || has_warned_) return;
+    const std::string trouble = keep_files(job.keep_folder, job.rendered, outcome);
+    if (trouble.empty()) return;
+    has_warned_ = true;
+    if (options_.warn) options_.warn("--keep: " + trouble + "; no more is kept there, the command goes on without it");
+}
+
 CompilePool::~CompilePool() {
     for (auto& slot : slots_) slot->process->kill();  // all first, so that waiting for one does not delay the next
 }
@@ -74,7 +85,7 @@ void CompilePool::submit(Job job, Callback done) {
     }
     if (auto found = cache_.find(identity)) {
         const CompileOutcome outcome = from_cache(std::move(*found));
-        keep(job.keep_folder, job.rendered, outcome);
+        keep(job, outcome);
         done(outcome);
         return;
     }
@@ -280,7 +291,7 @@ void CompilePool::finish(const std::string& identity, const CompileOutcome& outc
     if (found == jobs_.end()) return;
     const Pending pending = std::move(found->second);
     jobs_.erase(found);
-    keep(pending.job.keep_folder, pending.job.rendered, outcome);
+    keep(pending.job, outcome);
     for (const Waiter& waiter : pending.waiters) waiter.done(outcome);
 }
 

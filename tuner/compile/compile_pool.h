@@ -32,7 +32,8 @@ class CompilePool {
   public:
     struct Options {
         WorkerSettings workers;
-        std::string cache_folder;  // empty: nothing is kept on disk
+        std::string cache_folder;                        // empty: nothing is kept on disk
+        std::function<void(const std::string&)> warn{};  // hears what cannot be kept for people
     };
     using Callback = std::function<void(const CompileOutcome&)>;
     struct Job {
@@ -92,6 +93,7 @@ class CompilePool {
     void bury(Slot& slot, const std::string& reason);
     static std::string source_of(const Slot& slot);
     void finish(const std::string& identity, const CompileOutcome& outcome);
+    void keep(const Job& job, const CompileOutcome& outcome);
     std::vector<std::string> worker_arguments() const;
 
     Options options_;
@@ -102,6 +104,7 @@ class CompilePool {
     std::deque<std::string> waiting_;      // identities, most urgent first
     std::string nvrtc_;
     bool paused_ = false;
+    bool has_warned_ = false;  // of what cannot be kept
     Clock::time_point paused_at_;
     int compiled_ = 0;
     int deaths_in_a_row_ = 0;

@@ -41,7 +41,12 @@ std::string Engine::PrivateFolder::or_named(const std::string& named) {
 Engine::Engine(TuneServices& services)
     : services_(services),
       state_folder_(private_folder_.or_named(services.workers.lock_folder)),
-      pool_({.workers = services.workers, .cache_folder = private_folder_.or_named(services.workers.cache_folder)}),
+      pool_({.workers = services.workers,
+             .cache_folder = private_folder_.or_named(services.workers.cache_folder),
+             .warn =
+                 [&services](const std::string& text) {
+                     if (services.observer != nullptr) services.observer->on_warning(text);
+                 }}),
       gpu_worker_(services.workers, services.catalogue.definitions()),
       nvrtc_(services.provenance.nvrtc) {}
 

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
+#include <sstream>
 
+#include "src/core/read_file.h"
 #include "tuner/worker/gpu_lock.h"
 #include "tuner/worker/wire.h"
 
@@ -15,11 +16,13 @@ namespace autotune::tuner {
 Journal::Journal(const std::string& folder, const std::string& uuid) {
     const std::string path = folder + "/journal-" + file_stem(uuid) + ".jsonl";
     read(path);
-    fd_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    // Not blocking: a pipe in its place is no reason to wait.
+    fd_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
 }
 
 void Journal::read(const std::string& path) {
-    std::ifstream file(path);
+    constexpr std::size_t kMostBytes = 64 << 20;
+    std::istringstream file(read_regular_file(path, kMostBytes).text);
     for (std::string line; std::getline(file, line);) {
         try {
             const Json json = Json::parse(line);

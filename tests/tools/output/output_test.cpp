@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <thread>
 
 #include "tests/tools/cli_bench.h"
@@ -21,6 +23,26 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
+
+// No file may grow beyond 16 bytes while it lives, as on a full disk.
+class FullDisk {
+  public:
+    FullDisk() : before_(::signal(SIGXFSZ, SIG_IGN)) {
+        ::getrlimit(RLIMIT_FSIZE, &limit_);
+        const rlimit small{16, limit_.rlim_max};
+        ::setrlimit(RLIMIT_FSIZE, &small);
+    }
+    ~FullDisk() {
+        ::setrlimit(RLIMIT_FSIZE, &limit_);
+        ::signal(SIGXFSZ, before_);
+    }
+    FullDisk(const FullDisk&) = delete;
+    FullDisk& operator=(const FullDisk&) = delete;
+
+  private:
+    rlimit limit_{};
+    void (*before_)(int);
+};
 
 const std::vector<std::string> kTuned = {"--op", "hgemm", "--shape", "512x512x512"};
 
@@ -77,13 +99,63 @@ TEST(Export, ThatCannotWriteLeavesTheFileBeforeWhole) {
     CliBench autotune;
     autotune(kTuned);
     const std::string path = autotune.file("rows.jsonl", "an earlier export");
-    std::filesystem::create_directory(path + ".part");
-    EXPECT_EQ(autotune({"export", "--out", path}).code, ExitCode::usage);
+    {
+        const FullDisk full;
+        const Said said = autotune({"export", "--out", path});
+        EXPECT_EQ(said.code, ExitCode::error);
+        EXPECT_EQ(said.err, "autotune: cannot write all of '" + path + "': File too large; what it held before is intact\n");
+    }
     EXPECT_EQ(text_of(path), "an earlier export");
-    std::filesystem::remove(path + ".part");
+    EXPECT_EQ(autotune({"export", "--out", "/dev/full"}).err,
+              "autotune: cannot write all of '/dev/full': No space left on device\n");
     EXPECT_EQ(autotune({"export", "--out", path}).code, ExitCode::done);
     EXPECT_THAT(text_of(path), HasSubstr("\"op\""));
-    EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+}
+
+TEST(Pages, OnAFullDiskDoNotCostThePageThatWasThere) {
+    CliBench autotune;
+    autotune(kTuned);
+    const std::string path = autotune.file("page.html", "an earlier page");
+    {
+        const FullDisk full;
+        const Said said = autotune({"report", "--html", path});
+        EXPECT_EQ(said.code, ExitCode::usage);
+        EXPECT_EQ(said.err, "autotune: cannot write '" + path +
+                                "': File too large, what it held before is intact; choose another --html\n");
+    }
+    EXPECT_EQ(text_of(path), "an earlier page");
+    EXPECT_EQ(autotune({"report", "--html", path}).code, ExitCode::done);
+    EXPECT_NE(text_of(path), "an earlier page");
+    ASSERT_EQ(::mkfifo((autotune.folder + "/pipe").c_str(), 0600), 0);
+    EXPECT_EQ(autotune({"report", "--html", autotune.folder + "/pipe"}).err,
+              "autotune: cannot write '" + autotune.folder + "/pipe': No such device or address; choose another --html\n");
+}
+
+// Whatever a file, a database or a driver calls itself is shown and not obeyed, in text and in JSON.
+TEST(Printed, NamesFromOutsideNeverReachTheTerminalRaw) {
+    CliBench autotune;
+    autotune.services.space_name =
+        "evil\x1b]0;title\a\x7f \xc2\x9b"
+        "2J";
+    const std::string text = autotune({"simulate", "space.json"}).out;
+    EXPECT_THAT(text, AllOf(HasSubstr("evil\\x1b]0;title\\x07\\x7f \\xc2\\x9b2J: "), Not(HasSubstr("\x1b"))));
+    const std::string json = autotune({"simulate", "space.json", "--json"}).out;
+    EXPECT_THAT(json, AllOf(HasSubstr("evil\\u001b]0;title\\u0007\\u007f \\u009b2J"), Not(HasSubstr("\x7f"))));
+    EXPECT_EQ(nlohmann::json::parse(json)["space"], autotune.services.space_name);
+    const std::string csv = autotune({"simulate", "space.json", "--csv"}).out;
+    EXPECT_THAT(csv, AllOf(HasSubstr("evil\\x1b]0;title\\x07"), Not(HasSubstr("\x1b"))));
+}
+
+TEST(Printed, LinesTabsAndBoldStay) {
+    EXPECT_EQ(printable_lines("a\n\tb\x1b[1mc\x1b[0m\x1b[2Jd\r"), "a\n\tb\x1b[1mc\x1b[0m\\x1b[2Jd\\r");
+    EXPECT_EQ(printable_json("\"\xc2\x9b\x7f\xc3\xa4\""), "\"\\u009b\\u007f\xc3\xa4\"");
+    // Cut anywhere: the same comes out.
+    const std::string text = "a\n\xe2\x82\xac \x1b[1mb\x1b[0m \x1b \xc2\x9b\xff \xf0\x9f\x98\x80";
+    for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+        const std::size_t whole = whole_characters(std::string_view(text).substr(0, cut));
+        EXPECT_LE(cut - whole, 3U);
+        EXPECT_EQ(printable_lines(text.substr(0, whole)) + printable_lines(text.substr(whole)), printable_lines(text)) << cut;
+    }
 }
 
 // ---- JSON ----

@@ -12,6 +12,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/text_format.h"
+#include "tools/cli/passed_over.h"
 #include "tools/cli/rows.h"
 
 namespace autotune::cli {
@@ -129,6 +130,23 @@ Finding look_at_database(Session& session) {
     }
 }
 
+// What is stored and not used; nothing where all is.
+std::vector<Finding> look_at_winners(Session& session, const std::optional<Gpu>& gpu) {
+    std::vector<Finding> findings;
+    try {
+        const db::WinnerStore& store = session.open_store_if_any();
+        const auto note = [&](const std::string& text) {
+            if (!text.empty()) findings.push_back({"winners", Health::note, text});
+        };
+        note(winners_passed_over_text(session, store, gpu ? gpu->device.identity.key() : ""));
+        if (gpu) note(winners_of_other_cards_text(store, gpu->device.identity));
+        note(portfolios_passed_over_text(session));
+    } catch (const Error&) {
+        // The check of the database tells.
+    }
+    return findings;
+}
+
 // File systems of several machines: SQLite's locks are not to be trusted there.
 bool is_network_folder(const std::string& folder) {
     constexpr long nfs = 0x6969, smb = 0x517B, smb2 = 0xFE534D42, cifs = 0xFF534D42, fuse = 0x65735546, lustre = 0x0BD00BD0;
@@ -164,6 +182,7 @@ std::vector<Finding> look_at_everything(Session& session) {
     for (Finding& finding : look_at_gpu(session, gpu)) findings.push_back(std::move(finding));
     findings.push_back(look_at_nvrtc(session, gpu));
     findings.push_back(look_at_database(session));
+    for (Finding& finding : look_at_winners(session, gpu)) findings.push_back(std::move(finding));
     findings.push_back(
         look_at_folder("database folder", std::filesystem::absolute(session.database_path()).parent_path().string()));
     findings.push_back(look_at_folder("cubin cache", session.paths().cache_folder));

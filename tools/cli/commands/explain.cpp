@@ -12,6 +12,7 @@
 #include "tools/cli/output/evidence_text.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/text_format.h"
+#include "tools/cli/passed_over.h"
 
 namespace autotune::cli {
 namespace {
@@ -193,7 +194,12 @@ void explain_one(Session& session, const db::WinnerStore& store, const Subject& 
         session.out() << no_winner_text(session, subject, problem) << "\n";
     }
     explain_untuned(session, subject, problem, json);
-    if (!session.json()) session.out() << "\n";
+    const ProblemPassedOver passed_over = passed_over_for(session, store, problem, subject.device);
+    add_passed_over_json(json, passed_over);
+    if (!session.json()) {
+        for (const std::string& line : passed_over_lines(passed_over)) session.out() << wrapped("", line, session.text_columns());
+        session.out() << "\n";
+    }
     explain_spaces(session, problem, subject.device, choice, json);
     if (!session.json() && !session.full())
         session.out() << "--full adds what was dropped on the way, and each family's space with what its constraints drop.\n\n";

@@ -1,13 +1,10 @@
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "db/json_line.h"
 #include "db/winner_store.h"
 #include "src/core/error.h"
+#include "src/core/write_file.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/messages.h"
@@ -55,30 +52,24 @@ ExitCode print_rows(Session& session, const db::WinnerStore& store, const RowFil
     return ExitCode::done;
 }
 
-// Where the rows go before they are all there: beside a file, so that an export that ends early leaves the one before whole; what
-// is no file, such as a pipe, takes them as they come.
-std::string unfinished_path(const std::string& path) {
-    std::error_code unknown;
-    const std::filesystem::file_status status = std::filesystem::status(path, unknown);
-    const bool is_file = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
-    return is_file ? path + ".part" : path;
+// Throws what the file could not be written for.
+void require(std::error_code failed, const std::string& path) {
+    if (!failed) return;
+    throw Error(ErrorCode::internal, "cannot write all of '" + path + "': " + failed.message() +
+                                         (holds_something(path) ? "; what it held before is intact" : ""));
 }
 
 ExitCode write_file(Session& session, const db::WinnerStore& store, const RowFilter& filter, const std::string& path) {
-    const std::string unfinished = unfinished_path(path);
-    std::ofstream file(unfinished, std::ios::trunc);
-    if (!file)
-        throw Error(ErrorCode::usage, "cannot write '" + unfinished + "': " + std::strerror(errno) + "; choose another --out");
-    const std::int64_t written = write_rows(session, store, filter, file);
-    file.close();
-    std::error_code failed;
-    if (file && unfinished != path) std::filesystem::rename(unfinished, path, failed);
-    if (!file || failed) {
-        const std::string why = failed ? failed.message() : std::strerror(errno);
-        if (unfinished != path) std::filesystem::remove(unfinished, failed);
-        throw Error(ErrorCode::internal,
-                    "cannot write all of '" + path + "': " + why + (unfinished == path ? "" : "; what it held before is intact"));
-    }
+    FileWriter file(path);
+    if (const std::error_code failed = file.failure())
+        throw Error(ErrorCode::usage, "cannot write '" + path + "': " + failed.message() + "; choose another --out");
+    std::int64_t written = 0;
+    for_each_row(session, store, filter, [&](const db::Winner& row) {
+        const bool goes_on = !file.write(db::to_json_line(row) + "\n");
+        written += goes_on ? 1 : 0;
+        return goes_on;
+    });
+    require(file.commit(), path);
     if (session.json()) {
         print_json(session, {{"written", written}, {"file", path}});
     } else {

@@ -77,8 +77,9 @@ std::string rows_table(Session& session, const std::vector<db::Winner>& winners)
     return classes.legend() + candidates.legend() + table.to_string(session.text_columns());
 }
 
-ExitCode show_misses(Session& session, const db::WinnerStore& store) {
-    const std::vector<db::MissRow> misses = store.misses();
+ExitCode show_misses(Session& session, const db::WinnerStore& store, std::size_t limit) {
+    const std::vector<db::MissRow> misses = store.misses(limit);
+    const auto total = static_cast<std::uint64_t>(store.count_misses());
     if (!session.plain()) {
         std::vector<Json> rows;
         for (const auto& miss : misses) {
@@ -91,7 +92,8 @@ ExitCode show_misses(Session& session, const db::WinnerStore& store) {
                             {"origin", miss.origin}});
         }
         if (session.csv()) session.out() << csv_of(rows);
-        if (session.json()) print_json(session, {{"database", store.path()}, {"misses", rows}});
+        if (session.json())
+            print_json(session, {{"database", store.path()}, {"total", total}, {"shown", misses.size()}, {"misses", rows}});
         return ExitCode::done;
     }
     Table table({{"shape", Table::Align::left},
@@ -104,7 +106,9 @@ ExitCode show_misses(Session& session, const db::WinnerStore& store) {
         table.add({miss.shape, miss.class_key, miss.device_key, count_text(static_cast<std::uint64_t>(miss.count)), miss.date,
                    miss.origin});
     }
-    session.out() << (misses.empty() ? "no problem was asked for in vain\n" : table.to_string(session.text_columns()));
+    session.out() << (total == 0 ? "no misses are recorded; programs record them with `record_misses`\n" : misses.empty() ? "" : table.to_string(session.text_columns()));
+    if (total > misses.size())
+        session.out() << fmt::format("... and {} more; --limit 0 shows all\n", count_text(total - misses.size()));
     return ExitCode::done;
 }
 
@@ -174,8 +178,9 @@ ExitCode run_show(Session& session, const Arguments& arguments) {
     const auto limit = arguments.integer("limit", kRowsByDefault, {.least = 0});
     const RowFilter filter = row_filter_of(session);
     const db::WinnerStore& store = session.open_store_to_read();
-    if (arguments.has("misses")) return show_misses(session, store);
-    Listing listing(session, store, filter, limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit));
+    const std::size_t most = limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit);
+    if (arguments.has("misses")) return show_misses(session, store, most);
+    Listing listing(session, store, filter, most);
     if (session.csv()) {
         listing.print_csv();
     } else if (session.json()) {

@@ -6,6 +6,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/output/csv.h"
 #include "tools/cli/output/json_format.h"
+#include "tools/cli/output/messages.h"
 #include "tools/cli/output/output_file.h"
 #include "tools/cli/output/text_format.h"
 #include "tools/cli/plot/charts.h"
@@ -70,7 +71,7 @@ void print_table(Session& session, const tuner::Simulation& simulation) {
         table.add(std::move(cells));
     }
     if (std::vector<std::string> comparison = comparison_row(simulation); !comparison.empty()) table.add(std::move(comparison));
-    session.out() << fmt::format("{}: {} points, {} failed, {} instances, best {} us\n\n", simulation.space,
+    session.out() << fmt::format("{}: {} points, {} failed, {} instances, best {} us\n\n", printable(simulation.space),
                                  count_text(simulation.points), count_text(simulation.failed_points),
                                  count_text(simulation.instances), us_text(simulation.best_us))
                   << table.to_string()

@@ -174,10 +174,13 @@ ExitCode verdict(Session& session, const std::vector<Swept>& items) {
 std::vector<Swept> in_order_of(const std::vector<Problem>& problems, std::vector<Swept> items) {
     std::map<std::string, std::size_t> places;
     for (std::size_t i = 0; i < problems.size(); ++i) places.emplace(problems[i].key(), i);
-    std::stable_sort(items.begin(), items.end(), [&](const Swept& a, const Swept& b) {
-        return places.at(a.item.problem.key()) < places.at(b.item.problem.key());
-    });
-    return items;
+    std::vector<std::pair<std::size_t, std::size_t>> order;  // a place, and an index of items
+    for (std::size_t i = 0; i < items.size(); ++i) order.emplace_back(places.at(items[i].item.problem.key()), i);
+    std::sort(order.begin(), order.end());
+    std::vector<Swept> ordered;
+    ordered.reserve(items.size());
+    for (const auto& [place, i] : order) ordered.push_back(std::move(items[i]));
+    return ordered;
 }
 
 double seconds_at_most(std::size_t problems, const tuner::SweepOptions& options) {
@@ -220,20 +223,15 @@ std::optional<Problem> problem_of_miss(const Catalogue& catalogue, const db::Mis
 
 // The problems that library calls had no winner for, most-called first, then the latest.
 std::vector<Problem> missed_problems(Session& session) {
-    std::vector<db::MissRow> misses = session.open_store_to_read().misses();
-    std::stable_sort(misses.begin(), misses.end(), [](const db::MissRow& a, const db::MissRow& b) {
-        return a.count != b.count ? a.count > b.count : a.date > b.date;
-    });
     std::vector<Problem> problems;
-    for (const db::MissRow& miss : misses) {
+    std::set<std::string> known;  // keys: a problem may have been missed on several devices
+    for (const db::MissRow& miss : session.open_store_to_read().misses()) {
         const std::optional<Problem> problem = problem_of_miss(session.catalogue(), miss);
         if (!problem) {
             session.complain("the miss " + miss.class_key + " " + miss.shape + " is passed over: no op here knows it");
             continue;
         }
-        const bool is_known =
-            std::any_of(problems.begin(), problems.end(), [&](const Problem& known) { return known.key() == problem->key(); });
-        if (!is_known) problems.push_back(*problem);
+        if (known.insert(problem->key()).second) problems.push_back(*problem);
     }
     return problems;
 }

@@ -14,5 +14,13 @@ void say(std::ostream& err, Message kind, std::string_view text);
 // Text from outside (an argument, a file's name, a compiler's log) in one line that a terminal shows and does not obey: control
 // characters become \n, \t or \x1b, bytes that are not UTF-8 become \x and two digits.
 std::string printable(std::string_view text);
+// The same of several lines: their ends and tabs stay, and so do the two sequences by which the command writes bold.
+std::string printable_lines(std::string_view text);
+// The same of a JSON text, which stays one: U+007F to U+009F become \u and four digits.
+std::string printable_json(std::string_view text);
+// How much of the text can be made printable before its rest is known: without a character or sequence that is cut at its end.
+std::size_t whole_characters(std::string_view text);
+
+inline constexpr std::string_view kBold = "\x1b[1m", kPlain = "\x1b[0m";
 
 }  // namespace autotune::cli

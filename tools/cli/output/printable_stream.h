@@ -1,0 +1,34 @@
+#pragma once
+
+#include <ostream>
+#include <streambuf>
+#include <string>
+
+namespace autotune::cli {
+
+// The way to standard output of everything that a command prints: names come from files, databases, the environment and drivers,
+// and a terminal must show them and not obey them. Text: what printable() would escape, but for the ends of lines, tabs and our
+// own bold. JSON: U+007F to U+009F, which its strings may hold, are written as \u and four digits.
+class PrintableBuffer : public std::streambuf {
+  public:
+    enum class Form { text, json };
+
+    PrintableBuffer(std::ostream& out, Form form) : out_(out), form_(form) {}
+    ~PrintableBuffer() override;
+    PrintableBuffer(const PrintableBuffer&) = delete;
+    PrintableBuffer& operator=(const PrintableBuffer&) = delete;
+
+  protected:
+    int_type overflow(int_type letter) override;
+    std::streamsize xsputn(const char* letters, std::streamsize count) override;
+    int sync() override;
+
+  private:
+    bool write_out(bool is_end);
+
+    std::ostream& out_;
+    Form form_;
+    std::string pending_;
+};
+
+}  // namespace autotune::cli
