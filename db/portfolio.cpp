@@ -77,20 +77,6 @@ void require_sound(const Portfolio& portfolio, const std::vector<TemplateEntry>&
     }
 }
 
-Portfolio portfolio_of(std::string_view line) {
-    const JsonValue value = parse_line(line);
-    RecordReader fields(value, "", kInLines);
-    Portfolio portfolio;
-    std::vector<Entry> entries;
-    std::vector<TemplateEntry> templates;
-    visit_portfolio(portfolio, templates, entries, fields);
-    fields.finish();
-    for (Entry& entry : entries) portfolio.candidates.push_back(std::move(entry.candidate));
-    require_sound(portfolio, templates);
-    for (TemplateEntry& each : templates) portfolio.templates[std::move(each.family)] = std::move(each.identity);
-    return portfolio;
-}
-
 std::vector<std::string> words_of(std::string_view text) {
     std::istringstream stream{std::string(text)};
     std::vector<std::string> words;
@@ -139,12 +125,26 @@ std::vector<Portfolio> read_portfolios(const std::string& path, const std::funct
         rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
         if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
         try {
-            portfolios.push_back(portfolio_of(line));
+            portfolios.push_back(parse_portfolio(line));
         } catch (const BadRecord& error) {
             warn(path + ":" + std::to_string(number) + ": " + error.what());
         }
     }
     return portfolios;
+}
+
+Portfolio parse_portfolio(std::string_view line) {
+    const JsonValue value = parse_line(line);
+    RecordReader fields(value, "", kInLines);
+    Portfolio portfolio;
+    std::vector<Entry> entries;
+    std::vector<TemplateEntry> templates;
+    visit_portfolio(portfolio, templates, entries, fields);
+    fields.finish();
+    for (Entry& entry : entries) portfolio.candidates.push_back(std::move(entry.candidate));
+    require_sound(portfolio, templates);
+    for (TemplateEntry& each : templates) portfolio.templates[std::move(each.family)] = std::move(each.identity);
+    return portfolio;
 }
 
 std::string to_json_line(const Portfolio& portfolio) {

@@ -32,6 +32,8 @@ std::vector<Portfolio> read_portfolios(const std::string& path, const std::funct
 // Where a folder of shipped winners has them.
 std::string portfolio_path(const std::string& shipped_folder);
 std::string to_json_line(const Portfolio& portfolio);
+// One line of such a file. Throws BadRecord.
+Portfolio parse_portfolio(std::string_view line);
 
 // That of the class, else of the class with most words in common (types, layout, beta, alignment) with the same accumulator;
 // nullptr if there is none for the op and architecture.

@@ -1,12 +1,15 @@
 #include "tests/fuzz/targets.h"
 
 #include <array>
+#include <optional>
 #include <sstream>
 
 #include "db/json_line.h"
+#include "db/portfolio.h"
 #include "db/store.h"
 #include "db/transfer.h"
 #include "kernel_templates/catalogue.h"
+#include "kernel_templates/offers.h"
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "src/jit/render.h"
@@ -136,10 +139,25 @@ void recorded_space(std::string_view input) {
     });
 }
 
-constexpr std::array<Target, 7> kTargets = {{{"shape", shape},
+// A line of portfolios, and what the library makes of its kernels: as if its templates were today's.
+void portfolio_line(std::string_view input) {
+    static const Device device = *reference_device("sm_90a");
+    static const Problem problem = catalogue().problem({"hgemm", "512x1024x768", {}});
+    std::optional<db::Portfolio> portfolio;
+    expecting({ErrorCode::database}, [&] { portfolio = db::parse_portfolio(input); });
+    if (!portfolio) return;
+    Legality legality(catalogue(), problem, device);
+    for (const auto& ranked : OfferRanking(catalogue(), problem, device).best(portfolio->candidates, 64))
+        check(legality.allows(ranked.candidate), "a choice that is not legal");
+    check(db::to_json_line(db::parse_portfolio(db::to_json_line(*portfolio))) == db::to_json_line(*portfolio),
+          "a portfolio that was taken changes when it is written again");
+}
+
+constexpr std::array<Target, 8> kTargets = {{{"shape", shape},
                                              {"sweep_file", sweep_file},
                                              {"winner_line", winner_line},
                                              {"database_import", database_import},
+                                             {"portfolio_line", portfolio_line},
                                              {"worker_protocol", worker_protocol},
                                              {"template_text", template_text},
                                              {"recorded_space", recorded_space}}};

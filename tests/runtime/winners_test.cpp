@@ -12,10 +12,12 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "db/json_line.h"
 #include "db/store.h"
+#include "kernel_templates/legality.h"
 #include "kernel_templates/offers.h"
 #include "src/runtime/status.h"
 #include "tests/db/killed_writer.h"
@@ -427,6 +429,48 @@ TEST_F(WinnersTest, OfACardWithThisChipAreOffersForTheirOwnProblemToo) {
     winner.device.l2_mib = 50;  // another chip
     put(winner);
     EXPECT_EQ(first(problem()).source, Source::family_default);
+}
+
+// What a pin says reaches no cost model either.
+TEST_F(WinnersTest, PinsOutsideOfTheirDomainAreRefused) {
+    for (const auto& [pin, why] : std::map<std::string, std::string>{
+             {"gemm/mma block_m=0", "block_m=0 is not one of"},
+             {"gemm/mma block_m=-128", "block_m=-128 is not one of"},
+             {"gemm/mma block_m=9223372036854775807", "is not one of"},
+             {"gemm/mma block_m=18446744073709551680", "'block_m=18446744073709551680' is no parameter=value of the family"},
+             {"gemm/mma block_m=64.5", "'block_m=64.5' is no parameter=value of the family"},
+             {"gemm/mma block_m=1e2", "'block_m=1e2' is no parameter=value of the family"},
+             {"gemm/mma block_m=nan", "'block_m=nan' is no parameter=value of the family"},
+             {"gemm/mma block_m=+64", "'block_m=+64' is no parameter=value of the family"},
+             {"gemm/mma block_m=", "'block_m=' is no parameter=value of the family"},
+             {"gemm/mma no_such=1", "'no_such=1' is no parameter=value of the family"}}) {
+        settings_.pin = pin;
+        try {
+            (void)first(problem());
+            ADD_FAILURE() << pin << " was taken";
+        } catch (const Failure& failure) {
+            EXPECT_THAT(failure.what(), HasSubstr(why)) << pin;
+        }
+    }
+}
+
+// A row of the user's database is as foreign as a file: another program may have written it.
+TEST_F(WinnersTest, NearOnesOutsideOfTheirDomainEndNoProcess) {
+    const db::Winner sound = winner_of(catalogue_, problem("512x512x520"), device_);
+    int row = 0;
+    for (const auto& [name, value] : sound.candidate.config.values()) {
+        for (const std::int64_t wrong : {std::int64_t{0}, std::int64_t{-1}, INT64_MAX}) {
+            db::Winner winner = sound;
+            winner.extents[2].value = 520 + 8 * row++;
+            winner.candidate.config.set(name, wrong);
+            winner.evidence.finalists.clear();
+            put(winner);
+        }
+    }
+    for (const char* shape : {"512x512x512", "512x512x640", "512x512x720", "512x512x900"}) {
+        const Found found = first(problem(shape));
+        EXPECT_TRUE(Legality(catalogue_, problem(shape), device_).allows(found.candidate)) << shape;
+    }
 }
 
 TEST_F(WinnersTest, OfAnotherTemplateAreNone) {

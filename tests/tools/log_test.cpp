@@ -109,5 +109,17 @@ TEST(Log, HoldsWhatIsSaidOnStandardError) {
     EXPECT_THAT(file.lines().back(), AllOf(HasSubstr(" error   autotune: "), HasSubstr("nothing")));
 }
 
+TEST(Log, ThatCannotBeWrittenIsSaidOnceAndCostsNothing) {
+    CliBench autotune;
+    const auto outcome = autotune({"doctor", "--log-level", "trace", "--log-file", "/dev/full"});
+    EXPECT_EQ(outcome.code, ExitCode::done);
+    const std::string begins = "warning: the log is not complete: ";
+    ASSERT_THAT(outcome.err, testing::StartsWith(begins));
+    EXPECT_EQ(outcome.err.find(begins, 1), std::string::npos) << outcome.err;
+    ASSERT_EQ(::mkfifo((autotune.folder + "/pipe").c_str(), 0600), 0);
+    EXPECT_EQ(autotune({"doctor", "--log-file", autotune.folder + "/pipe"}).err,
+              "autotune: --log-file " + autotune.folder + "/pipe cannot be written: No such device or address\n");
+}
+
 }  // namespace
 }  // namespace autotune::cli

@@ -6,6 +6,7 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/ostream_sink.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -36,14 +37,18 @@ spdlog::level::level_enum level_of(LogLevel level) {
 
 class SpdLog final : public Log {
   public:
-    SpdLog(LogLevel level, spdlog::sink_ptr sink, bool on_standard_error)
-        : level_(level), on_standard_error_(on_standard_error), logger_("autotune", std::move(sink)) {
+    // Keeps a reference to `err`.
+    SpdLog(LogLevel level, spdlog::sink_ptr sink, std::ostream& err, bool on_standard_error)
+        : level_(level), on_standard_error_(on_standard_error), err_(err), logger_("autotune", std::move(sink)) {
         logger_.set_level(level_of(level));
         logger_.set_formatter(
             std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %-7l %v", spdlog::pattern_time_type::utc));
         // What happened before a crash is what a log is for. A line costs a write of some 2 us; a trial takes milliseconds.
         logger_.flush_on(spdlog::level::trace);
-        logger_.set_error_handler([](const std::string&) {});  // a full disk ends the log, not the tune
+        // A full disk ends the log, not the tune; it is said once.
+        logger_.set_error_handler([this](const std::string& why) {
+            if (!has_failed_.exchange(true)) say(err_, Message::warning, "the log is not complete: " + why);
+        });
     }
 
     LogLevel level() const override { return level_; }
@@ -58,6 +63,8 @@ class SpdLog final : public Log {
   private:
     LogLevel level_;
     bool on_standard_error_;
+    std::ostream& err_;
+    std::atomic<bool> has_failed_{false};
     spdlog::logger logger_;
 };
 
@@ -68,7 +75,7 @@ std::unique_ptr<Log> open_log(const Arguments& arguments, std::ostream& err) {
     const std::vector<std::string> levels(kLogLevels.begin(), kLogLevels.end());
     const LogLevel level = *parse_log_level(arguments.word("log-level", "info", levels));
     if (!arguments.has("log-file")) {
-        return std::make_unique<SpdLog>(level, std::make_shared<spdlog::sinks::ostream_sink_mt>(err), true);
+        return std::make_unique<SpdLog>(level, std::make_shared<spdlog::sinks::ostream_sink_mt>(err), err, true);
     }
     const std::string file = arguments.text("log-file");
     if (file.empty()) throw Error(ErrorCode::usage, "--log-file is empty; give the path of a file");
@@ -76,7 +83,7 @@ std::unique_ptr<Log> open_log(const Arguments& arguments, std::ostream& err) {
     const FileDescriptor probe(::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
     if (!probe.open()) throw Error(ErrorCode::usage, "--log-file " + file + " cannot be written: " + std::strerror(errno));
     try {
-        return std::make_unique<SpdLog>(level, std::make_shared<spdlog::sinks::basic_file_sink_mt>(file), false);
+        return std::make_unique<SpdLog>(level, std::make_shared<spdlog::sinks::basic_file_sink_mt>(file), err, false);
     } catch (const spdlog::spdlog_ex& error) {
         throw Error(ErrorCode::usage, "--log-file: " + std::string(error.what()));
     }

@@ -362,6 +362,14 @@ TEST(TuneOnFake, AWrongAnswerDoesNotWin) {
     EXPECT_GE(failures_of(result, "wrong_result"), 1) << result.dump(2);
 }
 
+// It would win with 0.010 us, the least that the meter gives, and import would refuse what the tune stored.
+TEST(TuneOnFake, AKernelThatSeemsToTakeNoTimeDoesNotWin) {
+    Sandbox sandbox("rule " + kCulprit + "do=slow us=0\n");
+    const Json result = result_of(sandbox.autotune(kTune));
+    EXPECT_GE(result["winner"]["median_us"], 0.05) << result.dump(2);
+    EXPECT_GE(failures_of(result, "rejected"), 1) << result.dump(2);
+}
+
 TEST(TuneOnFake, AWriteOutsideIsFound) {
     Sandbox sandbox("rule " + kCulprit + "do=out_of_bounds bytes=64\n");
     const Json result = result_of(sandbox.autotune(kTune));
