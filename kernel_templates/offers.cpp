@@ -42,10 +42,12 @@ std::vector<OfferRanking::Ranked> OfferRanking::best(std::span<const Candidate> 
 FamilyDefaults family_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device) {
     FamilyDefaults defaults;
     for (const Family* family : catalogue.families_of(problem.op)) {
-        if (const auto reason = family->refuses(problem, device))
-            defaults.refusals.add(family->name(), *reason);
+        const auto reason = family->refuses(problem, device);
+        Config config = reason ? Config{} : family->default_config(problem, device);
+        if (config.empty())
+            defaults.refusals.add(family->name(), reason.value_or(kNoLegalConfig));
         else
-            defaults.candidates.push_back({std::string(family->name()), family->default_config(problem, device)});
+            defaults.candidates.push_back({std::string(family->name()), std::move(config)});
     }
     return defaults;
 }

@@ -4,6 +4,12 @@
 
 namespace autotune {
 
+std::optional<std::string> why_unable(const Family& family, const Problem& problem, const Device& device) {
+    if (auto reason = family.refuses(problem, device)) return reason;
+    if (!family.rules(problem, device).first()) return kNoLegalConfig;
+    return std::nullopt;
+}
+
 void Refusals::add(std::string_view family, const std::string& reason) {
     auto found = std::find_if(families_by_reason_.begin(), families_by_reason_.end(),
                               [&](const auto& entry) { return entry.first == reason; });

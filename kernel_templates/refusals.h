@@ -1,14 +1,21 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "src/core/device.h"
+#include "src/core/family.h"
 #include "src/core/problem.h"
 
 namespace autotune {
+
+// Why a family cannot do a problem on a device: what it says itself, or that none of its configs is legal there. nullopt if it
+// has a config. An empty space is the family's refusal, whoever asks.
+std::optional<std::string> why_unable(const Family& family, const Problem& problem, const Device& device);
+inline constexpr const char* kNoLegalConfig = "none of its configs is legal for this problem";
 
 // Why families cannot do a problem: each reason once, with the families that have it.
 class Refusals {

@@ -13,12 +13,20 @@ SearchSpace StructuredFamily::rules(const Problem& problem, const Device& device
 }
 
 Config StructuredFamily::default_config(const Problem& problem, const Device& device) const {
-    return usual_config(rules(problem, device), problem, device);
+    return legal_default(rules(problem, device), problem, device);
+}
+
+// What the family usually takes, where its rules allow that here.
+Config StructuredFamily::legal_default(const SearchSpace& space, const Problem& problem, const Device& device) const {
+    std::optional<Config> first = space.first();
+    if (!first) return {};
+    Config usual = usual_config(space, problem, device);
+    return space.contains(usual) ? usual : std::move(*first);
 }
 
 SearchSpace StructuredFamily::space(const Problem& problem, const Device& device) const {
     SearchSpace space = rules(problem, device);
-    space.default_config = usual_config(space, problem, device);
+    space.default_config = legal_default(space, problem, device);
     space.named = legal_ones(named_configs(problem, device), space);
     return space;
 }

@@ -18,8 +18,8 @@ TensorMapArg map_of(const Problem& problem, int index, int64_t rows) {
     map.rank = 4;
     map.dims = {extent(kColumn), extent(kRow), extent(kHead), extent(kBatch), 0};
     map.strides_bytes = {stride(kRow), stride(kHead), stride(kBatch), 0};
-    map.box = {static_cast<std::uint32_t>(span_of(columns)), static_cast<std::uint32_t>(rows), 1, 1, 0};
-    map.tma_swizzle_bytes = static_cast<int>(span_of(columns) * 2);
+    map.box = {narrow<std::uint32_t>(span_of(columns)), narrow<std::uint32_t>(rows), 1, 1, 0};
+    map.tma_swizzle_bytes = narrow<int>(span_of(columns) * 2);
     map.l2_promotion_bytes = 256;
     return map;
 }

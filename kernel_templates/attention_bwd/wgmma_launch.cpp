@@ -63,7 +63,7 @@ bool dq_holds(const View& view, int64_t bytes) {
 LaunchStep prepare_step(const View& view, Scratch scratch) {
     LaunchStep step;
     step.entry = "_prepare";
-    step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * (padded_rows(view) / kPreparedRows)), 1, 1};
+    step.grid = {narrow<std::uint32_t>(view.b * view.q_heads * (padded_rows(view) / kPreparedRows)), 1, 1};
     step.block = {256, 1, 1};
     step.arguments = {TensorArg{kDo},
                       TensorArg{kO},

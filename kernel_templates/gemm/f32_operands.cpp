@@ -23,7 +23,7 @@ TensorMapArg F32Operand::map(std::array<int64_t, 2> box) const {
     map.dims = {static_cast<std::uint64_t>(cols()), static_cast<std::uint64_t>(rows()), static_cast<std::uint64_t>(stored.batch),
                 0, 0};
     map.strides_bytes = {static_cast<std::uint64_t>(ld() * 4), static_cast<std::uint64_t>(batch_stride() * 4), 0, 0};
-    map.box = {static_cast<std::uint32_t>(box[0]), static_cast<std::uint32_t>(box[1]), 1, 0, 0};
+    map.box = {narrow<std::uint32_t>(box[0]), narrow<std::uint32_t>(box[1]), 1, 0, 0};
     map.tma_swizzle_bytes = 128;
     return map;
 }

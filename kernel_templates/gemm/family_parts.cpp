@@ -65,11 +65,11 @@ std::vector<Binding> fp8_facts(const Problem& problem) {
 }
 
 I32Arg i32(int64_t value) {
-    return {static_cast<std::int32_t>(value)};
+    return {narrow<std::int32_t>(value)};
 }
 
 Dim3 one_dimension(int64_t count) {
-    return {static_cast<std::uint32_t>(count), 1, 1};
+    return {narrow<std::uint32_t>(count), 1, 1};
 }
 
 std::size_t WorkspaceLayout::take(int64_t bytes) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@
 // What the host sides of the families that feed wgmma by TMA share: TMA's view of an operand, and rules of their clusters. A
 // Shape is a family's own: a problem and a config with names resolved.
 namespace autotune::gemm {
+
+// Why A, B and C as they are stored cannot have tensor maps; nullopt if they can. Operands that are copied into rows of whole
+// chunks first may lie anyhow.
+std::optional<std::string> refuses_maps(const Problem& problem);
 
 // TMA's map of a stored matrix with boxes of box[0] neighbouring elements (a swizzle span) by box[1] rows.
 TensorMapArg tile_map(const TypedMatrix& stored, int index, std::array<std::int64_t, 2> box);

@@ -67,11 +67,12 @@ class Family {
     // Why this family cannot do the problem on the device, in one sentence; nullopt if it can.
     virtual std::optional<std::string> refuses(const Problem& problem, const Device& device) const = 0;
 
-    // REQUIRES for all below: !refuses(problem, device).
+    // REQUIRES for all below: !refuses(problem, device). A problem may leave no config legal all the same: why_unable()
+    // (kernel_templates/refusals.h) says that too.
     // Names, kinds and order of its parameters are the same for every problem.
     virtual SearchSpace space(const Problem& problem, const Device& device) const = 0;
     // The space without its default and its named configs, for callers who ask only what is legal: choosing a default takes a
-    // hundred times longer. And the default alone.
+    // hundred times longer. And the default alone; empty if no config is legal.
     virtual SearchSpace rules(const Problem& problem, const Device& device) const { return space(problem, device); }
     virtual Config default_config(const Problem& problem, const Device& device) const {
         return space(problem, device).default_config;

@@ -114,4 +114,8 @@ int alignment_class(std::int64_t bytes) {
     return 1 << std::min(zeros, std::countr_zero(static_cast<unsigned>(kWidestAccessBytes)));
 }
 
+int alignment_of_stride(std::int64_t elements, std::int64_t element_bytes) {
+    return alignment_class(elements % kWidestAccessBytes * element_bytes);
+}
+
 }  // namespace autotune

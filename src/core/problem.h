@@ -75,5 +75,7 @@ struct Problem {
 
 // Largest power of two <= 16 that divides `bytes`; 16 for 0.
 int alignment_class(std::int64_t bytes);
+// The same of a distance of so many elements, however long: it depends on the lowest bits alone.
+int alignment_of_stride(std::int64_t elements, std::int64_t element_bytes);
 
 }  // namespace autotune

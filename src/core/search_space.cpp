@@ -79,6 +79,12 @@ std::optional<std::string> SearchSpace::why_not(const Config& config) const {
     return std::nullopt;
 }
 
+std::optional<Config> SearchSpace::first() const {
+    std::vector<Config> found = enumerate({}, 1);
+    if (found.empty()) return std::nullopt;
+    return std::move(found.front());
+}
+
 std::vector<Config> SearchSpace::enumerate(const Config& pins, std::size_t limit) const {
     std::vector<Config> configs;
     if (limit == 0) return configs;

@@ -51,7 +51,7 @@ class SearchSpace {
     int version = 1;  // raised when the meaning of a parameter changes; part of the template identity
     std::vector<Parameter> parameters;
     std::vector<Constraint> constraints;
-    Config default_config;  // legal; what runs when nothing is known
+    Config default_config;  // legal; what runs when nothing is known; empty if no config is legal
     std::vector<NamedConfig> named;
 
     const Parameter* find(std::string_view name) const;
@@ -64,6 +64,8 @@ class SearchSpace {
     // All legal configs in lexicographic order of parameter positions. `pins` fixes parameters to one value.
     // Stops after `limit` results.
     std::vector<Config> enumerate(const Config& pins = {}, std::size_t limit = SIZE_MAX) const;
+    // The first of them; nullopt if no config is legal.
+    std::optional<Config> first() const;
     // As enumerate(), but where more than `limit` configs are legal a sample of so many from the whole space, the same every
     // time, with the default and the legal named configs beside it. REQUIRES: the values of each parameter are ascending.
     std::vector<Config> sample(const Config& pins, std::size_t limit) const;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,8 +33,11 @@ struct Tensor {
     bool is_optional = false;  // a problem of the op may do without it
     bool is_absent = false;    // and this one does: no memory, address 0; dims are empty
 
-    // Product of the extents: 1 without dimensions, 0 if absent.
+    // Product of the extents: 1 without dimensions, 0 if absent or any extent is 0.
     std::int64_t elements() const;
+    bool is_empty() const { return elements() == 0; }
+    // Whether a dimension of more than one element has a stride of 0.
+    bool repeats() const;
     // Elements from the first to one past the last, gaps included. 0 if any extent is 0 or the tensor is absent.
     std::int64_t span() const;
     std::int64_t span_bytes() const { return span() * static_cast<std::int64_t>(size_bytes(dtype)); }
@@ -63,6 +68,41 @@ struct TypedMatrix : Matrix {
 
 // REQUIRES: at most three dimensions, the last with a stride of 1 (throws Error{internal} otherwise).
 TypedMatrix matrix_view(const Tensor& tensor);
+
+// Whether two elements may lie in one place: a stride is not above what the dimensions of smaller strides span.
+bool overlaps_itself(std::vector<Dim> dims);
+
+// Where the elements of an array lie, for comparing two of them: bytes from the base to the first byte behind the last element,
+// and a distance in bytes with a count for each dimension of more than one element. Made once for a problem; comparing allocates
+// nothing.
+class Footprint {
+  public:
+    Footprint() = default;
+    // REQUIRES: the tensor's size was checked, so that its span in bytes fits 64 bits.
+    explicit Footprint(const Tensor& tensor);
+
+    std::uint64_t bytes() const { return bytes_; }  // 0: no memory
+    // The same elements in the same order, of the same size.
+    bool operator==(const Footprint&) const = default;
+
+  private:
+    friend bool meet(const Footprint& left, std::uint64_t left_base, const Footprint& right, std::uint64_t right_base);
+
+    struct Step {
+        std::uint64_t bytes = 0;
+        std::uint64_t most = 0;  // the extent less one
+        bool operator==(const Step&) const = default;
+    };
+    std::array<Step, Tensor::kMostDims> steps_{};
+    std::size_t count_ = 0;
+    std::uint64_t element_bytes_ = 0;
+    std::uint64_t bytes_ = 0;
+};
+
+// Whether an element of one array lies, in part or as a whole, where one of the other does. Exact: arrays that take turns in one
+// memory, as columns of a larger matrix do, do not meet. Where strides fit into each other so badly that telling would take
+// longer than some 0.1 ms, they are said to meet.
+bool meet(const Footprint& left, std::uint64_t left_base, const Footprint& right, std::uint64_t right_base);
 
 // Row-major strides without gaps for these extents.
 std::vector<Dim> dense_dims(const std::vector<std::int64_t>& extents);

@@ -6,6 +6,7 @@
 
 #include "src/core/dtype.h"
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::gpu {
 namespace {
@@ -88,7 +89,7 @@ class LtPlan final : public BlasLtPlan {
         blas::throw_if_failed(lt_.api.lt_layout_create(&layout, matrix.type, static_cast<std::uint64_t>(matrix.rows),
                                                        static_cast<std::uint64_t>(matrix.cols), matrix.ld),
                               "cublasLtMatrixLayoutCreate");
-        const auto batch = static_cast<std::int32_t>(product_.batch);
+        const auto batch = narrow<std::int32_t>(product_.batch);
         const std::int64_t stride = matrix.batch_stride;
         blas::throw_if_failed(lt_.api.lt_layout_set(layout, blas::kBatchCount, &batch, sizeof(batch)),
                               "cublasLtMatrixLayoutSetAttribute");
@@ -203,12 +204,10 @@ void Blas::run(const BlasProduct& product, std::span<const DeviceAddress> tensor
     blas::throw_if_failed(api.set_workspace(handle, reinterpret_cast<void*>(impl_->workspace.address()), kWorkspaceBytes),
                           "cublasSetWorkspace");
     const BlasProduct& g = product;
-    const int m = static_cast<int>(g.m);
-    const int n = static_cast<int>(g.n);
-    const int k = static_cast<int>(g.k);
-    const int lda = static_cast<int>(g.first.ld);
-    const int ldb = static_cast<int>(g.second.ld);
-    const int ldc = static_cast<int>(g.out.ld);
+    const int m = narrow<int>(g.m), n = narrow<int>(g.n), k = narrow<int>(g.k);
+    const int lda = narrow<int>(g.first.ld, "lda of a product of cuBLAS"),
+              ldb = narrow<int>(g.second.ld, "ldb of a product of cuBLAS");
+    const int ldc = narrow<int>(g.out.ld, "ldc of a product of cuBLAS");
     void* first = at(tensors, g.first.tensor);
     void* second = at(tensors, g.second.tensor);
     void* out = at(tensors, g.out.tensor);
@@ -219,11 +218,11 @@ void Blas::run(const BlasProduct& product, std::span<const DeviceAddress> tensor
             "cublasGemmEx");
         return;
     }
-    blas::throw_if_failed(api.gemm_strided_batched_ex(
-                              handle, g.first_op, g.second_op, m, n, k, g.alpha.data(), first, g.first.type, lda,
-                              g.first.batch_stride, second, g.second.type, ldb, g.second.batch_stride, g.beta.data(), out,
-                              g.out.type, ldc, g.out.batch_stride, static_cast<int>(g.batch), g.compute, blas::kGemmDefault),
-                          "cublasGemmStridedBatchedEx");
+    blas::throw_if_failed(
+        api.gemm_strided_batched_ex(handle, g.first_op, g.second_op, m, n, k, g.alpha.data(), first, g.first.type, lda,
+                                    g.first.batch_stride, second, g.second.type, ldb, g.second.batch_stride, g.beta.data(), out,
+                                    g.out.type, ldc, g.out.batch_stride, narrow<int>(g.batch), g.compute, blas::kGemmDefault),
+        "cublasGemmStridedBatchedEx");
 }
 
 std::shared_ptr<BlasLtPlan> Blas::plan(const BlasProduct& product, int requested) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/core/integer_math.h"
 #include "src/gpu/driver_api.h"
 
 namespace autotune::gpu {
@@ -157,9 +158,10 @@ void Function::allow_dynamic_smem(std::size_t bytes) const {
     throw_if_failed(
         *driver_, driver_->api().func_get_attribute(&allowed, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, as_function(raw_)),
         "cuFuncGetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");
-    if (allowed >= static_cast<int>(bytes)) return;
-    const CUresult result = driver_->api().func_set_attribute(as_function(raw_), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                              static_cast<int>(bytes));
+    const int wanted = narrow<int>(bytes);
+    if (allowed >= wanted) return;
+    const CUresult result =
+        driver_->api().func_set_attribute(as_function(raw_), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, wanted);
     throw_if_failed(*driver_, result, "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");
 }
 

@@ -87,7 +87,7 @@ Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const
     refuse_nothing(catalogue, problem);
     Refusals refusals;
     for (const Family* family : chosen_families(catalogue, problem, choice)) {
-        if (const auto reason = family->refuses(problem, device)) {
+        if (const auto reason = why_unable(*family, problem, device)) {
             refusals.add(family->name(), *reason);
             continue;
         }

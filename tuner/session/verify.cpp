@@ -2,6 +2,7 @@
 #include <functional>
 #include <utility>
 
+#include "kernel_templates/refusals.h"
 #include "src/core/error.h"
 #include "tuner/session/neighbours.h"
 #include "tuner/session/run_shared.h"
@@ -43,7 +44,7 @@ class VerifyRun {
 VerifyRun::Tried VerifyRun::tried_of(const ToVerify& item) const {
     const Family* family = services_.catalogue.find_family(item.candidate.family);
     if (family == nullptr) throw Error(ErrorCode::usage, "there is no family '" + item.candidate.family + "'");
-    if (const auto reason = family->refuses(item.problem, services_.device))
+    if (const auto reason = why_unable(*family, item.problem, services_.device))
         throw Error(ErrorCode::no_valid_config, item.candidate.family + ": " + *reason);
     SearchSpace space = family->space(item.problem, services_.device);
     Candidate tried{item.candidate.family, space.canonical(item.candidate.config)};

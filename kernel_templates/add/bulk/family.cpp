@@ -124,8 +124,8 @@ LaunchPlan AddBulk::plan(const Problem& problem, const Config& config, const Dev
     const std::int64_t blocks = blocks_of(config, View(problem), device);
     if (blocks == 0) return {};
     LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(blocks);
-    step.block.x = static_cast<std::uint32_t>(config["threads"]);
+    step.grid.x = narrow<std::uint32_t>(blocks);
+    step.block.x = narrow<std::uint32_t>(config["threads"]);
     step.programmatic_dependent = config["pdl"] == 1;
     step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(config));
     step.arguments = add::arguments(problem);

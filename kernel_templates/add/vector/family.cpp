@@ -163,9 +163,9 @@ LaunchPlan AddVector::plan(const Problem& problem, const Config& config, const D
     const std::int64_t blocks = blocks_of(config, View(problem), device);
     if (blocks == 0) return {};
     LaunchStep step;
-    step.grid.y = static_cast<std::uint32_t>(add::ceil_div(blocks, kMostGridX));
-    step.grid.x = static_cast<std::uint32_t>(add::ceil_div(blocks, step.grid.y));
-    step.block.x = static_cast<std::uint32_t>(config["threads"]);
+    step.grid.y = narrow<std::uint32_t>(add::ceil_div(blocks, kMostGridX));
+    step.grid.x = narrow<std::uint32_t>(add::ceil_div(blocks, step.grid.y));
+    step.block.x = narrow<std::uint32_t>(config["threads"]);
     step.programmatic_dependent = config["pdl"] == 1;
     step.arguments = add::arguments(problem);
     return {.steps = {step}};

@@ -4,6 +4,7 @@
 
 #include "kernel_templates/attention/attention_problem.h"
 #include "kernel_templates/attention/mma/geometry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -122,7 +123,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
     return legal_ones(std::move(all), space);
 }
 
-class AttentionMma final : public Family {
+class AttentionMma final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention/mma"; }
     std::string_view about() const override {
@@ -130,15 +131,22 @@ class AttentionMma final : public Family {
     }
     int ladder_rung() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return usual_config(View(problem), rules(problem, device));
-    }
     std::vector<Binding> facts(const Problem& problem) const override { return attention::facts_with_packing(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [view = View(problem), device](const Config& config) { return attention_mma::predict_us(view, config, device); };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(View(problem), device);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device&) const override {
+        return autotune::usual_config(View(problem), rules);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
+        return autotune::named_configs(View(problem), rules(problem, device));
     }
 };
 
@@ -148,34 +156,18 @@ std::optional<std::string> AttentionMma::refuses(const Problem& problem, const D
     return attention::refuses_grid(view, 16);
 }
 
-SearchSpace AttentionMma::rules(const Problem& problem, const Device& device) const {
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    space.constraints = constraints(View(problem), device);
-    return space;
-}
-
-SearchSpace AttentionMma::space(const Problem& problem, const Device& device) const {
-    const View view(problem);
-    SearchSpace space = rules(problem, device);
-    space.default_config = usual_config(view, space);
-    space.named = named_configs(view, space);
-    return space;
-}
-
 LaunchPlan AttentionMma::plan(const Problem& problem, const Config& config, const Device&) const {
     const View view(problem);
     const Geometry geometry(config, view);
     const std::int64_t head_bytes = view.kv_len * (view.d + view.dv) * view.element_bytes;
     const std::int64_t heads = std::clamp<std::int64_t>(kGroupBytes / head_bytes, 1, view.b * view.kv_heads) * view.group();
     LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(view.b * view.q_heads * attention::ceil_div(view.q_len, geometry.block_q));
-    step.block.x = static_cast<std::uint32_t>(geometry.threads());
+    step.grid.x = narrow<std::uint32_t>(view.b * view.q_heads * attention::ceil_div(view.q_len, geometry.block_q));
+    step.block.x = narrow<std::uint32_t>(geometry.threads());
     step.dynamic_smem_bytes = static_cast<std::size_t>(geometry.smem_bytes());
     step.arguments = attention::arguments(problem);
-    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(config["order"])});
-    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(heads)});
+    step.arguments.push_back(I32Arg{narrow<std::int32_t>(config["order"])});
+    step.arguments.push_back(I32Arg{narrow<std::int32_t>(heads)});
     return {.steps = {step}};
 }
 

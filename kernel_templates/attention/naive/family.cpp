@@ -1,8 +1,7 @@
-#include "src/core/family.h"
-
 #include <algorithm>
 
 #include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -42,17 +41,25 @@ Config usual_config(const View& view) {
     return config_of({8, 32, view.kv_len >= 1024 ? 256 : 64, out_columns(view) > 128 ? 2 : 4});
 }
 
-class AttentionNaive final : public Family {
+class AttentionNaive final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention/naive"; }
     std::string_view about() const override { return "three kernels: all scores to memory, their softmax, the weighted values"; }
     int ladder_rung() const override { return -10; }
     std::optional<std::string> refuses(const Problem& problem, const Device&) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem& problem, const Device&) const override { return usual_config(View(problem)); }
     std::vector<Binding> facts(const Problem& problem) const override { return attention::facts_with_packing(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override;
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override;
+    Config usual_config(const SearchSpace&, const Problem& problem, const Device&) const override {
+        return autotune::usual_config(View(problem));
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
+        return {{"naive", autotune::usual_config(View(problem))}};
+    }
 };
 
 std::optional<std::string> AttentionNaive::refuses(const Problem& problem, const Device&) const {
@@ -62,24 +69,18 @@ std::optional<std::string> AttentionNaive::refuses(const Problem& problem, const
     return std::nullopt;
 }
 
-SearchSpace AttentionNaive::space(const Problem& problem, const Device& device) const {
+std::vector<Constraint> AttentionNaive::constraints(const Problem& problem, const Device& device) const {
     const View view(problem);
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
     const std::int64_t most = device.limits.threads_per_block, columns = out_columns(view);
-    space.constraints = {{"a block of scores has more threads than a block may have",
-                          {"block_q", "block_k"},
-                          [=](const Config& c) { return c["block_q"] * c["block_k"] <= most; }},
-                         {"a block of scores is less than a warp",
-                          {"block_q", "block_k"},
-                          [](const Config& c) { return c["block_q"] * c["block_k"] >= 32; }},
-                         {"a block of the output has more threads than a block may have", {"out_rows"}, [=](const Config& c) {
-                              return c["out_rows"] * columns <= most;
-                          }}};
-    space.default_config = usual_config(view);
-    space.named = legal_ones({{"naive", usual_config(view)}}, space);
-    return space;
+    return {{"a block of scores has more threads than a block may have",
+             {"block_q", "block_k"},
+             [=](const Config& c) { return c["block_q"] * c["block_k"] <= most; }},
+            {"a block of scores is less than a warp",
+             {"block_q", "block_k"},
+             [](const Config& c) { return c["block_q"] * c["block_k"] >= 32; }},
+            {"a block of the output has more threads than a block may have", {"out_rows"}, [=](const Config& c) {
+                 return c["out_rows"] * columns <= most;
+             }}};
 }
 
 LaunchPlan AttentionNaive::plan(const Problem& problem, const Config& config, const Device&) const {
@@ -88,8 +89,8 @@ LaunchPlan AttentionNaive::plan(const Problem& problem, const Config& config, co
     const auto step = [&](const char* entry, std::int64_t blocks, std::int64_t threads) {
         LaunchStep made;
         made.entry = entry;
-        made.grid.x = static_cast<std::uint32_t>(blocks);
-        made.block.x = static_cast<std::uint32_t>(threads);
+        made.grid.x = narrow<std::uint32_t>(blocks);
+        made.block.x = narrow<std::uint32_t>(threads);
         made.arguments = attention::arguments(problem);
         made.arguments.push_back(WorkspaceArg{0});
         return made;

@@ -157,12 +157,12 @@ LaunchPlan AttentionSimt::plan(const Problem& problem, const Config& config, con
     const std::int64_t head_bytes = view.kv_len * (view.d + view.dv) * view.element_bytes;
     const std::int64_t heads = std::clamp<std::int64_t>(kGroupBytes / head_bytes, 1, view.b * view.kv_heads) * view.group();
     LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(view.b * view.q_heads * ceil_div(view.q_len, geometry.block_q));
-    step.block.x = static_cast<std::uint32_t>(geometry.threads);
+    step.grid.x = narrow<std::uint32_t>(view.b * view.q_heads * ceil_div(view.q_len, geometry.block_q));
+    step.block.x = narrow<std::uint32_t>(geometry.threads);
     step.dynamic_smem_bytes = static_cast<std::size_t>(geometry.smem_bytes());
     step.arguments = attention::arguments(problem);
-    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(config["order"])});
-    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(heads)});
+    step.arguments.push_back(I32Arg{narrow<std::int32_t>(config["order"])});
+    step.arguments.push_back(I32Arg{narrow<std::int32_t>(heads)});
     return {.steps = {step}};
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -120,7 +121,7 @@ std::int64_t usual_splits(const View& view, const Device& device) {
     return splits;
 }
 
-class AttentionSplit final : public Family {
+class AttentionSplit final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention/split"; }
     std::string_view about() const override {
@@ -128,12 +129,17 @@ class AttentionSplit final : public Family {
     }
     int ladder_rung() const override { return 15; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return attention::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override;
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(View(problem), device);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override;
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override;
 };
 
 std::optional<std::string> AttentionSplit::refuses(const Problem& problem, const Device&) const {
@@ -153,17 +159,8 @@ std::optional<std::string> AttentionSplit::refuses(const Problem& problem, const
     return std::nullopt;
 }
 
-SearchSpace AttentionSplit::rules(const Problem& problem, const Device& device) const {
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    space.constraints = constraints(View(problem), device);
-    return space;
-}
-
-Config AttentionSplit::default_config(const Problem& problem, const Device& device) const {
+Config AttentionSplit::usual_config(const SearchSpace& all, const Problem& problem, const Device& device) const {
     const View view(problem);
-    const SearchSpace all = rules(problem, device);
     const std::int64_t splits = usual_splits(view, device);
     const std::vector<Config> tries = {config_of({4, 1, 1, 0, 0, 2, splits, 0}), config_of({2, 1, 1, 0, 0, 2, splits, 0})};
     for (const Config& config : tries)
@@ -171,20 +168,15 @@ Config AttentionSplit::default_config(const Problem& problem, const Device& devi
     return config_of({1, 1, 0, 0, 0, 1, 1, 0});
 }
 
-SearchSpace AttentionSplit::space(const Problem& problem, const Device& device) const {
-    const View view(problem);
-    SearchSpace space = rules(problem, device);
-    space.default_config = default_config(problem, device);
-    const std::int64_t splits = usual_splits(view, device);
-    space.named = legal_ones({{"decode_unsplit", config_of({4, 1, 0, 0, 0, 1, 1, 0})},
-                              {"decode_split", config_of({4, 1, 0, 0, 0, 1, splits, 0})},
-                              {"decode_split_resident2", config_of({4, 1, 1, 0, 0, 2, splits, 0})},
-                              {"decode_split_second_kernel", config_of({4, 1, 1, 1, 0, 2, splits, 0})},
-                              {"decode_cluster8", config_of({8, 1, 0, kByCluster, 0, 1, 8, 0})},
-                              {"decode_cluster16", config_of({8, 1, 0, kByCluster, 0, 1, 16, 0})},
-                              {"decode_cluster16_one_tile", config_of({16, 1, 0, kByCluster, 1, 1, 16, 0})}},
-                             space);
-    return space;
+std::vector<NamedConfig> AttentionSplit::named_configs(const Problem& problem, const Device& device) const {
+    const std::int64_t splits = usual_splits(View(problem), device);
+    return {{"decode_unsplit", config_of({4, 1, 0, 0, 0, 1, 1, 0})},
+            {"decode_split", config_of({4, 1, 0, 0, 0, 1, splits, 0})},
+            {"decode_split_resident2", config_of({4, 1, 1, 0, 0, 2, splits, 0})},
+            {"decode_split_second_kernel", config_of({4, 1, 1, 1, 0, 2, splits, 0})},
+            {"decode_cluster8", config_of({8, 1, 0, kByCluster, 0, 1, 8, 0})},
+            {"decode_cluster16", config_of({8, 1, 0, kByCluster, 0, 1, 16, 0})},
+            {"decode_cluster16_one_tile", config_of({16, 1, 0, kByCluster, 1, 1, 16, 0})}};
 }
 
 LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, const Device&) const {
@@ -193,17 +185,17 @@ LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, co
     const bool by_last_block = config["join"] == kByLastBlock, by_cluster = config["join"] == kByCluster;
     const std::int64_t counter_bytes = splits > 1 && by_last_block ? attention::round_up(lines * 4, 256) : 0;
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(splits), static_cast<std::uint32_t>(view.kv_heads * bands_of(view)),
-                 static_cast<std::uint32_t>(view.b)};
-    step.block.x = static_cast<std::uint32_t>(32 * config["warps"]);
+    step.grid = {narrow<std::uint32_t>(splits), narrow<std::uint32_t>(view.kv_heads * bands_of(view)),
+                 narrow<std::uint32_t>(view.b)};
+    step.block.x = narrow<std::uint32_t>(32 * config["warps"]);
     step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(config, view));
     step.programmatic_dependent = config["pdl"] == 1;
     step.arguments = attention::arguments(problem);
-    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(splits)});
-    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(bands_of(view))});
+    step.arguments.push_back(I32Arg{narrow<std::int32_t>(splits)});
+    step.arguments.push_back(I32Arg{narrow<std::int32_t>(bands_of(view))});
     step.arguments.push_back(WorkspaceArg{0});
     step.arguments.push_back(WorkspaceArg{static_cast<std::size_t>(counter_bytes)});
-    if (by_cluster) step.cluster.x = static_cast<std::uint32_t>(splits);
+    if (by_cluster) step.cluster.x = narrow<std::uint32_t>(splits);
     LaunchPlan plan{.steps = {step}};
     if (splits == 1 || by_cluster) return plan;
     plan.workspace_bytes = static_cast<std::size_t>(counter_bytes + lines * splits * part_bytes(view));
@@ -211,7 +203,7 @@ LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, co
     if (by_last_block) return plan;
     step.entry = "_join";
     step.grid.x = 1;
-    step.block.x = static_cast<std::uint32_t>(kRows * view.dv / 4);
+    step.block.x = narrow<std::uint32_t>(kRows * view.dv / 4);
     step.dynamic_smem_bytes = 0;
     plan.steps.push_back(step);
     return plan;

@@ -7,6 +7,7 @@
 #include "kernel_templates/attention/wgmma/geometry.h"
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/registry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -274,8 +275,8 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
     const attention::Strides& o = view.strides[attention::kO];
     const attention::Band& band = view.is_packed ? view.unaligned : view.band;
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(grid.blocks), 1, 1};
-    step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
+    step.grid = {narrow<std::uint32_t>(grid.blocks), 1, 1};
+    step.block = {narrow<std::uint32_t>(s.threads()), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(view));
     step.programmatic_dependent = s.pdl != 0;
     step.arguments = {map_of(problem, attention::kQ, s.block_q()),
@@ -313,7 +314,7 @@ LaunchStep combine_step(const Problem& problem, const Shape& s, const Grid& grid
     const attention::Strides& o = view.strides[attention::kO];
     LaunchStep step;
     step.entry = "_combine";
-    step.grid = {static_cast<std::uint32_t>(grid.tiles * s.block_q() / 8), 1, 1};
+    step.grid = {narrow<std::uint32_t>(grid.tiles * s.block_q() / 8), 1, 1};
     step.block = {128, 1, 1};
     step.programmatic_dependent = true;
     step.arguments = {TensorArg{attention::kO},
@@ -337,7 +338,7 @@ LaunchStep combine_step(const Problem& problem, const Shape& s, const Grid& grid
     return step;
 }
 
-class AttentionWgmma final : public Family {
+class AttentionWgmma final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention/wgmma"; }
     std::string_view about() const override { return "wgmma fed by TMA, softmax in registers, warp-specialised, sm_90a alone"; }
@@ -350,25 +351,6 @@ class AttentionWgmma final : public Family {
         if (std::min({view.align[attention::kQ], view.align[attention::kK], view.align[attention::kV]}) < 16)
             return "TMA reads rows that begin at multiples of 16 bytes";
         return attention::refuses_grid(view, 32);  // with the last numbers that a counter gives
-    }
-
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        const View view(problem);
-        SearchSpace space;
-        space.parameters = parameters();
-        add_tile_rules(space.constraints, view, device);
-        add_schedule_rules(space.constraints, view, device);
-        return space;
-    }
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return choose_default(rules(problem, device), View(problem), device);
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        const View view(problem);
-        SearchSpace space = rules(problem, device);
-        space.default_config = choose_default(space, view, device);
-        space.named = named_configs(view, space);
-        return space;
     }
 
     std::vector<Binding> facts(const Problem& problem) const override {
@@ -400,6 +382,22 @@ class AttentionWgmma final : public Family {
         return [predict = attention_wgmma::predictor(View(problem), device)](const Config& config) {
             return predict(Shape(config));
         };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        const View view(problem);
+        std::vector<Constraint> all;
+        add_tile_rules(all, view, device);
+        add_schedule_rules(all, view, device);
+        return all;
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const override {
+        return choose_default(rules, View(problem), device);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
+        return autotune::named_configs(View(problem), rules(problem, device));
     }
 };
 

@@ -131,8 +131,8 @@ int64_t sums_offset(const View& view, const Shape& s) {
 LaunchStep main_step(const Problem& problem, const View& view, const Shape& s) {
     const int64_t tiles = ceil_div(view.kv_len, s.k_rows()), all = tiles * view.kv_heads * view.b;
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(all), 1, 1};
-    step.block = {static_cast<std::uint32_t>(128 * (s.groups + 1)), 1, 1};
+    step.grid = {narrow<std::uint32_t>(all), 1, 1};
+    step.block = {narrow<std::uint32_t>(128 * (s.groups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(view));
     step.arguments = attention_bwd::pass_arguments(problem, view, scratch_of(view, s), s.block_q, s.k_rows());
     step.arguments.push_back(WorkspaceArg{static_cast<std::size_t>(sums_offset(view, s))});
@@ -146,8 +146,8 @@ LaunchStep main_step(const Problem& problem, const View& view, const Shape& s) {
 LaunchStep finish_step(const View& view, const Shape& s) {
     LaunchStep step;
     step.entry = "_finish";
-    step.grid = {static_cast<std::uint32_t>(view.b * view.q_heads * query_tiles(view, s)), 1, 1};
-    step.block = {static_cast<std::uint32_t>(128 * s.groups), 1, 1};
+    step.grid = {narrow<std::uint32_t>(view.b * view.q_heads * query_tiles(view, s)), 1, 1};
+    step.block = {narrow<std::uint32_t>(128 * s.groups), 1, 1};
     step.arguments = {WorkspaceArg{static_cast<std::size_t>(sums_offset(view, s))},
                       TensorArg{attention_bwd::kDq},
                       ScalarArg{attention::kScale},

@@ -164,12 +164,12 @@ LaunchPlan AttentionBwdSimt::plan(const Problem& problem, const Config& config, 
     const auto step = [&](const char* entry, std::int64_t blocks) {
         LaunchStep made;
         made.entry = entry;
-        made.grid.x = static_cast<std::uint32_t>(blocks);
-        made.block.x = static_cast<std::uint32_t>(geometry.threads);
+        made.grid.x = narrow<std::uint32_t>(blocks);
+        made.block.x = narrow<std::uint32_t>(geometry.threads);
         made.dynamic_smem_bytes = static_cast<std::size_t>(geometry.smem_bytes());
         made.arguments = attention_bwd::arguments(problem);
         made.arguments.push_back(WorkspaceArg{0});
-        made.arguments.push_back(I32Arg{static_cast<std::int32_t>(config["order"])});
+        made.arguments.push_back(I32Arg{narrow<std::int32_t>(config["order"])});
         return made;
     };
     LaunchPlan plan;
@@ -178,7 +178,7 @@ LaunchPlan AttentionBwdSimt::plan(const Problem& problem, const Config& config, 
     if (geometry.passes == 2)
         plan.steps.push_back(step("_queries", view.b * view.q_heads * ceil_div(view.q_len, geometry.block)));
     plan.steps.push_back(step("", view.b * view.kv_heads * ceil_div(view.kv_len, geometry.block)));
-    plan.steps[0].block.x = static_cast<std::uint32_t>(32 * kDeltaWarps);
+    plan.steps[0].block.x = narrow<std::uint32_t>(32 * kDeltaWarps);
     plan.steps[0].dynamic_smem_bytes = 0;
     plan.workspace_bytes = static_cast<std::size_t>(view.rows() * 8);
     return plan;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_templates/attention_bwd/bwd_problem.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -124,20 +125,25 @@ Config usual_config(const View& view, const SearchSpace& rules) {
     return config_of({1, 16, 1, 16, 2, 0, 1, 0});
 }
 
-class AttentionBwdTwoPass final : public Family {
+class AttentionBwdTwoPass final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention_bwd/two_pass"; }
     std::string_view about() const override { return "a pass for dQ and one for dK and dV on mma.sync, without atomics"; }
     int ladder_rung() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
-    SearchSpace space(const Problem& problem, const Device& device) const override;
-    SearchSpace rules(const Problem& problem, const Device& device) const override;
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return usual_config(View(problem), rules(problem, device));
-    }
     std::vector<Binding> facts(const Problem& problem) const override { return attention_bwd::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override;
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(View(problem), device);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device&) const override {
+        return autotune::usual_config(View(problem), rules);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override;
 };
 
 std::optional<std::string> AttentionBwdTwoPass::refuses(const Problem& problem, const Device&) const {
@@ -151,25 +157,12 @@ std::optional<std::string> AttentionBwdTwoPass::refuses(const Problem& problem, 
     return std::nullopt;
 }
 
-SearchSpace AttentionBwdTwoPass::rules(const Problem& problem, const Device& device) const {
-    SearchSpace space;
-    space.version = space_version();
-    space.parameters = parameters();
-    space.constraints = constraints(View(problem), device);
-    return space;
-}
-
-SearchSpace AttentionBwdTwoPass::space(const Problem& problem, const Device& device) const {
-    const View view(problem);
-    SearchSpace space = rules(problem, device);
-    space.default_config = usual_config(view, space);
-    const std::int64_t order = view.is_masked() ? 2 : 0;
-    space.named = legal_ones({{"two_pass", config_of({4, 32, 4, 32, 2, 0, 1, 0})},
-                              {"two_pass_swizzled", config_of({4, 32, 4, 32, 2, 1, 1, 0})},
-                              {"two_pass_longest_first", config_of({4, 32, 4, 32, 2, 1, 1, order})},
-                              {"two_pass_resident2", config_of({4, 64, 4, 32, 2, 1, 2, order})}},
-                             space);
-    return space;
+std::vector<NamedConfig> AttentionBwdTwoPass::named_configs(const Problem& problem, const Device&) const {
+    const std::int64_t order = View(problem).is_masked() ? 2 : 0;
+    return {{"two_pass", config_of({4, 32, 4, 32, 2, 0, 1, 0})},
+            {"two_pass_swizzled", config_of({4, 32, 4, 32, 2, 1, 1, 0})},
+            {"two_pass_longest_first", config_of({4, 32, 4, 32, 2, 1, 1, order})},
+            {"two_pass_resident2", config_of({4, 64, 4, 32, 2, 1, 2, order})}};
 }
 
 LaunchPlan AttentionBwdTwoPass::plan(const Problem& problem, const Config& config, const Device&) const {
@@ -178,12 +171,12 @@ LaunchPlan AttentionBwdTwoPass::plan(const Problem& problem, const Config& confi
     const auto step = [&](const char* entry, std::int64_t blocks, std::int64_t warps, std::int64_t smem_bytes) {
         LaunchStep made;
         made.entry = entry;
-        made.grid.x = static_cast<std::uint32_t>(blocks);
-        made.block.x = static_cast<std::uint32_t>(32 * warps);
+        made.grid.x = narrow<std::uint32_t>(blocks);
+        made.block.x = narrow<std::uint32_t>(32 * warps);
         made.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes);
         made.arguments = attention_bwd::arguments(problem);
         made.arguments.push_back(WorkspaceArg{0});
-        made.arguments.push_back(I32Arg{static_cast<std::int32_t>(config["order"])});
+        made.arguments.push_back(I32Arg{narrow<std::int32_t>(config["order"])});
         return made;
     };
     LaunchPlan plan;

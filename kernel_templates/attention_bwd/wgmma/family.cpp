@@ -9,6 +9,7 @@
 #include "kernel_templates/attention_bwd/wgmma_launch.h"
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/registry.h"
+#include "kernel_templates/structured_family.h"
 
 namespace autotune {
 namespace {
@@ -163,8 +164,8 @@ Config usual_config(const View& view, const SearchSpace& space) {
 LaunchStep query_step(const Problem& problem, const View& view, const Shape& s) {
     const int64_t tiles = ceil_div(view.q_len, s.q_rows()), all = tiles * view.q_heads * view.b;
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(all), 1, 1};
-    step.block = {static_cast<std::uint32_t>(128 * (s.q_groups + 1)), 1, 1};
+    step.grid = {narrow<std::uint32_t>(all), 1, 1};
+    step.block = {narrow<std::uint32_t>(128 * (s.q_groups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.q_smem_bytes(view));
     step.arguments = pass_arguments(problem, view, Scratch::workspace, s.q_rows(), s.q_block_k);
     const std::vector<Argument> rest = {TensorArg{attention_bwd::kDq},
@@ -189,8 +190,8 @@ LaunchStep key_step(const Problem& problem, const View& view, const Shape& s) {
     const int64_t tiles = ceil_div(view.kv_len, s.k_rows()), all = tiles * view.kv_heads * view.b;
     LaunchStep step;
     step.entry = "_keys";
-    step.grid = {static_cast<std::uint32_t>(splits_sums(view) ? 2 * all : all), 1, 1};
-    step.block = {static_cast<std::uint32_t>(128 * (s.k_groups + 1)), 1, 1};
+    step.grid = {narrow<std::uint32_t>(splits_sums(view) ? 2 * all : all), 1, 1};
+    step.block = {narrow<std::uint32_t>(128 * (s.k_groups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.k_smem_bytes(view));
     step.arguments = pass_arguments(problem, view, Scratch::workspace, s.k_block_q, s.k_rows());
     add_key_arguments(step.arguments, view);
@@ -236,7 +237,7 @@ double predict(const View& view, const Shape& s, const Device& device) {
            (s.q_stages + s.k_stages > 4 ? 0.5 : 0.0) - (s.pdl != 0 ? 1.0 : 0.0);
 }
 
-class AttentionBwdWgmma final : public Family {
+class AttentionBwdWgmma final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention_bwd/wgmma"; }
     std::string_view about() const override {
@@ -248,31 +249,6 @@ class AttentionBwdWgmma final : public Family {
         const View view(problem);
         if (auto reason = attention_bwd::refuses_wgmma(view, device)) return reason;
         return std::nullopt;
-    }
-
-    SearchSpace rules(const Problem& problem, const Device& device) const override {
-        SearchSpace space;
-        space.parameters = parameters();
-        space.constraints = constraints(View(problem), device);
-        return space;
-    }
-    Config default_config(const Problem& problem, const Device& device) const override {
-        return usual_config(View(problem), rules(problem, device));
-    }
-    SearchSpace space(const Problem& problem, const Device& device) const override {
-        SearchSpace space = rules(problem, device);
-        space.default_config = usual_config(View(problem), space);
-        space.named = {{"two_pass_wgmma", space.default_config}};
-        const auto add = [&](const char* name, std::initializer_list<std::pair<const char*, int64_t>> changes) {
-            Config config = space.default_config;
-            for (const auto& [parameter, value] : changes) config.set(parameter, value);
-            if (space.contains(config)) space.named.push_back({name, config});
-        };
-        add("two_pass_wgmma_k64", {{"q_block_k", 64}, {"k_block_q", 48}});
-        add("two_pass_wgmma_k96_stage2", {{"q_block_k", 96}, {"q_stages", 2}, {"k_stages", 2}});
-        add("two_pass_wgmma_groups3", {{"q_groups", 3}, {"q_block_k", 64}, {"k_groups", 3}, {"k_block_q", 48}});
-        add("two_pass_wgmma_groups1", {{"q_groups", 1}, {"k_groups", 1}});
-        return space;
     }
 
     std::vector<Binding> facts(const Problem& problem) const override { return attention_bwd::wgmma_facts(problem); }
@@ -291,6 +267,29 @@ class AttentionBwdWgmma final : public Family {
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [view = View(problem), device](const Config& config) { return predict(view, Shape(config), device); };
+    }
+
+  protected:
+    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
+        return autotune::constraints(View(problem), device);
+    }
+    Config usual_config(const SearchSpace& rules, const Problem& problem, const Device&) const override {
+        return autotune::usual_config(View(problem), rules);
+    }
+    std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
+        const Config usual = autotune::usual_config(View(problem), rules(problem, device));
+        std::vector<NamedConfig> named = {{"two_pass_wgmma", usual}};
+        const auto add = [&](const char* name, std::initializer_list<std::pair<const char*, int64_t>> changes) {
+            Config config = usual;
+            for (const auto& [parameter, value] : changes) config.set(parameter, value);
+            named.push_back({name, config});
+        };
+        add("two_pass_wgmma_k64", {{"q_block_k", 64}, {"k_block_q", 48}});
+        add("two_pass_wgmma_k96_stage2", {{"q_block_k", 96}, {"q_stages", 2}, {"k_stages", 2}});
+        add("two_pass_wgmma_groups3", {{"q_groups", 3}, {"q_block_k", 64}, {"k_groups", 3}, {"k_block_q", 48}});
+        add("two_pass_wgmma_groups1", {{"q_groups", 1}, {"k_groups", 1}});
+        return named;
     }
 };
 

@@ -130,8 +130,8 @@ LaunchPlan Dot::plan(const Problem& problem, const Config& config, const Device&
     const Shape s(config);
     const Streams x(g, s.swap_ab != 0);
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(ceil_div(x.lines, s.block_lines())),
-                 static_cast<std::uint32_t>(ceil_div(x.columns, s.columns)), static_cast<std::uint32_t>(g.batch)};
+    step.grid = {narrow<std::uint32_t>(ceil_div(x.lines, s.block_lines())), narrow<std::uint32_t>(ceil_div(x.columns, s.columns)),
+                 narrow<std::uint32_t>(g.batch)};
     step.block = gemm::one_dimension(s.threads);
     step.programmatic_dependent = device.identity.cc_major >= 9;
     step.arguments = gemm::arguments(problem);

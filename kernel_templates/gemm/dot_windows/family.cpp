@@ -167,8 +167,8 @@ LaunchPlan DotWindows::plan(const Problem& problem, const Config& config, const 
     const Shape s(config);
     const Streams x(g, s.swap_ab != 0);
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(s.clusters(x) * s.cluster_k),
-                 static_cast<std::uint32_t>(gemm::ceil_div(x.columns, s.columns)), static_cast<std::uint32_t>(g.batch)};
+    step.grid = {narrow<std::uint32_t>(s.clusters(x) * s.cluster_k), narrow<std::uint32_t>(gemm::ceil_div(x.columns, s.columns)),
+                 narrow<std::uint32_t>(g.batch)};
     step.block = gemm::one_dimension(s.threads);
     step.cluster = gemm::one_dimension(s.cluster_k);
     step.programmatic_dependent = device.identity.cc_major >= 9;

@@ -293,8 +293,8 @@ LaunchPlan Gemv::plan(const Problem& problem, const Config& config, const Device
     }
     plan.workspace_bytes = layout.bytes();
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(grid.tiles_m * s.split_k), static_cast<std::uint32_t>(grid.tiles_n),
-                 static_cast<std::uint32_t>(g.batch)};
+    step.grid = {narrow<std::uint32_t>(grid.tiles_m * s.split_k), narrow<std::uint32_t>(grid.tiles_n),
+                 narrow<std::uint32_t>(g.batch)};
     step.block = gemm::one_dimension(s.threads());
     step.cluster = gemm::one_dimension(s.cluster != 0 ? s.split_k : 1);
     step.dynamic_smem_bytes = static_cast<std::size_t>(grid.smem_bytes);

@@ -323,7 +323,7 @@ LaunchStep main_step(const Problem& problem, const Gemm& g, const Shape& s, cons
     }
     return {.entry = "",
             .grid = one_dimension(tiles(g, s) * s.split_k),
-            .block = {static_cast<std::uint32_t>(s.threads()), 1, 1},
+            .block = {narrow<std::uint32_t>(s.threads()), 1, 1},
             .cluster = {},
             .dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(g, s)),
             .programmatic_dependent = false,

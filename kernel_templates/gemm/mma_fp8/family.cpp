@@ -142,7 +142,7 @@ class MmaFp8 final : public StructuredFamily {
         const Shape s(config);
         LaunchStep step;
         step.grid = gemm::one_dimension(s.tiles(g));
-        step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
+        step.block = {narrow<std::uint32_t>(s.threads()), 1, 1};
         step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes());
         const std::vector<Argument> common = gemm::arguments(problem);  // the workspace, of which there is none, comes last
         step.arguments.assign(common.begin(), common.end() - 1);

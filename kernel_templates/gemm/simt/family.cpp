@@ -174,8 +174,8 @@ LaunchPlan GemmSimt::plan(const Problem& problem, const Config& config, const De
     const std::int64_t blocks = ceil_div(view.m, config["block_m"]) * ceil_div(view.n, config["block_n"]) * view.batch;
     if (blocks == 0) return plan;
     LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(std::min(blocks, gemm::kMaxBlocks));  // the kernel loops over the rest
-    step.block.x = static_cast<std::uint32_t>(threads_of(config));
+    step.grid.x = narrow<std::uint32_t>(std::min(blocks, gemm::kMaxBlocks));  // the kernel loops over the rest
+    step.block.x = narrow<std::uint32_t>(threads_of(config));
     step.arguments = gemm::arguments(problem);
     plan.steps.push_back(step);
     return plan;

@@ -113,6 +113,7 @@ class Wgmma final : public StructuredFamily {
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
         if (auto reason = gemm::refuses_half_product(problem)) return reason;
+        if (auto reason = gemm::refuses_maps(problem)) return reason;
         const Gemm g(problem);
         if (g.out == DType::f32) return "it writes f16 or bf16";
         const double tiles =

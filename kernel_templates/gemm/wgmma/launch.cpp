@@ -76,9 +76,9 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
     if (s.tma_store != 0 && !swap) map_c = map_of(o[2], 2, 0, {s.span_c(), 64 * s.bands()});
     const int64_t blocks = grid.clusters * s.cluster_blocks();
     LaunchStep step;
-    step.grid = {static_cast<std::uint32_t>(blocks), 1, 1};
-    step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
-    step.cluster = {static_cast<std::uint32_t>(s.cluster_blocks()), 1, 1};
+    step.grid = {narrow<std::uint32_t>(blocks), 1, 1};
+    step.block = {narrow<std::uint32_t>(s.threads()), 1, 1};
+    step.cluster = {narrow<std::uint32_t>(s.cluster_blocks()), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
     step.programmatic_dependent = s.pdl != 0;
     step.arguments = {map_x,
@@ -115,7 +115,7 @@ LaunchStep reduce_step(const Problem& problem, const Shape& s, const Grid& grid,
     const int64_t pairs_of_quads = s.bands() * s.block_n / 16;
     LaunchStep step;
     step.entry = "_reduce";
-    step.grid = {static_cast<std::uint32_t>(grid.tiles * s.sharing_blocks() * s.groups_per_tile() * pairs_of_quads), 1, 1};
+    step.grid = {narrow<std::uint32_t>(grid.tiles * s.sharing_blocks() * s.groups_per_tile() * pairs_of_quads), 1, 1};
     step.block = {128, 1, 1};
     step.programmatic_dependent = s.pdl != 0;
     step.arguments = {TensorArg{gemm::kC},

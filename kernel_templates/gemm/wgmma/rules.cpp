@@ -57,6 +57,16 @@ namespace {
 
 using gemm::rules_on;
 
+// Few rows fill wgmma's M side only where the operands are exchanged.
+bool has_too_few_rows(const Gemm& g) {
+    return g.m <= 32 && g.m < g.n;
+}
+
+// Exchanged tiles of f32 and fp8 from fp8 are not stored by TMA, so that few rows of them never are, however large C is.
+bool is_never_stored_by_tma(const Gemm& g, const Shape& s) {
+    return s.in_bytes == 1 && s.out_bytes != 2 && s.swap_ab == 1 && has_too_few_rows(g);
+}
+
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto rule = rules_on<Shape>(g);
     to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
@@ -75,7 +85,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                   {"block_k", "tma_swizzle"},
                   rule([](const Shape& s) { return s.step_bytes() == 64 ? s.tma_swizzle <= 64 : s.tma_swizzle == 128; })});
     to.push_back({"fewer than 64 rows fill wgmma's M side only with swap_ab", {"swap_ab"}, rule([=](const Shape& s) {
-                      return s.swap_ab == 1 || g.m > 32 || g.m >= g.n;
+                      return s.swap_ab == 1 || !has_too_few_rows(g);
                   })});
     to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const Shape& s) {
                       const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
@@ -106,10 +116,10 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
              return s.tma_store == 1 && left * s.step_bytes() < 512 && left < deepest_ring(s, device);
          })});
     to.push_back({"outputs that TMA can store are, but for small ones and blocks that divide K",
-                  {"cluster_k", "tma_store", "reduce_kernel"},
+                  {"cluster_k", "swap_ab", "tma_store", "reduce_kernel"},
                   rule([=](const Shape& s) {
                       return s.tma_store == 1 || !tma_can_store(g) || s.cluster_k > 1 || s.reduce_kernel == 1 ||
-                             g.m * g.n * g.batch <= (1 << 18);
+                             g.m * g.n * g.batch <= (1 << 18) || is_never_stored_by_tma(g, s);
                   })});
     to.push_back({"what a second kernel adds is not stored by TMA", {"tma_store", "reduce_kernel"}, rule([](const Shape& s) {
                       return s.tma_store == 0 || s.reduce_kernel == 0;

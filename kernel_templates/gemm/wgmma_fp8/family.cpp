@@ -209,6 +209,7 @@ class WgmmaFp8 final : public StructuredFamily {
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
         if (auto reason = gemm::refuses_fp8_product(problem)) return reason;
+        if (auto reason = gemm::refuses_maps(problem)) return reason;
         const Gemm g(problem);
         const double tiles =
             static_cast<double>(ceil_div(g.m, 64)) * static_cast<double>(ceil_div(g.n, 16)) * static_cast<double>(g.batch);

@@ -131,6 +131,7 @@ class WgmmaFp8Plain final : public StructuredFamily {
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
         if (auto reason = gemm::refuses_fp8_product(problem)) return reason;
+        if (auto reason = gemm::refuses_maps(problem)) return reason;
         const Gemm g(problem);
         if (g.packs_any()) return "it copies operands whose rows start at multiples of 16 bytes; gemm/wgmma_fp8 packs others";
         const double tiles =
@@ -151,7 +152,7 @@ class WgmmaFp8Plain final : public StructuredFamily {
         const int64_t tiles = s.tiles(g), at_once = s.resident(g, device) * device.identity.sm_count;
         LaunchStep step;
         step.grid = gemm::one_dimension(s.persistent != 0 ? std::min(tiles, at_once) : tiles);
-        step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
+        step.block = {narrow<std::uint32_t>(s.threads()), 1, 1};
         step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(g));
         step.arguments = {gemm::tile_map(o[0], gemm::kA, {s.block_k, s.block_m}),
                           gemm::tile_map(o[1], gemm::kB, {s.block_k, s.block_n})};

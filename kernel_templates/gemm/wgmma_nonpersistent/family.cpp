@@ -280,11 +280,10 @@ LaunchStep step_of(const Problem& problem, const Gemm& g, const Shape& s, const 
     const bool swap = s.swap_ab != 0;
     LaunchStep step;
     const int64_t clusters_m = grid.tiles_m / s.cluster_m, clusters_n = grid.tiles_n / s.cluster_n;
-    step.grid = {static_cast<std::uint32_t>((s.raster == 0 ? clusters_m : clusters_n) * s.cluster_m * s.cluster_k),
-                 static_cast<std::uint32_t>((s.raster == 0 ? clusters_n : clusters_m) * s.cluster_n),
-                 static_cast<std::uint32_t>(g.batch)};
-    step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
-    step.cluster = {static_cast<std::uint32_t>(s.cluster_m * s.cluster_k), static_cast<std::uint32_t>(s.cluster_n), 1};
+    step.grid = {narrow<std::uint32_t>((s.raster == 0 ? clusters_m : clusters_n) * s.cluster_m * s.cluster_k),
+                 narrow<std::uint32_t>((s.raster == 0 ? clusters_n : clusters_m) * s.cluster_n), narrow<std::uint32_t>(g.batch)};
+    step.block = {narrow<std::uint32_t>(s.threads()), 1, 1};
+    step.cluster = {narrow<std::uint32_t>(s.cluster_m * s.cluster_k), narrow<std::uint32_t>(s.cluster_n), 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
     step.programmatic_dependent = s.pdl != 0;
     step.arguments = {swap ? map_b(s.block_m, s.cluster_n) : map_a(s.block_m, s.cluster_n),
@@ -308,6 +307,7 @@ class WgmmaNonpersistent final : public StructuredFamily {
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
         if (auto reason = gemm::refuses_half_product(problem)) return reason;
+        if (auto reason = gemm::refuses_maps(problem)) return reason;
         const Gemm g(problem);
         if (g.out == DType::f32) return "it writes f16 or bf16";
         if (g.packs_any()) return "TMA reads rows of a multiple of 16 bytes";

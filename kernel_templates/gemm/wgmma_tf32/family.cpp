@@ -225,8 +225,8 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Operand& x, c
     const TensorMapArg map_x = x.map(box_x);
     LaunchStep step;
     step.grid = gemm::one_dimension(grid.clusters * s.cluster_blocks());
-    step.block = {static_cast<std::uint32_t>(s.threads()), 1, 1};
-    step.cluster = {static_cast<std::uint32_t>(s.cluster_blocks()), 1, 1};
+    step.block = {narrow<std::uint32_t>(s.threads()), 1, 1};
+    step.cluster = {narrow<std::uint32_t>(s.cluster_blocks()), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
     step.programmatic_dependent = s.pdl != 0;
     step.arguments = {map_x,
@@ -261,6 +261,7 @@ class WgmmaTf32 final : public StructuredFamily {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";
         const Gemm g(problem);
         if (g.in != DType::f32 || problem.word("compute") != gemm::kTf32) return "it multiplies f32 operands as tf32";
+        if (auto reason = gemm::refuses_maps(problem)) return reason;
         return gemm::refuses_large(g, 64, 32);
     }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }

@@ -4,6 +4,7 @@
 #include "kernel_templates/gemm/f32_operands.h"
 #include "kernel_templates/gemm/f32_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
 #include "kernel_templates/gemm/wgmma_tf32x3/geometry.h"
 #include "kernel_templates/structured_family.h"
@@ -155,6 +156,7 @@ class WgmmaTf32x3 final : public StructuredFamily {
         const Gemm g(problem);
         if (g.in != DType::f32 || problem.word("compute") != gemm::kTf32x3) return "it multiplies f32 operands as tf32x3";
         if (auto reason = gemm::refuses_short_sums(problem)) return reason;
+        if (auto reason = gemm::refuses_maps(problem)) return reason;
         return gemm::refuses_large(g, 128, 32);
     }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
@@ -205,7 +207,7 @@ LaunchPlan WgmmaTf32x3::plan(const Problem& problem, const Config& config, const
     LaunchStep step;
     step.grid = gemm::one_dimension(grid.clusters * s.cluster_blocks());
     step.block = {wgmma_tf32x3::kThreads, 1, 1};
-    step.cluster = {static_cast<std::uint32_t>(s.cluster_blocks()), 1, 1};
+    step.cluster = {narrow<std::uint32_t>(s.cluster_blocks()), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(s.stages));
     step.programmatic_dependent = s.pdl != 0;
     step.arguments = {x.map({32, x_along_m ? kBlockK : kBlockM / s.cluster_n}), y.map({kBlockK, s.block_n / s.cluster_m})};

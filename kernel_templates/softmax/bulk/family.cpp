@@ -237,8 +237,8 @@ LaunchPlan SoftmaxBulk::plan(const Problem& problem, const Config& config, const
     const std::int64_t accesses = row_accesses(view);
     LaunchStep step = softmax::step_of(problem, config, clusters_of(config, view, device));
     step.dynamic_smem_bytes = static_cast<std::size_t>(smem_bytes(config, accesses));
-    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(config["stages"])});
-    step.arguments.push_back(I32Arg{static_cast<std::int32_t>(slot_bytes(config, accesses))});
+    step.arguments.push_back(I32Arg{narrow<std::int32_t>(config["stages"])});
+    step.arguments.push_back(I32Arg{narrow<std::int32_t>(slot_bytes(config, accesses))});
     return {.steps = {step}};
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernel_templates/offers.h"
+#include "kernel_templates/refusals.h"
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
@@ -118,7 +119,7 @@ void explain_spaces(Session& session, const Problem& problem, const Device& devi
     const bool in_text = session.full() && !session.json();
     Json families = Json::array();
     for (const Family* family : session.catalogue().families_of(problem.op)) {
-        if (const auto reason = family->refuses(problem, device)) {
+        if (const auto reason = why_unable(*family, problem, device)) {
             families.push_back({{"name", family->name()}, {"refused", *reason}});
             if (in_text) session.out() << fmt::format("{}: not used, {}\n", family->name(), *reason);
             continue;

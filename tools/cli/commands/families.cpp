@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernel_templates/op_names.h"
+#include "kernel_templates/refusals.h"
 #include "src/core/error.h"
 #include "src/core/spelling.h"
 #include "tools/cli/command.h"
@@ -27,7 +28,7 @@ struct FamilyFacts {
 FamilyFacts facts_of(const Family& family, const Problem& problem, const std::vector<Device>& devices) {
     FamilyFacts facts{.family = &family, .space = std::nullopt, .legal = {}, .refusal = ""};
     for (const Device& device : devices) {
-        if (const auto reason = family.refuses(problem, device)) {
+        if (const auto reason = why_unable(family, problem, device)) {
             facts.legal.emplace_back(device.arch(), std::nullopt);
             facts.refusal = *reason;
             continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernel_templates/refusals.h"
 #include "src/core/error.h"
 #include "tools/cli/input/requests.h"
 
@@ -80,7 +81,7 @@ std::vector<SearchSpace> spaces_on(const GivenFlags& given, const Catalogue& cat
     std::reverse(archs.begin(), archs.end());
     for (const Family* family : catalogue.families_of(problem->op)) {
         if (!is_chosen(*family, text_of(given, "family"), problem->op)) continue;
-        const auto takes = [&](const std::string& arch) { return !family->refuses(*problem, *reference_device(arch)); };
+        const auto takes = [&](const std::string& arch) { return !why_unable(*family, *problem, *reference_device(arch)); };
         const auto arch = std::find_if(archs.begin(), archs.end(), takes);
         if (arch != archs.end()) spaces.push_back(family->space(*problem, *reference_device(*arch)));
     }

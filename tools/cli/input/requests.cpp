@@ -279,7 +279,7 @@ std::vector<const Family*> families_for(Session& session, const Problem& problem
         const bool chosen = choice.families.empty() ||
                             std::find(choice.families.begin(), choice.families.end(), family->name()) != choice.families.end();
         if (!chosen) continue;
-        const auto reason = family->refuses(problem, device);
+        const auto reason = why_unable(*family, problem, device);
         if (!reason) families.push_back(family);
         if (reason && refusals != nullptr) refusals->add(family->name(), *reason);
     }
