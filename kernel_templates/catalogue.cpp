@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "kernel_templates/empty_sum.h"
 #include "kernel_templates/hash.h"
 #include "kernel_templates/op_names.h"
 #include "kernel_templates/registry.h"
@@ -31,7 +32,7 @@ const std::string& text_named(const Texts& texts, std::string_view name) {
 }
 
 bool is_header(std::string_view file) {
-    return file != kHarness && !file.ends_with(kKernelFile) && !file.ends_with(kReferenceFile);
+    return file != kHarness && file != kEmptySumText && !file.ends_with(kKernelFile) && !file.ends_with(kReferenceFile);
 }
 
 std::string template_file(const fs::path& path) {
@@ -192,7 +193,8 @@ const Op* Catalogue::find_op(std::string_view name_or_alias) const {
 const Family* Catalogue::find_family(std::string_view name) const {
     const auto found =
         std::find_if(families_.begin(), families_.end(), [&](const Family* family) { return family->name() == name; });
-    return found == families_.end() ? nullptr : *found;
+    if (found != families_.end()) return *found;
+    return name == empty_sum_family().name() ? &empty_sum_family() : nullptr;
 }
 
 std::vector<std::string> op_names(const Catalogue& catalogue) {
@@ -227,6 +229,7 @@ const Op& Catalogue::op_of(const Problem& problem) const {
 }
 
 const std::string& Catalogue::text(const Family& family) const {
+    if (&family == &empty_sum_family()) return text_named(texts_, kEmptySumText);
     return text_named(texts_, std::string(family.name()) + std::string(kKernelFile));
 }
 

@@ -42,6 +42,7 @@ class Catalogue {
     std::vector<const Family*> families_of(std::string_view op) const;
 
     const Op* find_op(std::string_view name_or_alias) const;
+    // The family of empty sums (empty_sum.h) too, which is none of families().
     const Family* find_family(std::string_view name) const;
 
     // Parses a request with its op. Throws Error{usage} for an unknown op, naming the known ones.

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 #include "src/core/spelling.h"
 #include "src/core/text.h"
 
@@ -39,7 +40,9 @@ std::int64_t parse_extent(const ExtentText& extent, const std::string& shape, co
     if (extent.text.size() > 1 && extent.text.front() == '0')
         refuse(where + " is '" + std::string(extent.text) + "'; write it without a 0 in front, and 4096 without a comma");
     if (parsed == Parsed::number && value < range.least) {
-        refuse(where + " is " + std::to_string(value) + "; every extent is " + least);
+        refuse(
+            where + " is " + std::to_string(value) + "; every extent is " + least +
+            (value == 0 ? " (the library answers a problem without elements itself: there is nothing to tune or to time)" : ""));
     }
     if (parsed == Parsed::too_large || value > range.most) {
         refuse(where + " is " + std::string(extent.text) + "; the largest extent is " + std::to_string(range.most));
@@ -181,17 +184,28 @@ std::vector<int> parse_alignments(const RequestOptions& options, std::size_t ele
     return alignments;
 }
 
-void check_tensor_size(const Tensor& tensor) {
-    std::int64_t last = 0;
-    bool overflows = false;
+namespace {
+
+// Bytes of the elements, each counted as often as it is repeated, or of what they span, whichever is more; nullopt if 64 bits do
+// not hold it.
+std::optional<std::int64_t> largest_size(const Tensor& tensor) {
+    std::optional<std::int64_t> elements = 1, last = 0;
     for (const Dim& dim : tensor.dims) {
-        std::int64_t distance = 0;
-        overflows = overflows || __builtin_mul_overflow(dim.extent - 1, dim.stride, &distance) ||
-                    __builtin_add_overflow(last, distance, &last);
+        const std::optional<std::int64_t> distance = checked_product(dim.extent - 1, dim.stride);
+        elements = elements ? checked_product(*elements, dim.extent) : std::nullopt;
+        last = last && distance ? checked_sum(*last, *distance) : std::nullopt;
     }
-    std::int64_t bytes = 0;
-    overflows = overflows || __builtin_mul_overflow(last + 1, static_cast<std::int64_t>(size_bytes(tensor.dtype)), &bytes);
-    if (!overflows && bytes <= kLargestTensorBytes) return;
+    const std::optional<std::int64_t> span = last ? checked_sum(*last, 1) : std::nullopt;
+    if (!elements || !span) return std::nullopt;
+    return checked_product(std::max(*elements, *span), static_cast<std::int64_t>(size_bytes(tensor.dtype)));
+}
+
+}  // namespace
+
+void check_tensor_size(const Tensor& tensor) {
+    if (tensor.is_empty()) return;
+    const std::optional<std::int64_t> bytes = largest_size(tensor);
+    if (bytes && *bytes <= kLargestTensorBytes) return;
     std::string extents;
     for (const Dim& dim : tensor.dims) extents += (extents.empty() ? "" : "x") + std::to_string(dim.extent);
     refuse("tensor " + tensor.name + " of " + extents + " elements is larger than 128 TiB; make the shape smaller");

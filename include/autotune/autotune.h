@@ -12,6 +12,16 @@
  *    GPU of the process; a plan belongs to the context in which it was made: where another is current it is refused
  *    (INVALID_ARGUMENT), and a handle makes a plan of its own for each context.
  *  - After fork() the child gets AUTOTUNE_FORKED from handles and plans of its parent: CUDA does not survive a fork.
+ *  - Empty arrays: an extent may be 0, and the address of an array without elements may be NULL. An output without elements is
+ *    success, and nothing is launched, whatever the other addresses are. A sum of nothing is 0: a product with k = 0 is C = beta
+ * C, attention without keys is 0 and its lse -infinity, gradients without queries or keys are 0, and the lse of empty rows is
+ * -infinity.
+ *  - Overlap: every call checks that no element of an output lies where another array of the call has one (OVERLAP). Arrays that
+ *    take turns in one memory, as columns of a larger matrix do, are none. The output of add may be an input, and that of softmax
+ *    its input, where both have the same strides.
+ *  - A stride of 0 repeats elements of an input. An output whose elements lie over each other is INVALID_ARGUMENT.
+ *  - Structs that begin with struct_size: those of an older library are taken, their newer members count as 0; those of a newer
+ * one are taken where what this library does not know is 0.
  *  - Sizes are bytes where the name says so; leading dimensions and strides are elements.
  *  - "Errors" lists every status but AUTOTUNE_OK that a function returns, without AUTOTUNE_. "Capture" says whether it may be
  *    called while a stream is captured, by this thread or by another.
@@ -45,7 +55,7 @@ typedef struct autotune_plan_s* autotune_plan;
 
 typedef enum autotune_status {
     AUTOTUNE_OK = 0,
-    AUTOTUNE_INVALID_ARGUMENT = 1,    /* null pointer, extent < 1, leading dimension too small, unknown enum value, ... */
+    AUTOTUNE_INVALID_ARGUMENT = 1,    /* null pointer, extent < 0, leading dimension too small, unknown enum value, ... */
     AUTOTUNE_MISALIGNED = 2,          /* a pointer is less aligned than the plan was made for */
     AUTOTUNE_WORKSPACE_TOO_SMALL = 3, /* fewer bytes than autotune_plan_workspace() said */
     AUTOTUNE_NO_GPU = 4,              /* no driver, no device, or none that is supported (sm_80 is the least) */
@@ -57,7 +67,7 @@ typedef enum autotune_status {
     AUTOTUNE_DRIVER_ERROR = 10,       /* a CUDA driver call failed; the message names it */
     AUTOTUNE_FORKED = 11,             /* the object belongs to the parent process */
     AUTOTUNE_INTERNAL_ERROR = 12,     /* a bug of the library */
-    AUTOTUNE_OVERLAP = 13             /* an output lies partly over an input */
+    AUTOTUNE_OVERLAP = 13             /* an output lies over another array */
 } autotune_status;
 
 /* One sentence for a status; never NULL.
@@ -178,7 +188,7 @@ typedef enum autotune_beta { AUTOTUNE_BETA_ANY = 0, AUTOTUNE_BETA_ZERO = 1, AUTO
  * Zero-initialise it, set struct_size, the extents and what is not usual. */
 typedef struct autotune_gemm_problem {
     size_t struct_size;         /* sizeof(autotune_gemm_problem) */
-    int64_t m, n, k;            /* each >= 1 */
+    int64_t m, n, k;            /* each >= 0 */
     int64_t batch;              /* 0 means 1 */
     autotune_dtype ab_type;     /* of A and B; default AUTOTUNE_F16 */
     autotune_dtype c_type;      /* of C; default ab_type */
@@ -231,8 +241,8 @@ AUTOTUNE_API autotune_status autotune_plan_workspace_zero(autotune_plan plan, si
 /* How the kernel was found.
  * Errors: INVALID_ARGUMENT. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_plan_origin(autotune_plan plan, autotune_origin* origin);
-/* "gemm/mma block_m=128 block_n=256 ...": what will run. Lives as long as the plan; "" for NULL.
- * Capture: safe. */
+/* "gemm/mma block_m=128 block_n=256 ...": what will run; "common/empty_sum" for sums of nothing, "nothing to compute" where
+ * nothing is launched. Lives as long as the plan; "" for NULL. Capture: safe. */
 AUTOTUNE_API const char* autotune_plan_candidate(autotune_plan plan);
 /* NULL is allowed.
  * Capture: not while its context is captured, for it may unload a kernel. */
@@ -240,8 +250,8 @@ AUTOTUNE_API void autotune_plan_destroy(autotune_plan plan);
 
 /* Enqueues the plan's kernels on `stream` and does nothing else: no allocation, no synchronisation, no file, no module load. May
  * be captured in a graph. alpha and beta point to one float each in host memory, read before the function returns.
- * Errors: INVALID_ARGUMENT, MISALIGNED, WORKSPACE_TOO_SMALL, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe;
- * is captured. */
+ * Errors: INVALID_ARGUMENT, MISALIGNED, WORKSPACE_TOO_SMALL, OVERLAP, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
+ * Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_gemm(autotune_plan plan, const void* alpha, const void* a, const void* b, const void* beta,
                                            void* c, void* workspace, size_t workspace_bytes, struct CUstream_st* stream);
 
@@ -251,8 +261,8 @@ AUTOTUNE_API autotune_status autotune_gemm(autotune_plan plan, const void* alpha
  * captured on one stream may run at the same time; it serves another graph when the first and all that was instantiated from it
  * are destroyed. Instances of one captured graph share it: they must not run at the same time. `problem->beta` and the aligns
  * are taken from the call.
- * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR,
- * FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
+ * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, OVERLAP, COMPILE_FAILED, OUT_OF_MEMORY,
+ * DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_problem* problem, const void* alpha,
                                                  const void* a, const void* b, const void* beta, void* c,
                                                  struct CUstream_st* stream);
@@ -274,7 +284,7 @@ typedef struct autotune_add_problem {
 AUTOTUNE_API autotune_status autotune_add_plan(autotune_handle handle, const autotune_add_problem* problem, autotune_plan* out);
 
 /* Enqueues the plan's kernel on `stream` and does nothing else; may be captured in a graph, and needs no workspace. c may be a or
- * b; c that lies over one of them in part is AUTOTUNE_OVERLAP. A length of 0 launches nothing, whatever the addresses are.
+ * b. A length of 0 launches nothing, whatever the addresses are.
  * Errors: INVALID_ARGUMENT, MISALIGNED, OVERLAP, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe; is
  * captured. */
 AUTOTUNE_API autotune_status autotune_add(autotune_plan plan, const void* a, const void* b, void* c, struct CUstream_st* stream);
@@ -334,8 +344,8 @@ typedef struct autotune_attention_problem {
 AUTOTUNE_API autotune_status autotune_attention_plan(autotune_handle handle, const autotune_attention_problem* problem,
                                                      autotune_plan* out);
 /* The one-call form, as autotune_tuned_gemm(). `scale` 0 means 1 / sqrt(d); lse is NULL where the problem has none.
- * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR,
- * FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
+ * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, OVERLAP, COMPILE_FAILED, OUT_OF_MEMORY,
+ * DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_tuned_attention(autotune_handle handle, const autotune_attention_problem* problem,
                                                       float scale, const void* q, const void* k, const void* v, void* o,
                                                       float* lse, struct CUstream_st* stream);
@@ -343,8 +353,8 @@ AUTOTUNE_API autotune_status autotune_tuned_attention(autotune_handle handle, co
 /* The same of packed sequences, enqueued in the same way: q_offsets and kv_offsets, batch + 1 ascending numbers each in device
  * memory, are the rows at which sequences begin, from 0 to total_q and total_kv. They are not checked, which would take a copy to
  * the host: where they do not ascend, or leave a sequence longer than q_len or kv_len, rows of o are wrong or not written, and
- * nothing else is touched. Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, COMPILE_FAILED,
- * OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
+ * nothing else is touched. Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, OVERLAP,
+ * COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_tuned_attention_packed(autotune_handle handle, const autotune_attention_problem* problem,
                                                              float scale, const void* q, const void* k, const void* v, void* o,
                                                              float* lse, const int32_t* q_offsets, const int32_t* kv_offsets,
@@ -365,8 +375,8 @@ typedef struct autotune_attention_gradients {
 AUTOTUNE_API autotune_status autotune_attention_bwd_plan(autotune_handle handle, const autotune_attention_problem* problem,
                                                          autotune_plan* out);
 /* The one-call form.
- * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR,
- * FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
+ * Errors: INVALID_ARGUMENT, MISALIGNED, NO_GPU, NO_CONTEXT, NO_KERNEL, NOT_PLANNED, OVERLAP, COMPILE_FAILED, OUT_OF_MEMORY,
+ * DRIVER_ERROR, FORKED, INTERNAL_ERROR. Capture: safe; is captured. */
 AUTOTUNE_API autotune_status autotune_tuned_attention_bwd(autotune_handle handle, const autotune_attention_problem* problem,
                                                           float scale, const autotune_attention_gradients* call,
                                                           struct CUstream_st* stream);
@@ -380,9 +390,10 @@ AUTOTUNE_API autotune_status autotune_tuned_attention_bwd(autotune_handle handle
  *   attribute scale says), bias [n] (bf16, f16, f32), scale_d [1] and amax_d [1] (f32). Attributes acc (f32, f16; of fp8
  * f32fast), beta (zero, any), layout (nn, nt, tn, tt), order (row, column), compute, scale (none, tensor, row, block). Scalars of
  * a call: alpha and beta, both f32. Any strides with one contiguous dimension of the last two are taken: they say the layout and
- * the order where the attributes do not.
+ * the order where the attributes do not. a and b may have a batch stride of 0.
  * - add: a, b, c, contiguous and of any rank, without attributes and scalars; c may be a or b.
- * - softmax: x, y, lse (f32, optional), rows contiguous. Attribute scale, a number.
+ * - softmax: x, y, lse (f32, optional), rows contiguous; y may be x, and the rows of x may have a stride of 0. Attribute scale, a
+ * number.
  * - attention: q, k, v, o, lse (f32, optional), q_offsets, kv_offsets (i32, optional: packed sequences). Attributes mask, left,
  *   right, compute, max_q, max_kv. A call's scalar: scale, f32.
  * - attention_bwd: q, k, v, o, lse, do, dq, dk, dv; the same, and deterministic (yes, any).
@@ -398,7 +409,8 @@ typedef struct autotune_tensor {
     autotune_dtype type;
     int rank;                           /* 0 to AUTOTUNE_MAX_DIMS; leading dimensions of one element may be left out */
     int64_t extents[AUTOTUNE_MAX_DIMS]; /* of the first `rank` dimensions, the outermost first */
-    int64_t strides[AUTOTUNE_MAX_DIMS]; /* elements; all 0: dense, the last dimension contiguous */
+    int64_t strides[AUTOTUNE_MAX_DIMS]; /* elements; all 0: dense, the last dimension contiguous. Otherwise 0 repeats what an
+                                         * input holds, as one matrix for a whole batch */
     int align;                          /* bytes that the address is a multiple of: 0 (means 16), 1, 2, 4, 8 or 16 */
 } autotune_tensor;
 
@@ -478,7 +490,7 @@ AUTOTUNE_API autotune_status autotune_plan_create(autotune_handle handle, const 
  * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_warm(autotune_handle handle, const autotune_problem* problem, size_t* kernels);
 
-/* What a plan is. Set struct_size before the call. */
+/* What a plan is. Set struct_size before the call. What a struct of a newer library has beyond this one is filled with 0. */
 typedef struct autotune_plan_facts {
     size_t struct_size; /* sizeof(autotune_plan_facts) */
     autotune_origin origin;

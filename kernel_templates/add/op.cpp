@@ -107,7 +107,7 @@ LaunchPlan AddOp::reference_plan(const Problem& problem, const OpTest& test) con
     const View view(problem);
     if (view.n == 0) return {};
     LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(std::min(add::ceil_div(view.n, kReferenceThreads), kReferenceBlocks));
+    step.grid.x = narrow<std::uint32_t>(std::min(add::ceil_div(view.n, kReferenceThreads), kReferenceBlocks));
     step.block.x = kReferenceThreads;
     step.arguments = {TensorArg{add::kA},
                       TensorArg{add::kB},

@@ -32,9 +32,10 @@ Tensor make_tensor(const char* name, Access access, const Spec& spec, int alignm
 // Elements of a description's dimensions, which must be contiguous.
 std::int64_t described_length(const TensorDescription& tensor) {
     std::int64_t length = 1;
+    if (std::any_of(tensor.dims.begin(), tensor.dims.end(), [](const Dim& dim) { return dim.extent == 0; })) return 0;
     for (std::size_t i = tensor.dims.size(); i-- > 0;) {
         const Dim& dim = tensor.dims[i];
-        if (dim.extent != 1 && dim.stride != length && length != 0)
+        if (dim.extent != 1 && dim.stride != length)
             refuse("tensor " + tensor.name + " has gaps or is not row-major; add takes contiguous tensors");
         if (__builtin_mul_overflow(length, dim.extent, &length) || length > kLongest)
             refuse("tensor " + tensor.name + " has more than 2^40 elements; make it smaller");

@@ -174,17 +174,17 @@ std::vector<Problem> awkward_neighbours(const Problem& problem) {
         Spec spec = base;
         spec.b = std::min<std::int64_t>(view.b, 2);
         spec.kv_heads = std::min<std::int64_t>(view.kv_heads, 2);
-        spec.q_heads = spec.kv_heads * view.group();
+        spec.q_heads = *spec.kv_heads * view.group();
         spec.q_len = std::max<std::int64_t>(q_len, 1);
         spec.kv_len = std::max<std::int64_t>(kv_len, 1);
         if (view.is_packed) {
             spec.b = 5;
             spec.total_q = 3 * spec.q_len + 1;
-            spec.total_kv = 3 * spec.kv_len + 1;
+            spec.total_kv = 3 * *spec.kv_len + 1;
         }
         if (gaps) {
-            const std::int64_t row = 2 * std::max(spec.d, spec.dv), heads = std::max(spec.q_heads, spec.kv_heads);
-            const std::int64_t length = std::max({spec.q_len, spec.kv_len, spec.total_q, spec.total_kv});
+            const std::int64_t row = 2 * std::max(view.d, view.dv), heads = std::max(spec.q_heads, *spec.kv_heads);
+            const std::int64_t length = std::max({spec.q_len, *spec.kv_len, spec.total_q.value_or(0), spec.total_kv.value_or(0)});
             spec.strides.fill(spec.is_bshd ? Strides{length * heads * row, row, heads * row}
                                            : Strides{length * heads * row, length * row, row});
         }
@@ -284,9 +284,16 @@ std::vector<Binding> facts(const Problem& problem) {
             {"align_o", view.align[kO]}};
 }
 
+namespace {
+
+I32Arg i32(std::int64_t value) {
+    return {narrow<std::int32_t>(value)};
+}
+
+}  // namespace
+
 std::vector<Argument> packing_arguments(const View& view) {
-    const auto narrow = [](std::int64_t value) { return I32Arg{static_cast<std::int32_t>(value)}; };
-    return {TensorArg{kQOffsets}, TensorArg{kKvOffsets}, narrow(view.total_q), narrow(view.total_kv),
+    return {TensorArg{kQOffsets}, TensorArg{kKvOffsets}, i32(view.total_q), i32(view.total_kv),
             I32Arg{view.ends_at_bottom_right}};
 }
 
@@ -299,11 +306,9 @@ std::vector<Binding> facts_with_packing(const Problem& problem) {
 std::vector<Argument> arguments(const Problem& problem) {
     const View view(problem);
     const Band& band = view.is_packed ? view.unaligned : view.band;
-    const auto narrow = [](std::int64_t value) { return I32Arg{static_cast<std::int32_t>(value)}; };
-    std::vector<Argument> all = {TensorArg{kQ},        TensorArg{kK},      TensorArg{kV},       TensorArg{kO},
-                                 TensorArg{kLse},      ScalarArg{kScale},  narrow(view.b),      narrow(view.q_heads),
-                                 narrow(view.group()), narrow(view.q_len), narrow(view.kv_len), narrow(band.low),
-                                 narrow(band.high)};
+    std::vector<Argument> all = {TensorArg{kQ},     TensorArg{kK}, TensorArg{kV},     TensorArg{kO},     TensorArg{kLse},
+                                 ScalarArg{kScale}, i32(view.b),   i32(view.q_heads), i32(view.group()), i32(view.q_len),
+                                 i32(view.kv_len),  i32(band.low), i32(band.high)};
     for (const Strides& strides : view.strides) {
         for (const std::int64_t stride : {strides.batch, strides.head, strides.row}) all.push_back(I64Arg{stride});
     }

@@ -76,10 +76,10 @@ struct View {
 
 // What makes an attention problem, however it was said.
 struct Spec {
-    std::int64_t b = 1, q_heads = 1, kv_heads = 0, q_len = 1, kv_len = 0, d = 0,
-                 dv = 0;  // 0: as the queries' heads, length, size
+    std::int64_t b = 1, q_heads = 1, q_len = 1, d = 0;
+    std::optional<std::int64_t> kv_heads, kv_len, dv;  // none: as the queries' heads, length, size
     bool is_packed = false;
-    std::int64_t total_q = 0, total_kv = 0;  // of packed sequences; 0: half of what `b` longest ones have
+    std::optional<std::int64_t> total_q, total_kv;  // of packed sequences; none: half of what `b` longest ones have
     DType type = DType::bf16;
     bool is_tf32 = false;
     std::string mask = "none";
@@ -112,7 +112,7 @@ Spec spec_of(const Problem& problem);
 Strides given_strides(const DescribedTensors& tensors, const char* name);
 void check_extents(const DescribedTensors& tensors, const char* name, const std::vector<std::int64_t>& wanted);
 int row_alignment(int base, const Tensor& tensor);
-void check_no_overlap(const Tensor& tensor);
+void check_no_overlap(const Tensor& tensor);  // of an output, whose size was checked
 
 // Where a sequence lies in its tensors' rows, how long it is, and what its queries see: of an unpacked batch all of it.
 struct Sequence {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernel_templates/attention/attention_problem.h"
 
@@ -79,6 +80,8 @@ class AttentionOp final : public Op {
         return attention::described(*this, description);
     }
 
+    std::optional<std::vector<EmptySum>> empty_sums(const Problem& problem) const override;
+
     double flops(const Problem& problem) const override;
     double bytes(const Problem& problem) const override;
     double reference_flops(const Problem& problem) const override;
@@ -139,6 +142,16 @@ std::vector<ProblemRequest> AttentionOp::examples() const {
     return requests;
 }
 
+// A query without keys has an output of 0, and a sum of 0.
+std::optional<std::vector<EmptySum>> AttentionOp::empty_sums(const Problem& problem) const {
+    if (problem.tensors[attention::kO].is_empty()) return std::vector<EmptySum>{};
+    if (problem.extent("kv_len") != 0) return std::nullopt;
+    std::vector<EmptySum> sums = {{.tensor = attention::kO}};
+    if (!problem.tensors[attention::kLse].is_absent)
+        sums.push_back({.tensor = attention::kLse, .value = -std::numeric_limits<float>::infinity()});
+    return sums;
+}
+
 // Two products of every visible pair. Peers count a causal mask as half of all pairs, which differs by a share of 1 / queries.
 double AttentionOp::flops(const Problem& problem) const {
     const View view(problem);
@@ -172,7 +185,7 @@ LaunchPlan AttentionOp::reference_plan(const Problem& problem, const OpTest& tes
     const View view(problem);
     const std::int64_t tiles = view.b * view.q_heads * attention::ceil_div(view.q_len, kReferenceRows);
     LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(std::min(tiles, kReferenceBlocks));
+    step.grid.x = narrow<std::uint32_t>(std::min(tiles, kReferenceBlocks));
     step.block.x = kReferenceThreads;
     step.arguments = attention::arguments(problem);
     for (const int output : {0, view.has_lse ? 1 : 0}) {

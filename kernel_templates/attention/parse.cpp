@@ -5,6 +5,7 @@
 #include "kernel_templates/attention/attention_problem.h"
 #include "kernel_templates/request.h"
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::attention {
 namespace {
@@ -24,30 +25,32 @@ void check_head_size(const char* name, std::int64_t size) {
 }
 
 void check_total(const std::string& of, std::int64_t total, std::int64_t sequences, std::int64_t longest) {
-    check_range("the number of all packed " + of, total, 1, kMostLength);
+    check_range("the number of all packed " + of, total, 0, kMostLength);
     if (longest > total)
         refuse("the longest sequence has " + std::to_string(longest) + " " + of + ", more than the " + std::to_string(total) +
                " of all");
-    if ((total - 1) / sequences >= longest)
+    if (total > 0 && (sequences == 0 || (total - 1) / sequences >= longest))
         refuse(std::to_string(sequences) + " sequences of at most " + std::to_string(longest) + " " + of + " are less than " +
                std::to_string(total) + " in all");
 }
 
 void check_sizes(const Spec& spec) {
-    check_range("the batch", spec.b, 1, kLargestExtent);
-    check_range("the number of query heads", spec.q_heads, 1, kLargestExtent);
-    check_range("the number of key heads", spec.kv_heads, 1, kLargestExtent);
-    check_range("the number of queries", spec.q_len, 1, kMostLength);
-    check_range("the number of keys", spec.kv_len, 1, kMostLength);
-    if (spec.q_heads % spec.kv_heads != 0)
+    check_range("the batch", spec.b, 0, kLargestExtent);
+    check_range("the number of query heads", spec.q_heads, 0, kLargestExtent);
+    check_range("the number of key heads", *spec.kv_heads, 0, kLargestExtent);
+    check_range("the number of queries", spec.q_len, 0, kMostLength);
+    check_range("the number of keys", *spec.kv_len, 0, kMostLength);
+    if (*spec.kv_heads == 0 ? spec.q_heads != 0 : spec.q_heads % *spec.kv_heads != 0)
         refuse("there are " + std::to_string(spec.q_heads) + " query heads, which is no multiple of the " +
-               std::to_string(spec.kv_heads) + " key heads");
-    if (spec.b > kLargestExtent / spec.q_heads) refuse("batch and query heads make more than 2^31 - 1 heads");
+               std::to_string(*spec.kv_heads) + " key heads");
+    if (spec.q_heads > 0 && spec.b > kLargestExtent / spec.q_heads) refuse("batch and query heads make more than 2^31 - 1 heads");
+    if (*spec.kv_heads > 0 && spec.b > kLargestExtent / *spec.kv_heads)
+        refuse("batch and key heads make more than 2^31 - 1 heads");
     check_head_size("d", spec.d);
-    check_head_size("dv", spec.dv);
+    check_head_size("dv", *spec.dv);
     if (!spec.is_packed) return;
-    check_total("queries", spec.total_q, spec.b, spec.q_len);
-    check_total("keys", spec.total_kv, spec.b, spec.kv_len);
+    check_total("queries", *spec.total_q, spec.b, spec.q_len);
+    check_total("keys", *spec.total_kv, spec.b, *spec.kv_len);
 }
 
 void check_mask(const Spec& spec) {
@@ -61,27 +64,20 @@ void check_mask(const Spec& spec) {
 }
 
 Strides dense(const Spec& spec, std::int64_t heads, std::int64_t length, std::int64_t size) {
-    if (spec.is_bshd) return {length * heads * size, size, heads * size};
-    return {heads * length * size, length * size, size};
-}
-
-// Whether no element of a tensor lies where another does: each stride is at least what the dimensions of smaller strides span.
-bool is_free_of_overlap(const Tensor& tensor) {
-    std::vector<Dim> dims = tensor.dims;
-    std::sort(dims.begin(), dims.end(), [](const Dim& left, const Dim& right) { return left.stride < right.stride; });
-    std::int64_t last = 0;
-    for (const Dim& dim : dims) {
-        if (dim.extent == 1) continue;
-        if (dim.stride <= last) return false;
-        last += (dim.extent - 1) * dim.stride;
-    }
-    return true;
+    const auto product = [](std::int64_t left, std::int64_t right) {
+        const std::optional<std::int64_t> all = checked_product(left, right);
+        if (!all) refuse("a tensor has more elements than 64 bits count; make the shape smaller");
+        return *all;
+    };
+    const std::int64_t of_batch = product(product(heads, size), length);
+    if (spec.is_bshd) return {of_batch, size, heads * size};
+    return {of_batch, length * size, size};
 }
 
 }  // namespace
 
 void check_no_overlap(const Tensor& tensor) {
-    if (!is_free_of_overlap(tensor))
+    if (!tensor.is_empty() && overlaps_itself(tensor.dims))
         refuse("tensor " + tensor.name +
                ": its strides let elements overlap; give strides that keep batches, heads and rows apart");
 }
@@ -91,14 +87,15 @@ int row_alignment(int base, const Tensor& tensor) {
     int shared = std::min(base, alignment_class(tensor.dims[kColumn].extent * bytes));
     for (const int dim : {kBatch, kHead, kRow}) {
         const Dim& each = tensor.dims[static_cast<std::size_t>(dim)];
-        if (each.extent > 1) shared = std::min(shared, alignment_class(each.stride * bytes));
+        if (each.extent > 1) shared = std::min(shared, alignment_of_stride(each.stride, bytes));
     }
     return shared;
 }
 
 Strides given_strides(const DescribedTensors& tensors, const char* name) {
     const std::vector<Dim> dims = tensors.dims(name);
-    if (dims[kColumn].stride != 1 && dims[kColumn].extent > 1)
+    const bool is_empty = std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.extent == 0; });
+    if (!is_empty && dims[kColumn].stride != 1 && dims[kColumn].extent > 1)
         refuse(std::string("tensor ") + name + ": the last dimension is not contiguous; attention takes a stride of 1 there");
     return {dims[kBatch].stride, dims[kHead].stride, dims[kRow].stride};
 }
@@ -116,12 +113,12 @@ namespace {
 
 Tensor make_tensor(const Spec& given, int index) {
     Spec spec = given;
-    if (spec.is_packed) spec.b = 1, spec.q_len = spec.total_q, spec.kv_len = spec.total_kv;
+    if (spec.is_packed) spec.b = 1, spec.q_len = *spec.total_q, spec.kv_len = spec.total_kv;
     const bool of_queries = index == kQ || index == kO;
     const auto number = static_cast<std::size_t>(index);
-    const std::int64_t heads = of_queries ? spec.q_heads : spec.kv_heads;
-    const std::int64_t length = of_queries ? spec.q_len : spec.kv_len;
-    const std::int64_t size = index == kQ || index == kK ? spec.d : spec.dv;
+    const std::int64_t heads = of_queries ? spec.q_heads : *spec.kv_heads;
+    const std::int64_t length = of_queries ? spec.q_len : *spec.kv_len;
+    const std::int64_t size = index == kQ || index == kK ? spec.d : *spec.dv;
     Strides strides = spec.strides[number].value_or(dense(spec, heads, length, size));
     if (spec.is_packed) strides.batch = 0;  // sequences follow each other as rows do
     Tensor tensor;
@@ -144,7 +141,7 @@ Tensor make_lse(const Spec& spec) {
     tensor.is_optional = true;
     tensor.is_absent = !spec.has_lse;
     if (spec.has_lse) tensor.dims = dense_dims({spec.b, spec.q_heads, spec.q_len});
-    if (spec.has_lse && spec.is_packed) tensor.dims = dense_dims({1, spec.q_heads, spec.total_q});
+    if (spec.has_lse && spec.is_packed) tensor.dims = dense_dims({1, spec.q_heads, *spec.total_q});
     return tensor;
 }
 
@@ -192,11 +189,10 @@ void parse_extents(const std::string& shape, Spec& spec) {
 }
 
 // What an option says again of a shape in its long form must be the same.
-void settle(const char* name, std::optional<std::int64_t> given, std::int64_t& value, std::int64_t otherwise) {
-    if (given && value != 0 && value != *given)
-        refuse(std::string(name) + " is " + std::to_string(*given) + ", but the shape says " + std::to_string(value));
-    if (given) value = *given;
-    if (value == 0) value = otherwise;
+void settle(const char* name, std::optional<std::int64_t> given, std::optional<std::int64_t>& value) {
+    if (given && value && *value != *given)
+        refuse(std::string(name) + " is " + std::to_string(*given) + ", but the shape says " + std::to_string(*value));
+    if (given) value = given;
 }
 
 std::optional<std::int64_t> distance(const RequestOptions& options, const char* name) {
@@ -224,10 +220,12 @@ void check_lse(const DescribedTensors& tensors, const Spec& spec) {
     if (tensors.at("lse").dtype != DType::f32)
         refuse("tensor lse is " + std::string(to_string(tensors.at("lse").dtype)) + "; attention writes f32");
     const std::vector<Dim> dims = tensors.dims("lse");
-    std::int64_t count = 1;
+    if (std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.extent == 0; })) return;
+    std::optional<std::int64_t> count = 1;
     for (std::size_t i = dims.size(); i-- > 0;) {
-        if (dims[i].extent != 1 && dims[i].stride != count) refuse("tensor lse has gaps; attention writes it without");
-        count *= dims[i].extent;
+        if (!count || (dims[i].extent != 1 && dims[i].stride != *count))
+            refuse("tensor lse has gaps; attention writes it without");
+        count = checked_product(*count, dims[i].extent);
     }
 }
 
@@ -257,20 +255,20 @@ std::int64_t half_filled(std::int64_t sequences, std::int64_t longest) {
 
 Problem make_problem(const Spec& given) {
     Spec spec = given;
-    if (spec.kv_heads == 0) spec.kv_heads = spec.q_heads;
-    if (spec.kv_len == 0) spec.kv_len = spec.q_len;
-    if (spec.dv == 0) spec.dv = spec.d;
-    if (spec.is_packed && spec.total_q == 0) spec.total_q = half_filled(spec.b, spec.q_len);
-    if (spec.is_packed && spec.total_kv == 0) spec.total_kv = half_filled(spec.b, spec.kv_len);
+    if (!spec.kv_heads) spec.kv_heads = spec.q_heads;
+    if (!spec.kv_len) spec.kv_len = spec.q_len;
+    if (!spec.dv) spec.dv = spec.d;
+    if (spec.is_packed && !spec.total_q) spec.total_q = half_filled(spec.b, spec.q_len);
+    if (spec.is_packed && !spec.total_kv) spec.total_kv = half_filled(spec.b, *spec.kv_len);
     check_sizes(spec);
     check_mask(spec);
     Problem problem;
     problem.op = "attention";
-    problem.extents = {{"b", spec.b},         {"q_heads", spec.q_heads}, {"kv_heads", spec.kv_heads},
-                       {"q_len", spec.q_len}, {"kv_len", spec.kv_len},   {"d", spec.d}};
+    problem.extents = {{"b", spec.b},         {"q_heads", spec.q_heads}, {"kv_heads", *spec.kv_heads},
+                       {"q_len", spec.q_len}, {"kv_len", *spec.kv_len},  {"d", spec.d}};
     if (spec.is_packed) {
-        problem.extents.push_back({"total_q", spec.total_q});
-        problem.extents.push_back({"total_kv", spec.total_kv});
+        problem.extents.push_back({"total_q", *spec.total_q});
+        problem.extents.push_back({"total_kv", *spec.total_kv});
     }
     for (const int index : {kQ, kK, kV, kO}) problem.tensors.push_back(make_tensor(spec, index));
     problem.tensors.push_back(make_lse(spec));
@@ -288,7 +286,7 @@ Problem make_problem(const Spec& given) {
     if (spec.is_packed) problem.attributes.push_back({"packed", std::string("yes")});
     problem.attributes.push_back({"lse", std::string(spec.has_lse ? "yes" : "no")});
     problem.attributes.push_back({"order", std::string(spec.is_bshd ? "bshd" : "bhsd")});
-    problem.attributes.push_back({"dv", spec.dv});
+    problem.attributes.push_back({"dv", *spec.dv});
     problem.attributes.push_back({"align", alignments(problem.tensors)});
     return problem;
 }
@@ -320,9 +318,9 @@ Spec parse_spec(const Op& op, const ProblemRequest& request) {
     const RequestOptions options(op, request);
     Spec spec;
     parse_extents(request.shape, spec);
-    settle("kv-heads", options.positive("kv-heads"), spec.kv_heads, spec.q_heads);
-    settle("kv-len", options.positive("kv-len"), spec.kv_len, spec.q_len);
-    spec.dv = options.positive("dv").value_or(spec.d);
+    settle("kv-heads", options.positive("kv-heads"), spec.kv_heads);
+    settle("kv-len", options.positive("kv-len"), spec.kv_len);
+    spec.dv = options.positive("dv");
     const std::optional<DType> type = parse_dtype(options.word("dtype", "bf16"));
     check(type.has_value(), "attention allows an unknown type");
     spec.type = *type;
@@ -336,9 +334,9 @@ Spec parse_spec(const Op& op, const ProblemRequest& request) {
     spec.right = distance(options, "right");
     spec.has_lse = options.word("lse", "no") == "yes";
     spec.is_packed = options.word("packed", "no") == "yes";
-    settle("total-q", options.positive("total-q"), spec.total_q, 0);
-    settle("total-kv", options.positive("total-kv"), spec.total_kv, 0);
-    if (!spec.is_packed && (spec.total_q != 0 || spec.total_kv != 0))
+    settle("total-q", options.positive("total-q"), spec.total_q);
+    settle("total-kv", options.positive("total-kv"), spec.total_kv);
+    if (!spec.is_packed && (spec.total_q || spec.total_kv))
         refuse("numbers of all queries and keys belong to packed sequences: packed=yes");
     spec.is_bshd = options.word("order", spec.is_packed ? "bshd" : "bhsd") == "bshd";
     spec.scale = options.number("scale");
@@ -355,18 +353,18 @@ std::int64_t sequences_of(const DescribedTensors& tensors, const char* name) {
     if (offsets->dtype != DType::i32)
         refuse(std::string("tensor ") + name + " is " + std::string(to_string(offsets->dtype)) + "; attention reads i32");
     const Dim dim = tensors.dims(name)[0];
-    if (dim.extent < 2)
+    if (dim.extent < 1)
         refuse(std::string("tensor ") + name + " has an extent of " + std::to_string(dim.extent) +
                "; give where each sequence begins, and the end of the last");
-    if (dim.stride != 1) refuse(std::string("tensor ") + name + " is not contiguous");
+    if (dim.extent > 1 && dim.stride != 1) refuse(std::string("tensor ") + name + " is not contiguous");
     return dim.extent - 1;
 }
 
 std::int64_t longest(const DescribedTensors& tensors, const char* name, std::int64_t total) {
     const auto given = tensors.number(name, static_cast<double>(total));
-    if (given != std::floor(given) || given < 1 || given > static_cast<double>(total))
+    if (given != std::floor(given) || given < 0 || given > static_cast<double>(total))
         refuse(std::string(name) + " is " + to_string(AttributeValue(given)) +
-               "; give the rows of the longest sequence, from 1 to " + std::to_string(total));
+               "; give the rows of the longest sequence, from 0 to " + std::to_string(total));
     return static_cast<std::int64_t>(given);
 }
 
@@ -378,8 +376,8 @@ void read_packing(const DescribedTensors& tensors, Spec& spec) {
     if (sequences_of(tensors, "kv_offsets") != spec.b)
         refuse("q_offsets and kv_offsets differ in length; both have one offset more than sequences");
     spec.total_q = spec.q_len, spec.total_kv = spec.kv_len;
-    spec.q_len = longest(tensors, "max_q", spec.total_q);
-    spec.kv_len = longest(tensors, "max_kv", spec.total_kv);
+    spec.q_len = longest(tensors, "max_q", *spec.total_q);
+    spec.kv_len = longest(tensors, "max_kv", *spec.total_kv);
 }
 
 }  // namespace
@@ -398,13 +396,11 @@ Spec described_spec(const DescribedTensors& tensors) {
     const std::vector<Dim> q = tensors.dims("q"), k = tensors.dims("k"), v = tensors.dims("v");
     spec.b = q[kBatch].extent, spec.q_heads = q[kHead].extent, spec.q_len = q[kRow].extent, spec.d = q[kColumn].extent;
     spec.kv_heads = k[kHead].extent, spec.kv_len = k[kRow].extent, spec.dv = v[kColumn].extent;
-    check_range("the number of key heads", spec.kv_heads, 1, kLargestExtent);  // 0 would mean as many as queries have
-    check_range("the number of keys", spec.kv_len, 1, kMostLength);
     check_head_size("d", spec.d);
-    check_head_size("dv", spec.dv);
-    check_extents(tensors, "k", {spec.b, spec.kv_heads, spec.kv_len, spec.d});
-    check_extents(tensors, "v", {spec.b, spec.kv_heads, spec.kv_len, spec.dv});
-    check_extents(tensors, "o", {spec.b, spec.q_heads, spec.q_len, spec.dv});
+    check_head_size("dv", *spec.dv);
+    check_extents(tensors, "k", {spec.b, *spec.kv_heads, *spec.kv_len, spec.d});
+    check_extents(tensors, "v", {spec.b, *spec.kv_heads, *spec.kv_len, *spec.dv});
+    check_extents(tensors, "o", {spec.b, spec.q_heads, spec.q_len, *spec.dv});
     spec.type = checked_type(tensors.at("q").dtype, "q");
     for (std::size_t i = 0; i < kNames.size(); ++i) {
         const TensorDescription& tensor = tensors.at(kNames[i]);

@@ -118,7 +118,7 @@ std::vector<Problem> awkward_neighbours(const Problem& problem) {
         attention::Spec& forward = spec.forward;
         forward.b = std::min<std::int64_t>(view.b, 2);
         forward.kv_heads = std::min<std::int64_t>(view.kv_heads, 2);
-        forward.q_heads = forward.kv_heads * view.group();
+        forward.q_heads = *forward.kv_heads * view.group();
         forward.q_len = std::max<std::int64_t>(q_len, 1);
         forward.kv_len = std::max<std::int64_t>(kv_len, 1);
         neighbours.push_back(make_problem(spec));

@@ -33,6 +33,8 @@ class AttentionBwdOp final : public Op {
         return attention_bwd::described(*this, description);
     }
 
+    std::optional<std::vector<EmptySum>> empty_sums(const Problem& problem) const override;
+
     double flops(const Problem& problem) const override;
     double bytes(const Problem& problem) const override;
     double reference_flops(const Problem& problem) const override;
@@ -103,6 +105,16 @@ std::vector<ProblemRequest> AttentionBwdOp::examples() const {
     return requests;
 }
 
+// Without queries nothing flows back to keys and values, without keys nothing to queries.
+std::optional<std::vector<EmptySum>> AttentionBwdOp::empty_sums(const Problem& problem) const {
+    const bool has_pairs = !problem.tensors[attention_bwd::kQ].is_empty() && !problem.tensors[attention_bwd::kK].is_empty();
+    if (has_pairs) return std::nullopt;
+    std::vector<EmptySum> sums;
+    for (const int gradient : {attention_bwd::kDq, attention_bwd::kDk, attention_bwd::kDv})
+        if (!problem.tensors[static_cast<std::size_t>(gradient)].is_empty()) sums.push_back({.tensor = gradient});
+    return sums;
+}
+
 // Five products of every visible pair, however often a kernel computes one.
 double AttentionBwdOp::flops(const Problem& problem) const {
     const View view(problem);
@@ -137,7 +149,7 @@ LaunchPlan AttentionBwdOp::reference_plan(const Problem& problem, const OpTest& 
     const auto step = [&](const char* entry, std::int64_t blocks) {
         LaunchStep made;
         made.entry = entry;
-        made.grid.x = static_cast<std::uint32_t>(std::min(blocks, kReferenceBlocks));
+        made.grid.x = narrow<std::uint32_t>(std::min(blocks, kReferenceBlocks));
         made.block.x = kReferenceThreads;
         made.arguments = attention_bwd::arguments(problem);
         made.arguments.push_back(WorkspaceArg{0});

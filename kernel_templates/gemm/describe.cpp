@@ -16,6 +16,7 @@ struct Logical {
     Dim batch, rows, cols;
     int alignment_bytes = 16;
 
+    bool is_empty() const { return batch.extent == 0 || rows.extent == 0 || cols.extent == 0; }
     Logical transposed() const { return {name, batch, cols, rows, alignment_bytes}; }
     bool may_be_plain() const { return cols.stride == 1 || cols.extent == 1; }
     bool may_be_transposed() const { return rows.stride == 1 || rows.extent == 1; }
@@ -45,14 +46,13 @@ void check_extents(const std::array<Logical, 3>& matrices) {
     const std::array<std::pair<const char*, std::int64_t>, 4> extents = {
         {{"m", c.rows.extent}, {"n", c.cols.extent}, {"k", a.cols.extent}, {"batch", c.batch.extent}}};
     for (const auto& [name, value] : extents) {
-        if (value < 1 || value > kLargestExtent)
-            refuse(std::string(name) + " is " + std::to_string(value) + "; give a whole number from 1 to " +
-                   std::to_string(kLargestExtent));
+        check_extent(name, value);
     }
 }
 
 // `said`: what the layout says of it in row-major words, if it says anything.
 bool is_transposed(const Logical& matrix, std::optional<bool> said) {
+    if (matrix.is_empty()) return said.value_or(false);  // whatever its strides are
     const bool transposed = said.value_or(matrix.looks_transposed());
     if (transposed ? !matrix.may_be_transposed() : !matrix.may_be_plain())
         refuse("tensor " + matrix.name + " has strides " + std::to_string(matrix.rows.stride) + " and " +
@@ -63,12 +63,13 @@ bool is_transposed(const Logical& matrix, std::optional<bool> said) {
 
 // The distance between rows as stored. That of a single row is the caller's too, if it is one that a row fits in.
 Spec::Stored stored(const Logical& matrix, bool transposed) {
+    Spec::Stored made{.ld = {}, .stride = {}, .alignment_bytes = matrix.alignment_bytes};
+    if (matrix.is_empty()) return made;
     const Dim& lines = transposed ? matrix.cols : matrix.rows;
     const Dim& line = transposed ? matrix.rows : matrix.cols;
-    const bool is_free = lines.extent == 1 && lines.stride < line.extent;
-    return {.ld = is_free ? line.extent : lines.stride,
-            .stride = matrix.batch.extent == 1 ? 0 : matrix.batch.stride,
-            .alignment_bytes = matrix.alignment_bytes};
+    if (lines.extent > 1 || lines.stride >= line.extent) made.ld = lines.stride;
+    if (matrix.batch.extent > 1) made.stride = matrix.batch.stride;
+    return made;
 }
 
 // The element type of the bias, which an attribute may say too.
@@ -136,6 +137,12 @@ Tensor scale_as(const Tensor& wanted, const TensorDescription& given, const std:
     }
     if (given.dtype != DType::f32)
         refuse("tensor " + given.name + " is " + std::string(to_string(given.dtype)) + "; scales are f32");
+    check_tensor_size(scale);
+    for (const Dim& dim : scale.dims) {
+        if (dim.stride > kLargestExtent)  // kernels keep some of these distances in 32 bits
+            refuse("tensor " + given.name + " has a stride of " + std::to_string(dim.stride) + "; scales lie at most " +
+                   std::to_string(kLargestExtent) + " elements apart");
+    }
     return scale;
 }
 

@@ -48,9 +48,9 @@ std::int64_t access_width(const TypedMatrix& matrix, std::int64_t vec);
 // What makes a gemm problem, however it was said. Matrices are row-major as stored.
 struct Spec {
     struct Stored {
-        std::int64_t ld = 0;       // 0: dense
-        std::int64_t stride = 0;   // between batches; 0: dense
-        int alignment_bytes = 16;  // of the base address
+        std::optional<std::int64_t> ld;      // none: dense
+        std::optional<std::int64_t> stride;  // between batches; none: dense; 0: one matrix, an operand, for all of them
+        int alignment_bytes = 16;            // of the base address
     };
 
     std::int64_t m = 0, n = 0, k = 0, batch = 1;
@@ -62,6 +62,9 @@ struct Spec {
     std::vector<Tensor> scales;    // of A and of B, where fp8 has any; none: as scale_tensors() makes them
     int vector_alignment = 0;      // promised of addresses of scales and the epilogue's tensors, in bytes, beside their elements'
 };
+
+// Throws Error{usage} for an extent that no product has.
+void check_extent(const char* name, std::int64_t value);
 
 // All three throw Error{usage}: what words and descriptions are checked for alike, and each of them as a Spec first.
 Problem make_problem(const Spec& spec);

@@ -7,6 +7,7 @@
 #include "kernel_templates/gemm/scaling.h"
 #include "kernel_templates/request.h"
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::gemm {
 namespace {
@@ -20,7 +21,10 @@ struct MatrixShape {
 };
 
 std::int64_t checked_ld(const MatrixShape& matrix, const Spec::Stored& stored) {
-    const std::int64_t ld = stored.ld == 0 ? matrix.cols : stored.ld;
+    const std::int64_t ld = stored.ld.value_or(matrix.cols);
+    if (ld == 0 && matrix.rows > 1 && matrix.cols > 0)
+        refuse("tensor " + matrix.name + " repeats one row (a stride of 0); gemm takes one matrix for all of a batch, and " +
+               "no such rows: make it contiguous");
     if (ld < matrix.cols) {
         refuse("ld" + matrix.name + " is " + std::to_string(ld) + ", but a row of " + matrix.name + " as stored has " +
                std::to_string(matrix.cols) + " elements; give that or more");
@@ -28,8 +32,13 @@ std::int64_t checked_ld(const MatrixShape& matrix, const Spec::Stored& stored) {
     return ld;
 }
 
+// One matrix serves a whole batch of an operand; those of C lie apart.
 void check_stride(const MatrixShape& matrix, const Matrix& stored) {
+    if (stored.batch_stride == 0 && matrix.access == Access::in) return;
     const std::int64_t least = (stored.rows - 1) * stored.ld + stored.cols;
+    if (stored.batch_stride == 0 && stored.batch > 1)
+        refuse("tensor " + matrix.name + " repeats one matrix for all of the batch (a stride of 0), but each is written; give " +
+               std::to_string(least) + " or more");
     if (stored.batch_stride < least && stored.batch > 1) {
         refuse("stride_" + matrix.name + " is " + std::to_string(stored.batch_stride) + ", but one matrix of " + matrix.name +
                " spans " + std::to_string(least) + " elements; give that or more");
@@ -38,8 +47,8 @@ void check_stride(const MatrixShape& matrix, const Matrix& stored) {
 
 // The largest alignment that base address, rows and batches share.
 int shared_alignment(const Matrix& matrix, std::int64_t element_bytes, int base_alignment) {
-    int alignment = std::min(base_alignment, alignment_class(matrix.ld * element_bytes));
-    if (matrix.batch > 1) alignment = std::min(alignment, alignment_class(matrix.batch_stride * element_bytes));
+    int alignment = std::min(base_alignment, alignment_of_stride(matrix.ld, element_bytes));
+    if (matrix.batch > 1) alignment = std::min(alignment, alignment_of_stride(matrix.batch_stride, element_bytes));
     return alignment;
 }
 
@@ -52,8 +61,9 @@ Tensor make_tensor(const MatrixShape& extents, const Spec& spec, const Spec::Sto
     tensor.dims = matrix.dims();
     check_tensor_size(tensor);  // before a product of its numbers is taken
     matrix.batch = spec.batch;
-    matrix.batch_stride = stored.stride == 0 ? matrix.rows * matrix.ld : stored.stride;
-    check_stride(extents, matrix);
+    const bool is_empty = matrix.batch == 0 || tensor.is_empty();
+    matrix.batch_stride = is_empty ? 0 : stored.stride.value_or(matrix.rows * matrix.ld);
+    if (!is_empty) check_stride(extents, matrix);
     tensor.dims = matrix.dims();
     check_tensor_size(tensor);
     const auto element_bytes = static_cast<std::int64_t>(size_bytes(extents.type));
@@ -67,9 +77,45 @@ std::string alignment_word(const std::vector<Tensor>& tensors) {
     return word;
 }
 
+// The distance of one batch's first row from the next one's, where that is the distance between rows too: all rows of a batch are
+// those of one matrix. `rows` of each.
+std::optional<std::int64_t> even_distance(const Spec::Stored& stored, std::int64_t rows, std::int64_t cols) {
+    const std::int64_t ld = stored.ld.value_or(cols);
+    const std::optional<std::int64_t> of_batch = checked_product(rows, ld);
+    const std::int64_t stride = stored.stride.value_or(of_batch.value_or(0));
+    if (stride < cols || (rows > 1 && of_batch != stride)) return std::nullopt;
+    return rows > 1 ? ld : stride;
+}
+
+// One B for a whole batch (a weight) is one taller product, where the rows of A and C go on evenly from batch to batch: what was
+// tuned for it serves, and no family needs to know of repeated matrices.
+Spec folded(const Spec& given) {
+    Spec spec = given;
+    const bool is_repeated = spec.batch > 1 && spec.stored[kB].stride == 0 && !spec.trans_a;
+    const bool has_scales_of_batches = spec.types.scale != kScalings[0] && spec.types.scale != "tensor";
+    const std::optional<std::int64_t> rows = checked_product(spec.batch, spec.m);
+    if (!is_repeated || has_scales_of_batches || !rows || *rows < 1 || *rows > kLargestExtent || spec.k < 1 || spec.n < 1)
+        return spec;
+    const auto ld_a = even_distance(spec.stored[kA], spec.m, spec.k), ld_c = even_distance(spec.stored[kC], spec.m, spec.n);
+    if (!ld_a || !ld_c) return spec;
+    spec.m = *rows;
+    spec.batch = 1;
+    spec.stored[kA].ld = ld_a, spec.stored[kC].ld = ld_c;
+    for (Spec::Stored& stored : spec.stored) stored.stride.reset();
+    return spec;
+}
+
 }  // namespace
 
-Problem make_problem(const Spec& spec) {
+void check_extent(const char* name, std::int64_t value) {
+    if (value < 0 || value > kLargestExtent)
+        refuse(std::string(name) + " is " + std::to_string(value) + "; give a whole number from 0 to " +
+               std::to_string(kLargestExtent));
+}
+
+Problem make_problem(const Spec& given) {
+    check_extent("m", given.m), check_extent("n", given.n), check_extent("k", given.k), check_extent("batch", given.batch);
+    const Spec spec = folded(given);
     const Types types = checked_types(spec.types);
     const bool of_fp8 = is_fp8(types.a);
     if (of_fp8 && (spec.trans_a || !spec.trans_b))

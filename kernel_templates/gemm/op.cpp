@@ -41,6 +41,7 @@ class GemmOp final : public Op {
     DescribedProblem described(const ProblemDescription& description) const override {
         return gemm::described(*this, description);
     }
+    std::optional<std::vector<EmptySum>> empty_sums(const Problem& problem) const override;
     double flops(const Problem& problem) const override;
     double bytes(const Problem& problem) const override;
     std::string_view rate_unit() const override { return "tflops"; }
@@ -190,6 +191,18 @@ std::vector<ProblemRequest> GemmOp::examples() const {
     return requests;
 }
 
+std::optional<std::vector<EmptySum>> GemmOp::empty_sums(const Problem& problem) const {
+    if (problem.tensors[gemm::kC].is_empty()) return std::vector<EmptySum>{};  // whose largest magnitude raises no amax
+    const View view(problem);
+    if (view.k != 0) return std::nullopt;
+    EmptySum c{.tensor = gemm::kC};
+    if (view.reads_c) c.factor = gemm::kBeta;
+    c.bias = gemm::find_tensor(problem, gemm::kBias);
+    c.scale = gemm::find_tensor(problem, gemm::kScaleD);
+    c.amax = gemm::find_tensor(problem, gemm::kAmaxD);
+    return std::vector<EmptySum>{c};
+}
+
 double GemmOp::flops(const Problem& problem) const {
     const View view(problem);
     return 2.0 * static_cast<double>(view.m) * static_cast<double>(view.n) * static_cast<double>(view.k) *
@@ -241,7 +254,7 @@ LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) co
     const auto tiles = [](std::int64_t extent) { return (extent + kReferenceTile - 1) / kReferenceTile; };
 
     LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(std::min(tiles(view.m) * tiles(view.n) * view.batch, kMostBlocks));
+    step.grid.x = narrow<std::uint32_t>(std::min(tiles(view.m) * tiles(view.n) * view.batch, kMostBlocks));
     step.block.x = kReferenceThreads;
     step.arguments = {TensorArg{gemm::kA},
                       TensorArg{gemm::kB},

@@ -100,8 +100,8 @@ Problem parse(const Op& op, const ProblemRequest& request) {
     spec.vector_alignment = *std::min_element(alignments.begin(), alignments.end());
     const std::array<std::string, 3> names = {"a", "b", "c"};
     for (std::size_t i = 0; i < names.size(); ++i) {
-        spec.stored[i].ld = options.positive("ld" + names[i]).value_or(0);
-        spec.stored[i].stride = options.positive("stride_" + names[i]).value_or(0);
+        spec.stored[i].ld = options.positive("ld" + names[i]);
+        spec.stored[i].stride = options.positive("stride_" + names[i]);
         spec.stored[i].alignment_bytes = alignments[i];
         const std::size_t element = size_bytes(std::array{types.a, types.b, types.c}[i]);
         if (alignments[i] < static_cast<int>(element))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernel_templates/softmax/softmax_problem.h"
 #include "src/core/random.h"
@@ -30,6 +31,8 @@ class SoftmaxOp final : public Op {
     DescribedProblem described(const ProblemDescription& description) const override {
         return softmax::described(*this, description);
     }
+
+    std::optional<std::vector<EmptySum>> empty_sums(const Problem& problem) const override;
 
     double flops(const Problem& problem) const override;
     double bytes(const Problem& problem) const override { return View(problem).moved_bytes(); }
@@ -84,6 +87,15 @@ std::vector<ProblemRequest> SoftmaxOp::examples() const {
     return requests;
 }
 
+// The logarithm of the sum of an empty row.
+std::optional<std::vector<EmptySum>> SoftmaxOp::empty_sums(const Problem& problem) const {
+    if (!problem.tensors[softmax::kY].is_empty()) return std::nullopt;
+    std::vector<EmptySum> sums;
+    if (!problem.tensors[softmax::kLse].is_empty())
+        sums.push_back({.tensor = softmax::kLse, .value = -std::numeric_limits<float>::infinity()});
+    return sums;
+}
+
 // Five operations an element: scale, subtract, exponential, sum, divide.
 double SoftmaxOp::flops(const Problem& problem) const {
     const View view(problem);
@@ -97,7 +109,7 @@ std::vector<Binding> SoftmaxOp::reference_facts(const Problem& problem) const {
 LaunchPlan SoftmaxOp::reference_plan(const Problem& problem, const OpTest& test) const {
     const View view(problem);
     LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(std::min(view.rows, kReferenceBlocks));
+    step.grid.x = narrow<std::uint32_t>(std::min(view.rows, kReferenceBlocks));
     step.block.x = kReferenceThreads;
     const softmax::Bounds bounds = softmax::bounds_of(view, test);
     step.arguments = {TensorArg{softmax::kX},

@@ -5,17 +5,24 @@
 #include "kernel_templates/request.h"
 #include "kernel_templates/softmax/softmax_problem.h"
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::softmax {
 namespace {
 
 constexpr double kLargestScale = 1e30;
 
-std::int64_t checked_ld(const char* name, std::int64_t ld, std::int64_t cols) {
-    if (ld == 0) return cols;
-    if (ld < cols)
+// One row of x may be that of all; the rows of y lie apart.
+std::int64_t checked_ld(const char* name, Access access, std::optional<std::int64_t> given, const Spec& spec) {
+    const std::int64_t ld = given.value_or(spec.cols);
+    if (spec.rows == 0 || spec.cols == 0) return spec.cols;
+    if (ld == 0 && access == Access::in) return 0;
+    if (ld == 0)
+        refuse(std::string("tensor ") + name + " repeats one row (a stride of 0), but each row is written; give " +
+               std::to_string(spec.cols) + " or more");
+    if (ld < spec.cols)
         refuse(std::string("ld") + name + " is " + std::to_string(ld) + ", but a row of " + name + " has " +
-               std::to_string(cols) + " elements; give that or more");
+               std::to_string(spec.cols) + " elements; give that or more");
     return ld;
 }
 
@@ -23,12 +30,12 @@ std::int64_t checked_ld(const char* name, std::int64_t ld, std::int64_t cols) {
 int row_alignment(int base_alignment, std::int64_t ld, const Spec& spec) {
     const auto element_bytes = static_cast<std::int64_t>(size_bytes(spec.type));
     const int ends = std::min(base_alignment, alignment_class(spec.cols * element_bytes));
-    return spec.rows > 1 ? std::min(ends, alignment_class(ld * element_bytes)) : ends;
+    return spec.rows > 1 ? std::min(ends, alignment_of_stride(ld, element_bytes)) : ends;
 }
 
 Tensor make_rows(const char* name, Access access, const Spec& spec) {
     const bool is_x = access == Access::in;
-    const std::int64_t ld = checked_ld(name, is_x ? spec.ldx : spec.ldy, spec.cols);
+    const std::int64_t ld = checked_ld(name, access, is_x ? spec.ldx : spec.ldy, spec);
     Tensor tensor;
     tensor.name = name;
     tensor.dtype = spec.type;
@@ -53,25 +60,26 @@ Tensor make_lse(const Spec& spec) {
 
 // Rows of a tensor: all its dimensions but the last, which must be evenly spaced.
 struct Rows {
-    std::int64_t rows, cols, ld;
+    std::int64_t rows, cols;
+    std::optional<std::int64_t> ld;  // none of a single row
 };
 
 Rows rows_of(const DescribedTensors& tensors, const char* name) {
     const std::vector<Dim> dims = tensors.dims(name);
     const Dim& last = dims.back();
     const std::string what = std::string("tensor ") + name;
-    if (last.stride != 1 && last.extent > 1)
+    Rows rows{1, last.extent, {}};
+    const bool is_empty = std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.extent == 0; });
+    if (!is_empty && last.stride != 1 && last.extent > 1)
         refuse(what + ": the last dimension is not contiguous; softmax takes a stride of 1 there");
-    Rows rows{1, last.extent, last.extent};
-    bool is_first = true;
     for (std::size_t i = dims.size() - 1; i-- > 0;) {
         if (dims[i].extent == 1) continue;
-        if (is_first) rows.ld = dims[i].stride;
-        if (dims[i].stride != rows.rows * rows.ld)
+        if (!is_empty && !rows.ld) rows.ld = dims[i].stride;
+        if (!is_empty && checked_product(rows.rows, *rows.ld) != dims[i].stride)
             refuse(what + ": its rows are not evenly spaced; softmax takes one distance from each row to the next");
-        is_first = false;
-        if (__builtin_mul_overflow(rows.rows, dims[i].extent, &rows.rows) || rows.rows > kLargestExtent)
-            refuse(what + " has more than 2^31 - 1 rows");
+        const std::optional<std::int64_t> count = checked_product(rows.rows, dims[i].extent);
+        if (!count || *count > kLargestExtent) refuse(what + " has more than 2^31 - 1 rows");
+        rows.rows = *count;
     }
     return rows;
 }
@@ -80,8 +88,11 @@ void check_lse(const TensorDescription& lse, std::int64_t rows) {
     if (lse.dtype != DType::f32) refuse("tensor lse is " + std::string(to_string(lse.dtype)) + "; softmax writes f32");
     std::int64_t count = 1;
     for (std::size_t i = lse.dims.size(); i-- > 0;) {
-        if (lse.dims[i].extent != 1 && lse.dims[i].stride != count) refuse("tensor lse has gaps; softmax writes it without");
-        count *= lse.dims[i].extent;
+        if (lse.dims[i].extent > 1 && rows > 0 && lse.dims[i].stride != count)
+            refuse("tensor lse has gaps; softmax writes it without");
+        const std::optional<std::int64_t> all = checked_product(count, lse.dims[i].extent);
+        if (!all) refuse("tensor lse has more elements than x has rows");
+        count = *all;
     }
     if (count != rows)
         refuse("tensor lse has " + std::to_string(count) + " elements, but x has " + std::to_string(rows) + " rows");
@@ -90,8 +101,10 @@ void check_lse(const TensorDescription& lse, std::int64_t rows) {
 }  // namespace
 
 Problem make_problem(const Spec& spec) {
-    if (spec.cols < 1 || spec.cols > kMostCols)
-        refuse("a row has " + std::to_string(spec.cols) + " elements; softmax takes 1 to " + std::to_string(kMostCols));
+    if (spec.cols < 0 || spec.cols > kMostCols)
+        refuse("a row has " + std::to_string(spec.cols) + " elements; softmax takes up to " + std::to_string(kMostCols));
+    if (spec.rows < 0 || spec.rows > kLargestExtent)
+        refuse("there are " + std::to_string(spec.rows) + " rows; softmax takes up to " + std::to_string(kLargestExtent));
     if (!(std::fabs(spec.scale) <= kLargestScale) || spec.scale == 0)
         refuse("scale is " + to_string(AttributeValue(spec.scale)) + "; give a number other than 0 between -1e30 and 1e30");
     Problem problem;
@@ -119,8 +132,8 @@ Problem parse(const Op& op, const ProblemRequest& request) {
     spec.type = *type;
     spec.scale = options.number("scale").value_or(1);
     spec.has_lse = options.word("lse", "no") == "yes";
-    spec.ldx = options.positive("ldx").value_or(0);
-    spec.ldy = options.positive("ldy").value_or(0);
+    spec.ldx = options.positive("ldx");
+    spec.ldy = options.positive("ldy");
     const std::vector<int> alignments = parse_alignments(options, size_bytes(spec.type), {"x", "y"});
     spec.align_x = alignments[0];
     spec.align_y = alignments[1];

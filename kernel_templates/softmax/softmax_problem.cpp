@@ -65,9 +65,9 @@ std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t 
 
 LaunchStep step_of(const Problem& problem, const Config& config, std::int64_t clusters) {
     LaunchStep step;
-    step.grid.x = static_cast<std::uint32_t>(clusters * config["cluster_blocks"]);
-    step.block.x = static_cast<std::uint32_t>(config["threads"]);
-    step.cluster.x = static_cast<std::uint32_t>(config["cluster_blocks"]);
+    step.grid.x = narrow<std::uint32_t>(clusters * config["cluster_blocks"]);
+    step.block.x = narrow<std::uint32_t>(config["threads"]);
+    step.cluster.x = narrow<std::uint32_t>(config["cluster_blocks"]);
     step.programmatic_dependent = config["pdl"] == 1;
     step.arguments = arguments(problem);
     return step;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,10 +38,10 @@ struct View {
     double moved_bytes() const;
 };
 
-// What makes a softmax problem, however it was said. A distance of 0 is dense.
+// What makes a softmax problem, however it was said.
 struct Spec {
     std::int64_t rows = 0, cols = 0;
-    std::int64_t ldx = 0, ldy = 0;
+    std::optional<std::int64_t> ldx, ldy;  // from one row to the next; none: dense; 0: one row of x for all
     DType type = DType::bf16;
     int align_x = 16, align_y = 16;  // of the base addresses
     bool has_lse = false;

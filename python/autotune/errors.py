@@ -82,7 +82,7 @@ class InternalError(Error, RuntimeError):
 
 
 class Overlap(Error, ValueError):
-    """An output lies partly over an input."""
+    """An output lies over another array."""
 
     status = 13
 

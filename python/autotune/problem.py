@@ -2,7 +2,7 @@
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Mapping, NoReturn, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, NoReturn, Optional, Tuple, Union
 
 from . import _library
 from .arrays import DeviceArray, dense_strides, view
@@ -120,8 +120,9 @@ class Problem:
             place.struct_size = ctypes.sizeof(place)
             place.name = name.encode()
             place.type = CODES[tensor.dtype]
-            place.rank = len(tensor.shape)
-            for i, (extent, stride) in enumerate(zip(tensor.shape, tensor.strides)):
+            dims = _said_dims(name, tensor)
+            place.rank = len(dims)
+            for i, (extent, stride) in enumerate(dims):
                 place.extents[i] = extent
                 place.strides[i] = stride
             place.align = tensor.align
@@ -134,6 +135,17 @@ class Problem:
         return _library.ProblemStruct(
             ctypes.sizeof(_library.ProblemStruct), self.op.encode(), tensors, len(self.tensors), attributes, len(self.attributes)
         )
+
+
+def _said_dims(name: str, tensor: Tensor) -> List[Tuple[int, int]]:
+    """Extents with strides as the C interface takes them, where strides that are all 0 mean dense: one element that is repeated has a
+    leading dimension of one, whose stride counts for nothing."""
+    dims = list(zip(tensor.shape, tensor.strides))
+    if any(tensor.strides) or all(extent <= 1 for extent in tensor.shape) or 0 in tensor.shape:
+        return dims
+    if len(dims) > 1:
+        raise ValueError(f"tensor {name} repeats one element (all of its strides are 0); make it contiguous")
+    return [(1, 1), *dims]
 
 
 def _fill_attribute(place: _library.AttributeStruct, name: str, value: Attribute) -> None:

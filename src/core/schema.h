@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,17 @@ struct ProblemDescription {
 struct DescribedProblem {
     Problem problem;
     std::vector<std::size_t> order;  // tensor i of the problem is number order[i] of OpSchema::tensors()
+};
+
+// What an output becomes whose elements are sums of nothing, since an extent is 0: (factor * itself + value + bias of its column)
+// * scale. A factor that is 0 at a call reads nothing.
+struct EmptySum {
+    int tensor = 0;                  // index into Problem::tensors, as below
+    float value = 0;                 // of the sum
+    std::optional<int> factor = {};  // index into Problem::scalars; none: 0
+    std::optional<int> bias = {};    // a tensor of one element for each column
+    std::optional<int> scale = {};   // a tensor of one f32
+    std::optional<int> amax = {};    // a tensor of one f32 that is raised to the largest magnitude before the scale
 };
 
 // One option or attribute of an op, from which the command line, its messages and documentation are made. `allowed` empty: `form`
@@ -82,8 +94,14 @@ class OpSchema {
     // Whether the memory of an output may be that of an input of the same size.
     virtual bool works_in_place() const { return false; }
 
+    // What is left to do of a problem with nothing to add up: an entry for each output that is not empty, none where nothing is
+    // written at all. nullopt: families compute it. The same for every op: an empty output is success without a launch, and a sum
+    // of nothing is 0.
+    virtual std::optional<std::vector<EmptySum>> empty_sums(const Problem& problem) const;
+
     // Throws Error{usage}: one sentence that names the culprit and what is allowed.
-    // Round trip: problem({p.op, p.shape(), attributes and "align" of p as options}).key() == p.key() for every p made here.
+    // Words describe problems that can be tuned, whose extents are at least 1 but for the length of an add.
+    // Round trip: problem({p.op, p.shape(), attributes and "align" of p as options}).key() == p.key() for every such p.
     virtual Problem problem(const ProblemRequest& request) const = 0;
     // The same problems with the same checks, without words in between. Throws Error{usage} likewise.
     virtual DescribedProblem described(const ProblemDescription& description) const = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/runtime/settings.h"
+#include "src/runtime/versions.h"
 
 namespace autotune::runtime {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::uint64_t kIsAdd = std::uint64_t{1} << 63;
 autotune_add_problem read_problem(const autotune_add_problem* given) {
     if (given == nullptr) refuse("problem is NULL");
     autotune_add_problem problem = {};
-    if (!copy_versioned(&problem, sizeof(problem), given))
+    if (!copy_versioned(problem, given))
         refuse("problem.struct_size must be sizeof(autotune_add_problem), here " + std::to_string(sizeof(problem)) + " bytes");
     return problem;
 }

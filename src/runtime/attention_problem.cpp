@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/runtime/ask.h"
-#include "src/runtime/settings.h"
+#include "src/runtime/versions.h"
 
 namespace autotune::runtime {
 namespace {
@@ -34,7 +34,7 @@ std::int64_t or_else(std::int64_t value, std::int64_t otherwise) {
 autotune_attention_problem read_problem(const autotune_attention_problem* given) {
     if (given == nullptr) refuse("problem is NULL");
     autotune_attention_problem problem = {};
-    if (!copy_versioned(&problem, sizeof(problem), given))
+    if (!copy_versioned(problem, given))
         refuse("problem.struct_size must be sizeof(autotune_attention_problem), here " + std::to_string(sizeof(problem)) +
                " bytes");
     return problem;
@@ -59,9 +59,9 @@ DescribedAttention::DescribedAttention(const autotune_attention_problem& given, 
     const std::array<std::int64_t, 4> lengths = {given.batch, given.q_len, kv_len, dv};
     for (const auto& extents : {queries, keys, values, lengths})
         for (const std::int64_t extent : extents)
-            if (extent < 1 || extent >= std::int64_t{1} << 31)
+            if (extent < 0 || extent >= std::int64_t{1} << 31)
                 refuse("an extent is " + std::to_string(extent) +
-                       "; batch, heads, lengths and head sizes are from 1 to 2^31 - 1");
+                       "; batch, heads, lengths and head sizes are from 0 to 2^31 - 1");
     problem_.struct_size = sizeof(problem_);
     problem_.op = is_backward ? "attention_bwd" : "attention";
     problem_.tensors = tensors_.data();

@@ -19,6 +19,7 @@
 #include "src/runtime/fork.h"
 #include "src/runtime/gemm_problem.h"
 #include "src/runtime/handle.h"
+#include "src/runtime/versions.h"
 
 using autotune::runtime::AddAsk;
 using autotune::runtime::Ask;
@@ -95,7 +96,7 @@ std::optional<std::string> read_scalars(const autotune_call& call, const std::ve
 // What is wrong with a call before its plan is known; empty if nothing is. `known` is the struct as this library knows it.
 std::string read_call(const autotune_call* given, autotune_call& known) {
     if (given == nullptr) return "call is NULL";
-    if (!autotune::runtime::copy_versioned(&known, sizeof(known), given))
+    if (!autotune::runtime::copy_versioned(known, given))
         return "call.struct_size must be sizeof(autotune_call), here " + std::to_string(sizeof(known)) + " bytes";
     if (known.tensor_count > Plan::kMostTensors)
         return "call.tensor_count is " + std::to_string(known.tensor_count) + "; at most 16";
@@ -129,11 +130,15 @@ autotune_status attention_plan(autotune_handle handle, const autotune_attention_
     });
 }
 
-// What is wrong with the addresses of q, k, v, o and lse; null if nothing is.
+bool is_empty(const autotune_attention_problem& problem) {
+    return problem.batch == 0 || problem.q_heads == 0 || problem.q_len == 0;
+}
+
+// What is wrong with the addresses of q, k, v, o and lse; null if nothing is. Those of empty tensors may be NULL.
 const char* wrong_addresses(const autotune_attention_problem& problem, std::span<const void* const> tensors) {
     for (const void* address : tensors.first(4))
-        if (address == nullptr) return "q, k, v and o must not be NULL";
-    if ((tensors[4] == nullptr) != (problem.has_lse == 0))
+        if (address == nullptr && !is_empty(problem)) return "q, k, v and o must not be NULL";
+    if (tensors[4] != nullptr ? problem.has_lse == 0 : problem.has_lse != 0 && !is_empty(problem))
         return "lse must be an address where has_lse is 1, and NULL where it is 0";
     return nullptr;
 }
@@ -182,7 +187,7 @@ const char* autotune_status_string(autotune_status status) {
         case AUTOTUNE_INTERNAL_ERROR:
             return "internal error";
         case AUTOTUNE_OVERLAP:
-            return "the output lies partly over an input";
+            return "an output lies over another array";
     }
     return "unknown status";
 }
@@ -326,12 +331,15 @@ autotune_status autotune_gemm(autotune_plan plan, const void* alpha, const void*
 autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_problem* problem, const void* alpha,
                                     const void* a, const void* b, const void* beta, void* c, struct CUstream_st* stream) {
     return guarded(handle, [&](auto& inner) {
-        if (alpha == nullptr || a == nullptr || b == nullptr || beta == nullptr || c == nullptr)
-            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "alpha, a, b, beta and c must not be NULL");
         autotune_gemm_problem copy;
+        const autotune_gemm_problem& known = as_known(problem, copy);
+        const bool needs_c = known.m != 0 && known.n != 0, needs_operands = needs_c && known.k != 0;
+        if (alpha == nullptr || beta == nullptr || (c == nullptr && needs_c) ||
+            (needs_operands && (a == nullptr || b == nullptr)))
+            return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "alpha, a, b, beta and c must not be NULL");
         const std::array<const void*, 3> tensors = {a, b, c};
         const std::array<std::uint64_t, 2> scalars = {float_bits(alpha), float_bits(beta)};
-        const GemmAsk ask(as_known(problem, copy), tensors, *static_cast<const float*>(beta));
+        const GemmAsk ask(known, tensors, *static_cast<const float*>(beta));
         return inner.tuned(ask, Plan::Call{tensors, scalars}, stream);
     });
 }
@@ -404,13 +412,14 @@ autotune_status autotune_tuned_attention_bwd(autotune_handle handle, const autot
     return guarded(handle, [&](auto& inner) {
         autotune_attention_problem copy;
         const autotune_attention_problem& known = as_known(problem, copy);
-        if (call == nullptr || call->struct_size != sizeof(*call))
+        autotune_attention_gradients given = {};
+        if (call == nullptr || !autotune::runtime::copy_versioned(given, call))
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT,
                                       "call must have struct_size sizeof(autotune_attention_gradients)");
-        const std::array<const void*, 9> tensors = {call->q,   call->k,   call->v,   call->o,  call->lse,
-                                                    call->d_o, call->d_q, call->d_k, call->d_v};
+        const std::array<const void*, 9> tensors = {given.q,   given.k,   given.v,   given.o,  given.lse,
+                                                    given.d_o, given.d_q, given.d_k, given.d_v};
         for (const void* address : tensors)
-            if (address == nullptr)
+            if (address == nullptr && !is_empty(known))
                 return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "no address of the gradients' call may be NULL");
         return tuned_attention(inner, known, scale, tensors, stream);
     });
@@ -457,7 +466,7 @@ autotune_status autotune_plan_create(autotune_handle handle, const autotune_prob
 autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* facts) {
     if (plan == nullptr || facts == nullptr) return refuse(plan == nullptr ? "plan is NULL" : "facts is NULL");
     autotune_plan_facts known = {};
-    if (facts->struct_size < offsetof(autotune_plan_facts, candidate) || facts->struct_size > sizeof(known))
+    if (!autotune::runtime::is_version_size<autotune_plan_facts>(facts->struct_size))
         return refuse("facts.struct_size must be sizeof(autotune_plan_facts)");
     try {
         const Plan& inner = *plan->plan;
@@ -476,7 +485,7 @@ autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* fact
     } catch (...) {
         return LastError::set_for_thread(AUTOTUNE_OUT_OF_MEMORY, "no memory for a prediction");
     }
-    std::memcpy(facts, &known, known.struct_size);
+    autotune::runtime::fill_versioned(facts, known);
     return AUTOTUNE_OK;
 }
 

@@ -4,7 +4,8 @@
 #include <bit>
 #include <cstring>
 
-#include "src/runtime/settings.h"
+#include "src/core/integer_math.h"
+#include "src/runtime/versions.h"
 
 namespace autotune::runtime {
 namespace {
@@ -50,8 +51,7 @@ const Element* element_at(const Element* first, std::size_t index) noexcept {
 template <typename Element>
 const Element* known_element(const Element* element, Element& copy) noexcept {
     if (element->struct_size == sizeof(Element)) return element;
-    copy = {};
-    return copy_versioned(&copy, sizeof(copy), element) ? &copy : nullptr;
+    return copy_versioned(copy, element) ? &copy : nullptr;
 }
 
 // Every element says its size, and all say the same.
@@ -115,7 +115,7 @@ const Op& op_named(const Catalogue& catalogue, std::string_view name) {
 
 GivenProblem::GivenProblem(const autotune_problem* given) {
     if (given == nullptr) refuse("problem is NULL");
-    if (!copy_versioned(&given_, sizeof(given_), given))
+    if (!copy_versioned(given_, given))
         refuse("problem.struct_size must be sizeof(autotune_problem), here " + std::to_string(sizeof(given_)) + " bytes");
     if (given_.op == nullptr) refuse("problem.op is NULL");
     check_array(given_.tensors, given_.tensor_count, "tensors");

@@ -1,12 +1,14 @@
 #include "src/runtime/gemm_problem.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "kernel_templates/empty_sum.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "src/core/error.h"
-#include "src/runtime/settings.h"
+#include "src/runtime/versions.h"
 
 namespace autotune::runtime {
 namespace {
@@ -15,9 +17,9 @@ namespace {
 struct Matrix {
     const char* name;
     std::int64_t rows, cols;  // as stored, row-major
-    std::int64_t ld;          // 0: dense
-    std::int64_t stride;      // 0: dense
-    int align;                // 0: 16
+    // None: dense, which the public struct says by 0.
+    std::optional<std::int64_t> ld, stride;
+    int align;  // 0: 16
     DType type;
 };
 
@@ -31,7 +33,7 @@ DType type_of_c(const autotune_gemm_problem& given) {
 void check_members(const autotune_gemm_problem& given) {
     const std::pair<const char*, std::int64_t> extents[] = {{"m", given.m}, {"n", given.n}, {"k", given.k}};
     for (const auto& [name, value] : extents)
-        if (value < 1) refuse(std::string(name) + " is " + std::to_string(value) + "; it must be at least 1");
+        if (value < 0) refuse(std::string(name) + " is " + std::to_string(value) + "; it must be at least 0");
     if (given.batch < 0) refuse("batch is " + std::to_string(given.batch) + "; it must be at least 1, or 0 for 1");
     if (given.order != AUTOTUNE_ROW_MAJOR && given.order != AUTOTUNE_COLUMN_MAJOR)
         refuse("order is " + std::to_string(static_cast<int>(given.order)) + ", no value of autotune_order");
@@ -41,7 +43,11 @@ void check_members(const autotune_gemm_problem& given) {
 
 // As stored: `rows` x `cols` in the caller's order, turned to row-major.
 Matrix matrix(const char* name, std::int64_t rows, std::int64_t cols, bool column_major) {
-    return {name, column_major ? cols : rows, column_major ? rows : cols, 0, 0, 0, DType::f16};
+    return {name, column_major ? cols : rows, column_major ? rows : cols, {}, {}, 0, DType::f16};
+}
+
+std::optional<std::int64_t> unless_zero(std::int64_t given) {
+    return given == 0 ? std::nullopt : std::optional(given);
 }
 
 std::array<Matrix, 3> matrices_of(const autotune_gemm_problem& given) {
@@ -49,9 +55,9 @@ std::array<Matrix, 3> matrices_of(const autotune_gemm_problem& given) {
     Matrix a = matrix("a", given.trans_a != 0 ? given.k : given.m, given.trans_a != 0 ? given.m : given.k, column);
     Matrix b = matrix("b", given.trans_b != 0 ? given.n : given.k, given.trans_b != 0 ? given.k : given.n, column);
     Matrix c = matrix("c", given.m, given.n, column);
-    a.ld = given.lda, a.stride = given.stride_a, a.align = given.align_a;
-    b.ld = given.ldb, b.stride = given.stride_b, b.align = given.align_b;
-    c.ld = given.ldc, c.stride = given.stride_c, c.align = given.align_c;
+    a.ld = unless_zero(given.lda), a.stride = unless_zero(given.stride_a), a.align = given.align_a;
+    b.ld = unless_zero(given.ldb), b.stride = unless_zero(given.stride_b), b.align = given.align_b;
+    c.ld = unless_zero(given.ldc), c.stride = unless_zero(given.stride_c), c.align = given.align_c;
     a.type = b.type = type_of_ab(given);
     c.type = type_of_c(given);
     if (column) return {b, a, c};
@@ -64,29 +70,31 @@ void settle(Matrix& matrix, std::int64_t batch) {
     constexpr std::int64_t limit = std::int64_t{1} << 31;  // of an extent or a leading dimension; products stay below 2^62
     if (matrix.rows >= limit || matrix.cols >= limit || matrix.ld >= limit)
         refuse("the extents and the leading dimension of " + name + " must be below 2^31");
-    if (matrix.ld == 0) matrix.ld = matrix.cols;
-    if (matrix.ld < matrix.cols)
-        refuse("ld" + name + " is " + std::to_string(matrix.ld) + "; it must be at least " + std::to_string(matrix.cols));
-    const std::int64_t used = (matrix.rows - 1) * matrix.ld + matrix.cols;
-    if (matrix.stride == 0) matrix.stride = matrix.rows * matrix.ld;
-    if (matrix.stride < used)
-        refuse("stride_" + name + " is " + std::to_string(matrix.stride) + ", but one matrix spans " + std::to_string(used) +
+    const std::int64_t ld = matrix.ld.value_or(matrix.cols);
+    if (ld < matrix.cols)
+        refuse("ld" + name + " is " + std::to_string(ld) + "; it must be at least " + std::to_string(matrix.cols));
+    const bool is_empty = matrix.rows == 0 || matrix.cols == 0;
+    const std::int64_t used = is_empty ? 0 : (matrix.rows - 1) * ld + matrix.cols;
+    const std::int64_t stride = matrix.stride.value_or(matrix.rows * ld);
+    if (stride < used)
+        refuse("stride_" + name + " is " + std::to_string(stride) + ", but one matrix spans " + std::to_string(used) +
                " elements");
     const auto bytes = static_cast<std::int64_t>(size_bytes(matrix.type));
-    matrix.align = std::min(checked_align(matrix.align, name, bytes), alignment_class(matrix.ld * bytes));
-    if (batch > 1) matrix.align = std::min(matrix.align, alignment_class(matrix.stride * bytes));
+    matrix.align = std::min(checked_align(matrix.align, name, bytes), alignment_of_stride(ld, bytes));
+    if (batch > 1) matrix.align = std::min(matrix.align, alignment_of_stride(stride, bytes));
+    matrix.ld = ld, matrix.stride = stride;
 }
 
 gemm::Spec::Stored stored(const Matrix& matrix, std::int64_t batch) {
-    return {.ld = matrix.ld, .stride = batch == 1 ? 0 : matrix.stride, .alignment_bytes = matrix.align};
+    return {.ld = matrix.ld, .stride = batch == 1 ? std::nullopt : matrix.stride, .alignment_bytes = matrix.align};
 }
 
-// A settled matrix as the op's tensor: dimensions in the order of the formula.
+// A settled matrix as the op's tensor: dimensions in the order of the formula. REQUIRES: settle() was called.
 TensorDescription description(const char* name, const Matrix& matrix, std::int64_t batch, bool transposed) {
-    const Dim rows{matrix.rows, matrix.ld}, cols{matrix.cols, 1};
+    const Dim rows{matrix.rows, *matrix.ld}, cols{matrix.cols, 1};
     return {.name = name,
             .dtype = matrix.type,
-            .dims = {{batch, matrix.stride}, transposed ? cols : rows, transposed ? rows : cols},
+            .dims = {{batch, *matrix.stride}, transposed ? cols : rows, transposed ? rows : cols},
             .alignment_bytes = matrix.align};
 }
 
@@ -100,7 +108,7 @@ std::array<unsigned, 3> declared_aligns(const autotune_gemm_problem& given) {
 autotune_gemm_problem read_problem(const autotune_gemm_problem* given) {
     if (given == nullptr) refuse("problem is NULL");
     autotune_gemm_problem problem = {};
-    if (!copy_versioned(&problem, sizeof(problem), given))
+    if (!copy_versioned(problem, given))
         refuse("problem.struct_size must be sizeof(autotune_gemm_problem), here " + std::to_string(sizeof(problem)) + " bytes");
     return problem;
 }
@@ -229,7 +237,7 @@ Problem GemmAsk::problem_of(autotune_beta beta, const std::array<unsigned, 3>& a
 }
 
 std::vector<GeneralKernel> general_gemms() {
-    std::vector<GeneralKernel> kernels;
+    std::vector<GeneralKernel> kernels = {{std::string(empty_sum_family().name()), {"hgemm", "64x64x64", {}}}};
     for (const char* layout : {"nn", "nt", "tn", "tt"}) {
         for (const char* op : {"hgemm", "bgemm"}) {
             kernels.push_back({"gemm/simt", {op, "64x64x64", {{"layout", layout}, {"beta", "any"}, {"align", "2"}}}});

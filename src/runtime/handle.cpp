@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "kernel_templates/empty_sum.h"
 #include "kernel_templates/offers.h"
 #include "src/core/error.h"
 #include "src/gpu/borrowed_context.h"
@@ -95,7 +96,7 @@ Handle::Order Handle::order_of(const Wanted& wanted) const {
 }
 
 std::shared_ptr<Plan> Handle::bind(const Chosen& chosen, const Problem& problem, const Order& order) {
-    const std::string& name = chosen.instance->candidate.family;
+    const std::string name(chosen.instance ? chosen.instance->candidate.family : empty_sum_family().name());
     const Family* family = catalogue_.find_family(name);
     if (family == nullptr) internal_error("no family " + name);
     return std::make_shared<Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(order.context.ordinal),
@@ -164,8 +165,23 @@ std::vector<Found> Handle::untuned(const Problem& problem, const Device& device,
     return own;
 }
 
+// There is nothing to look up, and nothing is faster.
+Handle::Shared Handle::of_nothing(const Order& order, bool if_loaded) {
+    Chosen chosen{nullptr, AUTOTUNE_ORIGIN_DEFAULT};
+    chosen.regret = 0;
+    const Device& device = device_of(order.context.ordinal);
+    const Candidate candidate{std::string(empty_sum_family().name()), {}};
+    if (!catalogue_.op_of(order.problem).empty_sums(order.problem)->empty()) {
+        chosen.instance = if_loaded ? instances_.find(candidate, order.problem, device)
+                                    : instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, order.problem, device);
+        if (!chosen.instance) return nullptr;
+    }
+    return bind(chosen, order.problem, order);
+}
+
 // Defaults are looked for only where no other candidate serves: predicting all of them takes longer than everything else.
 Handle::Shared Handle::best(const Order& order) {
+    if (catalogue_.op_of(order.problem).empty_sums(order.problem)) return of_nothing(order, false);
     const Device& device = device_of(order.context.ordinal);
     Attempt attempt{order.problem, order, best_when_zero(order), nullptr};
     std::shared_ptr<Plan> plan;
@@ -227,6 +243,10 @@ std::string Handle::make_ready(const Served& served, const Order& order) {
 std::size_t Handle::warm(const Ask& ask) {
     const gpu::CurrentContext context = current_context();
     const Order order = order_of({ask, ask.key(context.id), context});
+    if (const auto sums = catalogue_.op_of(order.problem).empty_sums(order.problem)) {
+        make(order);
+        return sums->empty() ? 0 : 1;
+    }
     const Device& device = device_of(context.ordinal);
     std::vector<Served> served = winners_.serving(order.problem, device);
     if (order.zeroed) {
@@ -257,6 +277,8 @@ std::size_t Handle::warm(const Ask& ask) {
 
 // A kernel that was compiled for a wider problem serves this one too, with code that it does not need.
 Handle::Shared Handle::any_loaded(const Wanted& wanted, const Order& order, const char* because, Scratch* scratch) {
+    if (catalogue_.op_of(order.problem).empty_sums(order.problem))
+        if (Shared plan = of_nothing(order, true)) return plan;
     Shared fastest;
     const auto is_enough = [&](const Shared& plan) {
         if (scratch == nullptr) return true;
@@ -340,6 +362,8 @@ Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* kept, gpu::Stre
     }
     if (settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED) {
         const Problem problem = wanted.ask.problem(catalogue_);
+        const auto sums = catalogue_.op_of(problem).empty_sums(problem);
+        if (sums && sums->empty()) return make(order_of(wanted));  // nothing is looked up, compiled or loaded
         throw Failure(AUTOTUNE_NOT_PLANNED,
                       "there is no plan for " + problem.key() + "; make it before with autotune_" + problem.op + "_plan()");
     }
@@ -368,9 +392,10 @@ const Plan& Handle::find_or_make(const Wanted& wanted, gpu::StreamHandle stream,
 void Handle::load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context) {
     const Problem problem = catalogue_.problem(general.request);
     const Family& family = *catalogue_.find_family(general.family);
-    if (family.refuses(problem, device)) return;
+    if (&family != &empty_sum_family() && family.refuses(problem, device)) return;
     try {
         const Candidate candidate{general.family, family.default_config(problem, device)};
+        if (candidate.config.empty() && &family != &empty_sum_family()) return;
         instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device, into_context);
     } catch (...) {
         log_.warn("a general kernel for " + problem.class_key() + ": " + describe_current_exception().message);

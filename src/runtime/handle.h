@@ -106,6 +106,9 @@ class Handle {
     bool may_serve(const Kept& kept) const noexcept;
     std::vector<Found> untuned(const Problem& problem, const Device& device, std::size_t count);
     Shared best(const Order& order);
+    // The plan of a problem with nothing to add up (OpSchema::empty_sums): without an instance where nothing is written either.
+    // `if_loaded`: nullptr where its kernel is not loaded.
+    Shared of_nothing(const Order& order, bool if_loaded);
     std::string make_ready(const Served& served, const Order& order);
     Shared best_when_zero(const Order& order);
     struct Unfit {

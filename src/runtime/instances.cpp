@@ -192,6 +192,10 @@ Instances::Shared Instances::make(const Found& found, const Problem& problem, co
     return loaded(found.candidate, order.source);  // with this call's launch parameters
 }
 
+Instances::Shared Instances::find(const Candidate& candidate, const Problem& problem, const Device& device) const {
+    return loaded(candidate, source_of(candidate, problem, device));
+}
+
 bool Instances::is_compiled(const Found& found, const Problem& problem, const Device& device) {
     const Order order{found.candidate, problem, device, source_of(found.candidate, problem, device), false};
     if (loaded(found.candidate, order.source)) return true;

@@ -45,6 +45,9 @@ class Instances {
     std::shared_ptr<const Instance> make(const Found& found, const Problem& problem, const Device& device,
                                          bool into_context = true);
 
+    // The same if it is loaded, else nullptr: no file, no compiler, no driver call.
+    std::shared_ptr<const Instance> find(const Candidate& candidate, const Problem& problem, const Device& device) const;
+
     // Whether make() would find it, loaded or in the cubin cache, and compile nothing.
     bool is_compiled(const Found& found, const Problem& problem, const Device& device);
 

@@ -48,9 +48,18 @@ bool is_zero_float(std::uint64_t bits) {
     return (bits & 0x7fffffffU) == 0;
 }
 
-// Two ranges of as many bytes that meet without being one.
-bool overlap_partly(std::uintptr_t x, std::uintptr_t y, std::size_t bytes) {
-    return x != y && (x - y < bytes || y - x < bytes);
+// Where nothing is launched.
+const std::string& symbol_of(const std::shared_ptr<const Instance>& instance) {
+    static const std::string none;
+    return instance ? instance->symbol : none;
+}
+
+std::shared_ptr<const gpu::Library> library_of(const std::shared_ptr<const Instance>& instance) {
+    return instance ? instance->library : nullptr;
+}
+
+Config config_of(const std::shared_ptr<const Instance>& instance) {
+    return instance ? instance->candidate.config : Config{};
 }
 
 }  // namespace
@@ -58,13 +67,13 @@ bool overlap_partly(std::uintptr_t x, std::uintptr_t y, std::size_t bytes) {
 Plan::Plan(const Parts& parts)
     : driver_(parts.driver),
       errors_(parts.errors),
-      launch_(parts.driver, parts.instance->library, parts.instance->symbol, parts.problem,
-              parts.family.plan(parts.problem, parts.instance->candidate.config, parts.device), parts.context_id),
+      launch_(parts.driver, library_of(parts.instance), symbol_of(parts.instance), parts.problem,
+              parts.family.plan(parts.problem, config_of(parts.instance), parts.device), parts.context_id),
       form_(parts.form),
       family_(parts.family),
       problem_(parts.problem),
       device_(parts.device),
-      config_(parts.instance->candidate.config),
+      config_(config_of(parts.instance)),
       tensor_count_(parts.problem.tensors.size()),
       scalar_count_(parts.problem.scalars.size()),
       op_(parts.problem.op),
@@ -72,7 +81,7 @@ Plan::Plan(const Parts& parts)
       recorded_us_(parts.recorded_us),
       recorded_rival_us_(parts.recorded_rival_us),
       regret_(parts.regret),
-      candidate_(parts.instance->candidate.to_string()),
+      candidate_(parts.instance ? parts.instance->candidate.to_string() : "nothing to compute"),
       when_zero_(parts.when_zero),
       zero_scalar_(parts.zero_scalar),
       context_id_(parts.context_id),
@@ -82,8 +91,8 @@ Plan::Plan(const Parts& parts)
     for (std::size_t i = 0; i < tensor_count_; ++i) {
         const Tensor& tensor = problem_.tensors[i];
         const std::size_t at = form_.order[i];
-        misaligned_bits_[at] = tensor.is_absent ? 0 : static_cast<std::uintptr_t>(tensor.alignment_bytes) - 1;
-        may_be_null_[at] = tensor.is_absent;
+        may_be_null_[at] = tensor.is_empty();  // or absent
+        misaligned_bits_[at] = may_be_null_[at] ? 0 : static_cast<std::uintptr_t>(tensor.alignment_bytes) - 1;
         tensor_names_[i] = tensor.name;  // the problem's names stand in the documented order, whatever addresses they get
     }
     for (std::size_t i = 0; i < scalar_count_; ++i) must_be_zero_[i] = is_zero(problem_, problem_.scalars[i].name);
@@ -91,8 +100,24 @@ Plan::Plan(const Parts& parts)
         std::find_if(problem_.tensors.begin(), problem_.tensors.end(), [](const Tensor& t) { return t.is_written(); });
     if (written == problem_.tensors.end()) internal_error("op " + op_ + " writes no tensor");
     output_ = form_.order[static_cast<std::size_t>(written - problem_.tensors.begin())];
-    if (form_.may_be_in_place) in_place_bytes_ = static_cast<std::size_t>(written->span_bytes());
+    find_pairs();
     share_workspace();
+}
+
+// Every output with every other tensor, so that two outputs stand together once.
+void Plan::find_pairs() {
+    const std::vector<Tensor>& tensors = problem_.tensors;
+    for (std::size_t i = 0; i < tensor_count_; ++i) footprints_[i] = Footprint(tensors[i]);
+    for (std::size_t i = 0; i < tensor_count_; ++i) {
+        for (std::size_t other = 0; other < tensor_count_; ++other) {
+            const bool is_seen = other == i || (other < i && tensors[other].is_written());
+            if (is_seen || !tensors[i].is_written() || footprints_[i].bytes() == 0 || footprints_[other].bytes() == 0) continue;
+            const bool may_be_same = form_.may_be_in_place && form_.order[i] == output_ && !tensors[other].is_written() &&
+                                     footprints_[i] == footprints_[other];
+            pairs_.push_back(
+                {form_.order[i], form_.order[other], narrow<std::uint8_t>(i), narrow<std::uint8_t>(other), may_be_same});
+        }
+    }
 }
 
 // Counters of both plans end where the scratch of both begins, so that neither's scratch dirties the other's counters.
@@ -146,11 +171,17 @@ autotune_status Plan::refuse_argument(const std::string& why) const noexcept {
     }
 }
 
-bool Plan::lies_partly_over_an_input(const Call& call) const noexcept {
-    const std::uintptr_t output = bits_of(call.tensors[output_]);
-    for (std::size_t i = 0; i < tensor_count_; ++i)
-        if (i != output_ && overlap_partly(bits_of(call.tensors[i]), output, in_place_bytes_)) return true;
-    return false;
+// The first pair that lies over each other and must not. Arrays whose ranges do not meet take two subtractions.
+const Plan::Pair* Plan::overlapping(const Call& call) const noexcept {
+    for (const Pair& pair : pairs_) {
+        const std::uintptr_t output = bits_of(call.tensors[pair.output]), other = bits_of(call.tensors[pair.other]);
+        const Footprint& of_output = footprints_[pair.output_in_problem];
+        const Footprint& of_other = footprints_[pair.other_in_problem];
+        if (output - other >= of_other.bytes() && other - output >= of_output.bytes()) continue;
+        if (pair.may_be_same && output == other) continue;
+        if (meet(of_output, output, of_other, other)) return &pair;
+    }
+    return nullptr;
 }
 
 // Whether a call may be enqueued; refuse() says what is wrong with it.
@@ -162,12 +193,17 @@ bool Plan::is_fit(const Call& call) const noexcept {
         is_good = is_good && (address != 0 || may_be_null_[i]) && (address & misaligned_bits_[i]) == 0;
     }
     for (std::size_t i = 0; i < scalar_count_; ++i) is_good = is_good && (!must_be_zero_[i] || is_zero_float(call.scalars[i]));
-    if (in_place_bytes_ != 0) is_good = is_good && !lies_partly_over_an_input(call);
+    is_good = is_good && overlapping(call) == nullptr;
     if (workspace_bytes() != 0) {
         is_good = is_good && call.workspace != nullptr && call.workspace_bytes >= workspace_bytes() &&
                   (bits_of(call.workspace) & kWorkspaceMisalignedBits) == 0;
     }
     return is_good;
+}
+
+// Of ops that work in place, where this pair does not.
+std::string Plan::in_place_rule() const {
+    return form_.may_be_in_place ? ", or " + tensor_names_[output_] + " is an input of the same layout" : "";
 }
 
 // Which of the checks in is_fit() a call fails; cold, so it may build a sentence.
@@ -189,9 +225,13 @@ autotune_status Plan::refuse(const Call& call) const {
             return fail(AUTOTUNE_INVALID_ARGUMENT, name + " is not 0, but the plan was made for a " + name +
                                                        " of zero and reads no " + tensor_names_[output_]);
     }
-    if (in_place_bytes_ != 0 && lies_partly_over_an_input(call))
+    if (const Pair* const pair = overlapping(call)) {
+        const std::string& other = tensor_names_[pair->other];
         return fail(AUTOTUNE_OVERLAP,
-                    tensor_names_[output_] + " lies partly over an input; it may be an input itself, or lie beside all of them");
+                    tensor_names_[pair->output] + " lies over " + other + "; " +
+                        (pair->may_be_same ? "it may be " + other + " itself, or lie beside it"
+                                           : "an output of op " + op_ + " lies beside all other tensors" + in_place_rule()));
+    }
     const std::string needed = std::to_string(workspace_bytes()) + " bytes (autotune_plan_workspace)";
     if (call.workspace == nullptr || call.workspace_bytes < workspace_bytes())
         return fail(AUTOTUNE_WORKSPACE_TOO_SMALL, "workspace has " +

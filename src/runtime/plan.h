@@ -32,7 +32,7 @@ class Plan {
     };
     struct Parts {
         std::shared_ptr<const gpu::Driver> driver;
-        std::shared_ptr<const Instance> instance;
+        std::shared_ptr<const Instance> instance;  // nullptr where nothing is launched
         const Family& family;
         const Problem& problem;
         const Device& device;
@@ -79,11 +79,14 @@ class Plan {
     autotune_status refuse_argument(const std::string& why) const noexcept;
 
   private:
+    void find_pairs();
     void share_workspace();
+    std::string in_place_rule() const;
     const Plan& plan_for(const Call& call) const noexcept;
     int enqueue(const Call& call, std::size_t workspace_offset, gpu::StreamHandle stream) const noexcept;
     bool is_fit(const Call& call) const noexcept;
-    bool lies_partly_over_an_input(const Call& call) const noexcept;
+    struct Pair;
+    const Pair* overlapping(const Call& call) const noexcept;
     autotune_status refuse(const Call& call) const;
     bool is_of_another_context() const;
     autotune_status fail(autotune_status status, const std::string& message) const { return errors_->set(status, message); }
@@ -103,8 +106,14 @@ class Plan {
     std::array<bool, kMostScalars> must_be_zero_{};
     std::size_t tensor_count_;
     std::size_t scalar_count_;
-    std::size_t output_ = 0;          // the last tensor
-    std::size_t in_place_bytes_ = 0;  // of the output where it may be an input, else 0
+    std::size_t output_ = 0;  // the first tensor that is written, in the order of the call
+    // An output with another tensor, as places in the order of the call and of the problem.
+    struct Pair {
+        std::uint8_t output, other, output_in_problem, other_in_problem;
+        bool may_be_same;
+    };
+    std::vector<Pair> pairs_;
+    std::array<Footprint, kMostTensors> footprints_{};  // in the order of the problem
     std::string op_;
     autotune_origin origin_;
     double recorded_us_, recorded_rival_us_, regret_;

@@ -11,6 +11,7 @@
 
 #include "src/gpu/library_folders.h"
 #include "src/runtime/status.h"
+#include "src/runtime/versions.h"
 
 namespace autotune::runtime {
 namespace {
@@ -81,25 +82,10 @@ autotune_options standard_options() {
 
 }  // namespace
 
-bool copy_versioned(void* known, std::size_t known_size, const void* given) {
-    std::size_t size = 0;
-    std::memcpy(&size, given, sizeof(size));
-    constexpr std::size_t limit = 4096;  // no struct of ours is ever larger: a wild size is not read from
-    // Every struct of this interface is aligned to a word, so that no version's size ends in the middle of one.
-    constexpr std::size_t word = sizeof(std::size_t);
-    if (size <= word || size > limit || size % word != 0) return false;
-    const auto* bytes = static_cast<const unsigned char*>(given);
-    if (size > known_size && !std::all_of(bytes + known_size, bytes + size, [](unsigned char byte) { return byte == 0; }))
-        return false;
-    std::memcpy(known, given, std::min(size, known_size));
-    return true;
-}
-
 Settings settings_of(const autotune_options* given, const Environment& environment) {
     autotune_options options = standard_options();
     if (given != nullptr) {
-        options = {};
-        if (!copy_versioned(&options, sizeof(options), given))
+        if (!copy_versioned(options, given))
             throw Failure(AUTOTUNE_INVALID_ARGUMENT, "options.struct_size must be sizeof(autotune_options), here " +
                                                          std::to_string(sizeof(options)) + " bytes");
     }

@@ -35,8 +35,4 @@ Settings settings_of(const autotune_options* options, const Environment& environ
 // is not there.
 std::string folder_beside_library(const std::string& below_prefix);
 
-// Copies a caller's struct into `known`, whose size is known_size: a smaller one leaves the rest zero; a larger one must have
-// zeros where this library knows nothing. False otherwise, or if its size is none that a version of the struct can have.
-bool copy_versioned(void* known, std::size_t known_size, const void* given);
-
 }  // namespace autotune::runtime

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "kernel_templates/refusals.h"
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "src/runtime/status.h"
@@ -174,7 +175,7 @@ Found Winners::pinned(const Problem& problem, const Device& device) const {
     const Family* family = catalogue_.find_family(name);
     if (family == nullptr)
         throw Failure(AUTOTUNE_INVALID_ARGUMENT, "pin '" + settings_.pin + "': there is no family '" + name + "'");
-    if (const auto reason = family->refuses(problem, device))
+    if (const auto reason = why_unable(*family, problem, device))
         throw Failure(AUTOTUNE_NO_KERNEL, "the pinned family " + name + " cannot do " + problem.key() + ": " + *reason);
     const SearchSpace rules = family->rules(problem, device);
     const Config config = pinned_config(settings_.pin, words, {rules, family->default_config(problem, device)});

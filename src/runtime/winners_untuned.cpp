@@ -463,9 +463,10 @@ std::vector<Found> Winners::likely_default(const Problem& problem, const Device&
 }
 
 void check_supported(const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    if (catalogue.op_of(problem).empty_sums(problem)) return;
     Refusals refusals;
     for (const Family* family : catalogue.families_of(problem.op)) {
-        const auto reason = family->refuses(problem, device);
+        const auto reason = why_unable(*family, problem, device);
         if (!reason) return;
         refusals.add(family->name(), *reason);
     }

@@ -236,10 +236,206 @@ TEST(DescribedGemm, RefusesWhatIsNoProduct) {
     given = plain();
     given.tensors[0].dims = {{1, 1}, {1, 1}, {64, 32}, {32, 1}};
     EXPECT_THAT(refusal(given), HasSubstr("at most 3: batch, m, k"));
+}
+
+// C of 3x64x48: one matrix for a whole batch where a batch stride is 0.
+ProblemDescription batched(std::int64_t stride_a, std::int64_t stride_b, std::int64_t stride_c) {
+    return {.op = "gemm",
+            .tensors = {tensor("a", {{3, stride_a}, {64, 32}, {32, 1}}), tensor("b", {{3, stride_b}, {32, 48}, {48, 1}}),
+                        tensor("c", {{3, stride_c}, {64, 48}, {48, 1}})}};
+}
+
+TEST(DescribedGemm, OneWeightForABatchIsATallerProduct) {
+    const Problem problem = described(batched(64 * 32, 0, 64 * 48)).problem;
+    EXPECT_EQ(problem.key(), words("192x48x32", {}));
+    EXPECT_EQ(problem.tensor("a").dims, (std::vector<Dim>{{1, 192 * 32}, {192, 32}, {32, 1}}));
+    // A row of each batch: the distance of batches is that of rows.
+    const ProblemDescription rows{
+        .op = "gemm",
+        .tensors = {tensor("a", {{3, 1000}, {1, 32}, {32, 1}}), tensor("b", {{3, 0}, {32, 48}, {48, 1}}),
+                    tensor("c", {{3, 96}, {1, 48}, {48, 1}})}};
+    const Problem folded = described(rows).problem;
+    EXPECT_EQ(folded.shape(), "3x48x32");
+    EXPECT_EQ(matrix_view(folded.tensor("a")).ld, 1000);
+    EXPECT_EQ(matrix_view(folded.tensor("c")).ld, 96);
+}
+
+TEST(DescribedGemm, ARepeatedMatrixKeepsItsStrideOfZeroWhereRowsDoNotGoOnEvenly) {
+    for (const ProblemDescription& given : {batched(64 * 32 + 8, 0, 64 * 48), batched(0, 32 * 48, 64 * 48),
+                                            batched(0, 0, 64 * 48), batched(64 * 32, 0, 64 * 48 + 8)}) {
+        const Problem problem = described(given).problem;
+        EXPECT_EQ(problem.shape(), "3*64x48x32");
+        for (const std::size_t i : {0, 1, 2}) EXPECT_EQ(problem.tensors[i].dims[0].stride, given.tensors[i].dims[0].stride) << i;
+    }
+}
+
+TEST(DescribedGemm, FamiliesThatLoadByTensorMapsRefuseARepeatedMatrix) {
+    const Problem problem = described(batched(0, 32 * 48, 64 * 48)).problem;
+    const Device hopper = reference_device("sm_90a").value();
+    for (const char* family : {"gemm/wgmma", "gemm/wgmma_nonpersistent"})
+        EXPECT_EQ(catalogue().find_family(family)->refuses(problem, hopper),
+                  "a matrix that is repeated for a batch has no tensor map");
+    EXPECT_EQ(catalogue().find_family("gemm/mma")->refuses(problem, hopper), std::nullopt);
+}
+
+TEST(DescribedGemm, RefusesARepeatedOutputAndRepeatedRows) {
+    EXPECT_EQ(refusal(batched(64 * 32, 32 * 48, 0)),
+              "tensor c repeats one matrix for all of the batch (a stride of 0), but each is written; give 3072 or more");
+    EXPECT_EQ(refusal(batched(64 * 32, 0, 0)),
+              "tensor c repeats one matrix for all of the batch (a stride of 0), but each is written; give 3072 or more");
+    ProblemDescription given = plain();
+    given.tensors[0].dims = {{64, 0}, {32, 1}};
+    EXPECT_EQ(refusal(given),
+              "tensor a repeats one row (a stride of 0); gemm takes one matrix for all of a batch, and no such rows: make it "
+              "contiguous");
     given = plain();
-    given.tensors[0].dims = {{0, 32}, {32, 1}};
-    given.tensors[2].dims = {{0, 48}, {48, 1}};
-    EXPECT_THAT(refusal(given), HasSubstr("m is 0"));
+    given.tensors[2].dims = {{64, 0}, {48, 1}};
+    EXPECT_THAT(refusal(given), HasSubstr("tensor c repeats one row"));
+    given = plain();
+    given.tensors[0].dims = {{64, 0}, {32, 0}};
+    EXPECT_THAT(refusal(given), AllOf(HasSubstr("0 and 0"), HasSubstr("contiguous")));
+}
+
+// What is left to do, as words: the tensors that are written, with the value of each sum.
+std::string left_to_do(const ProblemDescription& given) {
+    const Problem problem = described(given).problem;
+    const auto sums = catalogue().op_of(problem).empty_sums(problem);
+    if (!sums) return "a kernel";
+    std::string text;
+    for (const EmptySum& sum : *sums)
+        text += (text.empty() ? "" : ", ") + problem.tensors[static_cast<std::size_t>(sum.tensor)].name + "=" +
+                std::to_string(sum.value) + (sum.factor ? "+" + problem.scalars[static_cast<std::size_t>(*sum.factor)].name : "");
+    return text.empty() ? "nothing" : text;
+}
+
+ProblemDescription product_of(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k) {
+    return {.op = "gemm",
+            .tensors = {tensor("a", dense_dims({batch, m, k})), tensor("b", dense_dims({batch, k, n})),
+                        tensor("c", dense_dims({batch, m, n}))}};
+}
+
+TEST(EmptyProblems, AnOutputWithoutElementsIsNothingAndASumOfNothingIsZero) {
+    EXPECT_EQ(left_to_do(product_of(2, 8, 8, 8)), "a kernel");
+    for (const ProblemDescription& given :
+         {product_of(0, 8, 8, 8), product_of(2, 0, 8, 8), product_of(2, 8, 0, 8), product_of(2, 0, 8, 0)})
+        EXPECT_EQ(left_to_do(given), "nothing");
+    ProblemDescription no_depth = product_of(2, 8, 8, 0);
+    EXPECT_EQ(left_to_do(no_depth), "c=0.000000");
+    no_depth.attributes = {{"beta", "any"}};
+    EXPECT_EQ(left_to_do(no_depth), "c=0.000000+beta");
+    no_depth.tensors[0].dims = {{2, 7}, {8, 7}, {0, 7}};  // strides of nothing mean nothing
+    EXPECT_EQ(left_to_do(no_depth), "c=0.000000+beta");
+
+    const auto softmax_of = [](std::int64_t rows, std::int64_t cols, bool has_lse) {
+        ProblemDescription given{.op = "softmax",
+                                 .tensors = {tensor("x", dense_dims({rows, cols})), tensor("y", dense_dims({rows, cols}))}};
+        if (has_lse) given.tensors.push_back(tensor("lse", {{rows, 1}}, DType::f32));
+        return given;
+    };
+    EXPECT_EQ(left_to_do(softmax_of(3, 5, true)), "a kernel");
+    EXPECT_EQ(left_to_do(softmax_of(0, 5, true)), "nothing");
+    EXPECT_EQ(left_to_do(softmax_of(3, 0, false)), "nothing");
+    EXPECT_EQ(left_to_do(softmax_of(3, 0, true)), "lse=-inf");
+
+    const ProblemDescription add{.op = "add",
+                                 .tensors = {tensor("a", {{0, 3}, {5, 9}}), tensor("b", {{0, 1}}), tensor("c", {{0, 1}})}};
+    EXPECT_EQ(left_to_do(add), "nothing");
+}
+
+ProblemDescription attention_of(const char* op, std::int64_t batch, std::int64_t heads, std::int64_t queries, std::int64_t keys) {
+    const auto of_queries = dense_dims({batch, heads, queries, 64}), of_keys = dense_dims({batch, heads, keys, 64});
+    ProblemDescription given{
+        .op = op,
+        .tensors = {tensor("q", of_queries), tensor("k", of_keys), tensor("v", of_keys), tensor("o", of_queries),
+                    tensor("lse", dense_dims({batch, heads, queries}), DType::f32)}};
+    if (given.op == "attention") return given;
+    for (const auto& [name, dims] :
+         {std::pair{"do", of_queries}, std::pair{"dq", of_queries}, std::pair{"dk", of_keys}, std::pair{"dv", of_keys}})
+        given.tensors.push_back(tensor(name, dims));
+    return given;
+}
+
+TEST(EmptyProblems, AttentionWithoutKeysIsZeroAndItsGradientsAre) {
+    EXPECT_EQ(left_to_do(attention_of("attention", 2, 3, 5, 7)), "a kernel");
+    EXPECT_EQ(left_to_do(attention_of("attention", 2, 3, 5, 0)), "o=0.000000, lse=-inf");
+    EXPECT_EQ(left_to_do(attention_of("attention", 0, 3, 5, 7)), "nothing");
+    EXPECT_EQ(left_to_do(attention_of("attention", 2, 0, 5, 7)), "nothing");
+    EXPECT_EQ(left_to_do(attention_of("attention", 2, 3, 0, 7)), "nothing");
+    EXPECT_EQ(left_to_do(attention_of("attention_bwd", 2, 3, 5, 7)), "a kernel");
+    EXPECT_EQ(left_to_do(attention_of("attention_bwd", 2, 3, 5, 0)), "dq=0.000000");
+    EXPECT_EQ(left_to_do(attention_of("attention_bwd", 2, 3, 0, 7)), "dk=0.000000, dv=0.000000");
+    EXPECT_EQ(left_to_do(attention_of("attention_bwd", 0, 3, 5, 7)), "nothing");
+    ProblemDescription no_heads_of_keys = attention_of("attention", 1, 2, 5, 7);
+    for (const std::size_t i : {1, 2}) no_heads_of_keys.tensors[i].dims = dense_dims({1, 0, 7, 64});
+    EXPECT_THAT(refusal(no_heads_of_keys), HasSubstr("there are 2 query heads, which is no multiple of the 0 key heads"));
+}
+
+TEST(EmptyProblems, WordsAreOfProblemsThatCanBeTuned) {
+    EXPECT_EQ(
+        test::refusal_of([] {
+            catalogue().problem({"hgemm", "64x0x64", {}});
+        }),
+        "shape '64x0x64': N is 0; every extent is at least 1 (the library answers a problem without elements itself: there is "
+        "nothing to tune or to time)");
+}
+
+TEST(DescribedSoftmax, RepeatsARowOfXAndRefusesARepeatedRowOfY) {
+    ProblemDescription given{.op = "softmax", .tensors = {tensor("x", {{64, 0}, {96, 1}}), tensor("y", {{64, 96}, {96, 1}})}};
+    const Problem problem = described(given).problem;
+    EXPECT_EQ(problem.tensor("x").dims[0], (Dim{64, 0}));
+    EXPECT_EQ(problem.tensor("y").dims[0], (Dim{64, 96}));
+    std::swap(given.tensors[0].dims, given.tensors[1].dims);
+    EXPECT_EQ(refusal(given), "tensor y repeats one row (a stride of 0), but each row is written; give 96 or more");
+    given.tensors[0].dims = {{4, 0}, {16, 96}, {96, 1}};
+    given.tensors[1].dims = dense_dims({64, 96});
+    EXPECT_THAT(refusal(given), HasSubstr("its rows are not evenly spaced"));
+}
+
+TEST(DescribedAdd, RefusesARepeatedElement) {
+    const ProblemDescription given{.op = "add",
+                                   .tensors = {tensor("a", {{600, 0}}), tensor("b", {{600, 1}}), tensor("c", {{600, 1}})}};
+    EXPECT_THAT(refusal(given), HasSubstr("add takes contiguous tensors"));
+}
+
+// Sizes that would overflow on the way to being refused: run these under -fsanitize=undefined.
+TEST(Described, NumbersThatDoNotFitAreRefusedAsTheyAre) {
+    const std::int64_t huge = INT64_MAX, large = (std::int64_t{1} << 31) - 1;
+    ProblemDescription given = product_of(1, 64, 48, 32);
+    given.tensors[0].dims = {{1, huge}, {64, huge}, {32, 1}};
+    EXPECT_THAT(refusal(given), HasSubstr("larger than 128 TiB"));
+    given.tensors[0].dims = {{1, huge}, {1, huge}, {32, 1}};
+    given.tensors[2].dims = {{1, huge}, {1, huge}, {48, 1}};
+    EXPECT_EQ(refusal(given), "");  // the distance of one row from the next that is not there
+    given = product_of(1, 2, 2, 2);
+    for (TensorDescription& each : given.tensors) each.dims = {{large + 1, 4}, {2, 2}, {2, 1}};
+    EXPECT_EQ(refusal(given), "batch is 2147483648; give a whole number from 0 to 2147483647");
+    for (TensorDescription& each : given.tensors) each.dims = {{large, 0}, {large, large}, {large, 1}};
+    EXPECT_THAT(refusal(given), HasSubstr("larger than 128 TiB"));
+    for (TensorDescription& each : given.tensors) each.dims = {{huge, 0}, {huge, huge}, {huge, 1}};
+    EXPECT_THAT(refusal(given), HasSubstr("give a whole number"));
+
+    ProblemDescription rows{.op = "softmax",
+                            .tensors = {tensor("x", {{2, huge}, {3, huge}, {5, 1}}), tensor("y", {{6, 5}, {5, 1}})}};
+    EXPECT_THAT(refusal(rows), HasSubstr("not evenly spaced"));
+    rows.tensors[0].dims = {{6, huge}, {5, 1}};
+    EXPECT_THAT(refusal(rows), HasSubstr("larger than 128 TiB"));
+    rows.tensors[0].dims = {{huge, 0}, {huge, 0}, {5, 1}};
+    EXPECT_THAT(refusal(rows), HasSubstr("more than 2^31 - 1 rows"));
+    rows.tensors[0].dims = dense_dims({6, 5});
+    rows.tensors.push_back(tensor("lse", {{huge, 3}, {3, 1}}, DType::f32));
+    EXPECT_THAT(refusal(rows), HasSubstr("lse"));
+
+    ProblemDescription heads = attention_of("attention", 1, 2, 5, 7);
+    for (const std::size_t i : {0, 3}) heads.tensors[i].dims = {{1, 0}, {large, huge}, {large / 2, huge}, {64, 1}};
+    heads.tensors[4].dims = {{1, 1}, {large, large / 2}, {large / 2, 1}};
+    EXPECT_NE(refusal(heads), "");
+    heads = attention_of("attention_bwd", 1, 2, 5, 7);
+    heads.tensors[6].dims = {{1, huge}, {2, huge}, {5, huge}, {64, 1}};
+    EXPECT_THAT(refusal(heads), HasSubstr("larger than 128 TiB"));
+
+    const ProblemDescription sums{
+        .op = "add", .tensors = {tensor("a", {{huge, huge}, {huge, 1}}), tensor("b", {{1, 1}}), tensor("c", {{1, 1}})}};
+    EXPECT_THAT(refusal(sums), HasSubstr("2^40 elements"));
 }
 
 TEST(DescribedGemm, EveryExampleDescribedByItsTensorsIsItself) {

@@ -58,6 +58,14 @@ class Problems(unittest.TestCase):
         with self.assertRaises(autotune.InvalidArgument):
             autotune.Problem("gemm", {}).key
 
+    def test_one_element_that_is_repeated_is_not_taken_for_dense(self):
+        dense = autotune.Tensor("f16", (8, 8))
+        with self.assertRaisesRegex(ValueError, r"tensor a repeats one element \(all of its strides are 0\); make it contiguous"):
+            autotune.Problem("add", {"a": autotune.Tensor("f16", (8, 8), strides=(0, 0)), "b": dense, "c": dense})
+        row = autotune.Tensor("f16", (8,))
+        with self.assertRaisesRegex(autotune.InvalidArgument, "tensor a has gaps or is not row-major; add takes contiguous tensors"):
+            autotune.Problem("add", {"a": autotune.Tensor("f16", (8,), strides=(0,)), "b": row, "c": row}).key
+
     def test_attributes_are_words_or_numbers(self):
         with self.assertRaisesRegex(TypeError, "attribute acc is True"):
             self.gemm(acc=True)

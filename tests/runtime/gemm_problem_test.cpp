@@ -160,10 +160,11 @@ TEST(GemmProblem, TakesTheDeclaredAlignment) {
     EXPECT_EQ(made([](auto& p) { p.align_c = 4; }).tensor("c").alignment_bytes, 4);
 }
 
-TEST(GemmProblem, RefusesExtentsBelowOneByName) {
-    EXPECT_THAT(refusal([](auto& p) { p.m = 0; }), HasSubstr("m is 0"));
-    EXPECT_THAT(refusal([](auto& p) { p.n = -1; }), HasSubstr("n is -1"));
-    EXPECT_THAT(refusal([](auto& p) { p.k = 0; }), HasSubstr("k is 0"));
+TEST(GemmProblem, RefusesNegativeExtentsByName) {
+    EXPECT_EQ(refusal([](auto& p) { p.m = -7; }), "m is -7; it must be at least 0");
+    EXPECT_EQ(refusal([](auto& p) { p.n = -1; }), "n is -1; it must be at least 0");
+    EXPECT_EQ(refusal([](auto& p) { p.k = INT64_MIN; }), "k is -9223372036854775808; it must be at least 0");
+    EXPECT_EQ(refusal([](auto& p) { p.m = p.k = 0; }), "");
     EXPECT_THAT(refusal([](auto& p) { p.batch = -2; }), HasSubstr("batch"));
 }
 

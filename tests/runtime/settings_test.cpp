@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <map>
+#include <vector>
 
 #include "src/runtime/status.h"
+#include "src/runtime/versions.h"
 #include "tests/runtime/sample.h"
 
 namespace autotune::runtime {
@@ -111,18 +116,54 @@ TEST(Settings, RefuseALargerStructThatAsksForWhatWeDoNotKnow) {
     EXPECT_THROW(settings_of(&newer.known, with({})), Failure);
 }
 
-TEST(Settings, RefuseASizeInTheMiddleOfAMember) {
+TEST(Settings, RefuseASizeThatNoVersionHad) {
     autotune_options given = options();
-    for (std::size_t size = 0; size <= sizeof(given); ++size) {
+    for (std::size_t size = 0; size < sizeof(given); ++size) {
         given.struct_size = size;
-        const bool is_some_version = size > sizeof(std::size_t) && size % sizeof(std::size_t) == 0;
-        const auto make = [&] { settings_of(&given, with({})); };
-        if (is_some_version) {
-            EXPECT_NO_THROW(make()) << size;
-        } else {
-            EXPECT_THROW(make(), Failure) << size;
-        }
+        EXPECT_THROW(settings_of(&given, with({})), Failure) << size;
     }
+    given.struct_size = sizeof(given);
+    EXPECT_NO_THROW(settings_of(&given, with({})));
+}
+
+// A struct that has grown, as seen by a caller of before.
+struct Grown {
+    std::size_t struct_size;
+    int first, second;
+    std::uint64_t added, added_later;
+};
+
+}  // namespace
+
+template <>
+inline constexpr std::array<std::size_t, 3> kVersionSizes<Grown> = {offsetof(Grown, added), offsetof(Grown, added_later),
+                                                                    sizeof(Grown)};
+
+namespace {
+
+TEST(Versions, OfAStructAreTheSizesThatItHas) {
+    const auto taken = [](std::size_t size) {
+        std::vector<std::byte> bytes(8192);
+        std::memcpy(bytes.data(), &size, sizeof(size));
+        Grown known{};
+        return copy_versioned(known, reinterpret_cast<const Grown*>(bytes.data()));
+    };
+    std::vector<std::size_t> sizes;
+    for (std::size_t size = 0; size <= 48; ++size)
+        if (taken(size)) sizes.push_back(size);
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{16, 24, 32, 40, 48}));  // three versions, and two to come
+    EXPECT_FALSE(taken(8192));
+}
+
+TEST(Versions, AnOlderStructLeavesTheRestZeroAndIsNotWrittenBeyond) {
+    Grown given{offsetof(Grown, added), 1, 2, 3, 4}, known{0, 9, 9, 9, 9};
+    ASSERT_TRUE(copy_versioned(known, &given));
+    EXPECT_EQ(known.second, 2);
+    EXPECT_EQ(known.added, 0);
+    fill_versioned(&given, Grown{0, 5, 6, 7, 8});
+    EXPECT_EQ(given.struct_size, offsetof(Grown, added));
+    EXPECT_EQ(given.second, 6);
+    EXPECT_EQ(given.added, 3);
 }
 
 TEST(Settings, MakeNoCacheInTheHomeOfAnotherUser) {
@@ -138,16 +179,6 @@ TEST(Settings, MakeNoCacheInTheHomeOfAnotherUser) {
     const Settings named = settings_of(nullptr, with({{"HOME", home}, {"AUTOTUNE_CACHE_DIR", "/elsewhere"}}));
     EXPECT_EQ(named.cache_folder, "/elsewhere");
     EXPECT_EQ(named.warning, "");
-}
-
-TEST(Settings, TakeASmallerStruct) {
-    autotune_options given = options();
-    given.database = "/a.db";
-    given.struct_size = offsetof(autotune_options, cache_folder);
-    given.cache_folder = "/not/read";
-    const Settings settings = settings_of(&given, with({}));
-    EXPECT_EQ(settings.database, "/a.db");
-    EXPECT_EQ(settings.cache_folder, "");
 }
 
 }  // namespace

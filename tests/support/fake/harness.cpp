@@ -1,11 +1,13 @@
 // The kernels of kernel_templates/common/harness.cuh on the host, by the functions that the product itself has for the host.
 #include "kernel_templates/common/harness.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/random.cuh"
+#include "tests/support/fake/elements.h"
 #include "tests/support/fake/kernels.h"
 #include "tests/support/fake/pending.h"
 
@@ -91,6 +93,26 @@ CUresult fill(const Launch& launch) {
         const FillPlace place{seed, index, i / cols / rows, i / cols % rows, i % cols, cols};
         const std::uint64_t bits = encode(tensor.dtype, fill_value(how, tensor.dtype, place));
         std::memcpy(data + static_cast<std::size_t>(tensor.offset_of(i)) * size, &bits, size);
+    }
+    return CUDA_SUCCESS;
+}
+
+// common/empty_sum.cuh.
+CUresult empty_sum(const Launch& launch) {
+    const Tensor tensor = tensor_of(launch);
+    auto* out = pointer<std::byte>(launch, "out", static_cast<std::uint64_t>(tensor.span_bytes()));
+    if (out == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    const Address base = launch.raw("out").value_or(0), bias = launch.raw("bias").value_or(0);
+    const Address scale = launch.raw("scale").value_or(0), amax = launch.raw("amax").value_or(0);
+    const float factor = launch.f32("factor", 0), by = scale == 0 ? 1 : static_cast<float>(load(scale, DType::f32, 0));
+    const DType bias_type = type_of(launch, "bias_format");
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+        const std::int64_t at = tensor.offset_of(i);
+        float sum = launch.f32("value", 0);
+        if (factor != 0) sum += factor * static_cast<float>(load(base, tensor.dtype, at));
+        if (bias != 0) sum += static_cast<float>(load(bias, bias_type, i % tensor.dims[4].extent));
+        if (amax != 0) store(amax, DType::f32, 0, std::max<double>(load(amax, DType::f32, 0), std::fabs(sum)));
+        store(base, tensor.dtype, at, static_cast<double>(sum * by));
     }
     return CUDA_SUCCESS;
 }
@@ -247,6 +269,7 @@ std::optional<CUresult> compute_harness(const Launch& launch) {
     if (symbol == "autotune_project") return project(launch);
     if (symbol == "autotune_canary") return canary(launch);
     if (symbol == "autotune_spin_bounded") return spin(launch);
+    if (symbol.starts_with("common_empty_sum_")) return empty_sum(launch);
     return std::nullopt;
 }
 
