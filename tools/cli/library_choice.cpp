@@ -31,7 +31,7 @@ std::string source_text(runtime::Source source) {
 }
 
 std::string regret_text(const runtime::ExpectedRegret& regret) {
-    if (regret.median < 0) return "how much slower than the best it is expected to be is not known";
+    if (regret.median < 0) return "how much slower than the best known it will be is not known";
     return fmt::format(
         "expected to be {:.1f} % slower than the best known in the median ({:.1f} % at the 90th percentile, {} problems)",
         100 * regret.median, 100 * regret.p90, regret.problems);

@@ -76,6 +76,8 @@ TEST(Completion, FamiliesConfigsAndParametersFollowTheOpOnTheLine) {
 TEST(Completion, PlainWordsAreChoicesOrFiles) {
     EXPECT_THAT(words_after({"completion", ""}), ElementsAre("bash", "zsh"));
     EXPECT_THAT(words_after({"completion", "bash", ""}), IsEmpty());
+    EXPECT_THAT(words_after({"families", "add/"}), Contains("add/vector"));
+    EXPECT_THAT(words_after({"families", "hge"}), ElementsAre("hgemm", "hgemm_f16acc"));
     EXPECT_EQ(after({"import", ""}).paths, PathKind::files);
     EXPECT_EQ(after({"sweep", "--shapes", "x"}).paths, PathKind::files);
     EXPECT_EQ(after({"--keep", ""}).paths, PathKind::folders);

@@ -47,6 +47,17 @@ TEST(Budget, ReadsSecondsMinutesHoursAndTrials) {
     EXPECT_EQ(parse_budget("200t").trials, 200);
 }
 
+TEST(Budget, UnitsHaveTheirUsualNames) {
+    for (const char* text : {"120s", "120 s", "120S", "120sec", "2m", "2 min", "2minutes", "2M"})
+        EXPECT_DOUBLE_EQ(parse_budget(text).seconds, 120) << text;
+    EXPECT_DOUBLE_EQ(parse_budget("2 hours").seconds, 7200);
+    EXPECT_EQ(parse_budget("200T").trials, 200);
+    EXPECT_EQ(parse_budget("200 trials").trials, 200);
+    EXPECT_DOUBLE_EQ(parse_time_us("95us", "--target"), 95);
+    EXPECT_DOUBLE_EQ(parse_time_us("1.5 MS", "--target"), 1500);
+    EXPECT_DOUBLE_EQ(parse_time_us("95", "--target"), 95);
+}
+
 TEST(Budget, TrialsAloneSetNoLimitOnTimeThatAnyoneMeets) {
     EXPECT_GE(parse_budget("200t").seconds, 24 * 3600);
 }

@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/session.h"
@@ -11,8 +10,7 @@ namespace autotune::cli {
 namespace {
 
 ExitCode run_completion(Session& session, const Arguments& arguments) {
-    const std::string& shell = arguments.words().front();
-    if (shell != "bash" && shell != "zsh") throw Error(ErrorCode::usage, "completion knows bash and zsh, not '" + shell + "'");
+    const std::string shell = parse_word(arguments.words().front(), "the shell of a completion", {"bash", "zsh"});
     const std::string script = shell == "bash" ? bash_completion() : zsh_completion();
     if (session.json()) {
         print_json(session, {{"shell", shell}, {"script", script}});

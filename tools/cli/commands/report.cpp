@@ -71,8 +71,10 @@ std::size_t limit_of(const Arguments& arguments) {
 MatchingRows rows_to_report(Session& session, const db::WinnerStore& store, const RowFilter& filter, std::size_t limit) {
     MatchingRows rows = matching_rows(store, filter, std::max(limit, kConsidered));
     for (db::Winner& row : rows.winners) row = with_evidence(store, session.catalogue(), row);
-    std::stable_partition(rows.winners.begin(), rows.winners.end(),
-                          [](const db::Winner& row) { return fastest_rival(row.evidence) != nullptr; });
+    std::stable_sort(rows.winners.begin(), rows.winners.end(), [](const db::Winner& a, const db::Winner& b) {
+        const bool a_raced = fastest_rival(a.evidence) != nullptr, b_raced = fastest_rival(b.evidence) != nullptr;
+        return a_raced != b_raced ? a_raced : a.provenance.date > b.provenance.date;
+    });
     if (rows.winners.size() > limit) rows.winners.resize(limit);
     return rows;
 }

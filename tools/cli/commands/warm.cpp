@@ -4,6 +4,7 @@
 #include <climits>
 #include <nlohmann/json.hpp>
 
+#include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/library_choice.h"
@@ -36,6 +37,18 @@ tuner::CompiledRow compile(Session& session, const runtime::Served& served, tune
     return none;
 }
 
+std::size_t failures_in(const std::vector<Warmed>& all) {
+    return static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(), [](const Warmed& each) { return each.row.status == TrialStatus::compile_failed; }));
+}
+
+std::string summary_text(const std::vector<Warmed>& all) {
+    std::string text = all.size() == 1 ? "1 kernel serves" : fmt::format("{} kernels serve", all.size());
+    text += " every first extent from 1 on";
+    const std::size_t failed = failures_in(all);
+    return failed == 0 ? text : text + fmt::format("; {} of them did not compile", failed);
+}
+
 void print(Session& session, const std::vector<Warmed>& all) {
     if (!session.plain()) {
         Json rows = Json::array();
@@ -58,8 +71,7 @@ void print(Session& session, const std::vector<Warmed>& all) {
                    each.row.status == TrialStatus::compile_failed ? each.row.detail : "yes",
                    each.served.found.candidate.to_string()});
     }
-    session.out() << table.to_string(session.text_columns())
-                  << fmt::format("\n{} kernels serve every first extent from 1 on; they are in the cubin cache\n", all.size());
+    session.out() << table.to_string(session.text_columns()) << "\n" << summary_text(all) << "\n";
 }
 
 ExitCode run_warm(Session& session, const Arguments& arguments) {
@@ -72,12 +84,13 @@ ExitCode run_warm(Session& session, const Arguments& arguments) {
     std::vector<Warmed> all;
     for (const Problem& problem : problems)
         for (const runtime::Served& served : library.serving(problem, device)) all.push_back({problem, served, {}});
-    for (Warmed& each : all) each.row = compile(session, each.served, services);
+    for (Warmed& each : all) {
+        each.row = compile(session, each.served, services);
+        if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; what was compiled is kept");
+    }
     progress.clear();
     print(session, all);
-    const auto failed =
-        std::count_if(all.begin(), all.end(), [](const Warmed& each) { return each.row.status == TrialStatus::compile_failed; });
-    return failed == 0 ? ExitCode::done : ExitCode::some_failed;
+    return failures_in(all) == 0 ? ExitCode::done : ExitCode::some_failed;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "tools/cli/input/budget.h"
 
+#include <algorithm>
+#include <cctype>
 #include <climits>
 
 #include "src/core/error.h"
@@ -12,17 +14,48 @@ namespace {
 constexpr double kNoTimeLimit_s = 7.0 * 24 * 3600;
 constexpr double kLongestTime_s = 1000.0 * 24 * 3600;  // deadlines are counted in microseconds
 
-double unit_s(char unit) {
-    switch (unit) {
-        case 's':
-            return 1;
-        case 'm':
-            return 60;
-        case 'h':
-            return 3600;
-        default:
-            return 0;
-    }
+// "30 min": a number and the letters behind it, in lower case.
+struct Quantity {
+    std::string_view number;
+    std::string unit;
+};
+
+Quantity quantity_of(std::string_view text) {
+    text = trimmed(text);
+    std::size_t end = text.size();
+    while (end > 0 && std::isalpha(static_cast<unsigned char>(text[end - 1])) != 0) --end;
+    Quantity quantity{trimmed(text.substr(0, end)), std::string(text.substr(end))};
+    for (char& letter : quantity.unit) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    return quantity;
+}
+
+// In seconds; 0: no unit of time.
+double unit_s(std::string_view unit) {
+    struct Unit {
+        double seconds;
+        std::vector<std::string_view> names;
+    };
+    static const std::vector<Unit> units = {{1e-6, {"us"}},
+                                            {1e-3, {"ms"}},
+                                            {1, {"s", "sec", "secs", "second", "seconds"}},
+                                            {60, {"m", "min", "mins", "minute", "minutes"}},
+                                            {3600, {"h", "hr", "hour", "hours"}}};
+    for (const Unit& one : units)
+        if (std::find(one.names.begin(), one.names.end(), unit) != one.names.end()) return one.seconds;
+    return 0;
+}
+
+bool is_count(const Quantity& quantity) {
+    return (quantity.unit == "t" || quantity.unit == "trials") && !quantity.number.empty() &&
+           quantity.number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// A time in units of `unit`, which a bare number is in.
+double parse_time(std::string_view text, const std::string& what, double bare_unit_s) {
+    const Quantity quantity = quantity_of(text);
+    const double unit = quantity.unit.empty() ? bare_unit_s : unit_s(quantity.unit);
+    if (unit == 0 || quantity.number.empty()) return parse_positive(text, what);  // refuses it
+    return parse_positive(quantity.number, what) * unit;
 }
 
 }  // namespace
@@ -39,36 +72,28 @@ FlagCheck time_us_value() {
     return [](const std::string& what, const std::string& value) { parse_time_us(value, what + " (95us or 1.2ms)"); };
 }
 
-double parse_seconds(std::string_view given, const std::string& what) {
-    std::string_view text = trimmed(given);
-    if (text.ends_with("ms")) return parse_positive(text.substr(0, text.size() - 2), what) * 1e-3;
-    const double unit = text.empty() ? 0 : unit_s(text.back());
-    if (unit > 0) text.remove_suffix(1);
-    const double seconds = parse_positive(text, what) * (unit > 0 ? unit : 1);
-    if (seconds > kLongestTime_s) throw Error(ErrorCode::usage, what + " is at most 1000 days, not '" + std::string(given) + "'");
+double parse_seconds(std::string_view text, const std::string& what) {
+    const double seconds = parse_time(text, what, 1);
+    if (seconds > kLongestTime_s) throw Error(ErrorCode::usage, what + " is at most 1000 days, not '" + std::string(text) + "'");
     return seconds;
 }
 
-double parse_time_us(std::string_view given, const std::string& what) {
-    std::string_view text = trimmed(given);
-    const bool is_ms = text.ends_with("ms");
-    if (is_ms || text.ends_with("us")) text.remove_suffix(2);
-    return parse_positive(text, what) * (is_ms ? 1e3 : 1);
+double parse_time_us(std::string_view text, const std::string& what) {
+    return parse_time(text, what, 1e-6) * 1e6;
 }
 
 tuner::Budget parse_budget(std::string_view text) {
     tuner::Budget budget{.seconds = 0};
     for (const std::string& item : split(text, ',')) {
-        const std::string_view part = trimmed(item);
-        const bool is_count = part.size() > 1 && part.find_first_not_of("0123456789") == part.size() - 1 && part.back() == 't';
-        if (is_count ? budget.trials > 0 : budget.seconds > 0)
-            throw Error(ErrorCode::usage, "--budget has two " + std::string(is_count ? "counts of trials" : "times") + " in '" +
-                                              std::string(text) + "'; give one");
-        if (is_count) {
-            budget.trials = static_cast<int>(parse_integer(part.substr(0, part.size() - 1), "the number of trials in --budget",
-                                                           {.least = 1, .most = INT_MAX}));
+        const Quantity quantity = quantity_of(item);
+        if (is_count(quantity) ? budget.trials > 0 : budget.seconds > 0)
+            throw Error(ErrorCode::usage, "--budget has two " + std::string(is_count(quantity) ? "counts of trials" : "times") +
+                                              " in '" + std::string(text) + "'; give one");
+        if (is_count(quantity)) {
+            budget.trials = static_cast<int>(
+                parse_integer(quantity.number, "the number of trials in --budget", {.least = 1, .most = INT_MAX}));
         } else {
-            budget.seconds = parse_seconds(part, "--budget (30s, 5m, 200t or 30s,200t)");
+            budget.seconds = parse_seconds(item, "--budget (30s, 5m, 200t or 30s,200t)");
         }
     }
     if (budget.seconds <= 0) budget.seconds = kNoTimeLimit_s;
