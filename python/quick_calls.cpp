@@ -1,10 +1,20 @@
-// Launches for CPython without ctypes, which takes 0.3 us to make one foreign call: see _library.py.
+// What ctypes cannot do for CPython: see _library.py.
+//
+// - Launches: ctypes takes 0.3 us to make one foreign call.
+// - Calls from threads that Python does not know: the library's log, and the driver's word that a graph has ended. A thread that asks
+//   for the interpreter's lock while Python ends is ended by Python, which unwinds through the library's frames and aborts the
+//   process. So such calls count themselves, and none begins once `end_calls` was called, at exit.
 //
 // The few names of Python that are needed are declared here, all of its stable ABI, so that no Python's headers are needed to
 // build this and one library serves every CPython from 3.9 on. Its loader does without it where a Python is another one. Calls
 // hold the interpreter's lock.
+#include <time.h>
+
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <new>
 
 #include "autotune/autotune.h"
 
@@ -30,6 +40,18 @@ PyObject* PyErr_Format(PyObject* exception, const char* format, ...);
 int PyUnicode_CompareWithASCIIString(PyObject* text, const char* ascii);
 std::ptrdiff_t PyTuple_Size(PyObject* tuple);
 void* PyLong_AsVoidPtr(PyObject* integer);
+unsigned long long PyLong_AsUnsignedLongLong(PyObject* integer);
+PyObject* PyLong_FromVoidPtr(void* address);
+PyObject* PyBytes_FromString(const char* text);
+PyObject* PyList_New(std::ptrdiff_t size);
+int PyList_Append(PyObject* list, PyObject* item);
+void PyErr_WriteUnraisable(PyObject* where);
+void PyErr_Clear();
+int PyGILState_Ensure();
+void PyGILState_Release(int state);
+void* PyEval_SaveThread();
+void PyEval_RestoreThread(void* state);
+int Py_AddPendingCall(int (*function)(void*), void* argument);
 void Py_DecRef(PyObject* object);
 void Py_IncRef(PyObject* object);
 
@@ -39,12 +61,17 @@ namespace {
 
 constexpr int kFastCall = 0x80, kKeywords = 0x02;  // METH_FASTCALL, METH_KEYWORDS
 
-// Sets an exception and answers false where one is no integer.
+// Sets an exception and answers false for what is no integer, or none of 64 bits without a sign.
+bool read_word(PyObject* argument, void** word) {
+    static_assert(sizeof(void*) == sizeof(unsigned long long));
+    const unsigned long long value = PyLong_AsUnsignedLongLong(argument);
+    *word = reinterpret_cast<void*>(value);
+    return value != ~0ULL || PyErr_Occurred() == nullptr;
+}
+
 bool read_words(PyObject* const* arguments, std::ptrdiff_t count, void** words) {
-    for (std::ptrdiff_t i = 0; i < count; ++i) {
-        words[i] = PyLong_AsVoidPtr(arguments[i]);
-        if (words[i] == nullptr && PyErr_Occurred() != nullptr) return false;
-    }
+    for (std::ptrdiff_t i = 0; i < count; ++i)
+        if (!read_word(arguments[i], &words[i])) return false;
     return true;
 }
 
@@ -98,10 +125,7 @@ PyObject* launch(PyObject* self, PyObject* const* arguments, std::ptrdiff_t coun
     if (count + named > 1 || (named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(keywords, 0), "stream") != 0))
         return PyErr_Format(PyExc_TypeError, "a launch takes one argument: stream, an int");
     void* stream = nullptr;
-    if (count + named == 1) {
-        stream = PyLong_AsVoidPtr(arguments[0]);
-        if (stream == nullptr && PyErr_Occurred() != nullptr) return nullptr;
-    }
+    if (count + named == 1 && !read_word(arguments[0], &stream)) return nullptr;
     const auto word = [self](std::ptrdiff_t index) { return PyLong_AsVoidPtr(PyTuple_GetItem(self, index)); };
     const auto function = reinterpret_cast<decltype(&autotune_run)>(word(0));
     const autotune_status status = function(static_cast<autotune_plan>(word(1)), static_cast<const autotune_call*>(word(2)),
@@ -116,6 +140,109 @@ PyObject* launch(PyObject* self, PyObject* const* arguments, std::ptrdiff_t coun
     return &_Py_NoneStruct;
 }
 
+// ---- calls from threads that Python does not know ----
+
+std::atomic<bool> has_ended{false};
+std::atomic<long> inside{0};
+
+// A call into Python, if that is still possible. Both operations are sequentially consistent: either end_calls() sees this one and
+// waits for it, or this one sees that the end has come.
+class Entry {
+   public:
+    Entry() {
+        inside.fetch_add(1);
+        is_open_ = !has_ended.load();
+    }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+    ~Entry() { inside.fetch_sub(1); }
+    explicit operator bool() const { return is_open_; }
+
+   private:
+    bool is_open_;
+};
+
+// An autotune_log_function whose `user` is a Python function of a level and the message's bytes.
+void hear(void* user, autotune_log_level level, const char* message) {
+    const Entry entry;
+    if (!entry) return;
+    const int state = PyGILState_Ensure();
+    auto* const function = static_cast<PyObject*>(user);
+    PyObject* const number = PyLong_FromLong(level);
+    PyObject* const bytes = PyBytes_FromString(message);
+    PyObject* const answer =
+        number == nullptr || bytes == nullptr ? nullptr : PyObject_CallFunctionObjArgs(function, number, bytes, nullptr);
+    if (answer == nullptr) PyErr_WriteUnraisable(function);
+    for (PyObject* const each : {number, bytes, answer})
+        if (each != nullptr) Py_DecRef(each);
+    PyGILState_Release(state);
+}
+
+struct Ended {
+    void* number;
+    Ended* next;
+};
+
+std::atomic<Ended*> ended_graphs{nullptr};
+PyObject* graph_listener = nullptr;
+
+int tell_of_ended_graphs(void*) {
+    if (graph_listener == nullptr || has_ended.load()) return 0;
+    PyObject* const answer = PyObject_CallFunctionObjArgs(graph_listener, nullptr);
+    if (answer == nullptr)
+        PyErr_WriteUnraisable(graph_listener);
+    else
+        Py_DecRef(answer);
+    return 0;
+}
+
+// A CUhostFn of a user object: the graphs that held the object are gone. Runs on a thread of the driver, where nothing of CUDA may be
+// called; the main thread hears of it at its next opportunity.
+void graph_is_gone(void* number) {
+    const Entry entry;
+    if (!entry) return;
+    auto* const node = new (std::nothrow) Ended{number, ended_graphs.load()};
+    if (node == nullptr) return;  // kept for good, then
+    while (!ended_graphs.compare_exchange_weak(node->next, node)) {
+    }
+    Py_AddPendingCall(tell_of_ended_graphs, nullptr);  // a full queue has such a call already, or one of another graph will come
+}
+
+// The numbers of the graphs that have ended since the last call, as a list.
+PyObject* ended(PyObject*, PyObject* const*, std::ptrdiff_t, PyObject*) {
+    PyObject* const list = PyList_New(0);
+    for (Ended* node = ended_graphs.exchange(nullptr); node != nullptr;) {
+        PyObject* const number = list == nullptr ? nullptr : PyLong_FromVoidPtr(node->number);
+        if (number == nullptr || PyList_Append(list, number) != 0) PyErr_Clear();
+        if (number != nullptr) Py_DecRef(number);
+        Ended* const next = node->next;
+        delete node;
+        node = next;
+    }
+    return list;
+}
+
+// Lets no further call in, and waits up to ten seconds for those that have begun, which may want the interpreter's lock to end.
+PyObject* end_calls(PyObject*, PyObject* const*, std::ptrdiff_t, PyObject*) {
+    has_ended.store(true);
+    void* const state = PyEval_SaveThread();
+    constexpr timespec kNap{0, 1'000'000};
+    for (int i = 0; i < 10'000 && inside.load() != 0; ++i) nanosleep(&kNap, nullptr);
+    PyEval_RestoreThread(state);
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
+// In a child of fork(): the threads that were inside are the parent's.
+PyObject* forget_calls(PyObject*, PyObject* const*, std::ptrdiff_t, PyObject*) {
+    inside.store(0);
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
+PyMethodDef ended_method = {"ended_graphs", ended, kFastCall | kKeywords, nullptr};
+PyMethodDef end_method = {"end_calls", end_calls, kFastCall | kKeywords, nullptr};
+PyMethodDef forget_method = {"forget_calls", forget_calls, kFastCall | kKeywords, nullptr};
 PyMethodDef run_method = {"run", run, kFastCall | kKeywords, nullptr};
 PyMethodDef run_on_method = {"run_on", run_on, kFastCall | kKeywords, nullptr};
 PyMethodDef gemm_method = {"gemm", gemm, kFastCall | kKeywords, nullptr};
@@ -138,5 +265,23 @@ extern "C" {
 }
 [[gnu::visibility("default")]] PyObject* autotune_quick_launch(PyObject* bound) {
     return PyCFunction_NewEx(&launch_method, bound, nullptr);
+}
+// The addresses of functions for the library and the driver, which call them on threads of their own.
+[[gnu::visibility("default")]] void* autotune_quick_hear() {
+    return reinterpret_cast<void*>(hear);
+}
+[[gnu::visibility("default")]] void* autotune_quick_graph_is_gone() {
+    return reinterpret_cast<void*>(graph_is_gone);
+}
+[[gnu::visibility("default")]] PyObject* autotune_quick_ended_graphs(PyObject* listener) {
+    Py_IncRef(listener);
+    graph_listener = listener;
+    return PyCFunction_NewEx(&ended_method, nullptr, nullptr);
+}
+[[gnu::visibility("default")]] PyObject* autotune_quick_end_calls(PyObject*) {
+    return PyCFunction_NewEx(&end_method, nullptr, nullptr);
+}
+[[gnu::visibility("default")]] PyObject* autotune_quick_forget_calls(PyObject*) {
+    return PyCFunction_NewEx(&forget_method, nullptr, nullptr);
 }
 }

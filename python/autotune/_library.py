@@ -1,9 +1,11 @@
 """libautotune as Python sees it: its structs, its functions, and statuses as exceptions. Mirrors include/autotune/autotune.h."""
 
+import atexit
 import ctypes
+import os
 import sys
 from pathlib import Path
-from typing import Any, Callable, Optional, Type
+from typing import Any, Callable, List, Optional, Tuple, Type
 
 from .errors import error_of
 
@@ -25,7 +27,7 @@ class OptionsStruct(ctypes.Structure):
         ("on_miss", ctypes.c_int),
         ("read_environment", ctypes.c_int),
         ("record_misses", ctypes.c_int),
-        ("log", LogFunction),
+        ("log", ctypes.c_void_p),
         ("log_user", ctypes.c_void_p),
     ]
 
@@ -185,6 +187,46 @@ def _run_on_by_ctypes(plan: int, call: int, workspace: int, workspace_bytes: int
 
 # plan, call, workspace, bytes of it, stream, addresses of the tensors: these instead of the call's own, which threads share.
 run_on: Callable[..., int] = _run_on_by_ctypes if _quick is None else _made_quick("run_on", _address(_held.autotune_run))
+
+
+def _made_of_nothing(name: str) -> Callable[[], Any]:
+    return _made_quick(name, None)
+
+
+def _address_of(name: str) -> int:
+    return int(_declare(_quick, f"autotune_quick_{name}", ctypes.c_void_p)())
+
+
+def log_function(hear: Callable[[int, bytes], None]) -> Tuple[int, int, Any]:
+    """A log function of the library that calls `hear`: its address, its user, and what has to live as long as the library may call it."""
+    if _quick is not None:
+        return _address_of("hear"), id(hear), hear
+    function = LogFunction(lambda _user, level, message: hear(level, message))
+    return _address(function), 0, function
+
+
+# The function that the driver calls with a number when what holds a user object is gone; None where there is no such function.
+graph_ended: Optional[int] = None if _quick is None else _address_of("graph_is_gone")
+
+
+def _no_graphs() -> List[int]:
+    return []
+
+
+ended_graphs: Callable[[], List[int]] = _no_graphs
+
+
+def on_graph_end(listener: Callable[[], None]) -> None:
+    """`listener` is called by the main thread soon after the end of graphs, whose numbers `ended_graphs` then gives."""
+    global ended_graphs
+    if _quick is not None:
+        ended_graphs = _made_quick("ended_graphs", listener)
+
+
+if _quick is not None:
+    # Registered at import, so it runs after what programs register later: no thread of the library or the driver calls Python from then on.
+    atexit.register(_made_of_nothing("end_calls"))
+    os.register_at_fork(after_in_child=_made_of_nothing("forget_calls"))
 
 
 def bound(plan: int, call: int, owners: Any) -> Callable[..., None]:

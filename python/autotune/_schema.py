@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
-from ._driver import current_device
-from .arrays import ArrayView, DeviceArray, Stream, stream_handle, view
+from ._checked import INT32, integer
+from .arrays import DeviceArray, Stream, check_current_device, device_of_view, stream_handle, view
 from .errors import InvalidArgument
 from .handle import U64, Handle, Scalar, default_handle
 from .problem import Attribute, Problem, Tensor
@@ -43,7 +43,9 @@ class ScalarForm:
     type: str
 
     def value(self, number: float) -> Scalar:
-        return float(number) if self.type == "f32" else U64(number) if self.type == "u64" else int(number)
+        if self.type == "f32":
+            return float(number)
+        return U64(number) if self.type == "u64" else integer(self.name, number, INT32)
 
 
 @dataclass(frozen=True)
@@ -67,16 +69,6 @@ class OpSchema:
         return words
 
 
-def _check_devices(views: Sequence[Optional[ArrayView]]) -> None:
-    """Raises for arrays of several devices, or of another than the current context's. Asked where a problem is first met."""
-    devices = {each.device for each in views if each is not None and each.device is not None}
-    if len(devices) > 1:
-        raise InvalidArgument(f"arrays are on devices {', '.join(map(str, sorted(devices)))}; move them to one")
-    current = current_device()
-    if devices and current is not None and current not in devices:
-        raise InvalidArgument(f"arrays are on device {devices.pop()} and the current context is of device {current}; make the arrays' device current")
-
-
 def call(
     schema: OpSchema,
     arrays: Mapping[str, Optional[DeviceArray]],
@@ -88,6 +80,10 @@ def call(
     """One call of an op on device arrays, by the plan that the handle keeps for it."""
     on = stream_handle(stream)
     views = [None if array is None else view(array, on) for array in (arrays[form.name] for form in schema.tensors)]
+    for form, each in zip(schema.tensors, views):
+        if each is not None and each.read_only and form.access != "in":
+            raise InvalidArgument(f"{form.name} is written, and its array is read-only; give an array that may be written")
+    check_current_device([None if each is None else device_of_view(each) for each in views])
     key = (
         schema.name,
         tuple(None if each is None else (each.dtype, each.shape, each.strides, each.device) for each in views),
@@ -96,7 +92,6 @@ def call(
     )
     problem = _problems.get(key)
     if problem is None:
-        _check_devices(views)
         # Alignments are the addresses' at each call: Handle.run looks at them.
         tensors = {form.name: Tensor(each.dtype, each.shape, each.strides) for form, each in zip(schema.tensors, views) if each is not None}
         problem = Problem(schema.name, tensors, schema.attributes_for(attributes, scalars))
@@ -105,4 +100,4 @@ def call(
         _problems[key] = problem
     values = [form.value(scalars[form.name]) for form in schema.scalars]
     addresses = [0 if each is None else each.address for each in views]
-    (handle or default_handle()).run(problem, *addresses, scalars=values, stream=on)
+    (handle or default_handle())._run(problem, addresses, values, on)

@@ -1,11 +1,15 @@
 """Arrays and streams of other packages: address, type, extents and strides, without importing any of those packages."""
 
-import ctypes
+import sys
 from typing import Any, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
-from .dtypes import BYTES, DLPACK, TYPESTR, dtype_word
+from . import _dlpack
+from ._checked import INT64, UINT64, integer, integers
+from ._driver import current_device, device_of, wait_for
+from .dtypes import BYTES, TYPESTR, dtype_word
+from .errors import InvalidArgument
 
-_CUDA, _CUDA_MANAGED = 2, 13
+_NEWEST_INTERFACE = 3
 
 
 class CudaArray(Protocol):
@@ -56,6 +60,7 @@ class ArrayView(NamedTuple):
     shape: Tuple[int, ...]
     strides: Tuple[int, ...]
     device: Optional[int]
+    read_only: bool = False
 
 
 def dense_strides(shape: Sequence[int]) -> Tuple[int, ...]:
@@ -67,121 +72,220 @@ def dense_strides(shape: Sequence[int]) -> Tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-class _DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("type_code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
+# ---- torch ----
 
 
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype = ctypes.c_void_p
-_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+def is_torch(array: Any) -> bool:
+    """Whether it is a tensor of torch, which is imported where there is one."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
 
 
-def _from_torch(array: Any) -> ArrayView:
-    if array.device.type != "cuda":
-        raise TypeError(f"the tensor is on {array.device}; move it to a CUDA device first: tensor.cuda()")
-    if array.layout is not _strided_layout():
-        raise TypeError(f"the tensor has layout {array.layout}; autotune takes strided tensors: tensor.to_dense()")
-    return ArrayView(array.data_ptr(), dtype_word(array.dtype), tuple(array.shape), tuple(array.stride()), array.device.index)
+def _check_torch(tensor: Any) -> None:
+    """Raises TypeError for a tensor whose memory is not what it says."""
+    torch: Any = sys.modules["torch"]
+    if tensor.device.type != "cuda":
+        raise TypeError(f"the tensor is on {tensor.device}; move it to a CUDA device first: tensor.cuda()")
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        said = "is nested" if tensor.is_nested else f"has layout {tensor.layout}"
+        raise TypeError(f"the tensor {said}; autotune takes strided tensors: tensor.to_dense(), or one of tensor.unbind()")
+    if tensor.is_neg():
+        raise TypeError("the tensor is a negative view, whose memory has the other sign; give tensor.resolve_neg()")
+    if tensor.is_conj():
+        raise TypeError("the tensor is a conjugate view; give tensor.resolve_conj()")
+    if torch._is_functional_tensor(tensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise TypeError("the tensor is inside a transform of torch.func; autotune.torch has operators that go through these")
+    if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise TypeError(f"the tensor is a {type(tensor).__name__}, whose memory is elsewhere; give the plain tensor in it")
+    if tensor.numel() and not tensor.data_ptr():
+        raise TypeError("the tensor has no memory; give a tensor with values, such as tensor.clone()")
 
 
-def _strided_layout() -> Any:
-    import sys
+def _from_torch(tensor: Any) -> ArrayView:
+    _check_torch(tensor)
+    return ArrayView(tensor.data_ptr(), dtype_word(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), tensor.device.index)
 
-    return sys.modules["torch"].strided
+
+# ---- __cuda_array_interface__ ----
 
 
-def _from_interface(interface: Mapping[str, Any]) -> ArrayView:
-    shape = tuple(interface["shape"])
-    word = TYPESTR.get(interface["typestr"])
+def _field(interface: Mapping[str, Any], name: str) -> Any:
+    try:
+        return interface[name]
+    except (KeyError, TypeError):
+        raise TypeError(f"__cuda_array_interface__ has no {name!r}") from None
+
+
+def _word_of(interface: Mapping[str, Any]) -> Optional[str]:
+    """The type's word, None for one that the interface cannot name. bf16 and fp8 have no name there."""
+    typestr = _field(interface, "typestr")
+    if not isinstance(typestr, str):
+        raise TypeError(f"__cuda_array_interface__ has typestr {typestr!r}; it must be a str such as '<f4'")
+    if typestr[:1] == ">" and typestr[2:] != "1":
+        raise TypeError(f"the array's type is {typestr!r}, big-endian; kernels read little-endian numbers")
+    return TYPESTR.get(typestr) or TYPESTR.get("<" + typestr[1:]) or TYPESTR.get("|" + typestr[1:])
+
+
+def _check_interface(interface: Mapping[str, Any]) -> None:
+    """Raises for what would make the memory another array than the fields of `_from_interface` say."""
+    version = integer("__cuda_array_interface__['version']", _field(interface, "version"), INT64)
+    if not 0 <= version <= _NEWEST_INTERFACE:
+        raise TypeError(f"__cuda_array_interface__ has version {version}; this package knows versions up to {_NEWEST_INTERFACE}")
+    if interface.get("mask") is not None:
+        raise TypeError("the array has a mask; kernels use every element: fill the masked ones and give the array without its mask")
+    fields = interface.get("descr")
+    if fields is not None and [tuple(each) for each in fields] != [("", interface["typestr"])]:
+        raise TypeError(f"the array's elements are structures ({fields!r}); give an array of one of their fields")
+
+
+def _from_interface(interface: Mapping[str, Any], stream: Optional[int]) -> ArrayView:
+    _check_interface(interface)
+    word = _word_of(interface)
     if word is None:
         raise TypeError(
             f"the array's type is {interface['typestr']!r}; autotune takes {', '.join(TYPESTR)} by __cuda_array_interface__, bf16 and fp8 by __dlpack__"
         )
-    strides = interface.get("strides")
-    if strides is None:
-        return ArrayView(interface["data"][0], word, shape, dense_strides(shape), None)
-    if any(step % BYTES[word] for step in strides):
-        raise ValueError(f"strides {strides} are no multiples of an element's {BYTES[word]} bytes")
-    return ArrayView(interface["data"][0], word, shape, tuple(step // BYTES[word] for step in strides), None)
+    shape = integers("shape", _field(interface, "shape"), (0, INT64[1]))
+    address, read_only = _data(interface, is_empty=0 in shape)
+    strides = _strides(interface.get("strides"), shape, BYTES[word])
+    if stream is not None:
+        _wait(interface.get("stream"), stream)
+    return ArrayView(address, word, shape, strides, None, read_only)
 
 
-def _from_dlpack(array: Any, stream: int) -> ArrayView:
-    kind, ordinal = array.__dlpack_device__()
-    if int(kind) not in (_CUDA, _CUDA_MANAGED):
-        raise TypeError(f"the array is not on a CUDA device (DLPack device type {int(kind)}); move it to one first")
-    capsule = array.__dlpack__(stream=_dlpack_stream(stream))
-    tensor = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_DLTensor)).contents
-    word = DLPACK.get((tensor.type_code, tensor.bits)) if tensor.lanes == 1 else None
-    if word is None:
-        raise TypeError(f"DLPack type code {tensor.type_code} of {tensor.bits} bits is none that autotune takes")
-    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else dense_strides(shape)
-    # The capsule is dropped here, unconsumed: its owner frees it, and the array that the caller holds keeps the memory.
-    return ArrayView((tensor.data or 0) + tensor.byte_offset, word, shape, strides, ordinal)
+def _data(interface: Mapping[str, Any], is_empty: bool) -> Tuple[int, bool]:
+    data = _field(interface, "data")
+    if not isinstance(data, (tuple, list)) or len(data) != 2:
+        raise TypeError(f"__cuda_array_interface__ has data {data!r}; it must be the address and whether it is read-only")
+    address = 0 if data[0] is None and is_empty else integer("__cuda_array_interface__['data'][0]", data[0], UINT64)
+    if address == 0 and not is_empty:
+        raise InvalidArgument("the array has elements and its address is 0; it was freed, or never had memory")
+    return address, bool(data[1])
 
 
-def _dlpack_stream(stream: int) -> int:
-    """DLPack's word for a stream: 1 is the legacy default stream, 2 the per-thread one."""
-    return stream if stream else 1
+def _strides(in_bytes: Any, shape: Tuple[int, ...], size: int) -> Tuple[int, ...]:
+    if in_bytes is None:
+        return dense_strides(shape)
+    steps = integers("strides", in_bytes)
+    if len(steps) != len(shape):
+        raise InvalidArgument(f"the array has {len(steps)} strides and {len(shape)} dimensions")
+    if any(step < 0 for step in steps):
+        raise InvalidArgument(f"the array has strides {steps}; negative ones are not supported: give a copy")
+    if any(step % size for step in steps):
+        raise InvalidArgument(f"strides {steps} are no multiples of an element's {size} bytes")
+    return tuple(step // size for step in steps)
 
 
-def view(array: DeviceArray, stream: int = 0) -> ArrayView:
+def _wait(producer: Any, stream: int) -> None:
+    """`stream` waits for the one on which the array's content is made: 1 is the legacy default stream, 2 the per-thread one."""
+    if producer is None:
+        return
+    number = integer("__cuda_array_interface__['stream']", producer, UINT64)
+    if number == 0:
+        raise InvalidArgument("__cuda_array_interface__ has stream 0, which the protocol forbids; 1 is the legacy default stream, None none")
+    wait_for(number, stream)
+
+
+# ---- any ----
+
+
+def view(array: DeviceArray, stream: Optional[int] = 0) -> ArrayView:
     """What `array` is: a torch tensor, an object with `__cuda_array_interface__`, or one with `__dlpack__`.
 
-    `stream`: the CUstream on which the array will be used; a producer by DLPack makes it wait for the array's content.
-    Raises TypeError for an array of the host or of a type that no kernel takes.
+    `stream`: the CUstream on which the array will be used, which waits for the stream that makes the array's content, where the array
+    names one. None: the array is only described, and nothing waits.
+    Raises TypeError for an array of the host or of a type that no kernel takes, InvalidArgument for fields that cannot be.
     """
-    if hasattr(array, "data_ptr") and hasattr(array, "layout"):
+    if is_torch(array):
         return _from_torch(array)
     interface = getattr(array, "__cuda_array_interface__", None)
-    if interface is not None and interface["typestr"] in TYPESTR:
-        return _from_interface(interface)
+    if interface is not None and (_word_of(interface) is not None or not hasattr(array, "__dlpack__")):
+        return _from_interface(interface, stream)
     if hasattr(array, "__dlpack__"):
-        return _from_dlpack(array, stream)
-    if interface is not None:
-        return _from_interface(interface)
-    raise TypeError(f"{type(array).__name__} is no device array: it has neither __cuda_array_interface__ nor __dlpack__")
+        return ArrayView(*_dlpack.read(array, stream))
+    raise TypeError(f"{type(array).__name__} is not a device array: it has neither __cuda_array_interface__ nor __dlpack__")
+
+
+class Placed(NamedTuple):
+    """Where an argument of a call lies. `device` and `size` (bytes, from the first to the last element) are None where that is not known."""
+
+    address: int
+    device: Optional[int] = None
+    read_only: bool = False
+    size: Optional[int] = None
+
+
+def placed(array: Address, stream: int = 0) -> Placed:
+    """An array, None (which lies at 0) or an address as it is, of which nothing more is known."""
+    if array is None:
+        return Placed(0)
+    if isinstance(array, int) or not (is_torch(array) or hasattr(array, "__cuda_array_interface__") or hasattr(array, "__dlpack__")):
+        return Placed(_address(array))
+    if is_torch(array):
+        tensor: Any = array
+        _check_torch(tensor)
+        last = sum((extent - 1) * step for extent, step in zip(tensor.shape, tensor.stride())) if tensor.numel() else -1
+        return Placed(tensor.data_ptr(), tensor.device.index, False, (last + 1) * tensor.element_size())
+    seen = view(array, stream)
+    last = sum((extent - 1) * step for extent, step in zip(seen.shape, seen.strides)) if 0 not in seen.shape else -1
+    return Placed(seen.address, device_of_view(seen), seen.read_only, (last + 1) * BYTES[seen.dtype])
+
+
+def _address(value: Any) -> int:
+    try:
+        return integer("an address", value, UINT64)
+    except TypeError:
+        raise TypeError(f"{type(value).__name__} is not a device array: it has neither __cuda_array_interface__ nor __dlpack__") from None
 
 
 def address(array: Address, stream: int = 0) -> int:
     """The device address of an array, or of None (0) or an int as it is."""
-    if array is None:
-        return 0
-    if isinstance(array, int):
-        return array
-    if hasattr(array, "data_ptr") and hasattr(array, "layout"):
-        tensor: Any = array  # torch's, without importing torch
-        if not tensor.is_cuda:
-            raise TypeError(f"the tensor is on {tensor.device}; move it to a CUDA device first: tensor.cuda()")
-        return int(tensor.data_ptr())
-    return view(array, stream).address
+    return placed(array, stream).address
+
+
+def device_of_view(seen: ArrayView) -> Optional[int]:
+    """The device that the array names, else the one in whose memory the driver says it lies."""
+    return seen.device if seen.device is not None else device_of(seen.address)
+
+
+def check_devices(devices: Sequence[Optional[int]], wanted: Optional[int], whose: str = "the current context is of") -> None:
+    """Raises InvalidArgument for arrays of several devices, or of another than `wanted`; None: not known."""
+    known = {each for each in devices if each is not None}
+    if len(known) > 1:
+        raise InvalidArgument(f"arrays are on devices {', '.join(map(str, sorted(known)))}; move them to one")
+    if known and wanted is not None and wanted not in known:
+        raise InvalidArgument(f"arrays are on device {known.pop()} and {whose} device {wanted}; make the arrays' device current")
+
+
+def check_current_device(devices: Sequence[Optional[int]]) -> None:
+    """As check_devices, with the device of the context that is current on this thread."""
+    if any(each is not None for each in devices):
+        check_devices(devices, current_device())
 
 
 def stream_handle(stream: Stream) -> int:
     """The CUstream of an int, of None (the legacy default stream), of an object with `__cuda_stream__`, or of a torch or CuPy stream."""
     if stream is None:
         return 0
-    if isinstance(stream, int):
-        return stream
+    if type(stream) is int:
+        return integer("the stream", stream, UINT64)
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        version, handle = protocol() if callable(protocol) else protocol
-        if version != 0:
-            raise TypeError(f"version {version} of __cuda_stream__ is newer than this package knows (0)")
-        return int(handle)
+        return _from_stream_protocol(protocol() if callable(protocol) else protocol)
     for name in ("cuda_stream", "ptr"):
         handle = getattr(stream, name, None)
-        if isinstance(handle, int):
-            return handle
-    raise TypeError(f"{type(stream).__name__} is no stream: give an int or an object with __cuda_stream__")
+        if handle is not None:
+            return integer(f"the stream's {name}", handle, UINT64)
+    try:
+        return integer("the stream", stream, UINT64)
+    except TypeError:
+        raise TypeError(f"{type(stream).__name__} is no stream: give an int or an object with __cuda_stream__") from None
+
+
+def _from_stream_protocol(said: Any) -> int:
+    if not isinstance(said, (tuple, list)) or len(said) != 2:
+        raise TypeError(f"__cuda_stream__ gives {said!r}; it must give its version and the CUstream")
+    version = integer("the version of __cuda_stream__", said[0], UINT64)
+    if version != 0:
+        raise TypeError(f"version {version} of __cuda_stream__ is newer than this package knows (0)")
+    return integer("the CUstream of __cuda_stream__", said[1], UINT64)

@@ -1,5 +1,6 @@
 """The `autotune` command that came with the package, as a child process."""
 
+import errno
 import json
 import os
 import subprocess
@@ -7,12 +8,20 @@ import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
+from ._checked import argument
 from ._library import FOLDER
 from ._nvrtc import nvrtc_of_this_python
 from .errors import CommandError
 
 
 LineFunction = Callable[[str], None]
+_REMEDIES = {
+    errno.ENOENT: "; install the package again",
+    errno.EACCES: "; install the package again, on a file system that allows programs",
+    errno.E2BIG: "; give fewer or shorter arguments",
+    errno.EAGAIN: "; the system allows no more processes: ulimit -u",
+    errno.ENOMEM: "; the system has no memory left for it",
+}
 Document = Dict[str, Any]
 
 
@@ -42,15 +51,8 @@ class Command:
             environment["AUTOTUNE_LOG"] = "info"
         self._errors: List[str] = []
         self._on_line = on_line
-        self._process = subprocess.Popen(
-            [command_path(), *arguments, "--json"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=environment,
-        )
+        words = [argument(f"argument {i}", each) for i, each in enumerate(arguments)]
+        self._process = _started([command_path(), *words, "--json"], environment)
         self._reader = threading.Thread(target=self._read_errors, daemon=True)
         self._failure: Optional[BaseException] = None
         self._reader.start()
@@ -58,7 +60,7 @@ class Command:
     def _read_errors(self) -> None:
         assert self._process.stderr is not None
         for line in self._process.stderr:
-            text = line.rstrip("\n")
+            text = line.rstrip("\n").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             self._errors.append(text)
             if self._on_line is None or self._failure is not None:
                 continue
@@ -97,6 +99,24 @@ class Command:
             message = said[-1] if said else f"autotune ended with exit code {code}"
             raise CommandError(message, code, "\n".join(self._errors))
         return code
+
+
+def _started(words: List[str], environment: Dict[str, str]) -> "subprocess.Popen[str]":
+    """Raises CommandError where the system cannot start it."""
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="surrogateescape",  # paths in what it prints stay what they are
+            env=environment,
+        )
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "")
+        code = 127 if isinstance(error, FileNotFoundError) else 126
+        raise CommandError(f"cannot start {words[0]}: {error.strerror or error}{remedy}", code) from error
 
 
 def run_json(arguments: Sequence[str], on_line: Optional[LineFunction] = None, allowed: Sequence[int] = (0,)) -> Any:

@@ -8,9 +8,11 @@ BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8, "e4m3": 1, "e5m2": 1, "i32": 4
 _OTHER_NAMES = {
     "float16": "f16",
     "half": "f16",
+    "fp16": "f16",
     "bfloat16": "bf16",
     "float32": "f32",
     "float": "f32",
+    "fp32": "f32",
     "float64": "f64",
     "double": "f64",
     "float8_e4m3fn": "e4m3",
@@ -30,5 +32,5 @@ def dtype_word(dtype: Any) -> str:
     name = name.rpartition(".")[2]
     word = _OTHER_NAMES.get(name, name)
     if word not in CODES:
-        raise TypeError(f"dtype {dtype} is none that autotune knows; it knows {', '.join(CODES)}")
+        raise TypeError(f"unknown dtype {str(dtype)!r}; autotune knows {', '.join(CODES)}")
     return word

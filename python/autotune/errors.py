@@ -1,6 +1,6 @@
 """What goes wrong, as exceptions. Each has the library's own sentence, and `status`, the number of `autotune_status`."""
 
-from typing import Optional
+from typing import Any, Optional, Tuple
 
 
 class Error(Exception):
@@ -88,12 +88,18 @@ class Overlap(Error, ValueError):
 
 
 class CommandError(Error, RuntimeError):
-    """The `autotune` command failed. `exit_code` is the command's (docs/commands.md lists them), `stderr` what it printed."""
+    """The `autotune` command failed. `exit_code` is the command's (docs/commands.md lists them), `stderr` what it printed.
+
+    A command that could not be started has exit code 127 where its program is missing, and 126 otherwise, as in a shell.
+    """
 
     def __init__(self, message: str, exit_code: int, stderr: str = ""):
         super().__init__(message)
         self.exit_code = exit_code
         self.stderr = stderr
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return CommandError, (str(self), self.exit_code, self.stderr)
 
 
 # What a user of Python can do about a state of the machine, which the library's sentence only tells.

@@ -1,14 +1,22 @@
 """Handles, plans and launches: what runs a problem."""
 
+import atexit
+import contextlib
 import ctypes
+import math
+import os
 import threading
+import weakref
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, Optional, Protocol, Sequence, Type, Union
+from typing import Any, Callable, NoReturn, Optional, Protocol, Sequence, Type, Union
 
 from . import _library
+from ._checked import INT32, UINT64, Path, integer, path, word
+from ._driver import current_device
 from ._nvrtc import nvrtc_of_this_python
-from .arrays import Address, Stream, address, stream_handle
+from .arrays import Address, Placed, Stream, check_current_device, check_devices, placed, stream_handle
+from .errors import InvalidArgument, WorkspaceTooSmall
 from .problem import Problem
 
 ON_MISS = {"compile": 0, "loaded_only": 1, "not_planned": 2, "background": 3}
@@ -17,6 +25,9 @@ LOG_LEVELS = ("debug", "info", "warning")
 
 class U64(int):
     """A scalar that an op takes as u64, such as a seed. A float is passed as f32, any other int as i32."""
+
+    def __new__(cls, value: Any = 0) -> "U64":
+        return super().__new__(cls, integer("a u64 scalar", value, UINT64))
 
 
 Scalar = Union[float, int, U64]
@@ -53,23 +64,49 @@ class Call:
     def __init__(self, tensor_count: int, scalars: Sequence[Scalar]):
         self.addresses = (ctypes.c_void_p * max(tensor_count, 1))()
         self.scalars = (_library.ScalarStruct * max(len(scalars), 1))()
-        for place, scalar in zip(self.scalars, scalars):
-            if isinstance(scalar, U64):
-                place.type, place.value.u64 = 2, scalar
-            elif isinstance(scalar, int):
-                place.type, place.value.i32 = 1, scalar
-            else:
-                place.type, place.value.f32 = 0, scalar
+        for i, (place, scalar) in enumerate(zip(self.scalars, scalars)):
+            _fill_scalar(place, f"scalar {i}", scalar)
         self.struct = _library.CallStruct(
             ctypes.sizeof(_library.CallStruct), self.addresses, tensor_count, self.scalars, len(scalars), None, 0
         )
         self.pointer = ctypes.addressof(self.struct)
 
-    def set(self, arrays: Sequence[Address], stream: int, workspace: Address = None, workspace_bytes: int = 0) -> None:
-        for i, array in enumerate(arrays):
-            self.addresses[i] = address(array, stream)
-        self.struct.workspace = address(workspace, stream)
-        self.struct.workspace_bytes = workspace_bytes
+    def set(self, addresses: Sequence[int]) -> None:
+        for i, address in enumerate(addresses):
+            self.addresses[i] = address
+
+    def set_workspace(self, workspace: Placed, wanted_bytes: int) -> None:
+        """Memory of at least `wanted_bytes`. Of a bare address nothing more is known."""
+        if workspace.read_only:
+            raise InvalidArgument("the workspace is read-only; give memory that may be written")
+        if workspace.size is not None and workspace.size < wanted_bytes:
+            raise WorkspaceTooSmall(f"the workspace has {workspace.size} bytes; the plan needs {wanted_bytes} (Plan.workspace_bytes)")
+        self.struct.workspace, self.struct.workspace_bytes = workspace.address, wanted_bytes
+
+
+def _fill_scalar(place: Any, name: str, scalar: Any) -> None:
+    if isinstance(scalar, U64):
+        place.type, place.value.u64 = 2, scalar
+    elif hasattr(scalar, "__index__"):
+        place.type, place.value.i32 = 1, integer(name, scalar, INT32)
+    else:
+        if not hasattr(scalar, "__float__"):
+            raise TypeError(f"{name} is {scalar!r}; it must be a number")
+        number = float(scalar)
+        place.type, place.value.f32 = 0, number
+        if math.isinf(place.value.f32) and not math.isinf(number):
+            raise InvalidArgument(f"{name} is {number}, which f32 cannot express")
+
+
+def _check_writable(problem: Problem, arrays: Sequence[Placed]) -> None:
+    if not any(each.read_only for each in arrays):
+        return
+    from .ops import SCHEMA
+
+    schema = SCHEMA.get(problem.op)
+    for form, each in zip(schema.tensors if schema is not None else (), arrays):
+        if each.read_only and form.access != "in":
+            raise InvalidArgument(f"{form.name} is written, and its array is read-only; give an array that may be written")
 
 
 class Launch(Protocol):
@@ -91,6 +128,7 @@ class Plan:
     def __init__(self, handle: "Handle", problem: Problem, raw: int):
         self._handle, self.problem = handle, problem
         self._address: Optional[int] = raw
+        self._device = current_device()
         facts = _library.FactsStruct(ctypes.sizeof(_library.FactsStruct))
         _library.check(_library.plan_info(raw, ctypes.byref(facts)))
         self.info = PlanInfo(
@@ -114,6 +152,15 @@ class Plan:
         raw, self._address = getattr(self, "_address", None), None
         if raw:
             _library.plan_destroy(raw)
+
+    def __copy__(self) -> "Plan":
+        return self  # it does not change, and the library's plan has one owner
+
+    def __deepcopy__(self, memo: Any) -> "Plan":
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Plan belongs to its process and CUDA context and cannot be pickled; send plan.problem, and plan it there")
 
     @property
     def origin(self) -> str:
@@ -151,56 +198,129 @@ class Plan:
         _library.check(_library.run(self._address, call.pointer, on))
 
     def _call(self, arrays: Sequence[Address], scalars: Sequence[Scalar], workspace: Address, stream: int) -> Call:
-        call = Call(len(arrays), scalars)
-        call.set(arrays, stream, workspace, self.info.workspace_bytes if workspace is not None else 0)
+        call, seen = Call(len(arrays), scalars), [placed(array, stream) for array in arrays]
+        memory = placed(workspace, stream)
+        check_devices([each.device for each in (*seen, memory)], self._device, "the plan was made on")
+        _check_writable(self.problem, seen)
+        call.set([each.address for each in seen])
+        if workspace is not None:
+            call.set_workspace(memory, self.info.workspace_bytes)
         return call
+
+
+class _Owned:
+    """The library's handle, and who is inside of it: it is given back by the last call that uses it, never by one of its own log function.
+
+    A log function runs in the middle of the library's work, on the caller's thread or on one of the library's own, which the library waits
+    for when it gives a handle back.
+    """
+
+    def __init__(self, log: Optional[Callable[[str, str], None]]):
+        self._lock = threading.RLock()
+        self._address: Optional[int] = None
+        self._to_destroy: Optional[int] = None
+        self._users = 0
+        self._log = log
+        self.log_function, self.log_user, self._keep = _library.log_function(self._hear) if log is not None else (0, 0, None)
+
+    def open(self, address: Optional[int]) -> None:
+        self._address = address
+
+    def close(self) -> None:
+        with self._lock:
+            address, self._address = self._address, None
+            if address and self._users:
+                self._to_destroy, address = address, None
+        if address:
+            self._destroy(address)
+
+    def after_fork(self) -> None:
+        self._lock = threading.RLock()  # another thread of the parent may have held it
+
+    def __enter__(self) -> int:
+        with self._lock:
+            if not self._address:
+                raise ValueError("the handle is closed")
+            self._users += 1
+            return self._address
+
+    def __exit__(self, *_: Any) -> None:
+        address = self._left()
+        if address:
+            self._destroy(address)
+
+    def _destroy(self, address: int) -> None:
+        _library.destroy(address)  # may call `_hear`, which lives as long as this call
+
+    def _left(self) -> Optional[int]:
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return None
+            address, self._to_destroy = self._to_destroy, None
+            return address
+
+    def _hear(self, level: int, message: bytes) -> None:
+        with self._lock:
+            self._users += 1
+        try:
+            if self._log is not None:
+                self._log(LOG_LEVELS[level] if 0 <= level < len(LOG_LEVELS) else "warning", message.decode(errors="replace"))
+        finally:
+            address = self._left()
+            if address:  # from another thread: this one is the library's, which waits for it to end
+                with contextlib.suppress(RuntimeError):  # Python ends, and so does what the handle has
+                    threading.Thread(target=self._destroy, args=(address,), name="autotune handle").start()
 
 
 class Handle:
     """What opens the database and makes plans. Uses the CUDA context that is current on the calling thread; creates none.
 
-    database, cache_folder, shipped, nvrtc, pin: as in docs/environment.md; None: from the environment, else the default.
+    database, cache_folder, shipped, nvrtc (paths), pin: as in docs/environment.md; None: from the environment, else the default.
     on_miss: what `run` does for a problem without a plan: "compile", "loaded_only", "not_planned" or "background".
     record_misses: note problems without a winner in the database, for `autotune sweep`.
-    log: called with (level, message), level one of "debug", "info", "warning"; from any thread.
-    Raises NoGpu without a driver. Thread-safe.
+    log: called with (level, message), level one of "debug", "info", "warning"; from any thread, and no longer once Python ends.
+    Raises NoGpu without a driver. Thread-safe. Closed at exit.
     """
 
     def __init__(
         self,
         *,
-        database: Optional[str] = None,
-        cache_folder: Optional[str] = None,
-        shipped: Optional[str] = None,
-        nvrtc: Optional[str] = None,
+        database: Optional[Path] = None,
+        cache_folder: Optional[Path] = None,
+        shipped: Optional[Path] = None,
+        nvrtc: Optional[Path] = None,
         pin: Optional[str] = None,
         on_miss: str = "compile",
         record_misses: bool = False,
         log: Optional[Callable[[str, str], None]] = None,
     ):
-        self._address: Optional[int] = None
         if on_miss not in ON_MISS:
             raise ValueError(f"on_miss is {on_miss!r}; it must be one of {', '.join(ON_MISS)}")
+        if log is not None and not callable(log):
+            raise TypeError(f"log is {log!r}; it must be a function of a level and a message")
         options = _library.OptionsStruct(ctypes.sizeof(_library.OptionsStruct))
-        options.database = _text(database)
-        options.cache_folder = _text(cache_folder)
-        options.shipped = _text(shipped)
-        options.nvrtc = _text(nvrtc if nvrtc is not None else nvrtc_of_this_python())
-        options.pin = _text(pin)
+        options.database = path("database", database)
+        options.cache_folder = path("cache_folder", cache_folder)
+        options.shipped = path("shipped", shipped)
+        options.nvrtc = path("nvrtc", nvrtc if nvrtc is not None else nvrtc_of_this_python())
+        options.pin = None if pin is None else word("pin", pin)
         options.on_miss = ON_MISS[on_miss]
         options.read_environment = 1
-        options.record_misses = int(record_misses)
-        self._log = _library.LogFunction(_listener(log)) if log is not None else _library.LogFunction()
-        options.log = self._log
+        options.record_misses = int(bool(record_misses))
+        self._owned = _Owned(log)
+        options.log, options.log_user = self._owned.log_function, self._owned.log_user
         raw = ctypes.c_void_p()
         _library.check(_library.create(ctypes.byref(raw), ctypes.byref(options)))
-        self._address = raw.value
+        self._owned.open(raw.value)
+        _handles.add(self)
 
     def close(self) -> None:
-        """Gives the handle's memory back. No work that uses its workspaces may be pending; plans stay valid."""
-        raw, self._address = self._address, None
-        if raw:
-            _library.destroy(raw)
+        """Gives the handle's memory back. No work that uses its workspaces may be pending; plans stay valid.
+
+        A call of another thread, or of the log function that calls this, ends first.
+        """
+        self._owned.close()
 
     def __enter__(self) -> "Handle":
         return self
@@ -209,13 +329,24 @@ class Handle:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_address", None):
-            self.close()
+        owned = getattr(self, "_owned", None)
+        if owned is not None:
+            owned.close()
+
+    def __copy__(self) -> "Handle":
+        return self  # the library's handle has one owner
+
+    def __deepcopy__(self, memo: Any) -> "Handle":
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Handle belongs to its process and cannot be pickled; make one in the other process: autotune.Handle(...)")
 
     def plan(self, problem: Problem) -> Plan:
         """The problem's winner, looked up, loaded or compiled: up to a second or so, once. Raises NoContext, NoKernel, ..."""
         raw = ctypes.c_void_p()
-        _library.check(_library.plan_create(self._open(), ctypes.byref(problem.struct), ctypes.byref(raw)))
+        with self._owned as address:
+            _library.check(_library.plan_create(address, ctypes.byref(problem.struct), ctypes.byref(raw)))
         return Plan(self, problem, raw.value or 0)
 
     def supports(self, problem: Problem) -> bool:
@@ -223,7 +354,8 @@ class Handle:
         from .errors import NoKernel
 
         try:
-            _library.check(_library.supports(self._open(), ctypes.byref(problem.struct)))
+            with self._owned as address:
+                _library.check(_library.supports(address, ctypes.byref(problem.struct)))
         except NoKernel:
             return False
         return True
@@ -234,29 +366,39 @@ class Handle:
         Alignments are taken from the arrays. A workspace is the handle's own.
         """
         on = stream_handle(stream)
-        call = Call(len(arrays), scalars)
-        call.set(arrays, on)
-        _library.check(_library.tuned(self._open(), ctypes.byref(problem.struct), ctypes.byref(call.struct), on))
+        seen = [placed(array, on) for array in arrays]
+        check_current_device([each.device for each in seen])
+        _check_writable(problem, seen)
+        self._run(problem, [each.address for each in seen], scalars, on)
+
+    def _run(self, problem: Problem, addresses: Sequence[int], scalars: Sequence[Scalar], stream: int) -> None:
+        call = Call(len(addresses), scalars)
+        call.set(addresses)
+        with self._owned as handle:
+            _library.check(_library.tuned(handle, ctypes.byref(problem.struct), ctypes.byref(call.struct), stream))
 
     def flush_misses(self) -> None:
         """Writes misses that are noted but not yet in the database."""
-        _library.check(_library.flush_misses(self._open()))
-
-    def _open(self) -> int:
-        if not self._address:
-            raise ValueError("the handle is closed")
-        return self._address
+        with self._owned as address:
+            _library.check(_library.flush_misses(address))
 
 
-def _text(value: Optional[str]) -> Optional[bytes]:
-    return None if value is None else str(value).encode()
+_handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
 
 
-def _listener(log: Callable[[str, str], None]) -> Callable[[Any, int, bytes], None]:
-    def hear(_user: Any, level: int, message: bytes) -> None:
-        log(LOG_LEVELS[level] if 0 <= level < len(LOG_LEVELS) else "warning", message.decode(errors="replace"))
+def _close_all() -> None:
+    """At exit, while the library's threads can still call Python: what they were about to say is heard, and none is left behind."""
+    for handle in list(_handles):
+        handle.close()
 
-    return hear
+
+def _renew_locks() -> None:
+    for handle in list(_handles):
+        handle._owned.after_fork()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 _default: Optional[Handle] = None
@@ -274,6 +416,4 @@ def default_handle() -> Handle:
 
 
 def records_misses() -> bool:
-    import os
-
     return os.environ.get("AUTOTUNE_RECORD", "") not in ("", "0")

@@ -1,14 +1,18 @@
 """Problems: an op with everything fixed that changes the answer or the cost."""
 
 import ctypes
+import numbers
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, NoReturn, Optional, Tuple, Union
 
 from . import _library
+from ._checked import INT64, integer, integers, word
 from .arrays import DeviceArray, dense_strides, view
 from .dtypes import CODES, dtype_word
+from .errors import InvalidArgument
 
 Attribute = Union[str, int, float]
+_ALIGNMENTS = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True, init=False)
@@ -25,18 +29,21 @@ class Tensor:
     align: int
 
     def __init__(self, dtype: Any, shape: Iterable[int], strides: Optional[Iterable[int]] = None, align: int = 16):
-        extents = tuple(int(extent) for extent in shape)
-        steps = dense_strides(extents) if strides is None else tuple(int(step) for step in strides)
+        extents = integers("shape", shape, (0, INT64[1]))
+        steps = dense_strides(extents) if strides is None else integers("strides", strides, (0, INT64[1]))
+        alignment = integer("align", align)
         if len(steps) != len(extents):
-            raise ValueError(f"{len(steps)} strides for {len(extents)} dimensions")
+            raise InvalidArgument(f"{len(steps)} strides for {len(extents)} dimensions")
         if len(extents) > _library.MAX_DIMS:
-            raise ValueError(f"{len(extents)} dimensions; at most {_library.MAX_DIMS}")
-        for name, value in (("dtype", dtype_word(dtype)), ("shape", extents), ("strides", steps), ("align", align)):
+            raise InvalidArgument(f"{len(extents)} dimensions; at most {_library.MAX_DIMS}")
+        if alignment not in _ALIGNMENTS:
+            raise InvalidArgument(f"align is {alignment}; it must be one of {', '.join(map(str, _ALIGNMENTS))}")
+        for name, value in (("dtype", dtype_word(dtype)), ("shape", extents), ("strides", steps), ("align", alignment)):
             object.__setattr__(self, name, value)
 
     @staticmethod
-    def of(array: Union["Tensor", DeviceArray], stream: int = 0) -> "Tensor":
-        """That of a device array, with the alignment of its address."""
+    def of(array: Union["Tensor", DeviceArray], stream: Optional[int] = None) -> "Tensor":
+        """That of a device array, with the alignment of its address. `stream`: as in `arrays.view`; nothing has to wait for a description."""
         if isinstance(array, Tensor):
             return array
         seen = view(array, stream)
@@ -45,7 +52,7 @@ class Tensor:
 
 
 class Problem:
-    """An op, its tensors by name and its attributes. Immutable and hashable.
+    """An op, its tensors by name and its attributes. Immutable and hashable; may be copied, and pickled for another process.
 
     >>> Problem("gemm", {"a": Tensor("bf16", (16, 4096)), "b": Tensor("bf16", (4096, 4096), strides=(1, 4096)),
     ...                  "c": Tensor("bf16", (16, 4096))})
@@ -74,13 +81,25 @@ class Problem:
 
         set_("op", op)
         set_("tensors", {name: Tensor.of(tensor) for name, tensor in tensors.items() if tensor is not None})
-        set_("attributes", {name: value for name, value in (attributes or {}).items() if value is not None})
+        set_("attributes", {name: _attribute(name, value) for name, value in (attributes or {}).items() if value is not None})
         set_("_hash", hash((op, tuple(self.tensors.items()), tuple(self.attributes.items()))))
         set_("_keep", None)
         set_("_struct", self._make_struct())
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError("a problem does not change; make another")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError("a problem does not change; make another")
+
+    def __copy__(self) -> "Problem":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Problem":
+        return self
+
+    def __reduce__(self) -> Any:
+        return Problem, (self.op, self.tensors, self.attributes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Problem):
@@ -115,10 +134,11 @@ class Problem:
         return self._struct
 
     def _make_struct(self) -> _library.ProblemStruct:
+        op = word("op", self.op)
         tensors = (_library.TensorStruct * max(len(self.tensors), 1))()
         for place, (name, tensor) in zip(tensors, self.tensors.items()):
             place.struct_size = ctypes.sizeof(place)
-            place.name = name.encode()
+            place.name = word("a tensor's name", name)
             place.type = CODES[tensor.dtype]
             dims = _said_dims(name, tensor)
             place.rank = len(dims)
@@ -129,11 +149,11 @@ class Problem:
         attributes = (_library.AttributeStruct * max(len(self.attributes), 1))()
         for place, (name, value) in zip(attributes, self.attributes.items()):
             place.struct_size = ctypes.sizeof(place)
-            place.name = name.encode()
+            place.name = word("an attribute's name", name)
             _fill_attribute(place, name, value)
         object.__setattr__(self, "_keep", (tensors, attributes))
         return _library.ProblemStruct(
-            ctypes.sizeof(_library.ProblemStruct), self.op.encode(), tensors, len(self.tensors), attributes, len(self.attributes)
+            ctypes.sizeof(_library.ProblemStruct), op, tensors, len(self.tensors), attributes, len(self.attributes)
         )
 
 
@@ -144,15 +164,21 @@ def _said_dims(name: str, tensor: Tensor) -> List[Tuple[int, int]]:
     if any(tensor.strides) or all(extent <= 1 for extent in tensor.shape) or 0 in tensor.shape:
         return dims
     if len(dims) > 1:
-        raise ValueError(f"tensor {name} repeats one element (all of its strides are 0); make it contiguous")
+        raise InvalidArgument(f"tensor {name} repeats one element (all of its strides are 0); make it contiguous")
     return [(1, 1), *dims]
+
+
+def _attribute(name: str, value: Any) -> Attribute:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_") or not isinstance(value, numbers.Real):
+        raise TypeError(f"attribute {name} is {value!r}; an attribute is a word or a number")
+    return integer(f"attribute {name}", value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def _fill_attribute(place: _library.AttributeStruct, name: str, value: Attribute) -> None:
     if isinstance(value, str):
-        place.kind, place.word = 0, value.encode()
-    elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"attribute {name} is {value!r}; an attribute is a word or a number")
+        place.kind, place.word = 0, word(f"attribute {name}", value)
     elif isinstance(value, int):
         place.kind, place.integer = 1, value
     else:

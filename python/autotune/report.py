@@ -5,6 +5,7 @@ import os
 import tempfile
 from typing import Any, Optional
 
+from ._checked import Path
 from .command import run_json
 from .tuning import _flags
 
@@ -25,7 +26,7 @@ class Report:
         return f'<iframe sandbox srcdoc="{html.escape(self.page)}" style="width:100%;height:720px;border:0"></iframe>'
 
 
-def report(*, database: Optional[str] = None, **options: Any) -> Report:
+def report(*, database: Optional[Path] = None, **options: Any) -> Report:
     """The page that `autotune report --html` writes; options are its flags. Raises CommandError."""
     with tempfile.TemporaryDirectory(prefix="autotune-report-") as folder:
         path = os.path.join(folder, "report.html")

@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
+from ._checked import Path, argument
 from .command import LineFunction, run_json, run_json_items
 from .problem import Problem
 
@@ -160,7 +161,7 @@ def _flags(options: Mapping[str, Any]) -> List[str]:
         if value is None or value is False:
             continue
         for each in value if isinstance(value, (list, tuple)) else [value]:
-            flags += [flag] if each is True else [flag, str(each)]
+            flags += [flag] if each is True else [flag, argument(flag, each)]
     return flags
 
 
@@ -188,7 +189,7 @@ def tune(
     retune: bool = False,
     seed: Optional[int] = None,
     device: Optional[int] = None,
-    database: Optional[str] = None,
+    database: Optional[Path] = None,
     progress: Optional[ProgressFunction] = None,
     **options: Any,
 ) -> TuneResult:
@@ -241,7 +242,7 @@ def sweep(
     trials: Optional[int] = None,
     retune: bool = False,
     device: Optional[int] = None,
-    database: Optional[str] = None,
+    database: Optional[Path] = None,
     progress: Optional[ProgressFunction] = None,
     **options: Any,
 ) -> SweepResult:
@@ -255,7 +256,7 @@ def sweep(
     lines = [words_of(each) if isinstance(each, Problem) else dict(each) for each in problems]
     if not lines:
         return SweepResult([], {}, 0.0)
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", prefix="autotune-shapes-") as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="surrogateescape", suffix=".txt", prefix="autotune-shapes-") as file:
         for words in lines:
             shape = words.pop("shape")
             file.write(" ".join([shape, *(f"{name}={value}" for name, value in words.items())]) + "\n")

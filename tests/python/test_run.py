@@ -11,7 +11,7 @@ import weakref
 from unittest import mock
 
 import autotune
-from autotune import _library, arrays
+from autotune import _dlpack, _library
 from machine import EXAMPLES, Array, Driver, MachineTest, integers, product
 
 M, N, K = 48, 40, 32
@@ -235,7 +235,7 @@ class OnDevice:
     def __init__(self, array, device):
         self.array, self.device = array, device
         extents = (ctypes.c_int64 * len(array.shape))(*array.shape)
-        self.raw = arrays._DLTensor(array.address, 2, device, len(array.shape), 2, 16, 1, extents, None, 0)
+        self.raw = _dlpack.Managed(_dlpack.Tensor(array.address, 2, device, len(array.shape), 2, 16, 1, extents, None, 0), None, None)
         self.raw.keep = extents
 
     def __dlpack_device__(self):

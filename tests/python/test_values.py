@@ -1,8 +1,12 @@
 """Values that need no driver: tensors, problems, schemas, arrays by their protocols."""
 
-import ctypes
+import copy
+import math
+import pathlib
+import pickle
 import subprocess
 import sys
+import tempfile
 import unittest
 from typing import Literal, Optional, get_type_hints
 
@@ -10,6 +14,7 @@ import autotune
 from autotune import arrays, ops
 from autotune.command import run_json
 from autotune.dtypes import dtype_word
+from autotune.handle import Call
 
 
 class Named:
@@ -23,9 +28,13 @@ class Tensors(unittest.TestCase):
         self.assertEqual(autotune.Tensor("f16", (2, 0, 4)).strides, (4, 4, 1))
 
     def test_dtypes_have_other_names(self):
-        for name, word in (("float16", "f16"), ("torch.bfloat16", "bf16"), ("float8_e4m3fn", "e4m3"), ("f32", "f32")):
+        for name, word in (("float16", "f16"), ("fp16", "f16"), ("half", "f16"), ("fp32", "f32"), ("torch.bfloat16", "bf16"), ("float8_e4m3fn", "e4m3"), ("f32", "f32")):
             self.assertEqual(dtype_word(name), word)
         self.assertEqual(dtype_word(Named("float32")), "f32")
+
+    def test_unknown_dtypes(self):
+        with self.assertRaisesRegex(TypeError, "unknown dtype 'fp17'; autotune knows f16, bf16, f32, f64, e4m3, e5m2, i32, i8"):
+            dtype_word("fp17")
 
     def test_as_many_strides_as_extents(self):
         with self.assertRaisesRegex(ValueError, "1 strides for 2 dimensions"):
@@ -44,6 +53,30 @@ class Problems(unittest.TestCase):
     def test_equal_problems_are_one_key(self):
         self.assertEqual(self.gemm(), self.gemm())
         self.assertEqual(len({self.gemm(), self.gemm(), self.gemm(acc="f32")}), 2)
+
+    def test_a_problem_may_be_copied_and_pickled(self):
+        problem = self.gemm(acc="f32")
+        self.assertIs(copy.copy(problem), problem)
+        self.assertIs(copy.deepcopy({"it": problem})["it"], problem)
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            again = pickle.loads(pickle.dumps(problem, protocol))
+            self.assertEqual((again, hash(again), again.key), (problem, hash(problem), problem.key))
+            tensor = problem.tensors["b"]
+            self.assertEqual(pickle.loads(pickle.dumps(tensor, protocol)), tensor)
+        self.assertEqual(copy.deepcopy(problem.tensors), problem.tensors)
+
+    def test_a_problem_reaches_a_process_that_was_spawned(self):
+        code = (
+            "import multiprocessing, autotune\n"
+            "def key(problem): return problem.key\n"
+            "if __name__ == '__main__':\n"
+            "    problem = autotune.Problem('add', {n: autotune.Tensor('f32', (64,)) for n in 'abc'})\n"
+            "    with multiprocessing.get_context('spawn').Pool(1) as pool: print(pool.map(key, [problem]) == [problem.key])\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "spawns.py").write_text(code)
+            said = subprocess.run([sys.executable, "spawns.py"], capture_output=True, text=True, cwd=folder)
+        self.assertEqual(said.stdout.strip(), "True", said.stderr)
 
     def test_a_problem_does_not_change(self):
         with self.assertRaises(AttributeError):
@@ -69,58 +102,76 @@ class Problems(unittest.TestCase):
     def test_attributes_are_words_or_numbers(self):
         with self.assertRaisesRegex(TypeError, "attribute acc is True"):
             self.gemm(acc=True)
+        with self.assertRaisesRegex(TypeError, "attribute acc is b'f32'; an attribute is a word or a number"):
+            self.gemm(acc=b"f32")
+        with self.assertRaisesRegex(autotune.InvalidArgument, "attribute left is 18446744073709551680; it must be from"):
+            self.gemm(left=2**64 + 64)
+
+    def test_names_are_text_that_c_can_take(self):
+        f32 = autotune.Tensor("f32", (4,))
+        for op, names, message in (
+            (b"add", "abc", "op is b'add'; it must be a str"),
+            ("add\0gemm", "abc", "op is .*; it must not contain a NUL character"),
+            ("\udcff", "abc", "op is .*; it must be text that UTF-8 can express"),
+            ("add", ["a", "b", "c\0d"], "a tensor's name is .*; it must not contain a NUL character"),
+            ("add", [1, "b", "c"], "a tensor's name is 1; it must be a str"),
+        ):
+            with self.assertRaisesRegex((TypeError, autotune.InvalidArgument), message):
+                autotune.Problem(op, {name: f32 for name in names})
+        with self.assertRaisesRegex(autotune.InvalidArgument, "attribute acc is .*; it must not contain a NUL character"):
+            self.gemm(acc="f32\0f16")
+
+    def test_an_element_that_is_repeated_is_no_dense_array(self):
+        with self.assertRaisesRegex(autotune.InvalidArgument, r"tensor a repeats one element \(all of its strides are 0\); make it contiguous"):
+            autotune.Problem("add", {"a": autotune.Tensor("f32", (4, 4), (0, 0))})
+        one = autotune.Tensor("f32", (1, 1), (0, 0))
+        self.assertEqual(autotune.Problem("add", {name: one for name in "abc"}).key, autotune.Problem("add", {name: autotune.Tensor("f32", (1, 1)) for name in "abc"}).key)
 
 
-class Protocols(unittest.TestCase):
-    def test_array_interface_with_strides(self):
-        class Columns:
-            __cuda_array_interface__ = {"shape": (3, 4), "typestr": "<f2", "data": (4096, False), "version": 3, "strides": (2, 6)}
+class Integers(unittest.TestCase):
+    def test_extents_strides_and_alignments(self):
+        for make, error, message in (
+            (lambda: autotune.Tensor("f16", (64.5, 4)), TypeError, r"shape\[0\] is 64.5; it must be an integer"),
+            (lambda: autotune.Tensor("f16", (4, 64.0)), TypeError, r"shape\[1\] is 64.0; it must be an integer"),
+            (lambda: autotune.Tensor("f16", (True, 4)), TypeError, r"shape\[0\] is True; it must be an integer"),
+            (lambda: autotune.Tensor("f16", ("4",)), TypeError, r"shape\[0\] is '4'; it must be an integer"),
+            (lambda: autotune.Tensor("f16", 4), TypeError, "shape is 4; it must be a sequence of integers"),
+            (lambda: autotune.Tensor("f16", (2**64 + 64,)), autotune.InvalidArgument, r"shape\[0\] is 18446744073709551680; it must be from 0 to"),
+            (lambda: autotune.Tensor("f16", (-1,)), autotune.InvalidArgument, r"shape\[0\] is -1; it must be from 0 to 9223372036854775807"),
+            (lambda: autotune.Tensor("f16", (4, 4), (2**63, 1)), autotune.InvalidArgument, r"strides\[0\] is 9223372036854775808; it must be from"),
+            (lambda: autotune.Tensor("f16", (4, 4), (4, -1)), autotune.InvalidArgument, r"strides\[1\] is -1; it must be from 0"),
+            (lambda: autotune.Tensor("f16", (4,), align=3), autotune.InvalidArgument, "align is 3; it must be one of 1, 2, 4, 8, 16"),
+            (lambda: autotune.Tensor("f16", (4,), align=2**32 + 16), autotune.InvalidArgument, "align is 4294967312; it must be one of"),
+            (lambda: autotune.U64(-1), autotune.InvalidArgument, "a u64 scalar is -1; it must be from 0 to 18446744073709551615"),
+            (lambda: autotune.U64(2**64), autotune.InvalidArgument, "a u64 scalar is 18446744073709551616; it must be from 0"),
+            (lambda: autotune.U64(1.5), TypeError, "a u64 scalar is 1.5; it must be an integer"),
+            (lambda: Call(0, (2**31,)), autotune.InvalidArgument, "scalar 0 is 2147483648; it must be from -2147483648 to 2147483647"),
+            (lambda: Call(0, (1.0, True)), TypeError, "scalar 1 is True; it must be an integer"),
+            (lambda: Call(0, (1e39,)), autotune.InvalidArgument, r"scalar 0 is 1e\+39, which f32 cannot express"),
+            (lambda: Call(0, ("1",)), TypeError, "scalar 0 is '1'; it must be a number"),
+            (lambda: autotune.stream_handle(-1), autotune.InvalidArgument, "the stream is -1; it must be from 0 to"),
+            (lambda: autotune.stream_handle(2**64), autotune.InvalidArgument, "the stream is 18446744073709551616; it must be from 0 to"),
+            (lambda: autotune.stream_handle(True), TypeError, "bool is no stream"),
+            (lambda: autotune.stream_handle(1.0), TypeError, "float is no stream"),
+            (lambda: arrays.address(-8), autotune.InvalidArgument, "an address is -8; it must be from 0 to"),
+            (lambda: arrays.address(2**64 + 4096), autotune.InvalidArgument, "an address is 18446744073709555712; it must be from 0 to"),
+            (lambda: arrays.address(4096.0), TypeError, "float is not a device array"),
+        ):
+            with self.assertRaisesRegex(error, message):
+                make()
 
-        self.assertEqual(arrays.view(Columns()), arrays.ArrayView(4096, "f16", (3, 4), (1, 3), None))
+    def test_integers_of_numpy_are_integers(self):
+        class Number:  # as numpy.int64
+            def __init__(self, value):
+                self.value = value
 
-    def test_strides_between_elements_are_refused(self):
-        class Odd:
-            __cuda_array_interface__ = {"shape": (3,), "typestr": "<f4", "data": (4096, False), "version": 3, "strides": (6,)}
+            def __index__(self):
+                return self.value
 
-        with self.assertRaisesRegex(ValueError, "no multiples"):
-            arrays.view(Odd())
-
-    def test_dlpack(self):
-        shape, strides = (ctypes.c_int64 * 2)(3, 4), (ctypes.c_int64 * 2)(8, 1)
-        raw = arrays._DLTensor(8192, 2, 1, 2, 4, 16, 1, shape, strides, 32)
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        asked = []
-
-        class Pack:
-            def __dlpack_device__(self):
-                return 2, 1
-
-            def __dlpack__(self, stream=None):
-                asked.append(stream)
-                return new(ctypes.addressof(raw), b"dltensor", None)
-
-        self.assertEqual(arrays.view(Pack(), 99), arrays.ArrayView(8224, "bf16", (3, 4), (8, 1), 1))
-        arrays.view(Pack())
-        self.assertEqual(asked, [99, 1])
-
-    def test_dlpack_of_the_host_is_refused(self):
-        class Host:
-            def __dlpack_device__(self):
-                return 1, 0
-
-            def __dlpack__(self, stream=None):
-                raise AssertionError("not asked for")
-
-        with self.assertRaisesRegex(TypeError, "not on a CUDA device"):
-            arrays.view(Host())
-
-    def test_an_address_tells_its_alignment(self):
-        class At:
-            def __init__(self, address):
-                self.__cuda_array_interface__ = {"shape": (8,), "typestr": "<f2", "data": (address, False), "version": 3}
-
-        self.assertEqual([autotune.Tensor.of(At(4096 + add)).align for add in (0, 2, 4, 8, 16, 24)], [16, 2, 4, 8, 16, 8])
+        self.assertEqual(autotune.Tensor("f16", (Number(4), 2), (Number(2), 1)), autotune.Tensor("f16", (4, 2)))
+        self.assertEqual(autotune.stream_handle(Number(7)), 7)
+        self.assertEqual(Call(0, (Number(5), autotune.U64(Number(2**63)))).scalars[1].value.u64, 2**63)
+        self.assertTrue(math.isinf(Call(0, (math.inf,)).scalars[0].value.f32))
 
 
 class Schemas(unittest.TestCase):
@@ -167,6 +218,11 @@ class Package(unittest.TestCase):
         if said == "torch is here":
             self.skipTest(said)
         self.assertEqual(said, "autotune.torch needs PyTorch 2.8 or newer: pip install torch")
+
+    def test_errors_may_be_pickled(self):
+        for error in (autotune.InvalidArgument("a"), autotune.OutOfMemory("b"), autotune.CommandError("c", 5, "said")):
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(again), str(again), vars(again)), (type(error), str(error), vars(error)))
 
     def test_every_status_has_its_exception(self):
         from autotune.errors import error_of

@@ -1,28 +1,30 @@
 """autotune::attention: the operator and the function users call. Its gradients are autotune::attention_bwd."""
 
 import math
-from typing import Any, Dict, Literal, Optional, Tuple, Union, overload
+from typing import Any, Literal, Optional, Tuple, Union, overload
 
 import torch
 
-from . import _engine
-from ._engine import Described, Key, columns, layout_key, plan_of, refuse_inputs, refuse_nondeterministic, tensor_of
-from ._ops import _autocast, _is_plain, _library, _refuse_host
+from . import _by_torch, _engine
+from ._engine import Cache, Described, columns, layout_key, plan_of, refuse_inputs, refuse_nondeterministic, tensor_of
+from ._guards import is_compiling, is_plain, is_torchs
+from ._register import lower_precision, register
 from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
 
-MASKS = ("none", "causal", "causal_bottom_right")
-
-_plans: Dict[Key, Described] = {}
+_plans: Cache[Described] = Cache()
 _engine.on_refresh(_plans.clear)
 
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str) -> None:
     refuse_inputs("attention", q, k, v)
-    if mask not in MASKS:
-        raise InvalidArgument(f"autotune.torch.attention: mask is {mask!r}; it takes {', '.join(MASKS)}")
+    _by_torch.check_mask(mask)
     if not q.dim() == k.dim() == v.dim() == 4:
         raise InvalidArgument("autotune.torch.attention takes q, k and v of four dimensions: batch, heads, length, head size")
+    fits = q.shape[0] == k.shape[0] and q.shape[3] == k.shape[3] and k.shape[:3] == v.shape[:3]
+    if not fits or (q.shape[1] % k.shape[1] if k.shape[1] else q.shape[1]):
+        shapes = ", ".join(str(tuple(each.shape)) for each in (q, k, v))
+        raise InvalidArgument(f"autotune.torch.attention: shapes {shapes} do not fit; see its documentation")
 
 
 def attention_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, mask: str, with_lse: bool) -> Problem:
@@ -48,15 +50,28 @@ def _attention_cuda(
         q, k, v = columns(q), columns(k), columns(v)
     else:
         _check(q, k, v, mask)
+    if q.data_ptr() == 0 or k.data_ptr() == 0 or v.data_ptr() == 0:
+        return _attention_of_nothing(q, k, v, mask, scale, with_lse)
     key = layout_key(q, k, v), mask, scale, with_lse, _engine.f32_compute() if q.dtype is torch.float32 else ""
     plan = _plans.get(key)
     if plan is None:
         _check(q, k, v, mask)
-        plan = _plans[key] = Described(plan_of(problem_of(q, k, v, mask, with_lse), q.get_device()), q.get_device(), 5, (scale,))
+        plan = _plans.keep(key, Described(plan_of(problem_of(q, k, v, mask, with_lse), q.get_device()), q.get_device(), 5, (scale,)))
     refuse_nondeterministic("attention", plan)
     o, lse = _outputs(q, v, with_lse)
     plan.launch(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), lse.data_ptr() if with_lse else 0)
     return o, lse
+
+
+def _attention_of_nothing(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str, scale: float, with_lse: bool
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """One has no elements, or is a tensor of zeros without memory. Without keys o = 0 and lse = -inf. Laid out as other results are."""
+    q, k, v = (_engine.with_memory(each) for each in (q, k, v))
+    _check(q, k, v, mask)
+    o, lse = _outputs(q, v, with_lse)
+    values = _by_torch.attention(q, k, v, mask, scale, with_lse)
+    return o.copy_(values[0]), lse.copy_(values[1])
 
 
 def _outputs(q: torch.Tensor, v: torch.Tensor, with_lse: bool) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -74,25 +89,31 @@ def _attention_fake(
 
 
 def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    q, k, v, ctx.mask, ctx.scale, _ = inputs
+    q, k, v, ctx.mask, ctx.scale, *_ = inputs
     ctx.save_for_backward(q, k, v, *output)
-    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, grad: torch.Tensor, _grad_of_lse: Any) -> Tuple[Any, ...]:
+def _backward(ctx: Any, grad: Optional[torch.Tensor], grad_of_lse: Optional[torch.Tensor]) -> Tuple[Any, ...]:
     q, k, v, o, lse = ctx.saved_tensors
+    if grad_of_lse is not None and lse.numel():  # kernels have gradients of o alone
+        grad = o.new_zeros(o.shape) if grad is None else grad
+        return (*_by_torch.attention_bwd(grad, (q, k, v), ctx.mask, ctx.scale, grad_of_lse), None, None, None)
+    if grad is None:
+        return (None,) * 6
     return (*torch.ops.autotune.attention_bwd(grad, q, k, v, o, lse, ctx.mask, ctx.scale), None, None, None)
 
 
-_library.define(
-    "attention(Tensor q, Tensor k, Tensor v, str mask, float scale, bool with_lse=True) -> (Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
+register(
+    "attention",
+    "(Tensor q, Tensor k, Tensor v, str mask, float scale, bool with_lse=True) -> (Tensor, Tensor)",
+    cuda=_attention_cuda,
+    fake=_attention_fake,
+    by_torch=_by_torch.attention,
+    backward=_backward,
+    save=_save,
+    autocast=lower_precision,
 )
-_library.impl("attention", _attention_cuda, "CUDA")
-_library.impl("attention", _refuse_host("attention"), "CPU")
-_library.impl("attention", _autocast(torch.ops.autotune.attention.default), "AutocastCUDA")
-torch.library.register_fake("autotune::attention", _attention_fake, lib=_library)
-torch.library.register_autograd("autotune::attention", _backward, setup_context=_save, lib=_library)
 
 
 @overload
@@ -136,12 +157,16 @@ def attention(
     q [batch, heads, queries, size], k [batch, key heads, keys, size], v [batch, key heads, keys, value size]; heads are a multiple of key
     heads. mask: "none", "causal" (query i sees keys up to i, as torch's is_causal) or "causal_bottom_right" (the last query sees the last key).
     scale: 1 / sqrt(size) if left out. f16, bf16, f32. The result lies in memory as q does. return_lse: also the logarithm of each row's sum
-    [batch, heads, queries], f32. Differentiable in q, k and v, by the op attention_bwd; where it has no kernel, by aten's flash attention or from
-    all scores.
+    [batch, heads, queries], f32. Without keys o is 0 and the logarithm -inf. Differentiable in q, k and v, by the op attention_bwd; where it has
+    no kernel, by aten's flash attention or from all scores, and so are second derivatives and those of the logarithms.
     """
     mask = "causal" if is_causal and mask == "none" else mask
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    with_lse = return_lse or (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad))
-    run = _attention_cuda if _is_plain(q, k) and _is_plain(k, v) else torch.ops.autotune.attention
-    o, lse = run(q, k, v, mask, scale, with_lse)
+    scale = (1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0) if scale is None else float(scale)
+    plain = is_plain(q, k) and is_plain(k, v)
+    if not plain and not is_compiling() and is_torchs(q, k, v):
+        o, lse = _by_torch.sdpa(q, k, v, mask, scale, return_lse)
+    else:
+        with_lse = return_lse or (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad))
+        run = _attention_cuda if plain else torch.ops.autotune.attention
+        o, lse = run(q, k, v, mask, scale, with_lse)
     return (o, lse) if return_lse else o

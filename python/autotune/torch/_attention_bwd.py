@@ -1,20 +1,20 @@
 """autotune::attention_bwd: the gradients of attention by the tuned kernel, or by aten and plain products where there is none."""
 
-import math
-from typing import Dict, Optional, Tuple
+from typing import Any, Optional, Tuple
 
 import torch
 
-from . import _engine
-from ._engine import Described, Key, columns, layout_key, must_be_deterministic, plan_of, refuse_nondeterministic, tensor_of
-from ._ops import _library, _refuse_host
+from . import _by_torch, _engine
+from ._engine import Cache, Described, columns, layout_key, must_be_deterministic, plan_of, refuse_nondeterministic, tensor_of
+from ._register import register
 from ..errors import NoKernel
 from ..problem import Problem, Tensor
 
 Three = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Two = Tuple[torch.Tensor, torch.Tensor]
 
-_plans: Dict[Key, Optional[Described]] = {}  # None: no family has a kernel for it
+_plans: Cache[Optional[Described]] = Cache()  # None: no family has a kernel for it
+_UNKNOWN: Any = object()
 _engine.on_refresh(_plans.clear)
 
 
@@ -42,13 +42,14 @@ def launch_backward(plan: Described, grad: torch.Tensor, inputs: Three, outputs:
 
 def _plan(grad: torch.Tensor, inputs: Three, o: torch.Tensor, mask: str, scale: float) -> Optional[Described]:
     key = (layout_key(*inputs, o, grad), mask, scale, _engine.f32_compute() if grad.dtype is torch.float32 else "", must_be_deterministic())
-    if key not in _plans:
-        index = grad.get_device()
-        try:
-            _plans[key] = Described(plan_of(backward_problem(*inputs, o, grad, mask), index), index, 9, (scale,))
-        except NoKernel:
-            _plans[key] = None
-    return _plans[key]
+    plan = _plans.get(key, _UNKNOWN)
+    if plan is not _UNKNOWN:
+        return plan
+    index = grad.get_device()
+    try:
+        return _plans.keep(key, Described(plan_of(backward_problem(*inputs, o, grad, mask), index), index, 9, (scale,)))
+    except NoKernel:
+        return _plans.keep(key, None)
 
 
 def _attention_bwd_cuda(
@@ -62,7 +63,9 @@ def _attention_bwd_cuda(
     scale: float,
 ) -> Three:
     if lse.numel() == 0 and q.numel() != 0:  # the forward was asked for no logarithms
-        return _in_place_of(q, k, v, recomputed_backward(grad, (q, k, v), mask, scale))
+        return _in_place_of(q, k, v, _by_torch.attention_bwd(grad, (q, k, v), mask, scale))
+    if any(each.data_ptr() == 0 for each in (grad, q, k, v, o)):  # no elements, or a tensor of zeros without memory
+        return _in_place_of(q, k, v, _by_torch.attention_bwd(grad, (q, k, v), mask, scale))
     grad, o, lse = columns(grad), columns(o), lse.contiguous()
     inputs = columns(q), columns(k), columns(v)
     plan = _plan(grad, inputs, o, mask, scale)
@@ -72,7 +75,7 @@ def _attention_bwd_cuda(
     elif _flash_can(q, k, v, mask):
         gradients = _flash_backward(grad, inputs, (o, lse), mask == "causal", scale)
     else:
-        gradients = recomputed_backward(grad, inputs, mask, scale)
+        gradients = _by_torch.attention_bwd(grad, inputs, mask, scale)
     return _in_place_of(q, k, v, gradients)
 
 
@@ -120,30 +123,47 @@ def _flash_backward(grad: torch.Tensor, inputs: Three, outputs: Two, is_causal: 
     return dq, dk, dv
 
 
-def recomputed_backward(grad: torch.Tensor, inputs: Three, mask: str, scale: float) -> Three:
-    """Any mask and type, by the scores themselves: needs memory for all of them."""
-    q, k, v = inputs
-    group = q.shape[1] // k.shape[1]
-    wide_k, wide_v = (each.repeat_interleave(group, dim=1).float() for each in (k, v))
-    grad, q32 = grad.float(), q.float()
-    scores = (q32 @ wide_k.mT) * scale
-    if mask != "none":
-        offset = k.shape[2] - q.shape[2] if mask == "causal_bottom_right" else 0
-        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril(offset)
-        scores = scores.masked_fill(~seen, -math.inf)
-    weights = torch.softmax(scores, -1).nan_to_num(0.0)
-    of_weights = grad @ wide_v.mT
-    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * scale
-    dq, dk, dv = of_scores @ wide_k, of_scores.mT @ q32, weights.mT @ grad
-    if group > 1:
-        dk, dv = (each.unflatten(1, (k.shape[1], group)).sum(2) for each in (dk, dv))
-    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+def _bwd_by_torch(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    mask: str,
+    scale: float,
+) -> Three:
+    """From q, k and v alone: o and lse are functions of these."""
+    return _by_torch.attention_bwd(grad, (q, k, v), mask, scale)
 
 
-_library.define(
-    "attention_bwd(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, str mask, float scale) -> (Tensor, Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, q, k, v, _, _, ctx.mask, ctx.scale = inputs
+    ctx.save_for_backward(grad, q, k, v)
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, *gradients: Optional[torch.Tensor]) -> Tuple[Any, ...]:
+    """Second derivatives, by autograd's own of the plain formula."""
+    inputs = [each.detach().requires_grad_() for each in ctx.saved_tensors] if not torch.is_grad_enabled() else list(ctx.saved_tensors)
+    with torch.enable_grad():
+        grad, q, k, v = inputs
+        made = _by_torch.attention_bwd(grad, (q, k, v), ctx.mask, ctx.scale)
+        used = [(result, gradient) for result, gradient in zip(made, gradients) if gradient is not None]
+    wanted = [each for each in inputs if each.requires_grad]
+    if not used or not wanted:
+        return (None,) * 8
+    results, given = zip(*used)
+    found = iter(torch.autograd.grad(results, wanted, given, create_graph=torch.is_grad_enabled(), allow_unused=True))
+    return (*(next(found) if each.requires_grad else None for each in inputs), None, None, None, None)
+
+
+register(
+    "attention_bwd",
+    "(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, str mask, float scale) -> (Tensor, Tensor, Tensor)",
+    cuda=_attention_bwd_cuda,
+    fake=_attention_bwd_fake,
+    by_torch=_bwd_by_torch,
+    backward=_backward,
+    save=_save,
 )
-_library.impl("attention_bwd", _attention_bwd_cuda, "CUDA")
-_library.impl("attention_bwd", _refuse_host("attention_bwd"), "CPU")
-torch.library.register_fake("autotune::attention_bwd", _attention_bwd_fake, lib=_library)

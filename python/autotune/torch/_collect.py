@@ -24,8 +24,11 @@ class _Listener:
     def __init__(self, hear: Callable[[Problem], None]):
         self._hear = hear
 
-    def entry(self, key: Any, make: Callable[[], Any]) -> None:
+    def entry(self, key: Any, index: int, make: Callable[[], Any]) -> None:
         make()
+
+    def fall_back(self, name: str, key: Any, error: Exception) -> None:
+        raise error
 
     def plan(self, problem: Problem, index: int) -> None:
         self._hear(problem)

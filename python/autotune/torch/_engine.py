@@ -2,16 +2,19 @@
 
 import ctypes
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 import torch
 
+from . import _devices
+from ._workspace import Workspace
 from .. import _library
-from ..errors import DriverError, NoContext, NotPlanned
+from ..errors import DriverError, InvalidArgument, NoContext, NotPlanned
 from ..handle import Call, Handle, Plan, records_misses
 from ..problem import Problem, Tensor
 
 Key = Tuple[Any, ...]  # of a cache of plans
+Value = TypeVar("Value")
 
 WORDS = {
     torch.float16: "f16",
@@ -22,14 +25,27 @@ FP8 = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
 _ALL_WORDS = {**WORDS, **FP8}
 ALIGN_BITS = 15  # what a plan is made for: up to 16 bytes
 
-_raw_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
-    lambda index: torch.cuda.current_stream(index).cuda_stream
-)
-
 _gemm, _run_on = _library.gemm, _library.run_on
 _handle: Optional[Handle] = None
 _lock = threading.RLock()
 _listeners: List[Callable[[], None]] = []
+_current_device, _raw_stream = _devices.current_device, _devices.raw_stream
+is_capturing = _devices.is_capturing
+
+MOST_PLANS = 1024  # kept by one operator, at some 10 KB each
+# What may be over once a plan's own context is current: it was made in another one, or the thread has none.
+_OF_CONTEXTS = {NoContext.status, DriverError.status, InvalidArgument.status}
+
+
+class Cache(Dict[Key, Value]):
+    """Plans by what they are for. A bounded number: the oldest quarter goes where a new one finds no place."""
+
+    def keep(self, key: Key, value: Value) -> Value:
+        if len(self) >= MOST_PLANS:
+            for oldest in list(self)[: MOST_PLANS // 4]:
+                self.pop(oldest, None)
+        self[key] = value
+        return value
 
 
 def handle() -> Handle:
@@ -76,146 +92,82 @@ def gemm_problem(a: Tensor, b: Tensor, c: Tensor, beta: str = "zero") -> Problem
     return Problem("gemm", {"a": a, "b": b, "c": c}, attributes)
 
 
-def is_capturing() -> bool:
-    return torch.cuda.is_current_stream_capturing()
-
-
 def plan_of(problem: Problem, index: int) -> Plan:
     """The plan, made in the context of device `index`. Raises NotPlanned during a capture: nothing may be compiled there."""
-    if is_capturing():
+    if is_capturing(index):
         raise NotPlanned(
             f"{problem} has no plan yet, and a CUDA graph is being captured; run the model once before the capture, on the same shapes"
         )
-    with torch.cuda.device(index):
-        make_context_current(index)
+    with _devices.on_device(index):
         return handle().plan(problem)
 
 
-class Workspace:
-    """A plan's device memory: one tensor a stream, and one a capture, each zeroed once where the plan says so.
+class _Launched:
+    """What runs a plan on its device's current stream, whichever device is current. Threads share it."""
 
-    A capture takes the spare that was made at warm-up and keeps it: two graphs never share counters. Where there is none left, the
-    graph gets memory of its own pool and clears it at every replay.
-    """
+    __slots__ = ("plan", "index", "deterministic", "workspace", "in_stream", "in_graphs")
 
     def __init__(self, plan: Plan, index: int):
-        self.bytes, self.zero_bytes, self.index = plan.workspace_bytes, plan.workspace_zero_bytes, index
-        self.of_stream: Dict[int, torch.Tensor] = {}
-        self.of_capture: Dict[Tuple[int, int], torch.Tensor] = {}
-        self.spare: Optional[torch.Tensor] = self._make()
-
-    def _make(self) -> torch.Tensor:
-        memory = torch.empty(self.bytes, dtype=torch.uint8, device=torch.device("cuda", self.index))
-        if self.zero_bytes:
-            memory[: self.zero_bytes].zero_()
-        return memory
-
-    def get(self, stream: int) -> torch.Tensor:
-        if not is_capturing():
-            memory = self.of_stream.get(stream)
-            if memory is None:
-                memory = self.of_stream[stream] = self._make()
-            if self.spare is None:
-                self.spare = self._make()
-            return memory
-        capture = (stream, capture_id(stream))
-        memory = self.of_capture.get(capture)
-        if memory is None:
-            memory, self.spare = self.spare, None
-            if memory is None:
-                memory = self._make()
-            self.of_capture[capture] = memory
-        return memory
-
-
-def capture_id(stream: int) -> int:
-    """The driver's number of the capture that `stream` takes part in."""
-    status, number = ctypes.c_int(), ctypes.c_uint64()
-    result = _driver().cuStreamGetCaptureInfo_v2(ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None)
-    if result != 0:
-        raise DriverError(f"cuStreamGetCaptureInfo answered {result}")
-    return number.value
-
-
-_driver_library: Optional[ctypes.CDLL] = None
-_contexts: Dict[int, ctypes.c_void_p] = {}
-
-
-def _driver() -> ctypes.CDLL:
-    global _driver_library
-    if _driver_library is None:
-        _driver_library = ctypes.CDLL("libcuda.so.1")
-    return _driver_library
-
-
-def make_context_current(index: int) -> None:
-    """Gives this thread the device's primary context, torch's own: a thread has none before its first call of the CUDA runtime."""
-    current = ctypes.c_void_p()
-    if _driver().cuCtxGetCurrent(ctypes.byref(current)) == 0 and current.value:
-        return
-    if index not in _contexts:
-        torch.cuda.init()
-        context, device = ctypes.c_void_p(), ctypes.c_int()
-        results = _driver().cuDeviceGet(ctypes.byref(device), index), _driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
-        if any(results):
-            raise DriverError(f"device {index} has no primary context: the driver answered {results}")
-        _contexts[index] = context
-    _driver().cuCtxSetCurrent(_contexts[index])
-
-
-class Gemm:
-    """A product's plan with what a call needs, all by value, so that threads share it."""
-
-    __slots__ = ("plan", "address", "index", "shape", "strides", "deterministic", "workspace", "alpha", "beta", "keep", "in_stream", "in_graphs")
-
-    def __init__(self, plan: Plan, index: int, alpha: float = 1.0, beta: float = 0.0):
-        self.plan, self.address, self.index = plan, plan._address, index
-        self.shape = plan.problem.tensors["c"].shape
-        self.strides = plan.problem.tensors["c"].strides
-        self.deterministic = plan.info.deterministic
-        self.workspace = Workspace(plan, index) if plan.workspace_bytes else None
-        self.keep = ctypes.c_float(alpha), ctypes.c_float(beta)
-        self.alpha, self.beta = map(ctypes.addressof, self.keep)
-        self.in_stream = self.in_graphs = True  # where a patch takes it
-
-    def launch(self, a: int, b: int, c: int) -> None:
-        stream = _raw_stream(self.index)
-        if self.workspace is None:
-            status = _gemm(self.address, self.alpha, a, b, self.beta, c, 0, 0, stream)
-        else:
-            memory = self.workspace.get(stream)
-            status = _gemm(self.address, self.alpha, a, b, self.beta, c, memory.data_ptr(), self.workspace.bytes, stream)
-        if status:
-            self._again(status, (a, b, c), stream)
-
-    def _again(self, status: int, addresses: Tuple[int, int, int], stream: int) -> None:
-        try:
-            _library.check(status)
-        except (NoContext, DriverError):
-            make_context_current(self.index)
-            memory, size = (self.workspace.get(stream).data_ptr(), self.workspace.bytes) if self.workspace else (0, 0)
-            a, b, c = addresses
-            _library.check(_gemm(self.address, self.alpha, a, b, self.beta, c, memory, size, stream))
-
-
-class Described:
-    """Any op's plan: tensors in the op's order, scalars that stay. Threads share it."""
-
-    __slots__ = ("plan", "index", "deterministic", "workspace", "_call", "in_stream", "in_graphs")
-
-    def __init__(self, plan: Plan, index: int, tensor_count: int, scalars: Tuple[float, ...] = ()):
         self.plan, self.index, self.deterministic = plan, index, plan.info.deterministic
         self.workspace = Workspace(plan, index) if plan.workspace_bytes else None
-        self._call = Call(tensor_count, scalars)
         self.in_stream = self.in_graphs = True  # where a patch takes it
 
     def launch(self, *addresses: int) -> None:
-        stream = _raw_stream(self.index)
-        memory, size = (self.workspace.get(stream).data_ptr(), self.workspace.bytes) if self.workspace else (0, 0)
-        status = _run_on(self.plan._address, self._call.pointer, memory, size, stream, *addresses)
+        if _current_device() != self.index:
+            with torch.cuda.device(self.index):
+                return self._launch(addresses)
+        return self._launch(addresses)
+
+    def _launch(self, addresses: Tuple[int, ...]) -> None:
+        status = self._run(addresses)
+        if status in _OF_CONTEXTS:
+            with _devices.on_device(self.index):
+                status = self._run(addresses)
         if status:
-            make_context_current(self.index)
-            _library.check(_run_on(self.plan._address, self._call.pointer, memory, size, stream, *addresses))
+            _library.check(status)
+
+    def _run(self, addresses: Tuple[int, ...]) -> int:
+        raise NotImplementedError
+
+
+class Gemm(_Launched):
+    """A product's plan with what a call needs, all by value."""
+
+    __slots__ = ("address", "shape", "strides", "alpha", "beta", "keep")
+
+    def __init__(self, plan: Plan, index: int, alpha: float = 1.0, beta: float = 0.0):
+        super().__init__(plan, index)
+        self.address = plan._address
+        self.shape = plan.problem.tensors["c"].shape
+        self.strides = plan.problem.tensors["c"].strides
+        self.keep = ctypes.c_float(alpha), ctypes.c_float(beta)
+        self.alpha, self.beta = map(ctypes.addressof, self.keep)
+
+    def _run(self, addresses: Tuple[int, ...]) -> int:
+        a, b, c = addresses
+        stream = _raw_stream(self.index)
+        if self.workspace is None:
+            return _gemm(self.address, self.alpha, a, b, self.beta, c, 0, 0, stream)
+        return _gemm(self.address, self.alpha, a, b, self.beta, c, self.workspace.address(stream), self.workspace.bytes, stream)
+
+
+class Described(_Launched):
+    """Any op's plan: tensors in the op's order, scalars that stay."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, plan: Plan, index: int, tensor_count: int, scalars: Tuple[float, ...] = ()):
+        super().__init__(plan, index)
+        self._call = Call(tensor_count, scalars)
+
+    def _run(self, addresses: Tuple[int, ...]) -> int:
+        stream = _raw_stream(self.index)
+        memory, size = (self.workspace.address(stream), self.workspace.bytes) if self.workspace else (0, 0)
+        return _run_on(self.plan._address, self._call.pointer, memory, size, stream, *addresses)
+
+
+class DevicesDiffer(TypeError, RuntimeError):
+    """Tensors are on several devices: a RuntimeError with torch's sentence, and a TypeError as for other tensors that cannot be."""
 
 
 def refuse_inputs(name: str, *tensors: torch.Tensor) -> None:
@@ -224,14 +176,24 @@ def refuse_inputs(name: str, *tensors: torch.Tensor) -> None:
     for tensor in tensors:
         if tensor.layout is not torch.strided:
             raise TypeError(f"autotune.torch.{name}: a tensor has layout {tensor.layout}; give it as .to_dense()")
+        refuse_devices(name, first, tensor)
         if tensor.device.type != "cuda":
             raise TypeError(f"autotune.torch.{name}: a tensor is on {tensor.device}; move it to a GPU: .cuda()")
-        if tensor.device != first.device:
-            raise TypeError(f"autotune.torch.{name}: tensors are on {first.device} and {tensor.device}; move them to one device")
         if tensor.dtype not in WORDS:
             raise TypeError(f"autotune.torch.{name}: dtype {tensor.dtype} has no kernels; it takes {', '.join(map(str, WORDS))}")
         if tensor.dtype != first.dtype:
             raise TypeError(f"autotune.torch.{name}: dtypes are {first.dtype} and {tensor.dtype}; cast one, or use torch.autocast")
+
+
+def refuse_devices(name: str, *tensors: Optional[torch.Tensor]) -> None:
+    """Raises for tensors of several devices. Of the host and a GPU too."""
+    devices = [tensor.device for tensor in tensors if tensor is not None]
+    other = next((device for device in devices if device != devices[0]), None)
+    if other is not None:
+        raise DevicesDiffer(
+            f"Expected all tensors to be on the same device, but found at least two devices, {devices[0]} and {other}! "
+            f"autotune.torch.{name}: move them to one device"
+        )
 
 
 def must_be_deterministic() -> bool:
@@ -254,6 +216,11 @@ def refuse_nondeterministic(name: str, plan: Described) -> None:
             f"autotune.torch.{name}: the kernel on record is not deterministic, and deterministic algorithms are asked for; "
             "use torch's own function there"
         )
+
+
+def with_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """The same, and plain zeros for one of torch's tensors of zeros that have no memory."""
+    return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device) if tensor._is_zerotensor() else tensor
 
 
 def columns(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,18 +1,20 @@
 """`enable_inductor()`: our product is one of the choices that max-autotune races for each mm."""
 
-from typing import Any, Dict, List
+import warnings
+from typing import Any, List, Optional
 
 import torch
 
 from . import _engine
-from ._engine import Gemm, Key, gemm_problem, plan_of, tensor_of
+from ._engine import Cache, Gemm, gemm_problem, plan_of, tensor_of
 from ._ops import _key
+from ..errors import NotPlanned
 
 _NEEDS = (
     "this torch ({}) has no torch._inductor.config.external_matmul, by which a product of another library takes part in max-autotune; "
     "torch 2.5 to 2.11 have it. autotune.torch.patch() works without"
 )
-_outs: Dict[Key, Gemm] = {}
+_outs: Cache[Optional[Gemm]] = Cache()  # None: torch's own, because ours failed
 _engine.on_refresh(_outs.clear)
 
 
@@ -20,14 +22,20 @@ def autotune_mm(a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch
     """torch.mm(a, b, out=out) by the tuned kernel. Inductor's generated code calls it by this name."""
     pa, pb, pc = a.data_ptr(), b.data_ptr(), out.data_ptr()
     key = _key(a, b, pa, pb), out.shape, out.stride(), out.dtype, pc & 15, _engine.f32_compute() if a.dtype is torch.float32 else ""
-    product = _outs.get(key)
-    if product is None:
-        problem = gemm_problem(tensor_of(a), tensor_of(b), tensor_of(out))
-        product = _outs[key] = Gemm(plan_of(problem, a.get_device()), a.get_device())
-    if not product.deterministic and _engine.must_be_deterministic():
-        return torch.mm(a, b, out=out)
-    product.launch(pa, pb, pc)
-    return out
+    try:
+        product = _outs.get(key)
+        if product is None and key not in _outs and pa and pb and pc:
+            problem = gemm_problem(tensor_of(a), tensor_of(b), tensor_of(out))
+            product = _outs.keep(key, Gemm(plan_of(problem, a.get_device()), a.get_device()))
+        if product is not None and (product.deterministic or not _engine.must_be_deterministic()):
+            product.launch(pa, pb, pc)
+            return out
+    except NotPlanned:
+        pass  # a capture: the next call outside of one plans it
+    except Exception as error:
+        _outs.keep(key, None)
+        warnings.warn(f"autotune.torch.autotune_mm leaves a product to torch after an error: {error}", RuntimeWarning, stacklevel=2)
+    return torch.mm(a, b, out=out)
 
 
 def enable_inductor() -> None:

@@ -4,45 +4,22 @@ Each function of this module calls the operator only where torch has to see it (
 straight to the plan, because an operator that is written in Python costs several microseconds on the host.
 """
 
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 import torch
+import torch.nn.functional as F
 
-from . import _engine
-from ._engine import Described, Gemm, Key, dense, gemm_problem, must_be_deterministic, plan_of, refuse_inputs, tensor_of
+from . import _by_torch, _engine
+from ._engine import Cache, Described, Gemm, Key, dense, gemm_problem, must_be_deterministic, plan_of, refuse_inputs, tensor_of
+from ._guards import any_autocast, is_compiling, is_plain, is_torchs
+from ._register import BY_TORCH, Function, dispatched, full_precision, library, lower_precision, register
 from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
 
-_library = torch.library.Library("autotune", "DEF")
-Function = Callable[..., Any]
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-_products: Dict[Key, Gemm] = {}
-_softmaxes: Dict[Key, Described] = {}
+_products: Cache[Gemm] = Cache()
+_softmaxes: Cache[Described] = Cache()
 _engine.on_refresh(_products.clear)
 _engine.on_refresh(_softmaxes.clear)
-
-_grad_enabled = torch.is_grad_enabled
-_is_compiling = torch.compiler.is_compiling
-_any_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: torch.is_autocast_enabled("cuda"))
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._is_torch_function_mode_enabled
-_functorch_layer = torch._C._functorch.peek_interpreter_stack
-
-
-def _is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether nothing of torch wants to see the call."""
-    return (
-        type(a) in _PLAIN
-        and type(b) in _PLAIN
-        and not _is_compiling()
-        and not (_grad_enabled() and (a.requires_grad or b.requires_grad))
-        and a.is_cuda
-        and not _any_autocast()
-        and not _dispatch_modes()
-        and not _function_modes()
-        and _functorch_layer() is None
-    )
 
 
 # ---- products ----
@@ -78,10 +55,13 @@ def _torchs(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def _product(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     try:
         pa, pb = a.data_ptr(), b.data_ptr()
+        key = _key(a, b, pa, pb)
     except RuntimeError:  # a layout without a pointer
         refuse_inputs(name, a, b)
         raise
-    key = _key(a, b, pa, pb)
+    if pa == 0 or pb == 0:  # nothing to multiply, or a tensor of zeros without memory
+        _check_product(name, a, b)
+        return _torchs(name, a, b)
     product = _products.get(key)
     if product is None:
         checked = dense(a), dense(b)
@@ -94,7 +74,7 @@ def _product(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             product = _make_product(name, a, b)
             if product is None:
                 return _torchs(name, a, b)
-            _products[key] = product
+            _products.keep(key, product)
     if not product.deterministic and must_be_deterministic():
         return _torchs(name, a, b)
     c = a.new_empty_strided(product.shape, product.strides)
@@ -113,15 +93,17 @@ def _bmm_cuda(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """a [m, k] times b [k, n], as torch.mm, by the tuned kernel. f16, bf16, f32 (as torch.set_float32_matmul_precision says).
 
-    The result is contiguous. Differentiable; its gradients are tuned products too. Raises TypeError for tensors of the host, of other
-    devices, layouts or dtypes, InvalidArgument for shapes that do not fit, NotPlanned for a first call inside a graph capture.
+    The result is contiguous. Differentiable; its gradients are tuned products too. torch's own function runs under transforms of torch.func,
+    for forward-mode gradients, for nested tensors and for subclasses with operations of their own. Raises TypeError for tensors of the host,
+    of other layouts or dtypes, torch's RuntimeError for tensors of two devices, InvalidArgument for shapes that do not fit, NotPlanned for a
+    first call inside a graph capture.
     """
-    return _product("mm", a, b) if _is_plain(a, b) else torch.ops.autotune.mm(a, b)
+    return _product("mm", a, b) if is_plain(a, b) else dispatched("mm", torch.mm, a, b)
 
 
 def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """a [batch, m, k] times b [batch, k, n], as torch.bmm; otherwise as `mm`."""
-    return _product("bmm", a, b) if _is_plain(a, b) else torch.ops.autotune.bmm(a, b)
+    return _product("bmm", a, b) if is_plain(a, b) else dispatched("bmm", torch.bmm, a, b)
 
 
 def _is_turned(matrix: torch.Tensor) -> bool:
@@ -160,23 +142,15 @@ def _bmm_fake(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a.new_empty((a.shape[0], a.shape[1], b.shape[2]))
 
 
-def _autocast(operator: Function) -> Function:
-    def cast(*arguments: Any) -> Any:
-        dtype = torch.get_autocast_dtype("cuda")
-        with torch.autocast("cuda", enabled=False):
-            return operator(
-                *(each.to(dtype) if isinstance(each, torch.Tensor) and each.is_floating_point() else each for each in arguments)
-            )
-
-    return cast
-
-
 # ---- addmm and linear, of products ----
 
 
 def addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> torch.Tensor:
     """beta input + alpha (a b), as torch.addmm: a tuned product, and one elementwise kernel for the rest. Differentiable."""
-    product = mm(a, b)
+    plain = is_plain(a, b)
+    if not plain and not is_compiling() and is_torchs(input, a, b):
+        return torch.addmm(input, a, b, beta=beta, alpha=alpha)
+    product = _product("mm", a, b) if plain else mm(a, b)
     if alpha != 1:
         product = product * alpha
     if beta == 0:
@@ -186,13 +160,16 @@ def addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float 
 
 def _as_autocast(added: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
     """What is added to a product has its type under autocast, as torch's own products cast all that they take."""
-    return added.to(product.dtype) if added.dtype != product.dtype and _any_autocast() else added
+    return added.to(product.dtype) if added.dtype != product.dtype and any_autocast() else added
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] = None) -> torch.Tensor:
     """x [..., k] times the transpose of weight [n, k], plus bias [n], as torch.nn.functional.linear. Differentiable."""
+    plain = is_plain(x, weight)
+    if not plain and not is_compiling() and is_torchs(x, weight, *(() if bias is None else (bias,))):
+        return F.linear(x, weight, bias)
     rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    out = mm(rows, weight.t())
+    out = _product("mm", rows, weight.t()) if plain else mm(rows, weight.t())
     if bias is not None:
         out = out + _as_autocast(bias, out)
     return out if x.dim() == 2 else out.view(*x.shape[:-1], weight.shape[0])
@@ -202,22 +179,29 @@ def _addmm_composite(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta
     return addmm(input, a, b, beta=beta, alpha=alpha)
 
 
+def _addmm_by_torch(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float = 1.0, alpha: float = 1.0) -> torch.Tensor:
+    return torch.addmm(input, a, b, beta=beta, alpha=alpha)
+
+
 # ---- softmax ----
 
 
 def _softmax_cuda(x: torch.Tensor, scale: float) -> torch.Tensor:
+    if x.data_ptr() == 0:  # no elements, or a tensor of zeros without memory
+        refuse_inputs("softmax", x)
+        return _by_torch.softmax(x, scale)
     if not x.is_contiguous():
         x = x.contiguous()
     key = x.shape, x.dtype, x.get_device(), x.data_ptr() & 15, scale
     plan = _softmaxes.get(key)
     if plan is None:
         refuse_inputs("softmax", x)
-        if x.numel() == 0:
-            return torch.empty_like(x)
+        if x.dim() == 0:
+            return _by_torch.softmax(x, scale)
         flat = x if x.dim() <= 5 else x.flatten(0, x.dim() - 5)
         described = tensor_of(flat)
         problem = Problem("softmax", {"x": described, "y": Tensor(described.dtype, described.shape)}, {"scale": float(scale)})
-        plan = _softmaxes[key] = Described(plan_of(problem, x.get_device()), x.get_device(), 3)
+        plan = _softmaxes.keep(key, Described(plan_of(problem, x.get_device()), x.get_device(), 3))
     y = torch.empty_like(x)
     plan.launch(x.data_ptr(), y.data_ptr(), 0)
     return y
@@ -243,39 +227,56 @@ def softmax(x: torch.Tensor, dim: int = -1, *, scale: float = 1.0) -> torch.Tens
 
     f16, bf16, f32; the result has x's dtype and is contiguous. Differentiable.
     """
+    if is_plain(x, x) and dim in (-1, x.dim() - 1):
+        return _softmax_cuda(x, scale)
+    if not is_compiling() and is_torchs(x):
+        return torch.softmax(x if scale == 1 else x * scale, dim)
     if dim not in (-1, x.dim() - 1):
         return softmax(x.movedim(dim, -1).contiguous(), scale=scale).movedim(-1, dim)
-    return _softmax_cuda(x, scale) if _is_plain(x, x) else torch.ops.autotune.softmax(x, scale)
+    result: torch.Tensor = torch.ops.autotune.softmax(x, scale)
+    return result
 
 
 # ---- registration ----
 
 
-def _register(name: str, schema: str, cuda: Function, fake: Function, backward: Function, save: Function) -> None:
-    _library.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
-    _library.impl(name, cuda, "CUDA")
-    operator = f"autotune::{name}"
-    torch.library.register_fake(operator, fake, lib=_library)
-    torch.library.register_autograd(operator, backward, setup_context=save, lib=_library)
-    _library.impl(name, _autocast(getattr(getattr(torch.ops.autotune, name), "default")), "AutocastCUDA")
-    _library.impl(name, _refuse_host(name), "CPU")
-
-
-def _refuse_host(name: str) -> Function:
-    def refuse(*arguments: Any) -> None:
-        refuse_inputs(name, *(each for each in arguments if isinstance(each, torch.Tensor)))
-
-    return refuse
-
-
-_register("mm", "(Tensor a, Tensor b) -> Tensor", _mm_cuda, _mm_fake, _product_gradients(mm), _save_inputs)
-_register("bmm", "(Tensor a, Tensor b) -> Tensor", _bmm_cuda, _bmm_fake, _product_gradients(bmm), _save_inputs)
-_register("softmax", "(Tensor x, float scale) -> Tensor", _softmax_cuda, _softmax_fake, _softmax_backward, _softmax_save)
-for _name, _schema, _composite in (
-    ("linear", "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor", linear),
-    ("addmm", "(Tensor input, Tensor a, Tensor b, float beta=1.0, float alpha=1.0) -> Tensor", _addmm_composite),
+register(
+    "mm",
+    "(Tensor a, Tensor b) -> Tensor",
+    cuda=_mm_cuda,
+    fake=_mm_fake,
+    by_torch=torch.mm,
+    backward=_product_gradients(mm),
+    save=_save_inputs,
+    autocast=lower_precision,
+)
+register(
+    "bmm",
+    "(Tensor a, Tensor b) -> Tensor",
+    cuda=_bmm_cuda,
+    fake=_bmm_fake,
+    by_torch=torch.bmm,
+    backward=_product_gradients(bmm),
+    save=_save_inputs,
+    autocast=lower_precision,
+)
+register(
+    "softmax",
+    "(Tensor x, float scale) -> Tensor",
+    cuda=_softmax_cuda,
+    fake=_softmax_fake,
+    by_torch=_by_torch.softmax,
+    backward=_softmax_backward,
+    save=_softmax_save,
+    autocast=full_precision,
+)
+for _name, _schema, _composite, _torchs_own in (
+    ("linear", "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor", linear, F.linear),
+    ("addmm", "(Tensor input, Tensor a, Tensor b, float beta=1.0, float alpha=1.0) -> Tensor", _addmm_composite, _addmm_by_torch),
 ):
-    _library.define(f"{_name}{_schema}", tags=(torch.Tag.pt2_compliant_tag,))
-    _library.impl(_name, _composite, "CompositeImplicitAutograd")
+    library.define(f"{_name}{_schema}", tags=(torch.Tag.pt2_compliant_tag,))
+    library.impl(_name, _composite, "CompositeImplicitAutograd")
+    for _key_of_torch in BY_TORCH:
+        library.impl(_name, _torchs_own, _key_of_torch)
 
 OPERATORS = ("mm", "bmm", "addmm", "linear", "softmax", "attention", "scaled_mm")

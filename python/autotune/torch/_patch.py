@@ -9,18 +9,23 @@ import torch
 
 from . import _engine, _sdpa
 from ._engine import Described, Gemm, Key, must_be_deterministic, tensor_of
-from ._ops import Function, _key
+from ._ops import _key
 from ._race import gains_over
+from ._register import Function
 from ..command import run_json
-from ..errors import Error, InvalidArgument, NoKernel
+from ..errors import Error, InvalidArgument, NoKernel, NotPlanned
 from ..handle import Plan
 from ..problem import Problem, Tensor
 
 Override = Callable[["Patch", Function], Function]  # of a patch and aten's own kernel, the one that is called instead
 Raced = TypeVar("Raced", Gemm, Described)
 _UNKNOWN = object()
+_LOST: Any = object()  # the entry of a winner that was raced and lost, or failed: aten's
 _NEAR = 0.95  # a record that lost by more than this is not raced again
 _NEEDS = "autotune.torch.patch() needs torch.library.get_kernel, which torch has from 2.9 on; this is torch {}"
+
+MOST_MISSES = 4096  # problems that are noted, at some 3 KB each
+_MOST_ENTRIES = 4096  # decisions for torch's own kernel, which are quickly taken again
 
 _misses: Counter[Problem] = Counter()
 Only = Optional[Callable[[Problem], bool]]
@@ -31,8 +36,16 @@ _active: List["Patch"] = []
 
 
 def misses() -> Dict[Problem, int]:
-    """Problems that patched code ran by aten because no winner of them is on record, and how often each was met (once a shape and alignment)."""
+    """Problems that patched code ran by aten because no winner of them is on record, and how often each was met (once a shape and alignment).
+
+    The first 4096 of them since clear_misses().
+    """
     return dict(_misses)
+
+
+def _miss(problem: Problem) -> None:
+    if problem in _misses or len(_misses) < MOST_MISSES:
+        _misses[problem] += 1
 
 
 def clear_misses() -> None:
@@ -79,7 +92,7 @@ class Patch:
         _records.read()  # a patch that cannot would leave everything to aten without a word
         self.least_gain, self._only, self._races = least_gain, only, race
         self._entries = _decisions.setdefault((least_gain, only, race), ({}, {}))
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         overrides = [(overload, make, _kernel_of(name, overload)) for name in names for overload, make in _OVERRIDES[name].items()]
         self._library: Optional[torch.library.Library] = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
@@ -103,23 +116,39 @@ class Patch:
     def __exit__(self, *_: Any) -> None:
         self.restore()
 
-    def entry(self, key: Key, make: Callable[[], Optional[Any]]) -> Any:
-        """What serves a call: an entry of the engine, or None for aten."""
+    def entry(self, key: Key, index: int, make: Callable[[], Optional[Any]]) -> Any:
+        """What serves a call on device `index`: an entry of the engine, or None for aten."""
         is_strict = must_be_deterministic()
         entries = self._entries[is_strict]
         found = entries.get(key, _UNKNOWN)
         if found is _UNKNOWN:
-            if _engine.is_capturing():
+            if _engine.is_capturing(index):
                 return None  # no compile, no file: the next call outside of a capture decides
             with self._lock:
                 found = entries.get(key, _UNKNOWN)
                 if found is _UNKNOWN:
-                    found = entries[key] = make()
-        if found is None or (is_strict and not found.deterministic):
+                    found = self._keep(entries, key, make())
+        if found is None or found is _LOST or (is_strict and not found.deterministic):
             return None
-        if found.in_stream != found.in_graphs and _engine.is_capturing() != found.in_graphs:
+        if found.in_stream != found.in_graphs and _engine.is_capturing(index) != found.in_graphs:
             return None
         return found
+
+    @staticmethod
+    def _keep(entries: Dict[Key, Any], key: Key, entry: Any) -> Any:
+        if len(entries) >= _MOST_ENTRIES:
+            for old in [each for each, kept in entries.items() if kept is None]:
+                entries.pop(old, None)
+        entries[key] = entry
+        return entry
+
+    def fall_back(self, name: str, key: Key, error: Exception) -> None:
+        """Leaves the problem of `key` to aten, after an error of ours: the call's result is aten's, and so are those of later calls."""
+        if isinstance(error, NotPlanned):
+            return  # a capture began meanwhile
+        for entries in self._entries:
+            entries[key] = _LOST
+        warnings.warn(f"autotune.torch.patch() leaves a call of aten::{name} to torch after an error: {error!r}", RuntimeWarning, stacklevel=3)
 
     def plan(self, problem: Problem, index: int) -> Optional[Plan]:
         """The problem's plan where a winner is on record that may be as fast as aten's kernel; None otherwise."""
@@ -128,7 +157,7 @@ class Patch:
         recorded = _records.read()
         try:
             if problem.key not in recorded:
-                _misses[problem] += 1
+                _miss(problem)
                 return None
             plan = _engine.plan_of(problem, index)
         except (InvalidArgument, NoKernel):  # no problem of ours
@@ -138,14 +167,14 @@ class Patch:
             return None
         info = plan.info
         if info.origin not in ("exact", "shipped"):
-            _misses[problem] += 1
+            _miss(problem)
             return None
         has_lost = info.recorded_rival_us != 0 and info.recorded_rival_us < info.recorded_us * self.least_gain * _NEAR
         return None if has_lost else plan
 
-    def winner(self, make: Callable[[], Raced], ours: Callable[[Raced], object], theirs: Callable[[], object]) -> Optional[Raced]:
+    def winner(self, make: Callable[[], Raced], ours: Callable[[Raced], object], theirs: Callable[[], object]) -> Any:
         """What `make` makes if it is as fast as aten's kernel, in a stream or in CUDA graphs: raced here and now or, where every process has to
-        decide the same, by its final rounds. `ours` and `theirs` are a call of each."""
+        decide the same, by its final rounds. None or _LOST otherwise. `ours` and `theirs` are a call of each."""
         entry = make()
         info = entry.plan.info
         has_won = info.recorded_rival_us >= info.recorded_us * self.least_gain
@@ -157,14 +186,14 @@ class Patch:
         except torch.OutOfMemoryError:  # a race wants memory of twice L2's size
             return entry if has_won else None
         if not in_stream and not in_graphs:
-            return None
+            return _LOST
         fresh = make()  # whose memory no graph of the race holds
         fresh.in_stream, fresh.in_graphs = in_stream, in_graphs
         return fresh
 
     def product(
         self, a: torch.Tensor, b: torch.Tensor, theirs: Callable[[], object], c: Optional[torch.Tensor] = None
-    ) -> Optional[Gemm]:
+    ) -> Any:
         """Decides for a product that aten computes by `theirs`; `c` is its output where the caller has one."""
         word = _engine.WORDS.get(a.dtype)
         fits = (
@@ -202,11 +231,16 @@ def _product_key(name: str, a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) 
 def _override_product(name: str) -> Override:
     def make(patch: Patch, original: Function) -> Function:
         def run(keyset: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
-            pa, pb = a.data_ptr(), b.data_ptr()
-            entry = patch.entry(_product_key(name, a, b, pa, pb), lambda: patch.product(a, b, lambda: original(keyset, a, b)))
-            if entry is None:
-                return original(keyset, a, b)
-            return _launch(entry, a, pa, pb)
+            key: Key = ()
+            try:
+                pa, pb = a.data_ptr(), b.data_ptr()
+                key = _product_key(name, a, b, pa, pb)
+                entry = patch.entry(key, a.get_device(), lambda: patch.product(a, b, lambda: original(keyset, a, b)))
+                if entry is not None:
+                    return _launch(entry, a, pa, pb)
+            except Exception as error:
+                patch.fall_back(name, key, error)
+            return original(keyset, a, b)
 
         return run
 
@@ -222,13 +256,17 @@ def _launch(entry: Gemm, a: torch.Tensor, pa: int, pb: int) -> torch.Tensor:
 def _override_product_out(name: str) -> Override:
     def make(patch: Patch, original: Function) -> Function:
         def run(keyset: Any, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> Any:
-            pa, pb, pc = a.data_ptr(), b.data_ptr(), out.data_ptr()
-            key = _product_key(name, a, b, pa, pb), out.shape, out.stride(), out.dtype, pc & 15
-            entry = patch.entry(key, lambda: patch.product(a, b, lambda: original(keyset, a, b, out=out), out))
-            if entry is None:
-                return original(keyset, a, b, out=out)
-            entry.launch(pa, pb, pc)
-            return out
+            key: Key = ()
+            try:
+                pa, pb, pc = a.data_ptr(), b.data_ptr(), out.data_ptr()
+                key = _product_key(name, a, b, pa, pb), out.shape, out.stride(), out.dtype, out.get_device(), pc & 15
+                entry = patch.entry(key, a.get_device(), lambda: patch.product(a, b, lambda: original(keyset, a, b, out=out), out))
+                if entry is not None:
+                    entry.launch(pa, pb, pc)
+                    return out
+            except Exception as error:
+                patch.fall_back(f"{name}.out", key, error)
+            return original(keyset, a, b, out=out)
 
         return run
 
@@ -238,32 +276,51 @@ def _override_product_out(name: str) -> Override:
 def _override_addmm(patch: Patch, original: Function) -> Function:
     def run(keyset: Any, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
         theirs: Callable[[], Any] = lambda: original(keyset, input, a, b, beta=beta, alpha=alpha)
-        # A bias is aten's: its kernel adds it on the way out, ours would need a kernel more.
-        if beta != 0 or alpha != 1:
+        # A bias is aten's: its kernel adds it on the way out, ours would need a kernel more. So is one that aten refuses.
+        if beta != 0 or alpha != 1 or input.dtype != a.dtype or input.device != a.device:
             return theirs()
-        pa, pb = a.data_ptr(), b.data_ptr()
-        entry = patch.entry(_product_key("addmm", a, b, pa, pb), lambda: patch.product(a, b, theirs))
-        return theirs() if entry is None else _launch(entry, a, pa, pb)
+        key: Key = ()
+        try:
+            pa, pb = a.data_ptr(), b.data_ptr()
+            key = (*_product_key("addmm", a, b, pa, pb), input.shape)
+            entry = patch.entry(key, a.get_device(), lambda: patch.product(a, b, theirs) if _is_broadcast(input, a, b) else None)
+            if entry is not None:
+                return _launch(entry, a, pa, pb)
+        except Exception as error:
+            patch.fall_back("addmm", key, error)
+        return theirs()
 
     return run
+
+
+def _is_broadcast(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether aten's addmm takes `input`, though it is multiplied by 0."""
+    wanted = (a.shape[0], b.shape[-1])
+    return input.dim() <= 2 and all(extent in (1, most) for extent, most in zip(reversed(input.shape), reversed(wanted)))
 
 
 def _override_softmax(patch: Patch, original: Function) -> Function:
     def run(keyset: Any, x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
         if half_to_float or dim not in (-1, x.dim() - 1) or x.dtype not in _engine.WORDS or not x.is_contiguous() or x.numel() == 0:
             return original(keyset, x, dim, half_to_float)
-        key = "softmax", x.shape, x.dtype, x.get_device(), x.data_ptr() & 15
-        entry = patch.entry(key, lambda: _softmax_entry(patch, x, lambda: original(keyset, x, dim, half_to_float)))
-        if entry is None:
-            return original(keyset, x, dim, half_to_float)
-        y = torch.empty_like(x)
-        entry.launch(x.data_ptr(), y.data_ptr(), 0)
-        return y
+        key: Key = ()
+        try:
+            key = "softmax", x.shape, x.dtype, x.get_device(), x.data_ptr() & 15
+            entry = patch.entry(key, x.get_device(), lambda: _softmax_entry(patch, x, lambda: original(keyset, x, dim, half_to_float)))
+            if entry is not None:
+                y = torch.empty_like(x)
+                entry.launch(x.data_ptr(), y.data_ptr(), 0)
+                return y
+        except Exception as error:
+            patch.fall_back("_softmax", key, error)
+        return original(keyset, x, dim, half_to_float)
 
     return run
 
 
-def _softmax_entry(patch: Patch, x: torch.Tensor, theirs: Callable[[], object]) -> Optional[Described]:
+def _softmax_entry(patch: Patch, x: torch.Tensor, theirs: Callable[[], object]) -> Any:
+    if x.dim() == 0:
+        return None
     described = tensor_of(x if x.dim() <= 5 else x.flatten(0, x.dim() - 5))
     problem = Problem("softmax", {"x": described, "y": Tensor(described.dtype, described.shape)})
     plan = patch.plan(problem, x.get_device())
@@ -304,7 +361,7 @@ def patch(
     processes then decide alike. Every other call, also one with a bias, an attention mask or dropout, goes to aten as before. `only` says of a problem
     whether it may be taken over at all. `misses()` tells which problems had no winner; `autotune.torch.tune` or `autotune.sweep(misses())` finds
     them. Code made by torch.compile calls the same functions, so it is patched too. Nothing is compiled during a graph capture. A call costs 3 us
-    more on the host.
+    more on the host. Whatever goes wrong in a call of ours, the call is aten's, with a RuntimeWarning.
     Raises RuntimeError for a torch that lacks what this needs, CommandError where the winners cannot be read.
     """
     wanted = dict(mm=mm, bmm=bmm, addmm=addmm, softmax=softmax, attention=attention)

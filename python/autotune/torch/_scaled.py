@@ -1,18 +1,19 @@
 """autotune::scaled_mm: products of fp8 with factors of tensors or of rows and columns, a bias, an output in fp8 and its amax."""
 
-from typing import Dict, List, Optional, Tuple
+from typing import Any, List, NoReturn, Optional, Tuple
 
 import torch
 
-from . import _engine
-from ._engine import FP8, WORDS, Described, Key, plan_of, refuse_nondeterministic, tensor_of
-from ._ops import _is_plain, _library
+from . import _by_torch, _engine
+from ._engine import FP8, WORDS, Cache, Described, plan_of, refuse_devices, refuse_nondeterministic, tensor_of
+from ._guards import is_compiling, is_plain, is_torchs
+from ._register import register
 from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
 
 OUT = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", **FP8}
 
-_plans: Dict[Key, Described] = {}
+_plans: Cache[Described] = Cache()
 _engine.on_refresh(_plans.clear)
 
 Epilogue = Tuple[Optional[torch.Tensor], Optional[torch.Tensor], Optional[torch.Tensor]]  # bias, scale_result, amax
@@ -30,10 +31,10 @@ def _check(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: tor
 
 
 def _check_devices(tensors: List[Optional[torch.Tensor]]) -> None:
-    first = tensors[0]
+    refuse_devices("scaled_mm", *tensors)
     for tensor in tensors:
-        if tensor is not None and first is not None and (tensor.device.type != "cuda" or tensor.device != first.device):
-            raise TypeError(f"autotune.torch.scaled_mm: tensors are on {first.device} and {tensor.device}; move all to one GPU: .cuda()")
+        if tensor is not None and tensor.device.type != "cuda":
+            raise TypeError(f"autotune.torch.scaled_mm: a tensor is on {tensor.device}; move it to a GPU: .cuda()")
 
 
 def _check_epilogue(columns: int, out_dtype: torch.dtype, epilogue: Epilogue) -> None:
@@ -61,14 +62,23 @@ def _scaling(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: t
     )
 
 
-def _make_plan(
-    operands: Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], out_dtype: torch.dtype, use_fast_accum: bool, epilogue: Epilogue
-) -> Described:
+Operands = Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def _check_all(operands: Operands, out_dtype: torch.dtype, epilogue: Epilogue) -> str:
+    """How the product is scaled. Raises for what cannot be."""
     a, b, scale_a, scale_b = operands
     _check_devices([*operands, *epilogue])
     _check(a, b, scale_a, scale_b, out_dtype)
     _check_epilogue(b.shape[1], out_dtype, epilogue)
-    scaling = _scaling(a, b, scale_a, scale_b)
+    return _scaling(a, b, scale_a, scale_b)
+
+
+def _make_plan(
+    operands: Operands, out_dtype: torch.dtype, use_fast_accum: bool, epilogue: Epilogue
+) -> Described:
+    a, b, _, _ = operands
+    scaling = _check_all(operands, out_dtype, epilogue)
     lengths = {"tensor": ((1,), (1,)), "row": ((a.shape[0],), (b.shape[1],))}[scaling]
     tensors = {"a": tensor_of(a), "b": tensor_of(b), "c": Tensor(OUT[out_dtype], (a.shape[0], b.shape[1]))}
     tensors.update({name: Tensor("f32", shape, align=4) for name, shape in zip(("scale_a", "scale_b"), lengths)})
@@ -115,9 +125,15 @@ def _scaled_cuda(
         b.data_ptr() & 15,
         *(None if each is None else (each.shape, each.dtype, each.get_device()) for each in epilogue),
     )
+    if amax is not None:
+        torch.autograd.graph.increment_version(amax)
+    operands = a, b, scale_a, scale_b
+    if any(each is not None and each.data_ptr() == 0 for each in (*operands, *epilogue)):  # no elements, or zeros without memory
+        _check_all(operands, out_dtype, epilogue)
+        return _by_torch.scaled_mm(*operands, out_dtype, use_fast_accum, *epilogue)
     plan = _plans.get(key)
     if plan is None:
-        plan = _plans[key] = _make_plan((a, b, scale_a, scale_b), out_dtype, use_fast_accum, epilogue)
+        plan = _plans.keep(key, _make_plan(operands, out_dtype, use_fast_accum, epilogue))
     refuse_nondeterministic("scaled_mm", plan)
     c = a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
     last = (0 if each is None else each.data_ptr() for each in epilogue)
@@ -150,14 +166,28 @@ def _scaled_cpu(
     _check_devices([a, b, scale_a, scale_b, *epilogue])
 
 
-_library.define(
-    "scaled_mm(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype, bool use_fast_accum, Tensor? bias=None, "
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    pass
+
+
+def _backward(ctx: Any, gradient: torch.Tensor) -> NoReturn:
+    raise RuntimeError(
+        "autotune.torch.scaled_mm has no gradients; compute it under torch.no_grad(), on detached tensors, or give it gradients of your own "
+        "by a torch.autograd.Function"
+    )
+
+
+register(
+    "scaled_mm",
+    "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype, bool use_fast_accum, Tensor? bias=None, "
     "Tensor? scale_result=None, Tensor(x!)? amax=None) -> Tensor",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    cuda=_scaled_cuda,
+    fake=_scaled_fake,
+    by_torch=_by_torch.scaled_mm,
+    backward=_backward,
+    save=_save,
+    host=_scaled_cpu,
 )
-_library.impl("scaled_mm", _scaled_cuda, "CUDA")
-_library.impl("scaled_mm", _scaled_cpu, "CPU")
-torch.library.register_fake("autotune::scaled_mm", _scaled_fake, lib=_library)
 
 
 def scaled_mm(
@@ -180,6 +210,10 @@ def scaled_mm(
     the largest magnitude of the result before scale_result; zero it first. Without gradients. Raises as `mm` does.
     """
     out_dtype = torch.bfloat16 if out_dtype is None else out_dtype
-    plain = _is_plain(a, b) and _is_plain(scale_a, scale_b) and all(each is None or _is_plain(each, each) for each in (bias, scale_result, amax))
-    run = _scaled_cuda if plain else torch.ops.autotune.scaled_mm
-    return run(a, b, scale_a, scale_b, out_dtype, use_fast_accum, bias, scale_result, amax)
+    arguments = a, b, scale_a, scale_b, out_dtype, use_fast_accum, bias, scale_result, amax
+    if is_plain(a, b) and is_plain(scale_a, scale_b) and all(each is None or is_plain(each, each) for each in (bias, scale_result, amax)):
+        return _scaled_cuda(*arguments)
+    if not is_compiling() and is_torchs(*(each for each in arguments if isinstance(each, torch.Tensor))):
+        return _by_torch.scaled_mm(*arguments)
+    result: torch.Tensor = torch.ops.autotune.scaled_mm(*arguments)
+    return result

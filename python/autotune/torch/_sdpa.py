@@ -13,7 +13,7 @@ from . import _engine
 from ._attention import attention_problem
 from ._attention_bwd import Three, Two, backward_problem, launch_backward
 from ._engine import Described, Key, columns, layout_key
-from ._ops import Function
+from ._register import Function
 
 if TYPE_CHECKING:
     from ._patch import Patch
@@ -35,7 +35,7 @@ def _fits(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
 
 
 def _scale_of(q: torch.Tensor, scale: Optional[float]) -> float:
-    return 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
+    return 1 / math.sqrt(q.shape[-1] or 1) if scale is None else float(scale)
 
 
 def _key(name: str, tensors: Tuple[torch.Tensor, ...], is_causal: bool, scale: float, *more: Any) -> Key:
@@ -54,7 +54,7 @@ class _Forward:
     def __init__(self, tensors: Three, is_causal: bool, scale: Optional[float], outputs: Outputs):
         self.tensors, self.is_causal, self.scale, self.outputs = tensors, is_causal, _scale_of(tensors[0], scale), outputs
 
-    def entry(self, patch: "Patch", theirs: Callable[[], object]) -> Optional[Described]:
+    def entry(self, patch: "Patch", theirs: Callable[[], object]) -> Any:
         if not _fits(*self.tensors) or not self.scale > 0:
             return None
         q, _, v = self.tensors
@@ -70,11 +70,24 @@ class _Forward:
         entry.launch(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), lse.data_ptr() if with_lse else 0)
         return o, lse
 
-    def run(self, patch: "Patch", theirs: Callable[[], object]) -> Optional[Tuple[torch.Tensor, torch.Tensor]]:
-        """(o, lse) by our kernel, or None where aten's has to run, which is `theirs`."""
-        key = _key("attention", self.tensors, self.is_causal, self.scale, self.outputs)
-        entry = patch.entry(key, lambda: self.entry(patch, theirs))
-        return None if entry is None else self.launch(entry)
+    @property
+    def key(self) -> Key:
+        return _key("attention", self.tensors, self.is_causal, self.scale, self.outputs)
+
+
+def _attend(
+    patch: "Patch", tensors: Three, is_causal: bool, scale: Optional[float], outputs: Outputs, theirs: Callable[[], object]
+) -> Optional[Two]:
+    """(o, lse) by our kernel, or None where aten's has to run, which is `theirs`."""
+    key: Key = ()
+    try:
+        call = _Forward(tensors, is_causal, scale, outputs)
+        key = call.key
+        entry = patch.entry(key, tensors[0].get_device(), lambda: call.entry(patch, theirs))
+        return None if entry is None else call.launch(entry)
+    except Exception as error:
+        patch.fall_back("scaled_dot_product_attention", key, error)
+        return None
 
 
 def flash_outputs(q: torch.Tensor, v: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, bool]:
@@ -116,9 +129,9 @@ def _override_flash(patch: "Patch", original: Function) -> Function:
         scale: Optional[float] = None,
     ) -> Any:
         # This operator aligns the mask of unequal lengths at the bottom right, and attention's function never asks it for one.
-        is_ours = dropout_p == 0 and not return_debug_mask and q.shape[3] == v.shape[3] and not (is_causal and q.shape[2] != k.shape[2])
+        is_ours = dropout_p == 0 and not return_debug_mask and q.shape[3:] == v.shape[3:] and not (is_causal and q.shape[2:3] != k.shape[2:3])
         theirs: Callable[[], Any] = lambda: original(keyset, q, k, v, dropout_p, is_causal, return_debug_mask, scale=scale)
-        made = _Forward((q, k, v), is_causal, scale, flash_outputs).run(patch, theirs) if is_ours else None
+        made = _attend(patch, (q, k, v), is_causal, scale, flash_outputs, theirs) if is_ours else None
         if made is None:
             return theirs()
         state = q.new_empty((2,), dtype=torch.uint64), q.new_empty((), dtype=torch.uint64)
@@ -146,7 +159,7 @@ def _override_cudnn(patch: "Patch", original: Function) -> Function:
         theirs: Callable[[], Any] = lambda: original(
             keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, return_debug_mask, scale=scale
         )
-        made = _Forward((q, k, v), is_causal, scale, outputs).run(patch, theirs) if is_ours else None
+        made = _attend(patch, (q, k, v), is_causal, scale, outputs, theirs) if is_ours else None
         if made is None:
             return theirs()
         state = q.new_empty((), dtype=torch.long), q.new_empty((), dtype=torch.long)
@@ -171,7 +184,7 @@ def _override_efficient(patch: "Patch", original: Function) -> Function:
         # Logarithms are padded to 32 rows there, which ours are not.
         is_ours = dropout_p == 0 and attn_bias is None and not compute_log_sumexp
         theirs: Callable[[], Any] = lambda: original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, scale=scale)
-        made = _Forward((q, k, v), is_causal, scale, efficient_outputs).run(patch, theirs) if is_ours else None
+        made = _attend(patch, (q, k, v), is_causal, scale, efficient_outputs, theirs) if is_ours else None
         if made is None:
             return theirs()
         return (*made, q.new_empty((), dtype=torch.long), q.new_empty((), dtype=torch.long))
@@ -185,12 +198,21 @@ def _override_efficient(patch: "Patch", original: Function) -> Function:
 def _backward(
     patch: "Patch", grad: torch.Tensor, inputs: Three, outputs: Two, is_causal: bool, scale: float, theirs: Callable[[], object]
 ) -> Optional[Three]:
-    grad, (o, lse) = columns(grad), outputs
-    is_ours = _fits(*inputs) and lse.is_contiguous() and o.stride(3) == 1 and grad.dtype == o.dtype == inputs[0].dtype and scale > 0
+    o, lse = outputs
+    is_ours = (
+        _fits(*inputs)
+        and o.dim() == grad.dim() == 4
+        and grad.device == o.device == lse.device == inputs[0].device
+        and grad.dtype == o.dtype == inputs[0].dtype
+        and lse.is_contiguous()
+        and o.stride(3) == 1
+        and scale > 0
+    )
     if not is_ours:
         return None
+    grad = columns(grad)
 
-    def make() -> Optional[Described]:
+    def make() -> Any:
         plan = patch.plan(backward_problem(*inputs, o, grad, _mask(is_causal)), grad.get_device())
         if plan is None:
             return None
@@ -198,14 +220,20 @@ def _backward(
             lambda: Described(plan, grad.get_device(), 9, (scale,)), lambda entry: launch_backward(entry, grad, inputs, outputs), theirs
         )
 
-    entry = patch.entry(_key("attention_bwd", (*inputs, o, grad), is_causal, scale), make)
-    return None if entry is None else launch_backward(entry, grad, inputs, outputs)
+    key: Key = ()
+    try:
+        key = _key("attention_bwd", (*inputs, o, grad), is_causal, scale)
+        entry = patch.entry(key, grad.get_device(), make)
+        return None if entry is None else launch_backward(entry, grad, inputs, outputs)
+    except Exception as error:
+        patch.fall_back("scaled_dot_product_attention's gradients", key, error)
+        return None
 
 
 def _override_flash_backward(patch: "Patch", original: Function) -> Function:
     def run(keyset: Any, grad: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *rest: Any, scale: Optional[float] = None) -> Any:
         cum_q, _, _, _, dropout_p, is_causal, _, _ = rest
-        is_ours = dropout_p == 0 and cum_q is None and not (is_causal and q.shape[2] != k.shape[2])
+        is_ours = dropout_p == 0 and cum_q is None and not (is_causal and q.shape[2:3] != k.shape[2:3])
         theirs: Callable[[], Any] = lambda: original(keyset, grad, q, k, v, o, lse, *rest, scale=scale)
         made = _backward(patch, grad, (q, k, v), (o, lse), is_causal, _scale_of(q, scale), theirs) if is_ours else None
         return theirs() if made is None else made

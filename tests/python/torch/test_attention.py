@@ -36,7 +36,7 @@ class OnHost(unittest.TestCase):
     """REQUIRES: nothing of CUDA."""
 
     def setUp(self):
-        self.replace(_engine, "is_capturing", lambda: False)
+        self.replace(_engine, "is_capturing", lambda index: False)
 
     def replace(self, *arguments):
         patcher = mock.patch.object(*arguments)

@@ -157,7 +157,7 @@ class Traced(unittest.TestCase):
 
 class Recomputed(unittest.TestCase):
     def test_gradients_of_attention_are_autograds(self):
-        from autotune.torch._attention_bwd import recomputed_backward
+        from autotune.torch._by_torch import attention_bwd as recomputed_backward
 
         for mask, offset in (("none", 99), ("causal", 0), ("causal_bottom_right", 4)):
             with self.subTest(mask=mask):
@@ -224,7 +224,7 @@ class Rule(unittest.TestCase):
             (_patch, "_records", mock.Mock(read=lambda: mock.MagicMock(__contains__=lambda *_: True))),
             (_patch._engine, "plan_of", lambda problem, index: mock.Mock(info=self.info)),
             (_patch, "gains_over", self.race),
-            (_patch._engine, "is_capturing", lambda: False),
+            (_patch._engine, "is_capturing", lambda index: False),
             (torch.cuda, "device", mock.MagicMock()),
         ):
             replaced = mock.patch.object(owner, name, made)
@@ -243,6 +243,9 @@ class Rule(unittest.TestCase):
 
     def is_taken(self, patch):
         return patch.plan(self.PROBLEM, 0) is not None
+
+    def is_ours(self, entry):
+        return entry is not None and entry is not _patch._LOST
 
     def test_a_record_that_lost_clearly_is_not_raced(self):
         for rival_us, least_gain, expected in ((11.0, 1.0, True), (9.9, 1.0, True), (9.4, 1.0, False), (9.8, 1.05, False)):
@@ -282,7 +285,7 @@ class Rule(unittest.TestCase):
         a.dim.return_value, a.data_ptr.return_value, a.stride.return_value, a.get_device.return_value = 2, 1 << 20, (64, 1), 0
         entry, theirs, plan = self.entry(), mock.Mock(), lambda problem, index: mock.Mock(info=self.info, problem=problem)
         with mock.patch.object(_patch, "Gemm", lambda plan, index: entry), mock.patch.object(_patch._engine, "plan_of", plan):
-            for self.gain, expected in ((1.0, entry), (0.99, None)):
+            for self.gain, expected in ((1.0, entry), (0.99, _patch._LOST)):
                 self.assertIs(self.patch().product(a, a, theirs), expected)
                 self.assertIs(self.raced.pop()[0], theirs)
 
@@ -291,22 +294,22 @@ class Rule(unittest.TestCase):
         for rival_us in (0.0, 9.9, 20.0):
             self.info = dataclasses.replace(self.info, recorded_rival_us=rival_us)
             for self.gain, least_gain, expected in ((1.0, 1.0, True), (0.99, 1.0, False), (1.04, 1.05, False)):
-                self.assertEqual(self.patch(least_gain).winner(self.entry, mock.Mock(), theirs) is not None, expected)
+                self.assertEqual(self.is_ours(self.patch(least_gain).winner(self.entry, mock.Mock(), theirs)), expected)
                 self.assertIs(self.raced.pop()[0], theirs)
 
     def test_what_wins_in_a_stream_alone_is_not_taken_in_graphs_and_the_other_way_round(self):
         patch = self.patch()
         for number, self.gain in enumerate(((1.1, 0.9), (0.9, 1.1))):
             patch._entries, patch._lock = ({}, {}), contextlib.nullcontext()
-            found = patch.entry("key", lambda: patch.winner(self.entry, mock.Mock(), None))
+            found = patch.entry("key", 0, lambda: patch.winner(self.entry, mock.Mock(), None))
             self.assertEqual(found is not None, number == 0)
-            with mock.patch.object(_patch._engine, "is_capturing", lambda: True):
-                self.assertEqual(patch.entry("key", self.fail) is not None, number == 1)
+            with mock.patch.object(_patch._engine, "is_capturing", lambda index: True):
+                self.assertEqual(patch.entry("key", 0, self.fail) is not None, number == 1)
 
     def test_without_a_race_the_record_decides(self):
         for rival_us, least_gain, expected in ((11.0, 1.0, True), (10.0, 1.0, True), (9.9, 1.0, False), (10.4, 1.05, False), (0.0, 1.0, False)):
             self.info = dataclasses.replace(self.info, recorded_rival_us=rival_us)
-            is_won = lambda patch: patch.winner(self.entry, mock.Mock(), None) is not None
+            is_won = lambda patch: self.is_ours(patch.winner(self.entry, mock.Mock(), None))
             self.assertEqual(is_won(self.patch(least_gain, race=False)), expected)
             with deterministic():
                 self.assertEqual(is_won(self.patch(least_gain)), expected)
@@ -318,26 +321,26 @@ class Rule(unittest.TestCase):
         patch = self.patch()
         patch._entries, patch._lock = ({}, {}), contextlib.nullcontext()
         raced = self.entry()
-        self.assertIs(patch.entry("key", lambda: raced), raced)
+        self.assertIs(patch.entry("key", 0, lambda: raced), raced)
         with deterministic():
             recorded = self.entry()
-            self.assertIs(patch.entry("key", lambda: recorded), recorded)
-        self.assertIs(patch.entry("key", self.fail), raced)
+            self.assertIs(patch.entry("key", 0, lambda: recorded), recorded)
+        self.assertIs(patch.entry("key", 0, self.fail), raced)
 
     def test_a_softmax_that_is_slower_is_atens(self):
         x = torch.zeros(4, 64, dtype=torch.float16)
         self.info = dataclasses.replace(self.info, recorded_rival_us=0.0)
         with mock.patch.object(_patch, "Described", lambda plan, index, count: mock.Mock(plan=plan, index=index)):
             for self.gain, expected in ((1.1, True), (0.9, False)):
-                self.assertEqual(_patch._softmax_entry(self.patch(), x, lambda: None) is not None, expected)
+                self.assertEqual(self.is_ours(_patch._softmax_entry(self.patch(), x, lambda: None)), expected)
 
     def test_a_patch_that_is_made_again_remembers_what_was_decided(self):
         everything = lambda problem: True
         for only in (None, everything):
             with at.patch(least_gain=7.0, only=only) as first:
-                first.entry("key", lambda: None)
+                first.entry("key", 0, lambda: None)
             with at.patch(least_gain=7.0, only=only) as second:
-                self.assertIsNone(second.entry("key", self.fail))
+                self.assertIsNone(second.entry("key", 0, self.fail))
         with at.patch(least_gain=7.0, only=lambda problem: False) as other:
             self.assertEqual(other._entries, ({}, {}))
 
@@ -384,7 +387,7 @@ class Refusals(unittest.TestCase):
 
     def test_tensors_of_two_devices(self):
         tensors = [mock.Mock(layout=torch.strided, dtype=torch.float16, device=torch.device("cuda", index)) for index in (0, 1)]
-        with self.assertRaisesRegex(TypeError, "tensors are on cuda:0 and cuda:1; move them to one device"):
+        with self.assertRaisesRegex(TypeError, "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1! .*move them to one device"):
             refuse_inputs("mm", *tensors)
 
     def test_an_old_torch(self):

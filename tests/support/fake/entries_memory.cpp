@@ -93,9 +93,25 @@ CUresult memset_d8_async(CUdeviceptr to, unsigned char value, std::size_t bytes,
     return CUDA_SUCCESS;
 }
 
+// Of memory type, "is managed" and device; 0 for whatever else is asked, and for addresses that were not allocated here.
+CUresult pointer_get_attributes(unsigned count, CUpointer_attribute* attributes, void** values, CUdeviceptr address) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = begin("cuPointerGetAttributes", ""); result != CUDA_SUCCESS) return result;
+    const Allocation* const found = machine.find(address, 1);
+    for (unsigned i = 0; i < count; ++i) {
+        int value = 0;
+        if (found != nullptr && attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) value = CU_MEMORYTYPE_DEVICE;
+        if (found != nullptr && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) value = found->device;
+        std::memcpy(values[i], &value, sizeof(value));
+    }
+    return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 std::vector<Entry> memory_entries() {
+    const PFN_cuPointerGetAttributes_v7000 f_attributes = Outside<pointer_get_attributes>::call;
     const PFN_cuMemGetInfo_v3020 f_info = Outside<mem_get_info>::call;
     const PFN_cuMemAlloc_v3020 f_alloc = Outside<mem_alloc>::call;
     const PFN_cuMemFree_v3020 f_free = Outside<mem_free>::call;
@@ -107,7 +123,8 @@ std::vector<Entry> memory_entries() {
             {"cuMemFree", 3020, reinterpret_cast<void*>(f_free)},
             {"cuMemcpyHtoD", 3020, reinterpret_cast<void*>(f_htod)},
             {"cuMemcpyDtoH", 3020, reinterpret_cast<void*>(f_dtoh)},
-            {"cuMemsetD8Async", 3020, reinterpret_cast<void*>(f_memset_async)}};
+            {"cuMemsetD8Async", 3020, reinterpret_cast<void*>(f_memset_async)},
+            {"cuPointerGetAttributes", 7000, reinterpret_cast<void*>(f_attributes)}};
 }
 
 }  // namespace autotune::fake

@@ -141,8 +141,23 @@ CUresult event_destroy(CUevent event) {
 CUresult event_record(CUevent event, CUstream stream) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
-    if (const CUresult result = enter("cuEventRecord"); result != CUDA_SUCCESS) return result;
-    if (!is_capturing(stream)) event->at_us = machine.now_us;
+    const auto recorded = std::to_string(reinterpret_cast<std::uintptr_t>(stream));
+    if (const CUresult result = enter("cuEventRecord", recorded); result != CUDA_SUCCESS) return result;
+    event->is_captured = is_capturing(stream);
+    if (!event->is_captured) event->at_us = machine.now_us;
+    return CUDA_SUCCESS;
+}
+
+// Work is done when it is enqueued, so nothing waits; the log tells who would.
+CUresult stream_wait_event(CUstream stream, CUevent event, unsigned) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    const auto waiting = std::to_string(reinterpret_cast<std::uintptr_t>(stream));
+    if (const CUresult result = enter("cuStreamWaitEvent", waiting); result != CUDA_SUCCESS) return result;
+    if (is_capturing(stream) && !event->is_captured) {
+        stream->invalidated = true;
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
     return CUDA_SUCCESS;
 }
 
@@ -212,6 +227,7 @@ std::vector<Entry> stream_entries() {
     const PFN_cuEventCreate_v2000 f_event = Outside<event_create>::call;
     const PFN_cuEventDestroy_v4000 f_event_destroy = Outside<event_destroy>::call;
     const PFN_cuEventRecord_v2000 f_record = Outside<event_record>::call;
+    const PFN_cuStreamWaitEvent_v3020 f_wait = Outside<stream_wait_event>::call;
     const PFN_cuEventSynchronize_v2000 f_event_synchronize = Outside<event_synchronize>::call;
     const PFN_cuEventQuery_v2000 f_event_query = Outside<event_query>::call;
     const PFN_cuEventElapsedTime_v2000 f_elapsed = Outside<event_elapsed_time>::call;
@@ -234,6 +250,7 @@ std::vector<Entry> stream_entries() {
             {"cuEventCreate", 2000, reinterpret_cast<void*>(f_event)},
             {"cuEventDestroy", 4000, reinterpret_cast<void*>(f_event_destroy)},
             {"cuEventRecord", 2000, reinterpret_cast<void*>(f_record)},
+            {"cuStreamWaitEvent", 3020, reinterpret_cast<void*>(f_wait)},
             {"cuEventSynchronize", 2000, reinterpret_cast<void*>(f_event_synchronize)},
             {"cuEventQuery", 2000, reinterpret_cast<void*>(f_event_query)},
             {"cuEventElapsedTime", 2000, reinterpret_cast<void*>(f_elapsed)},

@@ -118,6 +118,7 @@ inline bool is_capturing(CUstream stream) {
 }
 struct CUevent_st {
     std::optional<double> at_us;
+    bool is_captured = false;
 };
 
 namespace autotune::fake {
@@ -126,6 +127,7 @@ namespace autotune::fake {
 struct Allocation {
     Address base = 0;
     std::size_t bytes = 0;
+    int device = 0;  // whose context was current
 };
 
 // Everything the driver library knows. One mutex guards it: calls are atomic, in the order they are made.

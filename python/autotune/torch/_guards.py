@@ -1,0 +1,63 @@
+"""Which tensors our kernels may see: plain ones, where nothing of torch wants to see the call. Everything else is the dispatcher's or torch's own."""
+
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad as _forward_ad
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+grad_enabled = torch.is_grad_enabled
+is_compiling = torch.compiler.is_compiling
+any_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: torch.is_autocast_enabled("cuda"))
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._is_torch_function_mode_enabled
+functorch_layer = torch._C._functorch.peek_interpreter_stack
+
+
+def is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether nothing of torch wants to see the call, and the memory of both is what they are."""
+    return (
+        type(a) in PLAIN
+        and type(b) in PLAIN
+        and not is_compiling()
+        and not (grad_enabled() and (a.requires_grad or b.requires_grad))
+        and a.is_cuda
+        and not a.is_neg()
+        and not b.is_neg()
+        and not a.is_nested
+        and not b.is_nested
+        and not any_autocast()
+        and not _dispatch_modes()
+        and not _function_modes()
+        and functorch_layer() is None
+        and _forward_ad._current_level < 0
+    )
+
+
+def is_torchs(*arguments: Any) -> bool:
+    """Whether one of these is a tensor whose operations are its own class's affair, or of ragged shape: torch's function is called for it,
+    which such a class knows. REQUIRES: torch.compile is not tracing."""
+    return any(_has_own_operations(each) for each in arguments if type(each) not in PLAIN) or any(
+        each.is_nested for each in arguments if isinstance(each, torch.Tensor)
+    )
+
+
+def _has_own_operations(value: Any) -> bool:
+    kind = type(value)
+    if not isinstance(value, torch.Tensor):
+        return hasattr(kind, "__torch_function__")
+    if kind.__module__.startswith("torch._subclasses."):
+        return False  # fake and functional tensors stand for plain ones: they trace our operators
+    of_function = kind.__torch_function__
+    inherits = of_function is torch._C._disabled_torch_function_impl or (
+        getattr(of_function, "__func__", None) is torch.Tensor.__torch_function__.__func__
+    )
+    return not inherits or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+
+
+def has_tangent(*arguments: Any) -> bool:
+    """Whether a forward-mode gradient goes through one of these (torch.autograd.forward_ad)."""
+    return _forward_ad._current_level >= 0 and any(
+        _forward_ad.unpack_dual(each).tangent is not None for each in arguments if isinstance(each, torch.Tensor)
+    )

@@ -1,0 +1,75 @@
+"""A plan's device memory, in torch's allocator: one tensor a stream, and one a captured graph, which is freed when the graph is gone.
+
+Memory comes from another thread. torch routes what the capturing thread allocates to the graph's pool, whose memory other graphs may take
+over, and torch.compile's CUDA graphs allow nothing in theirs that they do not know.
+"""
+
+import ctypes
+import threading
+from typing import Dict, List, Optional, Tuple
+
+import torch
+
+from . import _devices
+from .._graphs import capture_of, keep_for_graph
+from ..handle import Plan
+
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: this thread may allocate while another one captures
+_MOST_CAPTURES = 16  # that a plan takes part in at one time; with more, a capture may get memory twice
+
+
+class Workspace:
+    """The memory of one plan. Leading bytes that the plan wants zero are zeroed when it is made; every launch leaves them so."""
+
+    def __init__(self, plan: Plan, index: int):
+        self.bytes, self.zero_bytes, self.index = plan.workspace_bytes, plan.workspace_zero_bytes, index
+        self._of_stream: Dict[int, torch.Tensor] = {}
+        self._of_capture: Dict[Tuple[int, int], int] = {}  # addresses, by the stream and the number of the capture
+
+    def address(self, stream: int) -> int:
+        """Memory for a launch on `stream`, a raw stream of the plan's device."""
+        if _devices.is_capturing(self.index):
+            return self._captured(stream)
+        memory = self._of_stream.get(stream)
+        if memory is None:
+            memory = self._of_stream.setdefault(stream, _allocate(self.bytes, self.zero_bytes, self.index, stream))
+        return memory.data_ptr()
+
+    def _captured(self, stream: int) -> int:
+        number, graph = capture_of(stream)
+        address = self._of_capture.get((stream, number))
+        if address is None:
+            memory = _allocate(self.bytes, self.zero_bytes, self.index, None)
+            keep_for_graph(graph, memory)
+            while len(self._of_capture) >= _MOST_CAPTURES:
+                self._of_capture.pop(next(iter(self._of_capture)))
+            address = self._of_capture[stream, number] = memory.data_ptr()
+        return address
+
+
+def _allocate(size: int, zero_bytes: int, index: int, stream: Optional[int]) -> torch.Tensor:
+    """Memory that is ready on `stream`, or, for a captured graph (None), at once."""
+    made: List[torch.Tensor] = []
+    failed: List[BaseException] = []
+
+    def work() -> None:
+        try:
+            mode = ctypes.c_int(_RELAXED)
+            _devices.driver().cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+            with torch.cuda.device(index):
+                on = torch.cuda.Stream() if stream is None else torch.cuda.ExternalStream(stream)
+                with torch.cuda.stream(on):
+                    memory = torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", index))
+                    memory[:zero_bytes].zero_()
+                if stream is None:
+                    on.synchronize()
+            made.append(memory)
+        except BaseException as failure:
+            failed.append(failure)
+
+    thread = threading.Thread(target=work, name="autotune workspace")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return made[0]

@@ -1,0 +1,300 @@
+"""Several GPUs and what goes wrong in a patched call, without a GPU: which device is made current, and who computes instead."""
+
+import contextlib
+import unittest
+import warnings
+from unittest import mock
+
+import torch
+
+import autotune
+import autotune.torch as at
+from autotune import Problem, Tensor
+from autotune.handle import PlanInfo
+from autotune.torch import _devices, _engine, _patch, _sdpa, _workspace
+from host_plans import HostPlan
+
+INFO = PlanInfo("shipped", "gemm/mma", True, 0.0, 10.0, 0, 0, 11.0)
+GEMM = Problem("gemm", {name: Tensor("f16", (64, 64)) for name in "abc"})
+
+
+class Machine:
+    """Two devices: the one that is current, what was done on which, and contexts as the driver has them."""
+
+    def __init__(self, test, current=0, context=100):
+        self.current, self.context, self.log, self.stack = current, context, [], []
+        driver = mock.Mock()
+        driver.cuCtxGetCurrent.side_effect = lambda place: self.put(place, self.context)
+        driver.cuDeviceGet.side_effect = lambda place, index: self.put(place, index)
+        driver.cuDevicePrimaryCtxRetain.side_effect = lambda place, device: self.put(place, 100 + device.value)
+        driver.cuCtxSetCurrent.side_effect = lambda context: self.set(context.value)
+        driver.cuCtxPushCurrent_v2.side_effect = lambda context: self.push(context.value)
+        driver.cuCtxPopCurrent_v2.side_effect = lambda place: self.set(self.stack.pop())
+        for owner, name, value in (
+            (_devices, "driver", lambda: driver),
+            (_devices, "_primary", {}),
+            (_devices, "current_device", lambda: self.current),
+            (_engine, "_current_device", lambda: self.current),
+            (_engine, "_raw_stream", lambda index: 1000 + index),
+            (torch.cuda, "device", self.device),
+            (torch.cuda, "init", lambda: None),
+        ):
+            patcher = mock.patch.object(owner, name, value)
+            patcher.start()
+            test.addCleanup(patcher.stop)
+
+    def put(self, place, value):
+        place._obj.value = value
+        return 0
+
+    def set(self, context):
+        self.context = context
+        return 0
+
+    def push(self, context):
+        self.stack.append(self.context)
+        return self.set(context)
+
+    @contextlib.contextmanager
+    def device(self, index):
+        before = self.current, self.context
+        self.current = index
+        if before[0] != index:
+            self.context = 100 + index  # the runtime makes the primary context current
+        try:
+            yield
+        finally:
+            self.current, self.context = before if before[0] != index else (before[0], self.context)
+
+
+def plan(workspace_bytes=0):
+    made = mock.Mock(problem=GEMM, info=INFO, workspace_bytes=workspace_bytes, workspace_zero_bytes=0)
+    made._address = 77
+    return made
+
+
+class Launches(unittest.TestCase):
+    def setUp(self):
+        self.machine, self.calls, self.answers = Machine(self), [], []
+
+        def gemm(*words):
+            self.calls.append((self.machine.current, self.machine.context, words[-1]))
+            return self.answers.pop(0) if self.answers else 0
+
+        def run_on(*words):
+            self.calls.append((self.machine.current, self.machine.context, words[4]))
+            return self.answers.pop(0) if self.answers else 0
+
+        for name, function in (("_gemm", gemm), ("_run_on", run_on)):
+            patcher = mock.patch.object(_engine, name, function)
+            patcher.start()
+            self.addCleanup(patcher.stop)
+
+    def test_run_on_the_tensors_device_and_its_stream(self):
+        for entry in (_engine.Gemm(plan(), 1), _engine.Described(plan(), 1, 3)):
+            self.calls.clear()
+            entry.launch(1, 2, 3)
+            self.assertEqual(self.calls, [(1, 101, 1001)])
+            self.assertEqual((self.machine.current, self.machine.context), (0, 100))
+
+    def test_the_current_device_needs_no_change(self):
+        with mock.patch.object(torch.cuda, "device", mock.Mock(side_effect=AssertionError)):
+            _engine.Gemm(plan(), 0).launch(1, 2, 3)
+        self.assertEqual(self.calls, [(0, 100, 1000)])
+
+    def test_a_thread_without_a_context_gets_torchs_and_keeps_it(self):
+        self.machine.context, self.answers = None, [autotune.NoContext.status]
+        _engine.Gemm(plan(), 0).launch(1, 2, 3)
+        self.assertEqual(self.calls, [(0, None, 1000), (0, 100, 1000)])
+        self.assertEqual(self.machine.context, 100)
+
+    def test_a_context_of_the_users_own_is_given_back(self):
+        self.machine.context, self.answers = 555, [autotune.InvalidArgument.status]
+        _engine.Gemm(plan(), 0).launch(1, 2, 3)
+        self.assertEqual(self.calls, [(0, 555, 1000), (0, 100, 1000)])
+        self.assertEqual(self.machine.context, 555)
+
+    def test_plans_are_made_on_the_tensors_device(self):
+        seen = []
+        handle = mock.Mock(plan=lambda problem: seen.append((self.machine.current, self.machine.context)))
+        with mock.patch.object(_engine, "handle", lambda: handle), mock.patch.object(_engine, "is_capturing", lambda index: False):
+            _engine.plan_of(GEMM, 1)
+        self.assertEqual(seen, [(1, 101)])
+        self.assertEqual((self.machine.current, self.machine.context), (0, 100))
+
+    def test_captures_are_looked_for_on_the_tensors_device(self):
+        with mock.patch.object(_devices, "is_current_stream_capturing", lambda: self.machine.current == 1):
+            self.assertEqual([_devices.is_capturing(index) for index in (0, 1)], [False, True])
+
+    def test_an_error_of_another_kind_is_raised(self):
+        for status in (autotune.Misaligned.status, autotune.Overlap.status):
+            self.calls.clear()
+            self.answers = [status, status]
+            with self.assertRaises(autotune.Error):
+                _engine.Gemm(plan(), 1).launch(1, 2, 3)
+            self.assertEqual(len(self.calls), 1)
+
+    def test_tensors_of_two_devices_are_torchs_error(self):
+        tensors = [mock.Mock(layout=torch.strided, dtype=torch.float16, device=torch.device(name)) for name in ("cuda:1", "cuda:0", "cpu")]
+        for other in tensors[1:]:
+            for kind in (RuntimeError, TypeError):
+                with self.assertRaisesRegex(
+                    kind, f"Expected all tensors to be on the same device, but found at least two devices, cuda:1 and {other.device}!"
+                ):
+                    _engine.refuse_inputs("mm", tensors[0], other)
+
+
+class Workspaces(unittest.TestCase):
+    """Memory of streams and of captured graphs, by a graph whose end is told by hand."""
+
+    def setUp(self):
+        self.capture, self.kept, self.made = None, {}, []
+        for owner, name, value in (
+            (_devices, "is_capturing", lambda index: self.capture is not None),
+            (_workspace, "capture_of", lambda stream: (self.capture, 5000 + self.capture)),
+            (_workspace, "keep_for_graph", lambda graph, memory: self.kept.setdefault(graph, memory)),
+            (_workspace, "_allocate", self.allocate),
+        ):
+            patcher = mock.patch.object(owner, name, value)
+            patcher.start()
+            self.addCleanup(patcher.stop)
+
+    def allocate(self, size, zero_bytes, index, stream):
+        self.made.append((size, zero_bytes, index, stream))
+        return torch.empty(size, dtype=torch.uint8)
+
+    def workspace(self):
+        made = plan(workspace_bytes=1 << 20)
+        made.workspace_zero_bytes = 4096
+        return _workspace.Workspace(made, 1)
+
+    def test_a_stream_has_one(self):
+        workspace = self.workspace()
+        self.assertEqual(workspace.address(7), workspace.address(7))
+        self.assertNotEqual(workspace.address(7), workspace.address(8))
+        self.assertEqual(self.made, [(1 << 20, 4096, 1, 7), (1 << 20, 4096, 1, 8)])
+
+    def test_a_capture_has_one_for_each_of_its_streams_which_nothing_but_the_graph_keeps(self):
+        import weakref
+
+        workspace = self.workspace()
+        gone = []
+        for self.capture in range(1, 101):
+            addresses = [workspace.address(stream) for stream in (7, 8, 7)]
+            self.assertEqual((addresses[0] == addresses[2], addresses[0] == addresses[1]), (True, False))
+            gone.append(weakref.ref(self.kept.pop(5000 + self.capture)))
+        self.assertEqual([each() for each in gone], [None] * 100)
+        self.assertEqual(self.made[0], (1 << 20, 4096, 1, None))
+        self.assertLessEqual(len(workspace._of_capture), _workspace._MOST_CAPTURES)
+
+
+class Fails(unittest.TestCase):
+    """A patch whose entries fail in every way: torch's answer, one warning, and no second try."""
+
+    def setUp(self):
+        self.patch = object.__new__(_patch.Patch)
+        self.patch._entries, self.patch._lock = ({}, {}), contextlib.nullcontext()
+        self.original = mock.Mock(return_value="torch's")
+        patcher = mock.patch.object(_engine, "is_capturing", lambda index: False)
+        patcher.start()
+        self.addCleanup(patcher.stop)
+        self.plans = 0
+
+    def overrides(self):
+        a, b, x = torch.ones(4, 4), torch.ones(4, 4), torch.ones(2, 8)
+        q = torch.ones(1, 2, 8, 8)
+        lse, seed = torch.ones(1, 2, 8), torch.ones(())
+        yield "mm", _patch._OVERRIDES["mm"]["mm"], (a, b), {}
+        yield "mm.out", _patch._OVERRIDES["mm"]["mm.out"], (a, b), {"out": torch.empty(4, 4)}
+        yield "bmm", _patch._OVERRIDES["bmm"]["bmm"], (a[None], b[None]), {}
+        yield "addmm", _patch._OVERRIDES["addmm"]["addmm"], (a, a, b), {"beta": 0}
+        yield "_softmax", _patch._OVERRIDES["softmax"]["_softmax"], (x, -1, False), {}
+        yield "scaled_dot_product_attention", _sdpa.OVERRIDES["_scaled_dot_product_flash_attention"], (q, q, q), {}
+        yield "scaled_dot_product_attention", _sdpa.OVERRIDES["_scaled_dot_product_cudnn_attention"], (q, q, q, None, False), {}
+        yield "scaled_dot_product_attention", _sdpa.OVERRIDES["_scaled_dot_product_efficient_attention"], (q, q, q, None, False), {}
+        rest = None, None, 8, 8, 0.0, False, seed, seed
+        backward = _sdpa.OVERRIDES["_scaled_dot_product_flash_attention_backward"]
+        yield "scaled_dot_product_attention's gradients", backward, (q, q, q, q, q, lse, *rest), {}
+
+    def failing_plan(self, problem, index):
+        self.plans += 1
+        raise self.failure
+
+    def test_while_a_problem_is_decided(self):
+        for self.failure in (autotune.DriverError("cuLaunchKernelEx"), RuntimeError("anything"), KeyError("word"), autotune.CommandError("no", 5)):
+            for name, make, arguments, options in self.overrides():
+                with self.subTest(name, failure=self.failure), mock.patch.object(self.patch, "plan", self.failing_plan, create=True):
+                    self.patch._entries, self.plans = ({}, {}), 0
+                    run = make(self.patch, self.original)
+                    with self.assertWarnsRegex(RuntimeWarning, f"leaves a call of aten::{name} to torch after an error: {type(self.failure).__name__}"):
+                        self.assertEqual(run("keys", *arguments, **options), "torch's")
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("error")
+                        self.assertEqual(run("keys", *arguments, **options), "torch's")
+                    self.assertEqual(self.plans, 1)
+
+    def test_while_an_entry_is_launched(self):
+        for name, make, arguments, options in self.overrides():
+            shape, strides = (tuple(arguments[0].shape), arguments[0].stride())
+            entry = mock.Mock(in_stream=True, in_graphs=True, deterministic=True, shape=shape, strides=strides)
+            entry.launch.side_effect = autotune.DriverError("cuLaunchKernelEx")
+            plan_of = lambda problem, index: mock.Mock(problem=mock.Mock(tensors={"c": mock.Mock(strides=strides)}))
+            winner = lambda *given: entry
+            with (
+                self.subTest(name),
+                mock.patch.object(self.patch, "plan", plan_of, create=True),
+                mock.patch.object(self.patch, "winner", winner, create=True),
+            ):
+                self.patch._entries = ({}, {})
+                run = make(self.patch, self.original)
+                with self.assertWarnsRegex(RuntimeWarning, "leaves a call of aten::"):
+                    self.assertEqual(run("keys", *arguments, **options), "torch's")
+                self.assertEqual(run("keys", *arguments, **options), "torch's")
+                self.assertEqual(entry.launch.call_count, 1)
+
+    def test_arguments_that_only_torch_can_refuse(self):
+        """Whatever they are, aten's own kernel is asked, and its error is the caller's."""
+        self.original.side_effect = RuntimeError("torch's own sentence")
+        a, vector = torch.ones(4, 4), torch.ones(4)
+        for name, make, arguments, options in self.overrides():
+            for given in ((vector,) * 3, (a.to_sparse(),) * 3, (a.to(torch.int8),) * 3, (a, a.double(), a)):
+                run = make(self.patch, self.original)
+                with self.subTest(name), warnings.catch_warnings(), mock.patch.object(self.patch, "plan", lambda *_: None, create=True):
+                    warnings.simplefilter("ignore")
+                    count = min(len(given), sum(isinstance(each, torch.Tensor) for each in arguments[:3]))
+                    with self.assertRaisesRegex(RuntimeError, "torch's own sentence"):
+                        run("keys", *given[:count], *arguments[count:], **options)
+
+    def test_tensors_of_two_devices_are_left_to_torch(self):
+        a = mock.Mock(spec=torch.Tensor, dtype=torch.float16, device=torch.device("cuda", 0), shape=torch.Size((64, 64)))
+        b = mock.Mock(spec=torch.Tensor, dtype=torch.float16, device=torch.device("cuda", 1), shape=torch.Size((64, 64)))
+        for each in (a, b):
+            each.dim.return_value = 2
+        self.assertIsNone(self.patch.product(a, b, mock.Mock()))
+
+
+class Bounds(unittest.TestCase):
+    def test_a_cache_of_plans_is_bounded(self):
+        cache = _engine.Cache()
+        for i in range(20_000):
+            cache.keep((i,), i)
+        self.assertLessEqual(len(cache), _engine.MOST_PLANS)
+        self.assertEqual(cache[19_999,], 19_999)
+
+    def test_decisions_of_a_patch_and_misses_are_bounded_and_races_are_kept(self):
+        patch, entries = object.__new__(_patch.Patch), {}
+        for i in range(20_000):
+            patch._keep(entries, (i,), _patch._LOST if i == 3 else HostPlan(Problem("add", {})) if i == 5 else None)
+        self.assertLessEqual(len(entries), _patch._MOST_ENTRIES)
+        self.assertIs(entries[3,], _patch._LOST)
+        self.assertIsInstance(entries[5,], HostPlan)
+        self.addCleanup(at.clear_misses)
+        for i in range(_patch.MOST_MISSES + 10):
+            _patch._miss(Problem("add", {"a": Tensor("f32", (i + 1,))}))
+        _patch._miss(Problem("add", {"a": Tensor("f32", (1,))}))
+        self.assertEqual(len(at.misses()), _patch.MOST_MISSES)
+        self.assertEqual(at.misses()[Problem("add", {"a": Tensor("f32", (1,))})], 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
