@@ -106,7 +106,9 @@ ExitCode show_misses(Session& session, const db::WinnerStore& store, std::size_t
         table.add({miss.shape, miss.class_key, miss.device_key, count_text(static_cast<std::uint64_t>(miss.count)), miss.date,
                    miss.origin});
     }
-    session.out() << (total == 0 ? "no misses are recorded; programs record them with `record_misses`\n" : misses.empty() ? "" : table.to_string(session.text_columns()));
+    session.out() << (total == 0       ? "no misses are recorded; programs record them with `record_misses`\n"
+                      : misses.empty() ? ""
+                                       : table.to_string(session.text_columns()));
     if (total > misses.size())
         session.out() << fmt::format("... and {} more; --limit 0 shows all\n", count_text(total - misses.size()));
     return ExitCode::done;
@@ -200,7 +202,7 @@ Command show_command() {
             .flags = problem_flags() +
                      std::vector<Flag>{shapes_flag(),
                                        {"device-key", "KEY", "only rows of this device, as --json names it", false, {}},
-                                       {"limit", "N", "rows at most; 0: all; default 50", false, {}},
+                                       {"limit", "N", "rows at most; 0: all; default 50", false, {}, integer_value({.least = 0})},
                                        {"misses", "", "problems the library was asked for and had no winner", false, {}},
                                        full_flag()} +
                      store_flags() + table_flags(),

@@ -157,22 +157,28 @@ ExitCode run_simulate(Session& session, const Arguments& arguments) {
 Command simulate_command() {
     std::vector<std::string> strategies = tuner::strategy_names();
     strategies.insert(strategies.begin(), "all");
-    return {
-        .name = "simulate",
-        .about = "replay a recorded space on search strategies, without a GPU",
-        .examples = {"autotune simulate space.json.gz --runs 30 --seed 1 --plot curves.svg"},
-        .flags = std::vector<Flag>{{"strategy", "NAME", "a strategy; default all", false, strategies},
-                                   {"runs", "N", "runs of each strategy; default 30", false, {}},
-                                   {"seed", "N", "run r uses seed + r", false, {}},
-                                   {"evaluations", "N", "evaluations of a run at most; 0: all points", false, {}},
-                                   {"until", "PERCENT", "end a run within this of the optimum: 0 to 10; default 0", false, {}},
-                                   {"batch", "N", "points asked for at a time; default 1", false, {}},
-                                   {"plot", "FILE", "SVG: how near the optimum after how many evaluations", false, {}}} +
-                 table_flags(),
-        .takes_op_options = false,
-        .words = "FILE...",
-        .fewest_words = 1,
-        .run = run_simulate};
+    return {.name = "simulate",
+            .about = "replay a recorded space on search strategies, without a GPU",
+            .examples = {"autotune simulate space.json.gz --runs 30 --seed 1 --plot curves.svg"},
+            .flags =
+                std::vector<Flag>{
+                    {"strategy", "NAME", "a strategy; default all", false, strategies},
+                    {"runs", "N", "runs of each strategy; default 30", false, {}, integer_value({.least = 1, .most = 100'000})},
+                    {"seed", "N", "run r uses seed + r", false, {}, seed_value()},
+                    {"evaluations", "N", "evaluations of a run at most; 0: all points", false, {}, integer_value({.least = 0})},
+                    {"until",
+                     "PERCENT",
+                     "end a run within this of the optimum: 0 to 10; default 0",
+                     false,
+                     {},
+                     integer_value({.least = 0, .most = 10})},
+                    {"batch", "N", "points asked for at a time; default 1", false, {}, integer_value({.least = 1, .most = 4096})},
+                    {"plot", "FILE", "SVG: how near the optimum after how many evaluations", false, {}}} +
+                table_flags(),
+            .takes_op_options = false,
+            .words = "FILE...",
+            .fewest_words = 1,
+            .run = run_simulate};
 }
 
 }  // namespace autotune::cli

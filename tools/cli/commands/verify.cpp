@@ -230,7 +230,12 @@ Command verify_command() {
                          {"database-only", "", "check the file and its rows; needs no GPU", false, {}},
                          {"race", "", "race every winner again, not only those of another driver or compiler", false, {}},
                          {"no-race", "", "only check answers", false, {}},
-                         {"rounds", "N", "interleaved rounds of a race at least; default 30", false, {}},
+                         {"rounds",
+                          "N",
+                          "interleaved rounds of a race at least; default 30",
+                          false,
+                          {},
+                          integer_value({.least = 3, .most = 100'000})},
                          templates_flag()} +
                      device_flags() + store_flags() + output_flags(),
             .takes_op_options = true,
