@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernel_templates/catalogue.h"
@@ -34,8 +35,9 @@ class Legality {
     // and every rule holds that reads compile parameters alone. REQUIRED of what comes from a file before its family's code sees
     // it: cost models divide by tiles and by threads.
     std::optional<std::string> why_not_relaunched(const Candidate& candidate) {
-        const FamilyRules& known = rules_of(candidate.family);
+        FamilyRules& known = rules_of(candidate.family);
         if (!known.rules) return known.refusal;
+        if (!known.knows_compile_rules) find_compile_rules(known);
         if (auto reason = why_outside_domain(known.rules->parameters, candidate.config)) return reason;
         for (const std::size_t rule : known.of_compile_parameters) {
             const Constraint& constraint = known.rules->constraints[rule];
@@ -47,28 +49,32 @@ class Legality {
   private:
     struct FamilyRules {
         std::optional<SearchSpace> rules;
+        bool knows_compile_rules = false;
         std::vector<std::size_t> of_compile_parameters{};  // those constraints that read no launch parameter
         std::optional<std::string> refusal{};              // where there are no rules
     };
 
-    static bool reads_compile_parameters_alone(const SearchSpace& rules, const Constraint& constraint) {
-        return std::all_of(constraint.needs.begin(), constraint.needs.end(), [&](const std::string& name) {
-            const Parameter* parameter = rules.find(name);
-            return parameter != nullptr && parameter->kind == ParameterKind::compile;
-        });
+    static void find_compile_rules(FamilyRules& known) {
+        std::vector<std::string_view> launch_parameters;
+        for (const Parameter& parameter : known.rules->parameters)
+            if (parameter.kind == ParameterKind::launch) launch_parameters.push_back(parameter.name);
+        const auto is_of_launch = [&](const std::string& name) {
+            return std::find(launch_parameters.begin(), launch_parameters.end(), name) != launch_parameters.end();
+        };
+        for (std::size_t rule = 0; rule < known.rules->constraints.size(); ++rule) {
+            const std::vector<std::string>& needs = known.rules->constraints[rule].needs;
+            if (std::none_of(needs.begin(), needs.end(), is_of_launch)) known.of_compile_parameters.push_back(rule);
+        }
+        known.knows_compile_rules = true;
     }
 
-    const FamilyRules& rules_of(const std::string& name) {
+    FamilyRules& rules_of(const std::string& name) {
         const auto [entry, is_new] = families_.try_emplace(name);
         FamilyRules& known = entry->second;
         if (!is_new) return known;
         const Family* family = name.starts_with(problem_.op + "/") ? catalogue_.find_family(name) : nullptr;
         known.refusal = family == nullptr ? "there is no family '" + name + "' here" : family->refuses(problem_, device_);
-        if (known.refusal) return known;
-        known.rules = family->rules(problem_, device_);
-        for (std::size_t rule = 0; rule < known.rules->constraints.size(); ++rule)
-            if (reads_compile_parameters_alone(*known.rules, known.rules->constraints[rule]))
-                known.of_compile_parameters.push_back(rule);
+        if (!known.refusal) known.rules = family->rules(problem_, device_);
         return known;
     }
 

@@ -15,11 +15,24 @@ Relaunched OfferRanking::relaunched(const Candidate& candidate) {
     return entry->second ? entry->second(candidate.config) : Relaunched{};
 }
 
+void OfferRanking::check(std::span<const Candidate* const> offers, Checked& checked) {
+    checked.resize(offers.size());
+    for (std::size_t i = 0; i < offers.size(); ++i)
+        if (checked[i] == 0) checked[i] = legality_.why_not_relaunched(*offers[i]) ? 0 : 1;
+}
+
 std::vector<OfferRanking::Ranked> OfferRanking::best(std::span<const Candidate* const> offers, std::size_t count) {
+    Checked checked;
+    check(offers, checked);
+    return best_of_checked(offers, checked, count);
+}
+
+std::vector<OfferRanking::Ranked> OfferRanking::best_of_checked(std::span<const Candidate* const> offers, const Checked& checked,
+                                                                std::size_t count) {
     std::vector<Relaunched> given(offers.size());
     std::vector<std::pair<double, std::size_t>> order;  // predicted time and index
     for (std::size_t i = 0; i < offers.size(); ++i) {
-        if (legality_.why_not_relaunched(*offers[i])) continue;
+        if (checked[i] == 0) continue;
         given[i] = relaunched(*offers[i]);
         order.emplace_back(given[i].predicted_us.value_or(std::numeric_limits<double>::infinity()), i);
     }

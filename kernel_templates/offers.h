@@ -31,6 +31,12 @@ class OfferRanking {
     std::vector<Ranked> best(std::span<const Candidate* const> offers, std::size_t count);
     std::vector<Ranked> best(std::span<const Candidate> offers, std::size_t count);
 
+    // best() of offers of which some were checked before, for a problem of the same class: a check takes some microseconds, and a
+    // plan ranks the same offers for each problem. Sets the flags of those that pass now; one without is left out.
+    using Checked = std::vector<char>;  // by offer
+    void check(std::span<const Candidate* const> offers, Checked& checked);
+    std::vector<Ranked> best_of_checked(std::span<const Candidate* const> offers, const Checked& checked, std::size_t count);
+
   private:
     // Nothing is changed nor known where its family does not exist or refuses. REQUIRES: legality_ lets it be relaunched.
     Relaunched relaunched(const Candidate& candidate);

@@ -43,6 +43,7 @@ struct Found {
     double recorded_rival_us = 0;  // by the fastest rival in the same rounds; 0: none
     double regret = -1;            // how much slower than the best known it is expected to be, 0.04 for 4 %; negative: not known
     Source source = Source::none;
+    bool is_checked = false;  // its values have passed OfferRanking::check() for a problem of its class
 };
 
 // By how much a choice is slower than the best kernel known, 0.04 for 4 %, over problems for which both times are known.

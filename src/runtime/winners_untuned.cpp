@@ -72,7 +72,7 @@ RankedDefaults ranked_defaults(const Catalogue& catalogue, const Problem& proble
     for (Candidate& each : defaults.candidates) {
         const auto us = catalogue.find_family(each.family)->predict_us(problem, each.config, device);
         ranked.push_back({us.value_or(std::numeric_limits<double>::infinity()),
-                          {std::move(each), AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, -1, Source::family_default}});
+                          {std::move(each), AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, -1, Source::family_default, true}});
     }
     std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     RankedDefaults all{{}, std::move(defaults.refusals)};
@@ -104,8 +104,10 @@ struct Pivot {
     double loss() const {
         return !is_served ? std::numeric_limits<double>::infinity() : us > best.predicted_us ? us / best.predicted_us : 1.0;
     }
+    // REQUIRES: the candidate was checked.
     void is_served_by(const Candidate& candidate) {
-        for (const OfferRanking::Ranked& each : ranking.best(std::span(&candidate, 1), 1)) {
+        const Candidate* const offer = &candidate;
+        for (const OfferRanking::Ranked& each : ranking.best_of_checked(std::span(&offer, 1), {1}, 1)) {
             us = is_served ? std::min(us, each.predicted_us) : each.predicted_us;
             is_served = true;
         }
@@ -178,10 +180,17 @@ const db::Portfolio* Winners::portfolio(const Problem& problem, const Device& de
 std::vector<Found> Winners::rank(const std::vector<Found>& offers, const Problem& problem, const Device& device,
                                  std::size_t count) const {
     std::vector<const Candidate*> candidates;
-    for (const Found& each : offers) candidates.push_back(&each.candidate);
+    OfferRanking::Checked checked;
+    for (const Found& each : offers) {
+        candidates.push_back(&each.candidate);
+        checked.push_back(each.is_checked ? 1 : 0);
+    }
     std::vector<Found> ranked;
-    for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, count)) {
+    OfferRanking ranking(catalogue_, problem, device);
+    ranking.check(candidates, checked);
+    for (OfferRanking::Ranked& each : ranking.best_of_checked(candidates, checked, count)) {
         Found found = offers[each.offer];
+        found.is_checked = true;
         found.candidate = std::move(each.candidate);
         ranked.push_back(std::move(found));
     }
@@ -234,10 +243,12 @@ std::vector<Found> Winners::make_serving_set(const Problem& problem, const Devic
                                              const std::vector<std::int64_t>& pivots) const {
     std::vector<const Candidate*> candidates;
     for (const Found& each : offers) candidates.push_back(&each.candidate);
+    OfferRanking::Checked checked;
     std::list<Pivot> all;
     for (const std::int64_t pivot : pivots) {
         Pivot& at = all.emplace_back(catalogue_, with_first_extent(problem, pivot), device);
-        const std::vector<OfferRanking::Ranked> ranked = at.ranking.best(candidates, 1);
+        at.ranking.check(candidates, checked);
+        const std::vector<OfferRanking::Ranked> ranked = at.ranking.best_of_checked(candidates, checked, 1);
         if (ranked.empty())
             all.pop_back();
         else
@@ -256,6 +267,7 @@ std::vector<Found> Winners::make_serving_set(const Problem& problem, const Devic
         instances.insert(instance);
         set.push_back(offers[best.offer]);
         set.back().candidate = best.candidate;
+        set.back().is_checked = true;
         for (Pivot& at : all) at.is_served_by(best.candidate);
     }
     return set;
@@ -459,7 +471,7 @@ std::vector<Found> Winners::likely_default(const Problem& problem, const Device&
         likely_defaults_.emplace(key, *likely);
     }
     if (!Legality(catalogue_, problem, device).allows(*likely)) return {};
-    return {{std::move(*likely), AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, -1, Source::family_default}};
+    return {{std::move(*likely), AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, -1, Source::family_default, true}};
 }
 
 void check_supported(const Catalogue& catalogue, const Problem& problem, const Device& device) {

@@ -175,7 +175,17 @@ TEST(OfferRanking, TakesAnyPointOfAnyFamilysDomain) {
                             offer.config.set(each.name, each.values[random() % each.values.size()]);
                     }
                 }
-                (void)OfferRanking(catalogue, problem, device).best(offers, 3);
+                std::vector<const Candidate*> all;
+                for (const Candidate& each : offers) all.push_back(&each);
+                OfferRanking::Checked checked;
+                OfferRanking(catalogue, problem, device).check(all, checked);
+                for (const std::int64_t first : {1, 7, 129, 8192}) {  // what was checked for one problem is not for another
+                    Problem other = problem;
+                    other.extents.front().value = first;
+                    Legality legality(catalogue, other, device);
+                    for (const auto& ranked : OfferRanking(catalogue, other, device).best_of_checked(all, checked, 3))
+                        EXPECT_EQ(legality.why_not(ranked.candidate).value_or(""), "") << ranked.candidate.to_string();
+                }
             }
         }
     }
