@@ -50,9 +50,9 @@ void check_extents(const std::array<Logical, 3>& matrices) {
     }
 }
 
-// `said`: what the layout says of it in row-major words, if it says anything.
-bool is_transposed(const Logical& matrix, std::optional<bool> said) {
-    if (matrix.is_empty()) return said.value_or(false);  // whatever its strides are
+// `said`: what the layout says of it in row-major words, if it says anything. `if_empty`: what a matrix without elements is.
+bool is_transposed(const Logical& matrix, std::optional<bool> said, bool if_empty = false) {
+    if (matrix.is_empty()) return said.value_or(if_empty);  // whatever its strides are
     const bool transposed = said.value_or(matrix.looks_transposed());
     if (transposed ? !matrix.may_be_transposed() : !matrix.may_be_plain())
         refuse("tensor " + matrix.name + " has strides " + std::to_string(matrix.rows.stride) + " and " +
@@ -165,7 +165,7 @@ std::vector<Tensor> scales_of(const DescribedTensors& tensors, const Types& type
 // Whether C is stored column by column.
 bool is_column_major(const Logical& c, const DescribedTensors& tensors) {
     const std::string order = tensors.word("order", "");
-    if (order.empty()) return c.looks_transposed() && c.may_be_transposed();
+    if (order.empty()) return !c.is_empty() && c.looks_transposed() && c.may_be_transposed();
     return order == "column";
 }
 
@@ -189,7 +189,7 @@ DescribedProblem described(const Op& op, const ProblemDescription& description) 
     spec.m = c.rows.extent, spec.n = c.cols.extent, spec.k = a.cols.extent, spec.batch = c.batch.extent;
     spec.types = types_of(tensors);
     spec.trans_a = is_transposed(a, said_a);
-    spec.trans_b = is_transposed(b, said_b);
+    spec.trans_b = is_transposed(b, said_b, is_fp8(spec.types.b));
     spec.reads_c = tensors.word("beta", "zero") != "zero";
     spec.beta = spec.reads_c ? 1 : 0;
     spec.stored = {stored(a, spec.trans_a), stored(b, spec.trans_b), stored(c, false)};

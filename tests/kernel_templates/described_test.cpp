@@ -326,6 +326,15 @@ TEST(EmptyProblems, AnOutputWithoutElementsIsNothingAndASumOfNothingIsZero) {
     no_depth.tensors[0].dims = {{2, 7}, {8, 7}, {0, 7}};  // strides of nothing mean nothing
     EXPECT_EQ(left_to_do(no_depth), "c=0.000000+beta");
 
+    ProblemDescription of_fp8 = plain_fp8("", {});
+    of_fp8.tensors[0].dims = {{64, 7}, {0, 7}};
+    of_fp8.tensors[1].dims = {{0, 7}, {48, 7}};
+    EXPECT_EQ(left_to_do(of_fp8), "c=0.000000");
+    of_fp8 = plain_fp8("", {});
+    of_fp8.tensors[1].dims = {{256, 0}, {0, 0}};
+    of_fp8.tensors[2].dims = {{64, 0}, {0, 0}};
+    EXPECT_EQ(left_to_do(of_fp8), "nothing");
+
     const auto softmax_of = [](std::int64_t rows, std::int64_t cols, bool has_lse) {
         ProblemDescription given{.op = "softmax",
                                  .tensors = {tensor("x", dense_dims({rows, cols})), tensor("y", dense_dims({rows, cols}))}};

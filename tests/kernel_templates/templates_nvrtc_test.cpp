@@ -293,6 +293,20 @@ TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
     }
 }
 
+TEST_P(SharedTextTest, SumsOfNothingCompileWithoutSpills) {
+    std::string why;
+    const std::shared_ptr<const gpu::Nvrtc> nvrtc = test::nvrtc_or_skip(why);
+    if (!nvrtc) GTEST_SKIP() << why;
+    const Catalogue catalogue = Catalogue::embedded();
+    const Problem problem = catalogue.problem({"hgemm", "64x64x64", {}});  // any: its text has no facts
+    const Family* const family = catalogue.find_family("common/empty_sum");
+    ASSERT_NE(family, nullptr);
+    const jit::Rendered text = jit::render(catalogue, *family, problem, {}, {}, {GetParam(), nvrtc->version()});
+    const jit::CompileResult result = jit::compile(*nvrtc, jit::CubinCache(""), text);
+    ASSERT_TRUE(result.compiled) << result.failure;
+    EXPECT_EQ(result.rejected, "");
+}
+
 // C is read as it is stored, run by run: the compiler read all of a tile first where the read was not behind the run's own
 // condition, and spilled 672 bytes.
 TEST(DirectStores, OfF32ReadCWithoutSpills) {
