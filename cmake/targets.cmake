@@ -10,6 +10,11 @@ function(autotune_compile_together target files_at_once)
   endif()
 endfunction()
 
+# What is passed on does not tell where it was built: source_location and assertions then hold paths below the repository.
+if(AUTOTUNE_PORTABLE)
+  add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}/=)
+endif()
+
 # autotune_add_library(NAME [PUBLIC deps...] [PRIVATE deps...] [SOURCES files...] [APART | BY_FOLDER]): one static library per folder, of
 # all its .cpp files. APART: its files repeat names that are theirs alone, so each is compiled alone. BY_FOLDER: only those of one folder
 # are compiled together.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Names a wheel for the oldest C library that it runs on (manylinux_2_36_x86_64), after checking that it needs nothing else.
+"""Names a wheel for the oldest C library that it runs on (manylinux_2_36_x86_64), after checking that it needs nothing else and that its
+binaries do not hold the path of this repository.
 
 usage: tag_wheel.py WHEEL FOLDER      the renamed copy goes to FOLDER; prints its path. Needs readelf.
 """
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import zipfile
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Of every Linux with that C library. The driver and NVRTC are opened at run time.
 ALLOWED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
 
@@ -44,6 +46,8 @@ def main():
             sys.exit(
                 f"{entry.filename} needs {', '.join(sorted(needed - ALLOWED))}: configure with AUTOTUNE_PORTABLE=ON and AUTOTUNE_STATIC_SQLITE=ON"
             )
+        if str(ROOT).encode() in data:
+            sys.exit(f"{entry.filename} holds the builder's folder {ROOT}: configure with AUTOTUNE_PORTABLE=ON")
         newest = max(newest, version)
     name, version = wheel.name.split("-")[:2]
     tag = f"py3-none-manylinux_{newest[0]}_{newest[1]}_x86_64"
