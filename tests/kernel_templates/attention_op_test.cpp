@@ -16,6 +16,7 @@
 #include "tests/support/embedded_catalogue.h"
 #include "tests/support/refusal.h"
 #include "tests/support/sanitizer.h"
+#include "tests/support/test_names.h"
 
 namespace autotune::attention_op_test {
 namespace {
@@ -395,7 +396,11 @@ INSTANTIATE_TEST_SUITE_P(All, AttentionMask,
                          ::testing::Values(MaskCase{"none", 0, 0}, MaskCase{"causal", 0, 0},
                                            MaskCase{"causal_bottom_right", 0, 0}, MaskCase{"window", 0, 0},
                                            MaskCase{"window", 37, 11}, MaskCase{"window_bottom_right", 50, 0},
-                                           MaskCase{"window_bottom_right", 1000000000, 3}));
+                                           MaskCase{"window_bottom_right", 1000000000, 3}),
+                         [](const auto& entry) {
+                             return test::as_name(std::string(entry.param.word) + "_" + std::to_string(entry.param.left) + "_" +
+                                                  std::to_string(entry.param.right));
+                         });
 
 TEST(AttentionMask, SeenFromKeysIsTheSameMask) {
     const ::attention::Mask<true, true> mask = {-7, 12, 90};
@@ -555,7 +560,7 @@ TEST(AttentionVerifier, PassesASoundKernelOnOneHotKeysOfAnyHeadSize) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, AttentionVerifier, ::testing::Values("bf16", "f16", "f32"));
+INSTANTIATE_TEST_SUITE_P(Types, AttentionVerifier, ::testing::Values("bf16", "f16", "f32"), test::NamedByParameter());
 
 TEST(AttentionVerifier, AKeyLostFromManyIsFoundByTheExactTest) {
     for (const char* dtype : {"bf16", "f16", "f32"}) {

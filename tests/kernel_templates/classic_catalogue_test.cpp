@@ -11,6 +11,7 @@
 #include "kernel_templates/catalogue.h"
 #include "src/jit/render.h"
 #include "tests/support/embedded_catalogue.h"
+#include "tests/support/test_names.h"
 
 namespace autotune::classic_catalogue_test {
 namespace {
@@ -159,7 +160,7 @@ TEST_P(ClassicCatalogue, EveryRowOfF32IsANamedConfig) {
     EXPECT_EQ(missing("tf32gemm"), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, ClassicCatalogue, testing::Values("sm_80", "sm_90a"));
+INSTANTIATE_TEST_SUITE_P(Architectures, ClassicCatalogue, testing::Values("sm_80", "sm_90a"), test::NamedByParameter());
 
 // 99 KiB of shared memory hold all but five stages of the largest tile.
 class ClassicCatalogueInLittleMemory : public ClassicCatalogue {};
@@ -171,7 +172,8 @@ TEST_P(ClassicCatalogueInLittleMemory, OnlyFiveStagesOf256x256AreMissing) {
         EXPECT_NE(line.find("wmma_m16n16k16_mma4x4_warp4x4_stage5"), std::string::npos) << line;
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, ClassicCatalogueInLittleMemory, testing::Values("sm_86", "sm_89", "sm_120"));
+INSTANTIATE_TEST_SUITE_P(Architectures, ClassicCatalogueInLittleMemory, testing::Values("sm_86", "sm_89", "sm_120"),
+                         test::NamedByParameter());
 
 TEST(ClassicCatalogueTexts, AtLeast40Differ) {
     const Catalogue& catalogue = test::embedded_catalogue();

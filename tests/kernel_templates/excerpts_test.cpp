@@ -8,6 +8,7 @@
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/common/harness.h"
 #include "tests/support/embedded_catalogue.h"
+#include "tests/support/test_names.h"
 
 namespace autotune::excerpts_test {
 namespace {
@@ -88,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Ops, Excerpts,
                                          ProblemRequest{"hgemm", "70x90x33", {{"layout", "tn"}, {"beta", "any"}}},
                                          ProblemRequest{"bgemm", "129x40x17", {{"layout", "nt"}, {"batch", "2"}, {"ldc", "48"}}},
                                          ProblemRequest{"hgemm", "5x300x20", {{"layout", "tt"}}},
-                                         ProblemRequest{"hadd", "1000003", {}}));
+                                         ProblemRequest{"hadd", "1000003", {}}),
+                         test::NamedByParameter());
 
 // ---- Freivalds' check ----
 
@@ -158,7 +160,8 @@ INSTANTIATE_TEST_SUITE_P(Gemm, ProductForms,
                                          ProblemRequest{
                                              "hgemm", "16x24x1000", {{"layout", "tt"}, {"beta", "2"}, {"alpha", "-1"}}},
                                          ProblemRequest{"hgemm_f16acc", "16x24x2048", {{"layout", "tn"}}},
-                                         ProblemRequest{"bgemm", "16x24x4096", {{"layout", "nt"}}}));
+                                         ProblemRequest{"bgemm", "16x24x4096", {{"layout", "nt"}}}),
+                         test::NamedByParameter());
 
 TEST(ProductForm, ThereIsNoneForScalarsThatAreNoIntegers) {
     const Catalogue& catalogue = test::embedded_catalogue();

@@ -12,6 +12,7 @@
 #include "tests/kernel_templates/bad_input.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/support/refusal.h"
+#include "tests/support/test_names.h"
 
 namespace autotune::softmax_op_test {
 namespace {
@@ -200,7 +201,8 @@ TEST_P(SoftmaxVerdict, ARowThatIsNotNormalisedFails) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SoftmaxVerdict,
-                         ::testing::Combine(::testing::Values("f32", "f16", "bf16"), ::testing::Values(16, 333, 4096, 131072)));
+                         ::testing::Combine(::testing::Values("f32", "f16", "bf16"), ::testing::Values(16, 333, 4096, 131072)),
+                         test::NamedByParameter());
 
 TEST(SoftmaxSpace, BothFamiliesHaveHundredsOfLegalConfigsAndTheLadderIsNamed) {
     const Catalogue& catalogue = test::embedded_catalogue();

@@ -17,6 +17,7 @@
 #include "tests/support/nvrtc_for_tests.h"
 #include "tests/support/pair_cover.h"
 #include "tests/support/spread_configs.h"
+#include "tests/support/test_names.h"
 
 namespace autotune {
 namespace {
@@ -329,7 +330,7 @@ TEST(DirectStores, OfF32ReadCWithoutSpills) {
     EXPECT_GT(compiled, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, SharedTextTest, ::testing::ValuesIn(kArchs));
+INSTANTIATE_TEST_SUITE_P(Architectures, SharedTextTest, ::testing::ValuesIn(kArchs), test::NamedByParameter());
 
 }  // namespace
 }  // namespace autotune

@@ -16,6 +16,9 @@ SOUND = {
 CASES = [
     ({}, ""),
     ({"README.md": "[gone](docs/gone.md)\n"}, "the link to docs/gone.md leads nowhere"),
+    ({"README.md": "<!-- file: a.cuh -->\n```cuda\nint a;\n```\n", "a.cuh": "int a;\n"}, ""),
+    ({"README.md": "<!-- file: a.cuh -->\n```cuda\nint b;\n```\n", "a.cuh": "int a;\n"}, "README.md: shows another text than a.cuh has"),
+    ({"README.md": "<!-- file: a.cuh -->\n```cuda\nint a;\n```\n"}, "README.md: shows a.cuh, which is no file"),
     ({"README.md": "word " * 700}, ""),
     ({"README.md": "word " * 701}, "README.md: 701 words"),
     ({"src/a.cpp": 'auto y = secure_getenv("AUTOTUNE_NEW");\n'}, "AUTOTUNE_NEW, which src/a.cpp reads, is missing"),

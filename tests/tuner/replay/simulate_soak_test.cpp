@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tests/support/test_names.h"
 #include "tuner/replay/simulate.h"
 
 namespace autotune::tuner {
@@ -35,7 +36,8 @@ TEST_P(FullSpace, IsSolvedWithinTheBar) {
 
 INSTANTIATE_TEST_SUITE_P(Simulate, FullSpace,
                          testing::Values(Bar{"gemm_rtx3090.json.gz", 75, 1'000}, Bar{"convolution_a100.json.gz", 250, 2'000},
-                                         Bar{"convolution_a100_T4.json.gz", 250, 2'000}));
+                                         Bar{"convolution_a100_T4.json.gz", 250, 2'000}),
+                         [](const auto& entry) { return test::as_name(entry.param.file); });
 
 }  // namespace
 }  // namespace autotune::tuner

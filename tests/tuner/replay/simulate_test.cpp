@@ -8,6 +8,7 @@
 
 #include "src/core/error.h"
 #include "tests/support/sanitizer.h"
+#include "tests/support/test_names.h"
 #include "tuner/search/search.h"
 
 namespace autotune::tuner::simulate_test {
@@ -74,8 +75,8 @@ TEST_P(OwnSpace, IsSolvedInFortyCandidates) {
     EXPECT_GE(solved, runs - 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Simulate, OwnSpace,
-                         testing::Values("gemm_wgmma_h200.json", "gemm_mma_h200.json", "gemm_wmma_h200.json"));
+INSTANTIATE_TEST_SUITE_P(Simulate, OwnSpace, testing::Values("gemm_wgmma_h200.json", "gemm_mma_h200.json", "gemm_wmma_h200.json"),
+                         test::NamedByParameter());
 
 TEST(Simulate, RunsThatEndEarlyTellTheSameOfWhatTheyReached) {
     const SimulateOptions whole{.strategy = "greedy", .runs = 5};
