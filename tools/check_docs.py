@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Checks that links between documents lead to files, that the README is short, and that docs/environment.md and the manual name every
-variable the product reads.
+"""Checks that links between documents lead to files, that files shown in documents are as they are there, that the README is short, and that
+docs/environment.md and the manual name every variable the product reads.
 
-usage: tools/check_docs.py [ROOT]. Prints each breach and exits 1 if there is one.
+usage: tools/check_docs.py [--write] [ROOT]. Prints each breach and exits 1 if there is one. --write copies the shown files into the documents.
 """
 import pathlib
 import re
 import sys
 
+SHOWN_FILE = re.compile(r"<!-- file: (\S+) -->\n```\w*\n(.*?)```\n", re.S)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 VARIABLE = re.compile(r'"((?:AUTOTUNE|XDG|CUDA)_[A-Z_]+|HOME|NO_COLOR|VIRTUAL_ENV|PATH)"')
 DOCUMENTED = re.compile(r"^\| `([A-Z][A-Z0-9_]+)", re.M)
@@ -16,9 +17,31 @@ README_WORDS = 700  # code, tables and the picture too
 PRODUCT = ["src", "tools/cli", "tuner", "db"]
 
 
+def documents(root):
+    return [root / "README.md", root / "CONTRIBUTING.md", *root.glob("docs/**/*.md"), *root.glob("examples/**/*.md")]
+
+
+def changed_files(root):
+    """Blocks behind a line `<!-- file: PATH -->` that are not that file."""
+    for document in documents(root):
+        for path, block in SHOWN_FILE.findall(document.read_text()):
+            if not (root / path).is_file():
+                yield f"{document.relative_to(root)}: shows {path}, which is no file"
+            elif (root / path).read_text() != block:
+                yield f"{document.relative_to(root)}: shows another text than {path} has; tools/check_docs.py --write copies the file"
+
+
+def write_files(root):
+    """Puts the files into those blocks."""
+    for document in documents(root):
+        text = document.read_text()
+        changed = SHOWN_FILE.sub(lambda match: match[0][:match.start(2) - match.start()] + (root / match[1]).read_text() + "```\n", text)
+        if changed != text:
+            document.write_text(changed)
+
+
 def dead_links(root):
-    documents = [root / "README.md", root / "CONTRIBUTING.md", *root.glob("docs/**/*.md"), *root.glob("examples/**/*.md")]
-    for document in documents:
+    for document in documents(root):
         for target in LINK.findall(document.read_text()):
             if "://" not in target and not (document.parent / target).exists():
                 yield f"{document.relative_to(root)}: the link to {target} leads nowhere"
@@ -66,8 +89,11 @@ def wrong_variables(root):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
-    breaches = [*dead_links(root), *long_readme(root), *wrong_variables(root)]
+    words = [word for word in sys.argv[1:] if word != "--write"]
+    root = pathlib.Path(words[0] if words else pathlib.Path(__file__).resolve().parent.parent)
+    if "--write" in sys.argv:
+        write_files(root)
+    breaches = [*dead_links(root), *changed_files(root), *long_readme(root), *wrong_variables(root)]
     for breach in breaches:
         print(breach)
     print(f"docs: {len(breaches) or 'no'} breach{'es' if len(breaches) > 1 else ''}")
