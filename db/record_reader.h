@@ -58,8 +58,8 @@ class RecordReader {
     void list(const char* name, std::vector<Record>& records) {
         const JsonValue* value = find(name);
         if (value == nullptr) return;
-        for (const JsonValue& element : elements_of(*value, path_of(name)))
-            read_record(element, path_of(name), records.emplace_back());
+        const std::string path = path_of(name);
+        for (const JsonValue& element : elements_of(*value, path)) read_record(element, path, records.emplace_back());
     }
 
     void finish() const;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_templates/add/add_problem.h"
+#include "src/core/integer_math.h"
 #include "src/core/random.h"
 
 namespace autotune {

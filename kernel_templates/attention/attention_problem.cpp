@@ -6,6 +6,7 @@
 #include "kernel_templates/common/fill.h"
 #include "kernel_templates/request.h"
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 #include "src/core/random.h"
 
 namespace autotune::attention {

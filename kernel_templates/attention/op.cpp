@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernel_templates/attention/attention_problem.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace attention {

@@ -1,5 +1,7 @@
 #include "kernel_templates/attention/tma_tiles.h"
 
+#include "src/core/integer_math.h"
+
 namespace autotune::attention {
 
 using std::int64_t;

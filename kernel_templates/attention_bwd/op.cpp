@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_templates/attention_bwd/bwd_problem.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace {

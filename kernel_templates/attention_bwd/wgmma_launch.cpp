@@ -4,6 +4,7 @@
 
 #include "kernel_templates/attention/tma_tiles.h"
 #include "kernel_templates/gemm/family_parts.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::attention_bwd {
 namespace {

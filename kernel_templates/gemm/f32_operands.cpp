@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::gemm {
 

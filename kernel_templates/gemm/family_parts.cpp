@@ -7,6 +7,7 @@
 #include "kernel_templates/gemm/epilogue.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::gemm {
 

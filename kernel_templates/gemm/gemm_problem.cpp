@@ -4,6 +4,7 @@
 
 #include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::gemm {
 namespace {

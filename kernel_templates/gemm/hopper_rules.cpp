@@ -1,6 +1,7 @@
 #include "kernel_templates/gemm/hopper_rules.h"
 
 #include "kernel_templates/gemm/gemm_problem.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::gemm {
 namespace {

@@ -9,6 +9,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace {

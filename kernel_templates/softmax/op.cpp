@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernel_templates/softmax/softmax_problem.h"
+#include "src/core/integer_math.h"
 #include "src/core/random.h"
 
 namespace autotune {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "src/core/error.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::softmax {
 namespace {

@@ -3,6 +3,7 @@
 #include "kernel_templates/add/add_problem.h"
 #include "kernel_templates/named_configs.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace {

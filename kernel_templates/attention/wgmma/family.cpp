@@ -8,6 +8,7 @@
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace {

@@ -5,6 +5,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace {

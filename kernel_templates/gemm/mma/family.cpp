@@ -7,6 +7,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/mma/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/hopper_rules.h"
+#include "src/core/integer_math.h"
 
 namespace autotune::wgmma {
 

@@ -9,6 +9,7 @@
 #include "kernel_templates/gemm/wgmma_nonpersistent/geometry.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace {

@@ -7,6 +7,7 @@
 #include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace {

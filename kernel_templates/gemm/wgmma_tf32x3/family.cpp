@@ -8,6 +8,7 @@
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
 #include "kernel_templates/gemm/wgmma_tf32x3/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "kernel_templates/softmax/softmax_problem.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/integer_math.h"
 
 namespace autotune {
 namespace {
