@@ -3,7 +3,9 @@
 #
 #   tests/python/torch/run_on_gpu.sh WHEEL OUT [PYTHON]      PYTHON: python3, or one whose packages have torch
 #
-# Writes OUT/install.txt and first_call.txt (what a fresh environment and its first call take), tests.txt, host_cost.json, llama.json.
+# Writes OUT/install.txt and first_call.txt (what a fresh environment and its first call take), OUT/MODULE.txt for each file of tests,
+# and, unless TESTS_ONLY=1, host_cost.json and llama.json. Tests take 4 minutes at most, and the last lines say how each file ended; those for
+# a second GPU are skipped where there is one.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 examples=$here/../../../examples/python
@@ -25,8 +27,32 @@ PYTHONPATH=$(echo "$environment"/lib/python3*/site-packages)
 export PYTHONPATH
 cd "$here" || exit 1
 failed=0
-timeout "${TEST_SECONDS:-300}" "$python" -m unittest -v test_meta test_attention test_gpu >"$out/tests.txt" 2>&1 || failed=1
-tail -n 4 "$out/tests.txt"
-timeout 60 "$python" "$examples/host_cost.py" --json >"$out/host_cost.json" || failed=1
-timeout "${LLAMA_SECONDS:-300}" "$python" "$examples/llama_block.py" --json "$out/llama.json" | tee "$out/llama.txt" || failed=1
+
+# run_tests SECONDS MODULE: its output in OUT/MODULE.txt, its end in OUT/MODULE.code.
+run_tests() {
+  timeout "$1" "$python" -m unittest -v "$2" >"$out/$2.txt" 2>&1
+  echo $? >"$out/$2.code"
+}
+
+# Those without a GPU run beside those with one.
+for module in test_meta test_attention test_transforms test_devices; do
+  CUDA_VISIBLE_DEVICES='' run_tests 210 "$module" &
+done
+run_tests 100 test_gpu_answers
+run_tests "${TEST_SECONDS:-130}" test_gpu
+wait
+if [ "${TESTS_ONLY:-0}" != 1 ]; then
+  timeout 60 "$python" "$examples/host_cost.py" --json >"$out/host_cost.json" || failed=1
+  timeout "${LLAMA_SECONDS:-300}" "$python" "$examples/llama_block.py" --json "$out/llama.json" | tee "$out/llama.txt" || failed=1
+fi
+
+echo "---- summary ----"
+for module in test_gpu_answers test_gpu test_meta test_attention test_transforms test_devices; do
+  code=$(cat "$out/$module.code")
+  case $code in 0) end=ok ;; 124) end="not finished in time" ;; *) end="FAILED (exit $code)" ;; esac
+  [ "$code" = 0 ] || failed=1
+  ran=$(grep -E '^Ran ' "$out/$module.txt" | tail -n 1)
+  echo "$module: $end; ${ran:-$(grep -cE '\.\.\. (ok|skipped)' "$out/$module.txt") tests ended well}; $(grep -cE '\.\.\. skipped' "$out/$module.txt") skipped"
+  grep -E '^(FAIL|ERROR):|100 captures keep|^workspace of the product' "$out/$module.txt" | cut -c1-160
+done
 exit $failed
