@@ -8,6 +8,8 @@
 #include <queue>
 #include <string>
 
+#include "src/core/immortal.h"
+
 namespace autotune::db {
 namespace {
 
@@ -36,8 +38,8 @@ struct Statements {
 };
 
 const Statements& statements() {
-    static const Statements all;
-    return all;
+    static const Immortal<Statements> all;
+    return *all;
 }
 
 double logarithm(std::int64_t value) {

@@ -25,7 +25,7 @@ foreach(file ${FILES})
 endforeach()
 
 set(output "// Generated from the folders of kernel_templates. Do not edit.\n#include \"kernel_templates/registry.h\"\n\n")
-string(APPEND output "namespace autotune {\n\n${declarations}\nconst Registry& registry() {\n    static const Registry everything{{\n")
+string(APPEND output "namespace autotune {\n\n${declarations}\nconst Registry& registry() {\n    static const auto& everything = *new Registry{{\n")
 string(APPEND output "${op_entries}    }, {\n${family_entries}    }, {\n")
 string(APPEND output "${file_entries}")
 string(APPEND output "    }};\n    return everything;\n}\n\n}  // namespace autotune\n")

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_templates/add/add_problem.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 #include "src/core/random.h"
 
@@ -154,8 +155,8 @@ std::vector<Expected> AddOp::reference_on_host(const Problem& problem, const OpT
 }  // namespace
 
 const Op& op_add() {
-    static const AddOp op;
-    return op;
+    static const Immortal<AddOp> op;
+    return *op;
 }
 
 }  // namespace autotune

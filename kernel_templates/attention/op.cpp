@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernel_templates/attention/attention_problem.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -236,8 +237,8 @@ std::vector<Expected> AttentionOp::reference_on_host(const Problem& problem, con
 }  // namespace
 
 const Op& op_attention() {
-    static const AttentionOp op;
-    return op;
+    static const Immortal<AttentionOp> op;
+    return *op;
 }
 
 }  // namespace autotune

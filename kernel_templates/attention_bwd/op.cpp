@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_templates/attention_bwd/bwd_problem.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -173,8 +174,8 @@ LaunchPlan AttentionBwdOp::reference_plan(const Problem& problem, const OpTest& 
 }  // namespace
 
 const Op& op_attention_bwd() {
-    static const AttentionBwdOp op;
-    return op;
+    static const Immortal<AttentionBwdOp> op;
+    return *op;
 }
 
 }  // namespace autotune

@@ -9,6 +9,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -399,8 +400,8 @@ std::vector<Expected> GemmOp::reference_on_host(const Problem& problem, const Op
 }  // namespace
 
 const Op& op_gemm() {
-    static const GemmOp op;
-    return op;
+    static const Immortal<GemmOp> op;
+    return *op;
 }
 
 }  // namespace autotune

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernel_templates/softmax/softmax_problem.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 #include "src/core/random.h"
 
@@ -172,8 +173,8 @@ std::vector<Excerpt> SoftmaxOp::excerpts(const Problem& problem, std::uint64_t s
 }  // namespace
 
 const Op& op_softmax() {
-    static const SoftmaxOp op;
-    return op;
+    static const Immortal<SoftmaxOp> op;
+    return *op;
 }
 
 }  // namespace autotune

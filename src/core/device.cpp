@@ -24,7 +24,8 @@ struct ReferenceCard {
 };
 
 const std::vector<ReferenceCard>& reference_cards() {
-    static const std::vector<ReferenceCard> cards = {
+    static const auto& cards = *new std::vector<ReferenceCard>{
+        // never destroyed: threads run on while exit() destroys statics
         {"sm_80", {8, 0, 108, 40, 79, 5120, "NVIDIA A100-SXM4-80GB"}, {163, 164, 2048, 32}, 1410, 2039},
         {"sm_86", {8, 6, 82, 6, 24, 384, "NVIDIA GeForce RTX 3090"}, {99, 100, 1536, 16}, 1695, 936},
         {"sm_89", {8, 9, 128, 72, 24, 384, "NVIDIA GeForce RTX 4090"}, {99, 100, 1536, 24}, 2520, 1008},

@@ -66,7 +66,8 @@ struct Operator {
 };
 
 // By precedence, the weakest first; of two that begin alike, the longer one first.
-const std::array<std::vector<Operator>, 6> kLevels = {{
+// Never destroyed: threads run on while exit() destroys statics.
+const auto& kLevels = *new std::array<std::vector<Operator>, 6>{{
     {{"||", Kind::logical_or}},
     {{"&&", Kind::logical_and}},
     {{"==", Kind::equal}, {"!=", Kind::unequal}},

@@ -3,6 +3,7 @@
 #include "kernel_templates/add/add_problem.h"
 #include "kernel_templates/named_configs.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -136,8 +137,8 @@ LaunchPlan AddBulk::plan(const Problem& problem, const Config& config, const Dev
 }  // namespace
 
 const Family& family_add_bulk() {
-    static const AddBulk family;
-    return family;
+    static const Immortal<AddBulk> family;
+    return *family;
 }
 
 }  // namespace autotune

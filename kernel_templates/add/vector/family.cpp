@@ -3,6 +3,7 @@
 #include "kernel_templates/add/add_problem.h"
 #include "kernel_templates/named_configs.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -175,8 +176,8 @@ LaunchPlan AddVector::plan(const Problem& problem, const Config& config, const D
 }  // namespace
 
 const Family& family_add_vector() {
-    static const AddVector family;
-    return family;
+    static const Immortal<AddVector> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -5,6 +5,7 @@
 #include "kernel_templates/attention/attention_problem.h"
 #include "kernel_templates/attention/mma/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -175,8 +176,8 @@ LaunchPlan AttentionMma::plan(const Problem& problem, const Config& config, cons
 }  // namespace
 
 const Family& family_attention_mma() {
-    static const AttentionMma family;
-    return family;
+    static const Immortal<AttentionMma> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -2,6 +2,7 @@
 
 #include "kernel_templates/attention/attention_problem.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -126,8 +127,8 @@ Predictor AttentionNaive::predictor(const Problem& problem, const Device& device
 }  // namespace
 
 const Family& family_attention_naive() {
-    static const AttentionNaive family;
-    return family;
+    static const Immortal<AttentionNaive> family;
+    return *family;
 }
 
 }  // namespace autotune

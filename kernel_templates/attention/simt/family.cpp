@@ -3,6 +3,7 @@
 #include "kernel_templates/attention/attention_problem.h"
 #include "kernel_templates/attention/simt_rules.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -211,8 +212,8 @@ Predictor AttentionSimt::predictor(const Problem& problem, const Device& device)
 }  // namespace
 
 const Family& family_attention_simt() {
-    static const AttentionSimt family;
-    return family;
+    static const Immortal<AttentionSimt> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -5,6 +5,7 @@
 
 #include "kernel_templates/attention/attention_problem.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -280,8 +281,8 @@ Predictor AttentionSplit::predictor(const Problem& problem, const Device& device
 }  // namespace
 
 const Family& family_attention_split() {
-    static const AttentionSplit family;
-    return family;
+    static const Immortal<AttentionSplit> family;
+    return *family;
 }
 
 }  // namespace autotune

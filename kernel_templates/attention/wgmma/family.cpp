@@ -8,6 +8,7 @@
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -405,8 +406,8 @@ class AttentionWgmma final : public StructuredFamily {
 }  // namespace
 
 const Family& family_attention_wgmma() {
-    static const AttentionWgmma family;
-    return family;
+    static const Immortal<AttentionWgmma> family;
+    return *family;
 }
 
 }  // namespace autotune

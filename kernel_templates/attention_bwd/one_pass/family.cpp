@@ -8,6 +8,7 @@
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -327,8 +328,8 @@ Predictor AttentionBwdOnePass::predictor(const Problem& problem, const Device& d
 }  // namespace
 
 const Family& family_attention_bwd_one_pass() {
-    static const AttentionBwdOnePass family;
-    return family;
+    static const Immortal<AttentionBwdOnePass> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -3,6 +3,7 @@
 #include "kernel_templates/attention/simt_rules.h"
 #include "kernel_templates/attention_bwd/bwd_problem.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -225,8 +226,8 @@ Predictor AttentionBwdSimt::predictor(const Problem& problem, const Device& devi
 }  // namespace
 
 const Family& family_attention_bwd_simt() {
-    static const AttentionBwdSimt family;
-    return family;
+    static const Immortal<AttentionBwdSimt> family;
+    return *family;
 }
 
 }  // namespace autotune

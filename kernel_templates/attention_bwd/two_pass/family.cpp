@@ -5,6 +5,7 @@
 
 #include "kernel_templates/attention_bwd/bwd_problem.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -236,8 +237,8 @@ Predictor AttentionBwdTwoPass::predictor(const Problem& problem, const Device& d
 }  // namespace
 
 const Family& family_attention_bwd_two_pass() {
-    static const AttentionBwdTwoPass family;
-    return family;
+    static const Immortal<AttentionBwdTwoPass> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -10,6 +10,7 @@
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -297,8 +298,8 @@ class AttentionBwdWgmma final : public StructuredFamily {
 }  // namespace
 
 const Family& family_attention_bwd_wgmma() {
-    static const AttentionBwdWgmma family;
-    return family;
+    static const Immortal<AttentionBwdWgmma> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -5,6 +5,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -144,8 +145,8 @@ LaunchPlan Dot::plan(const Problem& problem, const Config& config, const Device&
 }  // namespace
 
 const Family& family_gemm_dot() {
-    static const Dot family;
-    return family;
+    static const Immortal<Dot> family;
+    return *family;
 }
 
 }  // namespace autotune

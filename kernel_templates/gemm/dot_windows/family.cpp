@@ -5,6 +5,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -183,8 +184,8 @@ LaunchPlan DotWindows::plan(const Problem& problem, const Config& config, const 
 }  // namespace
 
 const Family& family_gemm_dot_windows() {
-    static const DotWindows family;
-    return family;
+    static const Immortal<DotWindows> family;
+    return *family;
 }
 
 }  // namespace autotune

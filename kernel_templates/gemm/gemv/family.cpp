@@ -7,6 +7,7 @@
 #include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -312,8 +313,8 @@ LaunchPlan Gemv::plan(const Problem& problem, const Config& config, const Device
 }  // namespace
 
 const Family& family_gemm_gemv() {
-    static const Gemv family;
-    return family;
+    static const Immortal<Gemv> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -7,6 +7,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/mma/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -401,8 +402,8 @@ class Mma final : public StructuredFamily {
 }  // namespace
 
 const Family& family_gemm_mma() {
-    static const Mma family;
-    return family;
+    static const Immortal<Mma> family;
+    return *family;
 }
 
 }  // namespace autotune

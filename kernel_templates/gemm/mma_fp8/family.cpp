@@ -8,6 +8,7 @@
 #include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -193,8 +194,8 @@ class MmaFp8 final : public StructuredFamily {
 }  // namespace
 
 const Family& family_gemm_mma_fp8() {
-    static const MmaFp8 family;
-    return family;
+    static const Immortal<MmaFp8> family;
+    return *family;
 }
 
 }  // namespace autotune

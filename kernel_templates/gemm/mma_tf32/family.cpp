@@ -5,6 +5,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/mma_tf32/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 
 namespace autotune {
 namespace {
@@ -218,8 +219,8 @@ class MmaTf32 final : public StructuredFamily {
 }  // namespace
 
 const Family& family_gemm_mma_tf32() {
-    static const MmaTf32 family;
-    return family;
+    static const Immortal<MmaTf32> family;
+    return *family;
 }
 
 }  // namespace autotune

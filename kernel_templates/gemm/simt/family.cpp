@@ -5,6 +5,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/simt/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -185,8 +186,8 @@ LaunchPlan GemmSimt::plan(const Problem& problem, const Config& config, const De
 }  // namespace
 
 const Family& family_gemm_simt() {
-    static const GemmSimt family;
-    return family;
+    static const Immortal<GemmSimt> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -5,6 +5,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/simt_f32/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 
 namespace autotune {
 namespace {
@@ -327,8 +328,8 @@ class SimtF32 final : public StructuredFamily {
 }  // namespace
 
 const Family& family_gemm_simt_f32() {
-    static const SimtF32 family;
-    return family;
+    static const Immortal<SimtF32> family;
+    return *family;
 }
 
 }  // namespace autotune

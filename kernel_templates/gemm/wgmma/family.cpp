@@ -8,6 +8,7 @@
 #include "kernel_templates/gemm/wgmma/rules.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 
 namespace autotune {
 namespace {
@@ -170,8 +171,8 @@ class Wgmma final : public StructuredFamily {
 }  // namespace
 
 const Family& family_gemm_wgmma() {
-    static const Wgmma family;
-    return family;
+    static const Immortal<Wgmma> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -11,6 +11,7 @@
 #include "kernel_templates/gemm/wgmma/rules.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 
 namespace autotune {
 namespace {
@@ -261,8 +262,8 @@ class WgmmaFp8 final : public StructuredFamily {
 }  // namespace
 
 const Family& family_gemm_wgmma_fp8() {
-    static const WgmmaFp8 family;
-    return family;
+    static const Immortal<WgmmaFp8> family;
+    return *family;
 }
 
 }  // namespace autotune

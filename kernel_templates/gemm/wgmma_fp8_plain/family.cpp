@@ -11,6 +11,7 @@
 #include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -218,8 +219,8 @@ class WgmmaFp8Plain final : public StructuredFamily {
 }  // namespace
 
 const Family& family_gemm_wgmma_fp8_plain() {
-    static const WgmmaFp8Plain family;
-    return family;
+    static const Immortal<WgmmaFp8Plain> family;
+    return *family;
 }
 
 }  // namespace autotune

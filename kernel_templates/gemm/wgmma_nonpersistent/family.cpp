@@ -9,6 +9,7 @@
 #include "kernel_templates/gemm/wgmma_nonpersistent/geometry.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -356,8 +357,8 @@ class WgmmaNonpersistent final : public StructuredFamily {
 }  // namespace
 
 const Family& family_gemm_wgmma_nonpersistent() {
-    static const WgmmaNonpersistent family;
-    return family;
+    static const Immortal<WgmmaNonpersistent> family;
+    return *family;
 }
 
 }  // namespace autotune

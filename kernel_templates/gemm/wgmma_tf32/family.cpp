@@ -7,6 +7,7 @@
 #include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -310,8 +311,8 @@ LaunchPlan WgmmaTf32::plan(const Problem& problem, const Config& config, const D
 }  // namespace
 
 const Family& family_gemm_wgmma_tf32() {
-    static const WgmmaTf32 family;
-    return family;
+    static const Immortal<WgmmaTf32> family;
+    return *family;
 }
 
 }  // namespace autotune

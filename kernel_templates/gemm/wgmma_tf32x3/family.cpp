@@ -8,6 +8,7 @@
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
 #include "kernel_templates/gemm/wgmma_tf32x3/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -222,8 +223,8 @@ LaunchPlan WgmmaTf32x3::plan(const Problem& problem, const Config& config, const
 }  // namespace
 
 const Family& family_gemm_wgmma_tf32x3() {
-    static const WgmmaTf32x3 family;
-    return family;
+    static const Immortal<WgmmaTf32x3> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -4,6 +4,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/wmma/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 
 namespace autotune {
 namespace {
@@ -255,8 +256,8 @@ class Wmma final : public StructuredFamily {
 }  // namespace
 
 const Family& family_gemm_wmma() {
-    static const Wmma family;
-    return family;
+    static const Immortal<Wmma> family;
+    return *family;
 }
 
 }  // namespace autotune

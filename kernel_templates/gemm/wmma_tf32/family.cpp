@@ -5,6 +5,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/wmma_tf32/geometry.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 
 namespace autotune {
 namespace {
@@ -172,8 +173,8 @@ class WmmaTf32 final : public StructuredFamily {
 }  // namespace
 
 const Family& family_gemm_wmma_tf32() {
-    static const WmmaTf32 family;
-    return family;
+    static const Immortal<WmmaTf32> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -2,6 +2,7 @@
 
 #include "kernel_templates/softmax/softmax_problem.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -246,8 +247,8 @@ LaunchPlan SoftmaxBulk::plan(const Problem& problem, const Config& config, const
 }  // namespace
 
 const Family& family_softmax_bulk() {
-    static const SoftmaxBulk family;
-    return family;
+    static const Immortal<SoftmaxBulk> family;
+    return *family;
 }
 
 }  // namespace autotune

@@ -2,6 +2,7 @@
 
 #include "kernel_templates/softmax/softmax_problem.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 
 namespace autotune {
 namespace {
@@ -248,8 +249,8 @@ LaunchPlan SoftmaxRows::plan(const Problem& problem, const Config& config, const
 }  // namespace
 
 const Family& family_softmax_rows() {
-    static const SoftmaxRows family;
-    return family;
+    static const Immortal<SoftmaxRows> family;
+    return *family;
 }
 
 }  // namespace autotune
