@@ -69,8 +69,8 @@ class EmptySumFamily final : public Family {
 }  // namespace
 
 const Family& empty_sum_family() {
-    static const EmptySumFamily family;
-    return family;
+    static const Immortal<EmptySumFamily> family;
+    return *family;
 }
 
 }  // namespace autotune

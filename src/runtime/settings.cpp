@@ -66,6 +66,15 @@ void fill(std::string& setting, const char* option, const std::string& from_vari
     }
 }
 
+// Where a relative path leads now: a program that changes its folder later would make a second database there. A folder of work
+// that is gone leaves it as it is.
+void make_absolute(std::string& path) {
+    if (path.empty() || path.front() == '/' || path == ":memory:") return;
+    std::error_code error;
+    const std::filesystem::path whole = std::filesystem::absolute(path, error);
+    if (!error) path = whole.lexically_normal().string();
+}
+
 void check_options(const autotune_options& options) {
     const int on_miss = static_cast<int>(options.on_miss);
     if (on_miss < AUTOTUNE_ON_MISS_COMPILE || on_miss > AUTOTUNE_ON_MISS_BACKGROUND)
@@ -103,6 +112,8 @@ Settings settings_of(const autotune_options* given, const Environment& environme
     if (std::string own = folder_beside_library("lib/autotune"); !own.empty()) settings.library_folders.push_back(std::move(own));
     for (std::string& folder : gpu::library_folders(asked)) settings.library_folders.push_back(std::move(folder));
     fill(settings.pin, options.pin, variable(asked, "AUTOTUNE_PIN"), "");
+    for (std::string* path : {&settings.database, &settings.cache_folder, &settings.shipped}) make_absolute(*path);
+    if (settings.nvrtc.find('/') != std::string::npos) make_absolute(settings.nvrtc);  // a bare name is searched by the loader
     settings.on_miss = options.on_miss;
     settings.record_misses = options.record_misses != 0;
     settings.log_level = level_of(variable(asked, "AUTOTUNE_LOG"));

@@ -181,5 +181,31 @@ TEST(Settings, MakeNoCacheInTheHomeOfAnotherUser) {
     EXPECT_EQ(named.warning, "");
 }
 
+TEST(Settings, MakeRelativePathsAbsolute) {
+    const std::string here = std::filesystem::current_path().string();
+    const Settings settings = settings_of(nullptr, with({{"AUTOTUNE_DB", "x.db"},
+                                                         {"AUTOTUNE_CACHE_DIR", "./cache"},
+                                                         {"AUTOTUNE_SHIPPED", "a/../winners"},
+                                                         {"AUTOTUNE_NVRTC", "lib/libnvrtc.so.13"}}));
+    EXPECT_EQ(settings.database, here + "/x.db");
+    EXPECT_EQ(settings.cache_folder, here + "/cache");
+    EXPECT_EQ(settings.shipped, here + "/winners");
+    EXPECT_EQ(settings.nvrtc, here + "/lib/libnvrtc.so.13");
+    autotune_options given = options();
+    given.database = "sub/y.db";
+    EXPECT_EQ(settings_of(&given, with({})).database, here + "/sub/y.db");
+}
+
+TEST(Settings, LeaveWhatIsNoRelativePath) {
+    autotune_options given = options();
+    given.database = ":memory:";
+    given.nvrtc = "libnvrtc.so.13";
+    given.cache_folder = "";
+    const Settings settings = settings_of(&given, with({}));
+    EXPECT_EQ(settings.database, ":memory:");
+    EXPECT_EQ(settings.nvrtc, "libnvrtc.so.13");
+    EXPECT_EQ(settings.cache_folder, "");
+}
+
 }  // namespace
 }  // namespace autotune::runtime
