@@ -4,6 +4,7 @@
 
 #include "kernel_templates/common/harness.h"
 #include "kernel_templates/registry.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {

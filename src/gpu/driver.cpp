@@ -60,6 +60,7 @@ void resolve_contexts_and_memory(Resolver& r, Driver::Api& api) {
     r.required("cuMemcpyHtoD", 3020, api.memcpy_htod);
     r.required("cuMemcpyDtoH", 3020, api.memcpy_dtoh);
     r.required("cuMemsetD8Async", 3020, api.memset_d8_async);
+    r.optional("cuPointerGetAttribute", 4000, api.pointer_get_attribute);
 }
 
 void resolve_streams(Resolver& r, Driver::Api& api) {
@@ -72,6 +73,7 @@ void resolve_streams(Resolver& r, Driver::Api& api) {
     r.required("cuStreamBeginCapture", 10010, api.stream_begin_capture);
     r.required("cuStreamEndCapture", 10000, api.stream_end_capture);
     r.required("cuStreamGetCaptureInfo", 11030, api.stream_get_capture_info);
+    r.optional("cuStreamGetCtx", 9020, api.stream_get_ctx);
     r.required("cuEventCreate", 2000, api.event_create);
     r.required("cuEventDestroy", 4000, api.event_destroy);
     r.required("cuEventRecord", 2000, api.event_record);

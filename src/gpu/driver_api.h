@@ -36,6 +36,7 @@ struct Driver::Api {
     PFN_cuMemcpyHtoD_v3020 memcpy_htod = nullptr;
     PFN_cuMemcpyDtoH_v3020 memcpy_dtoh = nullptr;
     PFN_cuMemsetD8Async_v3020 memset_d8_async = nullptr;
+    PFN_cuPointerGetAttribute_v4000 pointer_get_attribute = nullptr;
 
     PFN_cuStreamCreate_v2000 stream_create = nullptr;
     PFN_cuStreamDestroy_v4000 stream_destroy = nullptr;
@@ -46,6 +47,7 @@ struct Driver::Api {
     PFN_cuStreamBeginCapture_v10010 stream_begin_capture = nullptr;
     PFN_cuStreamEndCapture_v10000 stream_end_capture = nullptr;
     PFN_cuStreamGetCaptureInfo_v11030 stream_get_capture_info = nullptr;
+    PFN_cuStreamGetCtx_v9020 stream_get_ctx = nullptr;
 
     PFN_cuEventCreate_v2000 event_create = nullptr;
     PFN_cuEventDestroy_v4000 event_destroy = nullptr;

@@ -1,9 +1,13 @@
 #include "src/runtime/background.h"
 
+#include <cxxabi.h>
 #include <signal.h>
 
 #include <system_error>
 #include <utility>
+
+#include "src/runtime/late_destroy.h"
+#include "src/runtime/process_end.h"
 
 namespace autotune::runtime {
 namespace {
@@ -13,6 +17,21 @@ constexpr std::chrono::microseconds kNap{100};
 constexpr std::chrono::milliseconds kNapsAfterWork{20};
 
 }  // namespace
+
+// A thread that works, until its work ends or unwinds the thread. REQUIRES: the lock is held, at its beginning and its end.
+class Background::Busy {
+  public:
+    explicit Busy(Background& pool) : pool_(pool) { ++pool_.busy_; }
+    ~Busy() {
+        --pool_.busy_;
+        if (pool_.queue_.empty() && pool_.busy_ == 0) pool_.is_idle_.notify_all();
+    }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+  private:
+    Background& pool_;
+};
 
 Background::~Background() {
     {
@@ -27,7 +46,7 @@ Background::~Background() {
 void Background::start() {
     const std::lock_guard lock(mutex_);
     try {
-        while (threads_.size() < most_threads_) start_thread();
+        while (alive_ < most_threads_) start_thread();
     } catch (const std::system_error&) {
         // add() tries again where there is none at all.
     }
@@ -36,11 +55,11 @@ void Background::start() {
 void Background::add(std::function<void()> work) {
     std::unique_lock lock(mutex_);
     queue_.push_back(std::move(work));
-    if (busy_ + queue_.size() > threads_.size() && threads_.size() < most_threads_) {
+    if (busy_ + queue_.size() > alive_ && alive_ < most_threads_) {
         try {
             start_thread();
         } catch (...) {
-            if (threads_.empty()) {
+            if (alive_ == 0) {
                 queue_.pop_back();
                 throw;
             }
@@ -53,7 +72,10 @@ void Background::add(std::function<void()> work) {
 
 void Background::wait() {
     std::unique_lock lock(mutex_);
-    is_idle_.wait(lock, [&] { return queue_.empty() && busy_ == 0; });
+    while (!queue_.empty() || busy_ > 0) {
+        if (alive_ == 0) start_thread();  // the last one was ended by its work
+        is_idle_.wait(lock);
+    }
 }
 
 // The new thread inherits the mask: the caller's signals stay with the caller's threads. REQUIRES: mutex_ is held.
@@ -62,8 +84,9 @@ void Background::start_thread() {
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-        threads_.reserve(most_threads_);
+        threads_.reserve(threads_.size() + 1);
         threads_.emplace_back([this] { serve(); });
+        ++alive_;
     } catch (...) {
         ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
         throw;
@@ -82,26 +105,56 @@ void Background::nap(std::unique_lock<std::mutex>& lock, std::chrono::steady_clo
     }
 }
 
+// A thread, until it ends. REQUIRES: the lock is held at its end.
+class Background::Alive {
+  public:
+    explicit Alive(Background& pool) : pool_(pool) {}
+    ~Alive() {
+        if (--pool_.alive_ == 0) pool_.is_idle_.notify_all();
+    }
+    Alive(const Alive&) = delete;
+    Alive& operator=(const Alive&) = delete;
+
+  private:
+    Background& pool_;
+};
+
+// REQUIRES: the queue is not empty.
+void Background::do_one(std::unique_lock<std::mutex>& lock) {
+    const std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    const Busy busy(*this);
+    // Locks again whatever ends the work, before `busy` is told.
+    struct Unlocked {
+        explicit Unlocked(std::unique_lock<std::mutex>& given) : lock(given) { lock.unlock(); }
+        ~Unlocked() { lock.lock(); }
+        Unlocked(const Unlocked&) = delete;
+        Unlocked& operator=(const Unlocked&) = delete;
+        std::unique_lock<std::mutex>& lock;
+    };
+    const Unlocked unlocked(lock);
+    try {
+        const process_end::Section section;
+        work();
+    } catch (const abi::__forced_unwind&) {
+        LateDestroy::settle_elsewhere();
+        throw;
+    } catch (...) {
+        // Nobody waits for it, and the next call does without.
+    }
+    LateDestroy::settle_elsewhere();
+}
+
 void Background::serve() {
     std::unique_lock lock(mutex_);
+    const Alive alive(*this);  // ends before the lock does
     std::chrono::steady_clock::time_point nap_until{};
     while (true) {
         nap(lock, nap_until);
         has_work_.wait(lock, [&] { return is_ending_ || !queue_.empty(); });
         if (is_ending_) return;
-        const std::function<void()> work = std::move(queue_.front());
-        queue_.pop_front();
-        ++busy_;
-        lock.unlock();
-        try {
-            work();
-        } catch (...) {
-            // Nobody waits for it, and the next call does without.
-        }
+        do_one(lock);
         nap_until = std::chrono::steady_clock::now() + kNapsAfterWork;
-        lock.lock();
-        --busy_;
-        if (queue_.empty() && busy_ == 0) is_idle_.notify_all();
     }
 }
 

@@ -1,8 +1,11 @@
 #include <autotune/autotune.h>
+#include <cxxabi.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +23,9 @@
 #include "src/runtime/fork.h"
 #include "src/runtime/gemm_problem.h"
 #include "src/runtime/handle.h"
+#include "src/runtime/late_destroy.h"
+#include "src/runtime/no_cancel.h"
+#include "src/runtime/process_end.h"
 #include "src/runtime/versions.h"
 
 using autotune::runtime::AddAsk;
@@ -28,16 +35,21 @@ using autotune::runtime::DescribedAsk;
 using autotune::runtime::GemmAsk;
 using autotune::runtime::Handle;
 using autotune::runtime::LastError;
+using autotune::runtime::LateDestroy;
+using autotune::runtime::NoCancel;
 using autotune::runtime::Plan;
+namespace process_end = autotune::runtime::process_end;
 
+// What a caller holds. Its memory outlives what it stands for a while: a second destroy and a late use are told from a first.
 struct autotune_handle_s {
     explicit autotune_handle_s(autotune::runtime::Settings settings)
-        : handle(std::move(settings), autotune::runtime::general_gemms()) {}
-    autotune::runtime::Handle handle;
+        : inner(std::in_place, std::move(settings), autotune::runtime::general_gemms()) {}
+    std::optional<autotune::runtime::Handle> inner;  // until it is destroyed
+    autotune_handle next = nullptr;                  // of those that stay to the end of the process
 };
 
 struct autotune_plan_s {
-    std::shared_ptr<const Plan> plan;
+    std::shared_ptr<const Plan> plan;  // nullptr once it is destroyed
 };
 
 namespace {
@@ -46,25 +58,70 @@ autotune_status refuse(const char* message) {
     return LastError::set_for_thread(AUTOTUNE_INVALID_ARGUMENT, message);
 }
 
+// For what cannot be used.
+autotune_status refuse(autotune_handle handle) {
+    return refuse(handle == nullptr ? "handle is NULL" : "the handle was destroyed before this call");
+}
+autotune_status refuse(autotune_plan plan) {
+    return refuse(plan == nullptr ? "plan is NULL" : "the plan was destroyed before this call");
+}
+
+bool is_usable(autotune_handle handle) {
+    return handle != nullptr && handle->inner.has_value();
+}
+bool is_usable(autotune_plan plan) {
+    return plan != nullptr && plan->plan != nullptr;
+}
+
+// The memory of the last that were destroyed.
+template <typename Object, std::size_t count>
+class Destroyed {
+  public:
+    void add(Object* object) {
+        delete last_[next_.fetch_add(1, std::memory_order_relaxed) % count].exchange(object, std::memory_order_acq_rel);
+    }
+
+  private:
+    std::atomic<std::size_t> next_{0};
+    std::array<std::atomic<Object*>, count> last_{};
+};
+constinit Destroyed<autotune_handle_s, 16> destroyed_handles;
+constinit Destroyed<autotune_plan_s, 1024> destroyed_plans;
+
 // Runs `work`, which returns a status or throws, for a handle of this process. No exception leaves it.
+// A thread that the log function ends (pthread_exit) unwinds through it.
 template <typename Work>
-autotune_status guarded(autotune_handle handle, Work work) noexcept {
-    if (handle == nullptr) return refuse("handle is NULL");
-    if (handle->handle.is_foreign()) {
+autotune_status launching(autotune_handle handle, Work work) {
+    if (!is_usable(handle)) return refuse(handle);
+    Handle& inner = *handle->inner;
+    if (inner.is_foreign()) {
         // The parent's locks may be held for ever here: only this thread's own text is touched.
         return LastError::set_for_thread(AUTOTUNE_FORKED,
                                          "the handle was made in the parent process; CUDA does not survive a fork");
     }
+    autotune_status status = AUTOTUNE_INTERNAL_ERROR;
     try {
-        return work(handle->handle);
+        status = work(inner);
+    } catch (const abi::__forced_unwind&) {
+        LateDestroy::settle();
+        throw;
     } catch (...) {
-        return autotune::runtime::fail_with_current_exception(handle->handle.errors());
+        status = autotune::runtime::fail_with_current_exception(inner.errors());
     }
+    LateDestroy::settle();
+    return status;
+}
+
+// The same for work that does more than to launch.
+template <typename Work>
+autotune_status guarded(autotune_handle handle, Work work) {
+    const NoCancel no_cancel;
+    return launching(handle, work);
 }
 
 // Makes the plan of a problem that `AskOfOp` understands.
 template <typename AskOfOp, typename ProblemOfOp>
-autotune_status make_plan(autotune_handle handle, const ProblemOfOp* problem, autotune_plan* out) noexcept {
+autotune_status make_plan(autotune_handle handle, const ProblemOfOp* problem, autotune_plan* out) {
     if (out == nullptr) return refuse("out is NULL");
     *out = nullptr;
     return guarded(handle, [&](auto& inner) {
@@ -119,7 +176,7 @@ const ProblemOfOp& as_known(const ProblemOfOp* problem, ProblemOfOp& copy) {
 }
 
 autotune_status attention_plan(autotune_handle handle, const autotune_attention_problem* problem, autotune_plan* out,
-                               bool is_backward) noexcept {
+                               bool is_backward) {
     if (out == nullptr) return refuse("out is NULL");
     *out = nullptr;
     return guarded(handle, [&](auto& inner) {
@@ -152,6 +209,36 @@ autotune_status tuned_attention(Inner& inner, const autotune_attention_problem& 
     const autotune::runtime::DescribedAttention described(problem, is_backward);
     const std::uint64_t bits[1] = {std::bit_cast<std::uint32_t>(autotune::runtime::scale_of(problem, scale))};
     return inner.tuned(DescribedAsk(described.problem(), tensors), Plan::Call{tensors, bits}, stream);
+}
+
+// Handles that were destroyed after exit() had begun stay: other threads may be using them, and their locks and threads.
+void keep(autotune_handle handle) {
+    static constinit std::atomic<autotune_handle> kept{nullptr};
+    handle->next = kept.load();
+    while (!kept.compare_exchange_weak(handle->next, handle)) {
+    }
+}
+
+void destroy(autotune_handle handle) {
+    if (!is_usable(handle)) return;  // the log function did so twice
+    try {
+        const process_end::Section section;
+        handle->inner->flush_misses();  // not by the destructor: the log function may end the thread
+        while (handle->inner->is_warming()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (!process_end::has_begun()) {
+            handle->inner.reset();
+            return destroyed_handles.add(handle);
+        }
+    } catch (const abi::__forced_unwind&) {
+        throw;
+    } catch (...) {
+        // There is no memory for the misses, or the process is ending.
+        if (!process_end::has_begun()) {
+            handle->inner.reset();
+            return destroyed_handles.add(handle);
+        }
+    }
+    keep(handle);
 }
 
 }  // namespace
@@ -215,18 +302,24 @@ int autotune_version(void) {
 }
 
 const char* autotune_version_string(void) {
-    static const std::string text = std::to_string(AUTOTUNE_VERSION_MAJOR) + "." + std::to_string(AUTOTUNE_VERSION_MINOR) + "." +
-                                    std::to_string(AUTOTUNE_VERSION_PATCH);
-    return text.c_str();
+#define AUTOTUNE_TEXT_OF(number) #number
+#define AUTOTUNE_DOTTED(major, minor, patch) AUTOTUNE_TEXT_OF(major) "." AUTOTUNE_TEXT_OF(minor) "." AUTOTUNE_TEXT_OF(patch)
+    return AUTOTUNE_DOTTED(AUTOTUNE_VERSION_MAJOR, AUTOTUNE_VERSION_MINOR, AUTOTUNE_VERSION_PATCH);
+#undef AUTOTUNE_DOTTED
+#undef AUTOTUNE_TEXT_OF
 }
 
 autotune_status autotune_create(autotune_handle* out, const autotune_options* options) {
     if (out == nullptr) return refuse("out is NULL");
     *out = nullptr;
+    const NoCancel no_cancel;
     try {
+        const process_end::Section section;
         const auto environment = [](const char* name) -> const char* { return ::secure_getenv(name); };
         *out = new autotune_handle_s(autotune::runtime::settings_of(options, environment));
         return AUTOTUNE_OK;
+    } catch (const abi::__forced_unwind&) {
+        throw;
     } catch (...) {
         const Caught caught = autotune::runtime::describe_current_exception();
         return LastError::set_for_thread(caught.status, caught.message);
@@ -235,13 +328,24 @@ autotune_status autotune_create(autotune_handle* out, const autotune_options* op
 
 void autotune_destroy(autotune_handle handle) {
     // In a child what the parent made is left where it is: neither its driver objects nor its locks work here.
-    if (handle == nullptr || handle->handle.is_foreign()) return;
-    delete handle;
+    if (!is_usable(handle)) {
+        if (handle != nullptr) refuse(handle);
+        return;
+    }
+    if (handle->inner->is_foreign()) return;
+    const NoCancel no_cancel;
+    if (!handle->inner->is_speaking()) return destroy(handle);
+    handle->inner->silence();
+    try {
+        LateDestroy::ask([handle] { destroy(handle); });
+    } catch (...) {  // no memory for it: the handle stays
+        LastError::set_for_thread(AUTOTUNE_OUT_OF_MEMORY, "out of memory");
+    }
 }
 
 const char* autotune_last_error(autotune_handle handle) {
-    if (handle == nullptr || handle->handle.is_foreign()) return LastError::text_for_thread();
-    return handle->handle.errors().text();
+    if (!is_usable(handle) || handle->inner->is_foreign()) return LastError::text_for_thread();
+    return handle->inner->errors().text();
 }
 
 autotune_status autotune_flush_misses(autotune_handle handle) {
@@ -291,35 +395,43 @@ autotune_status autotune_add_plan(autotune_handle handle, const autotune_add_pro
 }
 
 autotune_status autotune_plan_workspace(autotune_plan plan, size_t* bytes) {
-    if (plan == nullptr || bytes == nullptr) return refuse(plan == nullptr ? "plan is NULL" : "bytes is NULL");
+    if (!is_usable(plan)) return refuse(plan);
+    if (bytes == nullptr) return refuse("bytes is NULL");
     *bytes = plan->plan->workspace_bytes();
     return AUTOTUNE_OK;
 }
 
 autotune_status autotune_plan_workspace_zero(autotune_plan plan, size_t* bytes) {
-    if (plan == nullptr || bytes == nullptr) return refuse(plan == nullptr ? "plan is NULL" : "bytes is NULL");
+    if (!is_usable(plan)) return refuse(plan);
+    if (bytes == nullptr) return refuse("bytes is NULL");
     *bytes = plan->plan->workspace_zero_bytes();
     return AUTOTUNE_OK;
 }
 
 autotune_status autotune_plan_origin(autotune_plan plan, autotune_origin* origin) {
-    if (plan == nullptr || origin == nullptr) return refuse(plan == nullptr ? "plan is NULL" : "origin is NULL");
+    if (!is_usable(plan)) return refuse(plan);
+    if (origin == nullptr) return refuse("origin is NULL");
     *origin = plan->plan->origin();
     return AUTOTUNE_OK;
 }
 
 const char* autotune_plan_candidate(autotune_plan plan) {
-    return plan == nullptr ? "" : plan->plan->candidate().c_str();
+    return is_usable(plan) ? plan->plan->candidate().c_str() : "";
 }
 
 void autotune_plan_destroy(autotune_plan plan) {
-    if (plan == nullptr || plan->plan->is_foreign()) return;
-    delete plan;
+    if (!is_usable(plan)) {
+        if (plan != nullptr) refuse(plan);
+        return;
+    }
+    if (plan->plan->is_foreign()) return;
+    plan->plan.reset();
+    destroyed_plans.add(plan);
 }
 
 autotune_status autotune_gemm(autotune_plan plan, const void* alpha, const void* a, const void* b, const void* beta, void* c,
                               void* workspace, size_t workspace_bytes, struct CUstream_st* stream) {
-    if (plan == nullptr) return refuse("plan is NULL");
+    if (!is_usable(plan)) return refuse(plan);
     if (!plan->plan->is_of("gemm")) return plan->plan->refuse_op("autotune_gemm");
     if (alpha == nullptr || beta == nullptr)
         return plan->plan->refuse_argument(alpha == nullptr ? "alpha is NULL" : "beta is NULL");
@@ -330,7 +442,7 @@ autotune_status autotune_gemm(autotune_plan plan, const void* alpha, const void*
 
 autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_problem* problem, const void* alpha,
                                     const void* a, const void* b, const void* beta, void* c, struct CUstream_st* stream) {
-    return guarded(handle, [&](auto& inner) {
+    return launching(handle, [&](auto& inner) {
         autotune_gemm_problem copy;
         const autotune_gemm_problem& known = as_known(problem, copy);
         const bool needs_c = known.m != 0 && known.n != 0, needs_operands = needs_c && known.k != 0;
@@ -345,7 +457,7 @@ autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_
 }
 
 autotune_status autotune_add(autotune_plan plan, const void* a, const void* b, void* c, struct CUstream_st* stream) {
-    if (plan == nullptr) return refuse("plan is NULL");
+    if (!is_usable(plan)) return refuse(plan);
     if (!plan->plan->is_of("add")) return plan->plan->refuse_op("autotune_add");
     const std::array<const void*, 3> tensors = {a, b, c};
     return plan->plan->run({tensors, {}}, stream);
@@ -353,7 +465,7 @@ autotune_status autotune_add(autotune_plan plan, const void* a, const void* b, v
 
 autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_problem* problem, const void* a, const void* b,
                                    void* c, struct CUstream_st* stream) {
-    return guarded(handle, [&](auto& inner) {
+    return launching(handle, [&](auto& inner) {
         autotune_add_problem copy;
         const autotune_add_problem& known = as_known(problem, copy);
         if (known.length == 0) return AUTOTUNE_OK;  // not worth a kernel
@@ -376,7 +488,7 @@ autotune_status autotune_attention_bwd_plan(autotune_handle handle, const autotu
 autotune_status autotune_tuned_attention(autotune_handle handle, const autotune_attention_problem* problem, float scale,
                                          const void* q, const void* k, const void* v, void* o, float* lse,
                                          struct CUstream_st* stream) {
-    return guarded(handle, [&](auto& inner) {
+    return launching(handle, [&](auto& inner) {
         autotune_attention_problem copy;
         const autotune_attention_problem& known = as_known(problem, copy);
         const std::array<const void*, 5> tensors = {q, k, v, o, lse};
@@ -393,7 +505,7 @@ autotune_status autotune_tuned_attention(autotune_handle handle, const autotune_
 autotune_status autotune_tuned_attention_packed(autotune_handle handle, const autotune_attention_problem* problem, float scale,
                                                 const void* q, const void* k, const void* v, void* o, float* lse,
                                                 const int32_t* q_offsets, const int32_t* kv_offsets, struct CUstream_st* stream) {
-    return guarded(handle, [&](auto& inner) {
+    return launching(handle, [&](auto& inner) {
         autotune_attention_problem copy;
         const autotune_attention_problem& known = as_known(problem, copy);
         const std::array<const void*, 7> tensors = {q, k, v, o, lse, q_offsets, kv_offsets};
@@ -409,7 +521,7 @@ autotune_status autotune_tuned_attention_packed(autotune_handle handle, const au
 
 autotune_status autotune_tuned_attention_bwd(autotune_handle handle, const autotune_attention_problem* problem, float scale,
                                              const autotune_attention_gradients* call, struct CUstream_st* stream) {
-    return guarded(handle, [&](auto& inner) {
+    return launching(handle, [&](auto& inner) {
         autotune_attention_problem copy;
         const autotune_attention_problem& known = as_known(problem, copy);
         autotune_attention_gradients given = {};
@@ -464,7 +576,8 @@ autotune_status autotune_plan_create(autotune_handle handle, const autotune_prob
 }
 
 autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* facts) {
-    if (plan == nullptr || facts == nullptr) return refuse(plan == nullptr ? "plan is NULL" : "facts is NULL");
+    if (!is_usable(plan)) return refuse(plan);
+    if (facts == nullptr) return refuse("facts is NULL");
     autotune_plan_facts known = {};
     if (!autotune::runtime::is_version_size<autotune_plan_facts>(facts->struct_size))
         return refuse("facts.struct_size must be sizeof(autotune_plan_facts)");
@@ -490,7 +603,7 @@ autotune_status autotune_plan_info(autotune_plan plan, autotune_plan_facts* fact
 }
 
 autotune_status autotune_run(autotune_plan plan, const autotune_call* call, struct CUstream_st* stream) {
-    if (plan == nullptr) return refuse("plan is NULL");
+    if (!is_usable(plan)) return refuse(plan);
     const Plan& inner = *plan->plan;
     autotune_call known = {};
     try {
@@ -506,7 +619,7 @@ autotune_status autotune_run(autotune_plan plan, const autotune_call* call, stru
 
 autotune_status autotune_tuned(autotune_handle handle, const autotune_problem* problem, const autotune_call* call,
                                struct CUstream_st* stream) {
-    return guarded(handle, [&](auto& inner) {
+    return launching(handle, [&](auto& inner) {
         autotune_call known = {};
         if (const std::string wrong = read_call(call, known); !wrong.empty())
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, wrong);

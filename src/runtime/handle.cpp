@@ -1,5 +1,7 @@
 #include "src/runtime/handle.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -9,7 +11,10 @@
 #include "kernel_templates/offers.h"
 #include "src/core/error.h"
 #include "src/gpu/borrowed_context.h"
+#include "src/gpu/ownership.h"
 #include "src/runtime/fork.h"
+#include "src/runtime/no_cancel.h"
+#include "src/runtime/process_end.h"
 
 namespace autotune::runtime {
 namespace {
@@ -17,6 +22,8 @@ namespace {
 // More than the general kernels take that divide K, whatever the extents: tiles are few where they do. A plan that takes more
 // copies large operands first; beside what that takes, an allocation is short.
 constexpr std::size_t kReservedScratchBytes = std::size_t{64} << 20;
+// Of plans, each of some 6 to 16 KB: a program that asks for 20,000 numbers of rows would keep 200 MB of them.
+constexpr std::size_t kMostPlanBytes = std::size_t{16} << 20;
 // Of the loaded kernels of a problem, where the fastest takes more scratch than there is: each takes some 20 us.
 constexpr std::size_t kStandInsTried = 4;
 // Of those predicted fastest, where the compiler's report disqualifies the first: each is compiled to read its report.
@@ -41,12 +48,16 @@ Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
     : settings_(std::move(settings)),
       log_(settings_),
       driver_(gpu::Driver::load()),
+      reach_(gpu::Reach::of(driver_)),
       winners_(settings_, catalogue_, log_),
       gate_(settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND),
       instances_(settings_, catalogue_, driver_, log_, gate_),
       workspaces_(driver_),
+      plans_(kMostPlanBytes),
       fork_generation_(fork_generation()),
       background_(std::clamp(std::thread::hardware_concurrency() / 2, 1U, 8U)) {
+    process_end::pin_library();
+    process_end::watch(process_end::After::driver_opened);
     if (!settings_.warning.empty()) log_.warn(settings_.warning);
     if (settings_.on_miss != AUTOTUNE_ON_MISS_BACKGROUND) return;
     load_general_kernels(general);
@@ -59,13 +70,18 @@ bool Handle::is_foreign() const noexcept {
     return fork_generation_ != fork_generation();
 }
 
-gpu::CurrentContext Handle::current_context() const {
-    const auto context = gpu::current_context(*driver_);
-    if (!context)
+std::uint64_t Handle::current_context_id() const {
+    const auto id = gpu::current_context_id(*driver_);
+    if (!id)
         throw Failure(AUTOTUNE_NO_CONTEXT,
                       "no CUDA context is current on this thread; make one current (cudaSetDevice and a first "
                       "runtime call, or cuCtxSetCurrent): the library creates none");
-    return *context;
+    return *id;
+}
+
+gpu::CurrentContext Handle::current_context() const {
+    const std::uint64_t id = current_context_id();
+    return {id, gpu::current_ordinal(*driver_)};
 }
 
 const Device& Handle::device_of(int ordinal) {
@@ -101,7 +117,7 @@ std::shared_ptr<Plan> Handle::bind(const Chosen& chosen, const Problem& problem,
     if (family == nullptr) internal_error("no family " + name);
     return std::make_shared<Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(order.context.ordinal),
                                               order.context.id, chosen.origin, chosen.recorded_us, chosen.recorded_rival_us,
-                                              chosen.regret, order.form, errors_, chosen.when_zero, order.zero_scalar});
+                                              chosen.regret, order.form, errors_, chosen.when_zero, order.zero_scalar, reach_});
 }
 
 std::shared_ptr<Plan> Handle::bind_found(const Found& found, const std::shared_ptr<const Instance>& instance, Attempt& attempt) {
@@ -201,32 +217,43 @@ Handle::Shared Handle::best(const Order& order) {
     return plan;
 }
 
-const Handle::Shared* Handle::made(const PlanKey& key) const {
-    const Kept* const kept = plans_.find(key);
+Handle::Shared Handle::made(const PlanKey& key) const {
+    const Reading reading;
+    const Kept* const kept = plans_.find(key, reading);
     const bool is_made = kept != nullptr && kept->kind == Kept::Kind::made && kept->generation == generation_;
-    return is_made ? &kept->plan : nullptr;
+    return is_made ? kept->plan : nullptr;
+}
+
+std::optional<Handle::Kept> Handle::kept_for(const PlanKey& key) const {
+    const Reading reading;
+    const Kept* const found = plans_.find(key, reading);
+    return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
 // Threads that ask for one problem get the plan of the first; those that ask for others do not wait.
 Handle::Shared Handle::make(const Order& order) {
-    if (const Shared* kept = made(order.key)) return *kept;
+    if (Shared known = made(order.key)) return known;
     return making_.run(order.key, [&]() -> Shared {
-        if (const Shared* kept = made(order.key)) return *kept;
+        if (Shared known = made(order.key)) return known;
         const std::uint64_t generation = generation_;  // a refresh from here on makes the plan an old one
-        return plans_.assign(order.key, {best(order), generation, Kept::Kind::made})->plan;
+        Shared plan = best(order);
+        if (!has_planned_.exchange(true)) process_end::watch(process_end::After::planned);
+        const bool stays = settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED || settings_.on_miss == AUTOTUNE_ON_MISS_LOADED_ONLY;
+        plans_.assign(order.key, {plan, generation, Kept::Kind::made, nullptr, stays});
+        return plan;
     });
 }
 
 Handle::Shared Handle::plan(const Ask& ask) {
     const gpu::CurrentContext context = current_context();
     const PlanKey key = ask.key(context.id);
-    if (const Shared* kept = made(key)) return *kept;
+    if (Shared known = made(key)) return known;
+    const process_end::Section section;
     return make(order_of({ask, key, context}));
 }
 
 void Handle::refresh() {
-    winners_.refresh();
-    ++generation_;
+    if (winners_.refresh()) ++generation_;
 }
 
 // Loads the kernel that plans of a served problem take into the context, or what they fall back on; says which.
@@ -241,6 +268,15 @@ std::string Handle::make_ready(const Served& served, const Order& order) {
 }
 
 std::size_t Handle::warm(const Ask& ask) {
+    const process_end::Section section;
+    struct Counted {
+        explicit Counted(std::atomic<int>& given) : count(given) { ++count; }
+        ~Counted() { --count; }
+        Counted(const Counted&) = delete;
+        Counted& operator=(const Counted&) = delete;
+        std::atomic<int>& count;
+    };
+    const Counted counted(warming_);
     const gpu::CurrentContext context = current_context();
     const Order order = order_of({ask, ask.key(context.id), context});
     if (const auto sums = catalogue_.op_of(order.problem).empty_sums(order.problem)) {
@@ -264,6 +300,8 @@ std::size_t Handle::warm(const Ask& ask) {
                 std::string ready = make_ready(each, order);
                 const std::lock_guard lock(mutex);
                 loaded.insert(std::move(ready));
+            } catch (const abi::__forced_unwind&) {
+                throw;
             } catch (...) {
                 const std::lock_guard lock(mutex);
                 failure = std::current_exception();
@@ -317,13 +355,13 @@ Handle::Shared Handle::loaded_plan(const Order& order, const Problem& problem, s
 }
 
 // The best kernel is made on a thread of the library, whether or not another can stand in for it until then.
-Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream) {
+Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* known, gpu::StreamHandle stream) {
     const auto order = std::make_shared<const Order>(order_of(wanted));
     Scratch scratch{stream};
-    Shared plan = kept != nullptr ? kept->plan : nullptr;
+    Shared plan = known != nullptr ? known->plan : nullptr;
     if (!plan) {
         if (const auto wider = wanted.ask.wider_key(wanted.context.id))
-            if (const Kept* general = plans_.find(*wider)) plan = general->plan;
+            if (const auto general = kept_for(*wider)) plan = general->plan;
     }
     std::exception_ptr failure;
     const auto is_awaited = std::make_shared<std::atomic<bool>>(false);
@@ -338,6 +376,8 @@ Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept, gpu
             context.make_current();
             if (lacking) reserve_scratch(*lacking);
             make(*order);
+        } catch (const abi::__forced_unwind&) {
+            throw;
         } catch (...) {
             log_.warn("in the background: " + describe_current_exception().message);
         }
@@ -351,14 +391,14 @@ Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* kept, gpu
     return plan;
 }
 
-// `kept`: a stand-in or an older plan that was found for the key, or nullptr.
-Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream) {
+// `known`: a stand-in or an older plan that was found for the key, or nullptr.
+Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* known, gpu::StreamHandle stream) {
     const bool capturing = gpu::is_capturing(*driver_, stream);
     if (settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE && !capturing) return make(order_of(wanted));
-    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(wanted, kept, stream);
-    if (kept != nullptr) return kept->plan;
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(wanted, known, stream);
+    if (known != nullptr) return known->plan;
     if (const auto wider = wanted.ask.wider_key(wanted.context.id)) {
-        if (const Kept* general = plans_.find(*wider)) return general->plan;
+        if (const auto general = kept_for(*wider)) return general->plan;
     }
     if (settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED) {
         const Problem problem = wanted.ask.problem(catalogue_);
@@ -368,8 +408,9 @@ Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* kept, gpu::Stre
                       "there is no plan for " + problem.key() + "; make it before with autotune_" + problem.op + "_plan()");
     }
     const char* const because = capturing ? "the stream is being captured" : "options.on_miss allows no other";
-    return plans_.assign(wanted.key, {any_loaded(wanted, order_of(wanted), because, nullptr), generation_, Kept::Kind::stand_in})
-        ->plan;
+    Shared plan = any_loaded(wanted, order_of(wanted), because, nullptr);
+    plans_.assign(wanted.key, {plan, generation_, Kept::Kind::stand_in});
+    return plan;
 }
 
 // Whether a call may run what is kept without asking what else there is.
@@ -379,13 +420,21 @@ bool Handle::may_serve(const Kept& kept) const noexcept {
     return settings_.on_miss == AUTOTUNE_ON_MISS_LOADED_ONLY || settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED;
 }
 
-// The plan is one that is kept, or the call's own.
-const Plan& Handle::find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Own& own) {
-    const Kept* kept = plans_.find(wanted.key);
-    if (kept != nullptr && may_serve(*kept)) return *kept->plan;
-    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND) own.call.emplace(gate_);
-    own.plan = on_miss(wanted, kept, stream);
-    return *own.plan;
+// A call whose plan is not there, or is not the best.
+autotune_status Handle::run_missing(const Wanted& wanted, const MakeCall& make_call, gpu::StreamHandle stream) {
+    const NoCancel no_cancel;
+    const process_end::Section section;
+    std::optional<LoadGate::Call> must_be_short;
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND) must_be_short.emplace(gate_);
+    const std::optional<Kept> known = kept_for(wanted.key);
+    Shared plan;
+    try {
+        plan = known && may_serve(*known) ? known->plan : on_miss(wanted, known ? &*known : nullptr, stream);
+    } catch (const gpu::DriverError&) {
+        refuse_foreign_stream(stream);
+        throw;
+    }
+    return run(*plan, make_call(*plan), wanted.context.id, stream);
 }
 
 // What does not compile is a warning: other kernels may do.
@@ -397,6 +446,8 @@ void Handle::load_general_kernel(const GeneralKernel& general, const Device& dev
         const Candidate candidate{general.family, family.default_config(problem, device)};
         if (candidate.config.empty() && &family != &empty_sum_family()) return;
         instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device, into_context);
+    } catch (const abi::__forced_unwind&) {
+        throw;
     } catch (...) {
         log_.warn("a general kernel for " + problem.class_key() + ": " + describe_current_exception().message);
     }
@@ -434,9 +485,20 @@ void Handle::reserve_scratch(const Workspaces::Request& request) {
     }
 }
 
+// What the driver says of a stream of another context has many names.
+void Handle::refuse_foreign_stream(gpu::StreamHandle stream) const {
+    if (gpu::is_stream_of_another_context(*driver_, stream)) throw Failure(AUTOTUNE_INVALID_ARGUMENT, Plan::kForeignStream);
+}
+
 autotune_status Handle::run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream) {
     if (plan.workspace_bytes() == 0) return plan.run(call, stream);
-    const Workspace workspace = workspaces_.get(request_of(plan, context_id, stream));
+    Workspace workspace;
+    try {
+        workspace = workspaces_.get(request_of(plan, context_id, stream));
+    } catch (const gpu::DriverError&) {
+        refuse_foreign_stream(stream);
+        throw;
+    }
     Plan::Call with_workspace = call;
     with_workspace.workspace = workspace.address;
     with_workspace.workspace_bytes = workspace.bytes;
@@ -444,17 +506,26 @@ autotune_status Handle::run(const Plan& plan, const Plan::Call& call, std::uint6
 }
 
 autotune_status Handle::tuned(const Ask& ask, const MakeCall& make_call, gpu::StreamHandle stream) {
-    const gpu::CurrentContext context = current_context();
-    Own own;
-    const Plan& plan = find_or_make({ask, ask.key(context.id), context}, stream, own);
-    return run(plan, make_call(plan), context.id, stream);
+    const std::uint64_t context_id = current_context_id();
+    const PlanKey key = ask.key(context_id);
+    {
+        const Reading reading;
+        if (const Kept* const kept = plans_.find(key, reading); kept != nullptr && may_serve(*kept))
+            return run(*kept->plan, make_call(*kept->plan), context_id, stream);
+    }
+    return run_missing({ask, key, {context_id, gpu::current_ordinal(*driver_)}}, make_call, stream);
 }
 
 autotune_status Handle::tuned(const Ask& ask, const Plan::Call& call, gpu::StreamHandle stream) {
-    const gpu::CurrentContext context = current_context();
-    Own own;
-    const Plan& plan = find_or_make({ask, ask.key(context.id), context}, stream, own);
-    return run(plan, call, context.id, stream);
+    const std::uint64_t context_id = current_context_id();
+    const PlanKey key = ask.key(context_id);
+    {
+        const Reading reading;
+        if (const Kept* const kept = plans_.find(key, reading); kept != nullptr && may_serve(*kept))
+            return run(*kept->plan, call, context_id, stream);
+    }
+    return run_missing(
+        {ask, key, {context_id, gpu::current_ordinal(*driver_)}}, [&call](const Plan&) { return call; }, stream);
 }
 
 }  // namespace autotune::runtime

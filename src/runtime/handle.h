@@ -12,11 +12,12 @@
 #include "src/gpu/driver.h"
 #include "src/runtime/ask.h"
 #include "src/runtime/background.h"
-#include "src/runtime/insert_only_map.h"
 #include "src/runtime/instances.h"
 #include "src/runtime/load_gate.h"
 #include "src/runtime/log.h"
 #include "src/runtime/plan.h"
+#include "src/runtime/reading.h"
+#include "src/runtime/recent_map.h"
 #include "src/runtime/settings.h"
 #include "src/runtime/single_flight.h"
 #include "src/runtime/status.h"
@@ -54,6 +55,11 @@ class Handle {
     autotune_status tuned(const Ask& ask, const MakeCall& make_call, gpu::StreamHandle stream);
 
     void flush_misses() { winners_.flush_misses(); }
+    // Nothing is said any more; is_speaking(): this thread is in the log function, called for this handle.
+    void silence() noexcept { log_.silence(); }
+    bool is_speaking() const noexcept { return log_.is_speaking_here(); }
+    // Whether warm() runs on some thread.
+    bool is_warming() const noexcept { return warming_ > 0; }
     bool is_foreign() const noexcept;  // made before a fork
     LastError& errors() { return *errors_; }
     const Catalogue& catalogue() const { return catalogue_; }
@@ -85,8 +91,14 @@ class Handle {
         std::uint64_t generation = 0;  // of refresh()
         Kind kind = Kind::made;
         std::shared_ptr<std::atomic<bool>> is_awaited = nullptr;  // of a stand-in: the best is being made in the background
+        bool stays = false;                                       // the policy serves nothing else than what was planned
+
+        std::size_t bytes() const { return plan->bytes(); }
+        bool must_stay() const { return stays; }
     };
 
+    // Throw Failure{no context}.
+    std::uint64_t current_context_id() const;
     gpu::CurrentContext current_context() const;
     const Device& device_of(int ordinal);
     Order order_of(const Wanted& wanted) const;
@@ -102,7 +114,9 @@ class Handle {
     };
     std::shared_ptr<Plan> bind(const Chosen& chosen, const Problem& problem, const Order& order);
     // A plan that was made for the key since the last refresh, nullptr if there is none or a stand-in.
-    const Shared* made(const PlanKey& key) const;
+    Shared made(const PlanKey& key) const;
+    // What is kept for a key, for calls that take long.
+    std::optional<Kept> kept_for(const PlanKey& key) const;
     bool may_serve(const Kept& kept) const noexcept;
     std::vector<Found> untuned(const Problem& problem, const Device& device, std::size_t count);
     Shared best(const Order& order);
@@ -144,12 +158,8 @@ class Handle {
     void load_general_kernels(const std::vector<GeneralKernel>& kernels);
     void load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context);
     void reserve_scratch(const Workspaces::Request& request);
-    // What a call has of its own.
-    struct Own {
-        Shared plan;                         // not kept
-        std::optional<LoadGate::Call> call;  // one that must be short
-    };
-    const Plan& find_or_make(const Wanted& wanted, gpu::StreamHandle stream, Own& own);
+    void refuse_foreign_stream(gpu::StreamHandle stream) const;
+    autotune_status run_missing(const Wanted& wanted, const MakeCall& make_call, gpu::StreamHandle stream);
     // With a workspace of the handle's where the plan needs one.
     autotune_status run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream);
 
@@ -157,16 +167,19 @@ class Handle {
     Log log_;
     std::shared_ptr<LastError> errors_ = std::make_shared<LastError>();
     std::shared_ptr<const gpu::Driver> driver_;
+    std::shared_ptr<gpu::Reach> reach_;  // nullptr where there is one device
     Catalogue catalogue_ = Catalogue::embedded();
     Winners winners_;
     LoadGate gate_;
     Instances instances_;
     Workspaces workspaces_;
-    InsertOnlyMap<PlanKey, Kept> plans_;
+    RecentMap<PlanKey, Kept> plans_;
     std::atomic<std::uint64_t> generation_{0};
     SingleFlight<PlanKey, Shared, PlanKey::Hash> making_;
     std::mutex devices_mutex_;
     std::map<int, Device> devices_;  // by ordinal; never erased
+    std::atomic<int> warming_{0};
+    std::atomic<bool> has_planned_{false};
     int fork_generation_;
     Background background_;  // the last member: its threads use the others
 };

@@ -7,6 +7,7 @@
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
 #include "src/jit/kernel.h"
+#include "src/runtime/process_end.h"
 #include "src/runtime/roomy_thread.h"
 #include "src/runtime/status.h"
 
@@ -158,14 +159,18 @@ std::shared_ptr<const gpu::Nvrtc> Instances::compiler() {
             throw Failure(AUTOTUNE_COMPILE_FAILED, std::string("no compiler: ") + error.what());
         }
     }
+    process_end::watch(process_end::After::compiler_opened);
     log_.say(AUTOTUNE_LOG_INFO, "NVRTC " + nvrtc->version() + " from " + nvrtc->path());
     return nvrtc;
 }
 
 Instances::Shared Instances::compile(const Order& order, const jit::Rendered& text, const gpu::Nvrtc& nvrtc) {
     log_.say(AUTOTUNE_LOG_INFO, "compiling " + order.candidate.to_string() + " for " + text.arch);
+    process_end::check();
     jit::CompileResult result;
     run_with_room([&] { result = jit::compile(nvrtc, jit::CubinCache(""), text); });
+    process_end::watch(process_end::After::compiled);
+    process_end::check();
     if (!result.compiled) throw Failure(AUTOTUNE_COMPILE_FAILED, result.failure);
     cache_.put(*result.compiled);
     return load(order, text, nvrtc.version(), *result.compiled);

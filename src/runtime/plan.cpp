@@ -85,6 +85,7 @@ Plan::Plan(const Parts& parts)
       when_zero_(parts.when_zero),
       zero_scalar_(parts.zero_scalar),
       context_id_(parts.context_id),
+      reach_(parts.reach),
       fork_generation_(fork_generation()) {
     check(tensor_count_ >= 1 && tensor_count_ <= kMostTensors && scalar_count_ <= kMostScalars,
           "op " + op_ + " has more tensors or scalars than a call passes");
@@ -102,6 +103,22 @@ Plan::Plan(const Parts& parts)
     output_ = form_.order[static_cast<std::size_t>(written - problem_.tensors.begin())];
     find_pairs();
     share_workspace();
+    bytes_ = kept_bytes();
+}
+
+// As malloc gives it: 16 bytes beside each piece. Most are the arguments of the steps and the maps of tensors.
+std::size_t Plan::kept_bytes() const {
+    std::size_t bytes = sizeof(Plan) + 16 * problem_.tensors.size() + candidate_.size();
+    for (const LaunchStep& step : launch_.plan().steps) {
+        bytes += sizeof(LaunchStep) + 32 + step.arguments.size() * sizeof(Argument);
+        for (const Argument& argument : step.arguments)
+            if (std::holds_alternative<TensorMapArg>(argument)) bytes += sizeof(jit::MapCache) + 24;
+    }
+    for (const Tensor& tensor : problem_.tensors) bytes += sizeof(Tensor) + tensor.dims.size() * sizeof(Dim) + 16;
+    bytes += problem_.extents.size() * sizeof(Extent) + problem_.attributes.size() * (sizeof(Attribute) + 16);
+    bytes += problem_.scalars.size() * sizeof(Scalar);
+    for (const auto& [name, value] : config_.values()) bytes += sizeof(name) + sizeof(value) + (name.size() > 15 ? 32 : 0);
+    return bytes + (when_zero_ ? when_zero_->bytes() : 0);
 }
 
 // Every output with every other tensor, so that two outputs stand together once.
@@ -153,6 +170,29 @@ bool Plan::is_foreign() const noexcept {
 bool Plan::is_of_another_context() const {
     const auto current = gpu::current_context(*driver_);
     return current && current->id != context_id_;
+}
+
+// What is wrong with the first address of a call that kernels of the context cannot reach; nullopt if they reach all.
+std::optional<std::string> Plan::out_of_reach(const Call& call) const {
+    for (std::size_t i = 0; i < tensor_count_; ++i) {
+        const gpu::DeviceAddress address = device_address(call.tensors[i]);
+        if (address == 0 || reach_->knows(context_id_, address)) continue;
+        if (is_of_another_context()) return std::nullopt;  // the launch is refused for that
+        if (const auto device = reach_->beyond(context_id_, address))
+            return tensor_names_[i] + " is memory of device " + std::to_string(*device) + ", but device " +
+                   std::to_string(gpu::current_ordinal(*driver_)) +
+                   " is current, which cannot reach it: make the array's device current, or enable peer access";
+    }
+    return std::nullopt;
+}
+
+// Says why the driver refused a launch where that is plain.
+autotune_status Plan::refuse_launch(int code, gpu::StreamHandle stream) const {
+    if (is_of_another_context())
+        return fail(AUTOTUNE_INVALID_ARGUMENT, "the plan was made in another CUDA context than the one that is current");
+    if (gpu::is_stream_of_another_context(*driver_, stream)) return fail(AUTOTUNE_INVALID_ARGUMENT, kForeignStream);
+    gpu::throw_if_failed(*driver_, code, "cuLaunchKernelEx");
+    return AUTOTUNE_OK;
 }
 
 autotune_status Plan::refuse_op(const char* function) const noexcept {
@@ -256,17 +296,16 @@ autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noex
         if (launch_.plan().steps.empty()) return AUTOTUNE_OK;  // nothing to compute, and addresses of nothing may be NULL
         if (!is_fit(call)) return refuse(call);
 
+        if (reach_)
+            if (const auto why = out_of_reach(call)) return fail(AUTOTUNE_INVALID_ARGUMENT, *why);
+
         const Plan& chosen = plan_for(call);
         if (chosen.calls_) chosen.calls_->fetch_add(1, std::memory_order_relaxed);
         const int code = chosen.enqueue(call, &chosen == this ? own_offset_ : zero_offset_, stream);
-        if (code == 0) return AUTOTUNE_OK;
-        if (is_of_another_context())
-            return fail(AUTOTUNE_INVALID_ARGUMENT, "the plan was made in another CUDA context than the one that is current");
-        gpu::throw_if_failed(*driver_, code, "cuLaunchKernelEx");
+        return code == 0 ? AUTOTUNE_OK : refuse_launch(code, stream);
     } catch (...) {
         return fail_with_current_exception(*errors_);
     }
-    return AUTOTUNE_OK;
 }
 
 }  // namespace autotune::runtime

@@ -3,12 +3,14 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "src/gpu/ownership.h"
 #include "src/jit/kernel.h"
 #include "src/runtime/ask.h"
 #include "src/runtime/instances.h"
@@ -22,6 +24,10 @@ class Plan {
   public:
     static constexpr std::size_t kMostTensors = CallForm::kMostTensors;
     static constexpr std::size_t kMostScalars = 8;
+    static constexpr const char* kForeignStream =
+        "the stream belongs to another CUDA context than the one that is current: to another device, or to a context that was "
+        "made "
+        "beside the device's primary one";
 
     // One call's addresses and scalars (Scalar::bits()), in the order of the op's function.
     struct Call {
@@ -45,6 +51,7 @@ class Plan {
         std::shared_ptr<LastError> errors;
         std::shared_ptr<const Plan> when_zero;  // of the same problem with that scalar fixed at zero; may be nullptr
         std::size_t zero_scalar = 0;
+        std::shared_ptr<gpu::Reach> reach = nullptr;  // where the process has several devices
     };
 
     // REQUIRES: the context of `context_id` is current. Throws DriverError.
@@ -58,6 +65,8 @@ class Plan {
 
     std::size_t workspace_bytes() const { return workspace_bytes_; }
     std::size_t workspace_zero_bytes() const { return workspace_zero_bytes_; }
+    // What it keeps of the host's memory, when_zero() included, its kernel's code not.
+    std::size_t bytes() const { return bytes_; }
     // The plan for calls in which a scalar is zero; nullptr if this one serves them too.
     const Plan* when_zero() const { return when_zero_.get(); }
     autotune_origin origin() const { return origin_; }
@@ -89,6 +98,9 @@ class Plan {
     const Pair* overlapping(const Call& call) const noexcept;
     autotune_status refuse(const Call& call) const;
     bool is_of_another_context() const;
+    std::size_t kept_bytes() const;
+    std::optional<std::string> out_of_reach(const Call& call) const;
+    autotune_status refuse_launch(int code, gpu::StreamHandle stream) const;
     autotune_status fail(autotune_status status, const std::string& message) const { return errors_->set(status, message); }
 
     std::shared_ptr<const gpu::Driver> driver_;
@@ -125,6 +137,8 @@ class Plan {
     // Where the workspaces of the two plans begin in the one that a call passes: their counters end at one place.
     std::size_t own_offset_ = 0, zero_offset_ = 0;
     std::uint64_t context_id_;
+    std::shared_ptr<gpu::Reach> reach_;
+    std::size_t bytes_ = 0;
     int fork_generation_;
 };
 

@@ -1,9 +1,12 @@
 #include "src/runtime/roomy_thread.h"
 
+#include <cxxabi.h>
 #include <pthread.h>
 #include <signal.h>
 
 #include <exception>
+
+#include "src/runtime/no_cancel.h"
 
 namespace autotune::runtime {
 namespace {
@@ -19,6 +22,8 @@ void* run(void* argument) {
     auto& job = *static_cast<Job*>(argument);
     try {
         job.work();
+    } catch (const abi::__forced_unwind&) {
+        throw;
     } catch (...) {
         job.failure = std::current_exception();
     }
@@ -42,6 +47,7 @@ bool start(pthread_t& thread, Job& job) {
 }  // namespace
 
 void run_with_room(const std::function<void()>& work) {
+    const NoCancel no_cancel;  // the job lies on this stack
     Job job{work, nullptr};
     pthread_t thread{};
     if (!start(thread, job)) return work();

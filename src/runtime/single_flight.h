@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cxxabi.h>
+
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -9,6 +11,7 @@
 #include <utility>
 
 #include "src/runtime/log.h"
+#include "src/runtime/status.h"
 
 namespace autotune::runtime {
 
@@ -26,6 +29,11 @@ class SingleFlight {
         if (!is_ours) return wait_for(*flight);
         try {
             flight->value = work();
+        } catch (const abi::__forced_unwind&) {  // the thread is ending: the others must not wait for it
+            flight->failure = std::make_exception_ptr(
+                Failure(AUTOTUNE_INTERNAL_ERROR, "the thread that worked on it for this one was ended by pthread_exit()"));
+            land(key, *flight);
+            throw;
         } catch (...) {
             flight->failure = std::current_exception();
         }

@@ -29,13 +29,8 @@ void drop(void* texts) {
 // loaded late, ends the process where there is no memory left.
 class TextsByThread {
   public:
+    // Never undone: threads fail while exit() runs, too.
     TextsByThread() noexcept : is_made_(::pthread_key_create(&key_, drop) == 0) {}
-    ~TextsByThread() {
-        if (!is_made_) return;
-        drop(::pthread_getspecific(key_));
-        ::pthread_key_delete(key_);
-        is_made_ = false;
-    }
     TextsByThread(const TextsByThread&) = delete;
     TextsByThread& operator=(const TextsByThread&) = delete;
 

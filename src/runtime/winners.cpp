@@ -86,7 +86,12 @@ std::string_view to_string(Source source) {
 }
 
 Winners::Winners(const Settings& settings, const Catalogue& catalogue, Log& log)
-    : settings_(settings), catalogue_(catalogue), log_(log), identities_(catalogue) {}
+    : settings_(settings),
+      catalogue_(catalogue),
+      log_(log),
+      database_state_(FileState::of_database(settings.database)),
+      shipped_state_(FileState::of_folder(settings.shipped)),
+      identities_(catalogue) {}
 
 Winners::~Winners() {
     try {
@@ -157,15 +162,26 @@ std::vector<Found> Winners::stored(const Problem& problem, const Device& device)
     return found;
 }
 
-void Winners::refresh() {
+bool Winners::refresh() {
+    const FileState database = FileState::of_database(settings_.database), shipped = FileState::of_folder(settings_.shipped);
     const std::lock_guard lock(mutex_);
-    store_.reset();
-    store_has_database_ = false;
-    read_portfolios_.reset();
-    portfolios_.reset();
+    const bool is_database_old = !database.is_surely_as(database_state_), is_shipped_old = !shipped.is_surely_as(shipped_state_);
+    if (!is_database_old && !is_shipped_old) return false;
+    // An open database shows what others write to it; one that was replaced does not, nor do shipped files.
+    if (is_shipped_old || !database.is_same_file(database_state_)) {
+        store_.reset();
+        store_has_database_ = false;
+    }
+    if (is_shipped_old) {
+        read_portfolios_.reset();
+        portfolios_.reset();
+    }
     likely_defaults_.clear();
     serving_sets_.clear();
     regrets_.clear();
+    database_state_ = database;
+    shipped_state_ = shipped;
+    return true;
 }
 
 Found Winners::pinned(const Problem& problem, const Device& device) const {

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,7 +17,9 @@
 #include "src/core/device.h"
 #include "src/core/problem.h"
 #include "src/core/trial.h"
+#include "src/runtime/file_state.h"
 #include "src/runtime/log.h"
+#include "src/runtime/remembered.h"
 #include "src/runtime/settings.h"
 
 namespace autotune::runtime {
@@ -111,8 +112,9 @@ class Winners {
     Calls note_miss(const Problem& problem, const DeviceIdentity& device, Source source);
     // Writes what was noted. A database that cannot be written is one warning; throws std::bad_alloc alone, with the misses kept.
     void flush_misses();
-    // Forgets what was read: shipped winners and portfolios, and what was chosen for problems that nobody tuned.
-    void refresh();
+    // Forgets what was read, and what was chosen for problems that nobody tuned, where the files that it came from have changed
+    // since; whether they have. They are looked at and not opened.
+    bool refresh();
 
   private:
     struct Miss {
@@ -158,12 +160,14 @@ class Winners {
     std::mutex mutex_;
     std::unique_ptr<db::WinnerStore> store_;
     bool store_has_database_ = false;
-    std::optional<std::vector<db::Portfolio>> read_portfolios_;    // once they were looked for
-    std::optional<std::vector<db::Portfolio>> portfolios_;         // of those, what is of today's templates
-    std::unordered_map<std::string, Candidate> likely_defaults_;   // by class, device and rounded extents
-    std::unordered_map<std::string, ServingSet> serving_sets_;     // by class, device, extents but the first, and its range
-    std::unordered_map<std::string, std::int64_t> first_extents_;  // of the first problem of each such range
-    std::unordered_map<std::string, ExpectedRegret> regrets_;      // by class and device
+    std::optional<std::vector<db::Portfolio>> read_portfolios_;  // once they were looked for
+    std::optional<std::vector<db::Portfolio>> portfolios_;       // of those, what is of today's templates
+    FileState database_state_, shipped_state_;              // when they were last looked at
+    // All of these have as many entries as 9 MB hold.
+    Remembered<Candidate> likely_defaults_{1024};   // by class, device and rounded extents; some 1.5 KB each
+    Remembered<ServingSet> serving_sets_{384};      // by class, device, extents but the first, and its range; some 14 KB each
+    Remembered<std::int64_t> first_extents_{4096};  // of the first problem of each such range; some 0.3 KB each
+    Remembered<ExpectedRegret> regrets_{1024};      // by class and device
     TemplateIdentities identities_;
     std::vector<Miss> misses_;         // one a plan
     std::size_t unwritten_plans_ = 0;  // of those

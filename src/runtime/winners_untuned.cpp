@@ -23,7 +23,6 @@ namespace {
 
 constexpr std::size_t kNearLimit = 8;        // looked at
 constexpr std::size_t kNearTried = 2;        // that are legal: whether one is takes as long as everything else
-constexpr std::size_t kMostDefaults = 4096;  // remembered, at about 1 KB each
 constexpr std::int64_t kNoExtent = -1;       // of a range whose set is to serve all of it
 constexpr std::size_t kRegretProblems = 12;  // of a class, left out one after the other: some milliseconds each
 constexpr std::size_t kLeastForRegret = 5;   // of which a median says something
@@ -274,17 +273,16 @@ std::vector<Found> Winners::make_serving_set(const Problem& problem, const Devic
 }
 
 Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& device) {
-    static const auto kNone = std::make_shared<const std::vector<Found>>();
-    if (problem.extents.empty()) return kNone;
+    const auto none = std::make_shared<const std::vector<Found>>();
+    if (problem.extents.empty()) return none;
     const std::vector<std::int64_t> pivots = pivots_of(problem.extents.front().value);
     const std::string key = range_of(problem, device);
     {
         const std::lock_guard lock(mutex_);
-        const auto known = serving_sets_.find(key);
-        if (known != serving_sets_.end()) return known->second;
+        if (const ServingSet* const known = serving_sets_.find(key)) return *known;
     }
     std::vector<Found> offers = portfolio_offers(problem, device);
-    if (offers.empty()) return kNone;
+    if (offers.empty()) return none;
     // A portfolio rests on the problems that were tuned: what is unlike them, the families' own defaults may do better.
     const double regret = offers.front().regret;
     std::vector<std::int64_t> chosen_for = pivots;
@@ -304,8 +302,7 @@ Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& d
     }
     const auto set = std::make_shared<const std::vector<Found>>(make_serving_set(problem, device, std::move(offers), chosen_for));
     const std::lock_guard lock(mutex_);
-    if (serving_sets_.size() >= kMostDefaults) serving_sets_.clear();
-    serving_sets_.emplace(key, set);
+    serving_sets_.add(key, set);
     return set;
 }
 
@@ -326,8 +323,7 @@ std::vector<Found> Winners::best_of_all(const Problem& problem, const Device& de
 }
 
 std::int64_t& Winners::first_extent_of_range(const Problem& problem, const Device& device, std::int64_t asked) {
-    if (first_extents_.size() >= kMostDefaults) first_extents_.clear();
-    return first_extents_.try_emplace(range_of(problem, device), asked).first->second;
+    return first_extents_.add(range_of(problem, device), asked);
 }
 
 std::vector<Found> Winners::untuned_first(const Problem& problem, const Device& device, std::size_t count) {
@@ -413,10 +409,10 @@ ExpectedRegret Winners::expected_regret(const Problem& problem, const Device& de
     LateWarnings warnings(log_);
     {
         const std::lock_guard lock(mutex_);
-        if (const auto known = regrets_.find(key); known != regrets_.end()) return known->second;
+        if (const ExpectedRegret* const known = regrets_.find(key)) return *known;
         const db::Portfolio* const own = portfolio(problem, device, warnings);
         if (own != nullptr && own->class_key == problem.class_key() && own->regret_median >= 0)
-            return regrets_[key] = {own->regret_median, own->regret_p90, own->problems};
+            return regrets_.add(key, {own->regret_median, own->regret_p90, own->problems});
     }
     warnings.say();
     std::vector<double> regrets;
@@ -430,7 +426,7 @@ ExpectedRegret Winners::expected_regret(const Problem& problem, const Device& de
         expected.p90 = regrets[regrets.size() * 9 / 10];
     }
     const std::lock_guard lock(mutex_);
-    return regrets_[key] = expected;
+    return regrets_.add(key, expected);
 }
 
 std::vector<Served> Winners::serving(const Problem& problem, const Device& device) {
@@ -460,15 +456,14 @@ std::vector<Found> Winners::likely_default(const Problem& problem, const Device&
     std::optional<Candidate> likely;
     {
         const std::lock_guard lock(mutex_);
-        if (const auto known = likely_defaults_.find(key); known != likely_defaults_.end()) likely = known->second;
+        if (const Candidate* const known = likely_defaults_.find(key)) likely = *known;
     }
     if (!likely) {
         const RankedDefaults ranked = ranked_defaults(catalogue_, rounded, device);
         if (ranked.candidates.empty()) return {};
         likely = ranked.candidates.front().candidate;
         const std::lock_guard lock(mutex_);
-        if (likely_defaults_.size() >= kMostDefaults) likely_defaults_.clear();
-        likely_defaults_.emplace(key, *likely);
+        likely_defaults_.add(key, *likely);
     }
     if (!Legality(catalogue_, problem, device).allows(*likely)) return {};
     return {{std::move(*likely), AUTOTUNE_ORIGIN_DEFAULT, "", 0, 0, -1, Source::family_default, true}};

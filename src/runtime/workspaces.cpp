@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <thread>
+
+#include "src/runtime/no_cancel.h"
 
 namespace autotune::runtime {
 namespace {
@@ -119,10 +122,50 @@ Workspace Workspaces::get(const Request& request) {
 Workspace Workspaces::of_stream(const Request& request) {
     const Key key = key_of(request);
     if (const Arena* found = of_streams_.find(key); found != nullptr && found->holds(request)) return found->part_for(request);
+    const NoCancel no_cancel;
     const std::lock_guard lock(mutex_);
     const Arena* found = of_streams_.find(key);
     if (found == nullptr || !found->holds(request)) found = of_streams_.assign(key, next_of_stream(request, found));
     return found->part_for(request);
+}
+
+Workspaces::~Workspaces() {
+    const std::lock_guard lock(ear_->mutex);
+    ear_->owner = nullptr;
+}
+
+// On a thread of the driver, or in a call of the caller's that destroys a graph.
+void Workspaces::hear_of_free_arena() {
+    try {
+        giving_back_.add([this] { give_back_free_arenas(); });
+    } catch (...) {
+        // No memory or no thread: the arena waits for the next capture or the end.
+    }
+}
+
+void Workspaces::give_back_free_arenas() {
+    std::list<GraphArena> unused;
+    {
+        const std::lock_guard lock(mutex_);
+        for (auto at = of_graphs_.begin(); at != of_graphs_.end();) {
+            const auto next = std::next(at);
+            if (at->is_free->load(std::memory_order_acquire)) unused.splice(unused.end(), of_graphs_, at);
+            at = next;
+        }
+    }
+    for (GraphArena& each : unused) give_back(each, *driver_);
+}
+
+// Where the context is gone its memory is too, and the address may be another's by now.
+void Workspaces::give_back(GraphArena& arena, const gpu::Driver& driver) {
+    try {
+        arena.context.make_current();
+    } catch (const gpu::DriverError&) {
+        static_cast<void>(new gpu::Buffer(std::move(arena.buffer)));
+        return;
+    }
+    const gpu::RelaxedCapture relaxed(driver);  // captures of other threads go on
+    arena.buffer = gpu::Buffer();
 }
 
 // One that no graph holds any more, else a new one. REQUIRES: mutex_ is held.
@@ -131,21 +174,32 @@ Workspaces::GraphArena& Workspaces::free_graph_arena(const Request& request) {
         if (each.is_free->load(std::memory_order_acquire) && each.key.context_id == request.context_id &&
             each.arena.holds(request))
             return each;
-    of_graphs_.push_back({keep(make(request, nullptr, Zeroing::beside)), {}, 0, std::make_shared<std::atomic<bool>>(true)});
+    Made made = make(request, nullptr, Zeroing::beside);
+    of_graphs_.push_back(
+        {made.arena, std::move(made.buffer), gpu::BorrowedContext(driver_), std::make_shared<std::atomic<bool>>(true)});
     return of_graphs_.back();
 }
 
 Workspace Workspaces::of_capture(const Request& request, const gpu::ActiveCapture& capture) {
+    const NoCancel no_cancel;
     const Key key = key_of(request);
+    giving_back_.start();  // rather than in a callback of the driver
     const std::lock_guard lock(mutex_);
     for (const GraphArena& each : of_graphs_)
         if (!each.is_free->load(std::memory_order_acquire) && each.capture_id == capture.id && each.key == key &&
             each.arena.holds(request))
             return each.arena.part_for(request);
     GraphArena& chosen = free_graph_arena(request);
-    const std::shared_ptr<std::atomic<bool>> is_free = chosen.is_free;
-    gpu::call_when_destroyed(*driver_, capture, [is_free] { is_free->store(true, std::memory_order_release); });
-    is_free->store(false, std::memory_order_release);
+    {
+        const std::lock_guard hearing(ear_->mutex);
+        ear_->owner = this;
+    }
+    gpu::call_when_destroyed(*driver_, capture, [is_free = chosen.is_free, ear = ear_] {
+        is_free->store(true, std::memory_order_release);
+        const std::lock_guard hearing(ear->mutex);
+        if (ear->owner != nullptr) ear->owner->hear_of_free_arena();
+    });
+    chosen.is_free->store(false, std::memory_order_release);
     chosen.key = key;
     chosen.capture_id = capture.id;
     return chosen.arena.part_for(request);
@@ -155,6 +209,7 @@ std::size_t Workspaces::bytes() const {
     const std::lock_guard lock(mutex_);
     std::size_t bytes = 0;
     for (const gpu::Buffer& buffer : buffers_) bytes += buffer.bytes();
+    for (const GraphArena& each : of_graphs_) bytes += each.buffer.bytes();
     return bytes;
 }
 

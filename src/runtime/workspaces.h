@@ -4,12 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "src/gpu/borrowed_context.h"
 #include "src/gpu/capture.h"
 #include "src/gpu/driver.h"
+#include "src/runtime/background.h"
 #include "src/runtime/insert_only_map.h"
 
 namespace autotune::runtime {
@@ -25,10 +28,15 @@ struct Workspace {
 // arena that is large enough takes no lock outside captures.
 //
 // A stream's arena grows by taking another of twice the size, and all are given back at destruction alone: work that uses the
-// outgrown one may be pending. A graph's arena serves another capture once the graph and all that was made from it are destroyed.
+// outgrown one may be pending. A graph's arena is given back once the graph and all that was made from it are destroyed: by a
+// thread of the library, since the driver's callback that tells of it may call nothing of CUDA. A capture that comes before the
+// thread takes it.
 class Workspaces {
   public:
     explicit Workspaces(std::shared_ptr<const gpu::Driver> driver) : driver_(std::move(driver)) {}
+    ~Workspaces();
+    Workspaces(const Workspaces&) = delete;
+    Workspaces& operator=(const Workspaces&) = delete;
 
     struct Request {
         std::uint64_t context_id = 0;
@@ -70,9 +78,16 @@ class Workspaces {
     };
     struct GraphArena {
         Arena arena;
-        Key key;
-        std::uint64_t capture_id = 0;
+        gpu::Buffer buffer;
+        gpu::BorrowedContext context;
         std::shared_ptr<std::atomic<bool>> is_free;  // set by the driver when the graph is gone
+        Key key{};
+        std::uint64_t capture_id = 0;
+    };
+    // What callbacks of the driver tell that a graph is gone: they may come when this object is.
+    struct Ear {
+        std::mutex mutex;
+        Workspaces* owner = nullptr;
     };
     struct Reserved {
         std::uint64_t context_id = 0;
@@ -97,14 +112,19 @@ class Workspaces {
     Workspace of_stream(const Request& request);
     Workspace of_capture(const Request& request, const gpu::ActiveCapture& capture);
     GraphArena& free_graph_arena(const Request& request);
+    void hear_of_free_arena();
+    void give_back_free_arenas();
+    static void give_back(GraphArena& arena, const gpu::Driver& driver);
 
     std::shared_ptr<const gpu::Driver> driver_;
     InsertOnlyMap<Key, Arena> of_streams_;
     std::mutex reserving_;  // while one thread asks the driver, another finds what it got; taken before mutex_
     mutable std::mutex mutex_;
-    std::deque<GraphArena> of_graphs_;
+    std::list<GraphArena> of_graphs_;
     std::vector<Reserved> reserved_;
-    std::deque<gpu::Buffer> buffers_;
+    std::deque<gpu::Buffer> buffers_;  // of streams
+    std::shared_ptr<Ear> ear_ = std::make_shared<Ear>();
+    Background giving_back_{1};  // the last member: its thread uses the others
 };
 
 }  // namespace autotune::runtime

@@ -190,6 +190,42 @@ TEST(Failure, OfACallIsThatOfThisCallInTheWrapper) {
     EXPECT_EQ(foreign, 0);
 }
 
+TEST(Destroyed, HandlesAndPlansAreRefusedAndNotFreedTwice) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    Session session;
+    autotune_handle handle = nullptr;
+    ASSERT_EQ(autotune_create(&handle, nullptr), AUTOTUNE_OK);
+    const autotune_gemm_problem problem = gemm(64, 64, 64);
+    const GemmData data(session.driver, problem);
+    autotune_plan plan = nullptr;
+    ASSERT_EQ(autotune_gemm_plan(handle, &problem, &plan), AUTOTUNE_OK);
+    const float one = 1, zero = 0;
+    const auto run = [&] {
+        return autotune_gemm(plan, &one, data.a(), data.b(), &zero, data.c(), nullptr, 0, session.stream.handle());
+    };
+    autotune_destroy(handle);
+    EXPECT_EQ(run(), AUTOTUNE_OK) << "a plan outlives its handle";
+    const std::string of_handle = "the handle was destroyed before this call",
+                      of_plan = "the plan was destroyed before this call";
+    autotune_plan other = nullptr;
+    EXPECT_EQ(autotune_gemm_plan(handle, &problem, &other), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_EQ(autotune_last_error(nullptr), of_handle);
+    EXPECT_EQ(autotune_refresh(handle), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_EQ(autotune_last_error(handle), of_handle);
+    autotune_destroy(handle);
+    autotune_plan_destroy(plan);
+    EXPECT_EQ(run(), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_EQ(autotune_last_error(nullptr), of_plan);
+    std::size_t bytes = 0;
+    EXPECT_EQ(autotune_plan_workspace(plan, &bytes), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_STREQ(autotune_plan_candidate(plan), "");
+    autotune_plan_destroy(plan);
+    autotune_refresh(nullptr);
+    autotune_plan_destroy(plan);
+    EXPECT_EQ(autotune_last_error(nullptr), of_plan);
+}
+
 // A log function that uses the handle that speaks to it.
 struct Caller {
     autotune_handle handle = nullptr;

@@ -11,7 +11,8 @@ namespace {
 
 // All 16-bit values of a type, decoded once.
 const std::vector<float>& decoded_16(DType type) {
-    static std::array<std::vector<float>, 256> tables;  // found without a search: each element of a product asks
+    // Found without a search: each element of a product asks. Never destroyed: calls are made until the process is gone.
+    static auto& tables = *new std::array<std::vector<float>, 256>;
     std::vector<float>& table = tables[static_cast<std::uint8_t>(type)];
     if (table.empty()) {
         for (std::uint64_t bits = 0; bits < 65536; ++bits) table.push_back(static_cast<float>(decode(type, bits)));

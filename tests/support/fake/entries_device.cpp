@@ -289,6 +289,10 @@ CUctx_st* current_context() {
     return t_current;
 }
 
+bool is_of_another_context(CUstream stream) {
+    return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->context != t_current;
+}
+
 std::vector<Entry> device_entries() {
     // The typed locals make the compiler compare each fake with the driver's own prototype of that version.
     const PFN_cuInit_v2000 f_init = Outside<init>::call;

@@ -184,12 +184,25 @@ std::uint32_t cluster_blocks(const CUlaunchConfig& config) {
     return 1;
 }
 
+bool touches_another_device(const Launch& launch) {
+    const auto is_elsewhere = [&](Address address) {
+        const Allocation* const found = Machine::get().find(address, 1);
+        return found != nullptr && found->device != launch.function->context->ordinal;
+    };
+    const auto& parameters = launch.function->kernel->parameters;
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+        if (parameters[i].type == ParameterType::pointer && is_elsewhere(launch.words[i])) return true;
+    return std::any_of(launch.tensor_maps.begin(), launch.tensor_maps.end(),
+                       [&](const auto& map) { return is_elsewhere(map.second.address); });
+}
+
 CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
     if (const CUresult result = enter("cuLaunchKernelEx", function->kernel->symbol); result != CUDA_SUCCESS) return result;
     if (function->context != current_context())
         return current_context() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+    if (is_of_another_context(config->hStream)) return CUDA_ERROR_INVALID_HANDLE;
     Launch launch;
     launch.function = function;
     launch.config = *config;
@@ -200,6 +213,10 @@ CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction function, voi
         read_parameter(function->kernel->parameters[i], parameters[i], launch);
     }
     if (const CUresult result = refuse(launch); result != CUDA_SUCCESS) return result;
+    if (touches_another_device(launch)) {
+        log_call("BUG a kernel touches memory of another device");
+        machine.health = CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
     if (is_capturing(config->hStream)) {
         config->hStream->capture->launches.push_back(std::move(launch));
         return CUDA_SUCCESS;

@@ -85,6 +85,7 @@ CUresult memset_d8_async(CUdeviceptr to, unsigned char value, std::size_t bytes,
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
     if (const CUresult result = begin("cuMemsetD8Async", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
+    if (is_of_another_context(stream)) return CUDA_ERROR_INVALID_HANDLE;
     if (is_capturing(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     constexpr std::size_t kNoKernel = 4096;
     if (bytes > kNoKernel) machine.note_stream(stream);
@@ -108,6 +109,35 @@ CUresult pointer_get_attributes(unsigned count, CUpointer_attribute* attributes,
     return CUDA_SUCCESS;
 }
 
+// No access between devices was ever enabled here.
+CUresult pointer_get_attribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = begin("cuPointerGetAttribute", std::to_string(attribute)); result != CUDA_SUCCESS) return result;
+    const Allocation* const found = machine.find(address, 1);
+    if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+            *static_cast<unsigned*>(value) = CU_MEMORYTYPE_DEVICE;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+            *static_cast<int*>(value) = found->device;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+            *static_cast<int*>(value) = 1;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+            *static_cast<unsigned long long*>(value) = found->id;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+            if (found->device != current_context()->ordinal) return CUDA_ERROR_INVALID_VALUE;
+            *static_cast<CUdeviceptr*>(value) = address;
+            return CUDA_SUCCESS;
+        default:
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
 }  // namespace
 
 std::vector<Entry> memory_entries() {
@@ -118,7 +148,9 @@ std::vector<Entry> memory_entries() {
     const PFN_cuMemcpyHtoD_v3020 f_htod = Outside<memcpy_htod>::call;
     const PFN_cuMemcpyDtoH_v3020 f_dtoh = Outside<memcpy_dtoh>::call;
     const PFN_cuMemsetD8Async_v3020 f_memset_async = Outside<memset_d8_async>::call;
-    return {{"cuMemGetInfo", 3020, reinterpret_cast<void*>(f_info)},
+    const PFN_cuPointerGetAttribute_v4000 f_attribute = Outside<pointer_get_attribute>::call;
+    return {{"cuPointerGetAttribute", 4000, reinterpret_cast<void*>(f_attribute)},
+            {"cuMemGetInfo", 3020, reinterpret_cast<void*>(f_info)},
             {"cuMemAlloc", 3020, reinterpret_cast<void*>(f_alloc)},
             {"cuMemFree", 3020, reinterpret_cast<void*>(f_free)},
             {"cuMemcpyHtoD", 3020, reinterpret_cast<void*>(f_htod)},

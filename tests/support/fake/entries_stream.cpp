@@ -13,6 +13,13 @@ CUresult stream_create(CUstream* stream, unsigned) {
     if (const CUresult result = enter("cuStreamCreate"); result != CUDA_SUCCESS) return result;
     if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     *stream = new CUstream_st;
+    (*stream)->context = current_context();
+    return CUDA_SUCCESS;
+}
+
+CUresult stream_get_ctx(CUstream stream, CUcontext* context) {
+    if (const CUresult result = enter("cuStreamGetCtx"); result != CUDA_SUCCESS) return result;
+    *context = reinterpret_cast<std::uintptr_t>(stream) > 2 ? stream->context : current_context();
     return CUDA_SUCCESS;
 }
 
@@ -224,6 +231,7 @@ std::vector<Entry> stream_entries() {
     const PFN_cuUserObjectCreate_v11030 f_object = Outside<user_object_create>::call;
     const PFN_cuUserObjectRelease_v11030 f_object_release = Outside<user_object_release>::call;
     const PFN_cuGraphRetainUserObject_v11030 f_retain = Outside<graph_retain_user_object>::call;
+    const PFN_cuStreamGetCtx_v9020 f_context = Outside<stream_get_ctx>::call;
     const PFN_cuEventCreate_v2000 f_event = Outside<event_create>::call;
     const PFN_cuEventDestroy_v4000 f_event_destroy = Outside<event_destroy>::call;
     const PFN_cuEventRecord_v2000 f_record = Outside<event_record>::call;
@@ -244,6 +252,7 @@ std::vector<Entry> stream_entries() {
             {"cuStreamBeginCapture", 10010, reinterpret_cast<void*>(f_begin)},
             {"cuStreamEndCapture", 10000, reinterpret_cast<void*>(f_end)},
             {"cuStreamGetCaptureInfo", 11030, reinterpret_cast<void*>(f_info)},
+            {"cuStreamGetCtx", 9020, reinterpret_cast<void*>(f_context)},
             {"cuUserObjectCreate", 11030, reinterpret_cast<void*>(f_object)},
             {"cuUserObjectRelease", 11030, reinterpret_cast<void*>(f_object_release)},
             {"cuGraphRetainUserObject", 11030, reinterpret_cast<void*>(f_retain)},

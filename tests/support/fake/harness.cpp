@@ -238,7 +238,7 @@ CUresult project(const Launch& launch) {
 CUresult canary(const Launch& launch) {
     auto* sum = pointer<std::uint64_t>(launch, "sum", 1);
     if (sum == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    static std::map<std::uint32_t, std::uint64_t> known;
+    static auto& known = *new std::map<std::uint32_t, std::uint64_t>;
     const auto rounds = static_cast<std::uint32_t>(launch.integer("rounds", 0));
     const auto found = known.find(rounds);
     *sum += found != known.end() ? found->second : known[rounds] = canary_sum(rounds);

@@ -82,7 +82,9 @@ CUresult Machine::allocate(std::size_t bytes, Address& address) {
     void* mapped = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     address = reinterpret_cast<Address>(mapped);
-    allocations_[address] = {address, bytes, current_context() == nullptr ? 0 : current_context()->ordinal};
+    static std::uint64_t last_id = 0;
+    const CUctx_st* const context = current_context();
+    allocations_[address] = {address, bytes, context == nullptr ? 0 : context->ordinal, ++last_id};
     used_bytes_ += bytes;
     return CUDA_SUCCESS;
 }

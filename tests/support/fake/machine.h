@@ -107,6 +107,7 @@ struct CUgraphExec_st {
     std::uint64_t ran_at = 0;  // Pending's generation after the last run; 0: never ran
 };
 struct CUstream_st {
+    CUctx_st* context = nullptr;
     std::unique_ptr<CUgraph_st> capture;  // set while capturing
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     std::uint64_t thread = 0;  // that began the capture
@@ -127,7 +128,8 @@ namespace autotune::fake {
 struct Allocation {
     Address base = 0;
     std::size_t bytes = 0;
-    int device = 0;  // whose context was current
+    int device = 0;  // whose context was current: kernels of others end their context
+    std::uint64_t id = 0;
 };
 
 // Everything the driver library knows. One mutex guards it: calls are atomic, in the order they are made.
@@ -231,6 +233,8 @@ CUresult enter(const char* name, const std::string& details = "");
 CUresult unsafe_call();
 // This thread's context, nullptr if it has none.
 CUctx_st* current_context();
+// Whether a stream that was created is of another context than this thread's.
+bool is_of_another_context(CUstream stream);
 CUstreamCaptureMode& thread_capture_mode();
 std::uint64_t thread_id();
 

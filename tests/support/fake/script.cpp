@@ -93,7 +93,7 @@ std::string Rule::word(const std::string& name, const std::string& otherwise) co
 }
 
 Script& Script::get() {
-    static Script script;
+    static auto& script = *new Script;  // never destroyed: calls are made until the process is gone
     return script;
 }
 
@@ -115,7 +115,7 @@ void Script::parse_line(const std::string& line, int number) {
     const std::string& head = parsed.front().first;
     Words words;
     for (auto it = parsed.begin() + 1; it != parsed.end(); ++it) words[it->first] = it->second;
-    static const std::set<std::string> kSections{"driver", "nvrtc", "model", "nvml"};
+    static const auto& kSections = *new std::set<std::string>{"driver", "nvrtc", "model", "nvml"};
     if (head == "rule") {
         parse_rule(words, number);
     } else if (head == "device") {
@@ -161,7 +161,7 @@ void Script::parse_rule(const Words& words, int number) {
 }
 
 const Words& Script::section(const std::string& name) const {
-    static const Words kNone;
+    static const auto& kNone = *new Words;
     const auto found = sections_.find(name);
     return found == sections_.end() ? kNone : found->second;
 }
