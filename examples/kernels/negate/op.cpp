@@ -2,6 +2,7 @@
 #include "src/core/op.h"
 
 #include "kernel_templates/request.h"
+#include "src/core/immortal.h"
 #include "src/core/integer_math.h"
 
 namespace autotune {
@@ -102,8 +103,8 @@ class NegateOp final : public Op {
 }  // namespace
 
 const Op& op_negate() {
-    static const NegateOp op;
-    return op;
+    static const Immortal<NegateOp> op;
+    return *op;
 }
 
 }  // namespace autotune

@@ -1,5 +1,6 @@
 #include "kernel_templates/add/add_problem.h"
 #include "kernel_templates/structured_family.h"
+#include "src/core/immortal.h"
 
 namespace autotune {
 namespace {
@@ -48,8 +49,8 @@ class AddMine final : public StructuredFamily {
 }  // namespace
 
 const Family& family_add_mine() {
-    static const AddMine family;
-    return family;
+    static const Immortal<AddMine> family;
+    return *family;
 }
 
 }  // namespace autotune
