@@ -16,6 +16,18 @@ std::string unknown_device(const Winner& winner) {
     return "its device, " + winner.device.key() + ", is not supported here";
 }
 
+std::string of_another_version(const std::string& family) {
+    return "it was tuned with another version of " + family;
+}
+
+std::string of_impossible_evidence(const std::string& reason) {
+    return "its evidence is impossible: " + reason;
+}
+
+std::string of_doubt(const std::string& doubt) {
+    return "its evidence is in doubt: " + doubt;
+}
+
 }  // namespace
 
 std::optional<Problem> problem_of(const Catalogue& catalogue, const Winner& winner) {
@@ -68,7 +80,7 @@ std::optional<std::string> why_of_another_template(TemplateIdentities& identitie
 std::optional<std::string> StoredWinnerRule::why_old(const Winner& winner) {
     const Family* family = identities_.catalogue().find_family(winner.candidate.family);
     if (family == nullptr || identities_.of(*family) == winner.template_identity) return std::nullopt;
-    return "it was tuned with another version of " + winner.candidate.family;
+    return of_another_version(winner.candidate.family);
 }
 
 std::optional<std::string> StoredWinnerRule::why_illegal(const Winner& winner) {
@@ -83,8 +95,8 @@ std::optional<std::string> StoredWinnerRule::why_unusable(const Winner& winner) 
 
 std::optional<std::string> StoredWinnerRule::why_unbelievable(const Winner& winner) {
     if (auto reason = why_old(winner)) return reason;
-    if (auto reason = why_impossible(winner)) return "its evidence is impossible: " + *reason;
-    if (!winner.doubt.empty()) return "its evidence is in doubt: " + winner.doubt;
+    if (auto reason = why_impossible(winner)) return of_impossible_evidence(*reason);
+    if (!winner.doubt.empty()) return of_doubt(winner.doubt);
     return std::nullopt;
 }
 
@@ -106,6 +118,15 @@ std::optional<std::string> why_unusable(TemplateIdentities& identities, const Wi
     const auto device = device_of(winner);
     if (!device) return unknown_device(winner);
     return StoredWinnerRule(identities, *problem, *device).why_unusable(winner);
+}
+
+std::optional<std::string> why_unusable_anywhere(TemplateIdentities& identities, const Winner& winner) {
+    const Family* family = identities.catalogue().find_family(winner.candidate.family);
+    if (family == nullptr) return "there is no family '" + winner.candidate.family + "' here";
+    if (identities.of(*family) != winner.template_identity) return of_another_version(winner.candidate.family);
+    if (auto reason = why_impossible(winner)) return of_impossible_evidence(*reason);
+    if (!winner.doubt.empty()) return of_doubt(winner.doubt);
+    return std::nullopt;
 }
 
 RowJudgement judge(TemplateIdentities& identities, const Winner& winner) {

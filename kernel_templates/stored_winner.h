@@ -67,6 +67,9 @@ std::optional<std::string> why_unusable(const Catalogue& catalogue, const Winner
 // For the row's own problem and device.
 std::optional<std::string> why_unusable(TemplateIdentities& identities, const Winner& winner);
 
+// The same as far as the row itself tells, without its problem: its family, its template, its evidence. A hundred times as fast.
+std::optional<std::string> why_unusable_anywhere(TemplateIdentities& identities, const Winner& winner);
+
 // What to make of a row that comes from elsewhere. REQUIRES: it passed the checks of form that the store makes.
 struct RowJudgement {
     enum class Verdict { take, unusable, impossible };
