@@ -9,7 +9,7 @@ import threading
 import weakref
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, NoReturn, Optional, Protocol, Sequence, Type, Union
+from typing import Any, Callable, NoReturn, Optional, Protocol, Sequence, Tuple, Type, Union
 
 from . import _library
 from ._checked import INT32, UINT64, Path, integer, path, word
@@ -221,7 +221,9 @@ class _Owned:
         self._to_destroy: Optional[int] = None
         self._users = 0
         self._log = log
-        self.log_function, self.log_user, self._keep = _library.log_function(self._hear) if log is not None else (0, 0, None)
+        nobody: Tuple[int, int, Any] = (0, 0, None)
+        # `_keep` is what the library calls: it lives as long as this.
+        self.log_function, self.log_user, self._keep = nobody if log is None else _library.log_function(self._hear)
 
     def open(self, address: Optional[int]) -> None:
         self._address = address

@@ -1,5 +1,6 @@
 """autotune::attention_bwd: the gradients of attention by the tuned kernel, or by aten and plain products where there is none."""
 
+import contextlib
 from typing import Any, Optional, Tuple
 
 import torch
@@ -14,7 +15,6 @@ Three = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Two = Tuple[torch.Tensor, torch.Tensor]
 
 _plans: Cache[Optional[Described]] = Cache()  # None: no family has a kernel for it
-_UNKNOWN: Any = object()
 _engine.on_refresh(_plans.clear)
 
 
@@ -42,9 +42,8 @@ def launch_backward(plan: Described, grad: torch.Tensor, inputs: Three, outputs:
 
 def _plan(grad: torch.Tensor, inputs: Three, o: torch.Tensor, mask: str, scale: float) -> Optional[Described]:
     key = (layout_key(*inputs, o, grad), mask, scale, _engine.f32_compute() if grad.dtype is torch.float32 else "", must_be_deterministic())
-    plan = _plans.get(key, _UNKNOWN)
-    if plan is not _UNKNOWN:
-        return plan
+    with contextlib.suppress(KeyError):
+        return _plans[key]
     index = grad.get_device()
     try:
         return _plans.keep(key, Described(plan_of(backward_problem(*inputs, o, grad, mask), index), index, 9, (scale,)))

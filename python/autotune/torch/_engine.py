@@ -143,6 +143,14 @@ class Gemm(_Launched):
         self.keep = ctypes.c_float(alpha), ctypes.c_float(beta)
         self.alpha, self.beta = map(ctypes.addressof, self.keep)
 
+    def launch(self, *addresses: int) -> None:
+        # The usual case without a call more: a launch takes 2 us, and each call of Python a tenth of one.
+        if self.workspace is None and _current_device() == self.index:
+            a, b, c = addresses
+            if not _gemm(self.address, self.alpha, a, b, self.beta, c, 0, 0, _raw_stream(self.index)):
+                return
+        super().launch(*addresses)
+
     def _run(self, addresses: Tuple[int, ...]) -> int:
         a, b, c = addresses
         stream = _raw_stream(self.index)

@@ -49,11 +49,10 @@ def _has_own_operations(value: Any) -> bool:
         return hasattr(kind, "__torch_function__")
     if kind.__module__.startswith("torch._subclasses."):
         return False  # fake and functional tensors stand for plain ones: they trace our operators
-    of_function = kind.__torch_function__
-    inherits = of_function is torch._C._disabled_torch_function_impl or (
-        getattr(of_function, "__func__", None) is torch.Tensor.__torch_function__.__func__
-    )
-    return not inherits or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+    own: Any = kind.__torch_function__
+    inherited: Any = torch.Tensor.__torch_function__  # a class method: a new object at each look
+    is_inherited = own is torch._C._disabled_torch_function_impl or getattr(own, "__func__", None) is inherited.__func__
+    return not is_inherited or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 
 def has_tangent(*arguments: Any) -> bool:
