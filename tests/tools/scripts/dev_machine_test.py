@@ -24,7 +24,7 @@ GOOD = {
   --version) echo "cmake version 3.25.1" ;;
   --preset) echo "$@"; mkdir -p build/$2 && touch build/$2/build.ninja && echo "-- Configuring done" ;;
   --build) mkdir -p build/release/tools && printf '#!/bin/sh\\necho autotune "$@"\\n' >build/release/tools/autotune && chmod +x build/release/tools/autotune
-           echo "[1/2] Building one"; echo "[2/2] Linking autotune" ;;
+           echo "[0/2] Re-checking globbed directories..."; echo "[1/2] Re-running CMake..."; echo "[1/7] Building one"; echo "[7/7] Linking autotune" ;;
 esac''',
     "dpkg-query": 'echo installed',
     "apt-get": 'echo "Get:1 packages"',
@@ -92,10 +92,10 @@ check(said.split("\n")[:-1] == [
     "tools/dev: no CUDA 13 toolkit found; fetching NVRTC and the CUDA headers (about 90 MB) into build/cuda (log: build/log/cuda.log)",
     "tools/dev: configuring build/release (log: build/log/configure-release.log)",
     f"tools/dev: building autotune for the first time: about {(280 // len(os.sched_getaffinity(0)) + 59) // 60} min on {len(os.sched_getaffinity(0))} cores",
-    "tools/dev: building build/release, 2 steps (log: build/log/build-release.log)",
+    "tools/dev: building build/release, 7 steps (log: build/log/build-release.log)",
 ], said)
 check("Collecting" in machine.log("cuda") and "Configuring done" in machine.log("configure-release"), "logs of pip and cmake")
-check("[2/2] Linking autotune" in machine.log("build-release"), "log of the build")
+check("[7/7] Linking autotune" in machine.log("build-release"), "log of the build")
 
 # Packages: apt's output is in a log too.
 root = Machine(**{"dpkg-query": NOT_INSTALLED}, **ROOT)
@@ -121,7 +121,7 @@ said = fails_with(Machine(python3=failing),
                   "pip could not fetch nvidia-cuda-nvrtc==13.0.* nvidia-cuda-runtime==13.0.* nvidia-cuda-crt==13.0.*. Install a CUDA 13 toolkit and set CUDA_PATH "
                   "instead (all of its output: build/log/cuda.log)")
 check("line 11\n" in said and "line 10\n" not in said, said)
-broken_build = GOOD["cmake"].replace('echo "[2/2] Linking autotune"', 'echo "x.cpp:1: error: wrong"; exit 1')
+broken_build = GOOD["cmake"].replace('echo "[7/7] Linking autotune"', 'echo "x.cpp:1: error: wrong"; exit 1')
 said = fails_with(Machine(cmake=broken_build), "build/release could not be built (all of its output: build/log/build-release.log)")
 check("x.cpp:1: error: wrong\n" in said, said)
 broken_configure = GOOD["cmake"].replace("mkdir -p build/$2 &&", 'echo "CMake Error: wrong"; exit 1;')
