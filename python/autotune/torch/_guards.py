@@ -11,6 +11,7 @@ grad_enabled = torch.is_grad_enabled
 is_compiling = torch.compiler.is_compiling
 any_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: torch.is_autocast_enabled("cuda"))
 _dispatch_modes = torch._C._len_torch_dispatch_stack
+_tracing_state = torch._C._get_tracing_state  # of torch.jit.trace, which records what the dispatcher sees
 _function_modes = torch._C._is_torch_function_mode_enabled
 functorch_layer = torch._C._functorch.peek_interpreter_stack
 
@@ -28,6 +29,7 @@ def is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
         and not a.is_nested
         and not b.is_nested
         and not any_autocast()
+        and _tracing_state() is None
         and not _dispatch_modes()
         and not _function_modes()
         and functorch_layer() is None
@@ -45,10 +47,10 @@ def is_torchs(*arguments: Any) -> bool:
 
 def _has_own_operations(value: Any) -> bool:
     kind = type(value)
+    if kind.__module__.startswith(("torch._subclasses.", "torch.fx.")):
+        return False  # fake and functional tensors and proxies stand for plain ones: they trace our operators
     if not isinstance(value, torch.Tensor):
         return hasattr(kind, "__torch_function__")
-    if kind.__module__.startswith("torch._subclasses."):
-        return False  # fake and functional tensors stand for plain ones: they trace our operators
     own: Any = kind.__torch_function__
     inherited: Any = torch.Tensor.__torch_function__  # a class method: a new object at each look
     is_inherited = own is torch._C._disabled_torch_function_impl or getattr(own, "__func__", None) is inherited.__func__

@@ -146,8 +146,9 @@ class Patch:
         """Leaves the problem of `key` to aten, after an error of ours: the call's result is aten's, and so are those of later calls."""
         if isinstance(error, NotPlanned):
             return  # a capture began meanwhile
-        for entries in self._entries:
-            entries[key] = _LOST
+        with self._lock:
+            for entries in self._entries:
+                entries[key] = _LOST
         warnings.warn(f"autotune.torch.patch() leaves a call of aten::{name} to torch after an error: {error!r}", RuntimeWarning, stacklevel=3)
 
     def plan(self, problem: Problem, index: int) -> Optional[Plan]:

@@ -190,6 +190,23 @@ class Transforms(OnHost):
                     self.close(torch.compile(lambda: transform(ours), backend="aot_eager", fullgraph=True)(), transform(theirs))
 
 
+class Traced(OnHost):
+    def test_a_trace_has_the_operator_and_answers_for_other_tensors(self):
+        for name in ("mm", "bmm", "linear", "softmax", "attention"):
+            ours, theirs, shapes = CALLS[name]
+            with self.subTest(name):
+                traced = torch.jit.trace(ours, tuple(tensors(*shapes)), check_trace=False)
+                others = tensors(*shapes, seed=7)
+                self.close(traced(*others), theirs(*others))
+                self.assertIn("autotune::", str(traced.graph))
+
+    def test_a_symbolic_trace_has_the_operator(self):
+        graph = torch.fx.symbolic_trace(lambda a, b: at.mm(a, b))
+        self.assertIn("autotune.mm", str(graph.graph))
+        a, b = tensors((4, 6), (6, 5))
+        self.close(graph(a, b), a @ b)
+
+
 class Gradients(OnHost):
     def test_gradients_and_second_ones(self):
         def check(ours, theirs, arguments):
