@@ -1,7 +1,8 @@
 // What ctypes cannot do for CPython: see _library.py.
 //
 // - Launches: ctypes takes 0.3 us to make one foreign call.
-// - Calls from threads that Python does not know: the library's log, and the driver's word that a graph has ended. A thread that asks
+// - Calls from threads that Python does not know: the library's log, and the driver's word that a graph has ended. A thread that
+// asks
 //   for the interpreter's lock while Python ends is ended by Python, which unwinds through the library's frames and aborts the
 //   process. So such calls count themselves, and none begins once `end_calls` was called, at exit.
 //
@@ -145,10 +146,10 @@ PyObject* launch(PyObject* self, PyObject* const* arguments, std::ptrdiff_t coun
 std::atomic<bool> has_ended{false};
 std::atomic<long> inside{0};
 
-// A call into Python, if that is still possible. Both operations are sequentially consistent: either end_calls() sees this one and
-// waits for it, or this one sees that the end has come.
+// A call into Python, if that is still possible. Both operations are sequentially consistent: either end_calls() sees this one
+// and waits for it, or this one sees that the end has come.
 class Entry {
-   public:
+  public:
     Entry() {
         inside.fetch_add(1);
         is_open_ = !has_ended.load();
@@ -158,7 +159,7 @@ class Entry {
     ~Entry() { inside.fetch_sub(1); }
     explicit operator bool() const { return is_open_; }
 
-   private:
+  private:
     bool is_open_;
 };
 
@@ -196,8 +197,8 @@ int tell_of_ended_graphs(void*) {
     return 0;
 }
 
-// A CUhostFn of a user object: the graphs that held the object are gone. Runs on a thread of the driver, where nothing of CUDA may be
-// called; the main thread hears of it at its next opportunity.
+// A CUhostFn of a user object: the graphs that held the object are gone. Runs on a thread of the driver, where nothing of CUDA
+// may be called; the main thread hears of it at its next opportunity.
 void graph_is_gone(void* number) {
     const Entry entry;
     if (!entry) return;
