@@ -12,9 +12,11 @@ import torch
 
 from . import _devices
 from .._graphs import capture_of, keep_for_graph
+from ..errors import DriverError
 from ..handle import Plan
 
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: this thread may allocate while another one captures
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _MOST_CAPTURES = 16  # that a plan takes part in at one time; with more, a capture may get memory twice
 
 
@@ -48,16 +50,15 @@ class Workspace:
 
 
 def _allocate(size: int, zero_bytes: int, index: int, stream: Optional[int]) -> torch.Tensor:
-    """Memory that is ready on `stream`, or, for a captured graph (None), at once."""
+    """Memory that is ready on `stream`, a raw one, or, for a captured graph (None), at once."""
     made: List[torch.Tensor] = []
     failed: List[BaseException] = []
 
     def work() -> None:
         try:
-            mode = ctypes.c_int(_RELAXED)
-            _devices.driver().cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
-            with torch.cuda.device(index):
-                on = torch.cuda.Stream() if stream is None else torch.cuda.ExternalStream(stream)
+            _devices.driver().cuThreadExchangeStreamCaptureMode(ctypes.byref(ctypes.c_int(_RELAXED)))
+            with _devices.on_device(index):
+                on = _own_stream(index) if stream is None else _stream(stream, index)
                 with torch.cuda.stream(on):
                     memory = torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", index))
                     memory[:zero_bytes].zero_()
@@ -73,3 +74,24 @@ def _allocate(size: int, zero_bytes: int, index: int, stream: Optional[int]) -> 
     if failed:
         raise failed[0]
     return made[0]
+
+
+def _stream(raw: int, index: int) -> torch.cuda.Stream:
+    # ExternalStream(0) would be any stream of torch's pool.
+    return torch.cuda.ExternalStream(raw, device=index) if raw else torch.cuda.default_stream(index)
+
+
+def _own_stream(index: int) -> torch.cuda.Stream:
+    """A stream that nobody else has: one of torch's pool may be the one that is being captured. REQUIRES: the device is current."""
+    with _lock:
+        if index not in _own_streams:
+            raw = ctypes.c_void_p()
+            status = _devices.driver().cuStreamCreate(ctypes.byref(raw), ctypes.c_uint(_NON_BLOCKING))
+            if status != 0:
+                raise DriverError(f"cuStreamCreate answered {status}")
+            _own_streams[index] = torch.cuda.ExternalStream(raw.value or 0, device=index)
+        return _own_streams[index]
+
+
+_lock = threading.Lock()
+_own_streams: Dict[int, torch.cuda.Stream] = {}

@@ -188,6 +188,59 @@ class Workspaces(unittest.TestCase):
         self.assertLessEqual(len(workspace._of_capture), _workspace._MOST_CAPTURES)
 
 
+class Allocation(unittest.TestCase):
+    """On which stream, thread and device memory is made."""
+
+    def setUp(self):
+        import threading
+
+        self.log, self.main = [], threading.get_ident()
+        driver = mock.Mock()
+        driver.cuThreadExchangeStreamCaptureMode.side_effect = lambda mode: self.log.append(("mode", mode._obj.value)) or 0
+        driver.cuStreamCreate.side_effect = lambda place, flags: setattr(place._obj, "value", 4321) or 0
+
+        def external(raw, device):
+            return mock.Mock(name=f"external {raw}", synchronize=lambda: self.log.append(("synchronized", raw)), raw=raw)
+
+        @contextlib.contextmanager
+        def on_device(index):
+            self.log.append(("device", index))
+            yield
+
+        @contextlib.contextmanager
+        def stream(on):
+            self.log.append(("stream", on.raw))
+            yield
+
+        def empty(size, dtype, device):
+            self.assertNotEqual(threading.get_ident(), self.main, "the capturing thread allocates in the graph's pool")
+            return torch.full((size,), 7, dtype=torch.uint8)
+
+        for owner, name, value in (
+            (_devices, "driver", lambda: driver),
+            (_devices, "on_device", on_device),
+            (torch.cuda, "stream", stream),
+            (torch.cuda, "ExternalStream", external),
+            (torch.cuda, "default_stream", lambda index: mock.Mock(raw=f"default of {index}")),
+            (_workspace, "_own_streams", {}),
+            (_workspace, "torch", mock.Mock(wraps=torch, empty=empty)),
+        ):
+            patcher = mock.patch.object(owner, name, value)
+            patcher.start()
+            self.addCleanup(patcher.stop)
+
+    def test_of_streams_and_of_graphs(self):
+        for stream, expected in ((0, [("stream", "default of 1")]), (99, [("stream", 99)]), (None, [("stream", 4321), ("synchronized", 4321)])):
+            self.log.clear()
+            memory = _workspace._allocate(64, 16, 1, stream)
+            self.assertEqual(self.log, [("mode", 2), ("device", 1), *expected])
+            self.assertEqual(memory.tolist(), [0] * 16 + [7] * 48)
+
+    def test_what_fails_there_is_raised_here(self):
+        with mock.patch.object(_workspace.torch, "empty", mock.Mock(side_effect=MemoryError("none left"))), self.assertRaisesRegex(MemoryError, "none left"):
+            _workspace._allocate(64, 0, 0, 5)
+
+
 class Fails(unittest.TestCase):
     """A patch whose entries fail in every way: torch's answer, one warning, and no second try."""
 
