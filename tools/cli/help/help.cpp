@@ -89,7 +89,9 @@ std::string program_help(const std::vector<Command>& commands) {
         "  autotune sweep --op hgemm --shapes 1024:4096:1024x4096x2048   tune many\n\n"
         "usage: autotune [COMMAND] [FLAGS]      without a command: tune\n\ncommands:\n";
     for (const Command& command : commands) text += fmt::format("  {:<12} {}\n", command.name, command.about);
-    text += "\n`autotune COMMAND --help` shows its flags and examples; `autotune -V` the version.\n\nexit codes:\n";
+    text +=
+        "\n`autotune COMMAND --help` shows its flags and examples, with --op NAME those of one operation;\n`autotune -V` the "
+        "version.\n\nexit codes:\n";
     for (const auto& [code, meaning] : exit_code_meanings()) text += fmt::format("  {:<5} {}\n", static_cast<int>(code), meaning);
     return text;
 }
