@@ -327,7 +327,7 @@ typedef struct autotune_attention_problem {
     size_t struct_size; /* sizeof(autotune_attention_problem) */
     int64_t batch, q_heads, q_len;
     int64_t kv_heads;    /* 0: q_heads, which is a multiple of it */
-    int64_t kv_len;      /* 0: q_len */
+    int64_t kv_len;      /* 0: q_len; no keys at all are for autotune_problem to say */
     int64_t d;           /* head size: a multiple of 8 up to 256 */
     int64_t dv;          /* of V and O; 0: d */
     autotune_dtype type; /* AUTOTUNE_BF16, the default, AUTOTUNE_F16 or AUTOTUNE_F32 */

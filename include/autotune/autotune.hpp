@@ -44,7 +44,7 @@ struct Options : autotune_options {
 
 // autotune_gemm_problem with struct_size set: an f16 product with f32 accumulation until told otherwise.
 struct GemmProblem : autotune_gemm_problem {
-    // C has `rows` x `cols` elements, and each is a sum of `depth` products; all three are 1 or more.
+    // C has `rows` x `cols` elements, and each is a sum of `depth` products; each may be 0.
     GemmProblem(std::int64_t rows, std::int64_t cols, std::int64_t depth) : autotune_gemm_problem{} {
         struct_size = sizeof(autotune_gemm_problem);
         m = rows;

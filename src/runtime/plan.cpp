@@ -49,9 +49,8 @@ bool is_zero_float(std::uint64_t bits) {
 }
 
 // Where nothing is launched.
-const std::string& symbol_of(const std::shared_ptr<const Instance>& instance) {
-    static const std::string none;
-    return instance ? instance->symbol : none;
+std::string symbol_of(const std::shared_ptr<const Instance>& instance) {
+    return instance ? instance->symbol : "";
 }
 
 std::shared_ptr<const gpu::Library> library_of(const std::shared_ptr<const Instance>& instance) {
@@ -124,7 +123,8 @@ std::size_t Plan::kept_bytes() const {
 // Every output with every other tensor, so that two outputs stand together once.
 void Plan::find_pairs() {
     const std::vector<Tensor>& tensors = problem_.tensors;
-    for (std::size_t i = 0; i < tensor_count_; ++i) footprints_[i] = Footprint(tensors[i]);
+    footprints_.reserve(tensor_count_);
+    for (const Tensor& tensor : tensors) footprints_.emplace_back(tensor);
     for (std::size_t i = 0; i < tensor_count_; ++i) {
         for (std::size_t other = 0; other < tensor_count_; ++other) {
             const bool is_seen = other == i || (other < i && tensors[other].is_written());

@@ -125,7 +125,7 @@ class Plan {
         bool may_be_same;
     };
     std::vector<Pair> pairs_;
-    std::array<Footprint, kMostTensors> footprints_{};  // in the order of the problem
+    std::vector<Footprint> footprints_;  // in the order of the problem
     std::string op_;
     autotune_origin origin_;
     double recorded_us_, recorded_rival_us_, regret_;
