@@ -67,7 +67,7 @@ TEST_P(SoftmaxBadInput, IsAUsageErrorThatNamesCulpritAndRemedy) {
 INSTANTIATE_TEST_SUITE_P(All, SoftmaxBadInput,
                          ::testing::Values(BadInput{"NoRow", "0x8", {}, "R is 0", "at least 1"},
                                            BadInput{"NoColumn", "8x0", {}, "C is 0", "at least 1"},
-                                           BadInput{"OneExtent", "8", {}, "has 1 extents", "RxC"},
+                                           BadInput{"OneExtent", "8", {}, "has 1 extent;", "RxC"},
                                            BadInput{"TooLong", "1x1048577", {}, "1048577", "1 to 1048576"},
                                            BadInput{"Batch", "2*8x8", {}, "no batch", "ROWSxCOLS"},
                                            BadInput{"ScaleOfNothing", "8x8", {{"scale", "0"}}, "scale is 0", "other than 0"},
