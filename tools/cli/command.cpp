@@ -66,7 +66,7 @@ std::vector<Flag> search_flags() {
                 "resources; default 0.5",
                 false,
                 {},
-                positive_value(100)},
+                positive_value(1'000'000)},
                {"retune", "", "search even if the database has a valid winner", false, {}}} +
            measuring_flags() + std::vector<Flag>{keep_flag()};
 }
