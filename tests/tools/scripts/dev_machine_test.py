@@ -149,5 +149,31 @@ code, _, said = machine.dev("run", "--version")
 check(code == 0 and "tools/dev: the driver is of CUDA 12.4; fetching NVRTC 12.9 (about 85 MB), which it can use, into build/cuda12 (log: build/log/cuda12.log)" in said, said)
 check("-DAUTOTUNE_NVRTC_LIBRARY=" + str(machine.folder / "build/cuda12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12") in machine.log("configure-release"), "cmake's arguments")
 
+# `tools/dev test` shows what fails, not what passes or is skipped, and leaves out GPU tests where there is no GPU.
+CTEST = '''case "$*" in
+  *--show-only*) echo "Total Tests: 1026" ;;
+  *) echo "$@" >>../../asked
+     echo "      Start  1: Suite.Passes"
+     echo "  1/3 Test  #1: Suite.Passes ......   Passed    0.05 sec"
+     echo "      Start  2: Suite.IsSkipped"
+     echo "  2/3 Test  #2: Suite.IsSkipped ...***Skipped   0.01 sec"
+     echo "      Start  3: Suite.Fails"
+     echo "  3/3 Test  #3: Suite.Fails .......***Failed    0.01 sec"
+     echo "expected 1, got 2"
+     echo "67% tests passed, 1 tests failed out of 3"; exit 8 ;;
+esac'''
+machine = Machine(ctest=CTEST)
+code, out, said = machine.dev("test")
+check(code == 8 and out == "  3/3 Test  #3: Suite.Fails .......***Failed    0.01 sec\nexpected 1, got 2\n67% tests passed, 1 tests failed out of 3\n", (code, out))
+check("tools/dev: running the tests; all of ctest's output is in build/log/test.log\n" in said, said)
+asked = (machine.folder / "asked").read_text()
+if not any(pathlib.Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg")):
+    check("tools/dev: no GPU here: leaving out the 1026 tests that need one\n" in said, said)
+    check("--label-exclude ^(soak|gpu|sanitizer)$" in asked and f"--output-log {machine.folder}/build/log/test.log" in asked, asked)
+machine.dev("test", AUTOTUNE_REQUIRE_GPU="1")
+check("--label-exclude soak\n" in (machine.folder / "asked").read_text(), "all GPU tests are asked for")
+machine.dev("test", "-R", "gpu")
+check("--label-exclude soak -R gpu\n" in (machine.folder / "asked").read_text(), "arguments go to ctest")
+
 print("all cases" if not failures else f"{failures} wrong")
 sys.exit(1 if failures else 0)
