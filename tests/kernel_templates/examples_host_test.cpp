@@ -39,7 +39,7 @@ TEST(ExampleOp, IsDescribedAsItsWordsSay) {
     const Catalogue& catalogue = test::embedded_catalogue();
     ProblemDescription description{.op = "negate", .tensors = {}};
     for (const char* name : {"x", "y"}) description.tensors.push_back({.name = name, .dtype = DType::f32, .dims = {{1000, 1}}});
-    EXPECT_EQ(catalogue.described(description).problem.key(), catalogue.problem({"negate", "1000", {}}).key());
+    EXPECT_EQ(catalogue.find_op("negate")->described(description).problem.key(), catalogue.problem({"negate", "1000", {}}).key());
 }
 
 TEST(ExampleFamily, CompilesForEveryArchitecture) {

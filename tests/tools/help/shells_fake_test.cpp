@@ -93,6 +93,7 @@ TEST(ManualPage, IsReadWithoutAWarning) {
     Sandbox machine;
     const std::string path = script(machine, "autotune.1", machine.autotune({"manual"}).out);
     const Outcome said = machine.run({"/usr/bin/man", "--warnings", "-l", path});
+    if (said.out.starts_with("This system has been minimized")) GTEST_SKIP() << "man is a script that shows nothing";
     EXPECT_EQ(said.exit_code, 0);
     EXPECT_EQ(said.err, "");
     EXPECT_THAT(said.out, testing::AllOf(HasSubstr("EXIT STATUS"), HasSubstr("--shape"), Not(HasSubstr("\\-"))));
