@@ -42,7 +42,7 @@ Types parse_types(const RequestOptions& options) {
         if (usual.empty()) usual = options.word(name, "");
     }
     const std::string compute = options.word("compute", "");
-    if (usual.empty()) usual = compute.empty() ? "f16" : compute.starts_with("tf32") ? "f32" : compute;
+    if (usual.empty()) usual = compute.empty() ? "f16" : compute.starts_with("tf32") ? "f32" : compute == kFp8 ? "e4m3" : compute;
     Types types;
     types.a = type_of(options.word("a", usual));
     types.b = type_of(options.word("b", usual));

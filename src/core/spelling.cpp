@@ -166,7 +166,7 @@ std::optional<std::string> shape_with_x(std::string_view text, std::size_t exten
     if (text.find('x') != std::string_view::npos) return std::nullopt;
     std::string spaced(trimmed(text));
     for (char& letter : spaced)
-        if (std::string_view(",;*/|_ \t").find(letter) != std::string_view::npos) letter = ' ';
+        if (std::string_view(",;*/|_()[]{} \t").find(letter) != std::string_view::npos) letter = ' ';
     std::vector<std::string> numbers;
     for (const std::string& part : split(spaced, ' '))
         if (!part.empty()) numbers.push_back(part);
@@ -177,6 +177,8 @@ std::optional<std::string> shape_with_x(std::string_view text, std::size_t exten
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
     const std::string typed = folded(word);
     const std::size_t letters = typed.size() - std::min(typed.size(), typed.find_first_not_of('_'));  // "--op" has two
+    for (const std::string& one : known)
+        if (folded(one) == typed) return one;
     if (letters < 3) return "";
     const auto begins = [&](const std::string& one) { return folded(one).starts_with(typed); };
     if (std::count_if(known.begin(), known.end(), begins) == 1) return *std::find_if(known.begin(), known.end(), begins);

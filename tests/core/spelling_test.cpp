@@ -64,7 +64,7 @@ TEST(Spelling, AShapeMayHaveCapitalsTimesSignsAndBlanks) {
 }
 
 TEST(Spelling, NumbersWithoutXAreAShapeWithX) {
-    for (const char* text : {"64,64,64", "64 64 64", "64;64;64", "64*64*64", "64, 64, 64"})
+    for (const char* text : {"64,64,64", "64 64 64", "64;64;64", "64*64*64", "64, 64, 64", "(64, 64, 64)", "[64,64,64]"})
         EXPECT_EQ(shape_with_x(text, 3), "64x64x64") << text;
     for (const char* text : {"64,64", "64x64x64", "64,64,a", "", ","}) EXPECT_EQ(shape_with_x(text, 3), std::nullopt) << text;
 }
@@ -75,6 +75,7 @@ TEST(Nearest, FindsASlipOfTheFingers) {
     EXPECT_EQ(nearest("hgem", {"hgemm", "sgemm"}), "hgemm");
     EXPECT_EQ(nearest("atention", {"add", "attention"}), "attention");
     EXPECT_EQ(nearest("HGMEM", {"hgemm"}), "hgemm");
+    EXPECT_EQ(nearest("--OP", {"--op"}), "--op") << "the same word in other letters";
 }
 
 TEST(Nearest, TheOnlyWordThatBeginsSoIsMeantToo) {

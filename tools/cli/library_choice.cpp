@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/core/error.h"
 #include "src/runtime/status.h"
 #include "tools/cli/output/text_format.h"
 
@@ -44,6 +45,15 @@ LibraryChoice::LibraryChoice(Session& session)
       settings_(settings_of(session)),
       log_(settings_),
       winners_(settings_, session.catalogue(), log_) {}
+
+std::vector<runtime::Served> LibraryChoice::serving(const Problem& problem, const Device& device) {
+    try {
+        return winners_.serving(problem, device);
+    } catch (const runtime::Failure& failure) {
+        if (failure.status() != AUTOTUNE_NO_KERNEL) throw;
+        throw Error(ErrorCode::no_valid_config, failure.what());
+    }
+}
 
 std::optional<UntunedChoice> LibraryChoice::untuned(const Problem& problem, const Device& device) {
     std::vector<runtime::Found> found = winners_.untuned(problem, device, runtime::Winners::Own::left_out);

@@ -24,9 +24,8 @@ class LibraryChoice {
     explicit LibraryChoice(Session& session);
 
     // One entry for each instance that serves a first extent from 1 to the problem's.
-    std::vector<runtime::Served> serving(const Problem& problem, const Device& device) {
-        return winners_.serving(problem, device);
-    }
+    // Throws Error{no_valid_config} if no family can do it.
+    std::vector<runtime::Served> serving(const Problem& problem, const Device& device);
     // As if the problem's own winners were not stored; nullopt if no family can do it.
     std::optional<UntunedChoice> untuned(const Problem& problem, const Device& device);
 

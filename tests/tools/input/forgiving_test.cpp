@@ -61,6 +61,25 @@ TEST(Forgiving, FamiliesParametersArchitecturesAndClosedListsTakeOtherSpellings)
     EXPECT_EQ(autotune.services.tune_options.seed, 7u);
 }
 
+TEST(Forgiving, TheComputeTypeAloneMakesAProblemOfFp8) {
+    const std::string fp8 = key_of({"--op", "fp8gemm", "--shape", "64x64x64"});
+    for (const char* type : {"fp8", "e4m3", "float8_e4m3fn"})
+        EXPECT_EQ(key_of({"--op", "gemm", "--shape", "64x64x64", "--compute", type}), fp8) << type;
+}
+
+TEST(Forgiving, AnArchitectureGivenTwiceIsOne) {
+    CliBench autotune;
+    autotune({"compile", "--op", "hgemm", "--shape", "64x64x64", "--arch", "sm_80,SM80,sm_90a"});
+    EXPECT_THAT(autotune.services.compiled_archs, ElementsAre("sm_80", "sm_90a"));
+}
+
+TEST(Forgiving, AWarmOfWhatNoFamilyCanDoIsExit4) {
+    CliBench autotune;
+    const Said said = autotune({"warm", "--op", "fp8gemm", "--shape", "64x64x64", "--arch", "sm_80"});
+    EXPECT_EQ(said.code, ExitCode::no_valid_config) << said.err;
+    EXPECT_THAT(said.err, AllOf(HasSubstr("no family can do"), Not(HasSubstr("internal error"))));
+}
+
 struct Slip {
     std::vector<std::string> words;
     std::string said;
@@ -104,6 +123,13 @@ TEST(Forgiving, EachSlipGetsItsRemedy) {
         {with({"--budget", "3t", "--trials", "5"}), "--budget 3t and --trials both count trials; give one"},
         {with({"--budget", "1e300"}), "is at most 1000 days"},
         {with({"--budget="}), "--budget is empty; give TIME"},
+        {with({"--retune=no"}), "--retune takes no value, and has 'no'"},
+        {with({"-budget", "3s"}), "unknown flag '-budget' (did you mean --budget?)"},
+        {with({"--KEEP", "x"}), "unknown flag '--KEEP' (did you mean --keep?)"},
+        {{"--OP", "hgemm", "--shape", "1x1x1"}, "unknown flag '--OP' (did you mean --op?)"},
+        {with({"--budgte=3s"}), "unknown flag '--budgte' (did you mean --budget?)"},
+        {{"--op", "hgemm", "--shape", "(64, 64, 64)"}, "put x between extents: 64x64x64"},
+        {{"completion", "BASHH"}, "the shell of a completion is one of bash, zsh, not 'BASHH' (did you mean bash?)"},
         {{"--op=", "--shape=64x64x64"}, "--op is empty; give NAME"},
         {{"families", "--templates", "/etc"},
          "the templates folder '/etc' has no kernel template; give a folder laid out like kernel_templates"},

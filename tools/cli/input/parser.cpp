@@ -88,11 +88,17 @@ class CommandParser {
         }
     }
 
-    // "--op=": CLI11 would take the next word for the value.
+    void refuse_joined_value(const Flag& flag, const std::string& word) const {
+        const std::string what = "--" + flag.name;
+        if (!word.starts_with(what + "=")) return;
+        if (flag.form.empty())
+            throw Error(ErrorCode::usage, what + " takes no value, and has '" + word.substr(what.size() + 1) + "'");
+        if (word.size() == what.size() + 1) throw Error(ErrorCode::usage, what + " is empty; give " + flag.form + hint());
+    }
+
+    // "--op=": CLI11 would take the next word for the value. "--json=no" would be a switch that is off.
     void check_joined_value(const std::string& word) const {
-        for (const Flag& flag : flags_)
-            if (!flag.form.empty() && word == "--" + flag.name + "=")
-                throw Error(ErrorCode::usage, "--" + flag.name + " is empty; give " + flag.form + hint());
+        for (const Flag& flag : flags_) refuse_joined_value(flag, word);
     }
 
     std::string hint() const { return "; `autotune " + command_.name + " --help` shows how"; }
@@ -109,7 +115,11 @@ class CommandParser {
         if (word.size() > 1 && word.front() == '-') {
             std::vector<std::string> names;
             for (const Flag& flag : flags_) names.push_back("--" + flag.name);
-            throw Error(ErrorCode::usage, "unknown flag '" + word + "'" + did_you_mean(word, names) + hint());
+            const std::string name = word.substr(0, word.find('='));
+            const bool has_one_dash = std::find(names.begin(), names.end(), "-" + name) != names.end();
+            throw Error(ErrorCode::usage, "unknown flag '" + name + "'" +
+                                              (has_one_dash ? " (did you mean -" + name + "?)" : did_you_mean(name, names)) +
+                                              hint());
         }
         if (command_.words.empty()) {
             const bool is_shape = command_.takes_op_options && looks_like_a_shape(word);

@@ -30,7 +30,7 @@ void check_separators(const Op& op, const std::string& shape) {
     const std::vector<std::string> forms = split(op.shape_form(), '|');
     if (shape.find('x') != std::string::npos || forms.front().find('x') == std::string::npos) return;
     const auto with_x = shape_with_x(shape, extent_count(op));
-    if (!with_x && shape.find_first_of(",;*/| ") == std::string::npos) return;
+    if (!with_x && shape.find_first_of(",;*/|()[]{} ") == std::string::npos) return;
     throw Error(ErrorCode::usage, "shape '" + shape + "': put x between extents: " + with_x.value_or(forms.front()));
 }
 
@@ -333,7 +333,9 @@ std::vector<Device> devices_of_archs(const Arguments& arguments, const std::vect
         const auto device = reference_device(arch);
         if (!device)
             throw Error(ErrorCode::usage, "unknown architecture '" + arch + "'; the known ones are " + join(known_archs(), ", "));
-        devices.push_back(*device);
+        const bool is_known =
+            std::any_of(devices.begin(), devices.end(), [&](const Device& known) { return known.arch() == device->arch(); });
+        if (!is_known) devices.push_back(*device);
     }
     return devices;
 }
