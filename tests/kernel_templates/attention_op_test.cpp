@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"WideHead", "1x1x1x264", {}, "d is 264", "8 to 256"},
         BadInput{"WideValues", "1x1x1x64", {{"dv", "300"}}, "dv is 300", "8 to 256"},
         BadInput{"OddGroup", "1x6x1x64", {{"kv-heads", "4"}}, "6 query heads", "no multiple"},
-        BadInput{"TooManyRows", "1x1x1073741824x64", {}, "1073741824", "1 to 1073741823"},
+        BadInput{"TooManyRows", "1x1x1073741824x64", {}, "1073741824", "takes 0 to 1073741823"},
         BadInput{"ExtentOf2To31", "1x1x2147483648x64", {}, "2147483648", "2147483647"},
         BadInput{"TooManyHeads", "65536x65536x1x64", {}, "more than 2^31 - 1 heads", "batch"},
         BadInput{"Mask", "1x1x1x64", {{"mask", "lower"}}, "unknown mask 'lower'", "causal"},
@@ -251,7 +251,11 @@ TEST(AttentionDescription, OffsetsMakeItPacked) {
     EXPECT_EQ(ask([](auto& given) { given.attributes.clear(); }), "");  // as long as all together
     EXPECT_THAT(ask([](auto& given) { given.tensors.pop_back(); }), HasSubstr("kv_offsets is missing"));
     EXPECT_THAT(ask([](auto& given) { given.tensors[4].dtype = DType::f32; }), HasSubstr("reads i32"));
-    EXPECT_THAT(ask([](auto& given) { given.tensors[4].dims = {{1, 1}}; }), HasSubstr("where each sequence begins"));
+    EXPECT_THAT(ask([](auto& given) { given.tensors[4].dims = {{0, 1}}; }), HasSubstr("where each sequence begins"));
+    EXPECT_THAT(ask([](auto& given) {
+                    given.tensors[4].dims = given.tensors[5].dims = {{1, 1}};
+                }),
+                HasSubstr("0 sequences of at most"));  // which hold no rows
     EXPECT_THAT(ask([](auto& given) { given.tensors[5].dims = {{5, 1}}; }), HasSubstr("differ in length"));
     EXPECT_THAT(ask([](auto& given) { given.attributes[0].value = std::int64_t{31}; }), HasSubstr("max_q is 31"));
     EXPECT_THAT(ask([](auto& given) { given.attributes[0].value = std::int64_t{9}; }),

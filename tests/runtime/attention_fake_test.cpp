@@ -158,7 +158,8 @@ TEST(TypedAttention, RefusesWithTheMembersName) {
     EXPECT_THAT(refusal([](auto& problem) { problem.layout = static_cast<autotune_layout>(4); }), HasSubstr("layout is 4"));
     EXPECT_THAT(refusal([](auto& problem) { problem.q_heads = 3; }), HasSubstr("3 query heads"));
     EXPECT_THAT(refusal([](auto& problem) { problem.d = 100; }), HasSubstr("d is 100"));
-    EXPECT_THAT(refusal([](auto& problem) { problem.batch = 0; }), HasSubstr("an extent is 0"));
+    EXPECT_EQ(refusal([](auto& problem) { problem.batch = -1; }),
+              "an extent is -1; batch, heads, lengths and head sizes are from 0 to 2^31 - 1");
     EXPECT_THAT(refusal([](auto& problem) { problem.q_len = std::int64_t{1} << 31; }), HasSubstr("an extent is 2147483648"));
     EXPECT_THAT(refusal([](auto& problem) { problem.mask = AUTOTUNE_MASK_WINDOW, problem.left = -1; }), HasSubstr("left is -1"));
     EXPECT_THAT(refusal([](auto& problem) { problem.tf32 = 1; }), HasSubstr("tf32 is for f32"));

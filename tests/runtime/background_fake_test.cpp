@@ -202,13 +202,13 @@ struct LargeProducts {
     }
     static autotune_gemm_problem product(int m) { return gemm(m, 8191, 8191); }  // rows of 2 bytes
     std::vector<std::string> calls_of_first(int m) {
-        void* const pointer = reinterpret_cast<void*>(data.address());
-        return background_fake_test::calls_of_first(session, handle, product(m), pointer, pointer);
+        return background_fake_test::calls_of_first(session, handle, product(m), reinterpret_cast<void*>(data.address()),
+                                                    reinterpret_cast<void*>(result.address()));
     }
 
     Session session;
     Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    gpu::Buffer data{session.driver, std::size_t{2} * 8191 * 8191};
+    gpu::Buffer data{session.driver, std::size_t{2} * 8191 * 8191}, result{session.driver, std::size_t{2} * 8191 * 8191};
 };
 
 std::ptrdiff_t launches(const std::vector<std::string>& calls) {

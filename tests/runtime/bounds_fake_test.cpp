@@ -119,10 +119,11 @@ TEST(HostMemory, OfTwentyThousandProblemsIsBounded) {
     const Handle handle = session.open();
     const gpu::Buffer data(session.driver, std::size_t{64} << 20);
     void* const pointer = reinterpret_cast<void*>(data.address());
+    void* const result = static_cast<char*>(pointer) + (std::size_t{32} << 20);
     const auto call = [&](int m) {
         autotune_gemm_problem problem = gemm(2100 + m, 136, 72);  // large enough that the scripted driver computes nothing
         const float one = 1, zero = 0;
-        return autotune_tuned_gemm(handle.get(), &problem, &one, pointer, pointer, &zero, pointer, session.stream.handle());
+        return autotune_tuned_gemm(handle.get(), &problem, &one, pointer, pointer, &zero, result, session.stream.handle());
     };
     for (int m = 0; m < 100; ++m) ASSERT_EQ(call(m), AUTOTUNE_OK);
     const double before = kept_mib();
@@ -230,11 +231,12 @@ TEST(OnMiss, NotPlannedKeepsEveryPlan) {
     const Handle handle = session.open(AUTOTUNE_ON_MISS_NOT_PLANNED);
     const gpu::Buffer data(session.driver, std::size_t{64} << 20);
     void* const pointer = reinterpret_cast<void*>(data.address());
+    void* const result = static_cast<char*>(pointer) + (std::size_t{32} << 20);
     const auto problem = [](int m) { return gemm(2100 + m, 136, 72); };
     for (int m = 0; m < 3000; ++m) GemmPlan(handle, problem(m));
     for (int m = 0; m < 3000; m += 100)
         EXPECT_EQ(status_of([&] {
-                      tuned_gemm(handle, problem(m), {pointer, pointer, pointer}, session.stream.handle());
+                      tuned_gemm(handle, problem(m), {pointer, pointer, result}, session.stream.handle());
                   }),
                   AUTOTUNE_OK)
             << m;

@@ -70,8 +70,7 @@ TEST(Overlap, SoftmaxWorksInPlaceOfTheSameLayoutAlone) {
     EXPECT_EQ(in_place.run({0, kFar, 256}), "");  // in the gap behind each row of x, which 16 elements fill
     EXPECT_EQ(in_place.run({0, kFar, 252}),
               "lse lies over x; an output of op softmax lies beside all other tensors, or y is an input of the same layout");
-    EXPECT_EQ(in_place.run({0, 0, 0}),
-              "lse lies over x; an output of op softmax lies beside all other tensors, or y is an input of the same layout");
+    EXPECT_THAT(in_place.run({0, 0, 0}), HasSubstr("y lies over lse; "));
     EXPECT_THAT(in_place.run({0, kFar, kFar}), HasSubstr("y lies over lse; "));
     Placed moved(wider);
     EXPECT_EQ(moved.run({0, 0, kFar}),

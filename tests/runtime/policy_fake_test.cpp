@@ -81,7 +81,7 @@ TEST(OnMiss, RefusesBadProblems) {
     Session session;
     const Handle handle = session.open();
     const GemmData data(session.driver, gemm(64, 64, 64));
-    for (const auto& bad : {gemm(0, 1, 1), gemm(-1, 4, 4), gemm(std::int64_t{1} << 40, 4, 4)})
+    for (const auto& bad : {gemm(1, -1, 1), gemm(-1, 4, 4), gemm(std::int64_t{1} << 40, 4, 4)})
         EXPECT_EQ(status_of([&] { run_tuned(session, handle, bad, data); }), AUTOTUNE_INVALID_ARGUMENT);
 }
 
