@@ -140,9 +140,9 @@ std::vector<std::string> passed_over_lines(const ProblemPassedOver& passed_over)
         lines.push_back(fmt::format("{} winner{} of this problem on this card {} not used: {}", count_text(sum_of(reasons)),
                                     sum_of(reasons) == 1 ? "" : "s", sum_of(reasons) == 1 ? "is" : "are", reasons_text(reasons)));
     for (const ProblemPassedOver::Row& row : passed_over.other_cards) {
-        lines.push_back(fmt::format("near (other card): {} of {}, {} us for {}{}", row.winner.candidate.to_string(),
-                                    device_text(row.winner.device), us_text(row.winner.timing.median_us), shape_of(row.winner),
-                                    row.why.empty() ? "" : ", not used: " + row.why));
+        lines.push_back(fmt::format("near (other card): {}, {} us for {}: {}{}", device_text(row.winner.device),
+                                    us_text(row.winner.timing.median_us), shape_of(row.winner), row.winner.candidate.to_string(),
+                                    row.why.empty() ? "" : "; not used: " + row.why));
     }
     for (const auto& [why, count] : passed_over.portfolio) of_portfolio[why] += static_cast<std::uint64_t>(count);
     if (!of_portfolio.empty())

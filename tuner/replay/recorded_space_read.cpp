@@ -96,9 +96,13 @@ std::size_t bytes_of(json::parse_event_t event, const json& parsed) {
 
 json parse_json(std::string_view text, const std::string& name, const RecordedLimits& limits) {
     std::size_t bytes = 0;
+    int skipped_depth = -1;  // of a key whose value is skipped, until what comes after that
     const auto filter = [&](int depth, json::parse_event_t event, json& parsed) {
         if (depth > kDeepest) refuse(name, "its JSON is nested too deeply");
-        if (event == json::parse_event_t::key && parsed == kSkippedKey) return false;
+        const bool is_next = depth < skipped_depth || (depth == skipped_depth && event == json::parse_event_t::key);
+        if (is_next) skipped_depth = -1;
+        if (event == json::parse_event_t::key && parsed == kSkippedKey) skipped_depth = depth;
+        if (skipped_depth >= 0) return false;
         bytes += bytes_of(event, parsed);
         if (bytes > limits.parsed_bytes)
             refuse(name, "it would take more than " + bytes_text(limits.parsed_bytes) + " of memory");

@@ -64,8 +64,7 @@ TEST_F(PassedOver, WinnersOfACardWithThisChipAreNamed) {
     row_.device.name = "NVIDIA GH200";
     row_.provenance.device_name = "NVIDIA GH200";
     put(row_);
-    EXPECT_THAT(autotune_(kExplain).out,
-                AllOf(HasSubstr("near (other card): " + row_.candidate.family), HasSubstr("of NVIDIA GH200")));
+    EXPECT_THAT(autotune_(kExplain).out, HasSubstr("near (other card): NVIDIA GH200"));
     const auto json = autotune_(with(kExplain, "--json")).json();
     ASSERT_EQ(json["other_cards"].size(), 1U);
     EXPECT_EQ(json["other_cards"][0]["device"]["name"], "NVIDIA GH200");
@@ -79,7 +78,7 @@ TEST_F(PassedOver, AWinnerOfThisCardUnderAnotherDriverIsItsWinner) {
     put(row_);
     const auto json = autotune_(with(kExplain, "--json")).json();
     EXPECT_EQ(json["winner"]["family"], row_.candidate.family);
-    EXPECT_TRUE(json["usable"]);
+    EXPECT_EQ(json["usable"], true);
     EXPECT_EQ(json["device"]["key"], "cc9.0-sm132-l2_60-mem144-bus6016");
     EXPECT_EQ(autotune_({"show", "--json", "--device-key", "cc9.0-sm132-l2_60-mem139-bus6016"}).json()["total"], 1);
 }
@@ -117,10 +116,10 @@ TEST(MissesListed, AreShownUpToALimit) {
     EXPECT_EQ(autotune({"show", "--misses"}).out, "no misses are recorded; programs record them with `record_misses`\n");
     db::open_store({.path = path})->record_misses(misses_of(120));
     const std::string text = autotune({"show", "--misses", "--db", path}).out;
-    EXPECT_THAT(text, AllOf(HasSubstr("120x512x512"), HasSubstr("\n71x512x512"), Not(HasSubstr("\n70x512x512")),
+    EXPECT_THAT(text, AllOf(HasSubstr("120x512x512"), HasSubstr("71x512x512"), Not(HasSubstr("70x512x512")),
                             HasSubstr("... and 70 more; --limit 0 shows all\n")));
     EXPECT_THAT(autotune({"show", "--misses", "--db", path, "--limit", "0"}).out,
-                AllOf(HasSubstr("\n1x512x512"), Not(HasSubstr("more;"))));
+                AllOf(HasSubstr("70x512x512"), Not(HasSubstr("more;"))));
     const auto json = autotune({"show", "--misses", "--db", path, "--limit", "2", "--json"}).json();
     EXPECT_EQ(json["total"], 120);
     EXPECT_EQ(json["shown"], 2);

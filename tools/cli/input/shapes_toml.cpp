@@ -27,7 +27,8 @@ std::string place(const std::string& name, const toml::source_region& region) {
     return name + ":" + std::to_string(region.begin.line);
 }
 
-constexpr std::size_t kLongestLine = 16'384;  // a dotted key makes a table of each of its parts, in one another
+constexpr std::size_t kLongestLine = 65'536;
+constexpr std::ptrdiff_t kMostDots = 256;  // of a line: a dotted key makes a table of each of its parts, in one another
 constexpr std::string_view kPlainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:*";
 
 // What TOML forbids in any place, told before the parser meets it.
@@ -35,7 +36,9 @@ void require_text(const std::vector<std::string>& lines, const std::string& name
     for (std::size_t number = 1; number <= lines.size(); ++number) {
         const std::string& line = lines[number - 1];
         const std::string where = name + ":" + std::to_string(number) + ": ";
-        if (line.size() > kLongestLine) throw Error(ErrorCode::usage, where + "the line is longer than 16 KiB");
+        if (line.size() > kLongestLine) throw Error(ErrorCode::usage, where + "the line is longer than 64 KiB");
+        if (std::count(line.begin(), line.end(), '.') > kMostDots)
+            throw Error(ErrorCode::usage, where + "the line has more than 256 dots");
         const std::size_t end = line.ends_with('\r') ? line.size() - 1 : line.size();
         const bool is_text = std::none_of(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(end), [](char letter) {
             const auto byte = static_cast<unsigned char>(letter);
@@ -56,7 +59,9 @@ std::string missing_quotes(const std::string& line) {
         return text;
     };
     const std::string key = stripped(content.substr(0, equals)), value = stripped(content.substr(equals + 1));
-    const bool is_plain = !key.empty() && !value.empty() && key.find_first_not_of(kPlainLetters) == std::string::npos &&
+    const bool is_number = value.find_first_not_of("0123456789+-._") == std::string::npos;
+    const bool is_plain = !is_number && !key.empty() && !value.empty() &&
+                          key.find_first_not_of(kPlainLetters) == std::string::npos &&
                           value.find_first_not_of(kPlainLetters) == std::string::npos;
     return is_plain ? key + " = \"" + value + "\"" : "";
 }
