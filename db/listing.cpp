@@ -6,6 +6,7 @@
 #include "db/matching.h"
 #include "db/pairs.h"
 #include "src/core/device_key.h"
+#include "src/core/immortal.h"
 
 namespace autotune::db {
 namespace {
@@ -72,17 +73,18 @@ std::vector<std::int64_t> ids_of(Connection& connection, const Filter& filter) {
         return integers(query);
     }
     if (filter.extents.empty()) {
-        static const std::string sql =
-            "SELECT id FROM winner INDEXED BY winner_place WHERE " + of_filter() + " ORDER BY id DESC LIMIT ?5";
-        Query query = connection.query(sql);
+        static const Immortal<std::string> sql("SELECT id FROM winner INDEXED BY winner_place WHERE " + of_filter() +
+                                               " ORDER BY id DESC LIMIT ?5");
+        Query query = connection.query(*sql);
         bind_filter(query, filter);
         query.bind(limit_of(filter));
         return integers(query);
     }
-    static const std::string sql = "SELECT id FROM winner INDEXED BY winner_key WHERE " + of_filter() +
-                                   " AND e0 = ?5 AND e1 = ?6 AND e2 = ?7 AND e3 = ?8 AND e4 = ?9 AND e5 = ?10 AND e6 = ?11 AND "
-                                   "e7 = ?12 ORDER BY id DESC LIMIT ?13";
-    Query query = connection.query(sql);
+    static const Immortal<std::string> sql(
+        "SELECT id FROM winner INDEXED BY winner_key WHERE " + of_filter() +
+        " AND e0 = ?5 AND e1 = ?6 AND e2 = ?7 AND e3 = ?8 AND e4 = ?9 AND e5 = ?10 AND e6 = ?11 "
+        "AND e7 = ?12 ORDER BY id DESC LIMIT ?13");
+    Query query = connection.query(*sql);
     bind_filter(query, filter);
     bind_extents(query, filter);
     query.bind(limit_of(filter));
@@ -99,8 +101,8 @@ std::int64_t count_of(Connection& connection, const Filter& filter) {
         all.limit = SIZE_MAX;
         return static_cast<std::int64_t>(ids_of(connection, all).size());
     }
-    static const std::string sql = "SELECT count(*) FROM winner INDEXED BY winner_place WHERE " + of_filter();
-    Query query = connection.query(sql);
+    static const Immortal<std::string> sql("SELECT count(*) FROM winner INDEXED BY winner_place WHERE " + of_filter());
+    Query query = connection.query(*sql);
     bind_filter(query, filter);
     return query.next() ? query.integer() : 0;
 }

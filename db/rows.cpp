@@ -68,17 +68,6 @@ void remove_same_key(Connection& connection, const std::vector<Place>& places, s
     }
 }
 
-// Nobody lacks a winner of this problem any more.
-void remove_miss(Connection& connection, const std::vector<Place>& places) {
-    for (const Place& place : places) {
-        Query query = connection.query(
-            "DELETE FROM miss WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 AND e3 = ?6 AND e4 = ?7 "
-            "AND e5 = ?8 AND e6 = ?9 AND e7 = ?10");
-        bind_place(query, place);
-        query.run();
-    }
-}
-
 std::int64_t insert_winner(Connection& connection, const Winner& winner) {
     const Place place = make_place(connection, subject_of(winner));
     const std::vector<Place> places = find_places(connection, subject_of(winner));
@@ -375,6 +364,16 @@ std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Deta
     row.wrong = why_invalid(winner);
     if (!sound && !row.wrong) row.wrong = "its extents, config or failures are not in the stored form";
     return row;
+}
+
+void remove_miss(Connection& connection, const std::vector<Place>& places) {
+    for (const Place& place : places) {
+        Query query = connection.query(
+            "DELETE FROM miss WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 AND e3 = ?6 AND e4 = ?7 "
+            "AND e5 = ?8 AND e6 = ?9 AND e7 = ?10");
+        bind_place(query, place);
+        query.run();
+    }
 }
 
 bool has_winner(Connection& connection, std::int64_t id) {

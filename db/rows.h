@@ -51,6 +51,9 @@ std::optional<Timing> read_timing(Query& query);
 void bind_compile(Query& query, const CompileReport& report);
 CompileReport read_compile(Query& query);
 
+// REQUIRES: in a transaction.
+void remove_miss(Connection& connection, const std::vector<Place>& places);
+
 enum class Detail { brief, full };  // without or with finalists and failures
 
 // REQUIRES: in a transaction, and why_invalid(winner) is nullopt. Replaces the row of the same place and template identity.

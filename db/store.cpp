@@ -290,6 +290,12 @@ void Store::record_misses(std::span<const Miss> misses) {
     impl_->write([&](Connection& connection) { db::count_misses(connection, misses); });
 }
 
+void Store::forget_misses(std::span<const Problem> problems, const DeviceIdentity& device) {
+    impl_->write([&](Connection& connection) {
+        for (const Problem& problem : problems) remove_miss(connection, find_places(connection, subject_of(problem, device)));
+    });
+}
+
 std::vector<MissRow> Store::misses(std::size_t limit) const {
     return impl_->reading([&](Connection& source) { return read_misses(source, limit); });
 }

@@ -42,6 +42,7 @@ class Store final : public WinnerStore {
     bool flush() override;
     std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const override;
     void record_misses(std::span<const Miss> misses) override;
+    void forget_misses(std::span<const Problem> problems, const DeviceIdentity& device) override;
     std::vector<MissRow> misses(std::size_t limit = SIZE_MAX) const override;
     std::int64_t count_misses() const override;
     const std::string& path() const override;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "db/pairs.h"
+#include "src/core/immortal.h"
 
 namespace autotune::db {
 namespace {
@@ -134,11 +135,11 @@ std::int64_t number_of_misses(Connection& connection) {
 }
 
 std::vector<MissRow> read_misses(Connection& connection, std::size_t limit) {
-    static const std::string sql =
+    static const Immortal<std::string> sql(
         std::string("SELECT c.op, c.class_key, m.shape, ") + kDeviceKeySql +
-        ", m.date, m.origin, m.count FROM miss m JOIN problem_class c ON c.id = m.class_id JOIN device "
-        "d ON d.id = m.device_id ORDER BY m.count DESC, m.date DESC, m.id LIMIT ?1";
-    Query query = connection.query(sql);
+        ", m.date, m.origin, m.count FROM miss m JOIN problem_class c ON c.id = m.class_id JOIN device d ON d.id = m.device_id "
+        "ORDER BY m.count DESC, m.date DESC, m.id LIMIT ?1");
+    Query query = connection.query(*sql);
     query.bind(static_cast<std::int64_t>(std::min<std::size_t>(limit, kMostMisses)));
     std::vector<MissRow> rows;
     while (query.next()) {

@@ -130,6 +130,8 @@ class WinnerStore {
     // Counts up, all in one transaction. At most kMostMisses problems are kept, the most-called ones and those of this call.
     // put() deletes the miss of its problem, unless the winner is in doubt or of a narrowed search.
     virtual void record_misses(std::span<const Miss> misses) = 0;
+    // Deletes the misses of problems that were found to have a winner.
+    virtual void forget_misses(std::span<const Problem> problems, const DeviceIdentity& device) = 0;
     // Most-called first, of those the latest first.
     virtual std::vector<MissRow> misses(std::size_t limit = SIZE_MAX) const = 0;
     virtual std::int64_t count_misses() const = 0;

@@ -162,7 +162,7 @@ class Winners {
     bool store_has_database_ = false;
     std::optional<std::vector<db::Portfolio>> read_portfolios_;  // once they were looked for
     std::optional<std::vector<db::Portfolio>> portfolios_;       // of those, what is of today's templates
-    FileState database_state_, shipped_state_;              // when they were last looked at
+    FileState database_state_, shipped_state_;                   // when they were last looked at
     // All of these have as many entries as 9 MB hold.
     Remembered<Candidate> likely_defaults_{1024};   // by class, device and rounded extents; some 1.5 KB each
     Remembered<ServingSet> serving_sets_{384};      // by class, device, extents but the first, and its range; some 14 KB each

@@ -141,6 +141,8 @@ TEST(Misses, AreForgottenWhenTheirProblemIsTuned) {
     store.put(winner);
     ASSERT_EQ(store.count_misses(), 1);
     EXPECT_EQ(store.misses().at(0).shape, sample_problem(7).shape());
+    store.forget_misses(std::vector<Problem>{sample_problem(7), sample_problem(9)}, sample_device());
+    EXPECT_EQ(store.count_misses(), 0);
 }
 
 TEST(Misses, AreBoundedAndThoseThatWereCalledLeastGo) {

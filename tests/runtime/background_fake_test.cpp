@@ -423,6 +423,7 @@ class ShippedPortfolio {
         db::Portfolio portfolio{"gemm", device.arch(), problem.class_key()};
         for (const NamedConfig& each : session.catalogue.find_family("gemm/mma")->space(problem, device).named)
             portfolio.candidates.push_back({"gemm/mma", each.config});
+        portfolio.templates["gemm/mma"] = session.catalogue.template_identity(*session.catalogue.find_family("gemm/mma"));
         std::filesystem::create_directory(folder_of_files_ / "portfolio");
         std::ofstream(db::portfolio_path(folder_)) << db::to_json_line(portfolio) << "\n";
     }

@@ -140,6 +140,12 @@ class MemoryStore final : public db::WinnerStore {
         std::stable_sort(misses_.begin(), misses_.end(),
                          [](const db::MissRow& a, const db::MissRow& b) { return a.count > b.count; });
     }
+    void forget_misses(std::span<const Problem> problems, const DeviceIdentity& device) override {
+        for (const Problem& problem : problems)
+            std::erase_if(misses_, [&](const db::MissRow& miss) {
+                return miss.problem_key == problem.key() && miss.device_key == device.key();
+            });
+    }
     std::vector<db::MissRow> misses(std::size_t limit = SIZE_MAX) const override {
         const auto count = static_cast<std::ptrdiff_t>(std::min(limit, misses_.size()));
         return {misses_.begin(), misses_.begin() + count};

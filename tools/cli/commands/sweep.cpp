@@ -236,6 +236,19 @@ std::vector<Problem> missed_problems(Session& session) {
     return problems;
 }
 
+// A program that runs on with the plan that it made before a winner was found notes its problem again, and no tune will delete
+// that.
+void forget_misses_of_fresh(const std::vector<Swept>& swept, db::WinnerStore& store, const DeviceIdentity& device) {
+    std::vector<Problem> fresh;
+    for (const Swept& each : swept)
+        if (each.item.state == State::fresh) fresh.push_back(each.item.problem);
+    try {
+        if (!fresh.empty() && !store.is_read_only()) store.forget_misses(fresh, device);
+    } catch (const db::DatabaseError&) {
+        // They are found fresh again.
+    }
+}
+
 ExitCode run_sweep(Session& session, const Arguments& arguments) {
     const bool of_misses = arguments.has("misses");
     if (of_misses && (arguments.has("shape") || arguments.has("shapes")))
@@ -276,6 +289,7 @@ ExitCode run_sweep(Session& session, const Arguments& arguments) {
         throw;
     }
     summarise();
+    if (of_misses) forget_misses_of_fresh(reporter.swept(), store, gpu.device.identity);
     return verdict(session, reporter.swept());
 }
 
