@@ -19,6 +19,9 @@ enum class ErrorCode {
     no_compiler,      // no NVRTC that can be used
     driver,           // a CUDA driver call failed
     interrupted,      // the user asked to stop; what was measured is kept
+    gpu_in_use,       // other processes hold the device, or its MPS server is gone: a healthy one that cannot be used now
+    gpu_memory,       // too little of the device's memory is free for one problem; others may fit
+    system,           // the operating system refuses a process, a thread, memory or a file
 };
 
 // The message is one or two sentences for a person: what happened, which input is the culprit, what to do.

@@ -50,6 +50,24 @@ std::string_view to_string(TrialStatus status) {
 std::optional<TrialStatus> parse_trial_status(std::string_view text) {
     return value_of<TrialStatus>(kStatuses, text);
 }
+
+bool is_about_candidate(TrialStatus status, std::string_view detail) {
+    const auto says = [&](std::string_view words) { return detail.find(words) != std::string_view::npos; };
+    switch (status) {
+        case TrialStatus::timed_out:
+        case TrialStatus::out_of_memory:
+            return false;
+        case TrialStatus::compile_failed:
+            // Builds before 2026-11-28 stored what a busy machine did: a limit in wall time, compilers that were killed.
+            if (says("compiling took longer than") || says("out of memory") || says("Memory allocation failure")) return false;
+            return !detail.starts_with("the compiler process") || detail.ends_with(", twice");
+        case TrialStatus::crashed:
+            return !says("signal 9 ") && !says("bad_alloc") && !says("the tuner ended twice");
+        default:
+            return true;
+    }
+}
+
 std::string_view to_string(Origin origin) {
     return word_of(kOrigins, origin);
 }

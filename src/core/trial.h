@@ -22,13 +22,13 @@ struct Candidate {
 
 enum class TrialStatus : std::uint8_t {
     ok,
-    compile_failed,  // NVRTC refused it, or the compiler crashed or ran out of time
+    compile_failed,  // NVRTC refused it, or the compiler crashed or used up its processor time
     rejected,        // compiled, but the compiler's report disqualifies it (spills, serialised wgmma)
     launch_refused,  // the driver said no and the context lives
     wrong_result,
-    timed_out,
-    crashed,  // sticky CUDA error or death of the bench worker
-    out_of_memory,
+    timed_out,      // never a fact about the candidate: a busy machine does it too
+    crashed,        // sticky CUDA error or death of the GPU worker
+    out_of_memory,  // never a fact either: other processes may hold the memory
 };
 std::string_view to_string(TrialStatus status);
 std::optional<TrialStatus> parse_trial_status(std::string_view text);
@@ -72,7 +72,12 @@ struct Trial {
     std::optional<double> accumulation_error = {};
     CompileReport compile;
     std::string detail;  // one sentence for a person
+    // The machine did it (its load, its limits, its neighbours), so it says nothing about the candidate. Never stored.
+    bool by_circumstance = false;
 };
+// Whether a trial with this outcome, maybe of an older build, says something about its candidate: one that succeeded does, and so
+// does one that failed by itself. Time limits, a lack of memory and a process that others ended are the machine's doing.
+bool is_about_candidate(TrialStatus status, std::string_view detail);
 
 // How an answer was found.
 enum class Origin : std::uint8_t { exact, shipped, near, fallback };

@@ -71,9 +71,12 @@ autotune_status status_of(ErrorCode code) {
         case ErrorCode::no_compiler:
             return AUTOTUNE_COMPILE_FAILED;
         case ErrorCode::gpu_unhealthy:
+        case ErrorCode::gpu_in_use:
+        case ErrorCode::gpu_memory:
         case ErrorCode::driver:
             return AUTOTUNE_DRIVER_ERROR;
         case ErrorCode::internal:
+        case ErrorCode::system:
         case ErrorCode::database:
         case ErrorCode::verification:
         case ErrorCode::interrupted:

@@ -18,6 +18,8 @@ bool ends_the_run(ErrorCode code) {
         case ErrorCode::no_gpu:
         case ErrorCode::no_compiler:
         case ErrorCode::gpu_unhealthy:
+        case ErrorCode::gpu_in_use:
+        case ErrorCode::system:
             return true;
         default:
             return false;

@@ -16,12 +16,16 @@ ExitCode exit_code_of(ErrorCode code) {
             return ExitCode::verification;
         case ErrorCode::gpu_unhealthy:
             return ExitCode::gpu_unhealthy;
+        case ErrorCode::gpu_in_use:
+        case ErrorCode::gpu_memory:
+            return ExitCode::gpu_in_use;
         case ErrorCode::interrupted:
             return ExitCode::interrupted;
         case ErrorCode::internal:
         case ErrorCode::compile_failed:
         case ErrorCode::no_compiler:
         case ErrorCode::driver:
+        case ErrorCode::system:
             break;
     }
     return ExitCode::error;
@@ -37,6 +41,7 @@ std::vector<std::pair<ExitCode, std::string_view>> exit_code_meanings() {
             {ExitCode::verification, "verification failed"},
             {ExitCode::some_failed, "finished, some items failed"},
             {ExitCode::gpu_unhealthy, "the GPU is unhealthy"},
+            {ExitCode::gpu_in_use, "the GPU is in use: its memory, the whole of it, or its MPS server"},
             {ExitCode::interrupted, "interrupted, state saved"}};
 }
 

@@ -19,6 +19,7 @@ enum class ExitCode : int {
     verification = 6,
     some_failed = 7,
     gpu_unhealthy = 8,
+    gpu_in_use = 9,
     interrupted = 130,
 };
 

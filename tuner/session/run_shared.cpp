@@ -30,7 +30,7 @@ bool affordable_reference(const Op& op, const Problem& problem, const Device& de
 
 bool ends_all(ErrorCode code) {
     return code == ErrorCode::gpu_unhealthy || code == ErrorCode::no_gpu || code == ErrorCode::no_compiler ||
-           code == ErrorCode::database;
+           code == ErrorCode::database || code == ErrorCode::gpu_in_use || code == ErrorCode::system;
 }
 
 double multiply_us(const Op& op, const Problem& problem, const Device& device) {
