@@ -10,6 +10,7 @@
 #include "kernel_templates/empty_sum.h"
 #include "kernel_templates/offers.h"
 #include "src/core/error.h"
+#include "src/core/processors.h"
 #include "src/gpu/borrowed_context.h"
 #include "src/gpu/ownership.h"
 #include "src/runtime/fork.h"
@@ -55,7 +56,7 @@ Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
       workspaces_(driver_),
       plans_(kMostPlanBytes),
       fork_generation_(fork_generation()),
-      background_(std::clamp(std::thread::hardware_concurrency() / 2, 1U, 8U)) {
+      background_(static_cast<unsigned>(std::clamp(usable_processors() / 2, 1, 8))) {
     process_end::pin_library();
     process_end::watch(process_end::After::driver_opened);
     if (!settings_.warning.empty()) log_.warn(settings_.warning);
@@ -292,7 +293,7 @@ std::size_t Handle::warm(const Ask& ask) {
     std::exception_ptr failure;
     std::set<std::string> loaded;
     const gpu::BorrowedContext borrowed(driver_);
-    Background workers(std::max(1U, std::thread::hardware_concurrency()));  // ends before what its threads use
+    Background workers(static_cast<unsigned>(usable_compilers(0)));  // ends before what its threads use
     for (const Served& each : served) {
         workers.add([&] {
             try {
@@ -458,7 +459,7 @@ void Handle::load_general_kernels(const std::vector<GeneralKernel>& kernels) {
     const auto current = gpu::current_context(*driver_);
     const auto borrowed = current ? std::optional<gpu::BorrowedContext>(driver_) : std::nullopt;
     std::set<std::string> archs;
-    Background workers(std::max(1U, std::thread::hardware_concurrency()));
+    Background workers(static_cast<unsigned>(usable_compilers(0)));
     const auto load_on = [&](int ordinal) {
         const Device& device = device_of(ordinal);
         if (!archs.insert(device.arch()).second) return;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <system_error>
 
 #include "src/core/error.h"
 
@@ -34,7 +35,13 @@ class SignalsBlocked {
 StrategyThread::StrategyThread(Make make) : ready_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(ready_fd_ >= 0, std::string("eventfd: ") + std::strerror(errno));
     const SignalsBlocked inherited;
-    thread_ = std::jthread([this, make = std::move(make)](const std::stop_token& stop) { think(make, stop); });
+    try {
+        thread_ = std::jthread([this, make = std::move(make)](const std::stop_token& stop) { think(make, stop); });
+    } catch (const std::system_error& error) {
+        ::close(ready_fd_);
+        throw Error(ErrorCode::system, std::string("cannot start the thread of the search: ") + error.code().message() +
+                                           "; raise the limit on processes (`ulimit -u`, pids.max of the container)");
+    }
 }
 
 StrategyThread::~StrategyThread() {

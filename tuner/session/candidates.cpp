@@ -5,10 +5,11 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <thread>
+#include <system_error>
 
 #include "kernel_templates/refusals.h"
 #include "src/core/error.h"
+#include "src/core/processors.h"
 #include "src/core/text.h"
 #include "tuner/search/search_domain.h"
 
@@ -108,13 +109,21 @@ Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const
 void Candidates::predict_all() {
     std::vector<std::optional<double>> predicted(size_);
     constexpr std::size_t kLeastShare = 10'000;
-    const auto policy = size_ > kLeastShare ? std::launch::async : std::launch::deferred;
-    const std::size_t share = std::max(kLeastShare, size_ / std::clamp(std::thread::hardware_concurrency(), 1U, 8U) + 1);
+    const auto threads = static_cast<std::size_t>(std::min(usable_processors(), 8));
+    const std::size_t share = std::max(kLeastShare, size_ / threads + 1);
+    // By this thread, where it is little or where the system refuses another one.
+    const auto begin = [&](const auto& work) {
+        try {
+            if (size_ > kLeastShare) return std::async(std::launch::async, work);
+        } catch (const std::system_error&) {
+        }
+        return std::async(std::launch::deferred, work);
+    };
     std::vector<std::future<void>> done;
     for (const Part& part : parts_) {
         for (std::size_t from = 0; from < part.points.size(); from += share) {
             const std::size_t to = std::min(from + share, part.points.size());
-            done.push_back(std::async(policy, [&predicted, &part, from, to] {
+            done.push_back(begin([&predicted, &part, from, to] {
                 for (std::size_t i = from; i < to; ++i) predicted[part.first + i] = part.predictor(part.points[i]);
             }));
         }

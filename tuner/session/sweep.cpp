@@ -2,6 +2,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <system_error>
 
 #include "src/core/error.h"
 #include "tuner/session/tune.h"
@@ -103,9 +104,12 @@ void Sweep::begin_next(std::size_t after) {
     if (index >= items_.size() || next_ != nullptr) return;
     if (next_index_ != index) {
         next_index_ = index;
-        listing_ = std::async(std::launch::async, [this, problem = items_[index].problem] {
-            return list_candidates(problem, options_.each, services_);
-        });
+        const auto list = [this, problem = items_[index].problem] { return list_candidates(problem, options_.each, services_); };
+        try {
+            listing_ = std::async(std::launch::async, list);
+        } catch (const std::system_error&) {  // no thread to be had: it is listed when it is its turn
+            listing_ = {};
+        }
     }
     if (!listing_.valid() || listing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
     if (engine_.pool().pending() >= engine_.pool().capacity()) return;
