@@ -1,16 +1,20 @@
 #include "src/jit/cubin_cache.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
-#include <system_error>
+#include <ctime>
+#include <memory>
+#include <string_view>
 
 #include "src/core/file_descriptor.h"
+#include "src/core/private_folder.h"
 #include "src/jit/cubin_file.h"
 
 namespace autotune::jit {
@@ -37,23 +41,12 @@ bool is_safe_parent(const struct stat& parent) {
 }
 
 std::string failed(const std::string& folder, const char* what, int code) {
-    return "the cubin cache " + folder + " cannot be " + what + ": " + std::generic_category().message(code);
-}
-
-// 0, or why a folder of the path is not there. Missing ones are made private to the user, whatever the umask is.
-int make_folders(const std::string& folder) {
-    for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
-        const std::string part = folder.substr(0, end);
-        const int code = ::mkdir(part.c_str(), S_IRWXU) == 0 ? 0 : errno;
-        // "/" and read-only folders refuse mkdir although the folder is there.
-        if (code != 0 && ::access(part.c_str(), F_OK) != 0) return code;
-        if (end == std::string::npos) return 0;
-    }
+    return "the cubin cache " + folder + " cannot be " + what + ": " + errno_text(code);
 }
 
 // Why the folder is not one to trust, empty if it is. It is made with its parents if it is not there.
 std::string prepare_folder(const std::string& folder) {
-    if (const int code = make_folders(folder); code != 0) return failed(folder, "made", code);
+    if (const int code = make_private_folders(folder); code != 0) return failed(folder, "made", code);
     const FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!opened.open()) return failed(folder, "opened", errno);
     struct stat info = {};
@@ -98,10 +91,21 @@ bool write_all(int file, std::span<const std::byte> bytes) {
     return true;
 }
 
-// Unique among the threads of this process and among processes: two writers never share a temporary file.
-std::string temporary_path(const std::string& path) {
-    static std::atomic<unsigned> counter{0};
-    return path + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1)) + ".tmp";
+constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr auto kStaleAfter = std::chrono::hours(1);  // a file is written in milliseconds
+
+// Temporary files of writers that were ended. They stop nobody, for each writer has a name of its own, but they fill the disk.
+void remove_stale_files(const std::string& folder) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+    if (open == nullptr) return;
+    const std::time_t oldest = std::time(nullptr) - std::chrono::duration_cast<std::chrono::seconds>(kStaleAfter).count();
+    while (const dirent* entry = ::readdir(open.get())) {
+        if (!std::string_view(entry->d_name).ends_with(kTemporarySuffix)) continue;
+        struct stat info = {};
+        const int at = ::dirfd(open.get());
+        if (::fstatat(at, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        if (S_ISREG(info.st_mode) && is_ours(info) && info.st_mtime < oldest) ::unlinkat(at, entry->d_name, 0);
+    }
 }
 
 }  // namespace
@@ -123,18 +127,28 @@ std::optional<Compiled> CubinCache::find(const std::string& identity) const {
     return decode_cubin_file(*bytes, identity);
 }
 
+std::string CubinCache::why_not_usable() const {
+    if (!disabled_because_.empty()) return disabled_because_;
+    constexpr std::size_t kUsualBytes = 32 << 10;  // of a cubin
+    const std::string why = why_folder_not_writable(folder_, kUsualBytes);
+    return why.empty() ? "" : "the cubin cache does not keep anything: " + why;
+}
+
+void CubinCache::clean() const {
+    if (disabled_because_.empty()) remove_stale_files(folder_);
+}
+
 // Not synced: after a power cut a short file fails its checksum and is compiled again, and an fsync would cost more than the
 // compile of a small kernel saves.
 bool CubinCache::put(const Compiled& compiled) const {
     if (!disabled_because_.empty() || !is_identity(compiled.identity)) return false;
+    TemporaryFile temporary = make_temporary_file(folder_, compiled.identity, std::string(kTemporarySuffix));
+    if (!temporary.file.open()) return false;
+    const bool written = write_all(temporary.file.get(), encode_cubin_file(compiled));
+    const bool closed = temporary.file.close();
     const std::string path = file_path(folder_, compiled.identity);
-    const std::string temporary = temporary_path(path);
-    FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
-    if (!file.open()) return false;
-    const bool written = write_all(file.get(), encode_cubin_file(compiled));
-    const bool closed = file.close();
-    if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return true;
-    ::unlink(temporary.c_str());
+    if (written && closed && std::rename(temporary.path.c_str(), path.c_str()) == 0) return true;
+    ::unlink(temporary.path.c_str());
     return false;
 }
 

@@ -86,6 +86,29 @@ TEST_F(CubinCacheTest, LeavesNoTemporaryFileBehind) {
     EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 1);
 }
 
+// A name made of a process id would be that of another container's process, whose leftover would stand in the way for ever.
+TEST_F(CubinCacheTest, LeftoversOfEndedWritersStopNobodyAndAreRemovedAfterAnHour) {
+    const CubinCache cache(folder_);
+    const fs::path fresh = fs::path(folder_) / (kIdentity + ".atcubin." + std::to_string(::getpid()) + ".0.tmp");
+    const fs::path stale = fs::path(folder_) / (kIdentity + ".abcdef.tmp");
+    std::ofstream(fresh) << "half";
+    std::ofstream(stale) << "half";
+    fs::last_write_time(stale, fs::file_time_type::clock::now() - std::chrono::hours(2));
+    EXPECT_TRUE(cache.put(sample()));
+    cache.clean();
+    EXPECT_TRUE(fs::exists(fresh)) << "its writer may be at work";
+    EXPECT_FALSE(fs::exists(stale));
+    EXPECT_TRUE(cache.find(kIdentity));
+}
+
+TEST_F(CubinCacheTest, SaysWhyItKeepsNothing) {
+    EXPECT_EQ(CubinCache(folder_).why_not_usable(), "");
+    fs::permissions(root_ / "a", fs::perms(0775));
+    EXPECT_EQ(CubinCache(folder_).why_not_usable(),
+              "the folder that holds the cubin cache " + folder_ +
+                  " belongs to another user or can be written by others; chmod go-w it, or name another cache folder");
+}
+
 TEST_F(CubinCacheTest, MissesAFileOfAnyShorterLength) {
     const CubinCache cache(folder_);
     ASSERT_TRUE(cache.put(sample()));
