@@ -7,7 +7,7 @@ namespace autotune::gpu {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
-constexpr int kOldestVersion = 12000;  // cuLibraryLoadData and cuTensorMapEncodeTiled
+constexpr int kOldestVersion = 12040;  // the oldest that is tested; cuLibraryLoadData and cuTensorMapEncodeTiled came with 12.0
 
 // Finds entry points through cuGetProcAddress and remembers the first that is missing.
 class Resolver {
@@ -106,27 +106,43 @@ std::string dotted(int version) {
     return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-[[noreturn]] void fail(const std::string& message) {
-    throw Error(ErrorCode::no_gpu, message);
+[[noreturn]] void fail(const std::string& message, ErrorCode code = ErrorCode::no_gpu) {
+    throw Error(code, message);
 }
+
+constexpr const char* kNewerDriver = "install a driver of release 550 or newer (CUDA 12.4)";
 
 // What to do about a cuInit that fails, in words.
 std::string init_advice(int code) {
     switch (code) {
         case CUDA_ERROR_STUB_LIBRARY:
             return "the libcuda.so.1 that was found is the toolkit's link-time stub: remove its folder from LD_LIBRARY_PATH";
+        case CUDA_ERROR_OUT_OF_MEMORY:
+            return "the driver finds no host memory: check `ulimit -v` and the memory limit of the container";
+        case CUDA_ERROR_SYSTEM_NOT_READY:
+            return "the fabric manager of this NVSwitch machine is not ready: start the service nvidia-fabricmanager, of the "
+                   "same "
+                   "release as the driver, and wait until `nvidia-smi -q` shows the fabric state Completed";
         case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-            return "the kernel module and libcuda.so.1 are of different driver releases: reboot, or reinstall the driver";
+            return "the kernel module and libcuda.so.1 are of different driver releases: reboot, or reinstall the driver; in a "
+                   "container, restart it";
+        case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+            return "a libcuda.so.1 of the package cuda-compat was found, which works with data centre GPUs alone and not with "
+                   "this "
+                   "kernel module: remove its folder (often /usr/local/cuda/compat) from LD_LIBRARY_PATH, or install a newer "
+                   "driver";
         case CUDA_ERROR_NO_DEVICE:
             return "no CUDA device is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES";
+        case CUDA_ERROR_INVALID_DEVICE:
+            return "CUDA_VISIBLE_DEVICES names a device that is not there, or a MIG device that was removed: check `nvidia-smi "
+                   "-L`";
         case 35:  // the runtime's name for a driver that is too old for what is asked of it
-        case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
-            return "the driver is too old: install one for CUDA 12.0 or newer";
+            return std::string("the driver is too old: ") + kNewerDriver;
         case CUDA_ERROR_OPERATING_SYSTEM:
         case CUDA_ERROR_UNKNOWN:
             return "the driver does not answer: check dmesg for Xid errors, the nvidia-uvm module and device permissions";
         default:
-            return "check nvidia-smi";
+            return is_in_use(code) ? in_use_advice(code) : "check nvidia-smi";
     }
 }
 
@@ -135,17 +151,24 @@ std::string init_advice(int code) {
 Driver::Driver() : api_(std::make_unique<Api>()) {}
 Driver::~Driver() = default;
 
+// A library that is there and cannot be opened is a driver to repair, not a machine without one. An empty file stands for none:
+// images that were built beside a driver hold such.
 bool Driver::installed() {
-    return SharedLibrary::open(kLibrary).has_value();
+    std::string why;
+    if (SharedLibrary::open(kLibrary, &why)) return true;
+    return why.find("No such file") == std::string::npos && why.find("file too short") == std::string::npos;
 }
 
 std::shared_ptr<const Driver> Driver::load() {
     std::string why;
     const auto library = SharedLibrary::open(kLibrary, &why);
-    if (!library) fail("no NVIDIA driver: " + why);
+    if (!library)
+        fail(installed() ? "the NVIDIA driver cannot be opened: " + why + "; reinstall it, or repair what the loader names"
+                         : "no NVIDIA driver: " + why);
     PFN_cuGetProcAddress_v12000 get = nullptr;
     if (!library->find("cuGetProcAddress_v2", get)) {
-        fail("the NVIDIA driver (" + library->path() + ") is older than CUDA 12.0: install a newer one");
+        fail("the NVIDIA driver (" + library->path() +
+             ") is older than CUDA 12.0, and at least CUDA 12.4 is needed: " + kNewerDriver);
     }
 
     std::shared_ptr<Driver> driver(new Driver);
@@ -156,13 +179,15 @@ std::shared_ptr<const Driver> Driver::load() {
     if (api.init == nullptr) fail("the NVIDIA driver (" + library->path() + ") has no cuInit");
     if (const CUresult result = api.init(0); result != CUDA_SUCCESS) {
         fail("the NVIDIA driver does not start: cuInit returned " + error_name(api, result) + " (" + std::to_string(result) +
-             "); " + init_advice(result));
+                 "); " + init_advice(result),
+             is_in_use(result) ? ErrorCode::gpu_in_use : ErrorCode::no_gpu);
     }
     resolve_contexts_and_memory(resolver, api);
     resolve_streams(resolver, api);
     resolve_kernels(resolver, api);
     if (api.driver_get_version != nullptr && driver->version() < kOldestVersion) {
-        fail("the NVIDIA driver supports CUDA " + dotted(driver->version()) + ", at least 12.0 is needed: install a newer one");
+        fail("the NVIDIA driver supports CUDA " + dotted(driver->version()) +
+             ", and at least CUDA 12.4 is needed: " + kNewerDriver);
     }
     if (!resolver.missing().empty()) fail("the NVIDIA driver has no " + resolver.missing() + ": install a newer one");
     if (driver->device_count() == 0) fail("the NVIDIA driver sees no device: check nvidia-smi and CUDA_VISIBLE_DEVICES");

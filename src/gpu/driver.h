@@ -39,6 +39,13 @@ class DriverError : public Error {
     int code_;
 };
 
+// Whether a code means that others hold the device or that its MPS server cannot be reached: the card is healthy.
+bool is_in_use(int code);
+// What to do about one of those, in words.
+std::string in_use_advice(int code);
+// Whether a code is the kernel's own doing. Others are the card's, the driver's or another process's.
+bool is_the_kernels(int code);
+
 // The CUDA driver, opened with dlopen("libcuda.so.1"): entry points by explicit version through cuGetProcAddress. Thread-safe.
 class Driver {
   public:

@@ -1,6 +1,9 @@
 #include "src/gpu/nvml.h"
 
+#include <algorithm>
 #include <array>
+#include <cstdio>
+#include <fstream>
 #include <vector>
 
 #include "src/gpu/shared_library.h"
@@ -12,6 +15,7 @@ namespace {
 using NvmlDevice = struct nvmlDevice_st*;
 constexpr int kSuccess = 0;
 constexpr int kInsufficientSize = 7;
+constexpr int kNoInit = -1;
 constexpr int kSmClock = 1;
 constexpr int kGpuTemperature = 0;
 
@@ -20,6 +24,12 @@ struct ProcessInfo {  // nvmlProcessInfo_v2_t
     unsigned long long used_bytes;
     unsigned gpu_instance;
     unsigned compute_instance;
+};
+
+struct MemoryInfo {  // nvmlMemory_t
+    unsigned long long total_bytes;
+    unsigned long long free_bytes;
+    unsigned long long used_bytes;
 };
 
 }  // namespace
@@ -36,6 +46,7 @@ struct Nvml::Api {
     int (*temperature)(NvmlDevice, int, unsigned*) = nullptr;
     int (*throttle)(NvmlDevice, unsigned long long*) = nullptr;
     int (*processes)(NvmlDevice, unsigned*, ProcessInfo*) = nullptr;
+    int (*memory)(NvmlDevice, MemoryInfo*) = nullptr;
     bool started = false;
 
     void bind(const SharedLibrary& library) {
@@ -53,6 +64,7 @@ struct Nvml::Api {
             library.find("nvmlDeviceGetCurrentClocksThrottleReasons", throttle);
         }
         library.find("nvmlDeviceGetComputeRunningProcesses_v3", processes);
+        library.find("nvmlDeviceGetMemoryInfo", memory);
     }
 
     std::optional<NvmlDevice> device(const std::string& uuid) const {
@@ -72,6 +84,21 @@ std::optional<Value> read(Entry entry, NvmlDevice device, Selector... selector) 
     return value;
 }
 
+std::string gib_text(unsigned long long bytes) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.1f", static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
+    return text.data();
+}
+
+// "process 4711 (python3, 138.2 GiB)".
+std::string name_of(unsigned pid, std::optional<unsigned long long> used_bytes) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+    std::string facts;
+    std::getline(file, facts);
+    if (used_bytes) facts += (facts.empty() ? "" : ", ") + gib_text(*used_bytes) + " GiB";
+    return "process " + std::to_string(pid) + (facts.empty() ? "" : " (" + facts + ")");
+}
+
 std::optional<int> as_int(std::optional<unsigned> value, unsigned divisor = 1) {
     if (!value) return std::nullopt;
     return static_cast<int>((*value + divisor / 2) / divisor);
@@ -85,12 +112,17 @@ Nvml::~Nvml() {
     if (api_->started && api_->shutdown != nullptr) api_->shutdown();
 }
 
-std::shared_ptr<const Nvml> Nvml::load() {
-    const auto library = SharedLibrary::open("libnvidia-ml.so.1");
+std::shared_ptr<const Nvml> Nvml::load(std::string* why) {
+    const auto library = SharedLibrary::open("libnvidia-ml.so.1", why);
     if (!library) return nullptr;
     std::shared_ptr<Nvml> nvml(new Nvml);
     nvml->api_->bind(*library);
-    if (nvml->api_->init == nullptr || nvml->api_->init() != kSuccess) return nullptr;
+    const int result = nvml->api_->init == nullptr ? kNoInit : nvml->api_->init();
+    if (result != kSuccess) {
+        if (why != nullptr)
+            *why = result == kNoInit ? library->path() + " is no NVML" : "nvmlInit returned " + std::to_string(result);
+        return nullptr;
+    }
     nvml->api_->started = true;
     return nvml;
 }
@@ -125,7 +157,7 @@ std::string Nvml::driver_version() const {
     return text.data();
 }
 
-std::optional<int> Nvml::other_processes(const std::string& uuid, int own_pid) const {
+std::optional<std::vector<Nvml::Process>> Nvml::processes(const std::string& uuid, int own_pid) const {
     const auto device = api_->device(uuid);
     if (!device || api_->processes == nullptr) return std::nullopt;
     std::vector<ProcessInfo> found(16);
@@ -133,15 +165,41 @@ std::optional<int> Nvml::other_processes(const std::string& uuid, int own_pid) c
     for (int attempt = 0; attempt < 4; ++attempt) {
         auto count = static_cast<unsigned>(found.size());
         const int result = api_->processes(*device, &count, found.data());
-        if (result == kSuccess) {
-            int others = 0;
-            for (unsigned i = 0; i < count; ++i) others += found[i].pid != static_cast<unsigned>(own_pid) ? 1 : 0;
-            return others;
+        if (result != kSuccess && result != kInsufficientSize) return std::nullopt;
+        if (result == kInsufficientSize) {
+            found.resize(count + 16);
+            continue;
         }
-        if (result != kInsufficientSize) return std::nullopt;
-        found.resize(count + 16);
+        std::vector<Process> others;
+        for (unsigned i = 0; i < count; ++i) {
+            if (found[i].pid == static_cast<unsigned>(own_pid)) continue;
+            const bool is_known = found[i].used_bytes != ~0ULL;  // in a container it often is not
+            others.push_back({found[i].pid, is_known ? std::optional(found[i].used_bytes) : std::nullopt});
+        }
+        return others;
     }
     return std::nullopt;
+}
+
+std::optional<int> Nvml::other_processes(const std::string& uuid, int own_pid) const {
+    const auto others = processes(uuid, own_pid);
+    return others ? std::optional(static_cast<int>(others->size())) : std::nullopt;
+}
+
+std::string Nvml::usage_text(const std::string& uuid, int own_pid) const {
+    std::string text;
+    MemoryInfo memory{};
+    if (const auto device = api_->device(uuid); device && api_->memory != nullptr && api_->memory(*device, &memory) == kSuccess)
+        text = gib_text(memory.free_bytes) + " of " + gib_text(memory.total_bytes) + " GiB are free";
+    const auto others = processes(uuid, own_pid);
+    if (!others) return text;
+    constexpr std::size_t kMostNamed = 6;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(kMostNamed, others->size()); ++i)
+        names += (i == 0 ? "" : ", ") + name_of((*others)[i].pid, (*others)[i].used_bytes);
+    if (others->size() > kMostNamed) names += " and " + std::to_string(others->size() - kMostNamed) + " more";
+    if (names.empty()) return text + (text.empty() ? "" : "; ") + "no other process that can be seen here uses it";
+    return text + (text.empty() ? "" : "; ") + "used by " + names;
 }
 
 }  // namespace autotune::gpu

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/core/trial.h"
 
@@ -11,8 +12,9 @@ namespace autotune::gpu {
 // NVML, where it is found. Reads only; never changes a setting. Own prototypes: no header of it is needed.
 class Nvml {
   public:
-    // nullptr if the library is missing or does not start: then conditions are unknown, which is not an error.
-    static std::shared_ptr<const Nvml> load();
+    // nullptr if the library is missing or does not start: then conditions are unknown, which is not an error. `why` gets the
+    // reason.
+    static std::shared_ptr<const Nvml> load(std::string* why = nullptr);
     // Clock, power, temperature and throttle reasons now. Unknown readings are nullopt. `uuid` as Driver::uuid gives it.
     Conditions conditions(const std::string& uuid) const;
     // What the card has consumed since its driver was loaded; nullopt if unknown. Moves in steps of some 20 to 100 ms.
@@ -21,10 +23,18 @@ class Nvml {
     std::string driver_version() const;  // "580.159.04", empty if unknown
     // Compute processes on the card other than `own_pid`; nullopt if unknown.
     std::optional<int> other_processes(const std::string& uuid, int own_pid) const;
+    // Who uses the card and how much memory is left, in words: "0.4 of 139.8 GiB are free; used by process 4711 (python3, 138.2
+    // GiB)". Empty if nothing is known. Processes of other containers may have no name here.
+    std::string usage_text(const std::string& uuid, int own_pid) const;
     ~Nvml();
 
   private:
     Nvml();
+    struct Process {
+        unsigned pid = 0;
+        std::optional<unsigned long long> used_bytes;
+    };
+    std::optional<std::vector<Process>> processes(const std::string& uuid, int own_pid) const;
     struct Api;
     std::unique_ptr<Api> api_;
 };

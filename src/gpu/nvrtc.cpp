@@ -45,6 +45,11 @@ namespace {
 
 constexpr std::array kMajors{13, 12};
 
+// The pip package that holds NVRTC for a driver; 0: any driver.
+std::string package_for(int driver_major) {
+    return driver_major == 0 || driver_major >= 13 ? "nvidia-cuda-nvrtc" : "nvidia-cuda-nvrtc-cu" + std::to_string(driver_major);
+}
+
 std::string file_name(int major) {
     return "libnvrtc.so." + std::to_string(major);
 }
@@ -74,6 +79,25 @@ std::string open_builtins(const std::string& library, const std::string& version
     return {};
 }
 
+// An NVRTC that works, but not with this driver.
+struct TooNew {
+    std::string version, path;
+    int major = 0;
+};
+
+// Which driver and which package go together, in words.
+std::string remedy(int driver_major, int found_major) {
+    const std::string driver = found_major == 13 ? "a driver of release 580 or newer, which supports CUDA 13"
+                                                 : "a driver that supports CUDA " + std::to_string(found_major);
+    return "install NVRTC " + std::to_string(driver_major) + " with `pip install " + package_for(driver_major) + "`, or " +
+           driver;
+}
+
+std::string refusal(const TooNew& found, int driver_major) {
+    return "NVRTC " + found.version + " (" + found.path + ") was found, but the driver supports CUDA " +
+           std::to_string(driver_major) + " and cannot load kernels of a newer compiler: " + remedy(driver_major, found.major);
+}
+
 // A program that destroys itself.
 class Program {
   public:
@@ -87,6 +111,11 @@ class Program {
     nvrtcProgram raw_;
     decltype(&nvrtcDestroyProgram) destroy_;
 };
+
+// ptxas reports a lack of memory as a program that it cannot compile.
+bool speaks_of_memory(const std::string& log) {
+    return log.find("emory allocation failure") != std::string::npos || log.find("out of memory") != std::string::npos;
+}
 
 std::vector<const char*> pointers(const std::vector<std::string>& texts) {
     std::vector<const char*> out;
@@ -103,12 +132,14 @@ Nvrtc::~Nvrtc() = default;
 std::shared_ptr<const Nvrtc> Nvrtc::load(const Search& search) {
     std::shared_ptr<Nvrtc> nvrtc(new Nvrtc);
     std::string looked_for;
-    const auto try_one = [&](const std::string& name, bool any_major) {
+    std::optional<TooNew> too_new;
+    const auto try_one = [&](const std::string& name) {
         std::string why;
         const auto library = SharedLibrary::open(name, &why);
         if (library) why = nvrtc->api_->bind(*library);
-        if (why.empty() && !any_major && search.driver_major > 0 && nvrtc->api_->major > search.driver_major) {
-            why = "is newer than the driver (CUDA " + std::to_string(search.driver_major) + ")";
+        if (why.empty() && search.driver_major > 0 && nvrtc->api_->major > search.driver_major) {
+            if (!too_new) too_new = TooNew{nvrtc->version(), nvrtc->path(), nvrtc->api_->major};
+            why = "is NVRTC " + nvrtc->version() + ", newer than the driver (CUDA " + std::to_string(search.driver_major) + ")";
         }
         if (why.empty()) why = open_builtins(nvrtc->path(), nvrtc->version());
         looked_for += "\n  " + name + ": " + why;
@@ -116,22 +147,27 @@ std::shared_ptr<const Nvrtc> Nvrtc::load(const Search& search) {
     };
 
     if (!search.explicit_path.empty()) {
-        if (try_one(search.explicit_path, true)) return nvrtc;
+        if (try_one(search.explicit_path)) return nvrtc;
+        if (too_new) throw Error(ErrorCode::no_compiler, "AUTOTUNE_NVRTC: " + refusal(*too_new, search.driver_major));
         throw Error(
             ErrorCode::no_compiler,
             "the NVRTC that was named (AUTOTUNE_NVRTC) cannot be used; name another, or none to have one searched:" + looked_for);
     }
-    for (const int major : kMajors) {
-        if (search.driver_major > 0 && major > search.driver_major) continue;
-        for (const std::string& name : candidates(major, search.folders)) {
-            if (try_one(name, false)) return nvrtc;
+    // Those that the driver can use first, newest first. The others are only opened to say what is there, and why it will not do.
+    for (const bool is_usable : {true, false}) {
+        for (const int major : kMajors) {
+            if ((search.driver_major == 0 || major <= search.driver_major) != is_usable) continue;
+            for (const std::string& name : candidates(major, search.folders)) {
+                if (try_one(name)) return nvrtc;
+            }
         }
     }
-    throw Error(
-        ErrorCode::no_compiler,
-        "no NVRTC, the compiler that kernels need: install the CUDA toolkit or the pip package nvidia-cuda-nvrtc (found "
-        "in an active virtual environment and for the python3 on PATH), or name a libnvrtc.so in AUTOTUNE_NVRTC; looked for:" +
-            looked_for);
+    if (too_new) throw Error(ErrorCode::no_compiler, refusal(*too_new, search.driver_major) + "; looked for:" + looked_for);
+    throw Error(ErrorCode::no_compiler, "no NVRTC, the compiler that kernels need: install the CUDA toolkit or the pip package " +
+                                            package_for(search.driver_major) +
+                                            " (found in an active virtual environment and for the python3 on PATH), or name a "
+                                            "libnvrtc.so in AUTOTUNE_NVRTC; looked for:" +
+                                            looked_for);
 }
 
 std::string Nvrtc::version() const {
@@ -180,6 +216,7 @@ Nvrtc::Output Nvrtc::compile(const Source& source) const {
         output.ok = api_->cubin(program.get(), reinterpret_cast<char*>(output.cubin.data())) == NVRTC_SUCCESS;
     }
     if (!output.ok && output.log.empty()) output.log = api_->error_string(result);
+    output.is_verdict = output.ok || (result == NVRTC_ERROR_COMPILATION && !speaks_of_memory(output.log));
     const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
     output.milliseconds = spent.count();
     return output;

@@ -14,7 +14,7 @@ class Nvrtc {
     // `explicit_path` alone if it is given (AUTOTUNE_NVRTC's value); else libnvrtc.so.13, then .12, each by the loader first and
     // then in `folders` (library_folders.h). Also opens the builtins library that lies beside the one found: NVRTC opens it by
     // name, which the loader resolves for a toolkit in its path, not for a pip package. Throws Error{no_compiler} listing what
-    // was looked for.
+    // was looked for; where all that was found is newer than the driver, it names that and what to install.
     struct Search {
         std::string explicit_path{};
         std::vector<std::string> folders{};
@@ -34,6 +34,9 @@ class Nvrtc {
     };
     struct Output {
         bool ok = false;
+        // Whether another try would end alike: it compiled, or the source itself was refused. False where the compiler failed by
+        // what it lacks: memory, its builtins, a file.
+        bool is_verdict = false;
         std::vector<std::byte> cubin;
         std::string log;
         double milliseconds = 0;

@@ -58,6 +58,7 @@ CompileResult from_output(gpu::Nvrtc::Output output, const Rendered& rendered) {
     CompileResult result;
     result.log = std::move(output.log);
     if (!output.ok || output.cubin.empty()) {
+        result.by_circumstance = !output.is_verdict;
         result.failure = "NVRTC refused " + rendered.symbol + " for " + rendered.arch + ": " + first_error(result.log);
         return result;
     }

@@ -14,9 +14,10 @@ namespace autotune::jit {
 // What compiling gave: the instance, or why there is none. `rejected` is set when the compiler's report disqualifies it.
 struct CompileResult {
     std::optional<Compiled> compiled;
-    std::string log;       // the compiler's own words
-    std::string failure;   // one sentence; empty if compiled
-    std::string rejected;  // "spills 128 bytes", "wgmma is serialised (C7511)"; empty if fine
+    std::string log;               // the compiler's own words
+    std::string failure;           // one sentence; empty if compiled
+    bool by_circumstance = false;  // it failed by what the compiler lacks, not by the source
+    std::string rejected;          // "spills 128 bytes", "wgmma is serialised (C7511)"; empty if fine
 };
 
 // Reads registers, spill bytes and the wgmma warnings out of ptxas' verbose log, for the kernel named `symbol`.

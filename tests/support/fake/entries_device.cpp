@@ -87,8 +87,16 @@ const char* name_of(int code) {
             return "CUDA_ERROR_MISALIGNED_ADDRESS";
         case 719:
             return "CUDA_ERROR_LAUNCH_FAILED";
+        case 46:
+            return "CUDA_ERROR_DEVICE_UNAVAILABLE";
+        case 802:
+            return "CUDA_ERROR_SYSTEM_NOT_READY";
         case 803:
             return "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH";
+        case 804:
+            return "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE";
+        case 805:
+            return "CUDA_ERROR_MPS_CONNECTION_FAILED";
         case 900:
             return "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
         case 901:

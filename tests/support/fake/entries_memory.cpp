@@ -24,7 +24,7 @@ CUresult mem_get_info(std::size_t* free_bytes, std::size_t* total_bytes) {
     const std::lock_guard lock(machine.mutex);
     if (const CUresult result = begin("cuMemGetInfo", ""); result != CUDA_SUCCESS) return result;
     *total_bytes = machine.capacity_bytes();
-    *free_bytes = *total_bytes - machine.used_bytes();
+    *free_bytes = machine.free_bytes();
     return CUDA_SUCCESS;
 }
 

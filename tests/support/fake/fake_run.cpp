@@ -97,6 +97,10 @@ std::string interposer_library() {
     return AUTOTUNE_INTERPOSER;
 }
 
+std::string refusing_library() {
+    return AUTOTUNE_REFUSING;
+}
+
 std::string autotune_binary() {
 #ifdef AUTOTUNE_BINARY
     return AUTOTUNE_BINARY;
@@ -193,12 +197,17 @@ std::string Sandbox::library_path(const RunOptions& options) const {
                                                          std::pair{"libnvidia-ml.so.1", options.nvml}};
     std::string name = "lib";
     for (const auto& [library, use] : all) name += std::to_string(static_cast<int>(use));
+    if (options.nvrtc_major != 13) name += "-" + std::to_string(options.nvrtc_major);
     const fs::path chosen = folder_ / name;
     if (fs::exists(chosen)) return chosen.string();
     fs::create_directory(chosen);
     for (const auto& [library, use] : all) {
         if (use == Use::fake) fs::create_symlink(fs::path(AUTOTUNE_FAKE_LIB) / library, chosen / library);
         if (use == Use::none) write_text(chosen / library, "not a library\n");
+    }
+    if (options.nvrtc_major != 13 && options.nvrtc == Use::fake) {
+        fs::rename(chosen / "libnvrtc.so.13", chosen / ("libnvrtc.so." + std::to_string(options.nvrtc_major)));
+        write_text(chosen / "libnvrtc.so.13", "not a library\n");
     }
     return chosen.string();
 }

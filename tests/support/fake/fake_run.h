@@ -17,6 +17,7 @@ struct RunOptions {
     Use driver = Use::fake;  // real: whatever the loader finds; none: a libcuda.so.1 that cannot be opened hides any real one
     Use nvrtc = Use::fake;
     Use nvml = Use::fake;
+    int nvrtc_major = 13;  // what the scripted compiler's file is called; the script says which version it is
     double timeout_s = 60;
     std::vector<std::pair<std::string, std::string>>
         environment{};         // added last, so it wins; an empty value removes the variable
@@ -88,6 +89,8 @@ class Sandbox {
 
 // The library to name in LD_PRELOAD for counting (tests/support/interposer/interposer.h).
 std::string interposer_library();
+// The library to name in LD_PRELOAD by which calls of the C library fail (tests/support/refusing.cpp).
+std::string refusing_library();
 // Path of the autotune command; empty if this build has none.
 std::string autotune_binary();
 

@@ -76,9 +76,15 @@ std::size_t Machine::capacity_bytes() const {
     return static_cast<std::size_t>(device_number(0, "memory_mib")) << 20;
 }
 
+// Without what the script says that other processes hold.
+std::size_t Machine::free_bytes() const {
+    const auto others = static_cast<std::size_t>(Script::get().number("nvml", "others_mib", 0)) << 20;
+    return capacity_bytes() - std::min(capacity_bytes(), used_bytes_ + others);
+}
+
 CUresult Machine::allocate(std::size_t bytes, Address& address) {
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    if (bytes > capacity_bytes() - used_bytes_) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (bytes > free_bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
     void* mapped = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     address = reinterpret_cast<Address>(mapped);

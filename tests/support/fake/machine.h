@@ -152,6 +152,7 @@ class Machine {
     Allocation* find(Address address, std::size_t bytes);
     std::size_t used_bytes() const { return used_bytes_; }
     std::size_t capacity_bytes() const;
+    std::size_t free_bytes() const;
     void report_leaks() const;
 
     // ---- time ----

@@ -90,7 +90,21 @@ extern "C" {
     const unsigned room = *count;
     *count = running;
     if (running > room) return kInsufficientSize;
-    for (unsigned i = 0; i < running; ++i) processes[i] = {100000 + i, 1 << 20, 0, 0};
+    double used_mib = 1;
+    reading("process_mib", 1, used_mib);
+    for (unsigned i = 0; i < running; ++i)
+        processes[i] = {100000000 + i, static_cast<unsigned long long>(used_mib * (1 << 20)), 0, 0};
+    return kSuccess;
+}
+[[gnu::visibility("default")]] int nvmlDeviceGetMemoryInfo(void*, unsigned long long* total_free_used) {
+    double total_mib = 0, free_mib = 0;
+    if (!reading("total_mib", 143167, total_mib) ||
+        !reading("free_mib", total_mib - autotune::fake::Script::get().number("nvml", "others_mib", 0), free_mib))
+        return kNotSupported;
+    const auto mib = [](double value) { return static_cast<unsigned long long>(value) << 20; };
+    total_free_used[0] = mib(total_mib);
+    total_free_used[1] = mib(free_mib);
+    total_free_used[2] = mib(total_mib - free_mib);
     return kSuccess;
 }
 
